@@ -1,0 +1,3 @@
+export * from './errors.ts'
+export * from './kinds.ts'
+export * from './port.ts'

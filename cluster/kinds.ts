@@ -1,0 +1,127 @@
+/**
+ * Every kind that Espalier reads or writes, ours and Kubernetes' own: its TypeScript type and where the API server
+ * serves it. `Cluster` speaks of kinds by these names only.
+ */
+import type {
+  CoreV1Event,
+  V1ConfigMap,
+  V1Deployment,
+  V1Job,
+  V1Lease,
+  V1Namespace,
+  V1PersistentVolumeClaim,
+  V1Pod,
+  V1Secret,
+  V1Service,
+  V1StatefulSet,
+} from '@kubernetes/client-node'
+import {
+  apiVersion,
+  type Backup,
+  type Branch,
+  declarations,
+  type ManagedDatabase,
+  type ObjectMeta,
+  type Region,
+  type Restore,
+  type Size,
+  type Task,
+  type Tenant,
+} from '../crds/index.ts'
+
+/** A value as it is in JSON: the client library's types have `Date` where the wire has RFC 3339 text. */
+export type Json<T> = T extends Date ? string : T extends object ? { [K in keyof T]: Json<T[K]> } : T
+
+type BuiltIn<T, ApiVersion extends string, Kind extends string> = Omit<Json<T>, 'apiVersion' | 'kind' | 'metadata'> & {
+  apiVersion: ApiVersion
+  kind: Kind
+  metadata: ObjectMeta
+}
+
+export type Namespace = BuiltIn<V1Namespace, 'v1', 'Namespace'>
+export type Pod = BuiltIn<V1Pod, 'v1', 'Pod'>
+export type Service = BuiltIn<V1Service, 'v1', 'Service'>
+export type Secret = BuiltIn<V1Secret, 'v1', 'Secret'>
+export type ConfigMap = BuiltIn<V1ConfigMap, 'v1', 'ConfigMap'>
+export type PersistentVolumeClaim = BuiltIn<V1PersistentVolumeClaim, 'v1', 'PersistentVolumeClaim'>
+export type Event = BuiltIn<CoreV1Event, 'v1', 'Event'>
+export type StatefulSet = BuiltIn<V1StatefulSet, 'apps/v1', 'StatefulSet'>
+export type Deployment = BuiltIn<V1Deployment, 'apps/v1', 'Deployment'>
+export type Job = BuiltIn<V1Job, 'batch/v1', 'Job'>
+export type Lease = BuiltIn<V1Lease, 'coordination.k8s.io/v1', 'Lease'>
+
+/** snapshot.storage.k8s.io/v1, in the part we use. */
+export type VolumeSnapshot = {
+  apiVersion: 'snapshot.storage.k8s.io/v1'
+  kind: 'VolumeSnapshot'
+  metadata: ObjectMeta
+  spec: { volumeSnapshotClassName?: string; source: { persistentVolumeClaimName: string } }
+  status?: {
+    boundVolumeSnapshotContentName?: string
+    creationTime?: string
+    readyToUse?: boolean
+    restoreSize?: string
+    error?: { time?: string; message?: string }
+  }
+}
+
+export type Kinds = {
+  ManagedDatabase: ManagedDatabase
+  Branch: Branch
+  Backup: Backup
+  Restore: Restore
+  Task: Task
+  Size: Size
+  Region: Region
+  Tenant: Tenant
+  Namespace: Namespace
+  Pod: Pod
+  Service: Service
+  Secret: Secret
+  ConfigMap: ConfigMap
+  PersistentVolumeClaim: PersistentVolumeClaim
+  Event: Event
+  StatefulSet: StatefulSet
+  Deployment: Deployment
+  Job: Job
+  Lease: Lease
+  VolumeSnapshot: VolumeSnapshot
+}
+export type KindName = keyof Kinds
+export type AnyObject = Kinds[KindName]
+
+/** Where and how the API server serves a kind. */
+export type KindInfo = { apiVersion: string; plural: string; namespaced: boolean; statusSubresource: boolean }
+
+const builtIn = (kindApiVersion: string, plural: string, options: Partial<KindInfo> = {}): KindInfo => ({
+  apiVersion: kindApiVersion,
+  plural,
+  namespaced: true,
+  statusSubresource: true,
+  ...options,
+})
+
+const ours = Object.fromEntries(
+  Object.entries(declarations).map(([kind, { plural, scope }]) => [
+    kind,
+    { apiVersion, plural, namespaced: scope === 'Namespaced', statusSubresource: true },
+  ]),
+) as Record<keyof typeof declarations, KindInfo>
+
+export const kindInfo: Record<KindName, KindInfo> = {
+  ...ours,
+  Namespace: builtIn('v1', 'namespaces', { namespaced: false }),
+  Pod: builtIn('v1', 'pods'),
+  Service: builtIn('v1', 'services'),
+  Secret: builtIn('v1', 'secrets', { statusSubresource: false }),
+  ConfigMap: builtIn('v1', 'configmaps', { statusSubresource: false }),
+  PersistentVolumeClaim: builtIn('v1', 'persistentvolumeclaims'),
+  Event: builtIn('v1', 'events', { statusSubresource: false }),
+  StatefulSet: builtIn('apps/v1', 'statefulsets'),
+  Deployment: builtIn('apps/v1', 'deployments'),
+  Job: builtIn('batch/v1', 'jobs'),
+  Lease: builtIn('coordination.k8s.io/v1', 'leases', { statusSubresource: false }),
+  VolumeSnapshot: builtIn('snapshot.storage.k8s.io/v1', 'volumesnapshots'),
+}
+
+export const kindNames = Object.keys(kindInfo) as KindName[]

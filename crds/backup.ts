@@ -1,0 +1,53 @@
+/** Backup: one restore point of a database. */
+import { z } from 'zod'
+import { conditions, timestamp } from './fields.ts'
+import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+
+export const backupKinds = ['hot', 'durable'] as const
+export const backupPurposes = ['user', 'scheduled', 'prebranch', 'prerestore', 'postrestore'] as const
+
+/** When backups are taken by themselves, how long they are kept, and whether the durable tier is on. */
+export const backupPolicy = z.strictObject({
+  schedule: z.string().max(100).optional().describe('cron expression, UTC'),
+  retentionDays: z.int().min(1).max(3650).optional(),
+  durable: z.boolean().default(false).describe('true: durable backups to object storage are allowed'),
+})
+
+const immutableSpec = immutable('a backup')
+
+export const backup = declareKind({
+  kind: 'Backup',
+  plural: 'backups',
+  shortNames: ['bkp'],
+  scope: 'Namespaced',
+  spec: z
+    .strictObject({
+      databaseName: z.string().max(63),
+      databaseId: z.string().max(36),
+      kind: z.enum(backupKinds),
+      purpose: z.enum(backupPurposes).default('user'),
+    })
+    .meta(immutableSpec),
+  status: z.strictObject({
+    phase: z.enum(['pending', 'running', 'completed', 'failed']).optional(),
+    observedGeneration: z.int().min(0).optional(),
+    conditions: conditions.optional(),
+    startedAt: timestamp.optional(),
+    finishedAt: timestamp.optional(),
+    startLsn: z.string().max(20).optional(),
+    endLsn: z.string().max(20).optional(),
+    timeline: z.int().min(1).optional(),
+    systemIdentifier: z.string().max(32).optional(),
+    sizeBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
+    verification: z.enum(['pending', 'verified', 'failed']).optional(),
+  }),
+  rules: [],
+  columns: [
+    { name: 'Database', type: 'string', jsonPath: '.spec.databaseName' },
+    { name: 'Kind', type: 'string', jsonPath: '.spec.kind' },
+    { name: 'Purpose', type: 'string', jsonPath: '.spec.purpose' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type Backup = ObjectOfKind<typeof backup>

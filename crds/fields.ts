@@ -1,0 +1,79 @@
+/**
+ * The fields that more than one resource or API shape is made of, each defined once: its type, its limits and the
+ * words of its errors. Patterns keep to RE2 (no look-around), since the API server compiles them too.
+ */
+import { z } from 'zod'
+
+const octet = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])'
+
+/** IPv4 address or CIDR block, as a source pattern: octets without leading zeros, prefix 0 to 32. */
+export const ipv4CidrPattern = new RegExp(`^(${octet}\\.){3}${octet}(/(3[0-2]|[12]?[0-9]))?$`)
+
+export const ipv4Cidr = z
+  .string()
+  .max(18)
+  .regex(ipv4CidrPattern, 'must be an IPv4 address or CIDR block, for example 203.0.113.7 or 203.0.113.0/24')
+  .describe('IPv4 address or CIDR block; IPv6 is rejected, since ingress is IPv4 only')
+
+export const allowlistRule = z.strictObject({
+  cidr: ipv4Cidr,
+  label: z.string().max(64).optional().describe('what the rule is for, at most 64 characters'),
+})
+
+export const allowlistRules = z.array(allowlistRule).max(50).describe('at most 50 rules; none closes the endpoint')
+
+/** The rules of one endpoint. Every endpoint keeps its own; none inherits (seed 000, IPAllowlist). */
+export const ipAllowlist = z.strictObject({ rules: allowlistRules })
+export type IpAllowlist = z.output<typeof ipAllowlist>
+export type AllowlistRule = z.output<typeof allowlistRule>
+
+export const databaseNamePattern = /^[a-z][a-z0-9]{0,49}$/
+export const databaseName = z
+  .string()
+  .regex(databaseNamePattern, 'must begin with a lower-case letter and hold at most 50 lower-case letters and digits')
+
+export const displayName = z.string().max(25).describe('a name for people, at most 25 characters')
+
+export const option = z.string().min(1).max(64)
+export const options = z
+  .array(option)
+  .max(32)
+  .describe('free strings, at most 32 of 64 characters; stored and returned, they change nothing by themselves')
+
+/** Postgres majors on offer, newest first. The first is the default (seed 000, Versioning). */
+export const pgVersions = ['18', '17', '16'] as const
+export const pgVersion = z.enum(pgVersions)
+export type PgVersion = z.output<typeof pgVersion>
+export const defaultPgVersion: PgVersion = pgVersions[0]
+
+/** A Kubernetes resource quantity of the forms we use: plain, milli, or with a binary or decimal suffix. */
+export const quantity = z
+  .string()
+  .max(32)
+  .regex(/^[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$/, 'must be a resource quantity, for example 500m, 2 or 10Gi')
+
+export const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, 'must be a UUID')
+
+export const timestamp = z.iso.datetime({ offset: true })
+
+/** A reference to one Secret in the resource's own namespace; specs never hold a secret itself. */
+export const secretReference = z.strictObject({ name: z.string().min(1).max(253) })
+
+/** One aspect of an object's state, as Kubernetes conditions are: `reason` in CamelCase, `message` for people. */
+export const condition = z.strictObject({
+  type: z.string().min(1).max(316),
+  status: z.enum(['True', 'False', 'Unknown']),
+  reason: z.string().min(1).max(1024),
+  message: z.string().max(32768),
+  observedGeneration: z.int().min(0).optional(),
+  lastTransitionTime: timestamp,
+})
+export type Condition = z.output<typeof condition>
+
+export const conditions = z
+  .array(condition)
+  .max(32)
+  .meta({
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['type'],
+  })

@@ -1,0 +1,137 @@
+/**
+ * ManagedDatabase: one Postgres database with its address, its allowlist and its services. Its name is
+ * `metadata.name`, so the API server itself keeps it unique in a tenant's namespace.
+ */
+import { z } from 'zod'
+import { backupPolicy } from './backup.ts'
+import { conditions, displayName, ipAllowlist, options, pgVersion, timestamp } from './fields.ts'
+import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { serviceConfigs, serviceStatuses } from './services.ts'
+
+export const databasePhases = [
+  'creating',
+  'available',
+  'modifying',
+  'restoring',
+  'suspending',
+  'suspended',
+  'resuming',
+  'degraded',
+  'failed',
+  'deleting',
+] as const
+export type DatabasePhase = (typeof databasePhases)[number]
+
+/** A size pinned with its version: a new version of the size never changes a database by itself. */
+export const pinnedSize = z.strictObject({
+  name: z.string().min(1).max(50),
+  version: z.int().min(1),
+})
+export type PinnedSize = z.output<typeof pinnedSize>
+
+/** The tenant-visible operations; a Task's name is one of these (design section 5, tasks). */
+export const operationNames = [
+  'create-managed',
+  'update-managed',
+  'update-managed-size',
+  'update-managed-ip-allowlists',
+  'rotate-password-managed',
+  'backup-managed',
+  'restore-managed',
+  'delete-managed',
+  'create-branch',
+  'delete-branch',
+] as const
+export const operationName = z.enum(operationNames)
+export type OperationName = (typeof operationNames)[number]
+
+/** Where clients reach a database: an address and a port of the gateway. */
+export const endpoint = z.strictObject({
+  host: z.string().max(253),
+  port: z.int().min(1).max(65535),
+  externalIpAddress: z.string().max(45).optional(),
+})
+export type Endpoint = z.output<typeof endpoint>
+
+export const managedDatabase = declareKind({
+  kind: 'ManagedDatabase',
+  plural: 'manageddatabases',
+  shortNames: ['mdb'],
+  scope: 'Namespaced',
+  spec: z.strictObject({
+    region: z.string().min(1).max(63).meta(immutable('region')),
+    size: pinnedSize,
+    pgVersion: pgVersion.meta(immutable('pgVersion')),
+    instances: z.int().min(1).max(1).default(1).describe('Postgres instances; 1 for now'),
+    displayName: displayName.optional(),
+    ipAllowlist: ipAllowlist.default({ rules: [] }).describe('who may reach the Postgres endpoint; no rules close it'),
+    services: serviceConfigs.default([]),
+    options: options.default([]),
+    deletionProtection: z.boolean().default(false).describe('true: the database cannot be deleted'),
+    backup: backupPolicy.default({ durable: false }),
+    suspended: z.boolean().default(false).describe('true: stopped, its volume kept'),
+    deletion: z
+      .strictObject({ keepBackups: z.boolean().default(false) })
+      .default({ keepBackups: false })
+      .describe('what deleting the database leaves behind'),
+  }),
+  status: z.strictObject({
+    phase: z.enum(databasePhases).optional(),
+    observedGeneration: z.int().min(0).optional(),
+    conditions: conditions.optional(),
+    appliedHash: z.string().max(64).optional().describe('the hash of what was asked, as far as it is in force'),
+    incarnation: z.int().min(1).optional().describe('which volume serves: a restore brings up the next one'),
+    volume: z
+      .strictObject({
+        claim: z.string().max(253),
+        uid: z.string().max(64),
+        systemIdentifier: z.string().max(32).describe("Postgres's own number for this cluster of data"),
+      })
+      .optional()
+      .describe('the volume that holds the data, once it has been initialised; it is never initialised again'),
+    endpoint: endpoint.optional(),
+    domain: z.string().max(253).optional(),
+    instances: z
+      .array(
+        z.strictObject({
+          id: z.string().max(253),
+          role: z.enum(['primary', 'replica']),
+          node: z.string().max(253).optional(),
+        }),
+      )
+      .max(16)
+      .optional(),
+    services: serviceStatuses.optional(),
+    branchCount: z.int().min(0).optional(),
+    storageUsedBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
+    operation: z
+      .strictObject({
+        taskId: z.string().max(64),
+        name: operationName,
+        hash: z.string().max(64),
+        startedAt: timestamp,
+        deadlineAt: timestamp.describe('when it is given up: no state is for ever'),
+      })
+      .optional()
+      .describe('the operation that runs now'),
+  }),
+  rules: [
+    {
+      rule: "self.metadata.name.matches('^[a-z][a-z0-9]{0,49}$')",
+      message: 'metadata.name must begin with a lower-case letter and hold at most 50 lower-case letters and digits',
+    },
+  ],
+  columns: [
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Ready', type: 'string', jsonPath: ".status.conditions[?(@.type=='Ready')].status" },
+    { name: 'Version', type: 'string', jsonPath: '.spec.pgVersion' },
+    { name: 'Size', type: 'string', jsonPath: '.spec.size.name' },
+    { name: 'Host', type: 'string', jsonPath: '.status.endpoint.host', priority: 1 },
+    { name: 'Port', type: 'integer', jsonPath: '.status.endpoint.port' },
+    { name: 'Branches', type: 'integer', jsonPath: '.status.branchCount', priority: 1 },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type ManagedDatabase = ObjectOfKind<typeof managedDatabase>
+export type ManagedDatabaseSpec = ManagedDatabase['spec']
+export type ManagedDatabaseStatus = NonNullable<ManagedDatabase['status']>

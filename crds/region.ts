@@ -1,0 +1,50 @@
+/** Region: where databases can be: a domain, a storage class, a gateway, an object store. Named by its identifier. */
+import { z } from 'zod'
+import { conditions } from './fields.ts'
+import { declareKind, type ObjectOfKind } from './kind.ts'
+
+export const region = declareKind({
+  kind: 'Region',
+  plural: 'regions',
+  shortNames: ['rgn'],
+  scope: 'Cluster',
+  spec: z.strictObject({
+    domain: z.string().min(1).max(200).describe('host names are <label>.<domain>'),
+    storageClass: z.string().max(253).optional().describe("omitted: the cluster's default"),
+    snapshotClass: z
+      .strictObject({
+        name: z.string().min(1).max(253),
+        atomic: z.boolean().default(false).describe('true: a snapshot is one instant of the whole volume'),
+      })
+      .optional(),
+    gateway: z
+      .strictObject({
+        host: z.string().max(253).optional().describe('what clients connect to; omitted: the host label and domain'),
+        externalIpAddress: z.string().max(45).optional(),
+        ports: z.strictObject({
+          first: z.int().min(1).max(65535),
+          last: z.int().min(1).max(65535),
+        }),
+      })
+      .meta({
+        'x-kubernetes-validations': [
+          { rule: 'self.ports.first <= self.ports.last', message: 'ports.first must not be above ports.last' },
+        ],
+      }),
+    objectStore: z
+      .strictObject({
+        endpoint: z.string().max(300),
+        bucket: z.string().max(63),
+        secret: z.strictObject({ name: z.string().max(253) }).optional(),
+      })
+      .optional(),
+  }),
+  status: z.strictObject({ conditions: conditions.optional() }),
+  rules: [],
+  columns: [
+    { name: 'Domain', type: 'string', jsonPath: '.spec.domain' },
+    { name: 'StorageClass', type: 'string', jsonPath: '.spec.storageClass' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type Region = ObjectOfKind<typeof region>

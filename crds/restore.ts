@@ -1,0 +1,42 @@
+/** Restore: one return of a database to a restore point, in place. */
+import { z } from 'zod'
+import { conditions, timestamp } from './fields.ts'
+import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+
+export const restore = declareKind({
+  kind: 'Restore',
+  plural: 'restores',
+  shortNames: ['rst'],
+  scope: 'Namespaced',
+  spec: z
+    .strictObject({
+      databaseName: z.string().max(63),
+      databaseId: z.string().max(36),
+      target: z
+        .strictObject({ backupName: z.string().min(1).max(253).optional() })
+        .meta({
+          'x-kubernetes-validations': [
+            { rule: 'has(self.backupName)', message: 'target must name a backup: set backupName' },
+          ],
+        })
+        .describe('what to return to: a backup; a time or an LSN later'),
+    })
+    .meta(immutable('a restore')),
+  status: z.strictObject({
+    phase: z.enum(['pending', 'running', 'completed', 'failed']).optional(),
+    observedGeneration: z.int().min(0).optional(),
+    conditions: conditions.optional(),
+    startedAt: timestamp.optional(),
+    finishedAt: timestamp.optional(),
+    anchor: z.string().max(253).optional().describe('the prerestore backup'),
+    anchorRefused: z.string().max(1000).optional().describe('why there can be no prerestore backup'),
+  }),
+  rules: [],
+  columns: [
+    { name: 'Database', type: 'string', jsonPath: '.spec.databaseName' },
+    { name: 'Backup', type: 'string', jsonPath: '.spec.target.backupName' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type Restore = ObjectOfKind<typeof restore>

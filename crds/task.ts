@@ -1,0 +1,58 @@
+/** Task: the record of one asynchronous operation. It ends when, and only when, its subject has settled. */
+import { z } from 'zod'
+import { timestamp } from './fields.ts'
+import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { operationName } from './managed-database.ts'
+
+export const taskStatuses = ['queued', 'running', 'succeeded', 'failed'] as const
+export type TaskStatus = (typeof taskStatuses)[number]
+export const subjectKinds = ['database', 'branch', 'backup'] as const
+export const messageLevels = ['info', 'warning', 'error'] as const
+
+export const taskMessage = z.strictObject({
+  time: timestamp,
+  level: z.enum(messageLevels),
+  text: z.string().max(2000),
+  progress: z.int().min(0).max(100).optional(),
+  status: z.string().max(63).optional(),
+  step: z.string().max(63).optional(),
+})
+
+export const task = declareKind({
+  kind: 'Task',
+  plural: 'tasks',
+  shortNames: ['tsk'],
+  scope: 'Namespaced',
+  spec: z
+    .strictObject({
+      name: operationName,
+      subject: z.strictObject({
+        kind: z.enum(subjectKinds),
+        id: z.string().max(36),
+        name: z.string().max(253).describe('metadata.name of the subject'),
+      }),
+      request: z
+        .looseObject({})
+        .optional()
+        .meta({ 'x-kubernetes-preserve-unknown-fields': true })
+        .describe('what was asked for, without secrets'),
+    })
+    .meta(immutable('a task')),
+  status: z.strictObject({
+    phase: z.enum(taskStatuses).optional(),
+    updatedAt: timestamp.optional(),
+    finishedAt: timestamp.optional(),
+    messages: z.array(taskMessage).max(100).optional(),
+    error: z.string().max(2000).optional(),
+    response: z.looseObject({}).optional().meta({ 'x-kubernetes-preserve-unknown-fields': true }),
+  }),
+  rules: [],
+  columns: [
+    { name: 'Operation', type: 'string', jsonPath: '.spec.name' },
+    { name: 'Subject', type: 'string', jsonPath: '.spec.subject.name' },
+    { name: 'Status', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type Task = ObjectOfKind<typeof task>
+export type TaskMessage = z.output<typeof taskMessage>

@@ -1,0 +1,54 @@
+/**
+ * Tenant: the plan and limits of one account, and its revoked members. It owns the namespace
+ * `espalier-t-<hash of the tenant id>`, in which all of the tenant's resources live.
+ */
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { conditions, timestamp } from './fields.ts'
+import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+
+export const tenant = declareKind({
+  kind: 'Tenant',
+  plural: 'tenants',
+  shortNames: ['tnt'],
+  scope: 'Cluster',
+  spec: z.strictObject({
+    tenantId: z.string().min(1).max(200).meta(immutable('tenantId')),
+    plan: z
+      .strictObject({
+        name: z.string().min(1).max(50).describe('`developer` takes no on-demand backups'),
+        expiresAt: timestamp.optional(),
+      })
+      .default({ name: 'standard' }),
+    limits: z
+      .strictObject({
+        databases: z.int().min(0).max(10000).default(1000),
+        branchesPerDatabase: z.int().min(0).max(1000).optional().describe('omitted: unlimited'),
+      })
+      .default({ databases: 1000 }),
+    revokedMembers: z.array(z.string().max(200)).max(1000).default([]).describe('token subjects that are refused'),
+  }),
+  status: z.strictObject({
+    phase: z.enum(['pending', 'ready']).optional(),
+    namespace: z.string().max(63).optional(),
+    observedGeneration: z.int().min(0).optional(),
+    conditions: conditions.optional(),
+  }),
+  rules: [],
+  columns: [
+    { name: 'Tenant', type: 'string', jsonPath: '.spec.tenantId' },
+    { name: 'Plan', type: 'string', jsonPath: '.spec.plan.name' },
+    { name: 'Namespace', type: 'string', jsonPath: '.status.namespace' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type Tenant = ObjectOfKind<typeof tenant>
+
+/** 20 hexadecimal characters of SHA-256: what a tenant's objects are named by, whatever characters its id has. */
+export function tenantHash(tenantId: string): string {
+  return createHash('sha256').update(tenantId).digest('hex').slice(0, 20)
+}
+/** The name of the Tenant object of this id. */
+export const tenantName = (tenantId: string): string => `t-${tenantHash(tenantId)}`
+/** The namespace that holds everything of this tenant. */
+export const tenantNamespace = (tenantId: string): string => `espalier-t-${tenantHash(tenantId)}`
