@@ -1,0 +1,14 @@
+/** A self-updating cache of one kind of object, and what goes with it. */
+export type { Change, IndexFunctions } from './cache.ts'
+export { type After, backoffMs, type Clock, sleep, systemClock } from './clock.ts'
+export {
+  createInformer,
+  type Handler,
+  type Informer,
+  type InformerOptions,
+  type InformerState,
+  withoutManagedFields,
+} from './informer.ts'
+export { keyOf, keyText, parseKey } from './key.ts'
+export { compareVersions } from './version.ts'
+export type { WaitOptions, WaitResult } from './waiters.ts'
