@@ -1,5 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
+const report = process.env.ESPALIER_TEST_REPORT
+
 export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
@@ -7,6 +9,6 @@ export default defineConfig({
     pool: 'forks',
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    sequence: { hooks: 'stack' },
+    reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
   },
 })

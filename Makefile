@@ -1,0 +1,48 @@
+# The project's front door. Everything runs with the Node 24 that comes with the packages.
+NODE := node_modules/.bin/node
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+INSTALLED := node_modules/.installed
+
+.PHONY: run demo token test check format bench crds install
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make run      start Espalier on this machine'
+	@echo 'make token    print a fresh access token for it'
+	@echo 'make demo     play the tour of the README by itself'
+	@echo 'make test     run the tests'
+	@echo 'make check    types, format and lint'
+	@echo 'make format   format the code'
+	@echo 'make bench    measure; figures stand in bench/README.md'
+	@echo 'make crds     write the CRDs from crds/'
+
+$(INSTALLED): package.json package-lock.json .npmrc
+	@npm ci --prefer-offline --loglevel=error --no-progress
+	@touch $@
+
+install: $(INSTALLED)
+
+run: $(INSTALLED)
+	@exec $(NODE) bin/espalier.mjs run
+
+token: $(INSTALLED)
+	@exec $(NODE) bin/espalier.mjs token $(ARGS)
+
+demo: $(INSTALLED)
+	@exec $(NODE) bin/espalier.mjs demo
+
+test: $(INSTALLED)
+	@exec $(NODE) node_modules/vitest/vitest.mjs run $(ARGS)
+
+check: $(INSTALLED)
+	@tsc --noEmit
+	@biome check --error-on-warnings .
+
+format: $(INSTALLED)
+	@biome check --write .
+
+bench: $(INSTALLED)
+	@exec $(NODE) bench/run.ts $(ARGS)
+
+crds: $(INSTALLED)
+	@$(NODE) crds/generate.ts
