@@ -158,15 +158,13 @@ export function describeValidation(suite: Suite): void {
     test('a name or a label that Kubernetes does not take', async () => {
       const namespace = await suite.namespace()
       const name = await refusal(
-        suite
-          .cluster()
-          .create('Task', {
-            ...untyped<'Task'>(database(namespace, 'x')),
-            apiVersion: 'espalier.dev/v1alpha1',
-            kind: 'Task',
-            metadata: { namespace, name: 'Not_A_Name' },
-            spec: { name: 'create-managed', subject: { kind: 'database', id: 'x', name: 'x' } },
-          }),
+        suite.cluster().create('Task', {
+          ...untyped<'Task'>(database(namespace, 'x')),
+          apiVersion: 'espalier.dev/v1alpha1',
+          kind: 'Task',
+          metadata: { namespace, name: 'Not_A_Name' },
+          spec: { name: 'create-managed', subject: { kind: 'database', id: 'x', name: 'x' } },
+        }),
         'Invalid',
       )
       expect(name.message).toContain('metadata.name')

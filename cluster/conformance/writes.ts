@@ -240,13 +240,11 @@ export function describeWrites(suite: Suite): void {
       const key = keyOf(created)
       const { resourceVersion: _version, ...metadata } = created.metadata
       const current = await stored(suite.cluster(), 'StatefulSet', key)
-      const replaced = await suite
-        .cluster()
-        .replace('StatefulSet', {
-          ...current,
-          metadata: { ...current.metadata, labels: { a: '1' } },
-          status: { replicas: 9 },
-        })
+      const replaced = await suite.cluster().replace('StatefulSet', {
+        ...current,
+        metadata: { ...current.metadata, labels: { a: '1' } },
+        status: { replicas: 9 },
+      })
       expect(replaced.status?.replicas ?? 0).toBe(0)
       expect(replaced.metadata.uid).toBe(metadata.uid)
     })
