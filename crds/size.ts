@@ -42,6 +42,7 @@ export const size = declareKind({
     id: z.string().max(36).describe('UUID, the id of this row in the API').meta(immutable('id')),
     name: z
       .string()
+      .max(50)
       .regex(/^[a-z][a-z0-9-]{0,49}$/)
       .meta(immutable('name')),
     version: z.int().min(1).meta(immutable('version')),
@@ -61,7 +62,14 @@ export const size = declareKind({
           .record(z.string().regex(/^[a-z_][a-z0-9_.]{0,62}$/), z.string().max(200))
           .describe('settings of postgresql.conf; max_connections is derived, never taken from here')
           .meta({
+            // Postgres takes names in any case, so a name in capitals must not slip past the list. The API server
+            // bounds what a rule may cost by the size of what it runs over.
+            maxProperties: 100,
             'x-kubernetes-validations': [
+              {
+                rule: "self.all(key, key.matches('^[a-z_][a-z0-9_.]{0,62}$'))",
+                message: 'the name of a setting holds at most 63 lower-case letters, digits, underscores and dots',
+              },
               {
                 rule: `self.all(key, !(key in [${settingsNotForSizes.map(name => `'${name}'`).join(', ')}]) && !key.startsWith('ssl'))`,
                 message: 'a size cannot set what decides over durability, authentication or addresses',
@@ -84,7 +92,7 @@ export const size = declareKind({
   status: z.strictObject({}),
   rules: [
     {
-      rule: "self.metadata.name == self.spec.name + '-v' + string(self.spec.version)",
+      rule: "self.metadata.name.startsWith(self.spec.name + '-v') && self.metadata.name.substring(size(self.spec.name) + 2) == string(self.spec.version)",
       message: 'metadata.name must be <name>-v<version>',
     },
     {
