@@ -1,0 +1,146 @@
+/**
+ * What becomes of each accepted connection: admitted ones are joined to their target, the others refused in Postgres's
+ * words. A verdict is asked for when the connection arrives and again right before it is joined, so that one which
+ * dawdles is judged by the rules of the moment. Once joined, only its two ends close it.
+ */
+import type { Socket } from 'node:net'
+import type { Logger } from 'pino'
+import type { RouteTarget } from '../crds/route.ts'
+import type { DenialAgent } from './denial.ts'
+import type { GatewayMetrics, Outcome } from './metrics.ts'
+import { createRateLimiter } from './rate-limit.ts'
+import { notAdmitted, notAvailable, outOfTouch, type Refusal, tooMany } from './refusal.ts'
+import { connectTarget, join, untilFirstBytes } from './session.ts'
+import { normaliseAddress, type Verdict } from './table.ts'
+
+export type ConnectionLimits = {
+  /** Admitted connections at once, of one route and of all. */
+  perRoute: number
+  total: number
+  /** How long a client may take to say something, in milliseconds. */
+  firstBytesMs: number
+  /** How long a target may take to answer, in milliseconds. */
+  connectMs: number
+}
+
+export const connectionLimits: ConnectionLimits = {
+  perRoute: 2_000,
+  total: 20_000,
+  firstBytesMs: 5_000,
+  connectMs: 5_000,
+}
+
+/** Where a Service is reached; undefined where nothing behind it is ready. */
+export type Resolve = (target: RouteTarget) => { host: string; port: number } | undefined
+
+export type Connections = {
+  accept(port: number, socket: Socket): void
+  /** Admitted connections, joined or about to be. */
+  count(): number
+  /** Waits for open connections to end, at most so long, then closes the rest. */
+  drain(ms: number): Promise<void>
+}
+
+export function createConnections(options: {
+  /** Whether the rules are known to hold. */
+  admitting: () => boolean
+  verdict: (port: number, address: string) => Verdict
+  resolve: Resolve
+  agent: DenialAgent
+  limits?: Partial<ConnectionLimits> | undefined
+  metrics: GatewayMetrics
+  now: () => number
+  logger: Logger
+}): Connections {
+  const { admitting, resolve, agent, metrics, logger } = options
+  const limits = { ...connectionLimits, ...options.limits }
+  const admitted = new Set<Socket>()
+  const admittedOf = new Map<number, number>()
+  const mayLog = createRateLimiter({ perSecond: 0.1, burst: 1 }, 10_000, options.now)
+  const mayLogAnything = createRateLimiter({ perSecond: 20, burst: 100 }, 1, options.now)
+
+  const refuse = (
+    socket: Socket,
+    { port, address, label }: { port: number; address: string; label?: string },
+    outcome: Outcome,
+    refusal: Refusal,
+  ) => {
+    metrics.count(outcome)
+    if (mayLog(`${port} ${address} ${outcome}`) && mayLogAnything(''))
+      logger.info({ label, port, address, outcome }, `connection refused: ${refusal.message}`)
+    agent.refuse(socket, address, refusal)
+  }
+
+  /** The target, or undefined where the connection has been refused. */
+  const judge = (socket: Socket, port: number, address: string): { label: string; target: RouteTarget } | undefined => {
+    if (!admitting()) {
+      refuse(socket, { port, address }, 'out-of-touch', outOfTouch)
+      return undefined
+    }
+    const found = options.verdict(port, address)
+    if (found.kind === 'allow') return found
+    if (found.kind === 'deny')
+      refuse(socket, { port, address, label: found.label }, 'denied', notAdmitted(found.label, address))
+    // The route went away while the connection arrived.
+    else socket.destroy()
+    return undefined
+  }
+
+  const claim = (port: number, socket: Socket): boolean => {
+    const ofRoute = admittedOf.get(port) ?? 0
+    if (admitted.size >= limits.total || ofRoute >= limits.perRoute) return false
+    admitted.add(socket)
+    admittedOf.set(port, ofRoute + 1)
+    socket.once('close', () => {
+      admitted.delete(socket)
+      const left = (admittedOf.get(port) ?? 1) - 1
+      if (left > 0) admittedOf.set(port, left)
+      else admittedOf.delete(port)
+    })
+    return true
+  }
+
+  const serve = async (client: Socket, port: number, address: string): Promise<void> => {
+    if (!(await untilFirstBytes(client, limits.firstBytesMs))) {
+      metrics.count('silent')
+      client.destroy()
+      return
+    }
+    const first = judge(client, port, address)
+    if (first === undefined) return
+    const place = resolve(first.target)
+    const target = place && (await connectTarget(place, limits.connectMs))
+    if (client.destroyed) target?.destroy()
+    else if (target === undefined) refuse(client, { port, address, label: first.label }, 'unavailable', notAvailable)
+    else if (judge(client, port, address) === undefined) target.destroy()
+    else {
+      metrics.count('allowed')
+      join(client, target)
+    }
+  }
+
+  return {
+    accept: (port, socket) => {
+      // Whatever goes wrong with a socket, 'close' follows.
+      socket.on('error', () => {})
+      const address = normaliseAddress(socket.remoteAddress ?? '')
+      if (address === '') {
+        socket.destroy()
+        return
+      }
+      const found = judge(socket, port, address)
+      if (found === undefined) return
+      if (claim(port, socket)) void serve(socket, port, address)
+      else refuse(socket, { port, address, label: found.label }, 'too-many', tooMany(found.label))
+    },
+    count: () => admitted.size,
+    drain: async ms => {
+      const over = Promise.all([...admitted].map(socket => new Promise(resolve => socket.once('close', resolve))))
+      const deadline = setTimeout(() => {
+        for (const socket of admitted) socket.destroy()
+      }, ms)
+      await over
+      clearTimeout(deadline)
+    },
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * The Lease by which a gateway replica says that it lives and what it has in force (crds/route.ts states the protocol).
+ *
+ * While it is renewed without a gap of `gatewayLeaseSeconds`, a replica is in one tenure: the operator waits for it at
+ * every change. After a gap it may have been passed over, so a new tenure begins, in which the routes must have been
+ * read anew before anyone is admitted.
+ */
+import type { Logger } from 'pino'
+import { backoffMs } from '../cluster/informer/clock.ts'
+import type { Cluster } from '../cluster/port.ts'
+import { labels, managedByEspalier, systemNamespace } from '../crds/metadata.ts'
+import {
+  acknowledgedAnnotation,
+  gatewayComponent,
+  gatewayLeaseName,
+  gatewayLeaseSeconds,
+  portsInUseAnnotation,
+} from '../crds/route.ts'
+
+export type LeaseContent = {
+  /** The resourceVersion up to which all routes are in force. */
+  version: string
+  /** Routed ports that cannot be listened on. */
+  refusedPorts: number[]
+}
+
+export type LeaseKeeper = {
+  /** Writes the Lease with what holds after this call, one write at a time. Resolves to whether it succeeded. */
+  renew(): Promise<boolean>
+  /** Whether the operator waits for this replica. */
+  valid(): boolean
+  /** Number of the current or last tenure; 0 before the first. */
+  tenure(): number
+  /** Writes no more, and deletes the Lease. */
+  release(): Promise<void>
+}
+
+const retryDelays = { minimumMs: 250, maximumMs: 10_000 }
+
+export function keepLease(options: {
+  cluster: Cluster
+  identity: string
+  /** Wall clock, since the operator compares it with its own. */
+  now: () => number
+  heartbeatMs: number
+  /** What to acknowledge, once it is in force. */
+  content: () => Promise<LeaseContent>
+  /** Asked at each heartbeat: a replica that does not follow the routes lets its Lease run out. */
+  following: () => boolean
+  onTenure: () => void
+  logger: Logger
+}): LeaseKeeper {
+  const { cluster, identity, now, content, following, onTenure, logger } = options
+  const name = gatewayLeaseName(identity)
+  let renewedAt = Number.NEGATIVE_INFINITY
+  let tenure = 0
+  let failures = 0
+  let released = false
+  let retry: NodeJS.Timeout | undefined
+  let inFlight: Promise<boolean> | undefined
+  let queued: Promise<boolean> | undefined
+
+  const valid = () => now() - renewedAt < gatewayLeaseSeconds * 1000
+
+  const write = async (): Promise<boolean> => {
+    clearTimeout(retry)
+    if (released) return false
+    try {
+      const { version, refusedPorts } = await content()
+      const at = now()
+      await cluster.apply('Lease', leaseOf(identity, version, refusedPorts, at))
+      if (failures > 0) logger.info({ lease: name }, 'the lease is renewed again')
+      failures = 0
+      const lapsed = !valid()
+      renewedAt = at
+      if (lapsed) {
+        tenure++
+        onTenure()
+      }
+      return true
+    } catch (error) {
+      failures++
+      logger.warn({ lease: name, failures, err: error }, 'cannot renew the lease; trying again')
+      retry = setTimeout(() => following() && void renew(), backoffMs(failures, retryDelays))
+      return false
+    }
+  }
+
+  const renew = (): Promise<boolean> => {
+    if (inFlight === undefined) {
+      inFlight = write().finally(() => {
+        inFlight = undefined
+      })
+      return inFlight
+    }
+    queued ??= inFlight.then(() => {
+      queued = undefined
+      return renew()
+    })
+    return queued
+  }
+
+  const heartbeat = setInterval(() => following() && void renew(), options.heartbeatMs)
+
+  return {
+    renew,
+    valid,
+    tenure: () => tenure,
+    release: async () => {
+      released = true
+      clearInterval(heartbeat)
+      clearTimeout(retry)
+      await (queued ?? inFlight)
+      try {
+        await cluster.delete('Lease', { namespace: systemNamespace, name })
+      } catch (error) {
+        logger.warn({ lease: name, err: error }, 'cannot delete the lease; it will run out')
+      }
+    },
+  }
+}
+
+const leaseOf = (identity: string, version: string, refusedPorts: number[], at: number) => ({
+  apiVersion: 'coordination.k8s.io/v1' as const,
+  kind: 'Lease' as const,
+  metadata: {
+    name: gatewayLeaseName(identity),
+    namespace: systemNamespace,
+    labels: { [labels.component]: gatewayComponent, [labels.managedBy]: managedByEspalier },
+    annotations: {
+      [acknowledgedAnnotation]: version,
+      ...(refusedPorts.length > 0 ? { [portsInUseAnnotation]: refusedPorts.join(',') } : {}),
+    },
+  },
+  spec: {
+    holderIdentity: identity,
+    leaseDurationSeconds: gatewayLeaseSeconds,
+    // Kubernetes reads a MicroTime only with exactly six digits.
+    renewTime: new Date(at).toISOString().replace('Z', '000Z'),
+  },
+})

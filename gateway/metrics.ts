@@ -1,0 +1,41 @@
+/** The gateway's figures, in a prom-client registry. */
+import { Counter, Gauge, Registry } from 'prom-client'
+
+/** What became of a connection. `silent`: the client said nothing in time, or closed before it did. */
+export type Outcome = 'allowed' | 'denied' | 'unavailable' | 'too-many' | 'out-of-touch' | 'silent'
+
+export type GatewayMetrics = {
+  registry: Registry
+  count(outcome: Outcome): void
+}
+
+export function createMetrics(options: {
+  registry?: Registry | undefined
+  connections: () => number
+  routes: () => number
+  admitting: () => boolean
+}): GatewayMetrics {
+  const registry = options.registry ?? new Registry()
+  const registers = [registry]
+  const outcomes = new Counter({
+    name: 'espalier_gateway_connections_total',
+    help: 'Connections accepted, by what became of them.',
+    labelNames: ['outcome'],
+    registers,
+  })
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read())
+      },
+    })
+  gauge('espalier_gateway_open_connections', 'Connections joined to their target now.', options.connections)
+  gauge('espalier_gateway_routes', 'Routes in force.', options.routes)
+  gauge('espalier_gateway_admitting', '1 while rules are known to hold; 0: new connections are refused.', () =>
+    options.admitting() ? 1 : 0,
+  )
+  return { registry, count: outcome => outcomes.inc({ outcome }) }
+}

@@ -1,0 +1,134 @@
+/**
+ * The route table: which port leads where, and whom its allowlist admits. Pure; built from the route ConfigMaps.
+ *
+ * It fails closed: a route that cannot be read admits nobody, whatever it said before. Rules become sorted address
+ * ranges that do not touch, so that a verdict is one binary search.
+ */
+
+import type { ConfigMap } from '../cluster/kinds.ts'
+import { parseAddress, parseCidr } from '../crds/cidr.ts'
+import { type Route, type RouteTarget, route, routeKey, routeName } from '../crds/route.ts'
+
+type CompiledRoute = {
+  label: string
+  /** Absent where the route could not be read. */
+  target?: RouteTarget
+  /** First and last address of each range, in turn, ascending. */
+  ranges: Uint32Array
+}
+
+/** Port to route. Never changed in place. */
+export type RouteTable = ReadonlyMap<number, CompiledRoute>
+
+export type Verdict =
+  | { kind: 'allow'; label: string; target: RouteTarget }
+  | { kind: 'deny'; label: string }
+  /** No route claims the port. */
+  | { kind: 'unknown' }
+
+/** A table, and what was wrong with the ConfigMaps it was made from, in words for the log. */
+export type TableChange = { table: RouteTable; problems: string[] }
+
+/** Node's text of a peer's address as it stands in rules: an IPv4 address mapped into IPv6 is IPv4. */
+export function normaliseAddress(address: string): string {
+  const mapped = /^::ffff:([0-9.]+)$/i.exec(address)
+  return mapped?.[1] ?? address
+}
+
+/** What becomes of a connection from a normalised address. Anything but IPv4 is denied: ingress is IPv4 only. */
+export function verdict(table: RouteTable, port: number, address: string): Verdict {
+  const found = table.get(port)
+  if (found === undefined) return { kind: 'unknown' }
+  const { label, target, ranges } = found
+  const number = parseAddress(address)
+  const admitted = number !== undefined && target !== undefined && isInside(ranges, number)
+  return admitted ? { kind: 'allow', label, target } : { kind: 'deny', label }
+}
+
+/** The table that these ConfigMaps, and no others, make. */
+export function buildTable(configMaps: readonly ConfigMap[]): TableChange {
+  const table = new Map<number, CompiledRoute>()
+  const problems: string[] = []
+  for (const configMap of configMaps) addTo(table, problems, configMap)
+  return { table, problems }
+}
+
+/** The table with one ConfigMap added, or put in the place of its former state. */
+export function withRoute(table: RouteTable, configMap: ConfigMap): TableChange {
+  const next = new Map(table)
+  const problems: string[] = []
+  addTo(next, problems, configMap)
+  return { table: next, problems }
+}
+
+/** The table without the route of this ConfigMap name. */
+export function withoutRoute(table: RouteTable, name: string): RouteTable {
+  const next = new Map(table)
+  const port = portOfName(name)
+  if (port !== undefined) next.delete(port)
+  return next
+}
+
+function addTo(table: Map<number, CompiledRoute>, problems: string[], configMap: ConfigMap): void {
+  const { name } = configMap.metadata
+  const port = portOfName(name)
+  if (port === undefined) {
+    problems.push(`${name}: a route's name is route-<port>`)
+    return
+  }
+  const read = readRoute(configMap, port)
+  if (typeof read === 'string') {
+    problems.push(`${name}: ${read}`)
+    table.set(port, { label: name, ranges: new Uint32Array() })
+  } else table.set(port, { label: read.label, target: read.target, ranges: rangesOf(read.rules) })
+}
+
+/** The route that a ConfigMap holds, or what is wrong with it. */
+function readRoute(configMap: ConfigMap, port: number): Route | string {
+  const text = configMap.data?.[routeKey]
+  if (text === undefined) return `has no ${routeKey}`
+  const parsed = route.safeParse(parseJson(text))
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]
+    return `${[routeKey, ...(issue?.path ?? [])].join('.')}: ${issue?.message}`
+  }
+  return parsed.data.port === port ? parsed.data : `${routeKey}.port: must be ${port}, as the name says`
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function portOfName(name: string): number | undefined {
+  const port = Number(/^route-([1-9][0-9]{0,4})$/.exec(name)?.[1])
+  return port <= 65535 && name === routeName(port) ? port : undefined
+}
+
+function rangesOf(rules: readonly string[]): Uint32Array {
+  const blocks = rules.map(parseCidr).filter(block => block !== undefined)
+  const ranges = blocks.map(({ network, prefix }) => ({ first: network, last: network + 2 ** (32 - prefix) - 1 }))
+  ranges.sort((left, right) => left.first - right.first)
+  const merged: { first: number; last: number }[] = []
+  for (const range of ranges) {
+    const previous = merged.at(-1)
+    if (previous && range.first <= previous.last + 1) previous.last = Math.max(previous.last, range.last)
+    else merged.push({ ...range })
+  }
+  return Uint32Array.from(merged.flatMap(({ first, last }) => [first, last]))
+}
+
+function isInside(ranges: Uint32Array, address: number): boolean {
+  let low = 0
+  let high = ranges.length / 2
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (address < (ranges[middle * 2] ?? 0)) high = middle
+    else if (address > (ranges[middle * 2 + 1] ?? 0)) low = middle + 1
+    else return true
+  }
+  return false
+}
