@@ -1,0 +1,160 @@
+/**
+ * Postgres's configuration, from a size and a version; pure. Settings come in three layers: what we derive from the
+ * size's resources, over that the size's own settings, over both what is fixed, because durability, authentication or
+ * another part of Espalier depends on it. A size's setting that is not for sizes is left out, never obeyed.
+ *
+ * The settings that only the running pod knows (its address; where the certificate is mounted) are not here: see
+ * `postgresCommand` and operator/instance/tls.ts.
+ */
+import { type PgVersion, type SizeShape, settingsNotForSizes } from '../../crds/index.ts'
+import type { ConfigurationFile } from '../instance/configuration.ts'
+import { renderSettings } from '../instance/settings.ts'
+import { dataDirectory } from '../instance/volume.ts'
+import { quantityToBytes, quantityToNumber } from './quantity.ts'
+
+/** The common name of the operator's client certificate, and the only way into the superuser. */
+export const operatorCommonName = 'espalier-operator'
+export const superuser = 'postgres'
+/** Where Postgres listens, on the pod's own address. */
+export const postgresPort = 5432
+
+/**
+ * Connections held back for the operator and backups: two looks at once, a change of roles, and room for a person.
+ * They are superuser_reserved_connections, so that what is left for everyone else is exactly the size's `connections`.
+ */
+export const platformReserve = 5
+
+/** max_connections of a size: connections for application roles, and the platform's reserve. */
+export const maxConnections = (shape: Pick<SizeShape, 'connections'>): number => shape.connections + platformReserve
+
+const MiB = 2 ** 20
+const GiB = 2 ** 30
+const clamp = (value: number, low: number, high: number): number => Math.min(Math.max(value, low), high)
+const kilobytes = (bytes: number): string => `${Math.floor(bytes / 1024)}kB`
+
+/**
+ * What follows from the size's resources. Shared memory comes from the request, which is assured; what is only a hint or
+ * is given back comes from the limit. A query may hold several pieces of work_mem, hence the divisor.
+ */
+function derivedSettings(shape: SizeShape): Record<string, string> {
+  const assured = quantityToBytes(shape.memoryRequest)
+  const memory = Math.max(assured, quantityToBytes(shape.memoryLimit))
+  const storage = quantityToBytes(shape.storageSize)
+  const cores = Math.max(1, Math.ceil(quantityToNumber(shape.cpuLimit)))
+  const sharedBuffers = clamp(assured / 4, 16 * MiB, 64 * GiB)
+  const maxWalSize = clamp(storage / 10, 64 * MiB, 8 * GiB)
+  return {
+    shared_buffers: kilobytes(sharedBuffers),
+    effective_cache_size: kilobytes(Math.max(memory * 0.7, sharedBuffers)),
+    work_mem: kilobytes(clamp((memory - sharedBuffers) / (shape.connections * 3), 1 * MiB, 64 * MiB)),
+    maintenance_work_mem: kilobytes(clamp(memory / 16, 16 * MiB, 2 * GiB)),
+    // WAL stands on the same volume as the data: it must not fill a small one.
+    max_wal_size: `${Math.floor(maxWalSize / MiB)}MB`,
+    min_wal_size: `${Math.floor(clamp(maxWalSize / 4, 32 * MiB, 1 * GiB) / MiB)}MB`,
+    // Temporary files too; the limit is per process.
+    temp_file_limit: kilobytes(quantityToBytes(shape.temporaryDataSize)),
+    max_worker_processes: String(Math.max(8, cores + 4)),
+    max_parallel_workers: String(cores),
+    max_parallel_workers_per_gather: String(Math.min(cores, 2)),
+    // A container with a limit on huge pages dies of SIGBUS where "try" seemed to succeed.
+    huge_pages: 'off',
+    random_page_cost: '1.1',
+    log_lock_waits: 'on',
+    // Clients come through a proxy: find out about those that are gone.
+    tcp_keepalives_idle: '60',
+    tcp_keepalives_interval: '10',
+    tcp_keepalives_count: '6',
+    // What initdb writes into the file that ours replaces.
+    datestyle: 'iso, mdy',
+    timezone: 'UTC',
+    lc_monetary: 'C',
+    lc_numeric: 'C',
+    lc_time: 'C',
+    default_text_search_config: 'pg_catalog.english',
+  }
+}
+
+/**
+ * What nothing overrides.
+ *
+ * - Logging goes to standard error, where the cluster collects it: no collector, no log files on the user's volume. The
+ *   JSON log would need both. The prefix begins with what the server itself writes (time in UTC, process and line number,
+ *   SQLSTATE), so that no name of a user's can pass for a level: the level is the first word after the prefix.
+ * - wal_level is `replica`, which base backups need. `logical` would cost WAL and gain nothing: no user's role has
+ *   REPLICATION, so nobody could read it.
+ * - Addresses and sockets: none, but the one on the command line.
+ */
+function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, string> {
+  return {
+    listen_addresses: '',
+    port: String(postgresPort),
+    unix_socket_directories: '',
+    max_connections: String(maxConnections(shape)),
+    superuser_reserved_connections: String(platformReserve),
+    reserved_connections: '0',
+    authentication_timeout: '20s',
+    password_encryption: 'scram-sha-256',
+    ssl: 'on',
+    ssl_min_protocol_version: 'TLSv1.2',
+    fsync: 'on',
+    full_page_writes: 'on',
+    synchronous_commit: 'on',
+    wal_level: 'replica',
+    archive_mode: 'off',
+    dynamic_shared_memory_type: 'posix',
+    log_destination: 'stderr',
+    logging_collector: 'off',
+    log_line_prefix: '%m [%p:%l] %e %q[user=%u db=%d client=%h] ',
+    log_timezone: 'UTC',
+    lc_messages: 'C',
+    ...(Number(version) >= 17 ? { allow_alter_system: 'off' } : {}),
+  }
+}
+
+/** `include` and its like are directives of the file, not settings. */
+const notForSizes = new Set<string>(settingsNotForSizes)
+const isForSizes = (name: string): boolean => !notForSizes.has(name) && !/^(ssl|include)/.test(name)
+
+/** Every setting of postgresql.conf for a size, as Postgres takes it. */
+export function postgresSettings(shape: SizeShape, version: PgVersion): Record<string, string> {
+  const own = Object.entries(shape.postgresSettings).filter(([name]) => isForSizes(name))
+  return { ...derivedSettings(shape), ...Object.fromEntries(own), ...fixedSettings(shape, version) }
+}
+
+/**
+ * Who may log in. The superuser only by the operator's certificate, from anywhere; every other role by password over
+ * TLS; nobody without TLS, and nobody for replication. The first line that fits decides, so none can be got around.
+ */
+const pgHba = `# TYPE     DATABASE     USER          ADDRESS  METHOD
+hostnossl  all          all           all      reject
+hostnossl  replication  all           all      reject
+hostssl    all          ${superuser}      all      cert map=espalier
+hostssl    replication  all           all      reject
+hostssl    all          all           all      scram-sha-256
+`
+
+const pgIdent = `# MAP     SYSTEM-USERNAME    PG-USERNAME
+espalier  ${operatorCommonName}  ${superuser}
+`
+
+/** The three files, for InstanceConfiguration.files. */
+export function renderConfiguration(shape: SizeShape, version: PgVersion): Record<ConfigurationFile, string> {
+  const heading = '# Written by the operator before every start; changes made here are lost.\n'
+  return {
+    'postgresql.conf': heading + renderSettings(postgresSettings(shape, version)),
+    'pg_hba.conf': heading + pgHba,
+    'pg_ident.conf': heading + pgIdent,
+  }
+}
+
+/**
+ * The command of the Postgres container, for a volume mounted at this path. `POD_IP` must be in its environment (the
+ * downward API); settings on the command line win over every file.
+ */
+export const postgresCommand = (volume: string): string[] => [
+  'postgres',
+  '-D',
+  `${volume}/${dataDirectory}`,
+  '-c',
+  'listen_addresses=$(POD_IP)',
+]

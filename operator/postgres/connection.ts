@@ -1,0 +1,104 @@
+/**
+ * One connection of the operator to a Postgres, as its superuser, by client certificate. Whatever a user can set for a
+ * database or a role is overridden from the first message on: a superuser session runs nothing of theirs.
+ */
+import { Socket } from 'node:net'
+import { Client, type QueryConfig, type QueryResultRow } from 'pg'
+import type { CertifiedKey } from '../pki/index.ts'
+import { operatorCommonName, superuser } from './configuration.ts'
+import { postgresErrorOf } from './errors.ts'
+
+/** Where a Postgres is, and how it proves that it is the one. */
+export type PostgresTarget = {
+  host: string
+  port: number
+  /** The name its certificate must be for: the DNS name of its Service. */
+  serverName: string
+  /** The authority that its certificate must be from, PEM. */
+  ca: string
+}
+
+export type Connection = {
+  rows<Row extends QueryResultRow>(query: string | QueryConfig): Promise<Row[]>
+  /** Runs all or none, in one round trip. */
+  transaction(statements: readonly string[]): Promise<void>
+}
+
+const connectTimeoutMs = 2_000
+const statementTimeoutMs = 5_000
+
+/**
+ * Sent at the start of the session, these come before what ALTER DATABASE and ALTER ROLE set, `role` included. Nothing
+ * that we send is logged or shown in pg_stat_activity, since it may hold verifiers.
+ */
+const sessionSettings: Record<string, string> = {
+  search_path: 'pg_catalog,pg_temp',
+  role: 'none',
+  statement_timeout: String(statementTimeoutMs),
+  lock_timeout: '2000',
+  idle_in_transaction_session_timeout: '10000',
+  default_transaction_read_only: 'off',
+  default_transaction_isolation: 'read\\ committed',
+  standard_conforming_strings: 'on',
+  client_min_messages: 'warning',
+  track_activities: 'off',
+  log_statement: 'none',
+  log_duration: 'off',
+  log_min_duration_statement: '-1',
+  log_min_error_statement: 'panic',
+}
+
+const options = Object.entries(sessionSettings)
+  .map(([name, value]) => `-c ${name}=${value}`)
+  .join(' ')
+
+/**
+ * Connects, does the work, and closes, however it ends. Nothing outlives the signal.
+ * @throws PostgresError; the signal's reason where it aborted
+ */
+export async function withConnection<T>(
+  target: PostgresTarget,
+  database: string,
+  certificate: CertifiedKey,
+  signal: AbortSignal,
+  work: (connection: Connection) => Promise<T>,
+): Promise<T> {
+  signal.throwIfAborted()
+  const socket = new Socket()
+  const client = new Client({
+    host: target.host,
+    port: target.port,
+    database,
+    user: superuser,
+    application_name: operatorCommonName,
+    options,
+    connectionTimeoutMillis: connectTimeoutMs,
+    stream: () => socket,
+    ssl: { ...certificate, ca: target.ca, servername: target.serverName, minVersion: 'TLSv1.2' },
+  })
+  client.on('error', () => {
+    // A query that is under way rejects with it; between queries the next one does.
+  })
+  const abort = () => socket.destroy()
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    await client.connect()
+    return await work(connectionOf(client))
+  } catch (error) {
+    signal.throwIfAborted()
+    throw postgresErrorOf(error)
+  } finally {
+    signal.removeEventListener('abort', abort)
+    await client.end().catch(() => {})
+    socket.destroy()
+  }
+}
+
+const connectionOf = (client: Client): Connection => ({
+  rows: async <Row extends QueryResultRow>(query: string | QueryConfig) => (await client.query<Row>(query)).rows,
+  transaction: async statements => {
+    if (statements.length === 0) return
+    // Statements sent together are one transaction of their own; the first that fails undoes all.
+    await client.query(statements.join(';\n'))
+  },
+})

@@ -1,0 +1,199 @@
+/**
+ * The roles of a database and what they may do, as SQL: which statements bring a server from what it is to what it is to
+ * be. Pure; the same functions tell whether anything is left to do.
+ *
+ * - `admin` creates databases and roles, monitors, ends other sessions, and acts as `app`: it inherits what `app` owns and
+ *   can SET ROLE to it, so it may install trusted extensions and repair whatever the application made. It has no ADMIN
+ *   OPTION on `app` and `app_read_only`, so it can neither drop nor alter them, nor hand them on; and no membership that
+ *   reaches files, programs or replication.
+ * - `app` owns the application database, and through it the schema `public`.
+ * - `app_read_only` reads what `app` and `admin` make, by grants that either of them can take back. It is no member of
+ *   pg_read_all_data, which would show it the password hashes too.
+ *
+ * Attributes and memberships are restored whenever they differ. Grants inside the application database are made once:
+ * what an owner revokes afterwards stays revoked.
+ */
+import { escapeIdentifier, escapeLiteral } from 'pg'
+import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
+import type { RoleState, ServerState } from './state.ts'
+
+const identifiers = (names: readonly string[]): string => names.map(escapeIdentifier).join(', ')
+const database = escapeIdentifier(applicationDatabase)
+
+/** Attributes of each role; every one is named, so that none is left to a default. */
+const attributes = (role: DatabaseRole) => ({
+  superuser: false,
+  inherit: true,
+  createRole: role === 'admin',
+  createDatabase: role === 'admin',
+  login: true,
+  replication: false,
+  bypassRls: false,
+  connectionLimit: -1,
+  expires: false,
+})
+
+function attributesText(role: DatabaseRole): string {
+  const makes = role === 'admin' ? 'CREATEROLE CREATEDB' : 'NOCREATEROLE NOCREATEDB'
+  return `LOGIN NOSUPERUSER INHERIT ${makes} NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'`
+}
+
+const watched = [
+  'superuser',
+  'inherit',
+  'createRole',
+  'createDatabase',
+  'login',
+  'replication',
+  'bypassRls',
+  'connectionLimit',
+  'expires',
+] as const
+
+function inOrder(role: DatabaseRole, state: RoleState): boolean {
+  const wanted = attributes(role)
+  return watched.every(name => state[name] === wanted[name])
+}
+
+/** What `admin` belongs to. Handing on `pg_monitor` to a monitoring role of the user's own is the usual need. */
+const adminMemberships = [
+  { role: 'app', admin: false },
+  { role: 'pg_monitor', admin: true },
+  { role: 'pg_signal_backend', admin: true },
+] as const
+
+/** Roles that none of ours is ever a member of: they reach the server's files and programs, other hosts, or all data. */
+const forbidden = new Set([
+  'postgres',
+  'pg_execute_server_program',
+  'pg_read_server_files',
+  'pg_write_server_files',
+  'pg_read_all_data',
+  'pg_write_all_data',
+  'pg_create_subscription',
+  'pg_use_reserved_connections',
+])
+
+/** What we note in a role's comment, which no user may change. */
+export type RoleMark = {
+  /** The credentials whose password we set last. */
+  credentials?: string
+  /** On `app_read_only`: the objects for which the grants were made (see grantsMark). */
+  grants?: string
+}
+
+const markPrefix = 'espalier '
+
+export function parseMark(comment: string | null | undefined): RoleMark {
+  if (!comment?.startsWith(markPrefix)) return {}
+  try {
+    const { credentials, grants } = JSON.parse(comment.slice(markPrefix.length))
+    return {
+      ...(typeof credentials === 'string' ? { credentials } : {}),
+      ...(typeof grants === 'string' ? { grants } : {}),
+    }
+  } catch {
+    return {}
+  }
+}
+
+const comment = (role: DatabaseRole, mark: RoleMark): string =>
+  `COMMENT ON ROLE ${escapeIdentifier(role)} IS ${escapeLiteral(markPrefix + JSON.stringify(mark))}`
+
+/** What is to be set on each role: its password's verifier, where that is not to stay, and the credentials' mark. */
+export type RolePasswords = { mark: string; verifiers: Partial<Record<DatabaseRole, string>> }
+
+/**
+ * Statements on roles, memberships and maintenance databases, for one transaction in any database. None: in order.
+ * Without passwords, those and their marks are left aside.
+ */
+export function roleStatements(state: ServerState, passwords?: RolePasswords): string[] {
+  return [
+    ...databaseRoles.flatMap(role => statementsForRole(role, state.roles[role], passwords)),
+    ...membershipStatements(state),
+    ...(state.openDatabases.length > 0
+      ? [`REVOKE ALL ON DATABASE ${identifiers(state.openDatabases)} FROM PUBLIC`]
+      : []),
+    ...(state.database !== null && state.database.owner !== 'app' ? [`ALTER DATABASE ${database} OWNER TO app`] : []),
+  ]
+}
+
+function statementsForRole(role: DatabaseRole, state: RoleState | undefined, passwords?: RolePasswords): string[] {
+  const verifier = passwords?.verifiers[role]
+  const previous = parseMark(state?.comment)
+  const password = verifier === undefined ? '' : ` PASSWORD ${escapeLiteral(verifier)}`
+  const name = escapeIdentifier(role)
+  const statements: string[] = []
+  if (state === undefined) statements.push(`CREATE ROLE ${name} ${attributesText(role)}${password}`)
+  else if (!inOrder(role, state)) statements.push(`ALTER ROLE ${name} ${attributesText(role)}${password}`)
+  else if (verifier !== undefined) statements.push(`ALTER ROLE ${name}${password}`)
+  if (passwords !== undefined && previous.credentials !== passwords.mark) {
+    statements.push(comment(role, { ...previous, credentials: passwords.mark }))
+  }
+  return statements
+}
+
+function membershipStatements({ memberships }: ServerState): string[] {
+  const missing = adminMemberships.filter(
+    wanted =>
+      !memberships.some(
+        ({ role, member, admin, inherit, set }) =>
+          role === wanted.role && member === 'admin' && admin === wanted.admin && inherit && set,
+      ),
+  )
+  return [
+    ...missing.map(
+      ({ role, admin }) => `GRANT ${role} TO admin WITH INHERIT TRUE, SET TRUE, ADMIN ${admin ? 'TRUE' : 'FALSE'}`,
+    ),
+    ...memberships
+      .filter(({ role }) => forbidden.has(role))
+      .map(({ role, member }) => `REVOKE ${escapeIdentifier(role)} FROM ${escapeIdentifier(member)} CASCADE`),
+  ]
+}
+
+/** The application database, from the template that nobody can have changed. Not for a transaction. */
+export const createDatabase = `CREATE DATABASE ${database} OWNER app TEMPLATE template0`
+
+/** Names what the grants were made for: a database or a role made anew has another number, and gets them again. */
+export function grantsMark({ database: made, roles }: ServerState): string | undefined {
+  const numbers = [made?.oid, ...databaseRoles.map(role => roles[role]?.oid)]
+  return numbers.includes(undefined) ? undefined : numbers.join('/')
+}
+
+/** Whether the grants inside the application database were made for the roles and the database as they are. */
+export function grantsMade(state: ServerState): boolean {
+  const wanted = grantsMark(state)
+  return wanted !== undefined && parseMark(state.roles.app_read_only?.comment).grants === wanted
+}
+
+/** Schemas of the application database that `app` or `admin` owns; `public` belongs to whoever owns the database. */
+export const schemaQuery = `
+SELECT nspname AS name FROM pg_namespace
+WHERE nspowner IN (SELECT oid FROM pg_roles WHERE rolname IN ('app', 'admin', 'pg_database_owner'))`
+
+/**
+ * Statements for one transaction inside the application database, ending with the mark that they were made.
+ *
+ * Default privileges without a schema hold for every schema, those made later too; what `admin` makes in the application's
+ * database is for the application. A sequence may be read, not drawn from.
+ */
+export function grantStatements(state: ServerState, schemas: readonly string[]): string[] {
+  const mark = { ...parseMark(state.roles.app_read_only?.comment), grants: grantsMark(state) ?? '' }
+  const defaults = 'ALTER DEFAULT PRIVILEGES FOR ROLE'
+  return [
+    `GRANT CONNECT ON DATABASE ${database} TO app_read_only`,
+    `ALTER ROLE app_read_only SET default_transaction_read_only = on`,
+    `${defaults} app, admin GRANT USAGE ON SCHEMAS TO app_read_only`,
+    `${defaults} app, admin GRANT SELECT ON TABLES TO app_read_only`,
+    `${defaults} app, admin GRANT SELECT ON SEQUENCES TO app_read_only`,
+    ...['SCHEMAS', 'TABLES', 'SEQUENCES'].map(kind => `${defaults} admin GRANT ALL ON ${kind} TO app`),
+    ...(schemas.length > 0
+      ? [
+          `GRANT USAGE ON SCHEMA ${identifiers(schemas)} TO app_read_only`,
+          `GRANT SELECT ON ALL TABLES IN SCHEMA ${identifiers(schemas)} TO app_read_only`,
+          `GRANT SELECT ON ALL SEQUENCES IN SCHEMA ${identifiers(schemas)} TO app_read_only`,
+        ]
+      : []),
+    comment('app_read_only', mark),
+  ]
+}

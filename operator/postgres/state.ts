@@ -1,0 +1,72 @@
+/**
+ * What the operator reads of a Postgres, in one query. It looks at shared catalogs only, so it reads the same from every
+ * database of the server.
+ */
+import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
+
+/** pg_authid, as far as we look after it. */
+export type RoleState = {
+  oid: string
+  superuser: boolean
+  inherit: boolean
+  createRole: boolean
+  createDatabase: boolean
+  login: boolean
+  replication: boolean
+  bypassRls: boolean
+  connectionLimit: number
+  expires: boolean
+  /** The stored password, in whatever form; null for none. */
+  verifier: string | null
+  comment: string | null
+}
+
+/** pg_auth_members: `member` belongs to `role`. */
+export type Membership = { role: string; member: string; admin: boolean; inherit: boolean; set: boolean }
+
+export type ServerState = {
+  /** As server_version_num: 170010 for 17.10. */
+  version: number
+  systemIdentifier: string
+  inRecovery: boolean
+  checksums: boolean
+  roles: Partial<Record<DatabaseRole, RoleState>>
+  /** Of our roles, in others. */
+  memberships: Membership[]
+  /** The application database. */
+  database: { oid: string; owner: string; bytes: number } | null
+  /** The maintenance databases that everyone may connect to. */
+  openDatabases: string[]
+}
+
+/** Databases that are nobody's but the platform's. */
+export const maintenanceDatabases = ['postgres', 'template1'] as const
+
+/** One row with one column, `state`: a ServerState. */
+export const stateQuery = {
+  text: `
+SELECT json_build_object(
+  'version', current_setting('server_version_num')::int,
+  'systemIdentifier', (SELECT system_identifier::text FROM pg_control_system()),
+  'inRecovery', pg_is_in_recovery(),
+  'checksums', current_setting('data_checksums') = 'on',
+  'roles', (SELECT coalesce(json_object_agg(rolname, json_build_object(
+      'oid', oid::text, 'superuser', rolsuper, 'inherit', rolinherit, 'createRole', rolcreaterole,
+      'createDatabase', rolcreatedb, 'login', rolcanlogin, 'replication', rolreplication,
+      'bypassRls', rolbypassrls, 'connectionLimit', rolconnlimit,
+      'expires', rolvaliduntil IS NOT NULL AND rolvaliduntil <> 'infinity', 'verifier', rolpassword,
+      'comment', shobj_description(oid, 'pg_authid'))), '{}')
+    FROM pg_authid WHERE rolname = ANY ($1)),
+  'memberships', (SELECT coalesce(json_agg(json_build_object(
+      'role', r.rolname, 'member', m.rolname, 'admin', a.admin_option, 'inherit', a.inherit_option,
+      'set', a.set_option)), '[]')
+    FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN pg_roles m ON m.oid = a.member
+    WHERE m.rolname = ANY ($1)),
+  'database', (SELECT json_build_object(
+      'oid', oid::text, 'owner', pg_get_userbyid(datdba), 'bytes', pg_database_size(oid))
+    FROM pg_database WHERE datname = $2),
+  'openDatabases', (SELECT coalesce(json_agg(datname), '[]')
+    FROM pg_database WHERE datname = ANY ($3) AND has_database_privilege('public', oid, 'CONNECT, TEMPORARY'))
+) AS state`,
+  values: [databaseRoles, applicationDatabase, maintenanceDatabases],
+}
