@@ -87,7 +87,9 @@ function addTo(table: Map<number, CompiledRoute>, problems: string[], configMap:
 function readRoute(configMap: ConfigMap, port: number): Route | string {
   const text = configMap.data?.[routeKey]
   if (text === undefined) return `has no ${routeKey}`
-  const parsed = route.safeParse(parseJson(text))
+  const value = parseJson(text)
+  if (value === undefined) return `${routeKey} is not JSON`
+  const parsed = route.safeParse(value)
   if (!parsed.success) {
     const issue = parsed.error.issues[0]
     return `${[routeKey, ...(issue?.path ?? [])].join('.')}: ${issue?.message}`

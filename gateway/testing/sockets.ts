@@ -1,0 +1,48 @@
+/** What gateway tests and benchmarks share about sockets: addresses of their own, polling, servers that clean up. */
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+
+/** A loopback address that another run on this machine is unlikely to have. */
+export function ownLoopback(): string {
+  const byte = () => 1 + Math.floor(Math.random() * 250)
+  return `127.${byte()}.${byte()}.${byte()}`
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(host: string): Promise<number> {
+  const { server, port } = await listen(host, socket => socket.destroy())
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+export async function listen(
+  host: string,
+  onConnection: (socket: Socket) => void,
+  port = 0,
+): Promise<{ server: Server; port: number }> {
+  const server = createServer({ allowHalfOpen: true }, onConnection).listen({ port, host })
+  await once(server, 'listening')
+  return { server, port: (server.address() as AddressInfo).port }
+}
+
+/** Waits until a condition holds; fails with its name after the deadline. */
+export async function until(what: string, condition: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
+  const deadline = Date.now() + ms
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`)
+    await new Promise(resolve => setTimeout(resolve, 5))
+  }
+}
+
+/** All that a stream gives until it is over, however it ends. */
+export function received(stream: Duplex): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  stream.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', () => {})
+  return new Promise(resolve => {
+    const settle = () => resolve(Buffer.concat(chunks))
+    stream.once('end', settle).once('close', settle)
+    if (stream.destroyed || stream.readableEnded) settle()
+  })
+}
