@@ -89,6 +89,26 @@ export function describeApply(suite: Suite): void {
       expect((await suite.cluster().apply('ConfigMap', draft)).data).toEqual({ ours: '1' })
     })
 
+    test('a field of ours that another client changed is theirs: letting it go leaves it', async () => {
+      const namespace = await suite.namespace()
+      const applied = await suite.cluster().apply('ConfigMap', configMap(namespace, 'one', { a: '1', b: '1' }))
+      const other = await suite.target().connect('other')
+      await other.replace('ConfigMap', { ...applied, data: { a: 'changed', b: '1' } })
+      const again = await suite.cluster().apply('ConfigMap', configMap(namespace, 'one'))
+      expect(again.data).toEqual({ a: 'changed' })
+    })
+
+    test('what the same client wrote by replace is not of its apply: the next apply leaves it', async () => {
+      const namespace = await suite.namespace()
+      const draft = database(namespace, 'orders')
+      const applied = await suite.cluster().apply('ManagedDatabase', draft)
+      const metadata = { ...applied.metadata, labels: { 'espalier.dev/id': 'x' } }
+      const labelled = await suite.cluster().replace('ManagedDatabase', { ...applied, metadata })
+      const again = await suite.cluster().apply('ManagedDatabase', draft)
+      expect(again.metadata.labels).toEqual({ 'espalier.dev/id': 'x' })
+      expect(again.metadata.resourceVersion).toBe(labelled.metadata.resourceVersion)
+    })
+
     test('a field let go falls back to its default', async () => {
       const namespace = await suite.namespace()
       const draft = database(namespace, 'orders')
@@ -136,6 +156,14 @@ export function describeApply(suite: Suite): void {
       const draft = configMap(namespace, 'one', { a: '1' }, uid === undefined ? {} : { uid })
       await refusal(suite.cluster().apply('ConfigMap', draft), 'Conflict')
       expect(await suite.cluster().get('ConfigMap', keyOf(first))).toBeUndefined()
+    })
+
+    test('with a resourceVersion alone still creates what is not there', async () => {
+      const namespace = await suite.namespace()
+      const created = await suite
+        .cluster()
+        .apply('ConfigMap', configMap(namespace, 'one', {}, { resourceVersion: '1' }))
+      expect(created.metadata.resourceVersion).not.toBe('1')
     })
 
     test('many concurrent applies of one object all succeed, each with its own field', async () => {

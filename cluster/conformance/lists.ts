@@ -1,6 +1,6 @@
 /** Conformance: lists, their selectors and their pages. */
 import { describe, expect, test } from 'vitest'
-import type { ListOptions } from '../index.ts'
+import type { LabelSelector, ListOptions } from '../index.ts'
 import { configMap, database, size } from './drafts.ts'
 import { keyOf, refusal, type Suite, uniqueName } from './suite.ts'
 
@@ -78,6 +78,19 @@ export function describeLists(suite: Suite): void {
       expect(await names({ namespace, labels: { tier: 'one', 'espalier.dev/component': true } })).toEqual(['a'])
       expect(await names({ namespace, labels: { tier: '' } })).toEqual(['d'])
       expect(await names({ namespace, labels: { tier: 'three' } })).toEqual([])
+    })
+
+    test('refuses a selector that is none, rather than select more', async () => {
+      const namespace = await suite.namespace()
+      const selectors: LabelSelector[] = [
+        { tier: 'one,two' },
+        { tier: '-' },
+        { tier: 'x'.repeat(64) },
+        { 'a b': 'c' },
+        { '': 'c' },
+      ]
+      for (const labels of selectors)
+        await refusal(suite.cluster().list('ConfigMap', { namespace, labels }), 'BadRequest')
     })
 
     test('reads what was written just before', async () => {
