@@ -32,7 +32,9 @@ const step = fc.oneof(
   { weight: 4, arbitrary: fc.record({ do: fc.constant('rememberLate' as const), which: fc.nat({ max: 20 }) }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('advance' as const), ms }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('break' as const), how }) },
-  ...(['compact', 'bookmark', 'die', 'revive', 'holdLists', 'releaseLists'] as const).map(what => ({
+  ...(
+    ['compact', 'bookmark', 'die', 'revive', 'revive', 'revive', 'holdLists', 'releaseLists', 'releaseLists'] as const
+  ).map(what => ({
     weight: 1,
     arbitrary: fc.record({ do: fc.constant(what) }),
   })),
@@ -41,6 +43,9 @@ type Step = typeof step extends fc.Arbitrary<infer S> ? S : never
 
 const byName = (objects: Iterable<ConfigMap>) =>
   Object.fromEntries([...objects].map(object => [keyOf(object), object]).sort())
+
+const sameObjects = (some: ConfigMap[], others: ConfigMap[]) =>
+  some.length === others.length && new Set(some).symmetricDifference(new Set(others)).size === 0
 
 async function run(history: Step[]) {
   const clock = new SimulatedClock()
@@ -79,10 +84,12 @@ async function run(history: Step[]) {
   const check = () => {
     const objects = informer.list()
     for (const [index, valuesOf] of Object.entries(indexes)) {
-      for (const value of ['red', 'green', 'blue', 'a', 'b', 'c', 'd', 'x', 'y'])
-        expect(byName(informer.byIndex(index, value))).toEqual(byName(objects.filter(o => valuesOf(o).includes(value))))
+      for (const value of ['red', 'green', 'blue', 'a', 'b', 'c', 'x', 'y']) {
+        const expected = objects.filter(object => valuesOf(object).includes(value))
+        if (!sameObjects(informer.byIndex(index, value), expected)) violations.push(`index ${index}, value ${value}`)
+      }
     }
-    for (const view of views) expect(byName(view.values())).toEqual(byName(objects))
+    for (const view of views) if (!sameObjects([...view.values()], objects)) violations.push('a handler is behind')
     expect(informer.state.objects).toBe(objects.length)
     expect(violations).toEqual([])
   }
@@ -155,6 +162,8 @@ async function run(history: Step[]) {
 
 describe('an informer', () => {
   test('converges to the truth after any history', async () => {
-    await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 60 }), run), { numRuns: 600 })
+    await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 120, size: 'max' }), run), {
+      numRuns: 300,
+    })
   })
 })
