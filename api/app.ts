@@ -1,0 +1,117 @@
+/** Puts the API together: the framework's settings, what every request goes through, and the routes. */
+import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { Cluster } from '../cluster/index.ts'
+import { basePath } from './answers.ts'
+import type { AuditDestination } from './audit.ts'
+import type { Caches } from './caches.ts'
+import type { ApiConfiguration } from './configuration.ts'
+import type { ApiContext, App } from './context.ts'
+import { createCredentialsReader, createPasswordOpener } from './credentials.ts'
+import { createIdempotency } from './idempotency.ts'
+import { addDocumentationPage, describeRoutes } from './openapi.ts'
+import { useAccessLog } from './plugins/access-log.ts'
+import { useAudit } from './plugins/audit.ts'
+import { useAuthentication } from './plugins/authentication.ts'
+import { bodyLimit, useJsonBodies } from './plugins/body.ts'
+import { answerClientError, sendError, useErrors } from './plugins/errors.ts'
+import { watchMethods } from './plugins/methods.ts'
+import { useRateLimit } from './plugins/rate-limit.ts'
+import { newRequestId, useRequestId } from './plugins/request-id.ts'
+import { useTenant } from './plugins/tenant.ts'
+import { createDatabaseText } from './render/database.ts'
+import { addBackups } from './resources/backups.ts'
+import { addBranches } from './resources/branches.ts'
+import { addClientAddress } from './resources/client-ip.ts'
+import { addDatabases } from './resources/databases.ts'
+import { addDescription } from './resources/description.ts'
+import { addHealth } from './resources/health.ts'
+import { addPgVersions } from './resources/pg-versions.ts'
+import { addRegions } from './resources/regions.ts'
+import { addSizes } from './resources/sizes.ts'
+import { addTasks } from './resources/tasks.ts'
+import { createTenants } from './tenants.ts'
+import { createTokenBuckets } from './token-bucket.ts'
+import { createVerifier } from './tokens/verify.ts'
+import { validatorCompiler } from './validation.ts'
+
+export type AppOptions = {
+  cluster: Cluster
+  /** Filled by whoever made them: `startCaches`. */
+  caches: Caches
+  configuration: ApiConfiguration
+  audit: AuditDestination
+  logger: FastifyBaseLogger
+  stopping: AbortSignal
+  now: () => number
+}
+
+export type BuiltApp = { app: App; context: ApiContext }
+
+/** The whole API, not listening yet. @throws KeyError where the configured key is unusable */
+export async function buildApp(options: AppOptions): Promise<BuiltApp> {
+  const { configuration, caches, cluster, now, audit } = options
+  const app = createFramework(options)
+  const context: ApiContext = {
+    cluster,
+    caches,
+    tenants: createTenants(cluster, caches.Tenant),
+    databaseText: createDatabaseText(caches),
+    readCredentials: createCredentialsReader(cluster, caches.Secret),
+    openPassword: createPasswordOpener(cluster, app.log),
+    idempotency: createIdempotency(cluster, now),
+    stopping: options.stopping,
+    now,
+  }
+  for (const property of ['principal', 'account', 'subjectId']) app.decorateRequest(property, undefined)
+  app.setValidatorCompiler(validatorCompiler)
+  useJsonBodies(app)
+  useRequestId(app)
+  useAccessLog(app)
+  useErrors(app)
+  await describeRoutes(app)
+  const refuseOtherMethods = watchMethods(app)
+
+  const { tenantPerSecond, tenantBurst, failuresPerSecond, failureBurst } = configuration.rateLimits
+  const verify = createVerifier(configuration.authentication, now)
+  await app.register(
+    async scope => {
+      const api = scope.withTypeProvider<ZodTypeProvider>()
+      useAudit(api, audit, now)
+      useAuthentication(api, verify, createTokenBuckets(failuresPerSecond, failureBurst, now))
+      useRateLimit(api, createTokenBuckets(tenantPerSecond, tenantBurst, now))
+      useTenant(api, context.tenants)
+      addDatabases(api, context)
+      addBranches(api, context)
+      addBackups(api, context)
+      addTasks(api, context)
+      addSizes(api, context)
+      addRegions(api, context)
+      addPgVersions(api)
+      addClientAddress(api)
+    },
+    { prefix: basePath },
+  )
+  await app.register(async scope => addDescription(scope.withTypeProvider<ZodTypeProvider>()), { prefix: basePath })
+  addHealth(app, context)
+  refuseOtherMethods()
+  await addDocumentationPage(app)
+  return { app, context }
+}
+
+function createFramework({ configuration, logger }: AppOptions): App {
+  return Fastify({
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    genReqId: newRequestId,
+    requestIdHeader: false,
+    bodyLimit,
+    trustProxy: configuration.trustedProxies.length > 0 ? configuration.trustedProxies : false,
+    // A stopping API answers what still reaches it on an open connection.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    requestTimeout: 60_000,
+    frameworkErrors: sendError,
+    clientErrorHandler: answerClientError,
+  }).withTypeProvider<ZodTypeProvider>()
+}

@@ -1,0 +1,54 @@
+/**
+ * The audit log: one JSON line for every attempt to write, whatever came of it, appended and never changed. It says who
+ * did what to which object with which outcome; it holds no bodies, no query strings, no credentials.
+ */
+import { createWriteStream } from 'node:fs'
+import { finished } from 'node:stream/promises'
+import type { Logger } from 'pino'
+
+export type AuditEntry = {
+  time: string
+  request_id: string
+  /** Absent where the caller was not known. */
+  tenant?: string | undefined
+  member?: string | undefined
+  address: string
+  method: string
+  path: string
+  /** The id of the object written. */
+  subject_id?: string | undefined
+  task_id?: string | undefined
+  status: number
+  outcome: 'accepted' | 'refused' | 'failed'
+}
+
+export type AuditDestination = {
+  write: (entry: AuditEntry) => void
+  /** Resolves once everything written is handed to the operating system. */
+  close: () => Promise<void>
+}
+
+/** To the log, for installations that collect it. */
+export function auditToLog(logger: Logger): AuditDestination {
+  return { write: entry => logger.info({ audit: entry }, 'write attempt'), close: async () => {} }
+}
+
+/**
+ * To a file, readable by its owner only. A write that fails is logged: requests go on.
+ * @throws where the file cannot be opened
+ */
+export async function auditToFile(path: string, logger: Logger): Promise<AuditDestination> {
+  const stream = createWriteStream(path, { flags: 'a', mode: 0o600 })
+  await new Promise<void>((resolve, reject) => stream.once('open', () => resolve()).once('error', reject))
+  stream.on('error', error => logger.error({ err: error }, 'the audit log cannot be written'))
+  return {
+    write: entry => {
+      if (stream.writable) stream.write(`${JSON.stringify(entry)}\n`)
+      else logger.error({ audit: entry }, 'the audit log cannot be written')
+    },
+    close: async () => {
+      stream.end()
+      await finished(stream).catch(() => {})
+    },
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * What the API knows without asking: one informer per kind it reads. An object that a cache does not have is looked for
+ * in the cluster itself, since another replica may just have made it.
+ */
+import type { Logger } from 'pino'
+import type { Cluster, Kinds } from '../cluster/index.ts'
+import { createInformer, type Informer } from '../cluster/informer/index.ts'
+import { labels } from '../crds/index.ts'
+
+/** The kinds a tenant has objects of, each found by the id in its label. */
+export type OwnedKind = 'ManagedDatabase' | 'Branch' | 'Backup' | 'Task'
+
+export type Caches = {
+  ManagedDatabase: Informer<'ManagedDatabase'>
+  Branch: Informer<'Branch'>
+  Backup: Informer<'Backup'>
+  Task: Informer<'Task'>
+  Size: Informer<'Size'>
+  Region: Informer<'Region'>
+  Tenant: Informer<'Tenant'>
+  /** Credentials Secrets only. */
+  Secret: Informer<'Secret'>
+}
+
+export const credentialsComponent = 'credentials'
+
+/** On informers of owned kinds: by the API's id; on branches also by their database. */
+export const byId = 'id'
+export const byDatabase = 'database'
+
+/** The API's id of an object; undefined until the operator has labelled one that was applied by hand. */
+export const idOf = (object: { metadata: { labels?: Record<string, string> } }): string | undefined =>
+  object.metadata.labels?.[labels.id]
+
+const idIndex = (object: { metadata: { labels?: Record<string, string> } }): string[] => {
+  const id = idOf(object)
+  return id === undefined ? [] : [id]
+}
+
+export function createCaches(cluster: Cluster, logger: Logger): Caches {
+  const owned = { indexes: { [byId]: idIndex }, logger }
+  return {
+    ManagedDatabase: createInformer(cluster, 'ManagedDatabase', owned),
+    Branch: createInformer(cluster, 'Branch', {
+      indexes: { [byId]: idIndex, [byDatabase]: branch => [branch.spec.databaseId] },
+      logger,
+    }),
+    Backup: createInformer(cluster, 'Backup', owned),
+    Task: createInformer(cluster, 'Task', owned),
+    Size: createInformer(cluster, 'Size', { logger }),
+    Region: createInformer(cluster, 'Region', { logger }),
+    Tenant: createInformer(cluster, 'Tenant', { logger }),
+    Secret: createInformer(cluster, 'Secret', { labels: { [labels.component]: credentialsComponent }, logger }),
+  }
+}
+
+const allOf = (caches: Caches) => Object.values(caches)
+
+export const synced = (caches: Caches): boolean => allOf(caches).every(cache => cache.synced)
+
+export const startCaches = async (caches: Caches): Promise<void> => {
+  await Promise.all(allOf(caches).map(cache => cache.start()))
+}
+
+export const stopCaches = async (caches: Caches): Promise<void> => {
+  await Promise.all(allOf(caches).map(cache => cache.stop()))
+}
+
+/** The tenant's object of this id: from the cache, else from the cluster. */
+export async function findOwned<K extends OwnedKind>(
+  cluster: Cluster,
+  cache: Informer<K>,
+  kind: K,
+  namespace: string,
+  id: string,
+): Promise<Kinds[K] | undefined> {
+  return (
+    cache.byIndex(byId, id).find(object => object.metadata.namespace === namespace) ??
+    (await readOwned(cluster, kind, namespace, id))
+  )
+}
+
+/** The tenant's object of this id as it is now. */
+export async function readOwned<K extends OwnedKind>(
+  cluster: Cluster,
+  kind: K,
+  namespace: string,
+  id: string,
+): Promise<Kinds[K] | undefined> {
+  const { items } = await cluster.list(kind, { namespace, labels: { [labels.id]: id } })
+  return items[0]
+}

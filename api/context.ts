@@ -1,0 +1,26 @@
+/** What every resource works with: one of each, made once by `buildApp`. */
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { Cluster } from '../cluster/index.ts'
+import type { Caches } from './caches.ts'
+import type { OpenPassword, ReadCredentials } from './credentials.ts'
+import type { Idempotency } from './idempotency.ts'
+import type { DatabaseText } from './render/database.ts'
+import type { Tenants } from './tenants.ts'
+
+export type ApiContext = {
+  cluster: Cluster
+  caches: Caches
+  tenants: Tenants
+  databaseText: DatabaseText
+  readCredentials: ReadCredentials
+  openPassword: OpenPassword
+  idempotency: Idempotency
+  /** Aborted when the API begins to stop: long polls answer at once. */
+  stopping: AbortSignal
+  now: () => number
+}
+
+export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, ZodTypeProvider>

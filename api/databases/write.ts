@@ -1,0 +1,250 @@
+/**
+ * Carries out writes to databases. Every write carries the resourceVersion it was decided on; when somebody else was
+ * quicker, the object is read and the decision taken again, a few times. What was written is told to the cache, so that
+ * this replica reads it at once. A write that the operator has to act on carries its operation as an annotation, and its
+ * Task is made afterwards: should this process die in between, the operator makes it from the annotation.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import { isClusterError, type Kinds } from '../../cluster/index.ts'
+import {
+  annotations,
+  apiVersion,
+  childNames,
+  desiredHash,
+  labels,
+  managedByEspalier,
+  type OperationName,
+  type PinnedSize,
+  readOperation,
+  renderOperation,
+  tenantHash,
+} from '../../crds/index.ts'
+import { idOf, readOwned } from '../caches.ts'
+import { sizeForNew } from '../catalog.ts'
+import type { ApiContext } from '../context.ts'
+import { badRequest, conflict, forbidden, notFound, retryAfter, unavailable } from '../errors.ts'
+import type { Ids } from '../idempotency.ts'
+import { taskId as newTaskId } from '../ids.ts'
+import { updatedAtAnnotation } from '../render/updated-at.ts'
+import type { CreateDatabaseInput, UpdateDatabaseInput } from '../shapes/database.ts'
+import type { Account } from '../tenants.ts'
+import { decideDeletion, decideUpdate, specOfNew } from './decide.ts'
+
+type ManagedDatabase = Kinds['ManagedDatabase']
+
+/** What a write left: the object as stored, and the task that follows it, if one does. */
+export type Written = { database: ManagedDatabase; taskId: string | undefined }
+
+/** One writer: a request's context, account and log. */
+export type Writer = { context: ApiContext; account: Account; log: FastifyBaseLogger }
+
+const attempts = 5
+
+/** Runs a read-decide-write until nobody came in between. @throws ApiError 409 where that does not come to pass */
+async function guarded<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let left = attempts; left > 0; left--) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!isClusterError(error, 'Conflict')) throw error
+    }
+  }
+  throw conflict('the database is being changed by others at the same time: try again', retryAfter.conflict)
+}
+
+type Subject = { id: string; name: string }
+type TaskDraft = { taskId: string; name: OperationName; subject: Subject; request: Record<string, unknown> }
+
+/** Makes the record of an operation that is already under way; the operator makes it where this fails. */
+async function recordTask({ context, account, log }: Writer, { taskId, name, subject, request }: TaskDraft) {
+  const metadata = {
+    name: childNames.task(taskId),
+    namespace: account.namespace,
+    labels: {
+      [labels.id]: taskId,
+      [labels.subject]: subject.id,
+      [labels.tenant]: tenantHash(account.tenantId),
+      [labels.managedBy]: managedByEspalier,
+    },
+  }
+  const spec = { name, subject: { kind: 'database' as const, ...subject }, request }
+  try {
+    const task = await context.cluster.create('Task', { apiVersion, kind: 'Task', metadata, spec })
+    context.caches.Task.remember(task)
+  } catch (error) {
+    if (!isClusterError(error, 'AlreadyExists')) log.warn({ err: error, taskId }, 'the task is left to the operator')
+  }
+}
+
+/** The size a new database gets, pinned. @throws ApiError 400 where region or size cannot be had */
+export async function requireOffer({ cluster, caches }: ApiContext, input: CreateDatabaseInput): Promise<PinnedSize> {
+  const name = input.region
+  if (!(caches.Region.get({ name }) ?? (await cluster.get('Region', { name })))) {
+    const offered = caches.Region.list().map(region => region.metadata.name)
+    throw badRequest(`region: there is no region of this name; on offer: ${offered.sort().join(', ') || 'none'}`)
+  }
+  const cached = caches.Size.list()
+  const isKnown = cached.some(({ spec }) => spec.name === input.size)
+  return sizeForNew(isKnown ? cached : (await cluster.list('Size')).items, input.size)
+}
+
+/** Creates of each tenant under way in this process, which the cache does not show yet. */
+const creating = new WeakMap<ApiContext, Map<string, number>>()
+
+/**
+ * Keeps a tenant within its number of databases. Exact within one process; replicas that create in the same instant may
+ * each let one through. @throws ApiError 403
+ */
+async function withinLimit<T>({ context, account }: Writer, limit: number, create: () => Promise<T>): Promise<T> {
+  const counts = creating.get(context) ?? new Map<string, number>()
+  creating.set(context, counts)
+  const underway = counts.get(account.namespace) ?? 0
+  const present = context.caches.ManagedDatabase.list({ namespace: account.namespace }).length
+  if (present + underway >= limit) throw forbidden(`the account has reached its limit of ${limit} databases`)
+  counts.set(account.namespace, underway + 1)
+  try {
+    return await create()
+  } finally {
+    const left = (counts.get(account.namespace) ?? 1) - 1
+    if (left > 0) counts.set(account.namespace, left)
+    else counts.delete(account.namespace)
+  }
+}
+
+const nameTaken = (existing: ManagedDatabase | undefined) =>
+  badRequest(
+    existing?.metadata.deletionTimestamp === undefined
+      ? 'name: another database of the account has this name'
+      : 'name: a database of this name is still being deleted',
+  )
+
+/** Creates the database of these ids, or finds it made by an earlier try with the same ids. */
+export async function createDatabase(writer: Writer, input: CreateDatabaseInput, ids: Ids): Promise<Written> {
+  const { context, account } = writer
+  const { cluster, caches } = context
+  const spec = specOfNew(input, await requireOffer(context, input))
+  const tenant = await context.tenants.ensure(account, context.stopping)
+  const key = { namespace: account.namespace, name: input.name }
+  const finished = async (database: ManagedDatabase): Promise<Written> => {
+    caches.ManagedDatabase.remember(database)
+    const subject = { id: ids.objectId, name: input.name }
+    await recordTask(writer, { taskId: ids.taskId, name: 'create-managed', subject, request: taskRequest(input) })
+    return { database, taskId: ids.taskId }
+  }
+  const ours = (existing: ManagedDatabase | undefined) => existing !== undefined && idOf(existing) === ids.objectId
+
+  const existing = await cluster.get('ManagedDatabase', key)
+  if (existing !== undefined && ours(existing)) return finished(existing)
+  if (existing !== undefined) throw nameTaken(existing)
+  return withinLimit(writer, tenant.spec.limits.databases, async () => {
+    try {
+      return await finished(await cluster.create('ManagedDatabase', draftOf(writer, input.name, spec, ids)))
+    } catch (error) {
+      if (isClusterError(error, 'NotFound')) throw unavailable('the account is still being set up: try again', error, 5)
+      if (!isClusterError(error, 'AlreadyExists')) throw error
+      const winner = await cluster.get('ManagedDatabase', key)
+      if (winner !== undefined && ours(winner)) return finished(winner)
+      throw nameTaken(winner)
+    }
+  })
+}
+
+function draftOf({ context, account }: Writer, name: string, spec: ManagedDatabase['spec'], ids: Ids) {
+  const operation = renderOperation({ taskId: ids.taskId, name: 'create-managed', hash: desiredHash(spec) })
+  return {
+    apiVersion,
+    kind: 'ManagedDatabase' as const,
+    metadata: {
+      name,
+      namespace: account.namespace,
+      labels: {
+        [labels.id]: ids.objectId,
+        [labels.tenant]: tenantHash(account.tenantId),
+        [labels.managedBy]: managedByEspalier,
+      },
+      annotations: { [annotations.operation]: operation, [updatedAtAnnotation]: timeNow(context) },
+    },
+    spec,
+  }
+}
+
+const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
+
+/** What a task says was asked: the input without services, which may hold secrets. */
+function taskRequest({ services: _, ...input }: CreateDatabaseInput | UpdateDatabaseInput): Record<string, unknown> {
+  return { ...input }
+}
+
+/** @throws ApiError 404, 409 */
+export async function updateDatabase(writer: Writer, id: string, input: UpdateDatabaseInput): Promise<Written> {
+  const { context, account } = writer
+  const { database, taskId, operation } = await guarded(async () => {
+    const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
+    if (current === undefined) throw notFound('database')
+    const update = decideUpdate(current, input)
+    if (update === undefined) return { database: current, taskId: undefined, operation: undefined }
+    const { spec, operation } = update
+    const taskId = operation === undefined ? undefined : newTaskId(context.now())
+    const marks: Record<string, string> = { [updatedAtAnnotation]: timeNow(context) }
+    if (operation !== undefined && taskId !== undefined) {
+      marks[annotations.operation] = renderOperation({ taskId, name: operation, hash: desiredHash(spec) })
+    }
+    const stored = await context.cluster.replace('ManagedDatabase', annotated({ ...current, spec }, marks))
+    return { database: stored, taskId, operation }
+  })
+  context.caches.ManagedDatabase.remember(database)
+  if (taskId !== undefined && operation !== undefined) {
+    const subject = { id, name: database.metadata.name }
+    await recordTask(writer, { taskId, name: operation, subject, request: taskRequest(input) })
+  }
+  return { database, taskId }
+}
+
+const annotated = (database: ManagedDatabase, marks: Record<string, string>): ManagedDatabase => ({
+  ...database,
+  metadata: { ...database.metadata, annotations: { ...database.metadata.annotations, ...marks } },
+})
+
+/** The task of a deletion that is under way, as far as the object tells. */
+function deletionTask(database: ManagedDatabase): string | undefined {
+  const operation = readOperation(database)
+  return operation?.name === 'delete-managed' ? operation.taskId : undefined
+}
+
+async function countLiveBranches({ context, account }: Writer, id: string): Promise<number> {
+  const { items } = await context.cluster.list('Branch', { namespace: account.namespace })
+  return items.filter(({ spec }) => spec.databaseId === id && spec.deletionRequestedAt === undefined).length
+}
+
+/** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409 */
+export async function deleteDatabase(writer: Writer, id: string, force: boolean): Promise<Written> {
+  const { context, account } = writer
+  const { cluster, caches } = context
+  const written = await guarded(async (): Promise<Written & { asked: boolean }> => {
+    const current = await readOwned(cluster, 'ManagedDatabase', account.namespace, id)
+    if (current === undefined) throw notFound('database')
+    const decision = decideDeletion(current, await countLiveBranches(writer, id), force)
+    if (decision === 'underway') return { database: current, taskId: deletionTask(current), asked: false }
+    // A deletion that was marked before but never asked for keeps its task.
+    const taskId = deletionTask(current) ?? newTaskId(context.now())
+    const hash = desiredHash(current.spec)
+    const marked = await cluster.replace(
+      'ManagedDatabase',
+      annotated(current, {
+        [updatedAtAnnotation]: timeNow(context),
+        [annotations.operation]: renderOperation({ taskId, name: 'delete-managed', hash }),
+        ...(force ? { [annotations.force]: 'true' } : {}),
+      }),
+    )
+    const { name, namespace, uid, resourceVersion } = marked.metadata
+    await cluster.delete('ManagedDatabase', { name, namespace }, { uid, resourceVersion })
+    const metadata = { ...marked.metadata, deletionTimestamp: timeNow(context) }
+    return { database: { ...marked, metadata }, taskId, asked: true }
+  })
+  caches.ManagedDatabase.remember(written.database)
+  if (written.asked && written.taskId !== undefined) {
+    const subject = { id, name: written.database.metadata.name }
+    await recordTask(writer, { taskId: written.taskId, name: 'delete-managed', subject, request: { force } })
+  }
+  return written
+}

@@ -1,0 +1,71 @@
+/** The control-plane API as a server: caches, audit log, the application and its stop. */
+import type { AddressInfo } from 'node:net'
+import type { Logger } from 'pino'
+import type { Cluster } from '../cluster/index.ts'
+import { buildApp } from './app.ts'
+import { auditToFile, auditToLog } from './audit.ts'
+import { createCaches, startCaches, stopCaches } from './caches.ts'
+import type { ApiConfiguration } from './configuration.ts'
+
+export { type AppOptions, buildApp } from './app.ts'
+export type { AuditDestination, AuditEntry } from './audit.ts'
+export { createCaches, startCaches, stopCaches } from './caches.ts'
+export { type ApiConfiguration, apiConfiguration } from './configuration.ts'
+export { KeyError } from './tokens/keys.ts'
+
+export type ApiOptions = { cluster: Cluster; configuration: ApiConfiguration; logger: Logger; now?: () => number }
+
+export type Api = {
+  /** Where it listens, for example `http://127.0.0.1:8080`. */
+  address: string
+  /** Accepts nothing more, answers long polls at once, finishes what is in flight, then resolves. */
+  stop: () => Promise<void>
+}
+
+const sweepEveryMs = 3600 * 1000
+
+/** Resolves once the caches are filled and it listens. @throws where the port is taken or a key is unusable */
+export async function startApi({ cluster, configuration, logger, now = Date.now }: ApiOptions): Promise<Api> {
+  const { auditFile, listen, shutdownSeconds } = configuration
+  const audit = auditFile === undefined ? auditToLog(logger) : await auditToFile(auditFile, logger)
+  const caches = createCaches(cluster, logger)
+  const stopping = new AbortController()
+  try {
+    const { app, context } = await buildApp({
+      cluster,
+      caches,
+      configuration,
+      audit,
+      logger,
+      stopping: stopping.signal,
+      now,
+    })
+    await startCaches(caches)
+    await app.listen(listen)
+    const sweep = () =>
+      context.idempotency.sweep().catch(error => logger.warn({ err: error }, 'old keys are left for now'))
+    const sweeping = setInterval(sweep, sweepEveryMs)
+    sweeping.unref()
+
+    const stop = async () => {
+      clearInterval(sweeping)
+      stopping.abort()
+      const impatience = setTimeout(() => app.server.closeAllConnections(), shutdownSeconds * 1000)
+      await app.close()
+      clearTimeout(impatience)
+      await stopCaches(caches)
+      await audit.close()
+    }
+    let stopped: Promise<void> | undefined
+    return { address: addressOf(app.server.address()), stop: () => (stopped ??= stop()) }
+  } catch (error) {
+    await stopCaches(caches)
+    await audit.close()
+    throw error
+  }
+}
+
+function addressOf(address: AddressInfo | string | null): string {
+  if (address === null || typeof address === 'string') return address ?? ''
+  return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`
+}

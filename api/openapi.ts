@@ -1,0 +1,141 @@
+/**
+ * The API description (OpenAPI 3.1), made from the routes and their schemas: every shape a named component, every
+ * operation with its id, its answers and its refusals, so that clients can be generated from it.
+ */
+import swagger, { type SwaggerTransform } from '@fastify/swagger'
+import swaggerUi from '@fastify/swagger-ui'
+import { z } from 'zod'
+import { basePath } from './answers.ts'
+import type { App } from './context.ts'
+import { type Documentation, type HeaderName, responseHeaders, tags } from './operation.ts'
+import { errorShape } from './shapes/common.ts'
+import { inputComponents, outputComponents } from './shapes/components.ts'
+
+type JsonSchema = Record<string, unknown>
+
+const componentPath = (id: string): string => `#/components/schemas/${id}`
+
+/** Zod's JSON schema without what only says "safe integer" or repeats a format as a pattern. */
+function tidy(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(tidy)
+  if (typeof node !== 'object' || node === null) return node
+  const entries = Object.entries(node).filter(
+    ([key, value]) =>
+      !(key === '$schema' || key === '$id' || (key === 'id' && typeof value === 'string')) &&
+      !((key === 'maximum' || key === 'minimum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER) &&
+      !(key === 'pattern' && 'format' in node),
+  )
+  return Object.fromEntries(entries.map(([key, value]) => [key, tidy(value)]))
+}
+
+function componentSchemas(registry: typeof inputComponents, io: 'input' | 'output'): Record<string, JsonSchema> {
+  const { schemas } = z.toJSONSchema(registry, { io, uri: componentPath, unrepresentable: 'any' })
+  return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, tidy(schema) as JsonSchema]))
+}
+
+/** A reference where the shape has a name; arrays of named shapes refer to them. */
+function schemaOf(shape: z.ZodType, registry: typeof inputComponents, io: 'input' | 'output'): JsonSchema {
+  const id = registry.get(shape)?.id
+  if (id !== undefined) return { $ref: componentPath(id) }
+  if (shape instanceof z.ZodArray) return { type: 'array', items: schemaOf(shape.element as z.ZodType, registry, io) }
+  return tidy(z.toJSONSchema(shape, { io, unrepresentable: 'any' })) as JsonSchema
+}
+
+const headersOf = (names: readonly HeaderName[]) =>
+  Object.fromEntries(names.map(name => [name, { type: 'string', description: responseHeaders[name] }]))
+
+const refusals: Record<number, [description: string, headers: HeaderName[]]> = {
+  400: ['The request is wrong; the message names field and rule', []],
+  401: ['The credential is missing or not valid', ['WWW-Authenticate']],
+  403: ['The account does not allow it; `reason` says why where the account itself is the reason', []],
+  404: ['There is no such object', []],
+  409: ['The object is busy, or protected from this', ['Retry-After']],
+  429: ['Too many requests', ['Retry-After']],
+  503: ['Out of service for the moment', ['Retry-After']],
+}
+
+function responsesOf({ success, errors = [], open }: Documentation): JsonSchema {
+  const { status, description, shape, headers = [] } = success
+  const body = shape && { content: { 'application/json': { schema: schemaOf(shape, outputComponents, 'output') } } }
+  const answer = { description, headers: headersOf(['X-Request-Id', ...headers]), ...(body ?? { type: 'null' }) }
+  const statuses = open ? errors : [...errors, 401, 403, 429, 503]
+  const error = { 'application/json': { schema: { $ref: componentPath('Error') } } }
+  const refused = [...statuses].sort().map(code => {
+    const [text = '', names = []] = refusals[code] ?? []
+    return [code, { description: text, headers: headersOf(['X-Request-Id', ...names]), content: error }]
+  })
+  return {
+    [status]: answer,
+    ...Object.fromEntries(refused),
+    default: { description: 'Any other error', content: error },
+  }
+}
+
+const requestHeaders = {
+  'Idempotency-Key': 'within 24 hours, a repeated request with the same key is answered as the first one was',
+  Prefer: '`wait=N`: answer when the object has settled, or after N seconds (at most 60)',
+} as const
+
+const transform: SwaggerTransform = ({ schema, url }) => {
+  const documentation = schema?.documentation
+  if (schema === undefined || documentation === undefined) return { schema: { hide: true }, url }
+  const { operationId, tag, summary, description, takes, open } = documentation
+  const inputOf = (shape: unknown) =>
+    shape instanceof z.ZodType ? schemaOf(shape, inputComponents, 'input') : undefined
+  const parts = {
+    params: inputOf(schema.params),
+    querystring: inputOf(schema.querystring),
+    body: inputOf(schema.body),
+    headers: takes && {
+      type: 'object',
+      properties: Object.fromEntries(takes.map(name => [name, { type: 'string', description: requestHeaders[name] }])),
+    },
+  }
+  const given = Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined))
+  const facts = { operationId, summary, description: description ?? summary, tags: [tag] }
+  return {
+    schema: { ...facts, ...given, response: responsesOf(documentation), ...(open ? { security: [] } : {}) },
+    url,
+  }
+}
+
+const about = `The control plane of Espalier: managed Postgres with branches, on Kubernetes.
+
+Every answer carries X-Request-Id. Errors are always \`{code, message, reason?}\`. Writes that go on after their answer
+carry X-Task-Id and the path of the task as Location. A field that is not known is refused.`
+
+/** Collects the routes added after it. */
+export async function describeRoutes(app: App): Promise<void> {
+  // Naming it here keeps the shape in the description even where nothing else refers to it.
+  outputComponents.add(errorShape, { id: 'Error' })
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: 'Espalier control plane', version: '1.0.0', description: about, license: { name: 'Apache-2.0' } },
+      tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
+      security: [{ bearer: [] }],
+      components: {
+        securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+      },
+    },
+    stripBasePath: false,
+    transform,
+    transformObject: document => {
+      if (!('openapiObject' in document)) return document.swaggerObject
+      const schemas = { ...componentSchemas(inputComponents, 'input'), ...componentSchemas(outputComponents, 'output') }
+      Object.assign(document.openapiObject.components ?? {}, { schemas })
+      return document.openapiObject
+    },
+  })
+}
+
+/** The description as a page to browse, at /docs; everything it loads comes from here. */
+export async function addDocumentationPage(app: App): Promise<void> {
+  await app.register(swaggerUi, {
+    routePrefix: '/docs',
+    uiConfig: { url: `${basePath}/openapi.json`, validatorUrl: null, deepLinking: true, tryItOutEnabled: true },
+    theme: { title: 'Espalier API' },
+    staticCSP:
+      "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'",
+  })
+}

@@ -1,0 +1,89 @@
+/** Backups, tasks and sizes as the API gives them (seed 000). */
+import type { Kinds } from '../../cluster/index.ts'
+import { idOf } from '../caches.ts'
+import type { BackupShape } from '../shapes/backup.ts'
+import type { SizeShapeOut } from '../shapes/catalog.ts'
+import type { TaskShape } from '../shapes/task.ts'
+
+/** The object without the fields that are undefined. */
+function present<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  // Dropping undefined values is exactly what the type says.
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>
+  }
+}
+
+export function renderBackup(backup: Kinds['Backup']): BackupShape {
+  const { metadata, spec, status } = backup
+  return {
+    id: idOf(backup) ?? '',
+    database_id: spec.databaseId,
+    name: metadata.name,
+    created_at: metadata.creationTimestamp ?? '',
+    ...(status?.finishedAt === undefined ? {} : { finished_at: status.finishedAt }),
+    status: status?.phase ?? 'pending',
+    kind: spec.kind,
+    metadata: present({
+      size_bytes: status?.sizeBytes,
+      start_lsn: status?.startLsn,
+      end_lsn: status?.endLsn,
+      timeline: status?.timeline,
+      system_identifier: status?.systemIdentifier,
+      verification: status?.verification,
+    }),
+    purpose: spec.purpose,
+  }
+}
+
+/** A task that the operator has not taken up yet is queued. */
+export function renderTask(task: Kinds['Task']): TaskShape {
+  const { metadata, spec, status } = task
+  const createdAt = metadata.creationTimestamp ?? ''
+  return {
+    id: idOf(task) ?? '',
+    created_at: createdAt,
+    updated_at: status?.updatedAt ?? createdAt,
+    subject_kind: spec.subject.kind,
+    subject_id: spec.subject.id,
+    name: spec.name,
+    messages: status?.messages ?? [],
+    status: status?.phase ?? 'queued',
+    ...(status?.error === undefined ? {} : { error: status.error }),
+    ...(spec.request === undefined ? {} : { request: spec.request }),
+    ...(status?.response === undefined ? {} : { response: status.response }),
+  }
+}
+
+/** `pricing` only where it was asked for and the size has a price; never zero in its place. */
+export function renderSize({ metadata, spec }: Kinds['Size'], withPricing: boolean): SizeShapeOut {
+  const { shape, pricing } = spec
+  return {
+    id: spec.id,
+    name: spec.name,
+    version: spec.version,
+    display_name: spec.displayName,
+    qos_class: shape.qosClass,
+    cpu_request: shape.cpuRequest,
+    cpu_limit: shape.cpuLimit,
+    memory_request: shape.memoryRequest,
+    memory_limit: shape.memoryLimit,
+    storage_size: shape.storageSize,
+    temporary_data_size: shape.temporaryDataSize,
+    shared_memory_size: shape.sharedMemorySize,
+    connections: shape.connections,
+    postgres_settings: shape.postgresSettings,
+    status: spec.status,
+    created_at: metadata.creationTimestamp ?? '',
+    deprecated_at: spec.deprecatedAt ?? null,
+    retired_at: spec.retiredAt ?? null,
+    ...(withPricing && pricing !== undefined
+      ? {
+          pricing: {
+            price_amount: pricing.priceAmount,
+            currency: pricing.currency,
+            billing_interval: pricing.billingInterval,
+          },
+        }
+      : {}),
+  }
+}

@@ -1,0 +1,29 @@
+/**
+ * When an object was last updated, as a client sees it: the latest of its creation, the last write through the API
+ * (kept as an annotation, since managedFields belong to the cluster and are dropped from caches), the start of its
+ * running operation, and its conditions' last transitions.
+ */
+import type { Condition } from '../../crds/index.ts'
+
+export const updatedAtAnnotation = 'espalier.dev/updated-at'
+
+type Observed = {
+  metadata: { creationTimestamp?: string; annotations?: Record<string, string> }
+  status?: { conditions?: Condition[] | undefined; operation?: { startedAt: string } | undefined }
+}
+
+export function updatedAt({ metadata, status }: Observed): string {
+  const times = [
+    metadata.creationTimestamp,
+    metadata.annotations?.[updatedAtAnnotation],
+    status?.operation?.startedAt,
+    ...(status?.conditions ?? []).map(condition => condition.lastTransitionTime),
+  ]
+  let latest = ''
+  let latestMs = Number.NEGATIVE_INFINITY
+  for (const time of times) {
+    const ms = Date.parse(time ?? '')
+    if (time !== undefined && ms > latestMs) [latest, latestMs] = [time, ms]
+  }
+  return latest
+}

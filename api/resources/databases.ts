@@ -1,0 +1,192 @@
+/** `/databases`: create, list, read, change and delete managed databases. */
+import { randomUUID } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import type { Kinds } from '../../cluster/index.ts'
+import { sendJson, taskHeaders, waitUntilSettled } from '../answers.ts'
+import { findOwned, idOf } from '../caches.ts'
+import type { ApiContext, App } from '../context.ts'
+import { renderConnection } from '../credentials.ts'
+import { refuseServices } from '../databases/decide.ts'
+import { createDatabase, deleteDatabase, requireOffer, updateDatabase, type Writer } from '../databases/write.ts'
+import { notFound } from '../errors.ts'
+import { idempotencyKey } from '../headers.ts'
+import type { Answer, Ids } from '../idempotency.ts'
+import { taskId } from '../ids.ts'
+import { asynchronous, operation, paged } from '../operation.ts'
+import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
+import { accountOf } from '../plugins/tenant.ts'
+import { withConnection } from '../render/database.ts'
+import { idParameter, type UserType, userTypeQuery } from '../shapes/common.ts'
+import {
+  createDatabaseInput,
+  databaseShape,
+  deleteDatabaseQuery,
+  listDatabasesQuery,
+  updateDatabaseInput,
+} from '../shapes/database.ts'
+import { requireCurrentPlan } from '../tenants.ts'
+
+type ManagedDatabase = Kinds['ManagedDatabase']
+
+export function addDatabases(app: App, context: ApiContext): void {
+  addCreate(app, context)
+  addList(app, context)
+  addRead(app, context)
+  addUpdate(app, context)
+  addDelete(app, context)
+}
+
+const writerOf = (context: ApiContext, request: FastifyRequest): Writer => ({
+  context,
+  account: accountOf(request),
+  log: request.log,
+})
+
+function addCreate(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'createDatabase',
+      tag: 'databases',
+      summary: 'Create a database',
+      description: 'Answers as soon as the database is on record, as `creating`. Its password is had by a single read.',
+      success: { status: 200, description: 'The new database', shape: databaseShape, headers: asynchronous },
+      errors: [400],
+      takes: ['Idempotency-Key', 'Prefer'],
+    },
+    { body: createDatabaseInput, querystring: z.strictObject({}) },
+  )
+  app.post('/databases', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { account } = writer
+    const key = idempotencyKey(request.headers['idempotency-key'])
+    requireCurrentPlan(account, context.now())
+    refuseServices(request.body.services)
+    if (account.tenant === undefined) await requireOffer(context, request.body)
+    await context.tenants.ensure(account, context.stopping)
+    const work = async (ids: Ids): Promise<Answer> => {
+      const { database, ...written } = await createDatabase(writer, request.body, ids)
+      const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
+      return { status: 200, body: context.databaseText(settled, account.tenant), headers: taskHeaders(written.taskId) }
+    }
+    const answer = await context.idempotency.once(
+      { namespace: account.namespace, key, method: 'POST', path: '/databases', body: request.body },
+      () => ({ objectId: randomUUID(), taskId: taskId(context.now()) }),
+      work,
+    )
+    const made: unknown = JSON.parse(answer.body)
+    if (typeof made === 'object' && made !== null && 'id' in made) request.subjectId = String(made.id)
+    return sendJson(reply.code(answer.status).headers(answer.headers), answer.body)
+  })
+}
+
+function addList(app: App, context: ApiContext): void {
+  const view = createSortedView(context.caches.ManagedDatabase)
+  const schema = operation(
+    {
+      operationId: 'listDatabases',
+      tag: 'databases',
+      summary: 'List databases',
+      description: 'In order of creation, oldest first unless `descending` is set. Without `connection`.',
+      success: { status: 200, description: 'One page', shape: z.array(databaseShape), headers: paged },
+      errors: [400],
+    },
+    { querystring: listDatabasesQuery },
+  )
+  app.get('/databases', { schema }, async (request, reply) => {
+    const { namespace, tenant } = accountOf(request)
+    const { query } = request
+    const { region } = query
+    const inRegion = region === undefined ? undefined : (database: ManagedDatabase) => database.spec.region === region
+    const { items, total } = pageOf(filtered(view(namespace), [inRegion, createdWithin(query)]), query)
+    reply.headers(pageHeaders(request.url, query, total))
+    return sendJson(reply, `[${items.map(database => context.databaseText(database, tenant)).join(',')}]`)
+  })
+}
+
+function addRead(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'getDatabase',
+      tag: 'databases',
+      summary: 'Read a database',
+      description: 'With `connection`, once there is an endpoint and the role of `user_type` has a password.',
+      success: { status: 200, description: 'The database', shape: databaseShape, headers: ['Preference-Applied'] },
+      errors: [400, 404],
+      takes: ['Prefer'],
+    },
+    { params: idParameter, querystring: userTypeQuery },
+  )
+  app.get('/databases/:id', { schema }, async (request, reply) => {
+    const { namespace } = accountOf(request)
+    const { cluster, caches } = context
+    const found = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, request.params.id)
+    const database = found && (await waitUntilSettled(context, request, reply, found))
+    if (database === undefined) throw notFound('database')
+    return sendWithConnection(context, request, reply, database, request.query.user_type)
+  })
+}
+
+async function sendWithConnection(
+  { databaseText, readCredentials, openPassword }: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  database: ManagedDatabase,
+  userType: UserType,
+): Promise<FastifyReply> {
+  const { namespace, tenant } = accountOf(request)
+  const text = databaseText(database, tenant)
+  const endpoint = database.status?.endpoint
+  const secret = endpoint && (await readCredentials(namespace, idOf(database) ?? ''))
+  const password = secret && (await openPassword(secret, userType))
+  if (endpoint === undefined || password === undefined) return sendJson(reply, text)
+  // What holds a password is nobody's to keep.
+  reply.header('cache-control', 'no-store')
+  return sendJson(reply, withConnection(text, renderConnection(endpoint, userType, password)))
+}
+
+function addUpdate(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'updateDatabase',
+      tag: 'databases',
+      summary: 'Change a database',
+      description:
+        'An allowlist comes into force by and by, and the database is `modifying` until then; the rest holds at once. Refused with 409 while another operation is under way.',
+      success: { status: 200, description: 'The database', shape: databaseShape, headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Prefer'],
+    },
+    { params: idParameter, body: updateDatabaseInput, querystring: z.strictObject({}) },
+  )
+  app.patch('/databases/:id', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    requireCurrentPlan(writer.account, context.now())
+    const { database, ...written } = await updateDatabase(writer, request.params.id, request.body)
+    reply.headers(taskHeaders(written.taskId))
+    const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
+    return sendJson(reply, context.databaseText(settled, writer.account.tenant))
+  })
+}
+
+function addDelete(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'deleteDatabase',
+      tag: 'databases',
+      summary: 'Delete a database',
+      description: 'Its data cannot be recovered. Asking again while it is being deleted changes nothing.',
+      success: { status: 204, description: 'Deletion is under way', headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Prefer'],
+    },
+    { params: idParameter, querystring: deleteDatabaseQuery },
+  )
+  app.delete('/databases/:id', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { database, ...written } = await deleteDatabase(writer, request.params.id, request.query.force)
+    reply.headers(taskHeaders(written.taskId))
+    await waitUntilSettled(context, request, reply, database)
+    return reply.code(204).send()
+  })
+}

@@ -1,0 +1,23 @@
+/** `/openapi.json`: this API's own description. It needs no token. */
+import { z } from 'zod'
+import { sendJson } from '../answers.ts'
+import type { App } from '../context.ts'
+import { operation } from '../operation.ts'
+
+export function addDescription(app: App): void {
+  let text: string | undefined
+  const schema = operation(
+    {
+      operationId: 'getOpenapi',
+      tag: 'service',
+      summary: 'This description',
+      success: { status: 200, description: 'An OpenAPI 3.1 document', shape: z.looseObject({}) },
+      open: true,
+    },
+    { querystring: z.strictObject({}) },
+  )
+  app.get('/openapi.json', { schema }, async (_request, reply) => {
+    text ??= JSON.stringify(app.swagger())
+    return sendJson(reply, text)
+  })
+}

@@ -1,0 +1,41 @@
+/** `/healthz` and `/readyz`: whether the process lives, and whether it should be sent requests. */
+import { z } from 'zod'
+import { sendJson } from '../answers.ts'
+import { synced } from '../caches.ts'
+import type { ApiContext, App } from '../context.ts'
+import { unavailable } from '../errors.ts'
+import { operation } from '../operation.ts'
+
+const shape = z.strictObject({ status: z.literal('ok') })
+const ok = JSON.stringify({ status: 'ok' })
+
+export function addHealth(app: App, { caches, stopping }: ApiContext): void {
+  const live = operation(
+    {
+      operationId: 'getHealth',
+      tag: 'service',
+      summary: 'Whether the process lives',
+      success: { status: 200, description: 'It does', shape },
+      open: true,
+    },
+    { querystring: z.strictObject({}) },
+  )
+  app.get('/healthz', { schema: live }, async (_request, reply) => sendJson(reply, ok))
+
+  const ready = operation(
+    {
+      operationId: 'getReadiness',
+      tag: 'service',
+      summary: 'Whether requests can be served',
+      description: '503 until the caches are filled, and again from the moment the process begins to stop.',
+      success: { status: 200, description: 'They can', shape },
+      open: true,
+    },
+    { querystring: z.strictObject({}) },
+  )
+  app.get('/readyz', { schema: ready }, async (_request, reply) => {
+    if (stopping.aborted) throw unavailable('stopping')
+    if (!synced(caches)) throw unavailable('the caches are being filled')
+    return sendJson(reply, ok)
+  })
+}

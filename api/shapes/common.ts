@@ -1,0 +1,80 @@
+/** What several resources' shapes are made of: ids, times, query parameters, errors. */
+import { z } from 'zod'
+import { timestamp, uuid } from '../../crds/index.ts'
+import { refusalReasons } from '../errors.ts'
+import { output } from './components.ts'
+
+/** Letter case does not matter on input (RFC 9562, section 4); ids are kept in lower case. */
+const lowerCase = (text: unknown): unknown => (typeof text === 'string' ? text.toLowerCase() : text)
+export const id = z.preprocess(lowerCase, uuid.meta({ format: 'uuid' }))
+
+/** Every path of one object of `/managed/v1/<resource>/{id}`. */
+export const idParameter = z.strictObject({ id: id.describe('UUID') })
+
+/** A date and time as it goes out. Plain text here, since what goes out is not checked again. */
+export const time = z.string().meta({ format: 'date-time' })
+
+const numberOf = (text: unknown): unknown =>
+  typeof text === 'string' && /^-?[0-9]{1,15}$/.test(text) ? Number(text) : text
+const booleanOf = (text: unknown): unknown => (text === 'true' ? true : text === 'false' ? false : text)
+
+/** Query parameters come as text; these read them strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
+export const queryInteger = (minimum: number, maximum: number, fallback: number) =>
+  z.preprocess(numberOf, z.int().min(minimum).max(maximum)).default(fallback).meta({ default: fallback })
+export const queryBoolean = (fallback: boolean) =>
+  z.preprocess(booleanOf, z.boolean()).default(fallback).meta({ default: fallback })
+
+/** Highest offset that paging takes; no list is that long. */
+const highestOffset = 1_000_000_000
+
+export const paging = (highestLimit: number, descending: boolean) => ({
+  limit: queryInteger(1, highestLimit, 100).describe(`objects at most, 1 to ${highestLimit}`),
+  offset: queryInteger(0, highestOffset, 0).describe('objects to leave out at the beginning'),
+  descending: queryBoolean(descending).describe('true: newest first'),
+})
+
+export const createdRange = {
+  created_after: timestamp.optional().describe('only what was created after this time, itself excluded'),
+  created_before: timestamp.optional().describe('only what was created before this time, itself excluded'),
+}
+
+export const userTypes = ['application', 'admin', 'application_read_only'] as const
+export type UserType = (typeof userTypes)[number]
+export const userTypeQuery = z.strictObject({
+  user_type: z
+    .enum(userTypes)
+    .default('application')
+    .describe("which role's credentials `connection` carries: app, admin or app_read_only"),
+})
+
+export const connection = output(
+  'ManagedConnection',
+  z
+    .strictObject({
+      username: z.string(),
+      password: z.string(),
+      port: z.int(),
+      database: z.string(),
+      host: z.string().optional(),
+      external_ip_address: z.string().optional(),
+    })
+    .meta({
+      description: 'How to connect. Present on single reads, once there is an endpoint and the role has a password.',
+      example: { username: 'app', password: '<DB_PASSWORD>', port: 15432, database: 'app', host: '127.0.0.1' },
+    }),
+)
+export type Connection = z.output<typeof connection>
+
+export const errorShape = output(
+  'Error',
+  z
+    .strictObject({
+      code: z.int().describe('the HTTP status'),
+      message: z.string().describe('what is wrong, naming field and rule'),
+      reason: z
+        .enum(refusalReasons)
+        .optional()
+        .describe('an account-level refusal; an open set: treat an unknown reason as a generic error of that status'),
+    })
+    .meta({ example: { code: 400, message: 'display_name: must be at most 25 characters long' } }),
+)

@@ -1,0 +1,216 @@
+/** An API over a cluster of its own, a stand-in for the operator, and tokens: what the API's tests begin with. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { SignJWT } from 'jose'
+import { pino } from 'pino'
+import { type Cluster, isClusterError, type Kinds } from '../../cluster/index.ts'
+import {
+  apiVersion,
+  childNames,
+  databaseRoles,
+  desiredHash,
+  labels,
+  type ManagedDatabaseStatus,
+  seal,
+  sealingKeySecret,
+  secretPlace,
+  systemNamespace,
+  tenantNamespace,
+} from '../../crds/index.ts'
+import { buildApp } from '../app.ts'
+import type { AuditEntry } from '../audit.ts'
+import { createCaches, credentialsComponent, startCaches, stopCaches } from '../caches.ts'
+import { type ApiConfiguration, apiConfiguration } from '../configuration.ts'
+import type { App } from '../context.ts'
+import { openMemoryCluster } from './cluster.ts'
+
+export const issuer = 'https://issuer.test'
+export const audience = 'espalier'
+export const secret = 'a shared secret of more than 32 bytes'
+export const sealingKey = randomBytes(32)
+export const sizeId = '11111111-1111-8111-8111-111111111111'
+export const retiredSizeId = '33333333-3333-8333-8333-333333333333'
+
+export type Claims = { tenant?: unknown; sub?: unknown; iss?: string; aud?: string; exp?: number; nbf?: number }
+
+/** A token as the configured issuer makes it; claims replace its own. `undefined` leaves one out. */
+export function token(claims: Claims = {}, key: string = secret, algorithm = 'HS256'): Promise<string> {
+  const now = Math.floor(Date.now() / 1000)
+  const payload: Record<string, unknown> = {
+    iss: issuer,
+    aud: audience,
+    exp: now + 600,
+    tenant: 'acme',
+    sub: 'ada',
+    ...claims,
+  }
+  return new SignJWT(payload).setProtectedHeader({ alg: algorithm }).sign(new TextEncoder().encode(key))
+}
+
+export const bearer = async (claims: Claims = {}) => ({ authorization: `Bearer ${await token(claims)}` })
+
+export const configurationOf = (changes: Record<string, unknown> = {}): ApiConfiguration =>
+  apiConfiguration.parse({
+    authentication: { sharedSecret: secret, issuer, audience },
+    rateLimits: { tenantPerSecond: 100_000, tenantBurst: 1_000_000, failuresPerSecond: 1000, failureBurst: 100_000 },
+    ...changes,
+  })
+
+const shape = (connections: number) => ({
+  qosClass: 'burstable' as const,
+  cpuRequest: '100m',
+  cpuLimit: '1',
+  memoryRequest: '256Mi',
+  memoryLimit: '256Mi',
+  storageSize: '1Gi',
+  temporaryDataSize: '1Gi',
+  sharedMemorySize: '64Mi',
+  connections,
+  postgresSettings: { work_mem: '4MB' },
+})
+
+/** What an installation has before its first tenant: a key, a region, sizes of every status. */
+export async function seed(cluster: Cluster): Promise<void> {
+  for (const name of [systemNamespace]) {
+    await cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+  }
+  await cluster.create('Secret', {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: sealingKeySecret, namespace: systemNamespace },
+    data: { key: sealingKey.toString('base64') },
+  })
+  await cluster.create('Region', {
+    apiVersion,
+    kind: 'Region',
+    metadata: { name: 'local' },
+    spec: { domain: 'espalier.test', gateway: { host: '127.0.0.1', ports: { first: 15432, last: 15500 } } },
+  })
+  const sizes = [
+    { id: sizeId, name: 'small', version: 1, status: 'deprecated' as const, deprecatedAt: '2025-01-01T00:00:00Z' },
+    {
+      id: randomUUID(),
+      name: 'small',
+      version: 2,
+      pricing: { priceAmount: 1500, currency: 'eur', billingInterval: 'month' },
+    },
+    { id: randomUUID(), name: 'large', version: 1 },
+    { id: randomUUID(), name: 'old', version: 1, status: 'deprecated' as const, deprecatedAt: '2025-01-01T00:00:00Z' },
+    {
+      id: retiredSizeId,
+      name: 'ancient',
+      version: 1,
+      status: 'retired' as const,
+      deprecatedAt: '2024-01-01T00:00:00Z',
+      retiredAt: '2025-01-01T00:00:00Z',
+    },
+  ]
+  for (const size of sizes) {
+    await cluster.create('Size', {
+      apiVersion,
+      kind: 'Size',
+      metadata: { name: `${size.name}-v${size.version}` },
+      spec: { displayName: size.name, shape: shape(size.name === 'large' ? 200 : 50), ...size },
+    })
+  }
+}
+
+export type Harness = {
+  app: App
+  cluster: Cluster
+  audit: AuditEntry[]
+  stop: AbortController
+  now: { ms: number }
+  close: () => Promise<void>
+}
+
+/** Makes tenants ready as the operator does; no other part of it. */
+async function readyTenant(cluster: Cluster, tenant: Kinds['Tenant']): Promise<void> {
+  const namespace = tenantNamespace(tenant.spec.tenantId)
+  try {
+    await cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+    await cluster.replaceStatus('Tenant', { ...tenant, status: { phase: 'ready', namespace } })
+  } catch (error) {
+    if (!isClusterError(error, 'AlreadyExists', 'Conflict')) throw error
+  }
+}
+
+/** One replica. Several on one cluster: give them the same `cluster`. */
+export async function startHarness(
+  options: {
+    configuration?: ApiConfiguration
+    cluster?: Cluster
+    tenantsBecomeReady?: boolean
+    now?: () => number
+  } = {},
+): Promise<Harness> {
+  const cluster = options.cluster ?? openMemoryCluster()
+  if (options.cluster === undefined) await seed(cluster)
+  const logger = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })
+  const caches = createCaches(cluster, logger)
+  if (options.tenantsBecomeReady !== false) {
+    caches.Tenant.onChange(({ type, object }) => {
+      if (type === 'set' && object.status?.phase !== 'ready') void readyTenant(cluster, object)
+    })
+  }
+  const audit: AuditEntry[] = []
+  const stop = new AbortController()
+  const now = { ms: 0 }
+  const { app } = await buildApp({
+    cluster,
+    caches,
+    configuration: options.configuration ?? configurationOf(),
+    audit: { write: entry => audit.push(entry), close: async () => {} },
+    logger,
+    stopping: stop.signal,
+    now: options.now ?? (() => Date.now() + now.ms),
+  })
+  await startCaches(caches)
+  return {
+    app,
+    cluster,
+    audit,
+    stop,
+    now,
+    close: async () => {
+      stop.abort()
+      await app.close()
+      await stopCaches(caches)
+    },
+  }
+}
+
+/** Does to a database what the operator does once it serves: status, endpoint, credentials. */
+export async function settle(
+  cluster: Cluster,
+  tenantId: string,
+  name: string,
+  status: Partial<ManagedDatabaseStatus> = {},
+) {
+  const namespace = tenantNamespace(tenantId)
+  const database = await cluster.get('ManagedDatabase', { namespace, name })
+  if (database === undefined) throw new Error(`no database ${name}`)
+  const id = database.metadata.labels?.[labels.id] ?? ''
+  const secretName = childNames.credentials(id)
+  if ((await cluster.get('Secret', { namespace, name: secretName })) === undefined) {
+    const data = databaseRoles.map(role => {
+      const sealed = seal(sealingKey, secretPlace(namespace, secretName, role), `password-of-${role}`)
+      return [role, Buffer.from(sealed).toString('base64')]
+    })
+    await cluster.create('Secret', {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: secretName, namespace, labels: { [labels.component]: credentialsComponent } },
+      data: Object.fromEntries(data),
+    })
+  }
+  return cluster.replaceStatus('ManagedDatabase', {
+    ...database,
+    status: {
+      phase: 'available',
+      appliedHash: desiredHash(database.spec),
+      endpoint: { host: '127.0.0.1', port: 15432 },
+      storageUsedBytes: 4096,
+      ...status,
+    },
+  })
+}
