@@ -71,15 +71,15 @@ export function startController(options: ControllerOptions): Controller {
   /** The signals of running passes. */
   const passes = new Map<string, AbortController>()
 
-  const conclude = (key: string, priority: number, result: ReconcileResult): ReconcileOutcome => {
+  const conclude = (key: string, result: ReconcileResult): ReconcileOutcome => {
     queue.forget(key)
     if (result?.requeueAfterMs === undefined) return 'success'
-    queue.addAfter(key, result.requeueAfterMs, { priority })
+    queue.addAfter(key, result.requeueAfterMs)
     return 'requeue_after'
   }
 
-  const fail = (key: string, priority: number, error: unknown, timedOut: boolean): ReconcileOutcome => {
-    queue.addRateLimited(key, { priority })
+  const fail = (key: string, error: unknown, timedOut: boolean): ReconcileOutcome => {
+    queue.addRateLimited(key)
     const details = { key, retries: queue.retries(key), err: error }
     if (isClusterError(error, 'Conflict')) {
       logger.debug(details, 'decided on an old state, looking again')
@@ -107,7 +107,7 @@ export function startController(options: ControllerOptions): Controller {
     return () => cancel()
   }
 
-  const runPass = async (key: string, priority: number) => {
+  const runPass = async (key: string) => {
     const pass = new AbortController()
     if (options.signal?.aborted) pass.abort(options.signal.reason)
     passes.set(key, pass)
@@ -115,9 +115,9 @@ export function startController(options: ControllerOptions): Controller {
     const release = supervise(key, pass, startedAt)
     let outcome: ReconcileOutcome
     try {
-      outcome = conclude(key, priority, await reconcile(key, pass.signal))
+      outcome = conclude(key, await reconcile(key, pass.signal))
     } catch (error) {
-      outcome = fail(key, priority, error, clock.now() - startedAt >= deadlineMs)
+      outcome = fail(key, error, clock.now() - startedAt >= deadlineMs)
     } finally {
       release()
       passes.delete(key)
@@ -127,7 +127,7 @@ export function startController(options: ControllerOptions): Controller {
 
   const work = async () => {
     for (let next = await queue.next(); next; next = await queue.next()) {
-      await runPass(next.key, next.priority)
+      await runPass(next.key)
       queue.done(next.key)
     }
   }

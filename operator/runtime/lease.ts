@@ -135,7 +135,9 @@ export function runWithLeaderLease(options: LeaderOptions): LeaderElection {
         return true
       }
       const lease = await bounded(cluster.get('Lease', { namespace, name }))
-      if (lease?.spec?.holderIdentity !== identity) {
+      // A Lease that somebody deleted while we hold it is made again; one that is another's ends our term at once.
+      const ourTerm = lease ? lease.spec?.holderIdentity === identity : !overdue()
+      if (!ourTerm) {
         renewedAt = Number.NEGATIVE_INFINITY
         endTerm(`the lease is held by ${lease?.spec?.holderIdentity || 'nobody'}`)
         if (respected(lease)) return false

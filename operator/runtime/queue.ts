@@ -87,9 +87,10 @@ export class WorkQueue {
   /** The next key to work on, to be given back by `done`; undefined once the queue is shut down. */
   next(): Promise<Work | undefined> {
     if (this.#drained) return Promise.resolve(undefined)
-    const item = this.#ready.pop()
-    if (item) return Promise.resolve(this.#handOut(item))
-    return new Promise(resolve => this.#idle.push(resolve))
+    return new Promise(resolve => {
+      this.#idle.push(resolve)
+      this.#dispatch()
+    })
   }
 
   /** The worker is finished with a key that `next` gave it. */
@@ -99,7 +100,10 @@ export class WorkQueue {
     this.#running.delete(key)
     this.#metrics?.finished(this.#clock.now() - startedAt)
     const item = this.#items.get(key)
-    if (item?.place === 'parked') this.#becomeReady(item)
+    if (item?.place === 'parked') {
+      this.#becomeReady(item)
+      this.#dispatch()
+    }
     if (this.#running.size === 0) this.#drained?.resolve()
   }
 
@@ -149,6 +153,7 @@ export class WorkQueue {
     }
     if (item.dueAt <= this.#clock.now()) this.#becomeDue(item)
     else this.#delayed.push(item)
+    this.#dispatch()
     this.#arm()
   }
 
@@ -160,9 +165,15 @@ export class WorkQueue {
   #becomeReady(item: Item): void {
     item.place = 'ready'
     item.order = this.#order++
-    const worker = this.#idle.shift()
-    if (worker) worker(this.#handOut(item))
-    else this.#ready.push(item)
+    this.#ready.push(item)
+  }
+
+  #dispatch(): void {
+    while (this.#idle.length > 0) {
+      const item = this.#ready.pop()
+      if (!item) return
+      this.#idle.shift()?.(this.#handOut(item))
+    }
   }
 
   #handOut(item: Item): Work {
@@ -185,6 +196,7 @@ export class WorkQueue {
     this.#timer = { dueAt: first.dueAt, cancel }
   }
 
+  /** All that is due becomes ready before any of it is handed out, so that the priority decides. */
   #promote(): void {
     this.#timer = undefined
     const now = this.#clock.now()
@@ -192,6 +204,7 @@ export class WorkQueue {
       this.#delayed.remove(first)
       this.#becomeDue(first)
     }
+    this.#dispatch()
     this.#arm()
   }
 }
