@@ -1,0 +1,12 @@
+import { expect, test } from 'vitest'
+import { defaultBackoff, nextWait } from './backoff.ts'
+
+test('at once, then ten seconds, doubling to five minutes, and anew after a long run', () => {
+  let state = { waits: 0 }
+  const waits = [0, 0, 0, 0, 0, 0, 0, 0, 599_999, 600_000, 0].map(ranMs => {
+    const next = nextWait(state, ranMs, defaultBackoff)
+    state = next.state
+    return next.waitMs / 1000
+  })
+  expect(waits).toEqual([0, 10, 20, 40, 80, 160, 300, 300, 300, 0, 10])
+})

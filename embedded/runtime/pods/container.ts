@@ -1,0 +1,303 @@
+/**
+ * Runs one container through all its starts: prepare, launch, probe, wait for its end, clean up what it left, and again
+ * where the pod's policy says so, with growing waits. It owns the container's view; whoever shows it is told by
+ * `changed`.
+ */
+import { closeSync, constants, fstatSync, openSync, readSync, rmSync } from 'node:fs'
+import type { Logger } from 'pino'
+import type { Owner } from '../directories.ts'
+import { messageOf, RuntimeError, type RuntimeErrorReason } from '../errors.ts'
+import { readContainerLog } from '../logs/read.ts'
+import type { ContainerLog } from '../logs/write.ts'
+import { endTrees, killTrees } from '../processes/end.ts'
+import { type Exit, type Launched, launch } from '../processes/launch.ts'
+import { descendantsOf, findOwned, readProcesses } from '../processes/table.ts'
+import type { VolumeUse } from '../volumes/use.ts'
+import { type BackoffLimits, nextWait } from './backoff.ts'
+import type { Container } from './environment.ts'
+import { type ProbeTiming, pause, startProbing } from './probing.ts'
+import type { ContainerView, Terminated } from './view.ts'
+
+/** Everything that a start needs, worked out anew for each. */
+export type Preparation = {
+  command: [string, ...string[]]
+  environment: ReadonlyMap<string, string>
+  workingDirectory: string
+  translate: (text: string) => string
+}
+
+export type ContainerOptions = {
+  container: Container
+  view: ContainerView
+  changed: () => void
+  podIp: string
+  /** @throws RuntimeError where something that it needs is missing */
+  prepare(): Promise<Preparation>
+  /** Resolves when a new attempt to prepare may go better. */
+  nextPoke(): Promise<void>
+  shouldRestart(exitCode: number): boolean
+  graceMs(): number
+  /** Volumes it may write to, with the directories of those that no other pod uses. */
+  volumes: string[]
+  exclusiveDirectories: string[]
+  /** `NAME=value` in the environment of all its processes. */
+  marker: string
+  terminationFile: string
+  log: ContainerLog
+  logDirectory: string
+  warn(reason: string, message: string): void
+  use: VolumeUse
+  records: string
+  owner: Owner | undefined
+  backoff: BackoffLimits
+  probeTiming: ProbeTiming
+  logger: Logger
+  now: () => number
+}
+
+const waitingReasons: Partial<Record<RuntimeErrorReason, string>> = {
+  ImageNotFound: 'ErrImagePull',
+  ImageFamilyGone: 'ErrImagePull',
+  ReferenceMissing: 'CreateContainerConfigError',
+  Unsupported: 'CreateContainerConfigError',
+}
+/** Of a termination message, as in Kubernetes. */
+const messageBytes = 4096
+const fallbackLines = 80
+const fallbackBytes = 2048
+/** How long output may still come once the last of a container's processes is gone. */
+const drainMs = 500
+
+/** Runs the container until it has ended for good or `stopping` aborts and its processes are gone. */
+export async function superviseContainer(options: ContainerOptions, stopping: AbortSignal): Promise<void> {
+  const { view, changed, backoff } = options
+  let waits = { waits: 0 }
+  while (!stopping.aborted) {
+    const preparation = await prepareUntilPossible(options, stopping)
+    if (preparation === undefined) return
+    const ended = await runOnce(options, preparation, stopping)
+    view.state = { kind: 'terminated', ...ended }
+    changed()
+    if (stopping.aborted || !options.shouldRestart(ended.exitCode)) return
+    const next = nextWait(waits, ended.finishedAt - ended.startedAt, backoff)
+    waits = next.state
+    view.last = ended
+    view.restarts += 1
+    if (next.waitMs === 0) continue
+    const message = `back-off ${Math.round(next.waitMs / 1000)}s restarting failed container ${view.name}`
+    view.state = { kind: 'waiting', reason: 'CrashLoopBackOff', message }
+    changed()
+    options.warn('BackOff', message)
+    await pause(next.waitMs, stopping)
+  }
+}
+
+async function prepareUntilPossible(
+  options: ContainerOptions,
+  stopping: AbortSignal,
+): Promise<Preparation | undefined> {
+  const { view, changed } = options
+  for (let attempt = 0; !stopping.aborted; attempt += 1) {
+    const poked = options.nextPoke()
+    try {
+      return await options.prepare()
+    } catch (error) {
+      const reason = error instanceof RuntimeError ? waitingReasons[error.reason] : undefined
+      const message = messageOf(error)
+      view.state = { kind: 'waiting', reason: reason ?? 'CreateContainerError', message }
+      changed()
+      options.warn('Failed', message)
+    }
+    const wake = new AbortController()
+    void poked.then(() => wake.abort())
+    await pause(Math.min(1000 * 2 ** attempt, 60_000), AbortSignal.any([stopping, wake.signal]))
+  }
+  return undefined
+}
+
+async function runOnce(
+  options: ContainerOptions,
+  preparation: Preparation,
+  stopping: AbortSignal,
+): Promise<Terminated> {
+  const { container, view, changed, use, volumes, log, now } = options
+  const streams = { stdout: log.stream(), stderr: log.stream() }
+  rmSync(options.terminationFile, { force: true })
+  const launched = await use.start(volumes, () => launch(launchOptions(options, preparation, streams)))
+  const startedAt = now()
+  // One that could not be started has no process to show; its end follows at once.
+  if (launched.pid > 0) {
+    view.state = { kind: 'running', startedAt }
+    changed()
+  }
+  const over = new AbortController()
+  const end = () => void endGently(options, launched)
+  stopping.addEventListener('abort', end, { once: true })
+  if (stopping.aborted) end()
+  if (launched.pid > 0) probe(options, preparation, launched, over.signal)
+
+  const exit = await launched.exited
+  over.abort()
+  stopping.removeEventListener('abort', end)
+  view.ready = false
+  view.started = false
+  const patience = new AbortController()
+  await Promise.all([endOrphans(options, launched), Promise.race([launched.drained, pause(drainMs, patience.signal)])])
+  patience.abort()
+  launched.close()
+  streams.stdout.end()
+  streams.stderr.end()
+  use.ended(volumes, launched)
+  return terminatedOf(options, exit, startedAt, await terminationMessage(options, container, exit))
+}
+
+const launchOptions = (
+  { owner, records, container }: ContainerOptions,
+  { command, environment, workingDirectory }: Preparation,
+  streams: Record<'stdout' | 'stderr', { push(chunk: Buffer): void }>,
+) => ({
+  command,
+  environment,
+  workingDirectory,
+  owner,
+  records,
+  stopSignal: stopSignalOf(container),
+  onOutput: {
+    stdout: (chunk: Buffer) => streams.stdout.push(chunk),
+    stderr: (chunk: Buffer) => streams.stderr.push(chunk),
+  },
+})
+
+/** `lifecycle.stopSignal` names any signal of Linux; SIGTERM where it says nothing that we know. */
+function stopSignalOf(container: Container): NodeJS.Signals {
+  const known: NodeJS.Signals[] = ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGKILL']
+  return known.find(name => name === container.lifecycle?.stopSignal) ?? 'SIGTERM'
+}
+
+async function endGently(options: ContainerOptions, launched: Launched): Promise<void> {
+  await options.use.whenReleased(options.volumes) // a signal now would wake what a snapshot has stopped
+  if (launched.pid === 0) return
+  try {
+    await endTrees([launched], options.graceMs())
+  } catch (error) {
+    options.logger.error({ err: error, container: options.container.name }, 'a container would not end')
+  }
+}
+
+/**
+ * Kills what outlived the container's main process, but nothing that belongs to another one on the same volumes. It
+ * does not return before they are gone, however long that takes: the volumes are not free until then.
+ */
+async function endOrphans(options: ContainerOptions, launched: Launched): Promise<void> {
+  if (launched.pid === 0) return
+  for (;;) {
+    const found = await findOwned({ marker: options.marker, directories: options.exclusiveDirectories })
+    if (found.length === 0) return
+    const others = options.use.writers(options.volumes).flatMap(writer => (writer === launched ? [] : [writer.pid]))
+    const spared = new Set([...others, ...descendantsOf(readProcesses(), others).map(entry => entry.pid)])
+    const orphans = found.filter(entry => !spared.has(entry.pid))
+    if (orphans.length === 0) return
+    try {
+      await killTrees(orphans)
+    } catch (error) {
+      options.logger.error({ err: error, container: options.container.name }, 'what a container left will not end')
+    }
+  }
+}
+
+function probe(options: ContainerOptions, preparation: Preparation, launched: Launched, over: AbortSignal): void {
+  const { container, view, changed, use, volumes } = options
+  startProbing(
+    {
+      container,
+      context: {
+        podIp: options.podIp,
+        ports: container.ports ?? [],
+        execute: (command, timeoutMs) => executeProbe(options, preparation, command, timeoutMs),
+      },
+      timing: options.probeTiming,
+      epoch: () => use.epoch(volumes),
+      onStarted() {
+        view.started = true
+        changed()
+      },
+      onReady(ready, message) {
+        view.ready = ready
+        if (message !== undefined) options.warn('Unhealthy', `readiness probe failed: ${message}`)
+        changed()
+      },
+      onUnhealthy(which, message) {
+        options.warn('Unhealthy', `${which} probe failed, container ${container.name} is restarted: ${message}`)
+        void endGently(options, launched)
+      },
+      now: options.now,
+    },
+    over,
+  )
+}
+
+async function executeProbe(
+  options: ContainerOptions,
+  { environment, workingDirectory, translate }: Preparation,
+  command: string[],
+  timeoutMs: number,
+): Promise<number | undefined> {
+  const [program, ...args] = command.map(translate)
+  if (program === undefined) return undefined
+  const ignored = { push: () => {} }
+  const preparation: Preparation = { command: [program, ...args], environment, workingDirectory, translate }
+  const { use, volumes } = options
+  const launched = await use.start(volumes, () =>
+    launch(launchOptions(options, preparation, { stdout: ignored, stderr: ignored })),
+  )
+  let timedOut = false
+  const timer = setTimeout(() => {
+    timedOut = true
+    void killTrees([launched]).catch(() => {})
+  }, timeoutMs)
+  const { exitCode } = await launched.exited
+  clearTimeout(timer)
+  launched.close()
+  use.ended(volumes, launched)
+  return timedOut ? undefined : exitCode
+}
+
+async function terminationMessage(
+  { terminationFile, logDirectory }: ContainerOptions,
+  container: Container,
+  exit: Exit,
+): Promise<string | undefined> {
+  if (exit.error !== undefined) return exit.error
+  const message = readBounded(terminationFile)
+  if (message !== '') return message
+  if (container.terminationMessagePolicy !== 'FallbackToLogsOnError' || exit.exitCode === 0) return undefined
+  const lines = await readContainerLog(logDirectory, container.name, { tailLines: fallbackLines })
+  const text = lines.map(line => line.slice(line.indexOf(' ') + 1)).join('\n')
+  return text.slice(-fallbackBytes)
+}
+
+/** The beginning of a file that a workload wrote: never through a link, never waiting for a pipe. */
+function readBounded(path: string): string {
+  try {
+    const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    try {
+      if (!fstatSync(file).isFile()) return ''
+      const buffer = Buffer.alloc(messageBytes)
+      return buffer.toString('utf8', 0, readSync(file, buffer, 0, messageBytes, 0))
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return '' // none was written
+  }
+}
+
+function terminatedOf(
+  { now }: ContainerOptions,
+  { exitCode, signal, error }: Exit,
+  startedAt: number,
+  message: string | undefined,
+): Terminated {
+  const reason = error !== undefined ? 'StartError' : exitCode === 0 ? 'Completed' : 'Error'
+  return { exitCode, signal, reason, message, startedAt, finishedAt: now() }
+}

@@ -1,0 +1,56 @@
+/** What a pod takes from Secrets and ConfigMaps: one look-up for environment and volumes, with errors that name the place. */
+import type { ConfigMap, Secret } from '../../../cluster/index.ts'
+import { RuntimeError } from '../errors.ts'
+
+/** The Secrets and ConfigMaps of one namespace, as they are now. */
+export type References = {
+  secret(name: string): Secret | undefined
+  configMap(name: string): ConfigMap | undefined
+}
+
+export type ReferenceKind = 'secret' | 'configMap'
+const kindInWords = { secret: 'Secret', configMap: 'ConfigMap' } as const
+/** What the API server allows as a key (ConfigMap.data); it also becomes a file name. */
+const keyPattern = /^[-._a-zA-Z0-9]{1,253}$/
+
+/** All values of a Secret or ConfigMap, or undefined where there is none and the pod does not insist. */
+export function valuesOf(
+  references: References,
+  kind: ReferenceKind,
+  name: string | undefined,
+  optional: boolean | undefined,
+): Map<string, Buffer> | undefined {
+  const found = name === undefined ? undefined : references[kind](name)
+  if (found === undefined) {
+    if (optional) return undefined
+    throw new RuntimeError('ReferenceMissing', `${kindInWords[kind]} "${name ?? ''}" not found`)
+  }
+  const values = new Map<string, Buffer>()
+  const add = (data: Record<string, string> | undefined, encoding: 'base64' | 'utf8') => {
+    for (const [key, value] of Object.entries(data ?? {})) {
+      if (!keyPattern.test(key) || key === '.' || key.startsWith('..')) {
+        throw new RuntimeError('Unsupported', `${kindInWords[kind]} "${name}": "${key}" is no valid key`)
+      }
+      values.set(key, Buffer.from(value, encoding))
+    }
+  }
+  if (found.kind === 'Secret') add(found.data, 'base64')
+  else {
+    add(found.data, 'utf8')
+    add(found.binaryData, 'base64')
+  }
+  return values
+}
+
+/** One value, or undefined where it is not there and the pod does not insist. */
+export function valueAt(
+  references: References,
+  kind: ReferenceKind,
+  selector: { name?: string; key: string; optional?: boolean },
+): Buffer | undefined {
+  const value = valuesOf(references, kind, selector.name, selector.optional)?.get(selector.key)
+  if (value === undefined && !selector.optional) {
+    throw new RuntimeError('ReferenceMissing', `${kindInWords[kind]} "${selector.name}" has no key "${selector.key}"`)
+  }
+  return value
+}

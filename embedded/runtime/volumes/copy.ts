@@ -1,0 +1,187 @@
+/**
+ * Copies the tree of a volume in passes: the first ones while it is written to, the last one while nothing writes. A
+ * pass copies what may have changed since the pass that copied it, so the last one is short, and exact.
+ *
+ * Whether a file may have changed: its size, inode, mtime or ctime differ from what they were just before it was
+ * copied, or it had been changed so shortly before that copy that a later change could carry the same time. (The
+ * kernel stamps files with a clock that ticks every few milliseconds, some file systems with whole seconds.) All times
+ * are read from the file system itself, never from this machine's clock.
+ *
+ * Files are opened without following links and copied through their descriptor, so that a tree that belongs to another
+ * user cannot lead a runtime that is root out of it.
+ */
+import {
+  type BigIntStats,
+  chmodSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  fstatSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { errorCode } from '../errors.ts'
+
+/**
+ * How long before a pass a change still counts as uncertain. Two seconds would do for the coarsest clock; the rest is
+ * for a write that took its time stamp and then had to wait for the disk before its data arrived.
+ */
+const uncertainNs = 10_000_000_000n
+
+type EntryKind = 'file' | 'directory' | 'link'
+/** What an entry was, just before it was copied. */
+type Mark = { kind: EntryKind; size: bigint; inode: bigint; modified: bigint; changed: bigint }
+
+export type PassResult = {
+  /** Entries and bytes that this pass copied. */
+  copied: number
+  copiedBytes: number
+  /** What the whole image holds now. */
+  bytes: number
+}
+
+export type TreeCopy = {
+  /**
+   * One pass. `frozen`: nothing writes to the source, so whatever cannot be copied is an error; otherwise it is left to
+   * the next pass.
+   */
+  pass(frozen: boolean): PassResult
+}
+
+const markOf = (kind: EntryKind, stats: BigIntStats): Mark => ({
+  kind,
+  size: stats.size,
+  inode: stats.ino,
+  modified: stats.mtimeNs,
+  changed: stats.ctimeNs,
+})
+
+const kindOf = (stats: BigIntStats): EntryKind | undefined => {
+  if (stats.isFile()) return 'file'
+  if (stats.isDirectory()) return 'directory'
+  return stats.isSymbolicLink() ? 'link' : undefined // sockets, pipes and devices are not part of an image
+}
+
+/** Copies `source` to `target`, which is made and must not exist, in a directory that nobody else can enter. */
+export function createTreeCopy(origin: string, target: string): TreeCopy {
+  const source = realpathSync(origin)
+  /** By path from the root; what the target holds, and what it was copied from. */
+  const known = new Map<string, { mark: Mark; certainBefore: bigint }>()
+  mkdirSync(target, { mode: 0o700 })
+
+  /** The file system's own time: that of a directory that it has just made. */
+  function fileSystemTime(): bigint {
+    const probe = `${target}.time`
+    rmSync(probe, { recursive: true, force: true })
+    mkdirSync(probe)
+    const time = lstatSync(probe, { bigint: true }).ctimeNs
+    rmSync(probe, { recursive: true })
+    return time
+  }
+
+  function isUnchanged(path: string, mark: Mark): boolean {
+    const before = known.get(path)
+    if (before === undefined) return false
+    const { mark: old, certainBefore } = before
+    const same =
+      old.kind === mark.kind &&
+      old.size === mark.size &&
+      old.inode === mark.inode &&
+      old.modified === mark.modified &&
+      old.changed === mark.changed
+    return same && mark.modified < certainBefore && mark.changed < certainBefore
+  }
+
+  return {
+    pass(frozen) {
+      const certainBefore = fileSystemTime() - uncertainNs
+      const seen = new Set<string>()
+      const result: PassResult = { copied: 0, copiedBytes: 0, bytes: 0 }
+
+      const visit = (path: string): void => {
+        const from = join(source, path)
+        const stats = lstatSync(from, { bigint: true })
+        const kind = kindOf(stats)
+        if (kind === undefined) return
+        seen.add(path)
+        const mark = markOf(kind, stats)
+        if (kind === 'file') result.bytes += Number(stats.size)
+        // The entries of a directory are looked at in any case: its own times say nothing about their contents.
+        if (!isUnchanged(path, mark)) {
+          const to = join(target, path)
+          if (known.get(path)?.mark.kind !== kind) rmSync(to, { recursive: true, force: true })
+          known.delete(path)
+          copyEntry(from, to, mark, stats)
+          known.set(path, { mark, certainBefore })
+          result.copied += 1
+          if (kind === 'file') result.copiedBytes += Number(stats.size)
+        }
+        if (kind === 'directory') for (const name of readdirSync(from)) attempt(join(path, name))
+      }
+      const attempt = (path: string): void => {
+        try {
+          visit(path)
+        } catch (error) {
+          if (frozen) throw error
+          known.delete(path) // gone or changed while it was copied: the next pass sees
+          seen.add(path)
+          if (errorCode(error) === 'ENOSPC') throw error
+        }
+      }
+
+      attempt('')
+      for (const path of [...known.keys()].reverse()) {
+        if (seen.has(path)) continue
+        known.delete(path)
+        rmSync(join(target, path), { recursive: true, force: true })
+      }
+      if (frozen) verifyNames(source, target)
+      return result
+    },
+  }
+}
+
+/** What was left behind under a name that the source no longer has (an entry whose copy failed half-way). */
+function verifyNames(source: string, target: string): void {
+  const expected = new Set(readdirSync(source))
+  for (const entry of readdirSync(target, { withFileTypes: true })) {
+    if (!expected.has(entry.name)) rmSync(join(target, entry.name), { recursive: true, force: true })
+    else if (entry.isDirectory()) verifyNames(join(source, entry.name), join(target, entry.name))
+  }
+}
+
+function copyEntry(from: string, to: string, mark: Mark, stats: BigIntStats): void {
+  const mode = Number(stats.mode) & 0o777
+  if (mark.kind === 'link') {
+    rmSync(to, { force: true })
+    symlinkSync(readlinkSync(from), to)
+  } else if (mark.kind === 'directory') {
+    mkdirSync(to, { recursive: true })
+    chmodSync(to, mode)
+  } else copyFile(from, to, mark, mode)
+  if (process.getuid?.() === 0) lchownSync(to, Number(stats.uid), Number(stats.gid))
+}
+
+function copyFile(from: string, to: string, mark: Mark, mode: number): void {
+  const file = openSync(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  try {
+    const link = `/proc/self/fd/${file}`
+    if (fstatSync(file, { bigint: true }).ino !== mark.inode || readlinkSync(link) !== from) {
+      throw new Error(`${from} was replaced while it was copied`)
+    }
+    rmSync(to, { force: true })
+    // Shares the blocks where the file system can; otherwise the kernel copies them.
+    copyFileSync(link, to, constants.COPYFILE_FICLONE)
+  } finally {
+    closeSync(file)
+  }
+  chmodSync(to, mode)
+}
