@@ -18,7 +18,7 @@ import {
   schemaQuery,
 } from './roles.ts'
 import { fitsVerifier, scramVerifier } from './scram.ts'
-import { type ServerState, stateQuery } from './state.ts'
+import { maintenanceDatabase, type ServerState, stateQuery } from './state.ts'
 
 export type { PostgresTarget } from './connection.ts'
 export { PostgresError, type PostgresErrorReason } from './errors.ts'
@@ -75,7 +75,10 @@ export type PostgresAdministrator = {
   ensureRoles(target: PostgresTarget, desired: DesiredRoles, signal: AbortSignal): Promise<void>
 }
 
-/** Any number that no one else locks: only the operator can connect to the database it is taken in. */
+/**
+ * Held until the connection ends, so that two operators do not grant at once. No user can take it: locks belong to a
+ * database, and only the operator can connect to this one.
+ */
 const roleLock = 'SELECT pg_advisory_lock(7231904)'
 
 export function createAdministrator({
@@ -105,7 +108,7 @@ export function createAdministrator({
   return {
     observe: async (target, passwords, signal) => {
       try {
-        const state = await connect(target, 'postgres', signal, readState)
+        const state = await connect(target, maintenanceDatabase, signal, readState)
         return await observationOf(state, passwords ?? {})
       } catch (error) {
         if (!(error instanceof PostgresError)) throw error
@@ -114,24 +117,21 @@ export function createAdministrator({
       }
     },
 
-    ensureRoles: async (target, desired, signal) => {
-      const state = await connect(target, 'postgres', signal, async connection => {
+    ensureRoles: (target, desired, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
         await connection.rows(roleLock)
-        return ensureRolesAndDatabase(connection, desired)
-      })
-      if (grantsMade(state)) return
-      await connect(target, applicationDatabase, signal, async connection => {
-        const schemas = await connection.rows<{ name: string }>(schemaQuery)
-        await connection.transaction(
-          grantStatements(
-            state,
-            schemas.map(({ name }) => name),
-          ),
-        )
-      })
-      logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
-    },
+        const state = await ensureRolesAndDatabase(connection, desired)
+        if (grantsMade(state)) return
+        await connect(target, applicationDatabase, signal, inside => makeGrants(inside, state))
+        logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
+      }),
   }
+}
+
+async function makeGrants(connection: Connection, state: ServerState): Promise<void> {
+  const schemas = await connection.rows<{ name: string }>(schemaQuery)
+  const names = schemas.map(({ name }) => name)
+  await connection.transaction(grantStatements(state, names))
 }
 
 async function readState(connection: Connection): Promise<ServerState> {
@@ -145,7 +145,7 @@ async function ensureRolesAndDatabase(connection: Connection, desired: DesiredRo
   const state = await readState(connection)
   const statements = roleStatements(state, await passwordsToSet(state, desired))
   await connection.transaction(statements)
-  if (state.database === null) {
+  if (state.database === null && !state.hasInitialDatabase) {
     await connection.rows("SET statement_timeout = '30s'")
     await connection.rows(createDatabase)
   }

@@ -15,7 +15,7 @@
  */
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
-import type { RoleState, ServerState } from './state.ts'
+import { initialDatabase, type RoleState, type ServerState } from './state.ts'
 
 const identifiers = (names: readonly string[]): string => names.map(escapeIdentifier).join(', ')
 const database = escapeIdentifier(applicationDatabase)
@@ -111,10 +111,22 @@ export function roleStatements(state: ServerState, passwords?: RolePasswords): s
   return [
     ...databaseRoles.flatMap(role => statementsForRole(role, state.roles[role], passwords)),
     ...membershipStatements(state),
-    ...(state.openDatabases.length > 0
-      ? [`REVOKE ALL ON DATABASE ${identifiers(state.openDatabases)} FROM PUBLIC`]
-      : []),
-    ...(state.database !== null && state.database.owner !== 'app' ? [`ALTER DATABASE ${database} OWNER TO app`] : []),
+    ...databaseStatements(state),
+  ]
+}
+
+/**
+ * The application database is the one that initdb made, renamed: making another takes longer than all the rest together.
+ * Nobody can have been in it, since users cannot connect to it under its first name.
+ */
+function databaseStatements({ database: made, hasInitialDatabase, openDatabases }: ServerState): string[] {
+  const adopt = made === null && hasInitialDatabase
+  const closed = openDatabases.filter(name => !(adopt && name === initialDatabase))
+  return [
+    ...(closed.length > 0 ? [`REVOKE ALL ON DATABASE ${identifiers(closed)} FROM PUBLIC`] : []),
+    ...(adopt ? [`ALTER DATABASE ${escapeIdentifier(initialDatabase)} RENAME TO ${database}`] : []),
+    ...(adopt ? [`COMMENT ON DATABASE ${database} IS NULL`] : []),
+    ...(adopt || (made !== null && made.owner !== 'app') ? [`ALTER DATABASE ${database} OWNER TO app`] : []),
   ]
 }
 
@@ -151,7 +163,7 @@ function membershipStatements({ memberships }: ServerState): string[] {
   ]
 }
 
-/** The application database, from the template that nobody can have changed. Not for a transaction. */
+/** The application database where its user has dropped it, from a template that nobody can change. Not for a transaction. */
 export const createDatabase = `CREATE DATABASE ${database} OWNER app TEMPLATE template0`
 
 /** Names what the grants were made for: a database or a role made anew has another number, and gets them again. */

@@ -35,12 +35,18 @@ export type ServerState = {
   memberships: Membership[]
   /** The application database. */
   database: { oid: string; owner: string; bytes: number } | null
-  /** The maintenance databases that everyone may connect to. */
+  /** Whether the database that initdb makes for everyone is still there, under its own name. */
+  hasInitialDatabase: boolean
+  /** The platform's databases that everyone may connect to. */
   openDatabases: string[]
 }
 
-/** Databases that are nobody's but the platform's. */
-export const maintenanceDatabases = ['postgres', 'template1'] as const
+/**
+ * The platform's own database, where the operator does what is not inside the application's. It is there from initdb on,
+ * and no user can drop, change or enter it.
+ */
+export const maintenanceDatabase = 'template1'
+export const initialDatabase = 'postgres'
 
 /** One row with one column, `state`: a ServerState. */
 export const stateQuery = {
@@ -65,8 +71,9 @@ SELECT json_build_object(
   'database', (SELECT json_build_object(
       'oid', oid::text, 'owner', pg_get_userbyid(datdba), 'bytes', pg_database_size(oid))
     FROM pg_database WHERE datname = $2),
+  'hasInitialDatabase', EXISTS (SELECT FROM pg_database WHERE datname = $3),
   'openDatabases', (SELECT coalesce(json_agg(datname), '[]')
-    FROM pg_database WHERE datname = ANY ($3) AND has_database_privilege('public', oid, 'CONNECT, TEMPORARY'))
+    FROM pg_database WHERE datname IN ($3, $4) AND has_database_privilege('public', oid, 'CONNECT, TEMPORARY'))
 ) AS state`,
-  values: [databaseRoles, applicationDatabase, maintenanceDatabases],
+  values: [databaseRoles, applicationDatabase, initialDatabase, maintenanceDatabase],
 }

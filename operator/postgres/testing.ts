@@ -24,6 +24,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Client } from 'pg'
 import type { PgVersion, SizeShape } from '../../crds/index.ts'
 import type { InstanceConfiguration } from '../instance/index.ts'
 import { type Authority, type CertifiedKey, createAuthority, issueServerCertificate } from '../pki/index.ts'
@@ -279,4 +280,26 @@ async function isReady(child: ChildProcess, ended: Promise<void>, log: () => str
     child.once('error', () => resolve(false))
   })
   return Promise.race([ready, ended.then(() => false)])
+}
+
+/** A connection as a role of the database, by password, as a client of ours makes it. The caller ends it. */
+export async function connectAs(
+  server: Pick<RunningPostgres, 'target'>,
+  user: string,
+  password: string,
+  database = 'app',
+): Promise<Client> {
+  const { host, port, ca, serverName } = server.target
+  const client = new Client({
+    host,
+    port,
+    user,
+    password,
+    database,
+    ssl: { ca, servername: serverName },
+    connectionTimeoutMillis: 10_000,
+  })
+  client.on('error', () => {})
+  await client.connect()
+  return client
 }
