@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Logger } from 'pino'
 import type { Metrics } from './metrics.ts'
 
-/** The reason why it fails, or undefined where all is well. An exception or no answer in 5 s is a failure, too. */
+/** The reason why it fails, or undefined where all is well. An exception or no answer in 2 s is a failure, too. */
 export type Check = () => string | undefined | Promise<string | undefined>
 
 export type HealthServer = {
@@ -15,8 +15,8 @@ export type HealthServer = {
   stop(): Promise<void>
 }
 
-const checkMs = 5_000
-const limits = { requestMs: 5_000, connections: 64, requestsPerSocket: 100, headerBytes: 8 * 1024 }
+const checkMs = 2_000
+const limits = { requestMs: 5_000, keepAliveMs: 1_000, connections: 64, requestsPerSocket: 100, headerBytes: 8 * 1024 }
 
 async function runCheck(check: Check): Promise<string | undefined> {
   const timeUp = Promise.withResolvers<string>()
@@ -80,7 +80,7 @@ export async function startHealthServer(options: {
     {
       requestTimeout: limits.requestMs,
       headersTimeout: limits.requestMs,
-      keepAliveTimeout: limits.requestMs,
+      keepAliveTimeout: limits.keepAliveMs,
       maxHeaderSize: limits.headerBytes,
       connectionsCheckingInterval: 1_000,
     },
