@@ -104,10 +104,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
   const put = (change: { table: RouteTable; problems: string[] }, at: string): void => {
     for (const problem of change.problems) logger.error({ route: problem }, 'a route cannot be read; it stays closed')
-    const samePorts = change.table.size === table.size && [...change.table.keys()].every(port => table.has(port))
+    const moved = !haveSamePorts(table, change.table)
     table = change.table
     version = at
-    if (!samePorts) listeners.setPorts(new Set(table.keys()))
+    if (moved) listeners.setPorts(new Set(table.keys()))
     void lease.renew()
   }
 
@@ -149,4 +149,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       agent.close()
     },
   }
+}
+
+function haveSamePorts(left: RouteTable, right: RouteTable): boolean {
+  if (left.size !== right.size) return false
+  for (const port of right.keys()) if (!left.has(port)) return false
+  return true
 }
