@@ -1,0 +1,113 @@
+/**
+ * What the operator follows of the cluster, once for all controllers: our own kinds whole, and of Kubernetes' kinds only
+ * what carries our label, without what nobody reads.
+ */
+import type { Logger } from 'pino'
+import type { AnyObject, Cluster, KindName, Kinds, Pod } from '../cluster/index.ts'
+import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from '../cluster/informer/index.ts'
+import { gatewayComponent, labels, managedByEspalier, systemNamespace } from '../crds/index.ts'
+import { withoutForeignData } from './keys.ts'
+import { ownerKeyOf, ownerUidOf } from './managed-database/ownership.ts'
+import type { Metrics } from './runtime/index.ts'
+
+/** Of a pod only its identity and its state; its specification is its StatefulSet's. */
+function slimPod(pod: Pod): Pod {
+  const { spec, ...rest } = withoutManagedFields(pod)
+  return spec?.nodeName === undefined ? rest : { ...rest, spec: { containers: [], nodeName: spec.nodeName } }
+}
+
+const labelled = { labels: { [labels.database]: true } } as const
+const one = (value: string | undefined): string[] => (value === undefined ? [] : [value])
+const byOwner = { owner: (object: Parameters<typeof ownerUidOf>[0]) => one(ownerUidOf(object)) }
+
+export function createCaches(cluster: Cluster, logger: Logger, metrics: Metrics) {
+  const rememberers = new Map<KindName, ((object: AnyObject) => void)[]>()
+  const all: { start(): Promise<void>; stop(): Promise<void>; readonly synced: boolean }[] = []
+  const follow = <K extends KindName>(
+    name: string,
+    kind: K,
+    options: Omit<InformerOptions<K>, 'logger'> = {},
+  ): Informer<K> => {
+    const informer = createInformer<K>(cluster, kind, { ...options, logger: logger.child({ cache: name }) })
+    metrics.watchInformer(name, () => informer.state)
+    all.push(informer)
+    // What is remembered under a kind is of that kind.
+    const remember = (object: AnyObject) => informer.remember(object as Kinds[K])
+    rememberers.set(kind, [...(rememberers.get(kind) ?? []), remember])
+    return informer
+  }
+
+  return {
+    databases: follow('databases', 'ManagedDatabase', {
+      indexes: {
+        id: database => one(database.metadata.labels?.[labels.id]),
+        size: ({ spec }) => [`${spec.size.name}-v${spec.size.version}`],
+        region: ({ spec }) => [spec.region],
+        task: ({ status }) => one(status?.operation?.taskId),
+      },
+    }),
+    branches: follow('branches', 'Branch', {
+      indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`] },
+    }),
+    tasks: follow('tasks', 'Task', {
+      indexes: {
+        /** Of the Tasks that have not finished: whose they are. */
+        open: ({ metadata, spec, status }) =>
+          status?.finishedAt === undefined ? [`${metadata.namespace}/${spec.subject.name}`] : [],
+      },
+    }),
+    sizes: follow('sizes', 'Size'),
+    regions: follow('regions', 'Region'),
+    tenants: follow('tenants', 'Tenant'),
+    namespaces: follow('namespaces', 'Namespace', {
+      labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
+    }),
+    statefulSets: follow('stateful-sets', 'StatefulSet', { ...labelled, indexes: byOwner }),
+    pods: follow('pods', 'Pod', {
+      ...labelled,
+      transform: slimPod,
+      indexes: { database: pod => one(pod.metadata.labels?.[labels.database]) },
+    }),
+    services: follow('services', 'Service', { ...labelled, indexes: byOwner }),
+    claims: follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
+    secrets: follow('secrets', 'Secret', { ...labelled, indexes: byOwner }),
+    configMaps: follow('config-maps', 'ConfigMap', {
+      ...labelled,
+      indexes: { ...byOwner, ownerKey: configMap => one(ownerKeyOf(configMap)) },
+    }),
+    gateways: follow('gateways', 'Lease', {
+      namespace: systemNamespace,
+      labels: { [labels.component]: gatewayComponent },
+    }),
+    systemSecrets: follow('system-secrets', 'Secret', { namespace: systemNamespace, transform: withoutForeignData }),
+    /** Resolves once every cache has its first list. */
+    start: async () => {
+      await Promise.all(all.map(informer => informer.start()))
+    },
+    stop: async () => {
+      await Promise.all(all.map(informer => informer.stop()))
+    },
+    isSynced: () => all.every(informer => informer.synced),
+    /** The cluster, whose every write is in the caches as soon as it is answered. */
+    remembering: (inner: Cluster): Cluster => {
+      const remembered = async <K extends KindName>(kind: K, write: Promise<Kinds[K]>): Promise<Kinds[K]> => {
+        const object = await write
+        for (const remember of rememberers.get(kind) ?? []) remember(object)
+        return object
+      }
+      return {
+        get: (kind, key) => inner.get(kind, key),
+        list: (kind, options) => inner.list(kind, options),
+        watch: (kind, options) => inner.watch(kind, options),
+        logs: (pod, options) => inner.logs(pod, options),
+        delete: (kind, key, options) => inner.delete(kind, key, options),
+        create: (kind, draft) => remembered(kind, inner.create(kind, draft)),
+        apply: (kind, draft) => remembered(kind, inner.apply(kind, draft)),
+        replace: (kind, object) => remembered(kind, inner.replace(kind, object)),
+        replaceStatus: (kind, object) => remembered(kind, inner.replaceStatus(kind, object)),
+      }
+    },
+  }
+}
+
+export type Caches = ReturnType<typeof createCaches>

@@ -1,0 +1,37 @@
+/**
+ * What an operator can be configured with, each setting with its default. A file is parsed by `operatorConfiguration`
+ * once; from there on everything works with `OperatorConfiguration`.
+ */
+import { z } from 'zod'
+import { pgVersions } from '../crds/index.ts'
+
+const image = z.string().min(1).max(500)
+const minutes = (count: number) =>
+  z
+    .int()
+    .min(1_000)
+    .max(24 * 3600_000)
+    .default(count * 60_000)
+
+export const operatorConfiguration = z.strictObject({
+  images: z.strictObject({
+    postgres: z
+      .record(z.enum(pgVersions), image)
+      .describe('for each major version the image that holds it, and `espalier instance` beside it'),
+  }),
+  leaderElection: z.boolean().default(true).describe('false where this is the only operator there can be'),
+  http: z
+    .strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535).describe('0 takes a free one') })
+    .optional()
+    .describe('where /healthz, /readyz and /metrics are served'),
+  deadlines: z
+    .strictObject({
+      creatingMs: minutes(10),
+      modifyingMs: minutes(10),
+      deletingMs: minutes(30),
+    })
+    .prefault({})
+    .describe('how long an operation may take before it is said to have failed; it is gone on with all the same'),
+  workers: z.int().min(1).max(256).default(16).describe('databases worked on at once'),
+})
+export type OperatorConfiguration = z.output<typeof operatorConfiguration>

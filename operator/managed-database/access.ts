@@ -1,0 +1,96 @@
+/**
+ * All that the operator does in a Postgres: the administrator's work, a login like any client's, and a reload. Behind
+ * one type, so that a test can count it, cut it off, or put something else in its place.
+ */
+import { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
+import { Client } from 'pg'
+import type { Logger } from 'pino'
+import { applicationDatabase } from '../../crds/index.ts'
+import { type Authority, type CertifiedKey, issueClientCertificate, needsRenewal } from '../pki/index.ts'
+import { createAdministrator, type PostgresAdministrator, type PostgresTarget } from '../postgres/administrator.ts'
+import { operatorCommonName } from '../postgres/configuration.ts'
+import { withConnection } from '../postgres/connection.ts'
+import { postgresErrorOf } from '../postgres/errors.ts'
+
+export type Login =
+  | { result: 'succeeded' /** SHA-256 of the certificate it showed. */; certificate: string | undefined }
+  | { result: 'refused'; message: string }
+  /** It had no room for one more client: that says nothing against it. */
+  | { result: 'busy' }
+
+export type PostgresAccess = PostgresAdministrator & {
+  /** Logs in as `app` with its password and asks for one row, like a user's client. @throws the signal's reason */
+  login(target: PostgresTarget, password: string, signal: AbortSignal): Promise<Login>
+  /** Has the server read its certificate and configuration again. @throws PostgresError; the signal's reason */
+  reload(target: PostgresTarget, signal: AbortSignal): Promise<void>
+}
+
+const loginTimeoutMs = 5_000
+
+async function login(target: PostgresTarget, password: string, signal: AbortSignal): Promise<Login> {
+  signal.throwIfAborted()
+  const socket = new Socket()
+  const client = new Client({
+    host: target.host,
+    port: target.port,
+    database: applicationDatabase,
+    user: 'app',
+    password,
+    application_name: operatorCommonName,
+    connectionTimeoutMillis: loginTimeoutMs,
+    query_timeout: loginTimeoutMs,
+    stream: () => socket,
+    ssl: { ca: target.ca, servername: target.serverName, minVersion: 'TLSv1.2' },
+  })
+  client.on('error', () => {
+    // What is under way rejects with it.
+  })
+  const abort = () => socket.destroy()
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    await client.connect()
+    await client.query('SELECT 1')
+    return { result: 'succeeded', certificate: shownCertificate(client) }
+  } catch (error) {
+    signal.throwIfAborted()
+    const { reason, message } = postgresErrorOf(error)
+    return reason === 'busy' ? { result: 'busy' } : { result: 'refused', message }
+  } finally {
+    signal.removeEventListener('abort', abort)
+    await client.end().catch(() => {})
+    socket.destroy()
+  }
+}
+
+/** The certificate of the connection's TLS session. `pg` keeps the socket where its types do not show it. */
+function shownCertificate(client: Client): string | undefined {
+  const { connection } = client as unknown as { connection?: { stream?: unknown } }
+  const stream = connection?.stream
+  return stream instanceof TLSSocket ? stream.getPeerX509Certificate()?.fingerprint256 : undefined
+}
+
+export function createAccess({
+  authority,
+  now,
+  logger,
+}: {
+  authority: Authority
+  now: () => number
+  logger: Logger
+}): PostgresAccess {
+  let certificate: CertifiedKey | undefined
+  const operatorCertificate = (): CertifiedKey => {
+    if (certificate === undefined || needsRenewal(certificate.cert, now))
+      certificate = issueClientCertificate(authority, { commonName: operatorCommonName }, now)
+    return certificate
+  }
+  return {
+    ...createAdministrator({ authority, now, logger }),
+    login,
+    reload: (target, signal) =>
+      withConnection(target, 'postgres', operatorCertificate(), signal, async connection => {
+        await connection.rows('SELECT pg_reload_conf()')
+      }),
+  }
+}

@@ -1,0 +1,28 @@
+/** What a plan can ask to be done. All that a plan names at once is independent, and is done at once. */
+import type { Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
+import type { ServerNames } from './children/certificate.ts'
+import type { ConditionType } from './plan/conditions.ts'
+
+export type AppliedKind = 'ConfigMap' | 'Service' | 'StatefulSet'
+
+export type Action =
+  /** Puts finalizer and id label on the database; without an id, a new one. */
+  | { do: 'identify'; id: string | undefined }
+  | { do: 'mint-credentials' }
+  | { do: 'issue-certificate'; names: ServerNames }
+  | { do: 'create-claim'; draft: Draft<'PersistentVolumeClaim'> }
+  | { do: 'update-claim'; claim: PersistentVolumeClaim }
+  | { [K in AppliedKind]: { do: 'apply'; kind: K; draft: Draft<K> } }[AppliedKind]
+  /** Claims a free port by a closed route; the one it had before, if that is free. */
+  | { do: 'claim-port'; preferred: number | undefined }
+  /** Gives up a port that a gateway cannot listen on, for another one. */
+  | { do: 'leave-port'; port: number; uid: string }
+  | { do: 'delete'; kind: KindName; name: string; namespace: string; uid: string }
+  | { do: 'ensure-roles' }
+  /** Has Postgres read its certificate again. */
+  | { do: 'reload' }
+  /** Looks at the cluster itself for anything left, and lets the database go if there is nothing. */
+  | { do: 'finish-deletion' }
+
+/** Something an action met that is no fault of ours and passes: told in a condition, and tried again. */
+export type Problem = { condition: ConditionType; reason: string; message: string }

@@ -1,0 +1,49 @@
+/**
+ * The volume claim of one incarnation. It is made once and never from a template, so that nothing but the operator
+ * decides when a database gets a volume; it only ever grows.
+ */
+import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
+import { childNames, labels, type Region, type SizeShape } from '../../../crds/index.ts'
+import { quantityToBytes } from '../../postgres/quantity.ts'
+import { covers } from '../covers.ts'
+import { childMetadata, type Owner } from '../ownership.ts'
+import { canonicalQuantity } from '../quantity.ts'
+
+export function claimDraft(
+  owner: Owner,
+  incarnation: number,
+  shape: SizeShape,
+  region: Region,
+): Draft<'PersistentVolumeClaim'> {
+  const metadata = childMetadata(owner, childNames.claim(owner.id, incarnation), 'postgres')
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { ...metadata, labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) } },
+    spec: {
+      accessModes: ['ReadWriteOncePod'],
+      ...(region.spec.storageClass === undefined ? {} : { storageClassName: region.spec.storageClass }),
+      resources: { requests: { storage: canonicalQuantity(shape.storageSize) } },
+    },
+  }
+}
+
+/** The claim with our marks on it and grown to the shape's storage; undefined where it is so already, or goes. */
+export function repairedClaim(
+  claim: PersistentVolumeClaim,
+  { metadata: { labels: marks, ownerReferences } }: Draft<'PersistentVolumeClaim'>,
+  shape: SizeShape,
+): PersistentVolumeClaim | undefined {
+  if (claim.metadata.deletionTimestamp !== undefined) return undefined
+  const current = claim.spec?.resources?.requests?.storage
+  const isLarge = current !== undefined && quantityToBytes(current) >= quantityToBytes(shape.storageSize)
+  if (isLarge && covers(claim.metadata, { labels: marks, ownerReferences })) return undefined
+  const storage = isLarge ? current : canonicalQuantity(shape.storageSize)
+  const requests = { ...claim.spec?.resources?.requests, storage }
+  const metadata = {
+    ...claim.metadata,
+    labels: { ...claim.metadata.labels, ...marks },
+    ...(ownerReferences === undefined ? {} : { ownerReferences }),
+  }
+  return { ...claim, metadata, spec: { ...claim.spec, resources: { ...claim.spec?.resources, requests } } }
+}

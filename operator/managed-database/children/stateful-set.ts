@@ -1,0 +1,148 @@
+/**
+ * The StatefulSet of one incarnation: one Postgres pod on the volume the operator made. It has no claim template, so it
+ * can never come by an empty volume of its own, and is `OnDelete`, so that a new template (a new release of Espalier)
+ * restarts nothing: the operator deletes the pod when a change asked for needs a restart.
+ *
+ * The pod meets the "restricted" Pod Security Standard.
+ */
+import type { Json, StatefulSet } from '../../../cluster/index.ts'
+import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
+import { postgresCommand, postgresPort } from '../../postgres/configuration.ts'
+import { digestOf } from '../covers.ts'
+import { childLabels, childMetadata, type Owner } from '../ownership.ts'
+import { canonicalQuantity } from '../quantity.ts'
+import { podSelector } from './addresses.ts'
+
+type Draft = Omit<StatefulSet, 'status'>
+type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
+type Container = PodSpec['containers'][number]
+
+/** On a pod: the size it was started with. Where it differs from the database's, the pod is restarted. */
+export const sizeAnnotation = 'espalier.dev/size'
+/** On a pod: a digest of the template it was made from. A pod that does not run is made anew from a newer one. */
+export const templateAnnotation = 'espalier.dev/template'
+export const prepareContainer = 'prepare'
+export const postgresContainer = 'postgres'
+
+/** Time for a fast shutdown's checkpoint before the pod is killed, in seconds. */
+const terminationGracePeriodSeconds = 120
+/** The numeric user of our image; any would do, as long as it is not root. */
+const postgresUser = 10001
+
+const paths = {
+  data: '/var/lib/espalier/data',
+  configuration: '/etc/espalier/configuration',
+  tls: '/etc/espalier/tls',
+  sharedMemory: '/dev/shm',
+  temporary: '/tmp',
+} as const
+
+export const sizeText = (size: PinnedSize): string => `${size.name}-v${size.version}`
+
+const securityContext: Json<NonNullable<Container['securityContext']>> = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ['ALL'] },
+  readOnlyRootFilesystem: true,
+  runAsNonRoot: true,
+}
+
+const resources = (shape: SizeShape): Container['resources'] => ({
+  requests: { cpu: canonicalQuantity(shape.cpuRequest), memory: canonicalQuantity(shape.memoryRequest) },
+  limits: { cpu: canonicalQuantity(shape.cpuLimit), memory: canonicalQuantity(shape.memoryLimit) },
+})
+
+const volumeMounts: Container['volumeMounts'] = [
+  { name: 'data', mountPath: paths.data },
+  { name: 'configuration', mountPath: paths.configuration, readOnly: true },
+  { name: 'tls', mountPath: paths.tls, readOnly: true },
+  { name: 'shared-memory', mountPath: paths.sharedMemory },
+  { name: 'temporary', mountPath: paths.temporary },
+]
+
+const prepare = (image: string, shape: SizeShape): Container => ({
+  name: prepareContainer,
+  image,
+  command: ['espalier', 'instance', 'prepare'],
+  args: ['--data', paths.data, '--configuration', paths.configuration, '--tls', paths.tls],
+  resources: resources(shape),
+  securityContext,
+  terminationMessagePolicy: 'FallbackToLogsOnError',
+  volumeMounts,
+})
+
+const postgres = (image: string, shape: SizeShape): Container => ({
+  name: postgresContainer,
+  image,
+  command: postgresCommand(paths.data),
+  env: [{ name: 'POD_IP', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } } }],
+  ports: [{ name: 'postgres', containerPort: postgresPort, protocol: 'TCP' }],
+  resources: resources(shape),
+  securityContext,
+  // SIGINT is Postgres's fast shutdown; SIGTERM would wait for every client to leave (Postgres manual, 18.5).
+  lifecycle: { stopSignal: 'SIGINT' },
+  // Recovery after a crash may take long; the postmaster listens all the while, so neither probe ends it.
+  startupProbe: { tcpSocket: { port: postgresPort }, periodSeconds: 1, failureThreshold: 600, timeoutSeconds: 1 },
+  readinessProbe: { tcpSocket: { port: postgresPort }, periodSeconds: 5, failureThreshold: 2, timeoutSeconds: 2 },
+  terminationMessagePolicy: 'FallbackToLogsOnError',
+  volumeMounts,
+})
+
+export type StatefulSetRequest = {
+  owner: Owner
+  incarnation: number
+  image: string
+  size: PinnedSize
+  shape: SizeShape
+  suspended: boolean
+}
+
+const podSpec = ({ owner, incarnation, image, shape }: StatefulSetRequest): PodSpec => ({
+  automountServiceAccountToken: false,
+  enableServiceLinks: false,
+  // A stop signal may only be chosen where the system is named (Kubernetes API reference, Lifecycle).
+  os: { name: 'linux' },
+  securityContext: {
+    runAsNonRoot: true,
+    runAsUser: postgresUser,
+    runAsGroup: postgresUser,
+    fsGroup: postgresUser,
+    fsGroupChangePolicy: 'OnRootMismatch',
+    seccompProfile: { type: 'RuntimeDefault' },
+  },
+  terminationGracePeriodSeconds,
+  initContainers: [prepare(image, shape)],
+  containers: [postgres(image, shape)],
+  volumes: [
+    { name: 'data', persistentVolumeClaim: { claimName: childNames.claim(owner.id, incarnation) } },
+    { name: 'configuration', configMap: { name: childNames.configuration(owner.id, incarnation) } },
+    // Postgres wants its key readable by nobody else; Kubernetes adds what the pod's group needs.
+    { name: 'tls', secret: { secretName: childNames.tls(owner.id), defaultMode: 0o400 } },
+    { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: canonicalQuantity(shape.sharedMemorySize) } },
+    { name: 'temporary', emptyDir: { sizeLimit: canonicalQuantity(shape.temporaryDataSize) } },
+  ],
+})
+
+export function statefulSetDraft(request: StatefulSetRequest): Draft {
+  const { owner, incarnation, size, suspended } = request
+  const selector = podSelector(owner, incarnation)
+  const metadata = childMetadata(owner, childNames.statefulSet(owner.id, incarnation), 'postgres')
+  const spec = podSpec(request)
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { ...metadata, labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) } },
+    spec: {
+      replicas: suspended ? 0 : 1,
+      serviceName: childNames.service(owner.id),
+      updateStrategy: { type: 'OnDelete' },
+      selector: { matchLabels: selector },
+      template: {
+        metadata: {
+          labels: { ...childLabels(owner, 'postgres'), ...selector },
+          annotations: { [sizeAnnotation]: sizeText(size), [templateAnnotation]: digestOf(spec) },
+        },
+        spec,
+      },
+    },
+  }
+}

@@ -1,0 +1,216 @@
+/**
+ * The controller of ManagedDatabases: each pass observes one database, plans, does what the plan names and writes the
+ * status once, if it changed. It holds nothing that the next pass, or another process, could not find out again.
+ */
+import type { Logger } from 'pino'
+import { type AnyObject, type Cluster, isClusterError } from '../../cluster/index.ts'
+import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { canonicalJson, labels, type ManagedDatabase, type PgVersion, systemNamespace } from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import { type InstallationKeys, isInstallationKey } from '../keys.ts'
+import { postgresPort } from '../postgres/configuration.ts'
+import { type Controller, type EventRecorder, type Metrics, startController } from '../runtime/index.ts'
+import type { PostgresAccess } from './access.ts'
+import { serviceHost } from './children/addresses.ts'
+import { type Executor, execute, type Pass } from './execute.ts'
+import { createLooks, nextLook } from './looks.ts'
+import { createDatabaseMetrics } from './metrics.ts'
+import { type Observation, observe } from './observe.ts'
+import { ownerKeyOf, ownerUidOf } from './ownership.ts'
+import { type Plan, type PlanSettings, plan } from './plan/index.ts'
+import { createPortBook } from './ports.ts'
+import { endedOperation, reportsOf, withProblems } from './report.ts'
+
+export type DatabaseControllerOptions = {
+  /** Every write goes through it. */
+  cluster: Cluster
+  caches: Caches
+  keys: () => InstallationKeys
+  /** How Postgres is reached, under an authority. */
+  accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
+  images: Record<PgVersion, string>
+  settings: PlanSettings
+  workers: number
+  events: EventRecorder
+  metrics: Metrics
+  logger: Logger
+  now: () => number
+  signal: AbortSignal
+}
+
+/** While gateways are waited for, it is looked again even if none says anything: one may have died. */
+const acknowledgementMs = 5_000
+
+export function startDatabaseController(options: DatabaseControllerOptions): { stop(): Promise<void> } {
+  const { caches, keys, images, settings, events, metrics, logger, now, signal } = options
+  const cluster = caches.remembering(options.cluster)
+  const startedAt = now()
+  const databaseMetrics = createDatabaseMetrics(metrics, () => caches.databases.list())
+  /** Databases that wait for the gateways. */
+  const awaitingGateways = new Set<string>()
+  let controller: Controller | undefined
+  const enqueue = (key: string) => controller?.enqueue(key)
+  const looks = createLooks({ now, onAnswer: enqueue, logger })
+  const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
+  const executor: Executor = { cluster, ports: createPortBook(isTaken, now), now, outdateLooks: looks.outdate }
+
+  const reconcile = async (key: string, passSignal: AbortSignal) => {
+    const database = caches.databases.get(parseKey(key))
+    if (database === undefined) return forget(key)
+    const currentKeys = keys()
+    const observer = { caches, cluster, images, now }
+    const observation = await observe(observer, database, currentKeys, looks.get(key))
+    const decided = plan(observation.observed, now(), settings)
+    if (decided.awaitsGateways) awaitingGateways.add(key)
+    else awaitingGateways.delete(key)
+    const pass = passOf(key, observation, currentKeys, passSignal)
+    const { problems, errors, released } = await execute(executor, pass, decided.actions)
+    if (released) return forget(key)
+    await report(database, withProblems(decided.status, problems, now()))
+    if (errors.length > 0) throw worst(errors)
+    return { requeueAfterMs: wakeAfter(pass, decided) }
+  }
+
+  const passOf = (
+    key: string,
+    observation: Observation,
+    currentKeys: InstallationKeys,
+    passSignal: AbortSignal,
+  ): Pass => {
+    const { observed } = observation
+    const { authority } = currentKeys
+    const address = observed.pod?.address
+    const owner = observed.identity.state === 'settled' ? observed.identity.owner : undefined
+    return {
+      ...observation,
+      key,
+      keys: currentKeys,
+      access: authority && options.accessFor(authority),
+      target:
+        address !== undefined && owner && authority
+          ? { host: address, port: postgresPort, serverName: serviceHost(owner), ca: authority.cert }
+          : undefined,
+      signal: passSignal,
+    }
+  }
+
+  /** A database that is gone: so is what was known of it, and routes that no database holds. */
+  const forget = async (key: string): Promise<undefined> => {
+    looks.forget(key)
+    awaitingGateways.delete(key)
+    for (const route of caches.configMaps.byIndex('ownerKey', key)) {
+      const { namespace, name, uid } = route.metadata
+      const { namespace: home, name: database } = parseKey(key)
+      const live = await cluster.get('ManagedDatabase', { namespace: home, name: database })
+      if (live?.metadata.uid === ownerUidOf(route)) return undefined
+      await cluster.delete('ConfigMap', { namespace, name }, { uid })
+    }
+    return undefined
+  }
+
+  const report = async (database: ManagedDatabase, status: ManagedDatabase['status'] & object) => {
+    if (canonicalJson(status) === canonicalJson(database.status ?? {})) return
+    await cluster.replaceStatus('ManagedDatabase', { ...database, status })
+    for (const { type, reason, message } of reportsOf(database.status, status))
+      events.record(database, type, reason, message)
+    const ended = endedOperation(database.status, status, now())
+    if (ended) databaseMetrics.ended(ended)
+  }
+
+  /** Asks for a look at Postgres where it is due, and says when to pass again. */
+  const wakeAfter = ({ key, observed, access, target, passwords }: Pass, decided: Plan): number | undefined => {
+    const wakes: number[] = []
+    const { pod, credentials, certificate } = observed
+    if (decided.wakeAt !== undefined) wakes.push(decided.wakeAt)
+    if (decided.awaitsGateways) wakes.push(now() + acknowledgementMs)
+    if (pod && target && access && !pod.terminating) {
+      const { run, ready } = pod
+      const facts = looks.get(key)
+      const at = nextLook({
+        key,
+        facts,
+        pod,
+        awaited: decided.awaitsPostgres,
+        operatorStartedAt: startedAt,
+        now: now(),
+      })
+      if (at > now()) wakes.push(at)
+      else
+        looks.request({
+          key,
+          access,
+          target,
+          run,
+          ready,
+          passwords,
+          mark: credentials.state === 'readable' ? credentials.mark : undefined,
+          certificate: certificate.state === 'absent' ? undefined : certificate.fingerprint,
+        })
+    }
+    return wakes.length === 0 ? undefined : Math.max(0, Math.min(...wakes) - now())
+  }
+
+  controller = startController({
+    name: 'managed-database',
+    workers: options.workers,
+    reconcile,
+    keys: () => caches.databases.list().map(keyOf),
+    signal,
+    logger,
+    metrics,
+  })
+  const unfollow = follow(caches, enqueue, () => awaitingGateways)
+
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await controller?.stop()
+      await looks.stop()
+      databaseMetrics.stop()
+    },
+  }
+}
+
+/** The error a pass fails with: one that is not a mere conflict, if there is one. */
+const worst = (errors: readonly unknown[]): unknown =>
+  errors.find(error => !isClusterError(error, 'Conflict')) ?? errors[0]
+
+/** Which databases are looked at again when something changes. */
+function follow(
+  caches: Caches,
+  enqueue: (key: string) => void,
+  awaitingGateways: () => Iterable<string>,
+): (() => void)[] {
+  const ofIndex = (index: string, value: string) => {
+    for (const database of caches.databases.byIndex(index, value)) enqueue(keyOf(database))
+  }
+  const ofChild = ({ object }: { object: AnyObject }) => {
+    const owner = ownerKeyOf(object)
+    if (owner !== undefined) enqueue(owner)
+    else ofIndex('id', object.metadata.labels?.[labels.database] ?? '')
+  }
+  const all = () => {
+    for (const database of caches.databases.list()) enqueue(keyOf(database))
+  }
+  return [
+    caches.databases.onChange(({ object }) => enqueue(keyOf(object))),
+    caches.statefulSets.onChange(ofChild),
+    caches.pods.onChange(ofChild),
+    caches.services.onChange(ofChild),
+    caches.claims.onChange(ofChild),
+    caches.secrets.onChange(ofChild),
+    caches.configMaps.onChange(ofChild),
+    caches.branches.onChange(({ object }) => enqueue(`${object.metadata.namespace}/${object.spec.databaseName}`)),
+    caches.tasks.onChange(({ object }) => {
+      if (object.spec.subject.kind === 'database') enqueue(`${object.metadata.namespace}/${object.spec.subject.name}`)
+    }),
+    caches.sizes.onChange(({ object }) => ofIndex('size', object.metadata.name)),
+    caches.regions.onChange(({ object }) => ofIndex('region', object.metadata.name)),
+    caches.gateways.onChange(() => {
+      for (const key of awaitingGateways()) enqueue(key)
+    }),
+    caches.systemSecrets.onChange(({ object }) => {
+      if (isInstallationKey(object.metadata.name)) all()
+    }),
+  ]
+}

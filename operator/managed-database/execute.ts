@@ -1,0 +1,213 @@
+/**
+ * Does what a plan names, all of it at once. What goes wrong is sorted: a fault that users should hear of becomes a
+ * problem for a condition; everything else is an error, after which the database is looked at again. Nothing is done
+ * to an object that is not the database's own.
+ */
+import { randomUUID } from 'node:crypto'
+import {
+  type Cluster,
+  ClusterError,
+  type Draft,
+  isClusterError,
+  type KindName,
+  type Kinds,
+} from '../../cluster/index.ts'
+import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
+import type { PostgresAccess } from './access.ts'
+import type { Action, Problem } from './actions.ts'
+import { certificateDraft } from './children/certificate.ts'
+import { credentialsDraft, mintPasswords } from './children/credentials.ts'
+import { NameTakenError, RangeExhaustedError } from './errors.ts'
+import type { Observation } from './observe.ts'
+import { type Owner, ownerUidOf } from './ownership.ts'
+import type { PortBook } from './ports.ts'
+import { finishDeletion } from './release.ts'
+
+export type Executor = {
+  /** Every write of a pass goes through it. */
+  cluster: Cluster
+  ports: PortBook
+  now: () => number
+  /** What was learnt of this database's Postgres is not true any more. */
+  outdateLooks: (key: string) => void
+}
+
+/** What a pass does its actions with. */
+export type Pass = Observation & {
+  key: string
+  keys: InstallationKeys
+  access: PostgresAccess | undefined
+  target: PostgresTarget | undefined
+  signal: AbortSignal
+}
+
+export type Outcome = {
+  problems: Problem[]
+  errors: unknown[]
+  /** The database itself is gone: nothing more can be said of it. */
+  released: boolean
+}
+
+export async function execute(executor: Executor, pass: Pass, actions: readonly Action[]): Promise<Outcome> {
+  const outcome: Outcome = { problems: [], errors: [], released: false }
+  const results = await Promise.allSettled(actions.map(action => perform(executor, pass, action)))
+  for (const result of results) {
+    if (result.status === 'fulfilled') {
+      if (result.value === 'released') outcome.released = true
+      continue
+    }
+    outcome.errors.push(result.reason)
+    const problem = problemOf(result.reason)
+    if (problem) outcome.problems.push(problem)
+  }
+  return outcome
+}
+
+/** What users should hear of an error; undefined for what the next look mends. */
+export function problemOf(error: unknown): Problem | undefined {
+  if (error instanceof NameTakenError) return { condition: 'Progressing', reason: 'NameTaken', message: error.message }
+  if (error instanceof RangeExhaustedError)
+    return { condition: 'EndpointReady', reason: 'PortRangeExhausted', message: error.message }
+  if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest'))
+    return { condition: 'Progressing', reason: 'Refused', message: error.message }
+  if (!(error instanceof PostgresError)) return undefined
+  // 53100 is disk_full (Postgres manual, appendix A).
+  if (error.code === '53100') return { condition: 'VolumeReady', reason: 'DiskFull', message: error.message }
+  return error.reason === 'statement'
+    ? { condition: 'CredentialsReady', reason: 'RolesRefused', message: error.message }
+    : undefined
+}
+
+async function perform(executor: Executor, pass: Pass, action: Action): Promise<'done' | 'released'> {
+  const { cluster } = executor
+  const { database } = pass.observed
+  switch (action.do) {
+    case 'identify':
+      await cluster.replace('ManagedDatabase', identified(database, action.id ?? randomUUID()))
+      return 'done'
+    case 'mint-credentials':
+      await mint(executor, pass)
+      return 'done'
+    case 'issue-certificate': {
+      const { authority } = pass.keys
+      if (authority === undefined) return 'done'
+      await put(executor, pass, 'Secret', certificateDraft(ownerOfPass(pass), authority, action.names, executor.now))
+      return 'done'
+    }
+    case 'create-claim':
+      await make(executor, pass, 'PersistentVolumeClaim', action.draft)
+      return 'done'
+    case 'update-claim':
+      await cluster.replace('PersistentVolumeClaim', action.claim)
+      return 'done'
+    case 'apply':
+      await put(executor, pass, action.kind, action.draft)
+      return 'done'
+    case 'claim-port':
+      await executor.ports.claim(cluster, ownerOfPass(pass), pass.observed.region, action.preferred)
+      return 'done'
+    case 'leave-port':
+      await executor.ports.leave(cluster, action)
+      return 'done'
+    case 'delete': {
+      const { kind, name, namespace, uid } = action
+      await cluster.delete(kind, { namespace, name }, { uid })
+      return 'done'
+    }
+    case 'ensure-roles':
+    case 'reload':
+      await inPostgres(executor, pass, action.do)
+      return 'done'
+    case 'finish-deletion':
+      return finishDeletion(cluster, database)
+  }
+}
+
+function identified(database: ManagedDatabase, id: string): ManagedDatabase {
+  const { metadata } = database
+  const finalizers = new Set(metadata.finalizers)
+  // Nothing can hold back an object that is on its way out already.
+  if (metadata.deletionTimestamp === undefined) finalizers.add(teardownFinalizer)
+  return {
+    ...database,
+    metadata: { ...metadata, labels: { ...metadata.labels, [labels.id]: id }, finalizers: [...finalizers] },
+  }
+}
+
+function ownerOfPass({ observed: { identity } }: Pass): Owner {
+  if (identity.state === 'settled') return identity.owner
+  throw new ClusterError('Conflict', 'the id of the database is not settled')
+}
+
+async function mint(executor: Executor, pass: Pass): Promise<void> {
+  const { sealingKey } = pass.keys
+  if (sealingKey === undefined) return
+  await make(executor, pass, 'Secret', credentialsDraft(ownerOfPass(pass), sealingKey, mintPasswords()))
+}
+
+/** What stands under a draft's name, if it is the database's own. @throws NameTakenError where it is not */
+async function existing<K extends KindName>(
+  { cluster }: Executor,
+  { observed }: Pass,
+  kind: K,
+  { metadata: { namespace, name } }: Draft<K>,
+): Promise<Kinds[K] | undefined> {
+  const found = await cluster.get(kind, { namespace, name })
+  if (found !== undefined && ownerUidOf(found) !== observed.database.metadata.uid)
+    throw new NameTakenError(kind, found.metadata)
+  return found
+}
+
+/**
+ * Creates what is minted or must not be overwritten. Where it is there already, made by another pass or without the
+ * labels by which the caches find it, it stays as it is and gets its labels back.
+ */
+async function make<K extends 'Secret' | 'PersistentVolumeClaim'>(
+  executor: Executor,
+  pass: Pass,
+  kind: K,
+  draft: Draft<K>,
+): Promise<void> {
+  try {
+    await executor.cluster.create(kind, draft)
+  } catch (error) {
+    if (!isClusterError(error, 'AlreadyExists')) throw error
+    const found = await existing(executor, pass, kind, draft)
+    if (found === undefined) throw error
+    const metadata = { ...found.metadata, labels: { ...found.metadata.labels, ...draft.metadata.labels } }
+    await executor.cluster.replace(kind, { ...found, metadata })
+  }
+}
+
+const known = (pass: Pass, kind: KindName, name: string): boolean => {
+  const { configuration, route, service, statefulSet, certificate } = pass.observed.children
+  return [configuration, route, service, statefulSet, certificate].some(
+    child => child?.kind === kind && child.metadata.name === name,
+  )
+}
+
+/** Applies a draft over the database's own child, or makes it where there is none under its name. */
+async function put<K extends 'Secret' | 'ConfigMap' | 'Service' | 'StatefulSet'>(
+  executor: Executor,
+  pass: Pass,
+  kind: K,
+  draft: Draft<K>,
+): Promise<void> {
+  if (!known(pass, kind, draft.metadata.name)) await existing(executor, pass, kind, draft)
+  await executor.cluster.apply(kind, draft)
+}
+
+async function inPostgres({ outdateLooks }: Executor, pass: Pass, what: 'ensure-roles' | 'reload'): Promise<void> {
+  const { access, target, passwords, signal, key } = pass
+  const { credentials } = pass.observed
+  if (access === undefined || target === undefined) return
+  try {
+    if (what === 'reload') await access.reload(target, signal)
+    else if (passwords !== undefined && credentials.state === 'readable')
+      await access.ensureRoles(target, { passwords, mark: credentials.mark }, signal)
+  } finally {
+    outdateLooks(key)
+  }
+}

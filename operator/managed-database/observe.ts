@@ -1,0 +1,205 @@
+/**
+ * Gathers what a pass needs to know of one database: from the caches, and where a cache could mislead (a volume that
+ * seems gone, an acknowledgement) from the cluster itself.
+ */
+import type { Cluster, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
+import {
+  acknowledged,
+  childNames,
+  gatewayComponent,
+  labels,
+  type ManagedDatabase,
+  type PgVersion,
+  portRefusedBy,
+  readOperation,
+  routeComponent,
+  SealError,
+  systemNamespace,
+} from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { fingerprintOf, isGoodCertificate, issuedAt } from './children/certificate.ts'
+import { openCredentials, type Passwords } from './children/credentials.ts'
+import { portOf, readRoute } from './children/route.ts'
+import { sizeText } from './children/stateful-set.ts'
+import { identityOf } from './identity.ts'
+import {
+  type CertificateFacts,
+  type Children,
+  type CredentialsFacts,
+  incarnationOf,
+  isAtRest,
+  type Observed,
+  type PostgresFacts,
+  type Remains,
+  type RouteFacts,
+} from './observed.ts'
+import { ownerUidOf } from './ownership.ts'
+import { conditionOf } from './plan/conditions.ts'
+import { wantedNames } from './plan/wanted.ts'
+import { podFacts } from './pod.ts'
+
+export type Observer = {
+  caches: Caches
+  cluster: Cluster
+  images: Record<PgVersion, string>
+  now: () => number
+}
+
+/** What a pass knows, and the passwords, which the plan does not get to see. */
+export type Observation = { observed: Observed; passwords: Passwords | undefined }
+
+export async function observe(
+  { caches, cluster, images, now }: Observer,
+  database: ManagedDatabase,
+  keys: InstallationKeys,
+  postgres: PostgresFacts | undefined,
+): Promise<Observation> {
+  const { namespace = '', name, uid = '', labels: marks } = database.metadata
+  const { spec, status } = database
+  const remains = remainsOf(caches, uid, namespace)
+  const owned = [...remains.claims, ...remains.secrets, ...remains.services]
+  const id = marks?.[labels.id]
+  const identity = identityOf(
+    database,
+    owned.map(child => child.metadata.labels?.[labels.database]),
+    id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid),
+  )
+  const owner = identity.state === 'settled' ? identity.owner : undefined
+  const children = owner ? childrenOf(caches, owner.id, namespace, incarnationOf(database), remains) : noChildren
+  const claim = await claimOf(cluster, database, children.claim)
+  const region = caches.regions.get({ name: spec.region })
+  const { facts: credentials, passwords } = credentialsOf(children.credentials, keys)
+  const annotated = readOperation(database)
+  const task = (taskId: string | undefined) =>
+    taskId === undefined ? undefined : caches.tasks.get({ namespace, name: childNames.task(taskId) })
+  const observed: Observed = {
+    database,
+    identity,
+    keys: { sealingKey: keys.sealingKey !== undefined, authority: keys.authority !== undefined },
+    region,
+    size: caches.sizes.get({ name: sizeText(spec.size) }),
+    image: images[spec.pgVersion],
+    children: { ...children, claim },
+    remains: owner ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
+    pod: children.pod && podFacts(children.pod),
+    credentials,
+    certificate: certificateOf(children.certificate, keys, owner && region && wantedNames(owner, region), now),
+    route: await routeOf(cluster, database, children.route, now),
+    postgres,
+    branches: caches.branches.byIndex('database', `${namespace}/${name}`),
+    task: task(status?.operation?.taskId),
+    annotatedTask: task(annotated?.taskId),
+  }
+  return { observed, passwords }
+}
+
+const noChildren: Children = {
+  credentials: undefined,
+  certificate: undefined,
+  claim: undefined,
+  configuration: undefined,
+  service: undefined,
+  statefulSet: undefined,
+  pod: undefined,
+  route: undefined,
+}
+
+function remainsOf(caches: Caches, uid: string, namespace: string): Remains {
+  const configMaps = caches.configMaps.byIndex('owner', uid)
+  const isRoute = (map: (typeof configMaps)[number]) => map.metadata.labels?.[labels.component] === routeComponent
+  return {
+    statefulSets: caches.statefulSets.byIndex('owner', uid),
+    pods: [],
+    services: caches.services.byIndex('owner', uid),
+    configurations: configMaps.filter(map => map.metadata.namespace === namespace && !isRoute(map)),
+    claims: caches.claims.byIndex('owner', uid),
+    secrets: caches.secrets.byIndex('owner', uid),
+    routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map)),
+  }
+}
+
+const podsOf = (caches: Caches, id: string, namespace: string) =>
+  caches.pods.byIndex('database', id).filter(pod => pod.metadata.namespace === namespace)
+
+function childrenOf(caches: Caches, id: string, namespace: string, incarnation: number, remains: Remains): Children {
+  const ours = <T extends Parameters<typeof ownerUidOf>[0]>(objects: readonly T[], name: string): T | undefined =>
+    objects.find(object => object.metadata.name === name)
+  const pod = caches.pods.get({ namespace, name: childNames.pod(id, incarnation) })
+  const routes = remains.routes.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
+  return {
+    credentials: ours(remains.secrets, childNames.credentials(id)),
+    certificate: ours(remains.secrets, childNames.tls(id)),
+    claim: caches.claims.get({ namespace, name: childNames.claim(id, incarnation) }),
+    configuration: ours(remains.configurations, childNames.configuration(id, incarnation)),
+    service: ours(remains.services, childNames.service(id)),
+    statefulSet: ours(remains.statefulSets, childNames.statefulSet(id, incarnation)),
+    pod: pod?.metadata.labels?.[labels.database] === id ? pod : undefined,
+    route: routes[0],
+  }
+}
+
+/**
+ * The claim of the data: the recorded one, by its uid, whatever was done to its labels and owner; before one is
+ * recorded, ours by its owner. Only the cluster's own word counts for a recorded claim that seems to be gone.
+ */
+async function claimOf(
+  cluster: Cluster,
+  { metadata: { namespace, uid }, status }: ManagedDatabase,
+  cached: PersistentVolumeClaim | undefined,
+): Promise<PersistentVolumeClaim | undefined> {
+  const recorded = status?.volume
+  if (recorded === undefined) return cached && ownerUidOf(cached) === uid ? cached : undefined
+  if (cached?.metadata.uid === recorded.uid) return cached
+  return cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
+}
+
+function credentialsOf(
+  secret: Secret | undefined,
+  { sealingKey }: InstallationKeys,
+): { facts: CredentialsFacts; passwords?: Passwords } {
+  if (secret === undefined || sealingKey === undefined) return { facts: { state: 'absent' } }
+  try {
+    const { uid: mark = '', creationTimestamp: mintedAt = '' } = secret.metadata
+    return { facts: { state: 'readable', mark, mintedAt }, passwords: openCredentials(secret, sealingKey) }
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    return { facts: { state: 'unreadable', message: error.message } }
+  }
+}
+
+function certificateOf(
+  secret: Secret | undefined,
+  { authority }: InstallationKeys,
+  names: ReturnType<typeof wantedNames> | undefined,
+  now: () => number,
+): CertificateFacts {
+  if (secret === undefined) return { state: 'absent' }
+  const facts = { fingerprint: fingerprintOf(secret), issuedAt: issuedAt(secret) }
+  // Without its region nothing says what names it should have: it stays as it is.
+  const isGood = !authority || !names || isGoodCertificate(secret, authority, names, now)
+  return { state: isGood ? 'good' : 'due', ...facts }
+}
+
+/**
+ * The gateways' Leases are listed from the cluster each time, as crds/route.ts asks for: after the route was written.
+ * They are not asked about a route that is at rest.
+ */
+async function routeOf(
+  cluster: Cluster,
+  database: ManagedDatabase,
+  configMap: Children['route'],
+  now: () => number,
+): Promise<RouteFacts | undefined> {
+  const port = configMap && portOf(configMap)
+  if (configMap === undefined || port === undefined) return undefined
+  const facts = { port, route: readRoute(configMap) }
+  if (isAtRest(database) && conditionOf(database.status, 'EndpointReady')?.status === 'True')
+    return { ...facts, acknowledged: false, waitingFor: [], refused: false }
+  const { items } = await cluster.list('Lease', {
+    namespace: systemNamespace,
+    labels: { [labels.component]: gatewayComponent },
+  })
+  const { done, waitingFor } = acknowledged(configMap.metadata.resourceVersion ?? '', items, now())
+  return { ...facts, acknowledged: done, waitingFor, refused: portRefusedBy(port, items, now()).length > 0 }
+}

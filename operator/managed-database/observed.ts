@@ -1,0 +1,136 @@
+/**
+ * All that a pass knows of one database: gathered from the caches by observe.ts, decided upon by plan/, which reads
+ * nothing else. No secret is among it.
+ */
+import type { ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, StatefulSet } from '../../cluster/index.ts'
+import {
+  type Branch,
+  type DatabaseRole,
+  desiredHash,
+  type ManagedDatabase,
+  type Region,
+  type Route,
+  type Size,
+  type Task,
+} from '../../crds/index.ts'
+import type { Owner } from './ownership.ts'
+import type { PodFacts } from './pod.ts'
+
+/** Whether the installation's keys are there: nothing is done without them, and they are never made anew. */
+export type KeysFacts = { sealingKey: boolean; authority: boolean }
+
+/**
+ * The id that children are named by. `unsettled`: the label must be written first, with the id given (that of the
+ * children already there) or, without one, a new one.
+ */
+export type Identity = { state: 'settled'; owner: Owner } | { state: 'unsettled'; id: string | undefined; why: string }
+
+/** The children that are this database's own; whatever else stands under their names is not here. */
+export type Children = {
+  credentials: Secret | undefined
+  certificate: Secret | undefined
+  claim: PersistentVolumeClaim | undefined
+  configuration: ConfigMap | undefined
+  service: Service | undefined
+  statefulSet: StatefulSet | undefined
+  pod: Pod | undefined
+  route: ConfigMap | undefined
+}
+
+/** Everything of ours that is still there, of any incarnation: what deletion has to take away. */
+export type Remains = {
+  statefulSets: StatefulSet[]
+  pods: Pod[]
+  services: Service[]
+  configurations: ConfigMap[]
+  claims: PersistentVolumeClaim[]
+  secrets: Secret[]
+  routes: ConfigMap[]
+}
+
+/** `mark`: the uid of the Secret, by which roles record whose passwords they have; `mintedAt`: RFC 3339. */
+export type CredentialsFacts =
+  | { state: 'absent' }
+  | { state: 'readable'; mark: string; mintedAt: string }
+  | { state: 'unreadable'; message: string }
+
+/** `due`: to be issued anew, for whatever reason; `issuedAt`: ms since the epoch. */
+export type CertificateFacts =
+  | { state: 'absent' }
+  | { state: 'due' | 'good'; fingerprint: string | undefined; issuedAt: number | undefined }
+
+export type RouteFacts = {
+  port: number
+  route: Route | undefined
+  /** Every live gateway has put it into force. */
+  acknowledged: boolean
+  /** Names of the gateways that are waited for; none and not acknowledged: no gateway lives. */
+  waitingFor: string[]
+  /** A gateway cannot listen on the port, since something else does. */
+  refused: boolean
+}
+
+/** What was learnt from Postgres itself, when, and of which run of it. */
+export type PostgresFacts = {
+  at: number
+  run: string
+  /** What the pod's readiness was then. */
+  ready: boolean
+  /** The mark of the passwords that were compared with the roles'. */
+  mark: string | undefined
+  answer: PostgresAnswer
+  /** The last look got no answer in time; this is the one before. A second such look in a row counts. */
+  isDoubtful: boolean
+  /** Something was done in Postgres since: a new look is due, and nothing is decided by this one. */
+  isOutdated: boolean
+}
+
+export type PostgresAnswer =
+  | { state: 'refused'; reason: string; message: string }
+  | {
+      state: 'answered'
+      systemIdentifier: string
+      /** Roles, database and privileges are as they should be, and no password is older than the Secret's. */
+      rolesInOrder: boolean
+      /** Whose password a user has changed since it was set from the Secret. */
+      changedByUser: DatabaseRole[]
+      /** A real login as `app`, with its password, over TLS: `untried` where the password is not ours. */
+      login: 'succeeded' | 'refused' | 'untried'
+      loginMessage?: string | undefined
+      /** SHA-256 of the certificate it shows. */
+      certificate: string | undefined
+      databaseBytes: number | undefined
+    }
+
+export type Observed = {
+  database: ManagedDatabase
+  identity: Identity
+  keys: KeysFacts
+  region: Region | undefined
+  size: Size | undefined
+  /** The image that runs the database's major version. */
+  image: string
+  children: Children
+  remains: Remains
+  /** Of children.pod. */
+  pod: PodFacts | undefined
+  credentials: CredentialsFacts
+  certificate: CertificateFacts
+  route: RouteFacts | undefined
+  postgres: PostgresFacts | undefined
+  /** Branches whose Branch object exists, tombstones included. */
+  branches: Branch[]
+  /** The Task of status.operation. */
+  task: Task | undefined
+  /** The Task that the operation annotation names. */
+  annotatedTask: Task | undefined
+}
+
+/** Whether all that was asked had come into force when the status was written, and nothing else is asked since. */
+export const isAtRest = ({ metadata, spec, status }: ManagedDatabase): boolean =>
+  status?.operation === undefined &&
+  metadata.deletionTimestamp === undefined &&
+  status?.appliedHash === desiredHash(spec)
+
+/** Which volume serves. */
+export const incarnationOf = (database: ManagedDatabase): number => database.status?.incarnation ?? 1

@@ -1,0 +1,140 @@
+/**
+ * What a pass makes of what it observed: a finding for each aspect, which step comes next on the way to what is asked,
+ * and whether the database serves. Pure; it decides nothing.
+ */
+import { sizeText } from '../children/stateful-set.ts'
+import { covers } from '../covers.ts'
+import { isAtRest, type Observed, type PostgresAnswer } from '../observed.ts'
+import type { Owner } from '../ownership.ts'
+import { conditionOf, type Finding, type Findings, no, yes } from './conditions.ts'
+import { credentialsFinding } from './credentials.ts'
+import { isLost, volumeFinding } from './volume.ts'
+import { type Wanted, wantedOf } from './wanted.ts'
+
+/** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
+export type Step = 'Preparing' | 'Stopping' | 'Starting' | 'Connecting' | 'PreparingRoles' | 'OpeningEndpoint'
+
+/** `reason`: the step, or why it cannot be done. */
+export type Pending = { step: Step; reason: string; message: string }
+
+export type Assessment = {
+  wanted: Wanted
+  findings: Findings
+  /** What is waited for; absent where everything asked is in force. */
+  pending: Pending | undefined
+  /** The data are lost or another's: nothing that the operator may do by itself mends this. */
+  fatal: Finding | undefined
+  /** What Postgres answered, in its present run, with the present passwords. */
+  answered: Extract<PostgresAnswer, { state: 'answered' }> | undefined
+  serves: boolean
+}
+
+/** Postgres's answer, unless it was given by an earlier run of it. */
+export function presentAnswer({ pod, postgres }: Observed): PostgresAnswer | undefined {
+  return pod?.address !== undefined && pod.run === postgres?.run ? postgres.answer : undefined
+}
+
+const works = (answer: Assessment['answered']): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
+
+/** Whether the allowlist may be in force: never before the data are known and its roles have been seen in order. */
+function mayOpen(observed: Observed, answered: Assessment['answered']): boolean {
+  if (observed.database.status?.volume === undefined) return false
+  return works(answered) || (observed.route?.route?.rules.length ?? 0) > 0
+}
+
+function endpointFinding(observed: Observed, wanted: Wanted): Finding {
+  const { route, database, children } = observed
+  if (route === undefined || wanted.route === undefined)
+    return observed.region
+      ? no('PortPending', 'a port is being claimed')
+      : no('RegionNotFound', `there is no region ${database.spec.region}`)
+  if (route.refused) return no('PortInUse', `port ${route.port} is in use by something else on the gateway's machine`)
+  if (!covers(children.route, wanted.route)) return no('RulesPending', 'the rules are being written')
+  const held = isAtRest(database) && conditionOf(database.status, 'EndpointReady')?.status === 'True'
+  if (route.acknowledged || held)
+    return yes('InForce', wanted.rules.length > 0 ? 'the rules are in force' : 'no rules: the endpoint is closed')
+  const whom = route.waitingFor.length > 0 ? route.waitingFor.join(', ') : 'a gateway: none is running'
+  return no('AcknowledgementPending', `waiting for ${whom}`)
+}
+
+const at = (step: Step, message: string, reason: string = step): Pending => ({ step, reason, message })
+
+/** The first of the steps that is not done yet. */
+function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pending | undefined {
+  const { database, children, pod, region, size } = observed
+  const { spec } = database
+  if (region === undefined) return at('Preparing', `there is no region ${spec.region}`, 'RegionNotFound')
+  if (size === undefined) return at('Preparing', `there is no size ${sizeText(spec.size)}`, 'SizeNotFound')
+  if (observed.credentials.state === 'absent' || observed.certificate.state === 'absent')
+    return at('Preparing', 'minting credentials')
+  if (children.claim === undefined) return at('Preparing', 'claiming the volume')
+  if (children.configuration === undefined || !covers(children.service, wanted.service))
+    return at('Preparing', 'writing the configuration')
+  if (!covers(children.statefulSet, wanted.statefulSet)) return at('Preparing', 'preparing the instance')
+  if (spec.suspended && pod !== undefined) return at('Stopping', 'stopping Postgres')
+  const instance = spec.suspended ? undefined : pendingInstance(observed, findings)
+  if (instance) return instance
+  const { EndpointReady: endpoint } = findings
+  return endpoint?.status === 'True' ? undefined : at('OpeningEndpoint', endpoint?.message ?? '')
+}
+
+function pendingInstance(observed: Observed, findings: Findings): Pending | undefined {
+  const { database, pod } = observed
+  if (pod === undefined) return at('Starting', 'waiting for the pod')
+  if (pod.terminating || pod.size !== sizeText(database.spec.size))
+    return at('Starting', 'restarting Postgres with its new settings')
+  if (pod.address === undefined) return at('Starting', pod.trouble?.message ?? 'starting the instance')
+  const answer = presentAnswer(observed)
+  if (answer?.state !== 'answered') return at('Connecting', answer?.message ?? 'waiting for Postgres to answer')
+  const { CredentialsReady: credentials } = findings
+  if (credentials?.status !== 'True') return at('PreparingRoles', credentials?.message ?? '')
+  if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
+  return undefined
+}
+
+/** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
+function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 'pending'>): Finding {
+  const { findings, fatal } = assessed
+  const { database, children, pod, postgres } = observed
+  if (fatal) return fatal
+  if (database.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
+  if (children.service === undefined) return no('ServiceMissing', 'its Service is being made')
+  if (pod?.address === undefined || pod.terminating) {
+    const reason = pod?.trouble?.reason ?? 'NotRunning'
+    return no(reason, pod?.trouble?.message ?? 'Postgres does not run')
+  }
+  const answer = presentAnswer(observed)
+  const { CredentialsReady: credentials, EndpointReady: endpoint } = findings
+  if (answer?.state === 'refused') return no('NotAnswering', answer.message)
+  const stands = postgres === undefined && conditionOf(database.status, 'Ready')?.status === 'True'
+  if (answer === undefined && !stands) return no('NotAnswering', 'Postgres has not answered yet')
+  if (credentials?.status !== 'True') return no(credentials?.reason ?? 'CredentialsPending', credentials?.message ?? '')
+  if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
+  if (endpoint?.status !== 'True') return no(endpoint?.reason ?? 'EndpointPending', endpoint?.message ?? '')
+  return yes('Serving', 'Postgres answers clients')
+}
+
+export function assess(observed: Observed, owner: Owner): Assessment {
+  const answer = presentAnswer(observed)
+  const answered = answer?.state === 'answered' ? answer : undefined
+  const volume = volumeFinding(observed, answered)
+  const fatal = volume.fatal ? volume.finding : undefined
+  const open = fatal === undefined && mayOpen(observed, answered)
+  const wanted = wantedOf(observed, owner, { open, stopped: isLost(observed) })
+  const findings: Findings = {
+    KeysAvailable: yes('Present', "the installation's keys are there"),
+    VolumeReady: volume.finding,
+    CredentialsReady: credentialsFinding(observed, answered),
+    EndpointReady: endpointFinding(observed, wanted),
+  }
+  const pending = pendingStep(observed, wanted, findings)
+  const ready = readyFinding(observed, { wanted, findings, fatal, answered })
+  return {
+    wanted,
+    findings: { ...findings, Ready: ready },
+    pending: fatal ? at('Preparing', fatal.message, fatal.reason) : pending,
+    fatal,
+    answered,
+    serves: ready.status === 'True',
+  }
+}

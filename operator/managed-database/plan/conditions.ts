@@ -1,0 +1,59 @@
+/** The conditions of a ManagedDatabase: what each says, and how they change. */
+import type { Condition, ManagedDatabaseStatus } from '../../../crds/index.ts'
+
+/**
+ * In the order in which they are listed.
+ * - Ready: a client was answered, and the way in is open as asked.
+ * - Progressing: True while an operation runs (the reason is its step). False: the last one's outcome; `Completed`, or
+ *   why it did not.
+ * - KeysAvailable: the installation's sealing key and authority are there.
+ * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
+ * - DeletionBlocked: only on a database being deleted, and why that does not go on.
+ */
+export const conditionTypes = [
+  'Ready',
+  'Progressing',
+  'KeysAvailable',
+  'VolumeReady',
+  'CredentialsReady',
+  'EndpointReady',
+  'DeletionBlocked',
+] as const
+export type ConditionType = (typeof conditionTypes)[number]
+
+/** What a pass found about one aspect. */
+export type Finding = { status: 'True' | 'False' | 'Unknown'; reason: string; message: string }
+export type Findings = Partial<Record<ConditionType, Finding>>
+
+export const yes = (reason: string, message: string): Finding => ({ status: 'True', reason, message })
+export const no = (reason: string, message: string): Finding => ({ status: 'False', reason, message })
+
+export const completed = 'Completed'
+
+export const conditionOf = (status: ManagedDatabaseStatus | undefined, type: ConditionType): Condition | undefined =>
+  status?.conditions?.find(condition => condition.type === type)
+
+/** RFC 3339 with seconds, as Kubernetes writes times. */
+export const timestamp = (now: number): string => `${new Date(now).toISOString().slice(0, 19)}Z`
+
+/**
+ * The conditions after a pass. One whose status is the same keeps the time of its last transition; one that a pass
+ * found nothing about stays as it was; DeletionBlocked goes when nothing blocks.
+ */
+export function nextConditions(
+  before: readonly Condition[],
+  findings: Findings,
+  observedGeneration: number | undefined,
+  now: number,
+): Condition[] {
+  return conditionTypes.flatMap(type => {
+    const previous = before.find(condition => condition.type === type)
+    const finding = findings[type]
+    if (finding === undefined) return previous === undefined || type === 'DeletionBlocked' ? [] : [previous]
+    const message = finding.message.slice(0, 1000)
+    const unchanged = previous?.status === finding.status
+    const lastTransitionTime = unchanged ? previous.lastTransitionTime : timestamp(now)
+    const generation = observedGeneration === undefined ? {} : { observedGeneration }
+    return [{ type, ...finding, message, ...generation, lastTransitionTime }]
+  })
+}

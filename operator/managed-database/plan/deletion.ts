@@ -1,0 +1,79 @@
+/**
+ * Taking a database away, in the order of design section 6 rule 12: the endpoint is closed, and that is acknowledged,
+ * before the workload stops; the volume goes when no pod can write to it; the Secrets and the route after that; the
+ * finalizer when nothing is left. Everything is deleted by uid.
+ */
+import type { AnyObject, KindName } from '../../../cluster/index.ts'
+import { annotations } from '../../../crds/index.ts'
+import type { Action } from '../actions.ts'
+import { routeDraft } from '../children/route.ts'
+import { stamped } from '../covers.ts'
+import type { Observed } from '../observed.ts'
+import type { Owner } from '../ownership.ts'
+
+/** Why a deletion that was asked for does not begin; the database goes on serving meanwhile. */
+export function deletionBlock({ database, branches }: Observed): { reason: string; message: string } | undefined {
+  if (database.spec.deletionProtection)
+    return {
+      reason: 'DeletionProtected',
+      message: 'deletion protection is on: switch it off (spec.deletionProtection) for the deletion to go on',
+    }
+  const living = branches.filter(branch => branch.spec.deletionRequestedAt === undefined)
+  if (living.length > 0 && database.metadata.annotations?.[annotations.force] !== 'true')
+    return {
+      reason: 'HasBranches',
+      message: `the database has ${living.length} branches: delete them, or set the annotation ${annotations.force}=true to delete them with it`,
+    }
+  return undefined
+}
+
+export type Teardown = {
+  actions: Action[]
+  /** What is being waited for, for people. */
+  message: string
+  progress: number
+}
+
+const remove = (kind: KindName, objects: readonly AnyObject[]): Action[] =>
+  objects
+    .filter(object => object.metadata.deletionTimestamp === undefined)
+    .map(({ metadata }) => ({
+      do: 'delete',
+      kind,
+      name: metadata.name,
+      namespace: metadata.namespace ?? '',
+      uid: metadata.uid ?? '',
+    }))
+
+/** Without an owner (the id was never settled) nothing was ever made, and only what is marked as ours is looked for. */
+export function teardown(observed: Observed, owner: Owner | undefined): Teardown {
+  const { remains, branches, route, children } = observed
+  if (branches.length > 0)
+    return { actions: remove('Branch', branches), message: `deleting ${branches.length} branches`, progress: 10 }
+  if (owner && route && children.route) {
+    const rules = route.route?.rules
+    if (rules === undefined || rules.length > 0) {
+      const draft = stamped(routeDraft(owner, route.port, []))
+      return { actions: [{ do: 'apply', kind: 'ConfigMap', draft }], message: 'closing the endpoint', progress: 20 }
+    }
+    if (!route.acknowledged && hasWorkload(observed))
+      return { actions: [], message: 'waiting for every gateway to close the endpoint', progress: 30 }
+  }
+  const workload = [
+    ...remove('StatefulSet', remains.statefulSets),
+    ...remove('Service', remains.services),
+    ...remove('ConfigMap', remains.configurations),
+    // Pods go with their StatefulSet; one that was left behind goes here.
+    ...(remains.statefulSets.length === 0 ? remove('Pod', remains.pods) : []),
+  ]
+  if (hasWorkload(observed)) return { actions: workload, message: 'stopping Postgres', progress: 50 }
+  if (remains.claims.length > 0)
+    return { actions: remove('PersistentVolumeClaim', remains.claims), message: 'deleting the volume', progress: 70 }
+  const rest = [...remove('Secret', remains.secrets), ...remove('ConfigMap', remains.routes)]
+  if (remains.secrets.length + remains.routes.length > 0)
+    return { actions: rest, message: 'deleting credentials and address', progress: 90 }
+  return { actions: [{ do: 'finish-deletion' }], message: 'making sure that nothing is left', progress: 95 }
+}
+
+const hasWorkload = ({ remains }: Observed): boolean =>
+  remains.statefulSets.length + remains.pods.length + remains.services.length + remains.configurations.length > 0

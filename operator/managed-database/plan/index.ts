@@ -1,0 +1,164 @@
+/**
+ * From what was observed of a database to what is to be done about it and what is to be said of it: a pure function,
+ * the same whether it is asked for the first time or after a crash at any point.
+ */
+import { type DatabasePhase, type ManagedDatabaseStatus, teardownFinalizer } from '../../../crds/index.ts'
+import type { Action } from '../actions.ts'
+import { incarnationOf, type Observed } from '../observed.ts'
+import { type Assessment, assess } from './assessment.ts'
+import { type Findings, nextConditions, no, yes } from './conditions.ts'
+import { deletionBlock, teardown } from './deletion.ts'
+import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
+import { awaitsPostgres, work } from './work.ts'
+
+export type Plan = {
+  actions: Action[]
+  status: ManagedDatabaseStatus
+  /** Postgres is to be looked at soon, rather than by and by. */
+  awaitsPostgres: boolean
+  /** The gateways' acknowledgement is waited for. */
+  awaitsGateways: boolean
+  /** When to look again even if nothing happens, in ms since the epoch. */
+  wakeAt: number | undefined
+}
+
+export type PlanSettings = { deadlines: Deadlines }
+
+export function plan(observed: Observed, now: number, { deadlines }: PlanSettings): Plan {
+  const { database, keys, identity } = observed
+  const isDeleting = database.metadata.deletionTimestamp !== undefined
+  if (!keys.sealingKey || !keys.authority) return withoutKeys(observed, now)
+  if (isDeleting && database.metadata.finalizers?.includes(teardownFinalizer) !== true) return nothing(observed)
+  if (isDeleting && deletionBlock(observed) === undefined) return planTeardown(observed, now, deadlines)
+  if (identity.state === 'unsettled' || database.metadata.finalizers?.includes(teardownFinalizer) !== true) {
+    const id = identity.state === 'settled' ? identity.owner.id : identity.id
+    return { ...nothing(observed), actions: [{ do: 'identify', id }] }
+  }
+
+  const assessment = assess(observed, identity.owner)
+  const operation = operationState(observed, assessment, now, deadlines)
+  const block = isDeleting ? deletionBlock(observed) : undefined
+  const status = statusOf(observed, assessment, operation, block, now)
+  const runs = operation.progressing.status === 'True'
+  return {
+    actions: work(observed, assessment),
+    status,
+    awaitsPostgres: awaitsPostgres(observed),
+    awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
+    wakeAt: runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
+  }
+}
+
+const nothing = ({ database }: Observed): Plan => ({
+  actions: [],
+  status: database.status ?? {},
+  awaitsPostgres: false,
+  awaitsGateways: false,
+  wakeAt: undefined,
+})
+
+/** No key, no writes but this one: a key is never made again over existing data. */
+function withoutKeys(observed: Observed, now: number): Plan {
+  const { database, keys } = observed
+  const finding = keys.sealingKey
+    ? no('AuthorityMissing', 'the Secret with the certificate authority is gone: put it back from a backup')
+    : no('SealingKeyMissing', 'the Secret with the sealing key is gone: put it back from a backup')
+  const { status = {}, metadata } = database
+  const conditions = nextConditions(status.conditions ?? [], { KeysAvailable: finding }, metadata.generation, now)
+  return { ...nothing(observed), status: { phase: 'creating', ...status, conditions } }
+}
+
+function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Plan {
+  const { database, identity, task } = observed
+  const { status = {}, metadata } = database
+  const ended = hasEnded(status) && !isFinished(task)
+  const operation = ended ? status.operation : deletion(observed, now, deadlines)
+  const step = teardown(observed, identity.state === 'settled' ? identity.owner : undefined)
+  const late = operation !== undefined && now >= Date.parse(operation.deadlineAt)
+  const findings: Findings = {
+    Ready: no('Deleting', 'the database is being deleted'),
+    EndpointReady: no('Deleting', 'the endpoint is closed'),
+    ...(ended ? {} : { Progressing: yes('Deleting', step.message) }),
+    ...(late
+      ? { DeletionBlocked: yes('DeletionStuck', `not done by ${operation.deadlineAt}; still ${step.message}`) }
+      : {}),
+  }
+  // The Task of a deletion outlives its subject, so it must be there before the subject goes.
+  const recorded = !ended && operation?.taskId === status.operation?.taskId && task !== undefined
+  const last = step.actions.some(action => action.do === 'finish-deletion')
+  return {
+    actions: last && !recorded ? [] : step.actions,
+    status: {
+      ...status,
+      phase: 'deleting',
+      observedGeneration: metadata.generation,
+      conditions: nextConditions(status.conditions ?? [], findings, metadata.generation, now),
+      operation,
+    },
+    awaitsPostgres: false,
+    awaitsGateways: step.actions.length === 0 && observed.route?.acknowledged === false,
+    wakeAt: operation && !late ? Date.parse(operation.deadlineAt) : undefined,
+  }
+}
+
+function phaseOf(observed: Observed, { fatal, serves }: Assessment, state: OperationState): DatabasePhase {
+  const { spec, status } = observed.database
+  const before = status?.phase
+  const isStopped = spec.suspended && observed.pod === undefined
+  if (state.progressing.status === 'True' && state.operation) {
+    if (state.operation.name === 'create-managed') return 'creating'
+    if (spec.suspended) return isStopped && before === 'suspended' ? 'suspended' : 'suspending'
+    return before === 'suspended' || before === 'suspending' || before === 'resuming' ? 'resuming' : 'modifying'
+  }
+  if (fatal) return 'failed'
+  if (isStopped) return 'suspended'
+  if (serves && !spec.suspended) return 'available'
+  const gaveUpCreating = state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
+  return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
+}
+
+/** Below this a change of the size on disk is not worth a write. */
+const noticeableBytes = 1024 * 1024
+
+function storageUsed(before: number | undefined, now: number | undefined): number | undefined {
+  if (now === undefined || before === undefined) return now ?? before
+  return Math.abs(now - before) > Math.max(noticeableBytes, before / 20) ? now : before
+}
+
+function statusOf(
+  observed: Observed,
+  assessment: Assessment,
+  state: OperationState,
+  block: { reason: string; message: string } | undefined,
+  now: number,
+): ManagedDatabaseStatus {
+  const { database, children, pod, branches } = observed
+  const { status = {}, metadata } = database
+  const { answered, wanted, findings, fatal } = assessment
+  const { claim } = children
+  const volume =
+    status.volume ??
+    (answered && claim?.metadata.uid && !fatal
+      ? { claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier: answered.systemIdentifier }
+      : undefined)
+  const all: Findings = {
+    ...findings,
+    Progressing: state.progressing,
+    ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
+  }
+  return {
+    ...status,
+    phase: metadata.deletionTimestamp === undefined ? phaseOf(observed, assessment, state) : 'deleting',
+    observedGeneration: metadata.generation,
+    conditions: nextConditions(status.conditions ?? [], all, metadata.generation, now),
+    appliedHash: state.appliedHash,
+    incarnation: incarnationOf(database),
+    volume,
+    endpoint: wanted.endpoint ?? status.endpoint,
+    domain: wanted.domain ?? status.domain,
+    instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
+    branchCount: branches.filter(branch => branch.spec.deletionRequestedAt === undefined).length,
+    storageUsedBytes: storageUsed(status.storageUsedBytes, answered?.databaseBytes),
+    operation: state.operation,
+  }
+}

@@ -1,0 +1,68 @@
+/** What every child of a database should be, as far as its size and region are known. */
+import type { Draft } from '../../../cluster/index.ts'
+import { type Endpoint, hostLabel, type Region } from '../../../crds/index.ts'
+import { type ServerNames, serverNames } from '../children/certificate.ts'
+import { claimDraft } from '../children/claim.ts'
+import { configurationDraft } from '../children/configuration.ts'
+import { maskedRules, routeDraft } from '../children/route.ts'
+import { serviceDraft } from '../children/service.ts'
+import { statefulSetDraft } from '../children/stateful-set.ts'
+import { stamped } from '../covers.ts'
+import { incarnationOf, type Observed } from '../observed.ts'
+import type { Owner } from '../ownership.ts'
+
+export type Wanted = {
+  service: Draft<'Service'>
+  claim: Draft<'PersistentVolumeClaim'> | undefined
+  configuration: Draft<'ConfigMap'> | undefined
+  statefulSet: Draft<'StatefulSet'> | undefined
+  /** For the port it holds; absent while it holds none. */
+  route: Draft<'ConfigMap'> | undefined
+  rules: string[]
+  domain: string | undefined
+  endpoint: Endpoint | undefined
+  certificate: ServerNames | undefined
+}
+
+type Outside = { domain: string; host: string; externalIpAddress?: string }
+
+/** Where clients outside the cluster find the database. */
+function outsideOf(owner: Owner, { spec: { domain: suffix, gateway } }: Region): Outside {
+  const domain = `${hostLabel(owner.name, owner.id)}.${suffix}`
+  const { host = domain, externalIpAddress } = gateway
+  return { domain, host, ...(externalIpAddress === undefined ? {} : { externalIpAddress }) }
+}
+
+const endpointOf = ({ domain: _, ...address }: Outside, port: number): Endpoint => ({ ...address, port })
+
+/** What the server's certificate must be for. */
+export const wantedNames = (owner: Owner, region: Region): ServerNames => serverNames(owner, outsideOf(owner, region))
+
+/** `open`: the allowlist is in force, else the endpoint is closed. `stopped`: no pod may run, whatever the spec says. */
+export function wantedOf(
+  observed: Observed,
+  owner: Owner,
+  { open, stopped }: { open: boolean; stopped: boolean },
+): Wanted {
+  const { database, size, region, image } = observed
+  const { spec, status } = database
+  const incarnation = incarnationOf(database)
+  const shape = size?.spec.shape
+  const rules = open ? maskedRules(spec) : []
+  const outside = region && outsideOf(owner, region)
+  const port = observed.route?.port
+  const instance = { owner, incarnation, size: spec.size, pgVersion: spec.pgVersion, image }
+  const initialise = status?.volume === undefined
+  const suspended = spec.suspended || stopped
+  return {
+    service: stamped(serviceDraft(owner, incarnation)),
+    claim: shape && region && claimDraft(owner, incarnation, shape, region),
+    configuration: shape && stamped(configurationDraft({ ...instance, shape, initialise })),
+    statefulSet: shape && stamped(statefulSetDraft({ ...instance, shape, suspended })),
+    route: port === undefined ? undefined : stamped(routeDraft(owner, port, rules)),
+    rules,
+    domain: outside?.domain,
+    endpoint: outside && port !== undefined ? endpointOf(outside, port) : undefined,
+    certificate: region && wantedNames(owner, region),
+  }
+}

@@ -1,0 +1,113 @@
+/** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
+import type { Action } from '../actions.ts'
+import { repairedClaim } from '../children/claim.ts'
+import { sizeText, templateAnnotation } from '../children/stateful-set.ts'
+import { covers } from '../covers.ts'
+import type { Observed } from '../observed.ts'
+import { type Assessment, presentAnswer } from './assessment.ts'
+import { isLost } from './volume.ts'
+
+export function work(observed: Observed, assessment: Assessment): Action[] {
+  return [
+    ...secrets(observed, assessment),
+    ...volume(observed, assessment),
+    ...instance(observed, assessment),
+    ...restart(observed, assessment),
+    ...inPostgres(observed, assessment),
+    ...endpoint(observed, assessment),
+  ]
+}
+
+function secrets({ credentials, certificate }: Observed, { wanted }: Assessment): Action[] {
+  const actions: Action[] = []
+  if (credentials.state === 'absent') actions.push({ do: 'mint-credentials' })
+  if (certificate.state !== 'good' && wanted.certificate)
+    actions.push({ do: 'issue-certificate', names: wanted.certificate })
+  return actions
+}
+
+/** A volume is claimed only while none has been recorded; one that is lost is never replaced. */
+function volume({ database, children, size }: Observed, { wanted }: Assessment): Action[] {
+  const { claim } = children
+  if (claim === undefined)
+    return database.status?.volume === undefined && wanted.claim ? [{ do: 'create-claim', draft: wanted.claim }] : []
+  const repaired = size && wanted.claim && repairedClaim(claim, wanted.claim, size.spec.shape)
+  return repaired ? [{ do: 'update-claim', claim: repaired }] : []
+}
+
+/** Service and configuration first; the StatefulSet once all that its pod mounts is there. */
+function instance(observed: Observed, { wanted }: Assessment): Action[] {
+  const { children } = observed
+  const actions: Action[] = []
+  if (wanted.configuration && !covers(children.configuration, wanted.configuration))
+    actions.push({ do: 'apply', kind: 'ConfigMap', draft: wanted.configuration })
+  if (!covers(children.service, wanted.service)) actions.push({ do: 'apply', kind: 'Service', draft: wanted.service })
+  const mounted = [children.configuration, children.credentials, children.certificate, children.claim]
+  const canStart = mounted.every(child => child !== undefined)
+  const stops = isLost(observed) && children.statefulSet !== undefined
+  if (wanted.statefulSet && (canStart || stops) && !covers(children.statefulSet, wanted.statefulSet))
+    actions.push({ do: 'apply', kind: 'StatefulSet', draft: wanted.statefulSet })
+  return actions
+}
+
+/**
+ * Deletes the pod, for the StatefulSet to make it anew: when its size is not the one asked; when it does not run and was
+ * made from an older template; when it runs with a certificate by which nobody can tell it to take the new one. Never
+ * before configuration and template are the new ones.
+ */
+function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
+  const { database, children, pod, size } = observed
+  const { statefulSet } = children
+  if (!pod || pod.terminating || !statefulSet || !size || fatal || database.spec.suspended) return []
+  if (!covers(statefulSet, wanted.statefulSet) || !covers(children.configuration, wanted.configuration)) return []
+  const { generation = 0 } = statefulSet.metadata
+  if ((statefulSet.status?.observedGeneration ?? generation) < generation) return []
+  const template = statefulSet.spec?.template.metadata?.annotations ?? {}
+  const resized = pod.size !== sizeText(database.spec.size)
+  const outdated = pod.trouble !== undefined && pod.template !== template[templateAnnotation]
+  if (!resized && !outdated && !isLockedOut(observed)) return []
+  const { namespace = '' } = database.metadata
+  return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
+}
+
+/** Postgres and the operator do not trust each other, and a certificate issued since it started would mend that. */
+function isLockedOut(observed: Observed): boolean {
+  const { certificate, pod } = observed
+  const answer = presentAnswer(observed)
+  if (answer?.state !== 'refused' || (answer.reason !== 'tls' && answer.reason !== 'auth')) return false
+  if (certificate.state !== 'good' || pod?.startedAt === undefined) return false
+  return (certificate.issuedAt ?? 0) > pod.startedAt
+}
+
+function inPostgres(observed: Observed, { answered, fatal }: Assessment): Action[] {
+  const { credentials, certificate, postgres } = observed
+  if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
+  const actions: Action[] = []
+  const current = credentials.state === 'readable' && postgres.mark === credentials.mark
+  if (current && !answered.rolesInOrder) actions.push({ do: 'ensure-roles' })
+  const shown = answered.certificate
+  if (certificate.state === 'good' && shown !== undefined && shown !== certificate.fingerprint)
+    actions.push({ do: 'reload' })
+  return actions
+}
+
+/** The port is claimed closed, at once; its rules come into force when the database can answer for itself. */
+function endpoint(observed: Observed, { wanted }: Assessment): Action[] {
+  const { database, children, route, region } = observed
+  if (!region) return []
+  if (!route || !children.route || !wanted.route)
+    return [{ do: 'claim-port', preferred: database.status?.endpoint?.port }]
+  if (route.refused && database.status?.volume === undefined)
+    return [{ do: 'leave-port', port: route.port, uid: children.route.metadata.uid ?? '' }]
+  return covers(children.route, wanted.route) ? [] : [{ do: 'apply', kind: 'ConfigMap', draft: wanted.route }]
+}
+
+/** Whether Postgres is to be looked at as soon as may be: something is waited for that only it can tell. */
+export function awaitsPostgres(observed: Observed): boolean {
+  const { pod, postgres, credentials } = observed
+  if (pod?.address === undefined || pod.terminating) return false
+  const answer = presentAnswer(observed)
+  if (answer === undefined || postgres?.isOutdated) return true
+  const mark = credentials.state === 'readable' ? credentials.mark : undefined
+  return answer.state === 'refused' || !answer.rolesInOrder || answer.login === 'refused' || postgres?.mark !== mark
+}

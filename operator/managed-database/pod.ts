@@ -1,0 +1,104 @@
+/** What a database's pod says about itself, boiled down to what the plan decides by. */
+import type { Pod } from '../../cluster/index.ts'
+import { type RefusalReason, reasonOfExitCode } from '../instance/refusal.ts'
+import { postgresContainer, prepareContainer, sizeAnnotation, templateAnnotation } from './children/stateful-set.ts'
+
+export type PodFacts = {
+  name: string
+  uid: string
+  node: string | undefined
+  /** The address of a running Postgres container; absent while there is none. */
+  address: string | undefined
+  ready: boolean
+  terminating: boolean
+  /** The size it was started with. */
+  size: string | undefined
+  /** The digest of the template it was made from. */
+  template: string | undefined
+  /** Changes whenever Postgres was started anew: what was learnt of it before is old then. */
+  run: string
+  /** When the Postgres container was started, in ms. */
+  startedAt: number | undefined
+  trouble: PodTrouble | undefined
+}
+
+/** Why a pod does not run, in Kubernetes' words or in those of `espalier instance`. */
+export type PodTrouble = { reason: string; message: string; refusal: RefusalReason | undefined; diskFull: boolean }
+
+type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number]
+
+const waitingIsTrouble = new Set([
+  'CrashLoopBackOff',
+  'ErrImagePull',
+  'ImagePullBackOff',
+  'InvalidImageName',
+  'CreateContainerConfigError',
+  'CreateContainerError',
+  'RunContainerError',
+])
+
+const lastLine = (text: string): string => text.trim().split('\n').at(-1) ?? ''
+
+/** The message of a container that ended: of `espalier instance` a JSON object with `message`, of others its log's end. */
+function readMessage(text: string): string {
+  try {
+    const parsed: unknown = JSON.parse(text)
+    if (typeof parsed === 'object' && parsed !== null && 'message' in parsed) return String(parsed.message)
+  } catch {}
+  return lastLine(text)
+}
+
+/** The end of a container that failed, now or before its present start. */
+function failureOf(status: ContainerStatus): { exitCode: number; text: string } | undefined {
+  const ended = status.state?.terminated ?? (status.state?.waiting ? status.lastState?.terminated : undefined)
+  if (ended === undefined || ended.exitCode === 0) return undefined
+  return { exitCode: ended.exitCode, text: ended.message ?? '' }
+}
+
+const noSpace = /No space left on device|Disk quota exceeded/
+
+function containerTrouble(status: ContainerStatus): PodTrouble | undefined {
+  const waiting = status.state?.waiting
+  const failure = failureOf(status)
+  if (failure === undefined) {
+    if (waiting?.reason === undefined || !waitingIsTrouble.has(waiting.reason)) return undefined
+    return { reason: waiting.reason, message: waiting.message ?? waiting.reason, refusal: undefined, diskFull: false }
+  }
+  const refusal = status.name === prepareContainer ? reasonOfExitCode(failure.exitCode) : undefined
+  const said = readMessage(failure.text)
+  return {
+    reason: waiting?.reason ?? 'ContainerFailed',
+    message: `${status.name} ended with exit code ${failure.exitCode}${said === '' ? '' : `: ${said}`}`.slice(0, 1000),
+    refusal,
+    diskFull: refusal === 'disk-full' || noSpace.test(failure.text),
+  }
+}
+
+function unschedulable(pod: Pod): PodTrouble | undefined {
+  const scheduled = pod.status?.conditions?.find(condition => condition.type === 'PodScheduled')
+  if (scheduled?.status !== 'False') return undefined
+  const { reason = 'Unschedulable', message = 'no node takes the pod' } = scheduled
+  return { reason, message, refusal: undefined, diskFull: false }
+}
+
+export function podFacts(pod: Pod): PodFacts {
+  const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])]
+  const postgres = pod.status?.containerStatuses?.find(status => status.name === postgresContainer)
+  const running = postgres?.state?.running
+  const ready = postgres?.ready === true
+  return {
+    name: pod.metadata.name,
+    uid: pod.metadata.uid ?? '',
+    node: pod.spec?.nodeName,
+    address: running === undefined ? undefined : pod.status?.podIP,
+    ready,
+    terminating: pod.metadata.deletionTimestamp !== undefined,
+    size: pod.metadata.annotations?.[sizeAnnotation],
+    template: pod.metadata.annotations?.[templateAnnotation],
+    run: [pod.metadata.uid, postgres?.containerID ?? '', postgres?.restartCount ?? 0, running?.startedAt ?? ''].join(
+      '/',
+    ),
+    startedAt: running?.startedAt === undefined ? undefined : Date.parse(running.startedAt),
+    trouble: statuses.map(containerTrouble).find(trouble => trouble !== undefined) ?? unschedulable(pod),
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * The last step of a deletion: lets the database go, once the cluster itself, and not a cache, says that nothing of it is
+ * left. What still turns up is deleted, and looked for again.
+ */
+import type { AnyObject, Cluster, KindName, LabelSelector } from '../../cluster/index.ts'
+import {
+  labels,
+  type ManagedDatabase,
+  managedByEspalier,
+  routeComponent,
+  systemNamespace,
+  teardownFinalizer,
+} from '../../crds/index.ts'
+import { LeftoversError } from './errors.ts'
+import { ownerUidOf } from './ownership.ts'
+
+const childKinds = ['StatefulSet', 'Pod', 'PersistentVolumeClaim', 'Service', 'ConfigMap', 'Secret'] as const
+
+/** @throws LeftoversError; ClusterError */
+export async function finishDeletion(cluster: Cluster, database: ManagedDatabase): Promise<'released'> {
+  const leftovers = await findLeftovers(cluster, database)
+  if (leftovers.length > 0) {
+    await Promise.all(
+      leftovers.map(({ kind, metadata: { namespace, name, uid } }) =>
+        // A list's items carry their kind: see findLeftovers.
+        cluster.delete(kind as KindName, { namespace, name }, { uid }),
+      ),
+    )
+    throw new LeftoversError(
+      `deleted ${leftovers.length} leftovers: ${leftovers.map(({ metadata }) => metadata.name).join(', ')}`,
+    )
+  }
+  const finalizers = database.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
+  await cluster.replace('ManagedDatabase', { ...database, metadata: { ...database.metadata, finalizers } })
+  return 'released'
+}
+
+type Found = Pick<AnyObject, 'metadata'> & { kind: string }
+
+async function findLeftovers(cluster: Cluster, { metadata }: ManagedDatabase): Promise<Found[]> {
+  const { namespace, uid, labels: marks } = metadata
+  const id = marks?.[labels.id]
+  /** With the database's uid, or without any owner and with its id: only a fault strips an owner. */
+  const isOurs = (object: Found) => {
+    const owner = ownerUidOf(object)
+    if (owner !== undefined) return owner === uid
+    return id !== undefined && object.metadata.labels?.[labels.database] === id
+  }
+  const ofKind = async (kind: KindName, where: string | undefined, selector: LabelSelector): Promise<Found[]> => {
+    const { items } = await cluster.list(kind, { namespace: where, labels: selector })
+    return items.map(item => ({ kind, metadata: item.metadata }))
+  }
+  const selector: LabelSelector = { [labels.managedBy]: managedByEspalier, [labels.database]: id ?? true }
+  const found = await Promise.all([
+    ...childKinds.map(kind => ofKind(kind, namespace, selector)),
+    ofKind('ConfigMap', systemNamespace, { ...selector, [labels.component]: routeComponent }),
+  ])
+  return found.flat().filter(isOurs)
+}

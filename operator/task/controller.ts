@@ -1,0 +1,152 @@
+/**
+ * The controller of Tasks: makes the Task of each operation that has none, keeps its status in step with its subject,
+ * and removes it 30 days after its end. It writes nothing else; the controller of databases waits for the end of a Task
+ * before it forgets an operation.
+ */
+import type { Logger } from 'pino'
+import { type Cluster, type Draft, isClusterError } from '../../cluster/index.ts'
+import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import {
+  apiVersion,
+  canonicalJson,
+  childNames,
+  labels,
+  type ManagedDatabase,
+  managedByEspalier,
+  type Task,
+} from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import { type Controller, lowPriority, type Metrics, startController } from '../runtime/index.ts'
+import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
+
+export type TaskControllerOptions = {
+  cluster: Cluster
+  caches: Caches
+  workers: number
+  metrics: Metrics
+  logger: Logger
+  now: () => number
+  signal: AbortSignal
+}
+
+const keptMs = 30 * 24 * 3600_000
+const sweepMs = 10 * 60_000
+const namePrefix = childNames.task('')
+
+/** Whether a Task has been kept long enough. */
+export const isOutdated = (task: Task, now: number): boolean =>
+  task.status?.finishedAt !== undefined && now - Date.parse(task.status.finishedAt) >= keptMs
+
+/** The Task of the operation that a database's status names. */
+export function taskDraft({ metadata, status }: ManagedDatabase): Draft<'Task'> | undefined {
+  const id = metadata.labels?.[labels.id]
+  const operation = status?.operation
+  if (operation === undefined || id === undefined || metadata.namespace === undefined) return undefined
+  const tenant = metadata.labels?.[labels.tenant]
+  return {
+    apiVersion,
+    kind: 'Task',
+    metadata: {
+      name: childNames.task(operation.taskId),
+      namespace: metadata.namespace,
+      labels: {
+        [labels.managedBy]: managedByEspalier,
+        [labels.id]: operation.taskId,
+        [labels.subject]: id,
+        ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
+      },
+    },
+    spec: { name: operation.name, subject: { kind: 'database', id, name: metadata.name } },
+  }
+}
+
+export function startTaskController(options: TaskControllerOptions): { stop(): Promise<void> } {
+  const { caches, logger, metrics, now, signal } = options
+  const cluster = caches.remembering(options.cluster)
+
+  const reconcile = async (key: string) => {
+    const { namespace, name } = parseKey(key)
+    const taskId = name.startsWith(namePrefix) ? name.slice(namePrefix.length) : ''
+    const task = caches.tasks.get({ namespace, name })
+    const database = caches.databases.byIndex('task', taskId).find(({ metadata }) => metadata.namespace === namespace)
+    if (task === undefined) {
+      if (database !== undefined) await create(database)
+      return undefined
+    }
+    if (task.spec.subject.kind !== 'database') return undefined
+    if (task.status?.finishedAt !== undefined) {
+      if (isOutdated(task, now())) await cluster.delete('Task', { namespace, name }, { uid: task.metadata.uid })
+      return undefined
+    }
+    if (database !== undefined) {
+      await write(task, progressOf(task.status, database, now()))
+      return undefined
+    }
+    return judge(task)
+  }
+
+  const create = async (database: ManagedDatabase) => {
+    const draft = taskDraft(database)
+    if (draft === undefined) return
+    try {
+      await cluster.create('Task', draft)
+    } catch (error) {
+      // The API was faster; its Task is on its way into the cache.
+      if (!isClusterError(error, 'AlreadyExists')) throw error
+    }
+  }
+
+  const write = async (task: Task, status: Task['status']) => {
+    if (canonicalJson(status) === canonicalJson(task.status ?? {})) return
+    await cluster.replaceStatus('Task', { ...task, ...(status === undefined ? {} : { status }) })
+  }
+
+  /** A Task that no operation in the caches goes with: only what the cluster itself says counts. */
+  const judge = async (task: Task) => {
+    const { namespace } = task.metadata
+    const live = await cluster.get('ManagedDatabase', { namespace, name: task.spec.subject.name })
+    const verdict = verdictOn(task, live, now())
+    if (verdict.state === 'waiting') return { requeueAfterMs: takenUpWithinMs }
+    await write(task, finished(task.status, now(), verdict.error))
+    return undefined
+  }
+
+  const controller: Controller = startController({
+    name: 'task',
+    workers: options.workers,
+    reconcile,
+    signal,
+    logger,
+    metrics,
+  })
+  /** A database says something new: its operation's Task, and all its others that are open, hear of it. */
+  const ofDatabase = (database: ManagedDatabase) => {
+    const { namespace, name } = database.metadata
+    const taskId = database.status?.operation?.taskId
+    if (taskId !== undefined) controller.enqueue(`${namespace}/${childNames.task(taskId)}`)
+    for (const task of caches.tasks.byIndex('open', `${namespace}/${name}`)) controller.enqueue(keyOf(task))
+  }
+  const unfollow = [
+    caches.tasks.onChange(({ object, type }) => {
+      if (type === 'deleted' || object.status?.finishedAt === undefined) controller.enqueue(keyOf(object))
+    }),
+    caches.databases.onChange(({ object, previous }) => {
+      ofDatabase(object)
+      if (previous !== undefined && previous.status?.operation?.taskId !== object.status?.operation?.taskId)
+        ofDatabase(previous)
+    }),
+  ]
+  const sweep = setInterval(() => {
+    for (const task of caches.tasks.list())
+      if (isOutdated(task, now())) controller.enqueue(keyOf(task), { priority: lowPriority })
+  }, sweepMs)
+  sweep.unref()
+
+  return {
+    stop: async () => {
+      clearInterval(sweep)
+      for (const end of unfollow) end()
+      await controller.stop()
+    },
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * The controller of Tenants: each has a namespace, in which everything of the tenant's lives, and which goes with the
+ * tenant once no database is left in it.
+ */
+import type { Logger } from 'pino'
+import type { Cluster, Draft, Namespace } from '../../cluster/index.ts'
+import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import {
+  canonicalJson,
+  labels,
+  managedByEspalier,
+  type Tenant,
+  teardownFinalizer,
+  tenantHash,
+  tenantName,
+  tenantNamespace,
+} from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import { covers, stamped } from '../managed-database/covers.ts'
+import { type Finding, no, timestamp, yes } from '../managed-database/plan/conditions.ts'
+import { type Metrics, startController } from '../runtime/index.ts'
+
+export type TenantControllerOptions = {
+  cluster: Cluster
+  caches: Caches
+  workers: number
+  metrics: Metrics
+  logger: Logger
+  now: () => number
+  signal: AbortSignal
+}
+
+/** How long until a tenant's deletion is tried again while databases are left. */
+const deletionRetryMs = 5_000
+
+/** The namespace of a tenant; only pods that meet the "restricted" standard may run there. */
+export function namespaceDraft({ spec: { tenantId } }: Pick<Tenant, 'spec'>): Draft<'Namespace'> {
+  return stamped({
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: {
+      name: tenantNamespace(tenantId),
+      labels: {
+        [labels.managedBy]: managedByEspalier,
+        [labels.tenant]: tenantHash(tenantId),
+        'pod-security.kubernetes.io/enforce': 'restricted',
+        'pod-security.kubernetes.io/audit': 'restricted',
+        'pod-security.kubernetes.io/warn': 'restricted',
+      },
+    },
+  })
+}
+
+/** The status of a tenant, given what was found. */
+export function tenantStatus(tenant: Tenant, finding: Finding, now: number): NonNullable<Tenant['status']> {
+  const { metadata, spec, status } = tenant
+  const before = status?.conditions?.find(({ type }) => type === 'Ready')
+  const isSame = before?.status === finding.status
+  return {
+    phase: finding.status === 'True' ? 'ready' : 'pending',
+    namespace: tenantNamespace(spec.tenantId),
+    observedGeneration: metadata.generation ?? 0,
+    conditions: [
+      {
+        type: 'Ready',
+        ...finding,
+        observedGeneration: metadata.generation ?? 0,
+        lastTransitionTime: isSame ? before.lastTransitionTime : timestamp(now),
+      },
+    ],
+  }
+}
+
+export function startTenantController(options: TenantControllerOptions): { stop(): Promise<void> } {
+  const { caches, logger, metrics, now, signal } = options
+  const cluster = caches.remembering(options.cluster)
+
+  const report = async (tenant: Tenant, finding: Finding) => {
+    const status = tenantStatus(tenant, finding, now())
+    if (canonicalJson(status) === canonicalJson(tenant.status ?? {})) return
+    await cluster.replaceStatus('Tenant', { ...tenant, status })
+  }
+
+  const withFinalizer = (tenant: Tenant, isHeld: boolean): Tenant => {
+    const others = tenant.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
+    return { ...tenant, metadata: { ...tenant.metadata, finalizers: isHeld ? [...others, teardownFinalizer] : others } }
+  }
+
+  const reconcile = async (key: string) => {
+    const tenant = caches.tenants.get(parseKey(key))
+    if (tenant === undefined) return undefined
+    const isHeld = tenant.metadata.finalizers?.includes(teardownFinalizer) === true
+    if (tenant.metadata.deletionTimestamp !== undefined) return isHeld ? release(tenant) : undefined
+    const expected = tenantName(tenant.spec.tenantId)
+    if (tenant.metadata.name !== expected) {
+      await report(tenant, no('WrongName', `metadata.name must be ${expected} for this tenantId`))
+      return undefined
+    }
+    if (!isHeld) {
+      await cluster.replace('Tenant', withFinalizer(tenant, true))
+      return undefined
+    }
+    const draft = namespaceDraft(tenant)
+    const namespace = caches.namespaces.get({ name: draft.metadata.name })
+    if (namespace?.metadata.deletionTimestamp !== undefined) {
+      await report(tenant, no('NamespaceTerminating', 'its namespace is being deleted by somebody'))
+      return undefined
+    }
+    if (!covers(namespace, draft)) await cluster.apply('Namespace', draft)
+    await report(tenant, yes('NamespaceReady', 'its namespace is there'))
+    return undefined
+  }
+
+  /** Deletes the namespace once no database lives in it, and lets the tenant go once the namespace is gone. */
+  const release = async (tenant: Tenant) => {
+    const name = tenantNamespace(tenant.spec.tenantId)
+    const namespace: Namespace | undefined = await cluster.get('Namespace', { name })
+    const isOurs = namespace?.metadata.labels?.[labels.tenant] === tenantHash(tenant.spec.tenantId)
+    if (namespace === undefined || !isOurs || tenant.metadata.name !== tenantName(tenant.spec.tenantId)) {
+      await cluster.replace('Tenant', withFinalizer(tenant, false))
+      return undefined
+    }
+    const { items } = await cluster.list('ManagedDatabase', { namespace: name, limit: 1 })
+    if (items.length > 0) {
+      await report(tenant, no('HasDatabases', 'databases are left: delete them first'))
+      return { requeueAfterMs: deletionRetryMs }
+    }
+    if (namespace.metadata.deletionTimestamp === undefined)
+      await cluster.delete('Namespace', { name }, { uid: namespace.metadata.uid })
+    return { requeueAfterMs: deletionRetryMs }
+  }
+
+  const controller = startController({
+    name: 'tenant',
+    workers: options.workers,
+    reconcile,
+    keys: () => caches.tenants.list().map(keyOf),
+    signal,
+    logger,
+    metrics,
+  })
+  const tenantOf = (namespace: Namespace) => {
+    for (const tenant of caches.tenants.list())
+      if (tenantNamespace(tenant.spec.tenantId) === namespace.metadata.name) controller.enqueue(keyOf(tenant))
+  }
+  const unfollow = [
+    caches.tenants.onChange(({ object }) => controller.enqueue(keyOf(object))),
+    caches.namespaces.onChange(({ object }) => tenantOf(object)),
+  ]
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await controller.stop()
+    },
+  }
+}

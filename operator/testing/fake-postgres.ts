@@ -1,0 +1,114 @@
+/**
+ * Postgres servers that are a few fields in memory: what the operator asks of one, without the second that a real one
+ * takes to initialise. A server's data live with the uid of its volume claim, as real data do on a volume.
+ */
+import { databaseRoles } from '../../crds/index.ts'
+import type { Login, PostgresAccess } from '../managed-database/access.ts'
+import {
+  type DesiredRoles,
+  PostgresError,
+  type PostgresObservation,
+  type PostgresTarget,
+  type RoleObservation,
+} from '../postgres/administrator.ts'
+
+type Role = { mark: string; password: string }
+
+export type FakeData = {
+  systemIdentifier: string
+  roles: Partial<Record<(typeof databaseRoles)[number], Role>>
+}
+
+export type FakePostgres = {
+  access: PostgresAccess
+  /** What stands on a claim's volume, by the claim's uid. */
+  readonly data: Map<string, FakeData>
+  /** How often any volume was initialised. */
+  readonly initialised: Map<string, number>
+  /** A server starts: on the data of this claim, at this address. */
+  start(address: string, claimUid: string): void
+  stop(address: string): void
+  initialise(claimUid: string): void
+  /** A user sets a role's password. */
+  changePassword(claimUid: string, role: (typeof databaseRoles)[number], password: string): void
+}
+
+export function createFakePostgres(): FakePostgres {
+  const data = new Map<string, FakeData>()
+  const initialised = new Map<string, number>()
+  const servers = new Map<string, string>()
+  let systems = 7_000_000_000_000_000_000n
+
+  const find = ({ host }: PostgresTarget): FakeData => {
+    const found = data.get(servers.get(host) ?? '')
+    if (found === undefined) throw new PostgresError('network', `connect ECONNREFUSED ${host}`, 'ECONNREFUSED')
+    return found
+  }
+
+  const observeRole = (role: Role | undefined, password: string | undefined): RoleObservation => {
+    if (role === undefined) return { exists: false, password: 'absent', credentialsMark: undefined }
+    const compared = password === undefined ? 'unknown' : role.password === password ? 'ours' : 'changed'
+    return { exists: true, password: compared, credentialsMark: role.mark }
+  }
+
+  const access: PostgresAccess = {
+    observe: async (target, passwords): Promise<PostgresObservation> => {
+      try {
+        const { systemIdentifier, roles } = find(target)
+        const exists = databaseRoles.every(role => roles[role] !== undefined)
+        return {
+          reachable: true,
+          serverVersion: 180000,
+          systemIdentifier,
+          inRecovery: false,
+          checksums: true,
+          roles: {
+            admin: observeRole(roles.admin, passwords?.admin),
+            app: observeRole(roles.app, passwords?.app),
+            app_read_only: observeRole(roles.app_read_only, passwords?.app_read_only),
+          },
+          applicationDatabase: exists,
+          databaseBytes: 8_000_000,
+          privilegesInOrder: exists,
+        }
+      } catch (error) {
+        if (!(error instanceof PostgresError)) throw error
+        return { reachable: false, reason: error.reason, message: error.message }
+      }
+    },
+    ensureRoles: async (target, { passwords, mark }: DesiredRoles) => {
+      const { roles } = find(target)
+      for (const role of databaseRoles)
+        if (roles[role]?.mark !== mark) roles[role] = { mark, password: passwords[role] }
+    },
+    login: async (target, password): Promise<Login> => {
+      const isRight = find(target).roles.app?.password === password
+      return isRight
+        ? { result: 'succeeded', certificate: undefined }
+        : { result: 'refused', message: 'password authentication failed for user "app"' }
+    },
+    reload: async target => {
+      find(target)
+    },
+  }
+
+  return {
+    access,
+    data,
+    initialised,
+    start: (address, claimUid) => {
+      servers.set(address, claimUid)
+    },
+    stop: address => {
+      servers.delete(address)
+    },
+    initialise: claimUid => {
+      initialised.set(claimUid, (initialised.get(claimUid) ?? 0) + 1)
+      data.set(claimUid, { systemIdentifier: String(++systems), roles: {} })
+    },
+    changePassword: (claimUid, role, password) => {
+      const found = data.get(claimUid)?.roles[role]
+      if (found !== undefined) found.password = password
+    },
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * What Kubernetes and its nodes do with the operator's objects, without running anything: claims are bound, StatefulSets
+ * get their pod, pods run, and where a volume is empty it is initialised, or refused as `espalier instance` would. One
+ * write or two for each thing that happens, so thousands of databases are cheap.
+ */
+import type { Logger } from 'pino'
+import type { Cluster, ConfigMap, Pod, StatefulSet } from '../../cluster/index.ts'
+import { isClusterError } from '../../cluster/index.ts'
+import { createInformer, keyOf } from '../../cluster/informer/index.ts'
+import { labels } from '../../crds/index.ts'
+import { exitCodes, type RefusalReason } from '../instance/refusal.ts'
+import { instanceFile } from '../managed-database/children/configuration.ts'
+import { postgresContainer, prepareContainer } from '../managed-database/children/stateful-set.ts'
+import { createFakePostgres, type FakePostgres } from './fake-postgres.ts'
+
+export type FakeWorkload = {
+  postgres: FakePostgres
+  /** Ends the Postgres of a pod and starts it again, as a kubelet would after a crash. */
+  restart(pod: { namespace: string; name: string }): Promise<void>
+  stop(): Promise<void>
+}
+
+const labelled = { labels: { [labels.database]: true } } as const
+
+const addressOf = (number: number): string => `10.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`
+
+export async function startFakeWorkload({
+  cluster,
+  logger,
+  postgres = createFakePostgres(),
+}: {
+  cluster: Cluster
+  logger: Logger
+  /** Given, to go on with the data of an earlier workload. */
+  postgres?: FakePostgres
+}): Promise<FakeWorkload> {
+  const quiet = logger.child({ part: 'fake-workload' })
+  const statefulSets = createInformer(cluster, 'StatefulSet', {
+    ...labelled,
+    indexes: { claim: set => [`${set.metadata.namespace}/${claimOf(set)}`] },
+    logger: quiet,
+  })
+  const claims = createInformer(cluster, 'PersistentVolumeClaim', { ...labelled, logger: quiet })
+  const pods = createInformer(cluster, 'Pod', { ...labelled, logger: quiet })
+  let addresses = 0
+  /** What is being worked on, one thing at a time for each StatefulSet. */
+  const chains = new Map<string, Promise<void>>()
+  let stopped = false
+
+  const serially = (key: string, work: () => Promise<void>): Promise<void> => {
+    const next = (chains.get(key) ?? Promise.resolve()).then(async () => {
+      if (stopped) return
+      try {
+        await work()
+      } catch (error) {
+        // Somebody else was faster: what they did comes here as a change.
+        if (!isClusterError(error)) quiet.error({ key, err: error }, 'the fake workload failed')
+      }
+    })
+    chains.set(key, next)
+    void next.finally(() => {
+      if (chains.get(key) === next) chains.delete(key)
+    })
+    return next
+  }
+
+  const reconcile = async ({ metadata }: Pick<StatefulSet, 'metadata'>): Promise<void> => {
+    const { namespace } = metadata
+    const set = await cluster.get('StatefulSet', { namespace, name: metadata.name })
+    const key = { namespace, name: `${metadata.name}-0` }
+    const pod = await cluster.get('Pod', key)
+    const isWanted = set !== undefined && set.metadata.deletionTimestamp === undefined && set.spec?.replicas === 1
+    if (!isWanted || set === undefined) {
+      if (pod !== undefined) await cluster.delete('Pod', key, { uid: pod.metadata.uid })
+      return
+    }
+    if (pod !== undefined) return
+    const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: claimOf(set) })
+    if (claim === undefined) return
+    if (claim.status?.phase !== 'Bound')
+      await cluster.replaceStatus('PersistentVolumeClaim', { ...claim, status: { phase: 'Bound' } })
+    const created = await cluster.create('Pod', podOf(set))
+    await run(created, claim.metadata.uid ?? '')
+  }
+
+  const run = async (pod: Pod, claimUid: string): Promise<void> => {
+    const refusal = await prepare(pod, claimUid)
+    const podIP = addressOf(++addresses)
+    if (refusal === undefined) postgres.start(podIP, claimUid)
+    await cluster.replaceStatus('Pod', { ...pod, status: refusal ? failed(refusal) : running(podIP, 0) })
+  }
+
+  /** What `espalier instance prepare` does with the volume. */
+  const prepare = async ({ metadata, spec }: Pod, claimUid: string): Promise<RefusalReason | undefined> => {
+    const configuration = spec?.volumes?.find(volume => volume.configMap !== undefined)?.configMap?.name ?? ''
+    const map = await cluster.get('ConfigMap', { namespace: metadata.namespace, name: configuration })
+    if (map === undefined) return 'configuration'
+    if (postgres.data.has(claimUid)) return undefined
+    if (!mayInitialise(map)) return 'volume-empty'
+    postgres.initialise(claimUid)
+    return undefined
+  }
+
+  const onSet = (set: StatefulSet) => serially(keyOf(set), () => reconcile(set))
+  statefulSets.onChange(({ object }) => void onSet(object))
+  claims.onChange(({ object }) => {
+    for (const set of statefulSets.byIndex('claim', keyOf(object))) void onSet(set)
+  })
+  pods.onChange(({ type, object }) => {
+    if (type === 'set') return
+    if (object.status?.podIP !== undefined) postgres.stop(object.status.podIP)
+    const set = statefulSets.get({ ...object.metadata, name: object.metadata.name.replace(/-0$/, '') })
+    if (set) void onSet(set)
+  })
+  await Promise.all([statefulSets, claims, pods].map(informer => informer.start()))
+
+  return {
+    postgres,
+    restart: async ({ namespace, name }) => {
+      const pod = await cluster.get('Pod', { namespace, name })
+      const podIP = pod?.status?.podIP
+      if (pod === undefined || podIP === undefined) return
+      const restarts = (pod.status?.containerStatuses?.[0]?.restartCount ?? 0) + 1
+      await cluster.replaceStatus('Pod', { ...pod, status: running(podIP, restarts) })
+    },
+    stop: async () => {
+      stopped = true
+      await Promise.all([statefulSets, claims, pods].map(informer => informer.stop()))
+      await Promise.all(chains.values())
+    },
+  }
+}
+
+const claimOf = (set: StatefulSet): string =>
+  set.spec?.template.spec?.volumes?.find(volume => volume.persistentVolumeClaim)?.persistentVolumeClaim?.claimName ?? ''
+
+function mayInitialise(map: ConfigMap): boolean {
+  const parsed: unknown = JSON.parse(map.data?.[instanceFile] ?? '{}')
+  return typeof parsed === 'object' && parsed !== null && 'initialise' in parsed && parsed.initialise === true
+}
+
+function podOf(set: StatefulSet): Omit<Pod, 'status'> {
+  const { template } = set.spec ?? {}
+  const { namespace, name, uid = '' } = set.metadata
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: `${name}-0`,
+      ...(namespace === undefined ? {} : { namespace }),
+      labels: template?.metadata?.labels ?? {},
+      annotations: template?.metadata?.annotations ?? {},
+      ownerReferences: [{ apiVersion: 'apps/v1', kind: 'StatefulSet', name, uid, controller: true }],
+    },
+    ...(template?.spec === undefined ? {} : { spec: { ...template.spec, nodeName: 'fake' } }),
+  }
+}
+
+const container = (name: string, restartCount: number, ready: boolean) => ({
+  name,
+  image: 'fake',
+  imageID: 'fake',
+  ready,
+  restartCount,
+  started: ready,
+})
+
+const running = (podIP: string, restarts: number): NonNullable<Pod['status']> => ({
+  phase: 'Running',
+  podIP,
+  conditions: [{ type: 'Ready', status: 'True' }],
+  containerStatuses: [
+    {
+      ...container(postgresContainer, restarts, true),
+      state: { running: { startedAt: new Date().toISOString() } },
+    },
+  ],
+})
+
+const failed = (reason: RefusalReason): NonNullable<Pod['status']> => ({
+  phase: 'Pending',
+  initContainerStatuses: [
+    {
+      ...container(prepareContainer, 1, false),
+      state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off' } },
+      lastState: { terminated: { exitCode: exitCodes[reason], reason: 'Error', message: reason } },
+    },
+  ],
+})
