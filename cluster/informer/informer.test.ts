@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { pino } from 'pino'
 import { afterEach, describe, expect, test } from 'vitest'
 import { ClusterError } from '../errors.ts'
@@ -67,6 +69,22 @@ describe('following', () => {
     expect(informer.get(a)?.data).toBe(written.data)
     const plain = informer.get(a)
     expect(plain && withoutManagedFields(plain)).toBe(plain)
+  })
+
+  test('what has been replaced is let go of', async () => {
+    const { server, informer } = open()
+    server.write(a, { colour: 'red' })
+    await informer.start()
+    const first = new WeakRef(informer.get(a)?.data ?? {})
+    server.write(a, { colour: 'blue' })
+    await settle()
+    server.forgetHistory()
+    server.write(b, {})
+    await settle()
+    setFlagsFromString('--expose-gc')
+    runInNewContext('gc')()
+    expect(informer.get(a)?.data?.colour).toBe('blue')
+    expect(first.deref()).toBeUndefined()
   })
 
   test('a dead server at the start and later: it goes on, and says since when it fails', async () => {

@@ -72,6 +72,16 @@ export function startReflector<K extends KindName>(options: {
     }
   }
 
+  /** A function of its own, so that the list is not kept by the frame that goes on to wait for events. */
+  const relist = async (): Promise<string> => {
+    const { items, resourceVersion } = await listAll()
+    if (!stopping.signal.aborted) {
+      sink.heard()
+      sink.replaceAll(items, resourceVersion)
+    }
+    return resourceVersion
+  }
+
   /** Reads one stream to its end; `version` moves with every event. Resolves to whether it lived long enough. */
   const watchOnce = async (from: string): Promise<boolean> => {
     const stream = new AbortController()
@@ -112,13 +122,8 @@ export function startReflector<K extends KindName>(options: {
   const run = async () => {
     while (!stopping.signal.aborted) {
       try {
-        if (version === undefined) {
-          const listed = await listAll()
-          if (stopping.signal.aborted) return
-          sink.heard()
-          sink.replaceAll(listed.items, listed.resourceVersion)
-          version = listed.resourceVersion
-        }
+        version ??= await relist()
+        if (stopping.signal.aborted) return
         if (await watchOnce(version)) continue
         failures++
       } catch (error) {

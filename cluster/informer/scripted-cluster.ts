@@ -112,6 +112,12 @@ export class ScriptedCluster {
     }
   }
 
+  /** Lets go of every object that was delivered. */
+  forgetHistory(): void {
+    this.#log.length = 0
+    this.#pages.clear()
+  }
+
   /** As after a restore of the server's own storage: other objects, and versions that begin again below. */
   goBackTo(version: number): void {
     this.truth.clear()
