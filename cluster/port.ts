@@ -72,7 +72,7 @@ export interface Cluster {
   /** The object, or undefined where there is none. Reads what is stored now, not a cache. */
   get<K extends KindName>(kind: K, key: ObjectKey): Promise<Kinds[K] | undefined>
 
-  /** @throws ClusterError `Expired` for a continueToken that is too old. */
+  /** @throws ClusterError `Expired` for a continueToken that is too old, `BadRequest` for labels that are none. */
   list<K extends KindName>(kind: K, options?: ListOptions): Promise<ListResult<Kinds[K]>>
 
   /**
@@ -95,7 +95,8 @@ export interface Cluster {
   /**
    * Server-side apply by this adapter's field manager, with force: creates the object, or sets exactly the fields in
    * the draft and removes those that an earlier apply of ours set and this one does not. An apply that changes
-   * nothing leaves the resourceVersion as it is. A resourceVersion in the draft's metadata guards it.
+   * nothing leaves the resourceVersion as it is. A resourceVersion in the draft's metadata guards an object that is
+   * there; only a uid keeps an absent one from being created.
    * @throws ClusterError `Conflict`, `Invalid`
    */
   apply<K extends KindName>(kind: K, object: Draft<K>): Promise<Kinds[K]>
