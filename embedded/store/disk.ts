@@ -1,0 +1,162 @@
+/**
+ * The store's directory: a journal that every commit is appended to, and from time to time a snapshot of everything, so
+ * that the journal can begin anew. Once `append` returns, its entries survive any crash; when it throws, none of
+ * them will come back. The owner of the state appends one batch at a time and applies it afterwards.
+ *
+ * Journal n holds what happened after snapshot n. A snapshot is written beside the running journal of its number, and
+ * replaces what came before only when it is whole and on disk.
+ */
+import { chmodSync, mkdirSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { StoreError } from './errors.ts'
+import type { JsonObject } from './json.ts'
+import { lockDirectory } from './lock.ts'
+import { type LogFile, logFile, type OpenFile, openFile as openRealFile } from './log-file.ts'
+import { batchPayload, type Entry, type Header, headerPayload } from './records.ts'
+import { journalName, type Recovered, recover, type Sink, snapshotName, storeFiles } from './recovery.ts'
+import { syncDirectory, unfinishedSnapshot, writeSnapshot } from './snapshot.ts'
+
+export type Disk = {
+  /** @throws NodeJS.ErrnoException; then nothing of the batch is kept, and a later append may succeed. */
+  append(entries: readonly Entry[]): Promise<void>
+  close(): Promise<void>
+}
+
+export type DiskOptions = {
+  directory: string
+  sink: Sink
+  /** The committed state: what a snapshot is made of. */
+  source: { version(): number; objects(): JsonObject[] }
+  logger: Logger
+  /** The journal is compacted beyond this many bytes, and beyond the size of the last snapshot. */
+  compactAfterBytes?: number | undefined
+  openFile?: OpenFile | undefined
+}
+
+const defaultCompactAfterBytes = 16 * 1024 * 1024
+
+/** @throws StoreError `locked`, `corrupt`, `inaccessible` */
+export async function openDisk(options: DiskOptions): Promise<{ disk: Disk; version: number }> {
+  const { directory } = options
+  const unlock = prepareDirectory(directory)
+  try {
+    await rm(join(directory, unfinishedSnapshot), { force: true })
+    const recovered = await recover(directory, options.sink, options.logger)
+    return { disk: await createDisk(options, recovered, unlock), version: recovered.version }
+  } catch (error) {
+    unlock()
+    throw error instanceof StoreError ? error : inaccessible(directory, error)
+  }
+}
+
+function prepareDirectory(directory: string): () => void {
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    chmodSync(directory, 0o700)
+    return lockDirectory(directory)
+  } catch (error) {
+    throw error instanceof StoreError ? error : inaccessible(directory, error)
+  }
+}
+
+const inaccessible = (directory: string, error: unknown): StoreError =>
+  new StoreError('inaccessible', `${directory} cannot be used: ${error instanceof Error ? error.message : error}`, {
+    cause: error,
+  })
+
+async function createDisk(options: DiskOptions, recovered: Recovered, unlock: () => void): Promise<Disk> {
+  const { directory, source, logger, compactAfterBytes = defaultCompactAfterBytes } = options
+  const openFile = options.openFile ?? openRealFile
+  let number = recovered.journal.number
+  let snapshotBytes = recovered.snapshotBytes
+  let compaction: Promise<void> = Promise.resolve()
+  let compacting = false
+  /** The length of the journal at which to compact. */
+  let limit = Math.max(compactAfterBytes, snapshotBytes)
+  let journal =
+    recovered.journal.length > 0
+      ? logFile(await openFile(join(directory, journalName(number)), 'r+', 0o600), recovered.journal.length)
+      : await beginJournal({ number, version: recovered.version })
+
+  async function beginJournal(header: Header): Promise<LogFile> {
+    const log = logFile(await openFile(join(directory, journalName(header.number)), 'w', 0o600), 0)
+    try {
+      await log.append(headerPayload(header))
+      await syncDirectory(directory)
+      return log
+    } catch (error) {
+      await log.close()
+      throw error
+    }
+  }
+
+  /** Goes on in a new journal, and writes the snapshot it follows in the background. */
+  async function rotate(): Promise<void> {
+    const header = { number: number + 1, version: source.version() }
+    const next = await beginJournal(header)
+    await journal.close().catch(() => undefined)
+    journal = next
+    number = header.number
+    const objects = source.objects()
+    compacting = true
+    compaction = compact(header, objects).finally(() => {
+      compacting = false
+    })
+  }
+
+  async function compact(header: Header, objects: JsonObject[]): Promise<void> {
+    try {
+      snapshotBytes = await writeSnapshot(directory, header, objects, openFile)
+      await removeBefore(header.number)
+    } catch (error) {
+      // The journals are all there still, so nothing is lost; the next compaction covers this one.
+      logger.warn({ err: error }, 'the store could not be compacted; will try again')
+    }
+    limit = Math.max(compactAfterBytes, snapshotBytes)
+  }
+
+  /** Leaves a journal that cannot be trusted any more: what is committed goes into a snapshot of its own first. */
+  async function repair(): Promise<void> {
+    await compaction
+    const header = { number: number + 1, version: source.version() }
+    snapshotBytes = await writeSnapshot(directory, header, source.objects(), openFile)
+    const next = await beginJournal(header)
+    await journal.close().catch(() => undefined)
+    journal = next
+    number = header.number
+    await removeBefore(number)
+    logger.info({ journal: journalName(number) }, 'the store writes again, into a new journal')
+  }
+
+  async function removeBefore(first: number): Promise<void> {
+    const { journals, snapshots } = await storeFiles(directory)
+    for (const old of journals) if (old < first) await rm(join(directory, journalName(old)))
+    for (const old of snapshots) if (old < first) await rm(join(directory, snapshotName(old)))
+  }
+
+  async function makeRoom(): Promise<void> {
+    try {
+      await rotate()
+    } catch (error) {
+      // The old journal must be the last one again before anything more is written to it.
+      await rm(join(directory, journalName(number + 1)), { force: true })
+      limit = journal.length + compactAfterBytes
+      logger.warn({ err: error }, 'the journal could not be begun anew; going on in the old one')
+    }
+  }
+
+  return {
+    async append(entries) {
+      if (!journal.trusted) await repair()
+      else if (journal.length > limit && !compacting) await makeRoom()
+      await journal.append(batchPayload(entries))
+    },
+    async close() {
+      await compaction
+      await journal.close()
+      unlock()
+    },
+  }
+}

@@ -1,0 +1,47 @@
+/** What the store knows of every object whatever its kind: where it is, its metadata, and how messages name it. */
+import type { KindName } from '../../cluster/kinds.ts'
+import type { LabelSelector } from '../../cluster/port.ts'
+import type { ObjectMeta } from '../../crds/metadata.ts'
+import { isObject, type JsonObject } from './json.ts'
+
+/** Where an object is; `namespace` is empty for cluster-scoped kinds. */
+export type ObjectReference = { readonly kind: KindName; readonly namespace: string; readonly name: string }
+
+/** One text for one place; names hold no slash. */
+export const placeOf = ({ kind, namespace, name }: ObjectReference): string => `${kind}/${namespace}/${name}`
+
+/** An object's metadata, typed. Every object in the store passed metadata validation on its way in. */
+export const metadataOf = (object: JsonObject): ObjectMeta => object.metadata as unknown as ObjectMeta
+
+/** The object with these metadata fields set; undefined takes one away. */
+export function withMetadata(
+  object: JsonObject,
+  changes: { [field in keyof ObjectMeta]?: ObjectMeta[field] | undefined },
+): JsonObject {
+  const metadata = isObject(object.metadata) ? { ...object.metadata } : {}
+  for (const [field, value] of Object.entries(changes)) {
+    if (value === undefined) delete metadata[field]
+    // ObjectMeta is JSON; its type only lacks the index signature.
+    else (metadata as { [field: string]: unknown })[field] = value
+  }
+  return { ...object, metadata } as JsonObject
+}
+
+export const referenceOf = (kind: KindName, object: JsonObject): ObjectReference => {
+  const { namespace = '', name } = metadataOf(object)
+  return { kind, namespace, name }
+}
+
+/** Whether labels satisfy a selector: each has this value, or is present where the value is `true`. */
+export function selects(selector: LabelSelector | undefined, object: JsonObject): boolean {
+  if (selector === undefined) return true
+  const labels = metadataOf(object).labels ?? {}
+  for (const [label, wanted] of Object.entries(selector)) {
+    const value = Object.hasOwn(labels, label) ? labels[label] : undefined
+    if (wanted === true ? value === undefined : value !== wanted) return false
+  }
+  return true
+}
+
+/** RFC 3339 with second precision, as the API server writes timestamps. */
+export const timestampOf = (now: number): string => `${new Date(now).toISOString().slice(0, 19)}Z`

@@ -1,0 +1,217 @@
+/**
+ * The store's operations over its state, without types for kinds: reads, writes decided by the pure functions of
+ * `writes.ts`, and the writes that the cluster makes by itself.
+ */
+import { ClusterError } from '../../cluster/errors.ts'
+import { type KindName, kindNames } from '../../cluster/kinds.ts'
+import type { DeleteOptions, ListOptions, ObjectKey, WatchOptions } from '../../cluster/port.ts'
+import type { Committer, Decision } from './commit.ts'
+import { type CollectorActions, orphanFinalizer } from './garbage.ts'
+import type { JsonObject } from './json.ts'
+import { listPage, type Page } from './lists.ts'
+import { requireSelector } from './metadata.ts'
+import { metadataOf, type ObjectReference, withMetadata } from './objects.ts'
+import { alreadyExists, conflict, modified, notFound, otherUid, terminating } from './refusals.ts'
+import type { Resource } from './resource.ts'
+import type { State } from './state.ts'
+import { type Bell, type StoreEvent, watch } from './watch.ts'
+import { applied, created, marked, receive, replaced, type WriteContext, withStatus } from './writes.ts'
+
+export type Parts = {
+  readonly state: State
+  readonly committer: Committer
+  readonly resources: ReadonlyMap<KindName, Resource>
+  readonly bells: ReadonlyMap<KindName, Bell>
+  readonly now: () => number
+}
+
+const collectorName = 'garbage-collector'
+
+/** Where a key points; a namespace on a cluster-scoped kind counts for nothing. */
+export function locate(resource: Resource, { namespace, name }: ObjectKey): ObjectReference {
+  return { kind: resource.kind, namespace: resource.info.namespaced ? (namespace ?? '') : '', name }
+}
+
+/** @throws ClusterError `NotFound` for a kind whose definition was not given */
+export function resourceOf({ resources }: Parts, kind: KindName): Resource {
+  const resource = resources.get(kind)
+  if (resource === undefined) throw new ClusterError('NotFound', `the store does not serve ${kind}`)
+  return resource
+}
+
+const contextOf = (parts: Parts, resource: Resource, manager: string): WriteContext => ({
+  resource,
+  manager,
+  now: parts.now(),
+})
+
+export function list(parts: Parts, kind: KindName, options: ListOptions): Page {
+  const { state, committer } = parts
+  const resource = resourceOf(parts, kind)
+  requireSelector(options.labels)
+  const namespace = resource.info.namespaced ? options.namespace : undefined
+  return listPage(state, committer.history(kind), committer.version, kind, { ...options, namespace })
+}
+
+export function watchKind(parts: Parts, kind: KindName, options: WatchOptions): AsyncIterable<StoreEvent> {
+  const { committer, bells } = parts
+  const resource = resourceOf(parts, kind)
+  requireSelector(options.labels)
+  const bell = bells.get(kind)
+  if (bell === undefined) throw new ClusterError('NotFound', `the store does not serve ${kind}`)
+  const source = {
+    history: committer.history(kind),
+    bell,
+    version: () => committer.version,
+    namespace: resource.info.namespaced ? options.namespace : undefined,
+    labels: options.labels,
+  }
+  return watch(source, options.resourceVersion, options.signal)
+}
+
+/** The namespace that an object is to be in, which must be there and not be going. */
+function placeFor(resource: Resource, reference: ObjectReference): ObjectReference | undefined {
+  return resource.info.namespaced ? { kind: 'Namespace', namespace: '', name: reference.namespace } : undefined
+}
+
+function requireNamespace(parts: Parts, resource: Resource, reference: ObjectReference): void {
+  const place = placeFor(resource, reference)
+  if (place === undefined || reference.namespace === '') return
+  const namespace = parts.state.get(place)
+  if (namespace === undefined) throw notFound(resourceOf(parts, 'Namespace'), place.name)
+  if (metadataOf(namespace).deletionTimestamp === undefined) return
+  throw terminating(resource, reference.name, place.name)
+}
+
+const present = (object: JsonObject | undefined): JsonObject => {
+  if (object === undefined) throw new ClusterError('Unavailable', 'the write came to nothing')
+  return object
+}
+
+export async function create(parts: Parts, manager: string, kind: KindName, input: unknown): Promise<JsonObject> {
+  const resource = resourceOf(parts, kind)
+  const draft = receive(resource, input)
+  const reference = locate(resource, metadataOf(draft))
+  const decide = (current: JsonObject | undefined): Decision => {
+    requireNamespace(parts, resource, reference)
+    if (current !== undefined) throw alreadyExists(resource, reference.name)
+    return { object: created(contextOf(parts, resource, manager), draft), gone: false }
+  }
+  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)))
+}
+
+export async function apply(parts: Parts, manager: string, kind: KindName, input: unknown): Promise<JsonObject> {
+  const resource = resourceOf(parts, kind)
+  const draft = receive(resource, input)
+  const reference = locate(resource, metadataOf(draft))
+  const decide = (current: JsonObject | undefined): Decision => {
+    if (current === undefined) requireNamespace(parts, resource, reference)
+    return applied(contextOf(parts, resource, manager), current, draft)
+  }
+  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)))
+}
+
+export async function replace(
+  parts: Parts,
+  manager: string,
+  kind: KindName,
+  input: unknown,
+  part: 'main' | 'status',
+): Promise<JsonObject> {
+  const resource = resourceOf(parts, kind)
+  const object = receive(resource, input)
+  const reference = locate(resource, metadataOf(object))
+  const write = part === 'main' ? replaced : withStatus
+  const decide = (current: JsonObject | undefined): Decision => {
+    if (current === undefined) throw notFound(resource, reference.name)
+    return write(contextOf(parts, resource, manager), current, object)
+  }
+  return present(await parts.committer.write(reference, decide))
+}
+
+export async function remove(parts: Parts, kind: KindName, key: ObjectKey, options: DeleteOptions): Promise<void> {
+  const resource = resourceOf(parts, kind)
+  await parts.committer.write(locate(resource, key), current => deleted(parts, resource, current, options))
+}
+
+function deleted(
+  parts: Parts,
+  resource: Resource,
+  current: JsonObject | undefined,
+  { uid, resourceVersion, propagation }: DeleteOptions,
+): Decision {
+  if (current === undefined) return undefined
+  const { name, finalizers = [], ...stored } = metadataOf(current)
+  if (uid !== undefined && uid !== stored.uid) throw conflict(resource, name, otherUid(uid, stored.uid))
+  if (resourceVersion !== undefined && resourceVersion !== stored.resourceVersion) {
+    throw conflict(resource, name, modified)
+  }
+  if (stored.deletionTimestamp !== undefined) return undefined
+  const held = propagation === 'Orphan' ? [...finalizers, orphanFinalizer] : finalizers
+  // A namespace is removed by the collector, once it is empty.
+  if (held.length === 0 && resource.kind !== 'Namespace') return { object: current, gone: true }
+  const object = held === finalizers ? current : withMetadata(current, { finalizers: held })
+  return { object: marked(resource, object, parts.now()), gone: false }
+}
+
+/** The writes of the garbage collector. */
+export function collectorActions(parts: Parts): CollectorActions {
+  /** Replaces an object of this uid with its metadata changed; does nothing where it is another by now. */
+  async function change(
+    reference: ObjectReference,
+    uid: string | undefined,
+    alter: (object: JsonObject) => JsonObject,
+  ): Promise<void> {
+    const resource = resourceOf(parts, reference.kind)
+    await parts.committer.write(reference, current => {
+      if (current === undefined || metadataOf(current).uid !== uid) return undefined
+      return replaced(contextOf(parts, resource, collectorName), current, alter(current))
+    })
+  }
+
+  return {
+    delete: async (reference, uid) => remove(parts, reference.kind, reference, { uid }),
+    dropOwners: (reference, uid, owners) =>
+      change(reference, uid, object => {
+        const left = metadataOf(object).ownerReferences?.filter(owner => !owners.has(owner.uid)) ?? []
+        return withMetadata(object, { ownerReferences: left.length > 0 ? left : undefined })
+      }),
+    dropFinalizer: (reference, uid, finalizer) =>
+      change(reference, uid, object => {
+        const left = metadataOf(object).finalizers?.filter(each => each !== finalizer) ?? []
+        return withMetadata(object, { finalizers: left.length > 0 ? left : undefined })
+      }),
+    removeNamespace: async reference => {
+      await parts.committer.write(reference, current => {
+        const { deletionTimestamp, finalizers = [] } =
+          current === undefined ? { finalizers: [''] } : metadataOf(current)
+        const empty = parts.state.inNamespace(reference.name).length === 0
+        if (current === undefined || deletionTimestamp === undefined || finalizers.length > 0 || !empty)
+          return undefined
+        return { object: current, gone: true }
+      })
+    },
+  }
+}
+
+/** Deletes Events that nobody has repeated for an hour, as the API server does. */
+export async function expireEvents(parts: Parts): Promise<void> {
+  const oldest = parts.now() - 60 * 60 * 1000
+  const stale = parts.state.list('Event').filter(event => lastSeen(event) < oldest)
+  await Promise.all(
+    stale.map(event => {
+      const { namespace, name, uid } = metadataOf(event)
+      return remove(parts, 'Event', { namespace, name }, { uid })
+    }),
+  )
+}
+
+function lastSeen(event: JsonObject): number {
+  const times = [event.lastTimestamp, event.eventTime, metadataOf(event).creationTimestamp]
+  return Math.max(
+    ...times.map(time => (typeof time === 'string' ? Date.parse(time) : Number.NaN)).filter(Number.isFinite),
+  )
+}
+
+/** A fresh bell for every kind. */
+export const bellsFor = (make: () => Bell): Map<KindName, Bell> => new Map(kindNames.map(kind => [kind, make()]))
