@@ -22,55 +22,46 @@ export type PrepareOptions = {
   tls: string
 }
 
-/** Told the name of each point between two changes; a test kills the process there. */
-type Observer = (point: string) => void
-
 /** @throws Refusal and errors of the file system (see refusalOf) */
-export function prepare(options: PrepareOptions, observer: Observer = () => {}): { initialised: boolean } {
+export function prepare(options: PrepareOptions): { initialised: boolean } {
   const wanted = readInstanceConfiguration(options.configuration)
   const tls = tlsSettings(options.tls, process.getuid?.() ?? 0)
   const root = options.data
   const volume = inspectVolume(root)
   const steps = planVolume(volume, wanted)
-  observer('planned')
 
   const keep = steps.find(step => step.do === 'publish')?.staging
-  for (const name of volume.staged) {
-    if (name === keep) continue
-    // An initdb that outlived its parent may still write there: what it leaves is removed at the next start.
-    rmSync(join(root, name), { recursive: true, force: true, maxRetries: 3 })
-    observer('leftover removed')
-  }
+  for (const name of volume.staged) if (name !== keep) removeLeftover(join(root, name))
   for (const step of steps) {
-    if (step.do === 'initialise') initialiseVolume(root, wanted, tls, observer)
+    if (step.do === 'initialise') initialiseVolume(root, wanted, tls)
     else if (step.do === 'publish') publish(root, step.staging)
-    else adopt(root, step.identity, wanted, observer)
-    observer(step.do)
+    else adopt(root, step.identity, wanted)
   }
-  writeConfiguration(join(root, dataDirectory), wanted, tls, observer)
+  writeConfiguration(join(root, dataDirectory), wanted, tls)
   return { initialised: steps.some(step => step.do === 'initialise') }
+}
+
+/** An initdb that outlived its parent may still write there: what it leaves is removed at the next start. */
+function removeLeftover(directory: string): void {
+  try {
+    rmSync(directory, { recursive: true, force: true })
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOTEMPTY')) throw error
+  }
 }
 
 const writeIdentity = (root: string, identity: Identity): void =>
   writeDurably(join(root, identityFile), `${JSON.stringify(identity)}\n`)
 
-function initialiseVolume(
-  root: string,
-  { databaseId, incarnation, pgVersion, ...wanted }: InstanceConfiguration,
-  tls: Record<string, string>,
-  observer: Observer,
-): void {
+function initialiseVolume(root: string, wanted: InstanceConfiguration, tls: Record<string, string>): void {
+  const { databaseId, incarnation, pgVersion } = wanted
   const staging = `${stagingPrefix}${randomBytes(4).toString('hex')}`
   const directory = join(root, staging)
   mkdirSync(directory, { mode: 0o700 })
-  observer('staging made')
   initialise(directory, pgVersion)
-  observer('initdb ended')
-  writeConfiguration(directory, { databaseId, incarnation, pgVersion, ...wanted }, tls, observer)
+  writeConfiguration(directory, wanted, tls)
   syncDirectory(root)
-  observer('staging synced')
   writeIdentity(root, { databaseId, incarnation, initialisedAt: new Date().toISOString(), pgVersion, staging })
-  observer('identity written')
   publish(root, staging)
 }
 
@@ -81,9 +72,8 @@ const publish = (root: string, staging: string): void => renameDurably(join(root
  * before the identity changes, and never again afterwards: at an ordinary start that file is what keeps two servers
  * off one data directory.
  */
-function adopt(root: string, source: Identity, wanted: InstanceConfiguration, observer: Observer): void {
+function adopt(root: string, source: Identity, wanted: InstanceConfiguration): void {
   removeDurably(join(root, dataDirectory, 'postmaster.pid'))
-  observer('lock removed')
   const { databaseId, incarnation, pgVersion } = wanted
   writeIdentity(root, { databaseId, incarnation, initialisedAt: source.initialisedAt, pgVersion })
 }
@@ -92,20 +82,13 @@ function adopt(root: string, source: Identity, wanted: InstanceConfiguration, ob
  * Writes our files and empties postgresql.auto.conf: whatever ALTER SYSTEM left there, even in a copy, ends here. (No
  * user may run it, and from 17 on it is switched off too.)
  */
-function writeConfiguration(
-  directory: string,
-  { files }: InstanceConfiguration,
-  tls: Record<string, string>,
-  observer: Observer,
-): void {
+function writeConfiguration(directory: string, { files }: InstanceConfiguration, tls: Record<string, string>): void {
   // A volume that Kubernetes gave to a group has g+rwxs on everything; Postgres starts on 0700 or 0750 only.
   if ((statSync(directory).mode & 0o7777) !== 0o700) chmodSync(directory, 0o700)
   for (const name of configurationFiles) {
     const text =
       name === 'postgresql.conf' ? `${files[name]}\n# The mounted certificate.\n${renderSettings(tls)}` : files[name]
     writeDurably(join(directory, name), text)
-    observer(`${name} written`)
   }
   writeDurably(join(directory, 'postgresql.auto.conf'), '')
-  observer('postgresql.auto.conf emptied')
 }

@@ -17,7 +17,6 @@ import {
   X509Certificate,
 } from 'node:crypto'
 import { isIPv4, isIPv6 } from 'node:net'
-import { domainToASCII } from 'node:url'
 import * as der from './der.ts'
 
 /** A certificate and its private key, PEM, under the names that Node's TLS options give them. */
@@ -80,7 +79,7 @@ const addressBytes = (address: string): Buffer => {
 }
 
 const dnsBytes = (name: string): Buffer => {
-  if (!/^[a-z0-9*]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(name) || domainToASCII(name.replace(/^\*\./, '')) === '') {
+  if (!/^[a-z0-9*]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(name)) {
     throw new RangeError(`${JSON.stringify(name)} is not a DNS name`)
   }
   return Buffer.from(name, 'ascii')
