@@ -1,0 +1,86 @@
+/**
+ * A fresh clone with a warm npm cache: `make run` to the first 200 of the API, and the memory of the whole process
+ * tree at rest without databases. The baseline is the installation of the packages alone, in a second clone.
+ */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { processTree } from '../e2e/process.ts'
+import { findFreeRange } from '../embedded/ports.ts'
+import { checkout } from '../embedded/settings.ts'
+import { against, print } from './statistics.ts'
+
+const root = await mkdtemp(join(tmpdir(), 'espalier-bench-start-'))
+
+async function clone(name: string): Promise<string> {
+  const directory = join(root, name)
+  const { status } = spawnSync('git', ['clone', '--quiet', '--local', checkout, directory])
+  if (status !== 0) throw new Error('git clone failed')
+  return directory
+}
+
+/** As a user's shell has it: without the node that runs this benchmark on the path. */
+const environment = {
+  ...process.env,
+  PATH: (process.env.PATH ?? '')
+    .split(':')
+    .filter(entry => !entry.includes('node_modules'))
+    .join(':'),
+}
+
+async function proportionalMemory(pid: number): Promise<number> {
+  const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '')
+  return Number(/^Pss:\s+(\d+) kB/m.exec(rollup)?.[1] ?? 0) / 1024
+}
+
+async function firstAnswer(url: string): Promise<void> {
+  for (;;) {
+    const response = await fetch(url).catch(() => undefined)
+    if (response?.status === 200) return
+    await new Promise(resolve => setTimeout(resolve, 20))
+  }
+}
+
+try {
+  const packagesStart = performance.now()
+  const installed = spawnSync('make', ['-s', 'install'], { cwd: await clone('packages'), env: environment })
+  if (installed.status !== 0) throw new Error(`make install failed: ${installed.stderr}`)
+  const packages = (performance.now() - packagesStart) / 1000
+
+  const range = await findFreeRange('127.0.0.1', 20)
+  const cwd = await clone('run')
+  const start = performance.now()
+  const child = spawn('make', ['-s', 'run'], {
+    cwd,
+    env: {
+      ...environment,
+      ESPALIER_HOME: join(root, 'home'),
+      ESPALIER_API_PORT: String(range.first),
+      ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
+    },
+    stdio: 'ignore',
+  })
+  await firstAnswer(`http://127.0.0.1:${range.first}/managed/v1/openapi.json`)
+  const total = (performance.now() - start) / 1000
+  await new Promise(resolve => setTimeout(resolve, 5000))
+  const members = await processTree(child.pid ?? 0)
+  const memory = (await Promise.all(members.map(proportionalMemory))).reduce((sum, part) => sum + part, 0)
+  const exited = once(child, 'exit')
+  child.kill('SIGTERM')
+  for (const member of members.slice(1)) process.kill(member, 'SIGTERM')
+  await exited
+
+  print('fresh clone: make run to the first 200', against(total, 30, 'at most', ' s'))
+  print(
+    '  of which installing packages takes',
+    `${packages.toFixed(1)} s; ${(total / packages).toFixed(2)} times that in all`,
+  )
+  print(
+    'idle memory of the whole tree',
+    `${memory.toFixed(0)} MiB in ${members.length} processes (proportional set size)`,
+  )
+} finally {
+  await rm(root, { recursive: true, force: true, maxRetries: 5 })
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env node
+/**
+ * The command `espalier`. Node 24 runs our TypeScript as it is; where the Node that started this is older, the one
+ * that came with the packages takes over, with the same arguments, signals and exit code.
+ */
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+const major = Number(process.versions.node.split('.')[0])
+
+if (major >= 24) {
+  const { main } = await import('./main.ts')
+  process.exitCode = await main(process.argv.slice(2))
+} else {
+  const node = bundledNode()
+  if (node === undefined) {
+    console.error(`espalier: needs Node 24, this is ${process.versions.node}; run npm ci to install it`)
+    process.exit(1)
+  }
+  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.on('error', error => {
+    console.error(`espalier: cannot start Node 24: ${error.message}`)
+    process.exit(1)
+  })
+  child.on('exit', (code, signal) => process.exit(signal === null ? (code ?? 1) : 1))
+}
+
+function bundledNode() {
+  try {
+    const name = `node-${process.platform}-${process.arch}/package.json`
+    const path = createRequire(import.meta.url)
+      .resolve(name)
+      .replace(/package\.json$/, 'bin/node')
+    return existsSync(path) ? path : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,130 @@
+/** What is taken away from a database comes back, all but its data: a lost volume is said, never replaced. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { ManagedDatabase } from '../crds/index.ts'
+import { childNames, labels, systemNamespace, tenantNamespace } from '../crds/index.ts'
+import { type ApiClient, type Database, eventually, openToThisMachine, query } from './client.ts'
+import { processTree } from './process.ts'
+import { type Provider, startEmbedded } from './provider.ts'
+
+const namespace = tenantNamespace('e2e')
+let provider: Provider
+let api: ApiClient
+let database: Database
+
+beforeAll(async () => {
+  provider = await startEmbedded()
+  api = await provider.client()
+})
+afterAll(() => provider?.stop())
+beforeEach(async () => {
+  database = (await api.create({ name: 'healing', ip_allowlist: openToThisMachine })).body
+  await query(await api.connection(database.id), 'CREATE TABLE kept AS SELECT 42 AS n')
+})
+afterEach(() => api.remove(database.id))
+
+const resource = async (): Promise<ManagedDatabase | undefined> =>
+  provider.cluster.get('ManagedDatabase', { namespace, name: 'healing' })
+
+const condition = async (type: string) => (await resource())?.status?.conditions?.find(each => each.type === type)
+
+/** The data is read through the front door, with the password that the API tells now. */
+const answers = () =>
+  eventually('the data is served again', async () => {
+    const rows = await query(await api.connection(database.id), 'SELECT n FROM kept')
+    return rows[0]?.n === 42 && (await api.read(database.id)).body.status === 'available'
+  })
+
+const postmaster = async (): Promise<number> => {
+  const claim = await provider.cluster.get('PersistentVolumeClaim', {
+    namespace,
+    name: childNames.claim(database.id, 1),
+  })
+  for (const pid of await processTree(process.pid)) {
+    const command = await readFile(join('/proc', String(pid), 'cmdline'), 'utf8').catch(() => '')
+    if (command.includes('postgres') && command.includes(claim?.metadata.uid ?? 'none')) return pid
+  }
+  throw new Error('no postmaster')
+}
+
+describe('self-healing', () => {
+  test('Postgres killed', async () => {
+    const pid = await postmaster()
+    process.kill(pid, 'SIGKILL')
+    await eventually('another postmaster', async () => (await postmaster()) !== pid)
+    await answers()
+  })
+
+  test('the StatefulSet, the Service, the configuration and the route deleted', async () => {
+    const routes = await provider.cluster.list('ConfigMap', {
+      namespace: systemNamespace,
+      labels: { [labels.database]: database.id },
+    })
+    expect(routes.items).toHaveLength(1)
+    const taken = [
+      ['StatefulSet', { namespace, name: childNames.statefulSet(database.id, 1) }],
+      ['Service', { namespace, name: childNames.service(database.id) }],
+      ['ConfigMap', { namespace, name: childNames.configuration(database.id, 1) }],
+      ['ConfigMap', { namespace: systemNamespace, name: routes.items[0]?.metadata.name ?? '' }],
+    ] as const
+    for (const [kind, key] of taken) {
+      const before = await provider.cluster.get(kind, key)
+      await provider.cluster.delete(kind, key)
+      await eventually(`another ${kind}`, async () => {
+        const after = await provider.cluster.get(kind, key)
+        return after !== undefined && after.metadata.uid !== before?.metadata.uid
+      })
+      await answers()
+    }
+  })
+
+  test('the credentials deleted: new ones are minted, and they work', async () => {
+    const old = await api.connection(database.id)
+    await provider.cluster.delete('Secret', { namespace, name: childNames.credentials(database.id) })
+    await eventually('other credentials', async () => (await api.connection(database.id)).password !== old.password)
+    await answers()
+  })
+
+  test('the certificate deleted', async () => {
+    await provider.cluster.delete('Secret', { namespace, name: childNames.tls(database.id) })
+    await eventually('another certificate', () =>
+      provider.cluster.get('Secret', { namespace, name: childNames.tls(database.id) }),
+    )
+    await answers()
+  })
+
+  test('the pod deleted', async () => {
+    const key = { namespace, name: childNames.pod(database.id, 1) }
+    const before = await provider.cluster.get('Pod', key)
+    await provider.cluster.delete('Pod', key)
+    await eventually('another pod', async () => {
+      const after = await provider.cluster.get('Pod', key)
+      return after !== undefined && after.metadata.uid !== before?.metadata.uid
+    })
+    await answers()
+  })
+
+  test('a role dropped by its user comes back; a password changed by its user is told, not fought', async () => {
+    const admin = await api.connection(database.id, 'admin')
+    const app = await api.connection(database.id)
+    await query(app, "ALTER ROLE app PASSWORD 'my own'")
+    await eventually(
+      'the condition',
+      async () => (await condition('CredentialsReady'))?.reason === 'PasswordChangedByUser',
+    )
+    expect(await query({ ...app, password: 'my own' }, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
+    expect(admin.username).toBe('admin')
+  })
+
+  test('the volume deleted: failed, and never an empty database in its place', async () => {
+    const key = { namespace, name: childNames.claim(database.id, 1) }
+    await provider.cluster.delete('PersistentVolumeClaim', key)
+    await provider.cluster.delete('Pod', { namespace, name: childNames.pod(database.id, 1) })
+    await eventually('failed', async () => (await api.read(database.id)).body.status === 'failed')
+    expect(await condition('VolumeReady')).toMatchObject({ status: 'False', reason: 'VolumeLost' })
+    expect(await condition('Ready')).toMatchObject({ status: 'False' })
+    expect(await provider.cluster.get('PersistentVolumeClaim', key)).toBeUndefined()
+    expect(await provider.cluster.get('Pod', { namespace, name: childNames.pod(database.id, 1) })).toBeUndefined()
+  })
+})
