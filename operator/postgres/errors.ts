@@ -28,13 +28,13 @@ export class PostgresError extends Error {
   }
 }
 
-/** SQLSTATE to reason; PostgreSQL manual, appendix A. */
+/** SQLSTATE to reason; PostgreSQL manual, appendix A. No class begins with E, as Node's codes do (EPIPE). */
 const byState: [pattern: RegExp, reason: PostgresErrorReason][] = [
   [/^57P0[1-5]$/, 'starting'],
   [/^28/, 'auth'],
   [/^(53300|55P03|40P01|40001)$/, 'busy'],
   [/^57014$/, 'timeout'],
-  [/^[0-9A-Z]{5}$/, 'statement'],
+  [/^[0-9FHPX][0-9A-Z]{4}$/, 'statement'],
 ]
 
 const tlsCode =
@@ -43,7 +43,6 @@ const tlsMessage = /server does not support SSL|SSL (negotiation|connection)/i
 const timeoutMessage = /timeout/i
 
 function reasonFor(code: string | undefined, message: string): PostgresErrorReason {
-  // pg's own errors (no code) speak of themselves; SQLSTATEs have five characters, Node's codes more.
   if (code !== undefined && tlsCode.test(code)) return 'tls'
   if (tlsMessage.test(message)) return 'tls'
   if (code === undefined) return timeoutMessage.test(message) ? 'timeout' : 'network'
