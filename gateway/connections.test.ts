@@ -137,6 +137,30 @@ describe('an admitted connection', () => {
     await until('nothing is left', () => connections.count() === 0)
   })
 
+  test.each<[string, (target: Socket) => void]>([
+    ['ends', target => target.resume().end()],
+    ['is cut off', target => target.resetAndDestroy()],
+  ])('whose target %s is not left half open by a client that never closes', async (_name, leave) => {
+    const { dial, connections } = await front(socket => socket.once('data', () => leave(socket)), { lingerMs: 100 })
+    const socket = await dial()
+    socket.write('question')
+    await received(socket)
+    await until('nothing is left', () => connections.count() === 0)
+  })
+
+  test('whose client is gone, having ended its half before, is closed at the next byte for it', async () => {
+    const { dial, connections, targets } = await front(socket => void socket.resume())
+    const socket = await dial()
+    socket.end('question')
+    await until('the target has the question', () => targets[0]?.readableEnded === true)
+    expect(connections.count()).toBe(1)
+    socket.destroy()
+    await until('the target is told', () => {
+      targets[0]?.write('answer')
+      return connections.count() === 0 && targets[0]?.destroyed === true
+    })
+  })
+
   test('holds back a target whose client does not read', async () => {
     let written = 0
     const chunk = Buffer.alloc(64 * 1024)
@@ -231,6 +255,19 @@ describe('a connection is refused', () => {
     state.verdict = { kind: 'deny', label: 'shop' }
     expect(await refusalOf(socket)).toMatchObject({ C: '28000' })
     expect(targets).toHaveLength(0)
+  })
+
+  test('where the rules change while its target is being reached', async () => {
+    const { dial, state, targets } = await front(echo)
+    const { place } = state
+    Object.defineProperty(state, 'place', {
+      get: () => {
+        state.verdict = { kind: 'deny', label: 'shop' }
+        return place
+      },
+    })
+    expect(await refusalOf(await dial())).toMatchObject({ C: '28000' })
+    await until('the target is let go', () => targets.every(each => each.readableEnded || each.destroyed))
   })
 
   test.each<[string, Partial<ConnectionLimits>]>([

@@ -21,6 +21,8 @@ export type ConnectionLimits = {
   firstBytesMs: number
   /** How long a target may take to answer, in milliseconds. */
   connectMs: number
+  /** How long a side may keep its half of a connection whose other side is gone, without traffic, in milliseconds. */
+  lingerMs: number
 }
 
 export const connectionLimits: ConnectionLimits = {
@@ -28,6 +30,7 @@ export const connectionLimits: ConnectionLimits = {
   total: 20_000,
   firstBytesMs: 5_000,
   connectMs: 5_000,
+  lingerMs: 60_000,
 }
 
 /** Where a Service is reached; undefined where nothing behind it is ready. */
@@ -115,7 +118,7 @@ export function createConnections(options: {
     else if (judge(client, port, address) === undefined) target.destroy()
     else {
       metrics.count('allowed')
-      join(client, target)
+      join(client, target, limits.lingerMs)
     }
   }
 

@@ -41,8 +41,6 @@ export function createListeners(options: {
       listener.server = server
       server.on('close', resolve)
       server.once('listening', () => {
-        // Closed again before it was open.
-        if (listeners.get(port) !== listener) return server.close()
         if (listener.failures > 0) logger.info({ port }, 'the port is free again; listening')
         const recovered = listener.failures > 0
         listener.failures = 0

@@ -6,8 +6,6 @@ import { connect, type Socket } from 'node:net'
 
 /** After so long without traffic the kernel probes the peer, so that one that vanished is noticed. */
 export const keepAliveMs = 60_000
-/** How long a peer may keep a connection whose other side is gone, without reading or writing. */
-const lingerMs = 60_000
 
 /**
  * Resolves once the client has sent something, which stays unread; false where it closes, or says nothing in time.
@@ -54,24 +52,23 @@ export function connectTarget(
 
 const ignore = () => {}
 
-/** Joins two connected sockets. When it is over both are closed: neither is left half open for ever. */
-export function join(client: Socket, target: Socket): void {
+/**
+ * Joins two connected sockets. When one side is over, what it said last is delivered, and the other may keep its half
+ * only while it reads or writes something every `lingerMs`: neither is left half open for ever.
+ */
+export function join(client: Socket, target: Socket, lingerMs: number): void {
   client.pipe(target)
   target.pipe(client)
-  // A target that has ended says no more; what it said last is delivered before the client is closed.
-  target.once('end', () => closeWhenIdle(client))
-  target.once('close', () => {
-    client.end()
-    closeWhenIdle(client)
-  })
+  const finish = (socket: Socket) => {
+    socket.end()
+    if (!socket.destroyed) socket.setTimeout(lingerMs, () => socket.destroy())
+  }
+  target.once('end', () => finish(client))
+  target.once('close', () => finish(client))
   // A client that only half-closes may wait long for the rest of an answer; one that is gone waits for nothing.
   client.once('close', failed => {
     if (failed) target.destroy()
-    else closeWhenIdle(target.end())
+    else finish(target)
   })
   if (client.destroyed) target.destroy()
-}
-
-function closeWhenIdle(socket: Socket): void {
-  if (!socket.destroyed) socket.setTimeout(lingerMs, () => socket.destroy())
 }

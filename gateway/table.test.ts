@@ -49,9 +49,13 @@ describe('verdict', () => {
     expect(verdict(open, 6000, '::1')).toEqual(denied)
   })
 
-  const block = fc
-    .tuple(fc.integer({ min: 0, max: 0xffffffff }), fc.integer({ min: 0, max: 32 }))
-    .map(([number, prefix]) => `${text(number)}/${prefix}`)
+  const blockOf = (address: fc.Arbitrary<number>, prefix: fc.Arbitrary<number>) =>
+    fc.tuple(address, prefix).map(([number, bits]) => `${text(number)}/${bits}`)
+  /** Blocks anywhere, and small ones close together, which touch, overlap, or leave gaps of a single address. */
+  const block = fc.oneof(
+    blockOf(fc.integer({ min: 0, max: 0xffffffff }), fc.integer({ min: 0, max: 32 })),
+    blockOf(fc.integer({ min: 0x0a000000, max: 0x0a00003f }), fc.integer({ min: 28, max: 32 })),
+  )
   /** Addresses near the edges of the rules, where a mistake would show, and some anywhere. */
   const near = (rules: string[]) =>
     rules.flatMap(rule => {
