@@ -53,17 +53,17 @@ export class ObjectCache<T extends Cacheable> {
   }
 
   /** Takes in one watch event. An event older than what the cache holds of that object changes nothing. */
-  observe(event: WatchEvent<T>): Change<T> | undefined {
+  observe(event: WatchEvent<T>): Change<T>[] {
     if (event.type === 'BOOKMARK') {
       this.#progress = event.resourceVersion
-      return undefined
+      return []
     }
     const { object } = event
     this.#progress = object.metadata.resourceVersion
     const cached = this.get(object.metadata)
     const order = cached ? compareVersions(object.metadata.resourceVersion, cached.metadata.resourceVersion) : 1
-    if (event.type === 'DELETED') return cached && order >= 0 ? this.#remove(cached, object) : undefined
-    return order > 0 ? this.#put(object) : undefined
+    if (event.type === 'DELETED') return cached && order >= 0 ? [this.#remove(cached, object)] : []
+    return order > 0 ? [this.#put(object)] : []
   }
 
   /**
@@ -92,12 +92,12 @@ export class ObjectCache<T extends Cacheable> {
   }
 
   /** Takes in what a write of ours returned, unless the cache already knows as much or more. */
-  remember(object: T): Change<T> | undefined {
+  remember(object: T): Change<T>[] {
     const version = object.metadata.resourceVersion
-    if (this.#progress !== undefined && compareVersions(version, this.#progress) <= 0) return undefined
+    if (this.#progress !== undefined && compareVersions(version, this.#progress) <= 0) return []
     const cached = this.get(object.metadata)
-    if (cached && compareVersions(version, cached.metadata.resourceVersion) <= 0) return undefined
-    return this.#put(object)
+    if (cached && compareVersions(version, cached.metadata.resourceVersion) <= 0) return []
+    return [this.#put(object)]
   }
 
   #put(object: T): Change<T> {

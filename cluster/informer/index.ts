@@ -1,9 +1,9 @@
 /** A self-updating cache of one kind of object, and what goes with it. */
 export type { Change, IndexFunctions } from './cache.ts'
 export { type After, backoffMs, type Clock, sleep, systemClock } from './clock.ts'
+export type { Handler } from './dispatcher.ts'
 export {
   createInformer,
-  type Handler,
   type Informer,
   type InformerOptions,
   type InformerState,

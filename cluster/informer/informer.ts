@@ -9,6 +9,7 @@ import type { KindName, Kinds } from '../kinds.ts'
 import type { Cluster, LabelSelector, ObjectKey } from '../port.ts'
 import { type Change, type IndexFunctions, ObjectCache } from './cache.ts'
 import { type Clock, systemClock } from './clock.ts'
+import { createDispatcher, type Handler } from './dispatcher.ts'
 import { keyText } from './key.ts'
 import { type Reflector, startReflector } from './reflector.ts'
 import { createWaiters, type WaitOptions, type WaitResult } from './waiters.ts'
@@ -42,8 +43,6 @@ export type InformerState = {
   handlerErrors: number
 }
 
-export type Handler<T> = (change: Change<T>) => void
-
 export type Informer<K extends KindName> = {
   /**
    * Resolves once the first list is in and every handler has seen it; retries for ever.
@@ -52,7 +51,8 @@ export type Informer<K extends KindName> = {
   start(): Promise<void>
   stop(): Promise<void>
   readonly synced: boolean
-  readonly state: InformerState
+  /** As it is now; it changes in place. */
+  readonly state: Readonly<InformerState>
   get(key: ObjectKey): Kinds[K] | undefined
   list(filter?: { namespace?: string | undefined }): Kinds[K][]
   /** Throws where no index of that name was declared. */
@@ -133,34 +133,15 @@ export function createInformer<K extends KindName>(
   for (const [name, valuesOf] of Object.entries(options.indexes ?? {}))
     indexes[name] = guarded<readonly string[]>(`the index function ${name}`, valuesOf, () => [])
   const cache = new ObjectCache<T>(indexes)
-  const handlers = new Set<Handler<T>>()
   const waiters = createWaiters<T>(clock)
 
-  /** Changes not delivered yet; a handler may cause more of them, which then wait their turn. */
-  const undelivered: (() => void)[] = []
-  let delivering = false
-  const deliver = (delivery: () => void) => {
-    undelivered.push(delivery)
-    if (delivering) return
-    delivering = true
-    for (let next = undelivered.shift(); next; next = undelivered.shift()) next()
-    delivering = false
-  }
-  const call = (handler: Handler<T>, change: Change<T>) => {
-    try {
-      const result: unknown = handler(change)
-      if (result instanceof Promise) result.catch(error => complain('a handler', change.object, error))
-    } catch (error) {
-      complain('a handler', change.object, error)
-    }
-  }
-  const publish = (change: Change<T> | undefined) => {
-    if (!change) return
+  const dispatcher = createDispatcher<T>({
+    delivered: ({ object }) => waiters.changed(keyText(object.metadata), cache.get(object.metadata)),
+    failed: (object, error) => complain('a handler', object, error),
+  })
+  const publish = (changes: readonly Change<T>[]) => {
     state.objects = cache.size
-    deliver(() => {
-      for (const handler of [...handlers]) call(handler, change)
-      waiters.changed(keyText(change.object.metadata), cache.get(change.object.metadata))
-    })
+    if (changes.length > 0) dispatcher.publish(changes)
   }
 
   let reflector: Reflector | undefined
@@ -169,7 +150,7 @@ export function createInformer<K extends KindName>(
 
   const sink = {
     replaceAll: (items: T[], resourceVersion: string) => {
-      for (const change of cache.replaceAll(items.map(transform), resourceVersion)) publish(change)
+      publish(cache.replaceAll(items.map(transform), resourceVersion))
       state.lists++
       state.synced = true
       started?.resolve()
@@ -216,16 +197,7 @@ export function createInformer<K extends KindName>(
     get: key => cache.get(key),
     list: filter => cache.list(filter),
     byIndex: (index, value) => cache.byIndex(index, value),
-    onChange(handler) {
-      const existing = cache.list()
-      deliver(() => {
-        for (const object of existing) call(handler, { type: 'set', object })
-        handlers.add(handler)
-      })
-      return () => {
-        handlers.delete(handler)
-      }
-    },
+    onChange: handler => dispatcher.subscribe(handler, cache.list()),
     remember(object) {
       if (namespace !== undefined && object.metadata.namespace !== namespace) return
       if (!matches(labels, object.metadata.labels)) return
