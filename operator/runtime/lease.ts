@@ -1,13 +1,14 @@
 /**
- * Leader election over a Lease, with client-go's rules. Nobody's clock is compared with another's: a candidate takes over
- * only after it has itself seen an unchanged record for the whole lease duration; the leader stops, by its own clock, when
- * its last success is older than the renew deadline, which is shorter. So the old leader's signal has aborted before
- * anybody else can begin. Every write carries the resourceVersion it was decided on.
+ * Leader election over a Lease, with client-go's rules. A candidate takes over only after it has itself seen an unchanged
+ * record for the whole lease duration; the leader stops, by its own clock, when its last success is older than the renew
+ * deadline, which is shorter. So the old leader's signal has aborted before anybody else can begin. Every write carries
+ * the resourceVersion it was decided on.
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { type Cluster, ClusterError, isClusterError, type Lease } from '../../cluster/index.ts'
 import { type Clock, sleep, systemClock } from '../../cluster/informer/index.ts'
+import { heldRecord, holderOf, ObservedHolder, releasedRecord } from './lease-record.ts'
 import type { Metrics } from './metrics.ts'
 
 export type LeaderOptions = {
@@ -32,52 +33,125 @@ export type LeaderOptions = {
 
 export type LeaderElection = {
   readonly leading: boolean
-  /** Aborts the work's signal, waits for the work to end, and gives the lease back. */
+  /** Aborts the work's signal, waits for the work to end (renewing all the while), and gives the lease back. */
   stop(): Promise<void>
 }
 
 /** One time of being the leader. */
-type Term = { controller: AbortController; work: Promise<void>; settled: boolean; failed: boolean }
+type Term = { controller: AbortController; work: Promise<void>; settled: boolean }
 
-const microTime = (ms: number): string => new Date(ms).toISOString().replace('Z', '000Z')
+const tooLate = 'the lease could not be renewed in time'
 
+/** @throws RangeError where the durations could not be safe: retryMs < renewMs < leaseMs must hold */
 export function runWithLeaderLease(options: LeaderOptions): LeaderElection {
-  const { cluster, name, namespace, onStarted, metrics, random = Math.random } = options
-  const { leaseMs = 15_000, renewMs = 10_000, retryMs = 2_000 } = options
-  if (!(retryMs < renewMs && renewMs < leaseMs)) throw new RangeError('leader lease: retryMs < renewMs < leaseMs')
-  const clock: Clock = { now: options.now ?? systemClock.now, after: options.after ?? systemClock.after }
-  const identity = `${options.identity}_${randomUUID()}`
-  const logger = options.logger.child({ lease: `${namespace}/${name}`, identity })
-  const stopping = new AbortController()
+  return new Election(options)
+}
 
-  /** What was last seen of another holder, and when, by our clock, it last changed. */
-  let observed: { record: string; at: number; durationMs: number } | undefined
-  /** The Lease as our own last write left it. */
-  let ours: Lease | undefined
+class Election implements LeaderElection {
+  readonly #options: LeaderOptions
+  readonly #clock: Clock
+  readonly #leaseMs: number
+  readonly #renewMs: number
+  readonly #retryMs: number
+  readonly #identity: string
+  readonly #logger: Logger
+  readonly #stopping = new AbortController()
+  readonly #other = new ObservedHolder()
+  /** The Lease as our own last write left it; none where that is not known. */
+  #ours: Lease | undefined
   /** When the request was sent whose success we live on. */
-  let renewedAt = Number.NEGATIVE_INFINITY
-  let term: Term | undefined
-  let cancelDeadline: (() => void) | undefined
+  #renewedAt = Number.NEGATIVE_INFINITY
+  #term: Term | undefined
+  #cancelDeadline: (() => void) | undefined
+  readonly #running: Promise<void>
 
-  const endTerm = (reason: string) => {
-    if (!term || term.controller.signal.aborted) return
-    logger.warn({ reason }, 'leading no more')
-    metrics?.leading(name, false)
-    term.controller.abort(new ClusterError('Unavailable', `leadership ended: ${reason}`))
+  constructor(options: LeaderOptions) {
+    const { name, namespace, leaseMs = 15_000, renewMs = 10_000, retryMs = 2_000 } = options
+    if (!(retryMs < renewMs && renewMs < leaseMs)) throw new RangeError('leader lease: retryMs < renewMs < leaseMs')
+    this.#options = options
+    this.#leaseMs = leaseMs
+    this.#renewMs = renewMs
+    this.#retryMs = retryMs
+    this.#clock = { now: options.now ?? systemClock.now, after: options.after ?? systemClock.after }
+    this.#identity = `${options.identity}_${randomUUID()}`
+    this.#logger = options.logger.child({ lease: `${namespace}/${name}`, identity: this.#identity })
+    options.metrics?.leading(name, false)
+    this.#running = this.#run()
   }
-  const overdue = () => clock.now() >= renewedAt + renewMs
-  const watchDeadline = () => {
-    cancelDeadline?.()
-    cancelDeadline = clock.after(renewedAt + renewMs - clock.now(), () => {
-      if (overdue()) endTerm('the lease could not be renewed in time')
-      else watchDeadline()
-    })
+
+  get leading(): boolean {
+    return this.#term !== undefined && !this.#term.controller.signal.aborted && !this.#overdue()
+  }
+
+  stop(): Promise<void> {
+    this.#stopping.abort()
+    return this.#running
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopping.signal.aborted) {
+      const acquired = await this.#attempt()
+      if (acquired && !this.#overdue() && !this.#stopping.signal.aborted) this.#term ??= this.#beginTerm()
+      if (this.#term?.controller.signal.aborted) await this.#closeTerm(this.#term)
+      await this.#pause()
+    }
+    this.#endTerm('stopped')
+    if (this.#term) await this.#closeTerm(this.#term)
+    else await this.#release()
+  }
+
+  /** One attempt to get or keep the lease; true where it is ours now. */
+  async #attempt(): Promise<boolean> {
+    try {
+      if (this.#ours) {
+        await this.#write(this.#ours)
+        return true
+      }
+      const { namespace, name, cluster } = this.#options
+      const lease = await this.#bounded(cluster.get('Lease', { namespace, name }))
+      // A Lease that somebody deleted while we hold it is made again; one that is another's ends our term at once.
+      const ourTerm = lease ? holderOf(lease) === this.#identity : !this.#overdue()
+      if (!ourTerm) {
+        this.#renewedAt = Number.NEGATIVE_INFINITY
+        this.#endTerm(`the lease is held by ${holderOf(lease) || 'nobody'}`)
+        if (this.#other.respects(lease, this.#leaseMs, this.#clock.now())) return false
+      }
+      await this.#write(lease)
+      return true
+    } catch (error) {
+      if (isClusterError(error, 'Conflict', 'AlreadyExists')) this.#logger.debug('the lease changed meanwhile')
+      else this.#logger.warn({ err: error }, 'cannot renew or acquire the lease, trying again')
+      return false
+    }
+  }
+
+  async #write(previous: Lease | undefined): Promise<void> {
+    const { cluster, name, namespace } = this.#options
+    const sentAt = this.#clock.now()
+    const spec = heldRecord(previous, this.#identity, this.#leaseMs, sentAt)
+    // Whatever becomes of this write, the Lease it was decided on is no longer known to be current.
+    this.#ours = undefined
+    this.#ours = await this.#bounded(
+      previous
+        ? cluster.replace('Lease', { ...previous, spec })
+        : cluster.create('Lease', {
+            apiVersion: 'coordination.k8s.io/v1',
+            kind: 'Lease',
+            metadata: { name, namespace },
+            spec,
+          }),
+    )
+    this.#renewedAt = sentAt
+    this.#other.forget()
+    this.#watchDeadline()
   }
 
   /** A request that hangs must not hang the election; what a late answer did is found out by the next look. */
-  const bounded = async <T>(request: Promise<T>): Promise<T> => {
+  async #bounded<T>(request: Promise<T>): Promise<T> {
     const timeUp = Promise.withResolvers<never>()
-    const cancel = clock.after(renewMs, () => timeUp.reject(new ClusterError('Unavailable', 'no answer in time')))
+    const cancel = this.#clock.after(this.#renewMs, () =>
+      timeUp.reject(new ClusterError('Unavailable', 'no answer in time')),
+    )
     try {
       return await Promise.race([request, timeUp.promise])
     } finally {
@@ -85,157 +159,85 @@ export function runWithLeaderLease(options: LeaderOptions): LeaderElection {
     }
   }
 
-  const drafted = (now: number, previous: Lease | undefined) => {
-    const same = previous?.spec?.holderIdentity === identity
-    return {
-      holderIdentity: identity,
-      leaseDurationSeconds: Math.ceil(leaseMs / 1000),
-      acquireTime: same ? (previous?.spec?.acquireTime ?? microTime(now)) : microTime(now),
-      renewTime: microTime(now),
-      leaseTransitions: previous ? (previous.spec?.leaseTransitions ?? 0) + (same ? 0 : 1) : 0,
-    }
+  #overdue(): boolean {
+    return this.#clock.now() >= this.#renewedAt + this.#renewMs
   }
 
-  const write = async (previous: Lease | undefined): Promise<void> => {
-    const sentAt = clock.now()
-    const spec = drafted(sentAt, previous)
-    ours = undefined
-    ours = previous
-      ? await bounded(cluster.replace('Lease', { ...previous, spec }))
-      : await bounded(
-          cluster.create('Lease', {
-            apiVersion: 'coordination.k8s.io/v1',
-            kind: 'Lease',
-            metadata: { name, namespace },
-            spec,
-          }),
-        )
-    renewedAt = sentAt
-    observed = undefined
+  #watchDeadline(): void {
+    this.#cancelDeadline?.()
+    this.#cancelDeadline = this.#clock.after(this.#renewedAt + this.#renewMs - this.#clock.now(), () => {
+      if (this.#overdue()) this.#endTerm(tooLate)
+      else this.#watchDeadline()
+    })
   }
 
-  /** Whether a record that is not ours still has to be respected. */
-  const respected = (lease: Lease | undefined): boolean => {
-    if (lease) {
-      const { holderIdentity, renewTime, acquireTime, leaseTransitions, leaseDurationSeconds = 0 } = lease.spec ?? {}
-      if (!holderIdentity) return false
-      const record = JSON.stringify([holderIdentity, renewTime, acquireTime, leaseTransitions])
-      if (observed?.record !== record)
-        observed = { record, at: clock.now(), durationMs: Math.max(leaseMs, leaseDurationSeconds * 1000) }
-    }
-    // A Lease that somebody deleted does not end the term of the holder seen in it.
-    return observed !== undefined && clock.now() < observed.at + observed.durationMs
-  }
-
-  /** One attempt to get or keep the lease; true where it is ours now. */
-  const attempt = async (): Promise<boolean> => {
-    try {
-      if (ours) {
-        await write(ours)
-        return true
-      }
-      const lease = await bounded(cluster.get('Lease', { namespace, name }))
-      // A Lease that somebody deleted while we hold it is made again; one that is another's ends our term at once.
-      const ourTerm = lease ? lease.spec?.holderIdentity === identity : !overdue()
-      if (!ourTerm) {
-        renewedAt = Number.NEGATIVE_INFINITY
-        endTerm(`the lease is held by ${lease?.spec?.holderIdentity || 'nobody'}`)
-        if (respected(lease)) return false
-      }
-      await write(lease)
-      return true
-    } catch (error) {
-      if (isClusterError(error, 'Conflict', 'AlreadyExists')) logger.debug('the lease changed meanwhile')
-      else logger.warn({ err: error }, 'cannot renew or acquire the lease, trying again')
-      return false
-    }
-  }
-
-  const beginTerm = (): Term => {
-    logger.info('leading')
-    metrics?.leading(name, true)
+  #beginTerm(): Term {
+    this.#logger.info('leading')
+    this.#options.metrics?.leading(this.#options.name, true)
     const controller = new AbortController()
-    const begun: Term = { controller, work: Promise.resolve(), settled: false, failed: false }
+    const term: Term = { controller, work: Promise.resolve(), settled: false }
     const held = () => {
-      if (!controller.signal.aborted && overdue()) endTerm('the lease could not be renewed in time')
+      if (!controller.signal.aborted && this.#overdue()) this.#endTerm(tooLate)
       return !controller.signal.aborted
     }
-    begun.work = (async () => onStarted(controller.signal, held))()
-      .catch(error => {
-        begun.failed = true
-        logger.error({ err: error }, 'the work of the leader failed')
-        endTerm('its work failed')
-      })
-      .finally(() => {
-        begun.settled = true
-      })
-    return begun
+    const work = async () => {
+      try {
+        await this.#options.onStarted(controller.signal, held)
+      } catch (error) {
+        this.#logger.error({ err: error }, 'the work of the leader failed')
+        this.#endTerm('its work failed')
+      } finally {
+        term.settled = true
+      }
+    }
+    // Not before the term is known: the work may ask at once whether it is held.
+    term.work = Promise.resolve().then(work)
+    return term
   }
 
-  const release = async (): Promise<void> => {
-    if (!ours || overdue()) return
-    const spec = { ...ours.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime(clock.now()) }
+  #endTerm(reason: string): void {
+    if (!this.#term || this.#term.controller.signal.aborted) return
+    this.#logger.warn({ reason }, 'leading no more')
+    this.#options.metrics?.leading(this.#options.name, false)
+    this.#term.controller.abort(new ClusterError('Unavailable', `leadership ended: ${reason}`))
+  }
+
+  /** Keeps the lease, where it is still ours, until the work of an ended term has ended; then gives it back. */
+  async #closeTerm(term: Term): Promise<void> {
+    for (let waits = 0; !term.settled; waits++) {
+      if (!this.#overdue()) await this.#attempt()
+      const woken = new AbortController()
+      await Promise.race([term.work, sleep(this.#clock, this.#retryMs, woken.signal)])
+      woken.abort()
+      if (waits === 5) this.#logger.warn('the work of the ended term still runs')
+    }
+    this.#term = undefined
+    await this.#release()
+  }
+
+  async #release(): Promise<void> {
+    this.#cancelDeadline?.()
+    const ours = this.#ours
+    if (!ours || this.#overdue()) return
+    this.#ours = undefined
+    this.#renewedAt = Number.NEGATIVE_INFINITY
     try {
-      await bounded(cluster.replace('Lease', { ...ours, spec }))
+      const spec = releasedRecord(ours, this.#clock.now())
+      await this.#bounded(this.#options.cluster.replace('Lease', { ...ours, spec }))
     } catch (error) {
-      logger.warn({ err: error }, 'cannot give the lease back; it runs out by itself')
+      this.#logger.warn({ err: error }, 'cannot give the lease back; it runs out by itself')
     }
-    ours = undefined
-    renewedAt = Number.NEGATIVE_INFINITY
   }
 
-  /** Renews until the work of an ended term has ended, where the lease is still ours; then gives it back. */
-  const closeTerm = async (closing: Term): Promise<void> => {
-    let waited = false
-    while (!closing.settled) {
-      if (!overdue()) await attempt()
-      await Promise.race([closing.work, sleep(clock, retryMs)])
-      if (!closing.settled && !waited) {
-        logger.warn('waiting for the work of the ended term')
-        waited = true
-      }
-    }
-    cancelDeadline?.()
-    await release()
-  }
-
-  const run = async () => {
-    for (;;) {
-      const acquired = !stopping.signal.aborted && (await attempt())
-      if (acquired && !overdue()) {
-        watchDeadline()
-        if (!term && !stopping.signal.aborted) term = beginTerm()
-      }
-      if (term && stopping.signal.aborted) endTerm('stopped')
-      if (term?.controller.signal.aborted) {
-        await closeTerm(term)
-        term = undefined
-      }
-      if (stopping.signal.aborted) break
-      await sleepBetween()
-    }
-    cancelDeadline?.()
-    await release()
-  }
-
-  const sleepBetween = async () => {
+  /** Until the next attempt, or until something has to be done at once. Candidates spread out; a leader does not. */
+  async #pause(): Promise<void> {
+    const { random = Math.random } = this.#options
+    const ends = [this.#stopping.signal, ...(this.#term ? [this.#term.controller.signal] : [])]
     const woken = new AbortController()
     const wake = () => woken.abort()
-    stopping.signal.addEventListener('abort', wake, { once: true })
-    term?.controller.signal.addEventListener('abort', wake, { once: true })
-    await sleep(clock, term ? retryMs : retryMs * (1 + random() / 5), woken.signal)
-    stopping.signal.removeEventListener('abort', wake)
-    term?.controller.signal.removeEventListener('abort', wake)
-  }
-
-  const running = run()
-  return {
-    get leading() {
-      return term !== undefined && !term.controller.signal.aborted && !overdue()
-    },
-    stop() {
-      stopping.abort()
-      return running
-    },
+    if (ends.some(({ aborted }) => aborted)) wake()
+    for (const end of ends) end.addEventListener('abort', wake, { once: true })
+    await sleep(this.#clock, this.#term ? this.#retryMs : this.#retryMs * (1 + random() / 5), woken.signal)
+    for (const end of ends) end.removeEventListener('abort', wake)
   }
 }

@@ -58,28 +58,29 @@ function sources<T>(): { watch: (name: string, read: () => T) => () => void; rea
   }
 }
 
-/** A gauge whose values are taken anew at every scrape, so that what is gone leaves no value behind. */
-function gauge<T, Label extends string>(
+type Scraped<T, Label extends string> = {
+  name: string
+  help: string
+  labelNames: Label[]
+  read: () => T[]
+  value: (source: T) => [labels: Record<Label, string>, number: number | undefined]
+}
+
+/** A metric whose values are taken anew at every scrape, so that what is gone leaves no value behind. */
+function scraped<T, Label extends string>(
   registry: Registry,
-  name: string,
-  help: string,
-  labelNames: Label[],
-  read: () => T[],
-  value: (source: T) => [Record<Label, string>, number | undefined],
+  kind: 'gauge' | 'counter',
+  { name, help, labelNames, read, value }: Scraped<T, Label>,
 ): void {
-  const metric: Gauge = new Gauge({
-    name,
-    help,
-    labelNames,
-    registers: [registry],
-    collect: () => {
-      metric.reset()
-      for (const source of read()) {
-        const [labels, number] = value(source)
-        if (number !== undefined) metric.set(labels, number)
-      }
-    },
-  })
+  const collect = () => {
+    metric.reset()
+    for (const source of read()) {
+      const [labels, number] = value(source)
+      if (number !== undefined) metric.inc(labels, number)
+    }
+  }
+  const settings = { name, help, labelNames, registers: [registry], collect }
+  const metric: Gauge | Counter = kind === 'gauge' ? new Gauge(settings) : new Counter(settings)
 }
 
 function queueMetrics(registry: Registry): Pick<Metrics, 'queue' | 'watchQueue'> {
@@ -87,34 +88,25 @@ function queueMetrics(registry: Registry): Pick<Metrics, 'queue' | 'watchQueue'>
   const labelNames = ['name']
   const { watch, read } = sources<QueueState>()
   const seconds = (state: QueueState) => state.running.map(({ ageMs }) => ageMs / 1000)
-  gauge(registry, 'workqueue_depth', 'Keys that are due and wait for a worker', labelNames, read, ([name, state]) => [
-    { name },
-    state.ready,
-  ])
-  gauge(registry, 'workqueue_delayed', 'Keys that wait for their time', labelNames, read, ([name, state]) => [
-    { name },
-    state.delayed,
-  ])
-  gauge(registry, 'workqueue_running', 'Keys that workers have', labelNames, read, ([name, state]) => [
-    { name },
-    state.running.length,
-  ])
-  gauge(
-    registry,
-    'workqueue_longest_running_processor_seconds',
-    'Age of the oldest running pass',
-    labelNames,
-    read,
-    ([name, state]) => [{ name }, Math.max(0, ...seconds(state))],
-  )
-  gauge(
-    registry,
-    'workqueue_unfinished_work_seconds',
-    'Ages of all running passes together',
-    labelNames,
-    read,
-    ([name, state]) => [{ name }, seconds(state).reduce((sum, age) => sum + age, 0)],
-  )
+  const figures: [name: string, help: string, value: (state: QueueState) => number][] = [
+    ['depth', 'Keys that are due and wait for a worker', state => state.ready],
+    ['delayed', 'Keys that wait for their time', state => state.delayed],
+    ['running', 'Keys that workers have', state => state.running.length],
+    ['longest_running_processor_seconds', 'Age of the oldest running pass', state => Math.max(0, ...seconds(state))],
+    [
+      'unfinished_work_seconds',
+      'Ages of all running passes',
+      state => seconds(state).reduce((sum, age) => sum + age, 0),
+    ],
+  ]
+  for (const [name, help, value] of figures)
+    scraped(registry, 'gauge', {
+      name: `workqueue_${name}`,
+      help,
+      labelNames,
+      read,
+      value: ([queue, state]) => [{ name: queue }, value(state)],
+    })
   const adds = new Counter({ name: 'workqueue_adds_total', help: 'Keys that were added', labelNames, registers })
   const retries = new Counter({
     name: 'workqueue_retries_total',
@@ -149,7 +141,8 @@ function queueMetrics(registry: Registry): Pick<Metrics, 'queue' | 'watchQueue'>
 
 function informerMetrics(registry: Registry): Pick<Metrics, 'watchInformer'> {
   const { watch, read } = sources<InformerState>()
-  const figures: [name: string, help: string, value: (state: InformerState) => number | undefined][] = [
+  type Figure = [name: string, help: string, value: (state: InformerState) => number | undefined]
+  const gauges: Figure[] = [
     ['objects', 'Objects in the cache', state => state.objects],
     ['synced', 'Whether the first list is in', state => Number(state.synced)],
     ['failing', 'Whether following the cluster fails now', state => Number(state.failingSince !== undefined)],
@@ -158,16 +151,23 @@ function informerMetrics(registry: Registry): Pick<Metrics, 'watchInformer'> {
       'When the cluster was last heard',
       state => state.lastSync && state.lastSync / 1000,
     ],
-    ['lists', 'Complete lists taken in', state => state.lists],
-    ['events', 'Watch events taken in', state => state.events],
-    ['failures', 'Failed lists and watches', state => state.failures],
-    ['handler_errors', 'Exceptions of handlers, index functions and transforms', state => state.handlerErrors],
   ]
-  for (const [name, help, value] of figures)
-    gauge(registry, `espalier_informer_${name}`, help, ['informer', 'kind'], read, ([informer, state]) => [
-      { informer, kind: state.kind },
-      value(state),
-    ])
+  const counters: Figure[] = [
+    ['lists_total', 'Complete lists taken in', state => state.lists],
+    ['events_total', 'Watch events taken in', state => state.events],
+    ['failures_total', 'Failed lists and watches', state => state.failures],
+    ['handler_errors_total', 'Exceptions of handlers, index functions and transforms', state => state.handlerErrors],
+  ]
+  const add = (metricKind: 'gauge' | 'counter', [name, help, value]: Figure) =>
+    scraped(registry, metricKind, {
+      name: `espalier_informer_${name}`,
+      help,
+      labelNames: ['informer', 'kind'],
+      read,
+      value: ([informer, state]) => [{ informer, kind: state.kind }, value(state)],
+    })
+  for (const figure of gauges) add('gauge', figure)
+  for (const figure of counters) add('counter', figure)
   return { watchInformer: watch }
 }
 
