@@ -3,7 +3,7 @@
  * opened password is kept no longer than the Secret object it came from, and goes nowhere but into the answer.
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Cluster, Secret } from '../cluster/index.ts'
+import type { Cluster, Kinds, ObjectKey, Secret } from '../cluster/index.ts'
 import {
   applicationDatabase,
   childNames,
@@ -16,7 +16,7 @@ import {
   secretPlace,
   systemNamespace,
 } from '../crds/index.ts'
-import { type Caches, credentialsComponent } from './caches.ts'
+import { type Caches, credentialsComponent, idOf } from './caches.ts'
 import { unavailable } from './errors.ts'
 import type { Connection, UserType } from './shapes/common.ts'
 
@@ -26,21 +26,30 @@ const roleOf: Record<UserType, DatabaseRole> = {
   application_read_only: 'app_read_only',
 }
 
-/** The credentials Secret of a database or branch, as far as it is there. */
-export type ReadCredentials = (namespace: string, ownerId: string) => Promise<Secret | undefined> | Secret | undefined
+/** A database or a branch, by which its credentials are found. */
+export type CredentialsOwner = Kinds['ManagedDatabase'] | Kinds['Branch']
+
+/** The credentials Secret of a database or branch, as far as it is there; at once where the cache has it. */
+export type ReadCredentials = (owner: CredentialsOwner) => Secret | Promise<Secret | undefined>
 
 export function createCredentialsReader(cluster: Cluster, cache: Caches['Secret']): ReadCredentials {
-  return (namespace, ownerId) => {
-    const key = { namespace, name: childNames.credentials(ownerId) }
-    return cache.get(key) ?? readLive()
-
-    async function readLive() {
-      const secret = await cluster.get('Secret', key)
-      // Only a Secret that says it holds credentials is read as such.
-      return secret?.metadata.labels?.[labels.component] === credentialsComponent ? secret : undefined
-    }
+  const keys = new WeakMap<CredentialsOwner, ObjectKey>()
+  const keyOf = (owner: CredentialsOwner): ObjectKey => {
+    const known = keys.get(owner)
+    if (known !== undefined) return known
+    const made = { namespace: owner.metadata.namespace, name: childNames.credentials(idOf(owner) ?? '') }
+    keys.set(owner, made)
+    return made
+  }
+  return owner => {
+    const key = keyOf(owner)
+    return cache.get(key) ?? cluster.get('Secret', key).then(asCredentials)
   }
 }
+
+/** Only a Secret that says it holds credentials is read as such. */
+const asCredentials = (secret: Secret | undefined): Secret | undefined =>
+  secret?.metadata.labels?.[labels.component] === credentialsComponent ? secret : undefined
 
 /** The password of a role; undefined where the Secret holds none for it. @throws ApiError 503 where it cannot be opened */
 export type OpenPassword = (secret: Secret, userType: UserType) => Promise<string | undefined>

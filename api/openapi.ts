@@ -8,29 +8,46 @@ import { z } from 'zod'
 import { basePath } from './answers.ts'
 import type { App } from './context.ts'
 import { type Documentation, type HeaderName, responseHeaders, tags } from './operation.ts'
-import { errorShape } from './shapes/common.ts'
+import { errorShape, queryDefault } from './shapes/common.ts'
 import { inputComponents, outputComponents } from './shapes/components.ts'
 
 type JsonSchema = Record<string, unknown>
 
 const componentPath = (id: string): string => `#/components/schemas/${id}`
 
-/** Zod's JSON schema without what only says "safe integer" or repeats a format as a pattern. */
-function tidy(node: unknown): unknown {
-  if (Array.isArray(node)) return node.map(tidy)
+const isSafeIntegerBound = (key: string, value: unknown): boolean =>
+  (key === 'maximum' || key === 'minimum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER
+
+/**
+ * Zod's JSON schema in the words of OpenAPI: without what only says "safe integer" or repeats a format as a pattern, a
+ * nullable type as one type, the default of a parameter that comes as text (see `queryDefault`). Answers may gain
+ * fields in time, so what goes out is not closed.
+ */
+function tidy(node: unknown, io: 'input' | 'output'): unknown {
+  if (Array.isArray(node)) return node.map(inner => tidy(inner, io))
   if (typeof node !== 'object' || node === null) return node
-  const entries = Object.entries(node).filter(
-    ([key, value]) =>
-      !(key === '$schema' || key === '$id' || (key === 'id' && typeof value === 'string')) &&
-      !((key === 'maximum' || key === 'minimum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER) &&
-      !(key === 'pattern' && 'format' in node),
-  )
-  return Object.fromEntries(entries.map(([key, value]) => [key, tidy(value)]))
+  const result: JsonSchema = {}
+  for (const [key, value] of Object.entries(node)) {
+    const isIdentity = key === '$schema' || key === '$id' || (key === 'id' && typeof value === 'string')
+    const isClosure = io === 'output' && key === 'additionalProperties' && value === false
+    if (isIdentity || isClosure || isSafeIntegerBound(key, value) || (key === 'pattern' && 'format' in node)) continue
+    if (key === queryDefault) result.default = value
+    else result[key] = key === 'example' ? value : tidy(value, io)
+  }
+  return oneType(result)
+}
+
+/** `anyOf` a plain type and null, as the one type that OpenAPI 3.1 writes for it. */
+function oneType({ anyOf, ...rest }: JsonSchema): JsonSchema {
+  const [plain, nothing] = Array.isArray(anyOf) && anyOf.length === 2 ? anyOf : []
+  if (typeof plain?.type !== 'string' || nothing?.type !== 'null')
+    return anyOf === undefined ? rest : { ...rest, anyOf }
+  return { ...plain, ...rest, type: [plain.type, 'null'] }
 }
 
 function componentSchemas(registry: typeof inputComponents, io: 'input' | 'output'): Record<string, JsonSchema> {
   const { schemas } = z.toJSONSchema(registry, { io, uri: componentPath, unrepresentable: 'any' })
-  return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, tidy(schema) as JsonSchema]))
+  return Object.fromEntries(Object.entries(schemas).map(([id, schema]) => [id, tidy(schema, io) as JsonSchema]))
 }
 
 /** A reference where the shape has a name; arrays of named shapes refer to them. */
@@ -38,7 +55,7 @@ function schemaOf(shape: z.ZodType, registry: typeof inputComponents, io: 'input
   const id = registry.get(shape)?.id
   if (id !== undefined) return { $ref: componentPath(id) }
   if (shape instanceof z.ZodArray) return { type: 'array', items: schemaOf(shape.element as z.ZodType, registry, io) }
-  return tidy(z.toJSONSchema(shape, { io, unrepresentable: 'any' })) as JsonSchema
+  return tidy(z.toJSONSchema(shape, { io, unrepresentable: 'any' }), io) as JsonSchema
 }
 
 const headersOf = (names: readonly HeaderName[]) =>

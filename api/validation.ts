@@ -91,7 +91,8 @@ export const validatorCompiler = ({ schema, httpPart }: { schema: z.ZodType; htt
   const whole = wholeNames[httpPart ?? 'body'] ?? 'body'
   return (input: unknown): { value: unknown } | { error: Error } => {
     try {
-      return { value: validate(schema, input, whole) }
+      // Fastify gives null for a body that is not there.
+      return { value: validate(schema, input ?? undefined, whole) }
     } catch (error) {
       if (error instanceof ApiError) return { error }
       throw error

@@ -25,6 +25,7 @@ import type { ApiContext } from '../context.ts'
 import { badRequest, conflict, forbidden, notFound, retryAfter, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
 import { taskId as newTaskId } from '../ids.ts'
+import { isLive } from '../render/database.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import type { CreateDatabaseInput, UpdateDatabaseInput } from '../shapes/database.ts'
 import type { Account } from '../tenants.ts'
@@ -213,7 +214,7 @@ function deletionTask(database: ManagedDatabase): string | undefined {
 
 async function countLiveBranches({ context, account }: Writer, id: string): Promise<number> {
   const { items } = await context.cluster.list('Branch', { namespace: account.namespace })
-  return items.filter(({ spec }) => spec.databaseId === id && spec.deletionRequestedAt === undefined).length
+  return items.filter(branch => branch.spec.databaseId === id && isLive(branch)).length
 }
 
 /** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409 */

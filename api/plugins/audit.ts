@@ -43,9 +43,13 @@ function entryOf(request: FastifyRequest, reply: FastifyReply, now: number): Aud
 }
 
 export function useAudit(app: App, destination: AuditDestination, now: () => number): void {
-  app.addHook('onSend', (request, reply, _payload, done) => {
+  const onSend = (request: FastifyRequest, reply: FastifyReply, _payload: unknown, done: () => void): void => {
     const anonymousFlood = request.principal === undefined && reply.statusCode === 429
-    if (writes.has(request.method) && !anonymousFlood) destination.write(entryOf(request, reply, now()))
+    if (!anonymousFlood) destination.write(entryOf(request, reply, now()))
     done()
+  }
+  // On the routes that write only: the others need not pass by.
+  app.addHook('onRoute', route => {
+    if ([route.method].flat().some(method => writes.has(method))) route.onSend = onSend
   })
 }

@@ -54,28 +54,37 @@ export function renderDatabase(
 /** The JSON of a database without `connection`. */
 export type DatabaseText = (database: ManagedDatabase, tenant: Kinds['Tenant'] | undefined) => string
 
-/** Keeps the text of each object as long as the object; it is made again when its surroundings have changed. */
+/**
+ * Keeps the text of each object as long as the object. It is made again when the tenant has changed, or any region or
+ * branch: those change seldom, and looking each one up would cost more than the text.
+ */
 export function createDatabaseText(caches: Caches): DatabaseText {
-  const known = new WeakMap<ManagedDatabase, Surroundings & { text: string }>()
-  const liveBranches = (database: ManagedDatabase): number => {
-    let count = 0
-    for (const branch of caches.Branch.byIndex(byDatabase, idOf(database) ?? '')) {
-      const same = branch.metadata.namespace === database.metadata.namespace
-      if (same && branch.spec.deletionRequestedAt === undefined && branch.metadata.deletionTimestamp === undefined)
-        count++
-    }
-    return count
+  const known = new WeakMap<ManagedDatabase, { epoch: number; tenant: Kinds['Tenant'] | undefined; text: string }>()
+  let epoch = 0
+  const surroundingsChanged = () => {
+    epoch++
   }
+  caches.Region.onChange(surroundingsChanged)
+  caches.Branch.onChange(surroundingsChanged)
+
+  const liveBranches = (database: ManagedDatabase): number =>
+    caches.Branch.byIndex(byDatabase, idOf(database) ?? '').filter(
+      branch => branch.metadata.namespace === database.metadata.namespace && isLive(branch),
+    ).length
+
   return (database, tenant) => {
-    const region = caches.Region.get({ name: database.spec.region })
-    const branchCount = liveBranches(database)
     const kept = known.get(database)
-    if (kept?.region === region && kept?.tenant === tenant && kept?.branchCount === branchCount) return kept.text
-    const text = JSON.stringify(renderDatabase(database, { region, tenant, branchCount }))
-    known.set(database, { region, tenant, branchCount, text })
+    if (kept !== undefined && kept.epoch === epoch && kept.tenant === tenant) return kept.text
+    const region = caches.Region.get({ name: database.spec.region })
+    const text = JSON.stringify(renderDatabase(database, { region, tenant, branchCount: liveBranches(database) }))
+    known.set(database, { epoch, tenant, text })
     return text
   }
 }
+
+/** A branch counts until its deletion is requested (seed 000, ManagedDatabase). */
+export const isLive = ({ metadata, spec }: Kinds['Branch']): boolean =>
+  spec.deletionRequestedAt === undefined && metadata.deletionTimestamp === undefined
 
 /** The JSON of an object with `connection` added. */
 export const withConnection = (text: string, connection: Connection): string =>

@@ -68,7 +68,7 @@ function addRead(app: App, { cluster, caches, readCredentials, openPassword }: A
     if (branch === undefined || branch.spec.databaseId !== id) throw notFound('branch')
     const rendered = renderBranch(branch, caches.Region.get({ name: branch.spec.region }))
     const endpoint = branch.status?.endpoint
-    const secret = endpoint && (await readCredentials(namespace, branchId))
+    const secret = endpoint && (await readCredentials(branch))
     const userType = request.query.user_type
     const password = secret && (await openPassword(secret, userType))
     if (endpoint === undefined || password === undefined) return sendJson(reply, JSON.stringify(rendered))

@@ -1,13 +1,13 @@
 /** `/databases`: create, list, read, change and delete managed databases. */
 import { randomUUID } from 'node:crypto'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
 import { sendJson, taskHeaders, waitUntilSettled } from '../answers.ts'
-import { findOwned, idOf } from '../caches.ts'
+import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
-import { renderConnection } from '../credentials.ts'
 import { refuseServices } from '../databases/decide.ts'
+import { createSingleAnswers } from '../databases/single.ts'
 import { createDatabase, deleteDatabase, requireOffer, updateDatabase, type Writer } from '../databases/write.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
@@ -16,8 +16,7 @@ import { taskId } from '../ids.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
-import { withConnection } from '../render/database.ts'
-import { idParameter, type UserType, userTypeQuery } from '../shapes/common.ts'
+import { idParameter, userTypeQuery } from '../shapes/common.ts'
 import {
   createDatabaseInput,
   databaseShape,
@@ -117,32 +116,18 @@ function addRead(app: App, context: ApiContext): void {
     },
     { params: idParameter, querystring: userTypeQuery },
   )
+  const answerSingle = createSingleAnswers(context)
   app.get('/databases/:id', { schema }, async (request, reply) => {
-    const { namespace } = accountOf(request)
+    const { namespace, tenant } = accountOf(request)
     const { cluster, caches } = context
     const found = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, request.params.id)
     const database = found && (await waitUntilSettled(context, request, reply, found))
     if (database === undefined) throw notFound('database')
-    return sendWithConnection(context, request, reply, database, request.query.user_type)
+    const { text, holdsPassword } = await answerSingle(database, tenant, request.query.user_type)
+    // What holds a password is nobody's to keep.
+    if (holdsPassword) reply.header('cache-control', 'no-store')
+    return sendJson(reply, text)
   })
-}
-
-async function sendWithConnection(
-  { databaseText, readCredentials, openPassword }: ApiContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  database: ManagedDatabase,
-  userType: UserType,
-): Promise<FastifyReply> {
-  const { namespace, tenant } = accountOf(request)
-  const text = databaseText(database, tenant)
-  const endpoint = database.status?.endpoint
-  const secret = endpoint && (await readCredentials(namespace, idOf(database) ?? ''))
-  const password = secret && (await openPassword(secret, userType))
-  if (endpoint === undefined || password === undefined) return sendJson(reply, text)
-  // What holds a password is nobody's to keep.
-  reply.header('cache-control', 'no-store')
-  return sendJson(reply, withConnection(text, renderConnection(endpoint, userType, password)))
 }
 
 function addUpdate(app: App, context: ApiContext): void {

@@ -18,11 +18,20 @@ const numberOf = (text: unknown): unknown =>
   typeof text === 'string' && /^-?[0-9]{1,15}$/.test(text) ? Number(text) : text
 const booleanOf = (text: unknown): unknown => (text === 'true' ? true : text === 'false' ? false : text)
 
+/** Zod keeps no default of what is read from text: it travels under this name into the API description. */
+export const queryDefault = 'x-default'
+
 /** Query parameters come as text; these read them strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
 export const queryInteger = (minimum: number, maximum: number, fallback: number) =>
-  z.preprocess(numberOf, z.int().min(minimum).max(maximum)).default(fallback).meta({ default: fallback })
+  z
+    .preprocess(numberOf, z.int().min(minimum).max(maximum))
+    .default(fallback)
+    .meta({ [queryDefault]: fallback })
 export const queryBoolean = (fallback: boolean) =>
-  z.preprocess(booleanOf, z.boolean()).default(fallback).meta({ default: fallback })
+  z
+    .preprocess(booleanOf, z.boolean())
+    .default(fallback)
+    .meta({ [queryDefault]: fallback })
 
 /** Highest offset that paging takes; no list is that long. */
 const highestOffset = 1_000_000_000

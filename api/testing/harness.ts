@@ -1,12 +1,15 @@
 /** An API over a cluster of its own, a stand-in for the operator, and tokens: what the API's tests begin with. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { SignJWT } from 'jose'
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import { type Cluster, isClusterError, type Kinds } from '../../cluster/index.ts'
+import { createInformer } from '../../cluster/informer/index.ts'
+import { definitionOf } from '../../crds/definition.ts'
 import {
   apiVersion,
   childNames,
   databaseRoles,
+  declarations,
   desiredHash,
   labels,
   type ManagedDatabaseStatus,
@@ -16,12 +19,13 @@ import {
   systemNamespace,
   tenantNamespace,
 } from '../../crds/index.ts'
+import { openStore } from '../../embedded/store/index.ts'
 import { buildApp } from '../app.ts'
 import type { AuditEntry } from '../audit.ts'
 import { createCaches, credentialsComponent, startCaches, stopCaches } from '../caches.ts'
 import { type ApiConfiguration, apiConfiguration } from '../configuration.ts'
 import type { App } from '../context.ts'
-import { openMemoryCluster } from './cluster.ts'
+import { type InterceptedCluster, intercepted } from './intercept.ts'
 
 export const issuer = 'https://issuer.test'
 export const audience = 'espalier'
@@ -116,14 +120,14 @@ export async function seed(cluster: Cluster): Promise<void> {
 
 export type Harness = {
   app: App
-  cluster: Cluster
+  cluster: InterceptedCluster
   audit: AuditEntry[]
   stop: AbortController
   now: { ms: number }
   close: () => Promise<void>
 }
 
-/** Makes tenants ready as the operator does; no other part of it. */
+/** Makes a tenant ready as the operator does; no other part of it. */
 async function readyTenant(cluster: Cluster, tenant: Kinds['Tenant']): Promise<void> {
   const namespace = tenantNamespace(tenant.spec.tenantId)
   try {
@@ -134,24 +138,39 @@ async function readyTenant(cluster: Cluster, tenant: Kinds['Tenant']): Promise<v
   }
 }
 
-/** One replica. Several on one cluster: give them the same `cluster`. */
-export async function startHarness(
-  options: {
-    configuration?: ApiConfiguration
-    cluster?: Cluster
-    tenantsBecomeReady?: boolean
-    now?: () => number
-  } = {},
-): Promise<Harness> {
-  const cluster = options.cluster ?? openMemoryCluster()
-  if (options.cluster === undefined) await seed(cluster)
+/** Makes every tenant ready from now on, until it is stopped. */
+export async function readyTenants(cluster: Cluster, logger: Logger): Promise<() => Promise<void>> {
+  const tenants = createInformer(cluster, 'Tenant', { logger })
+  tenants.onChange(({ type, object }) => {
+    if (type === 'set' && object.status?.phase !== 'ready') return readyTenant(cluster, object)
+  })
+  await tenants.start()
+  return () => tenants.stop()
+}
+
+export type HarnessOptions = {
+  configuration?: ApiConfiguration
+  /** Another replica's: this one joins it. */
+  beside?: Harness
+  tenantsBecomeReady?: boolean
+  now?: () => number
+}
+
+async function openCluster(logger: Logger): Promise<{ cluster: Cluster; close: () => Promise<void> }> {
+  const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger })
+  const cluster = store.connect('test')
+  await seed(cluster)
+  return { cluster, close: () => store.close() }
+}
+
+/** One replica on the one-machine store, in memory. */
+export async function startHarness(options: HarnessOptions = {}): Promise<Harness> {
   const logger = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })
+  const opened = options.beside ? { ...options.beside, close: async () => {} } : await openCluster(logger)
+  const cluster = intercepted(opened.cluster)
   const caches = createCaches(cluster, logger)
-  if (options.tenantsBecomeReady !== false) {
-    caches.Tenant.onChange(({ type, object }) => {
-      if (type === 'set' && object.status?.phase !== 'ready') void readyTenant(cluster, object)
-    })
-  }
+  const ready = options.tenantsBecomeReady !== false && options.beside === undefined
+  const stopTenants = ready ? await readyTenants(opened.cluster, logger) : async () => {}
   const audit: AuditEntry[] = []
   const stop = new AbortController()
   const now = { ms: 0 }
@@ -175,6 +194,8 @@ export async function startHarness(
       stop.abort()
       await app.close()
       await stopCaches(caches)
+      await stopTenants()
+      await opened.close()
     },
   }
 }

@@ -1,0 +1,405 @@
+/** Databases through the API on the one-machine store; what the operator does is put in by hand. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  annotations,
+  apiVersion,
+  childNames,
+  desiredHash,
+  labels,
+  readOperation,
+  teardownFinalizer,
+  tenantName,
+  tenantNamespace,
+} from '../../crds/index.ts'
+import { type Client, createSettled, expectError, startClient, until } from '../testing/client.ts'
+import { settle } from '../testing/harness.ts'
+
+const namespace = tenantNamespace('acme')
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+let client: Client
+beforeAll(async () => {
+  client = await startClient()
+})
+afterAll(() => client.close())
+
+const stored = async (name: string) => {
+  const database = await client.cluster.get('ManagedDatabase', { namespace, name })
+  if (database === undefined) throw new Error(`${name} is not stored`)
+  return database
+}
+
+describe('create', () => {
+  test('writes the resource, its task, and answers with everything but a password', async () => {
+    const { status, headers, body } = await client.create('full', {
+      display_name: 'Full',
+      ip_allowlist: { rules: [{ cidr: '203.0.113.77/24', label: 'office' }, { cidr: '198.51.100.7' }], state: 'open' },
+      options: ['a'],
+      pg_version: '16',
+      services: [],
+    })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      name: 'full',
+      region: 'local',
+      size: 'small',
+      status: 'creating',
+      display_name: 'Full',
+      pg_version: '16',
+      options: ['a'],
+      deletion_protection: false,
+      branch_count: 0,
+      branch_limit: null,
+      services: [],
+      domain: `full-${body.id.slice(0, 8)}.espalier.test`,
+      ip_allowlist: {
+        rules: [{ cidr: '203.0.113.0/24', label: 'office' }, { cidr: '198.51.100.7/32' }],
+        state: 'restricted',
+      },
+    })
+    expect(body.id).toMatch(uuid)
+    expect(body).not.toHaveProperty('connection')
+    expect(headers.location).toBe(`/managed/v1/tasks/${headers['x-task-id']}`)
+    const object = await stored('full')
+    expect(object.spec.size).toEqual({ name: 'small', version: 2 })
+    expect(object.metadata.labels?.[labels.id]).toBe(body.id)
+    expect(readOperation(object)).toEqual({
+      taskId: headers['x-task-id'],
+      name: 'create-managed',
+      hash: desiredHash(object.spec),
+    })
+    const { body: task } = await client.call('GET', `/tasks/${headers['x-task-id']}`)
+    expect(task).toMatchObject({
+      name: 'create-managed',
+      status: 'queued',
+      subject_id: body.id,
+      subject_kind: 'database',
+    })
+  })
+
+  test('is closed, without options, on the default version where nothing else is said', async () => {
+    const { body } = await client.create('plain')
+    expect(body).toMatchObject({ pg_version: '18', options: [], display_name: null })
+    expect(body.ip_allowlist).toEqual({ rules: [], state: 'closed' })
+  })
+
+  test('an allowlist keeps duplicates with their labels, and knows when it is open', async () => {
+    const rules = [{ cidr: '10.0.0.1', label: 'a' }, { cidr: '10.0.0.1/32', label: 'b' }, { cidr: '0.0.0.0/0' }]
+    const { body } = await client.create('open', { ip_allowlist: { rules } })
+    expect(body.ip_allowlist.rules.map((rule: { cidr: string }) => rule.cidr)).toEqual([
+      '10.0.0.1/32',
+      '10.0.0.1/32',
+      '0.0.0.0/0',
+    ])
+    expect(body.ip_allowlist.state).toBe('open')
+  })
+
+  test('refuses what is not on offer, saying what is', async () => {
+    expectError(await client.create('x', { region: 'moon' }), 400, /^region: .*on offer: local/)
+    expectError(
+      await client.create('x', { size: 'huge' }),
+      400,
+      /^size: there is no size of this name; on offer: small, large/,
+    )
+    expectError(await client.create('x', { size: 'old' }), 400, /^size: this size is deprecated/)
+    expectError(await client.create('x', { size: 'ancient' }), 400, /^size: this size is retired/)
+    const services = [{ service_type: 'mcp' }]
+    expectError(await client.create('x', { services }), 400, /^services: services are not available in this version$/)
+    expect((await client.call('GET', '/databases?limit=1000')).body.map((d: { name: string }) => d.name)).not.toContain(
+      'x',
+    )
+  })
+
+  test('two creates of one name at once: one wins', async () => {
+    const answers = await Promise.all(Array.from({ length: 8 }, () => client.create('contested')))
+    const won = answers.filter(({ status }) => status === 200)
+    expect(won).toHaveLength(1)
+    for (const lost of answers.filter(({ status }) => status !== 200)) expectError(lost, 400, /^name: another database/)
+    expect((await stored('contested')).metadata.labels?.[labels.id]).toBe(won[0]?.body.id)
+  })
+
+  test('the name of a database that is still being deleted is taken', async () => {
+    await client.create('going')
+    const object = await stored('going')
+    await client.cluster.replace('ManagedDatabase', {
+      ...object,
+      metadata: { ...object.metadata, finalizers: [teardownFinalizer] },
+    })
+    await client.cluster.delete('ManagedDatabase', { namespace, name: 'going' })
+    expectError(await client.create('going'), 400, /^name: .*still being deleted/)
+  })
+
+  test("keeps to the tenant's limit of databases, however many ask at once", async () => {
+    const tenantId = 'small-account'
+    const body = (n: number) => ({ name: `n${n}`, region: 'local', size: 'small' })
+    const create = (n: number) => client.call('POST', '/databases', { body: body(n), claims: { tenant: tenantId } })
+    expect((await create(0)).status).toBe(200)
+    const tenant = await client.cluster.get('Tenant', { name: tenantName(tenantId) })
+    if (tenant === undefined) throw new Error('no tenant')
+    await client.cluster.replace('Tenant', { ...tenant, spec: { ...tenant.spec, limits: { databases: 3 } } })
+    await until(async () => {
+      const answers = await Promise.all([1, 2, 3, 4, 5, 6].map(create))
+      return answers.some(({ status }) => status === 403)
+    })
+    const { body: list } = await client.call('GET', '/databases', { claims: { tenant: tenantId } })
+    expect(list).toHaveLength(3)
+    expectError(await create(9), 403, /limit of 3 databases/)
+  })
+})
+
+describe('read', () => {
+  test('gives the connection of the role of user_type, once there is one', async () => {
+    const { body: created } = await client.create('connected')
+    expect((await client.call('GET', `/databases/${created.id}`)).body).not.toHaveProperty('connection')
+    await settle(client.cluster, 'acme', 'connected', {
+      endpoint: { host: 'gateway.test', port: 15440, externalIpAddress: '203.0.113.9' },
+    })
+    const roles = {
+      '': 'app',
+      '?user_type=application': 'app',
+      '?user_type=admin': 'admin',
+      '?user_type=application_read_only': 'app_read_only',
+    }
+    await until(async () => (await client.call('GET', `/databases/${created.id}`)).body.status === 'available')
+    for (const [query, role] of Object.entries(roles)) {
+      const { body, headers } = await client.call('GET', `/databases/${created.id}${query}`)
+      expect(body.connection).toEqual({
+        username: role,
+        password: `password-of-${role}`,
+        port: 15440,
+        database: 'app',
+        host: 'gateway.test',
+        external_ip_address: '203.0.113.9',
+      })
+      expect(body).toMatchObject({ port: 15440, storage_used: 4096 })
+      expect(headers['cache-control']).toBe('no-store')
+    }
+  })
+
+  test('an id in upper case is the same id', async () => {
+    const { body } = await client.create('upper')
+    expect((await client.call('GET', `/databases/${body.id.toUpperCase()}`)).body.id).toBe(body.id)
+  })
+
+  test('follows a credential that changes, and has none for a role without one', async () => {
+    const id = await createSettled(client, 'rotated')
+    const name = childNames.credentials(id)
+    const secret = await client.cluster.get('Secret', { namespace, name })
+    if (secret?.data === undefined) throw new Error('no credentials')
+    const { app_read_only: _, ...data } = secret.data
+    await client.cluster.replace('Secret', { ...secret, data })
+    const path = `/databases/${id}?user_type=application_read_only`
+    await until(async () => !('connection' in (await client.call('GET', path)).body))
+    expect((await client.call('GET', `/databases/${id}`)).body.connection.password).toBe('password-of-app')
+  })
+
+  test('a credential that does not open is 503, and says no more than that', async () => {
+    const id = await createSettled(client, 'sealed')
+    const name = childNames.credentials(id)
+    const secret = await client.cluster.get('Secret', { namespace, name })
+    if (secret === undefined) throw new Error('no credentials')
+    await client.cluster.replace('Secret', { ...secret, data: { ...secret.data, app: secret.data?.admin ?? '' } })
+    const read = () => client.call('GET', `/databases/${id}`)
+    await until(async () => (await read()).status === 503)
+    expectError(await read(), 503, /credentials .* cannot be read/)
+  })
+
+  test('updated_at follows writes and the conditions', async () => {
+    const { body: created } = await client.create('dated')
+    expect(Date.parse(created.updated_at)).toBeGreaterThanOrEqual(Date.parse(created.created_at))
+    const later = new Date(Date.now() + 60_000).toISOString()
+    const conditions = [
+      { type: 'Ready', status: 'True' as const, reason: 'Serves', message: '', lastTransitionTime: later },
+    ]
+    await settle(client.cluster, 'acme', 'dated', { conditions })
+    await until(async () => (await client.call('GET', `/databases/${created.id}`)).body.updated_at === later)
+  })
+})
+
+describe('change', () => {
+  test('what needs no operator holds at once, without a task', async () => {
+    const id = await createSettled(client, 'calm', { display_name: 'Calm' })
+    const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
+    const first = await change({ deletion_protection: true, options: ['x'], display_name: 'Calmer' })
+    expect(first).toMatchObject({
+      status: 200,
+      body: { status: 'available', deletion_protection: true, options: ['x'], display_name: 'Calmer' },
+    })
+    expect(first.headers).not.toHaveProperty('x-task-id')
+    expect((await change({ display_name: null })).body.display_name).toBeNull()
+    const before = client.cluster.writes
+    expect((await change({})).body).toMatchObject({ status: 'available', options: ['x'] })
+    expect((await change({ options: ['x'], services: [] })).status).toBe(200)
+    expect(client.cluster.writes).toBe(before)
+  })
+
+  test('an allowlist is modifying until the operator has applied it; meanwhile 409', async () => {
+    const id = await createSettled(client, 'listed')
+    const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
+    const changed = await change({ ip_allowlist: { rules: [{ cidr: '10.1.2.3/8' }] } })
+    expect(changed).toMatchObject({ status: 200, body: { status: 'modifying' } })
+    expect(changed.body.ip_allowlist.rules).toEqual([{ cidr: '10.0.0.0/8' }])
+    expect(readOperation(await stored('listed'))).toMatchObject({
+      name: 'update-managed-ip-allowlists',
+      taskId: changed.headers['x-task-id'],
+    })
+    expect((await client.call('GET', `/databases/${id}`)).body.status).toBe('modifying')
+    for (const body of [{ display_name: 'x' }, { ip_allowlist: { rules: [] } }]) {
+      const refused = await change(body)
+      expectError(refused, 409, /the database is modifying/)
+      expect(refused.headers['retry-after']).toBe('2')
+    }
+    await settle(client.cluster, 'acme', 'listed')
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
+    const relabelled = await change({ ip_allowlist: { rules: [{ cidr: '10.0.0.0/8', label: 'all' }] } })
+    expect(relabelled).toMatchObject({ status: 200, body: { status: 'available' } })
+    expect(relabelled.headers).not.toHaveProperty('x-task-id')
+  })
+
+  test.each(['failed', 'suspended'] as const)('%s takes what needs no operator, and nothing else', async phase => {
+    const id = await createSettled(client, phase)
+    await settle(client.cluster, 'acme', phase, { phase })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
+    const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
+    expect((await change({ deletion_protection: false, display_name: 'x' })).status).toBe(200)
+    expectError(await change({ ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }), 409, new RegExp(`is ${phase}`))
+  })
+
+  test('degraded takes every change', async () => {
+    const id = await createSettled(client, 'degraded')
+    await settle(client.cluster, 'acme', 'degraded', { phase: 'degraded' })
+    const body = { ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }
+    expect(await client.call('PATCH', `/databases/${id}`, { body })).toMatchObject({
+      status: 200,
+      body: { status: 'modifying' },
+    })
+  })
+
+  test('services are refused, with their schema checked first', async () => {
+    const id = await createSettled(client, 'served')
+    const change = (services: unknown) => client.call('PATCH', `/databases/${id}`, { body: { services } })
+    expectError(await change([{ service_type: 'mcp' }]), 400, /^services: services are not available/)
+    expectError(await change([{ service_type: 'rest' }]), 400, /^services\[0\]\.rest_config: is required/)
+  })
+
+  test('a decision is taken again when somebody else was quicker', async () => {
+    const id = await createSettled(client, 'raced')
+    let races = 2
+    client.cluster.before = async (operation, kind) => {
+      if (operation !== 'replace' || kind !== 'ManagedDatabase' || races-- <= 0) return
+      client.cluster.before = undefined
+      const object = await stored('raced')
+      await client.cluster.replace('ManagedDatabase', { ...object, spec: { ...object.spec, options: ['theirs'] } })
+    }
+    const answer = await client.call('PATCH', `/databases/${id}`, { body: { display_name: 'ours' } })
+    client.cluster.before = undefined
+    expect(answer).toMatchObject({ status: 200, body: { display_name: 'ours', options: ['theirs'] } })
+  })
+
+  test('and is 409 where others never let it through', async () => {
+    const id = await createSettled(client, 'storm')
+    client.cluster.before = async (operation, kind) => {
+      if (operation !== 'replace' || kind !== 'ManagedDatabase') return
+      const hook = client.cluster.before
+      client.cluster.before = undefined
+      const object = await stored('storm')
+      await client.cluster.replace('ManagedDatabase', {
+        ...object,
+        metadata: { ...object.metadata, annotations: { ...object.metadata.annotations, busy: String(Math.random()) } },
+      })
+      client.cluster.before = hook
+    }
+    const answer = await client.call('PATCH', `/databases/${id}`, { body: { display_name: 'ours' } })
+    client.cluster.before = undefined
+    expectError(answer, 409, /being changed by others/)
+    expect(answer.headers['retry-after']).toBe('1')
+  })
+})
+
+describe('delete', () => {
+  const finalize = async (name: string) => {
+    const object = await stored(name)
+    await client.cluster.replace('ManagedDatabase', {
+      ...object,
+      metadata: { ...object.metadata, finalizers: [teardownFinalizer] },
+    })
+  }
+
+  test('is 204, shows as deleting, and asking again changes nothing', async () => {
+    const id = await createSettled(client, 'doomed')
+    await finalize('doomed')
+    const first = await client.call('DELETE', `/databases/${id}`)
+    expect(first).toMatchObject({ status: 204, body: '' })
+    expect((await client.call('GET', `/databases/${id}`)).body.status).toBe('deleting')
+    const before = client.cluster.writes
+    const again = await client.call('DELETE', `/databases/${id}`)
+    expect(again.status).toBe(204)
+    expect(again.headers['x-task-id']).toBe(first.headers['x-task-id'])
+    expect(client.cluster.writes).toBe(before)
+    expectError(await client.call('PATCH', `/databases/${id}`, { body: { options: [] } }), 409, /is deleting/)
+    const task = await client.call('GET', `/tasks/${first.headers['x-task-id']}`)
+    expect(task.body).toMatchObject({ name: 'delete-managed', subject_id: id, request: { force: false } })
+  })
+
+  test('one that the operator never took up is gone at once', async () => {
+    const { body } = await client.create('fleeting')
+    expect((await client.call('DELETE', `/databases/${body.id}`, { headers: { prefer: 'wait=5' } })).status).toBe(204)
+    expectError(await client.call('GET', `/databases/${body.id}`), 404, /^database not found$/)
+    expectError(await client.call('DELETE', `/databases/${body.id}`), 404)
+  })
+
+  test('is refused under deletion protection, even with force', async () => {
+    const id = await createSettled(client, 'guarded')
+    await client.call('PATCH', `/databases/${id}`, { body: { deletion_protection: true } })
+    for (const query of ['', '?force=true']) {
+      const refused = await client.call('DELETE', `/databases/${id}${query}`)
+      expectError(refused, 409, /protected from deletion/)
+      expect(refused.headers).toHaveProperty('retry-after')
+    }
+  })
+
+  test('is refused with branches, unless by force', async () => {
+    const id = await createSettled(client, 'branched')
+    await finalize('branched')
+    const { spec } = await stored('branched')
+    const branchId = crypto.randomUUID()
+    await client.cluster.create('Branch', {
+      apiVersion,
+      kind: 'Branch',
+      metadata: { name: 'branched-1', namespace, labels: { [labels.id]: branchId } },
+      spec: {
+        databaseName: 'branched',
+        databaseId: id,
+        region: spec.region,
+        size: spec.size,
+        pgVersion: spec.pgVersion,
+      },
+    })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.branch_count === 1)
+    const { body: branches } = await client.call('GET', `/databases/${id}/branches`)
+    expect(branches).toMatchObject([
+      { id: branchId, database_id: id, depth: 1, status: 'creating', ip_allowlist: { state: 'closed' } },
+    ])
+    expect((await client.call('GET', `/databases/${id}/branches/${branchId}`)).body).toEqual(branches[0])
+    expectError(await client.call('DELETE', `/databases/${id}`), 409, /has a branch/)
+    expect((await client.call('DELETE', `/databases/${id}?force=true`)).status).toBe(204)
+    expect((await stored('branched')).metadata.annotations?.[annotations.force]).toBe('true')
+  })
+})
+
+describe('two replicas', () => {
+  test('each finds at once what the other made', async () => {
+    const other = await startClient({ beside: client })
+    try {
+      for (let n = 0; n < 10; n++) {
+        const { body, headers } = await client.create(`shared${n}`)
+        expect((await other.call('GET', `/databases/${body.id}`)).status).toBe(200)
+        expect((await other.call('GET', `/tasks/${headers['x-task-id']}`)).status).toBe(200)
+      }
+      const answers = await Promise.all([client.create('both'), other.create('both')])
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, 400])
+    } finally {
+      await other.close()
+    }
+  })
+})

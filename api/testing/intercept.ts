@@ -1,0 +1,44 @@
+/** Puts faults and races into the way of a cluster's calls. */
+import type { Cluster, KindName } from '../../cluster/index.ts'
+
+export type Operation = 'get' | 'list' | 'create' | 'replace' | 'delete'
+/** Called before each operation; what it throws is the operation's outcome. */
+export type Before = (operation: Operation, kind: KindName) => void | Promise<void>
+
+export type InterceptedCluster = Cluster & { before: Before | undefined; writes: number }
+
+/** The cluster, asking `before` first. */
+export function intercepted(cluster: Cluster): InterceptedCluster {
+  const self: InterceptedCluster = {
+    before: undefined,
+    writes: 0,
+    async get(kind, key) {
+      await self.before?.('get', kind)
+      return cluster.get(kind, key)
+    },
+    async list(kind, options) {
+      await self.before?.('list', kind)
+      return cluster.list(kind, options)
+    },
+    watch: (kind, options) => cluster.watch(kind, options),
+    async create(kind, object) {
+      await self.before?.('create', kind)
+      self.writes++
+      return cluster.create(kind, object)
+    },
+    async replace(kind, object) {
+      await self.before?.('replace', kind)
+      self.writes++
+      return cluster.replace(kind, object)
+    },
+    apply: (kind, object) => cluster.apply(kind, object),
+    replaceStatus: (kind, object) => cluster.replaceStatus(kind, object),
+    async delete(kind, key, options) {
+      await self.before?.('delete', kind)
+      self.writes++
+      return cluster.delete(kind, key, options)
+    },
+    logs: (pod, options) => cluster.logs(pod, options),
+  }
+  return self
+}

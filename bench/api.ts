@@ -1,0 +1,114 @@
+/**
+ * Figures of the API with 1,000 databases: a single GET and a page of 100, each against a bare Fastify route that
+ * returns the same bytes, in the same process and run. Rounds alternate, and medians are compared, so that a busy
+ * moment of the machine does not decide. Load comes from a process of its own.
+ */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import autocannon from 'autocannon'
+import Fastify from 'fastify'
+import { bearer, settle, startHarness } from '../api/testing/harness.ts'
+import { apiVersion, labels, tenantNamespace } from '../crds/index.ts'
+
+const databases = 1000
+const rounds = 3
+const seconds = 3
+const connections = 20
+
+type Load = { url: string; authorization: string; seconds: number }
+type Measure = { perSecond: number; p99: number; failures: number }
+
+/** In the child: one run of autocannon. */
+async function fire({ url, authorization, seconds: duration }: Load): Promise<Measure> {
+  const result = await autocannon({ url, connections, duration, headers: { authorization } })
+  const failures = result.errors + result.timeouts + result.non2xx
+  return { perSecond: result.requests.average, p99: result.latency.p99, failures }
+}
+
+async function measure(load: Load): Promise<Measure> {
+  const child = fork(fileURLToPath(import.meta.url), ['load'], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  child.send(load)
+  const [measured] = await once(child, 'message')
+  await once(child, 'exit')
+  return measured
+}
+
+const median = (values: number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
+
+async function fill(harness: Awaited<ReturnType<typeof startHarness>>): Promise<string> {
+  const headers = await bearer()
+  const payload = { name: 'first', region: 'local', size: 'small', ip_allowlist: { rules: [{ cidr: '203.0.113.7' }] } }
+  const first = await harness.app.inject({ method: 'POST', url: '/managed/v1/databases', headers, payload })
+  const id: string = first.json().id
+  const namespace = tenantNamespace('acme')
+  const model = await harness.cluster.get('ManagedDatabase', { namespace, name: 'first' })
+  for (let n = 1; model !== undefined && n < databases; n++) {
+    const metadata = {
+      name: `d${n}`,
+      namespace,
+      labels: { ...model.metadata.labels, [labels.id]: crypto.randomUUID() },
+    }
+    await harness.cluster.create('ManagedDatabase', { apiVersion, kind: 'ManagedDatabase', metadata, spec: model.spec })
+    await settle(harness.cluster, 'acme', `d${n}`)
+  }
+  await settle(harness.cluster, 'acme', 'first')
+  return id
+}
+
+/** A route that does nothing but send these bytes. */
+async function startBare(text: string) {
+  const app = Fastify()
+  app.get('/', (_request, reply) => reply.type('application/json; charset=utf-8').send(text))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  return app
+}
+
+const urlOf = (server: { address(): AddressInfo | string | null }): string => {
+  const address = server.address()
+  return typeof address === 'object' && address !== null ? `http://127.0.0.1:${address.port}` : ''
+}
+
+async function compare(name: string, url: string, authorization: string): Promise<void> {
+  const answer = await fetch(url, { headers: { authorization } })
+  const text = await answer.text()
+  if (!answer.ok) throw new Error(`${name}: ${answer.status} ${text}`)
+  const bare = await startBare(text)
+  const ours: Measure[] = []
+  const theirs: Measure[] = []
+  for (let round = 0; round < rounds; round++) {
+    theirs.push(await measure({ url: urlOf(bare.server), authorization, seconds }))
+    ours.push(await measure({ url, authorization, seconds }))
+  }
+  await bare.close()
+  const failures = [...ours, ...theirs].reduce((sum, { failures: failed }) => sum + failed, 0)
+  const rate = (measures: Measure[]) => median(measures.map(({ perSecond }) => perSecond))
+  const p99 = (measures: Measure[]) => median(measures.map(({ p99: value }) => value))
+  const ratio = rate(ours) / rate(theirs)
+  const slower = p99(ours) / Math.max(p99(theirs), 1)
+  console.log(
+    `${name.padEnd(28)} ${Buffer.byteLength(text)} bytes: ${ratio.toFixed(2)} of the bare route's requests per second ` +
+      `(${Math.round(rate(ours))} to ${Math.round(rate(theirs))}; at least 0.5), ` +
+      `p99 ${slower.toFixed(2)} times its (${p99(ours)} ms to ${p99(theirs)} ms; under 5); ${failures} failures`,
+  )
+}
+
+export async function benchApi(): Promise<void> {
+  const harness = await startHarness()
+  const id = await fill(harness)
+  const { authorization } = await bearer()
+  await harness.app.listen({ host: '127.0.0.1', port: 0 })
+  const base = `${urlOf(harness.app.server)}/managed/v1/databases`
+  await compare('GET one of 1,000 databases', `${base}/${id}`, authorization)
+  await compare('GET a page of 100 of 1,000', `${base}?limit=100&offset=450`, authorization)
+  await harness.close()
+}
+
+if (import.meta.main) {
+  if (process.argv[2] === 'load') {
+    process.once('message', (load: Load) => {
+      fire(load).then(measured => process.send?.(measured, () => process.disconnect()))
+    })
+  } else await benchApi()
+}
