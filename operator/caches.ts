@@ -5,7 +5,7 @@
 import type { Logger } from 'pino'
 import type { AnyObject, Cluster, KindName, Kinds, Pod } from '../cluster/index.ts'
 import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from '../cluster/informer/index.ts'
-import { gatewayComponent, labels, managedByEspalier, systemNamespace } from '../crds/index.ts'
+import { gatewayComponent, labels, managedByEspalier, systemNamespace, tenantNamespace } from '../crds/index.ts'
 import { withoutForeignData } from './keys.ts'
 import { ownerKeyOf, ownerUidOf } from './managed-database/ownership.ts'
 import type { Metrics } from './runtime/index.ts'
@@ -58,7 +58,7 @@ export function createCaches(cluster: Cluster, logger: Logger, metrics: Metrics)
     }),
     sizes: follow('sizes', 'Size'),
     regions: follow('regions', 'Region'),
-    tenants: follow('tenants', 'Tenant'),
+    tenants: follow('tenants', 'Tenant', { indexes: { namespace: ({ spec }) => [tenantNamespace(spec.tenantId)] } }),
     namespaces: follow('namespaces', 'Namespace', {
       labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
     }),

@@ -128,7 +128,8 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
   }
   const unfollow = [
     caches.tasks.onChange(({ object, type }) => {
-      if (type === 'deleted' || object.status?.finishedAt === undefined) controller.enqueue(keyOf(object))
+      const isOpen = type === 'deleted' || object.status?.finishedAt === undefined
+      if (isOpen || isOutdated(object, now())) controller.enqueue(keyOf(object))
     }),
     caches.databases.onChange(({ object, previous }) => {
       ofDatabase(object)

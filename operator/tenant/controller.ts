@@ -30,8 +30,8 @@ export type TenantControllerOptions = {
   signal: AbortSignal
 }
 
-/** How long until a tenant's deletion is tried again while databases are left. */
-const deletionRetryMs = 5_000
+/** A tenant's deletion goes on when the last database or the namespace goes; should that be missed, then so much later. */
+const deletionRetryMs = 30_000
 
 /** The namespace of a tenant; only pods that meet the "restricted" standard may run there. */
 export function namespaceDraft({ spec: { tenantId } }: Pick<Tenant, 'spec'>): Draft<'Namespace'> {
@@ -139,13 +139,15 @@ export function startTenantController(options: TenantControllerOptions): { stop(
     logger,
     metrics,
   })
-  const tenantOf = (namespace: Namespace) => {
-    for (const tenant of caches.tenants.list())
-      if (tenantNamespace(tenant.spec.tenantId) === namespace.metadata.name) controller.enqueue(keyOf(tenant))
+  const ofNamespace = (namespace = '') => {
+    for (const tenant of caches.tenants.byIndex('namespace', namespace)) controller.enqueue(keyOf(tenant))
   }
   const unfollow = [
     caches.tenants.onChange(({ object }) => controller.enqueue(keyOf(object))),
-    caches.namespaces.onChange(({ object }) => tenantOf(object)),
+    caches.namespaces.onChange(({ object }) => ofNamespace(object.metadata.name)),
+    caches.databases.onChange(({ type, object }) => {
+      if (type === 'deleted') ofNamespace(object.metadata.namespace)
+    }),
   ]
   return {
     stop: async () => {

@@ -3,9 +3,9 @@
  * get their pod, pods run, and where a volume is empty it is initialised, or refused as `espalier instance` would. One
  * write or two for each thing that happens, so thousands of databases are cheap.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Cluster, ConfigMap, Pod, StatefulSet } from '../../cluster/index.ts'
-import { isClusterError } from '../../cluster/index.ts'
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
 import { labels } from '../../crds/index.ts'
 import { exitCodes, type RefusalReason } from '../instance/refusal.ts'
@@ -20,6 +20,7 @@ export type FakeWorkload = {
   stop(): Promise<void>
 }
 
+const retryMs = 20
 const labelled = { labels: { [labels.database]: true } } as const
 
 const addressOf = (number: number): string => `10.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`
@@ -48,20 +49,24 @@ export async function startFakeWorkload({
   let stopped = false
 
   const serially = (key: string, work: () => Promise<void>): Promise<void> => {
-    const next = (chains.get(key) ?? Promise.resolve()).then(async () => {
-      if (stopped) return
-      try {
-        await work()
-      } catch (error) {
-        // Somebody else was faster: what they did comes here as a change.
-        if (!isClusterError(error)) quiet.error({ key, err: error }, 'the fake workload failed')
-      }
-    })
+    const next = (chains.get(key) ?? Promise.resolve()).then(() => untilDone(key, work))
     chains.set(key, next)
     void next.finally(() => {
       if (chains.get(key) === next) chains.delete(key)
     })
     return next
+  }
+
+  /** Somebody else may have been faster: then it looks again. */
+  const untilDone = async (key: string, work: () => Promise<void>): Promise<void> => {
+    while (!stopped) {
+      try {
+        return await work()
+      } catch (error) {
+        quiet.warn({ key, err: error }, 'the fake workload tries again')
+        await delay(retryMs)
+      }
+    }
   }
 
   const reconcile = async ({ metadata }: Pick<StatefulSet, 'metadata'>): Promise<void> => {

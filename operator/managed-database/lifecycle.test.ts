@@ -1,0 +1,263 @@
+/** What a database goes through when all is well: made, changed, suspended, taken away. */
+import { describe, expect, test } from 'vitest'
+import { createInformer } from '../../cluster/informer/index.ts'
+import { annotations, desiredHash, labels, renderOperation, teardownFinalizer, visiblePhase } from '../../crds/index.ts'
+import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
+import { databaseDraft, editSpec, eventually, silent, testNamespace } from '../testing/installation.ts'
+import { sizeAnnotation } from './children/stateful-set.ts'
+
+const it = useInstallation()
+
+describe('create', () => {
+  test('ends available, with everything recorded', async () => {
+    const database = await it.create('made', {
+      ipAllowlist: { rules: [{ cidr: '203.0.113.7/24' }, { cidr: '10.0.0.1' }] },
+    })
+    const id = database.metadata.labels?.[labels.id] ?? ''
+    expect(database.metadata.finalizers).toContain(teardownFinalizer)
+    expect(visiblePhase(database)).toBe('available')
+    const { status } = await it.when('made', found => found.status?.operation === undefined)
+    expect(status).toMatchObject({
+      appliedHash: desiredHash(database.spec),
+      incarnation: 1,
+      endpoint: { host: '127.0.0.1', port: expect.any(Number) },
+      domain: `made-${id.slice(0, 8)}.db.test`,
+      branchCount: 0,
+      volume: { systemIdentifier: expect.any(String) },
+    })
+    for (const type of ['Ready', 'KeysAvailable', 'VolumeReady', 'CredentialsReady', 'EndpointReady'] as const)
+      expect(condition(database, type)?.status, type).toBe('True')
+    const [route] = await it.routesOf(id)
+    expect(route).toMatchObject({ databaseId: id, rules: ['203.0.113.0/24', '10.0.0.1/32'] })
+    const [task] = await it.tasksOf('made')
+    expect(task).toMatchObject({ spec: { name: 'create-managed' }, status: { phase: 'succeeded' } })
+  })
+
+  test('takes id and task of the API', async () => {
+    const id = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
+    const taskId = '11111111-2222-4333-8444-555555555555'
+    const draft = databaseDraft('fromapi', {}, id)
+    const hash = desiredHash({
+      services: [],
+      ipAllowlist: { rules: [] },
+      size: { name: 'small', version: 1 },
+      suspended: false,
+    })
+    const operation = renderOperation({ taskId, name: 'create-managed', hash })
+    await it.cluster().create('ManagedDatabase', {
+      ...draft,
+      metadata: { ...draft.metadata, annotations: { [annotations.operation]: operation } },
+    })
+    await it.when('fromapi', found => isPhase('available')(found) && found.status?.operation === undefined)
+    expect(await it.idOf('fromapi')).toBe(id)
+    const tasks = await it.tasksOf('fromapi')
+    expect(tasks.map(task => [task.metadata.name, task.status?.phase])).toEqual([[`task-${taskId}`, 'succeeded']])
+  })
+
+  test('opens nothing before the roles are there, and never wider than asked', async () => {
+    const seen: string[] = []
+    const routes = createInformer(it.cluster(), 'ConfigMap', {
+      labels: { [labels.component]: 'route' },
+      logger: silent,
+    })
+    routes.onChange(({ object }) => {
+      const text = object.data?.['route.json'] ?? ''
+      if (text.includes('"guarded-')) seen.push(JSON.stringify(JSON.parse(text).rules))
+    })
+    await routes.start()
+    await it.create('guarded', { ipAllowlist: { rules: [{ cidr: '192.0.2.0/24' }] } })
+    await routes.stop()
+    expect(seen).toEqual(['[]', '["192.0.2.0/24"]'])
+  })
+
+  test('makes a pod that the restricted standard admits', async () => {
+    await it.create('restricted')
+    const set = await it.child('StatefulSet', 'restricted', 'statefulSet')
+    const pod = set?.spec?.template.spec
+    expect(set?.spec).toMatchObject({ replicas: 1, updateStrategy: { type: 'OnDelete' } })
+    expect(set?.spec?.volumeClaimTemplates).toBeUndefined()
+    expect(pod).toMatchObject({
+      automountServiceAccountToken: false,
+      securityContext: {
+        runAsNonRoot: true,
+        fsGroupChangePolicy: 'OnRootMismatch',
+        seccompProfile: { type: 'RuntimeDefault' },
+      },
+    })
+    for (const container of [...(pod?.initContainers ?? []), ...(pod?.containers ?? [])]) {
+      expect(container.securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        capabilities: { drop: ['ALL'] },
+        readOnlyRootFilesystem: true,
+        runAsNonRoot: true,
+      })
+      expect(container.resources?.limits).toEqual({ cpu: '1', memory: '256Mi' })
+    }
+    expect(pod?.containers[0]?.lifecycle).toEqual({ stopSignal: 'SIGINT' })
+    const claim = await it.child('PersistentVolumeClaim', 'restricted', 'claim')
+    expect(claim?.spec).toMatchObject({
+      accessModes: ['ReadWriteOncePod'],
+      resources: { requests: { storage: '1Gi' } },
+    })
+  })
+})
+
+describe('change', () => {
+  test('an allowlist is in force only when every gateway says so', async () => {
+    await it.create('listed')
+    await it.when('listed', found => found.status?.operation === undefined)
+    it.gateway().hold(true)
+    const rules = [{ cidr: '198.51.100.0/24', label: 'office' }]
+    const written = await editSpec(it.cluster(), 'listed', spec => ({ ...spec, ipAllowlist: { rules } }))
+    expect(visiblePhase(written)).toBe('modifying')
+    const waiting = await it.when('listed', hasCondition('EndpointReady', 'AcknowledgementPending'))
+    expect(waiting.status?.phase).toBe('modifying')
+    expect(waiting.status?.operation?.name).toBe('update-managed-ip-allowlists')
+    expect((await it.routesOf(await it.idOf('listed')))[0]?.rules).toEqual(['198.51.100.0/24'])
+    it.gateway().hold(false)
+    const done = await it.when('listed', isPhase('available'))
+    expect(done.status?.appliedHash).toBe(desiredHash(done.spec))
+    const pod = await it.child('Pod', 'listed', 'pod')
+    expect(pod?.status?.containerStatuses?.[0]?.restartCount).toBe(0)
+  })
+
+  test('names, options and protection change no status', async () => {
+    await it.create('named')
+    const before = await it.when('named', found => found.status?.operation === undefined)
+    await editSpec(it.cluster(), 'named', spec => ({
+      ...spec,
+      displayName: 'Ledger',
+      options: ['a'],
+      deletionProtection: true,
+    }))
+    const after = await it.when('named', found => found.status?.observedGeneration === found.metadata.generation)
+    expect(after.status?.phase).toBe('available')
+    expect(after.status?.appliedHash).toBe(before.status?.appliedHash)
+    expect(await it.tasksOf('named')).toHaveLength(1)
+  })
+
+  test('a size restarts Postgres once, with its new configuration, on the same volume', async () => {
+    const before = await it.create('sized')
+    const pod = await it.child('Pod', 'sized', 'pod')
+    await editSpec(it.cluster(), 'sized', spec => ({ ...spec, size: { name: 'large', version: 1 } }))
+    const after = await it.when('sized', found => found.status?.appliedHash !== before.status?.appliedHash)
+    expect(after.status).toMatchObject({ phase: 'available', volume: before.status?.volume })
+    const now = await it.child('Pod', 'sized', 'pod')
+    expect(now?.metadata.uid).not.toBe(pod?.metadata.uid)
+    expect(now?.metadata.annotations?.[sizeAnnotation]).toBe('large-v1')
+    const claim = await it.child('PersistentVolumeClaim', 'sized', 'claim')
+    expect(claim?.spec?.resources?.requests?.storage).toBe('2Gi')
+    const tasks = await it.tasksOf('sized')
+    expect(tasks.map(task => task.spec.name)).toContain('update-managed-size')
+  })
+
+  test('suspend stops Postgres and keeps its volume; resume brings it back', async () => {
+    const before = await it.create('paused', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
+    await editSpec(it.cluster(), 'paused', spec => ({ ...spec, suspended: true }))
+    const suspended = await it.when('paused', isPhase('suspended'))
+    expect(suspended.status?.appliedHash).toBe(desiredHash(suspended.spec))
+    expect(condition(suspended, 'Ready')).toMatchObject({ status: 'False', reason: 'Suspended' })
+    expect(await it.child('Pod', 'paused', 'pod')).toBeUndefined()
+    await editSpec(it.cluster(), 'paused', spec => ({ ...spec, suspended: false }))
+    const resumed = await it.when('paused', isPhase('available'))
+    expect(resumed.status?.volume).toEqual(before.status?.volume)
+    expect([...it.workload().postgres.initialised.values()].every(count => count === 1)).toBe(true)
+  })
+
+  test('what is asked last counts, and the operation before it fails', async () => {
+    await it.create('hurried')
+    it.gateway().hold(true)
+    await editSpec(it.cluster(), 'hurried', spec => ({ ...spec, ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }))
+    const first = await it.when('hurried', hasCondition('EndpointReady', 'AcknowledgementPending'))
+    await editSpec(it.cluster(), 'hurried', spec => ({ ...spec, ipAllowlist: { rules: [{ cidr: '11.0.0.0/8' }] } }))
+    const second = await it.when('hurried', found => found.status?.operation?.hash === desiredHash(found.spec))
+    it.gateway().hold(false)
+    await it.when('hurried', found => isPhase('available')(found) && found.status?.operation === undefined)
+    const phases = new Map((await it.tasksOf('hurried')).map(task => [task.metadata.labels?.[labels.id], task.status]))
+    expect(phases.get(first.status?.operation?.taskId)).toMatchObject({
+      phase: 'failed',
+      error: 'a later change to the database took its place',
+    })
+    expect(phases.get(second.status?.operation?.taskId)?.phase).toBe('succeeded')
+  })
+})
+
+describe('delete', () => {
+  const remove = (name: string) => it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name })
+
+  test('closes the endpoint first, and leaves nothing', async () => {
+    const database = await it.create('finished', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
+    const id = database.metadata.labels?.[labels.id] ?? ''
+    it.gateway().hold(true)
+    await remove('finished')
+    await eventually(
+      () => it.routesOf(id),
+      ([route]) => route?.rules.length === 0,
+    )
+    expect(await it.child('Pod', 'finished', 'pod')).toBeDefined()
+    it.gateway().hold(false)
+    await it.gone('finished')
+    for (const kind of ['StatefulSet', 'Pod', 'Service', 'ConfigMap', 'Secret', 'PersistentVolumeClaim'] as const) {
+      const { items } = await it.cluster().list(kind, { labels: { [labels.database]: id } })
+      expect(items, kind).toEqual([])
+    }
+    const task = await eventually(
+      async () => (await it.tasksOf('finished')).find(({ spec }) => spec.name === 'delete-managed'),
+      found => found?.status?.finishedAt !== undefined,
+    )
+    expect(task?.status?.phase).toBe('succeeded')
+  })
+
+  test('waits while protection is on, and goes on serving', async () => {
+    await it.create('guardedone', { deletionProtection: true })
+    await remove('guardedone')
+    const blocked = await it.when('guardedone', hasCondition('DeletionBlocked', 'DeletionProtected'))
+    expect(blocked.status?.phase).toBe('deleting')
+    expect(condition(blocked, 'Ready')?.status).toBe('True')
+    expect(await it.child('Pod', 'guardedone', 'pod')).toBeDefined()
+    await editSpec(it.cluster(), 'guardedone', spec => ({ ...spec, deletionProtection: false }))
+    await it.gone('guardedone')
+  })
+
+  test('waits for branches unless forced, and deletes them first then', async () => {
+    const database = await it.create('parent')
+    const { size, region, pgVersion } = database.spec
+    await it.cluster().create('Branch', {
+      apiVersion: 'espalier.dev/v1alpha1',
+      kind: 'Branch',
+      metadata: { name: 'child', namespace: testNamespace },
+      spec: {
+        databaseName: 'parent',
+        databaseId: await it.idOf('parent'),
+        depth: 1,
+        region,
+        size,
+        pgVersion,
+        ipAllowlist: { rules: [] },
+        services: [],
+        options: [],
+      },
+    })
+    await it.when('parent', found => found.status?.branchCount === 1)
+    await remove('parent')
+    await it.when('parent', hasCondition('DeletionBlocked', 'HasBranches'))
+    await editSpec(it.cluster(), 'parent', spec => spec, { [annotations.force]: 'true' })
+    await it.gone('parent')
+    expect(await it.cluster().get('Branch', { namespace: testNamespace, name: 'child' })).toBeUndefined()
+  })
+
+  test('a creation that a deletion overtakes fails in plain words', async () => {
+    it.gateway().hold(true)
+    await it.cluster().create('ManagedDatabase', databaseDraft('overtaken'))
+    await it.when('overtaken', hasCondition('EndpointReady', 'AcknowledgementPending'))
+    await remove('overtaken')
+    it.gateway().hold(false)
+    await it.gone('overtaken')
+    const tasks = await eventually(
+      () => it.tasksOf('overtaken'),
+      found => found.length === 2 && found.every(({ status }) => status?.finishedAt !== undefined),
+    )
+    const created = tasks.find(({ spec }) => spec.name === 'create-managed')
+    expect(created?.status).toMatchObject({ phase: 'failed', error: expect.stringMatching(/deleted/) })
+  })
+})
