@@ -8,6 +8,7 @@
  *     staging/                            images while they are copied; nothing here is worth keeping
  *     pods/<pod uid>/                     home, tmp and volumes of a pod; gone with it
  *     logs/<namespace>/<pod>/             output of its containers, by name: a pod made again goes on with it
+ *     running/                            the lock of the process that works here
  *     processes/                          records of what runs, to be ended after a crash
  */
 import { chmodSync, chownSync, mkdirSync, realpathSync, statSync } from 'node:fs'
@@ -26,6 +27,7 @@ export type Layout = {
   pods: string
   logs: string
   processes: string
+  running: string
   volume(namespace: string, uid: string): string
   snapshot(namespace: string, uid: string): string
   pod(uid: string): string
@@ -52,12 +54,13 @@ export function makeOwned(layout: { owner: Owner | undefined }, path: string, mo
 /** @throws RuntimeError `DirectoryNotWritable` */
 export function openLayout(root: string, owner?: Owner): Layout {
   const [volumes, snapshots, pods] = [join(root, 'volumes'), join(root, 'snapshots'), join(root, 'pods')]
-  const [logs, processes, staging] = [join(root, 'logs'), join(root, 'processes'), join(root, 'staging')]
+  const [logs, processes] = [join(root, 'logs'), join(root, 'processes')]
+  const [staging, running] = [join(root, 'staging'), join(root, 'running')]
   try {
     mkdirSync(root, { recursive: true })
     if (owner !== undefined) chmodSync(root, 0o711)
     for (const path of [volumes, pods]) makePassage({ owner }, path)
-    for (const path of [snapshots, staging, logs, processes]) makePassage({ owner: undefined }, path)
+    for (const path of [snapshots, staging, logs, processes, running]) makePassage({ owner: undefined }, path)
   } catch (error) {
     throw new RuntimeError('DirectoryNotWritable', `cannot work in ${root}: ${messageOf(error)}`, { cause: error })
   }
@@ -71,6 +74,7 @@ export function openLayout(root: string, owner?: Owner): Layout {
     pods,
     logs,
     processes,
+    running,
     volume: (namespace, uid) => join(volumes, namespace, uid),
     snapshot: (namespace, uid) => join(snapshots, namespace, uid),
     pod: uid => join(pods, uid),

@@ -4,13 +4,14 @@
  * one rename, whole or not at all, and is made once.
  */
 import { createHash } from 'node:crypto'
-import { constants, mkdirSync, readdirSync, readFileSync } from 'node:fs'
-import { access, chmod, copyFile, cp, mkdir, readFile, rename, rm, stat, symlink } from 'node:fs/promises'
+import { chmodSync, constants, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { access, chmod, copyFile, mkdir, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { makeOwned, type Owner } from '../directories.ts'
 import { errorCode } from '../errors.ts'
+import { copyTree } from '../volumes/copier.ts'
 import type { ResolvedImage } from './resolver.ts'
 
 export type InstallerOptions = { home: string; owner?: Owner | undefined; packagesFrom?: string }
@@ -42,7 +43,7 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
     }
   }
 
-  /** A directory `name` among the copies, filled by `fill` unless it is there already. */
+  /** A directory `name` among the copies, made by `fill` unless it is there already. */
   async function copyOnce(name: string, fill: (directory: string) => Promise<void>): Promise<string> {
     const directory = join(copies, name)
     if (await exists(directory)) return directory
@@ -50,9 +51,8 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
     await chmod(copies, 0o755) // whatever the umask
     const temporary = join(copies, `.${name}.${crypto.randomUUID()}`)
     try {
-      await mkdir(temporary, { mode: 0o755 })
       await fill(temporary)
-      await chmod(temporary, 0o755)
+      openToAll(temporary)
       await rename(temporary, directory)
     } catch (error) {
       await rm(temporary, { recursive: true, force: true })
@@ -74,10 +74,8 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
     }
     const { version }: { version: string } = JSON.parse(await readFile(join(native, '..', 'package.json'), 'utf8'))
     const directory = await copyOnce(`postgres-${major}-${version}`, async target => {
-      const filter = (path: string) => !path.endsWith('.a')
-      await cp(native, target, { recursive: true, filter, mode: constants.COPYFILE_FICLONE })
+      await copyTree({ source: native, target })
       await makeLinks(target)
-      await openToAll(target)
     })
     return join(directory, 'bin')
   }
@@ -100,17 +98,15 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
     if (owner === undefined)
       return { commands: { espalier: [process.execPath, join(instanceDirectory, 'main.ts')] }, env }
     const node = await copyOnce(`node-${process.version}`, async target => {
+      await mkdir(target)
       await copyFile(process.execPath, join(target, 'node'), constants.COPYFILE_FICLONE)
-      await chmod(join(target, 'node'), 0o755)
     })
     const files = readdirSync(instanceDirectory).filter(name => /(?<!\.test)\.(ts|json)$/.test(name))
     const hash = createHash('sha256')
     for (const name of files) hash.update(`${name}\0`).update(readFileSync(join(instanceDirectory, name)))
     const instance = await copyOnce(`instance-${hash.digest('hex').slice(0, 16)}`, async target => {
-      for (const name of files) {
-        await copyFile(join(instanceDirectory, name), join(target, name))
-        await chmod(join(target, name), 0o644)
-      }
+      await mkdir(target)
+      for (const name of files) await copyFile(join(instanceDirectory, name), join(target, name))
     })
     return { commands: { espalier: [join(node, 'node'), join(instance, 'main.ts')] }, env }
   }
@@ -146,11 +142,11 @@ async function makeLinks(native: string): Promise<void> {
 }
 
 /** Lets every user read a tree, and run in it what its owner may run. */
-async function openToAll(directory: string): Promise<void> {
-  await chmod(directory, 0o755)
+function openToAll(directory: string): void {
+  chmodSync(directory, 0o755)
   for (const entry of readdirSync(directory, { withFileTypes: true })) {
     const path = join(directory, entry.name)
-    if (entry.isDirectory()) await openToAll(path)
-    else if (entry.isFile()) await chmod(path, ((await stat(path)).mode & 0o100) === 0 ? 0o644 : 0o755)
+    if (entry.isDirectory()) openToAll(path)
+    else if (entry.isFile()) chmodSync(path, (statSync(path).mode & 0o100) === 0 ? 0o644 : 0o755)
   }
 }

@@ -65,8 +65,9 @@ const waitingReasons: Partial<Record<RuntimeErrorReason, string>> = {
 const messageBytes = 4096
 const fallbackLines = 80
 const fallbackBytes = 2048
-/** How long output may still come once the last of a container's processes is gone. */
-const drainMs = 500
+/** How often, and for how long each time, output is waited for once the last of a container's processes is gone. */
+const drainTurns = 10
+const drainMs = 50
 
 /** Runs the container until it has ended for good or `stopping` aborts and its processes are gone. */
 export async function superviseContainer(options: ContainerOptions, stopping: AbortSignal): Promise<void> {
@@ -141,14 +142,20 @@ async function runOnce(
   stopping.removeEventListener('abort', end)
   view.ready = false
   view.started = false
-  const patience = new AbortController()
-  await Promise.all([endOrphans(options, launched), Promise.race([launched.drained, pause(drainMs, patience.signal)])])
-  patience.abort()
+  await endOrphans(options, launched)
+  await lastOutput(launched)
   launched.close()
   streams.stdout.end()
   streams.stderr.end()
   use.ended(volumes, launched)
   return terminatedOf(options, exit, startedAt, await terminationMessage(options, container, exit))
+}
+
+/** Many short waits, not one long one: when this process was held up, what has come meanwhile is read between them. */
+async function lastOutput({ drained }: Launched): Promise<void> {
+  const over = new AbortController()
+  void drained.then(() => over.abort())
+  for (let turn = 0; turn < drainTurns; turn += 1) await pause(drainMs, over.signal)
 }
 
 const launchOptions = (

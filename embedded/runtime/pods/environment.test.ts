@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { ConfigMap, Pod, Secret } from '../../../cluster/index.ts'
 import { type Container, type EnvironmentInput, environmentOf } from './environment.ts'
-import { filesOf, projectedNames, type Volume } from './projection.ts'
-import type { References } from './references.ts'
+import { filesOf, type Volume } from './projection.ts'
+import { type References, referencesOf } from './references.ts'
 
 const pod: Pod = {
   apiVersion: 'v1',
@@ -151,11 +151,16 @@ describe('filesOf', () => {
     const hostile: References = { ...references, secret: () => ({ ...secret, data: { '../../x': '' } }) }
     expect(() => filesOf({ name: 'v', secret: { secretName: 's' } }, pod, '', hostile)).toThrow('no valid key')
   })
-  test('names what a change must be looked for in', () => {
-    const names = projectedNames([
-      { name: 'a', secret: { secretName: 's' } },
-      { name: 'b', projected: { sources: [{ configMap: { name: 'c' } }] } },
-    ])
-    expect([[...names.secret], [...names.configMap]]).toEqual([['s'], ['c']])
+})
+
+test('referencesOf names all that a pod takes from other objects', () => {
+  const names = referencesOf({
+    volumes: [
+      { name: 'a', secret: { secretName: 'a' } },
+      { name: 'b', projected: { sources: [{ configMap: { name: 'b' } }] } },
+    ],
+    initContainers: [{ name: 'i', envFrom: [{ secretRef: { name: 'c' } }] }],
+    containers: [{ name: 'm', env: [{ name: 'X', valueFrom: { configMapKeyRef: { name: 'd', key: 'k' } } }] }],
   })
+  expect([...names].sort()).toEqual(['configMap/b', 'configMap/d', 'secret/a', 'secret/c'])
 })

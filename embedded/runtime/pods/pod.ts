@@ -17,9 +17,8 @@ import { type ContainerOptions, type Preparation, superviseContainer } from './c
 import { type Container, environmentOf, type PodSpec } from './environment.ts'
 import { expandReferences, pathTranslator } from './expansion.ts'
 import { type ClaimVolume, type Mounts, mountVolumes, pathMappings } from './mounts.ts'
-import type { ProbeTiming } from './probing.ts'
-import { pause } from './probing.ts'
-import type { References } from './references.ts'
+import { type ProbeTiming, pause } from './probing.ts'
+import { type References, referencesOf } from './references.ts'
 import { type ContainerView, hasCompleted, initialView, type PodView } from './view.ts'
 
 /** What all pods have from the runtime. */
@@ -42,8 +41,12 @@ export type PodHost = {
 export type PodRun = {
   readonly uid: string
   readonly view: PodView
+  /** Secrets and ConfigMaps that it names, by `referenceName`. */
+  readonly references: ReadonlySet<string>
   /** Something that the pod may wait for has changed. */
   poke(): void
+  /** A Secret or ConfigMap that it names has changed: its files follow. */
+  refresh(): void
   /** Ends the pod, with grace; resolves when no process of it is left and its volumes are given up. */
   stop(graceSeconds?: number): Promise<void>
 }
@@ -183,12 +186,18 @@ export function startPod(host: PodHost, pod: Pod, changed: () => void): PodRun {
     }
   })()
 
+  const poke = () => {
+    poked.resolve()
+    poked = Promise.withResolvers<void>()
+  }
+
   return {
     uid,
     view,
-    poke() {
-      poked.resolve()
-      poked = Promise.withResolvers<void>()
+    references: referencesOf(spec),
+    poke,
+    refresh() {
+      poke()
       try {
         mounts?.refresh()
       } catch (error) {

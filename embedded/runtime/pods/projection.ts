@@ -79,18 +79,3 @@ const named = (source: { name?: string; optional?: boolean; items?: Items }) => 
   optional: source.optional,
   items: source.items,
 })
-
-/** The names of the Secrets and ConfigMaps whose change changes one of the pod's volumes. */
-export function projectedNames(volumes: Volume[]): { secret: Set<string>; configMap: Set<string> } {
-  const names = { secret: new Set<string>(), configMap: new Set<string>() }
-  const add = (kind: ReferenceKind, name: string | undefined) => name !== undefined && names[kind].add(name)
-  for (const { secret, configMap, projected } of volumes) {
-    add('secret', secret?.secretName)
-    add('configMap', configMap?.name)
-    for (const source of projected?.sources ?? []) {
-      add('secret', source.secret?.name)
-      add('configMap', source.configMap?.name)
-    }
-  }
-  return names
-}

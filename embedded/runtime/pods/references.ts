@@ -1,5 +1,5 @@
 /** What a pod takes from Secrets and ConfigMaps: one look-up for environment and volumes, with errors that name the place. */
-import type { ConfigMap, Secret } from '../../../cluster/index.ts'
+import type { ConfigMap, Pod, Secret } from '../../../cluster/index.ts'
 import { RuntimeError } from '../errors.ts'
 
 /** The Secrets and ConfigMaps of one namespace, as they are now. */
@@ -53,4 +53,34 @@ export function valueAt(
     throw new RuntimeError('ReferenceMissing', `${kindInWords[kind]} "${selector.name}" has no key "${selector.key}"`)
   }
   return value
+}
+
+/** How a Secret or ConfigMap is called among what a pod needs. */
+export const referenceName = (kind: ReferenceKind, name: string): string => `${kind}/${name}`
+
+/** Every Secret and ConfigMap that a pod names, in its volumes or its containers' environment. */
+export function referencesOf(spec: Pod['spec']): Set<string> {
+  const names = new Set<string>()
+  const add = (kind: ReferenceKind, source: { name?: string } | undefined) => {
+    if (source?.name !== undefined) names.add(referenceName(kind, source.name))
+  }
+  for (const { secret, configMap, projected } of spec?.volumes ?? []) {
+    if (secret?.secretName !== undefined) add('secret', { name: secret.secretName })
+    add('configMap', configMap)
+    for (const source of projected?.sources ?? []) {
+      add('secret', source.secret)
+      add('configMap', source.configMap)
+    }
+  }
+  for (const { env = [], envFrom = [] } of [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])]) {
+    for (const { valueFrom } of env) {
+      add('secret', valueFrom?.secretKeyRef)
+      add('configMap', valueFrom?.configMapKeyRef)
+    }
+    for (const { secretRef, configMapRef } of envFrom) {
+      add('secret', secretRef)
+      add('configMap', configMapRef)
+    }
+  }
+  return names
 }

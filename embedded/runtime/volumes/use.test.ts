@@ -20,6 +20,16 @@ test('a volume wanted alone has one holder, and a shared one many', () => {
   expect(use.isHeld('v')).toBe(true)
 })
 
+test('a volume that is read is held, until the reader is done', () => {
+  const use = createVolumeUse()
+  const [one, two] = [use.read('v'), use.read('v')]
+  one()
+  one()
+  expect(use.isHeld('v')).toBe(true)
+  two()
+  expect(use.isHeld('v')).toBe(false)
+})
+
 test('nothing starts on a frozen volume, not even between its release and the next freeze', async () => {
   const use = createVolumeUse()
   const first = await use.freeze('v')

@@ -9,6 +9,9 @@ export type VolumeUse = {
   /** Takes a volume for a pod; false while another holds it and one of both wants it for itself alone. */
   hold(volume: string, pod: string, alone: boolean): boolean
   release(volume: string, pod: string): void
+  /** Keeps a volume (or an image) from being removed while it is copied; the result ends that. */
+  read(volume: string): () => void
+  /** Whether a pod holds it, or a copy reads it. */
   isHeld(volume: string): boolean
   /** Calls `launch` as soon as none of the volumes is frozen, and counts what it starts as a writer until it has ended. */
   start<T extends ProcessIdentity>(volumes: string[], launch: () => T): Promise<T>
@@ -20,28 +23,38 @@ export type VolumeUse = {
   freeze(volume: string): Promise<() => void>
   /** Grows with every freeze of any of them; a negative number while one is frozen. */
   epoch(volumes: string[]): number
-  /** Called whenever a pod gives a volume up. */
+  /** Called whenever a pod or a copy gives a volume up. */
   onRelease(handler: (volume: string) => void): void
 }
 
 type Entry = {
   holders: Map<string, { alone: boolean }>
   writers: Set<ProcessIdentity>
+  readers: number
   frozen: PromiseWithResolvers<void> | undefined
   freezes: number
 }
+
+const newEntry = (): Entry => ({
+  holders: new Map(),
+  writers: new Set(),
+  readers: 0,
+  frozen: undefined,
+  freezes: 0,
+})
 
 export function createVolumeUse(): VolumeUse {
   const entries = new Map<string, Entry>()
   const handlers: ((volume: string) => void)[] = []
 
   const entryOf = (volume: string): Entry => {
-    const entry = entries.get(volume) ?? { holders: new Map(), writers: new Set(), frozen: undefined, freezes: 0 }
+    const entry = entries.get(volume) ?? newEntry()
     entries.set(volume, entry)
     return entry
   }
   const tidy = (volume: string, entry: Entry) => {
-    if (entry.holders.size === 0 && entry.writers.size === 0 && entry.frozen === undefined) entries.delete(volume)
+    const { holders, writers, readers, frozen } = entry
+    if (holders.size === 0 && writers.size === 0 && readers === 0 && frozen === undefined) entries.delete(volume)
   }
   const frozenOne = (volumes: string[]) =>
     volumes.map(volume => entries.get(volume)?.frozen).find(frozen => frozen !== undefined)
@@ -64,7 +77,22 @@ export function createVolumeUse(): VolumeUse {
       tidy(volume, entry)
       for (const handler of handlers) handler(volume)
     },
-    isHeld: volume => (entries.get(volume)?.holders.size ?? 0) > 0,
+    read(volume) {
+      const entry = entryOf(volume)
+      entry.readers += 1
+      let reading = true
+      return () => {
+        if (!reading) return
+        reading = false
+        entry.readers -= 1
+        tidy(volume, entry)
+        for (const handler of handlers) handler(volume)
+      }
+    },
+    isHeld(volume) {
+      const entry = entries.get(volume)
+      return entry !== undefined && (entry.holders.size > 0 || entry.readers > 0)
+    },
     async start(volumes, launch) {
       // Looked at again in the very turn of the launch: a freeze may have begun while this one waited.
       for (let frozen = frozenOne(volumes); frozen !== undefined; frozen = frozenOne(volumes)) await frozen.promise

@@ -1,0 +1,183 @@
+/**
+ * Brings the pods of the cluster and the processes of this machine in line, and tells the cluster how its pods are. One
+ * pass per pod looks at the pod and at its run and does the next thing; what takes long runs beside it and asks for
+ * another pass when it is done.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import type { Logger } from 'pino'
+import { type Cluster, isClusterError, type ObjectKey, type Pod } from '../../../cluster/index.ts'
+import { type Informer, keyText, parseKey } from '../../../cluster/informer/index.ts'
+import { type Controller, type ReconcileResult, startController } from '../../../operator/runtime/index.ts'
+import { isFinished, podFinalizer } from '../workloads/template.ts'
+import { type PodHost, type PodRun, removePodDirectory, startPod } from './pod.ts'
+import { isPodReady, podStatus } from './view.ts'
+
+export type KubeletOptions = {
+  cluster: Cluster
+  pods: Informer<'Pod'>
+  host: PodHost
+  nodeName: string
+  logger: Logger
+}
+
+export type Kubelet = {
+  /** The address of a pod that is ready now. */
+  readyAddress(pod: Pod): string | undefined
+  /** A volume that pods of this namespace may wait for has changed; undefined: of any. */
+  poke(namespace?: string): void
+  /** A Secret or ConfigMap has changed. */
+  refresh(namespace: string, reference: string): void
+  /** Ends all pods, those that databases may depend on last, and leaves their objects to the next start. */
+  stop(): Promise<void>
+}
+
+type Entry = { run: PodRun; ending: boolean }
+
+/** As many passes side by side; a pass never waits for a process. */
+const workers = 16
+
+export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletOptions): Kubelet {
+  /** By the pod's name: a pod made again under its old name waits for the end of its predecessor. */
+  const runs = new Map<string, Entry>()
+  let stopping = false
+
+  const controller: Controller = startController({
+    name: 'pods',
+    workers,
+    reconcile: text => reconcile(parseKey(text)),
+    keys: () => pods.list().map(pod => keyText(pod.metadata)),
+    logger,
+  })
+  const unsubscribe = pods.onChange(({ object }) => controller.enqueue(keyText(object.metadata)))
+
+  async function reconcile(key: ObjectKey): Promise<ReconcileResult> {
+    const text = keyText(key)
+    const pod = pods.get(key)
+    const uid = pod?.metadata.uid
+    const running = runs.get(text)
+    if (running !== undefined && running.run.uid !== uid) end(running, text)
+    if (pod === undefined || uid === undefined) return undefined
+
+    const entry = runOf(text, uid)
+    if (pod.metadata.deletionTimestamp !== undefined) {
+      if (entry === undefined) await release(pod)
+      else end(entry, text, pod.metadata.deletionGracePeriodSeconds)
+    } else if (entry === undefined) await begin(pod, text)
+    const run = runOf(text, uid)?.run
+    if (run !== undefined) await report(key, run)
+    return undefined
+  }
+
+  function runOf(text: string, uid: string | undefined): Entry | undefined {
+    const entry = runs.get(text)
+    return entry?.run.uid === uid ? entry : undefined
+  }
+
+  async function begin(pod: Pod, text: string): Promise<void> {
+    // The earlier pod of the same name must be gone from the machine first; its end asks for another pass.
+    if (stopping || runs.has(text) || isFinished(pod)) return
+    const admitted = await admit(pod)
+    runs.set(text, { run: startPod(host, admitted, () => controller.enqueue(text)), ending: false })
+  }
+
+  /** Marks the pod as run here, so that it is not gone before its processes are. */
+  async function admit(pod: Pod): Promise<Pod> {
+    const { finalizers = [] } = pod.metadata
+    if (finalizers.includes(podFinalizer) && pod.spec?.nodeName !== undefined) return pod
+    const metadata = { ...pod.metadata, finalizers: [...new Set([...finalizers, podFinalizer])] }
+    const spec = { containers: [], ...pod.spec, nodeName: pod.spec?.nodeName ?? nodeName }
+    const written = await cluster.replace('Pod', { ...pod, metadata, spec })
+    pods.remember(written)
+    return written
+  }
+
+  function end(entry: Entry, text: string, graceSeconds?: number): void {
+    if (entry.ending) return
+    entry.ending = true
+    const { run } = entry
+    run.stop(graceSeconds).then(
+      () => {
+        runs.delete(text)
+        removePodDirectory(host.layout, run.uid)
+        controller.enqueue(text)
+      },
+      error => logger.error({ err: error, pod: text }, 'a pod could not be ended'),
+    )
+  }
+
+  /** Lets go of a pod whose processes are gone. */
+  async function release(pod: Pod): Promise<void> {
+    removePodDirectory(host.layout, pod.metadata.uid ?? '')
+    const { finalizers = [] } = pod.metadata
+    if (!finalizers.includes(podFinalizer)) return
+    const metadata = { ...pod.metadata, finalizers: finalizers.filter(name => name !== podFinalizer) }
+    try {
+      await cluster.replace('Pod', { ...pod, metadata })
+    } catch (error) {
+      if (isClusterError(error, 'NotFound')) return
+      await refreshed(error, pod)
+    }
+  }
+
+  /** Writes the pod's status where it differs from what the cluster has. */
+  async function report(key: ObjectKey, run: PodRun): Promise<void> {
+    const pod = pods.get(key)
+    if (pod?.metadata.uid !== run.uid) return
+    const status = podStatus(run.view, pod.status, host.now())
+    if (isDeepStrictEqual(status, pod.status)) return
+    try {
+      pods.remember(await cluster.replaceStatus('Pod', { ...pod, status }))
+    } catch (error) {
+      if (isClusterError(error, 'NotFound')) return
+      await refreshed(error, pod)
+    }
+  }
+
+  /** After a conflict: takes in what is stored now and lets the pass be made again at once. */
+  async function refreshed(error: unknown, pod: Pod): Promise<void> {
+    if (!isClusterError(error, 'Conflict')) throw error
+    const stored = await cluster.get('Pod', pod.metadata)
+    if (stored !== undefined) pods.remember(stored)
+    controller.enqueue(keyText(pod.metadata))
+  }
+
+  /** Services and jobs first, then what owns data. */
+  async function stopAll(): Promise<void> {
+    const isStateful = (key: ObjectKey): boolean =>
+      pods.get(key)?.metadata.ownerReferences?.some(({ kind }) => kind === 'StatefulSet') === true
+    const all = [...runs].map(([text, { run }]) => ({ run, key: parseKey(text) }))
+    for (const last of [false, true]) {
+      await Promise.all(all.filter(({ key }) => isStateful(key) === last).map(({ key, run }) => stopOne(key, run)))
+    }
+  }
+
+  async function stopOne(key: ObjectKey, run: PodRun): Promise<void> {
+    await run.stop()
+    await report(key, run).catch(error => logger.debug({ err: error }, 'the last status of a pod could not be written'))
+  }
+
+  return {
+    readyAddress(pod) {
+      const run = runOf(keyText(pod.metadata), pod.metadata.uid)?.run
+      return run !== undefined && pod.metadata.deletionTimestamp === undefined && isPodReady(run.view)
+        ? run.view.ip
+        : undefined
+    },
+    poke(namespace) {
+      for (const [text, { run }] of runs) {
+        if (namespace === undefined || parseKey(text).namespace === namespace) run.poke()
+      }
+    },
+    refresh(namespace, reference) {
+      for (const [text, { run }] of runs) {
+        if (run.references.has(reference) && parseKey(text).namespace === namespace) run.refresh()
+      }
+    },
+    async stop() {
+      stopping = true
+      unsubscribe()
+      await stopAll()
+      await controller.stop()
+    },
+  }
+}
