@@ -100,3 +100,13 @@ test('a port that is taken is given up once it is not routed any more', async ()
   listeners.setPorts(new Set())
   expect(listeners.refused()).toEqual([])
 })
+
+test('closed listeners stay closed', async () => {
+  const host = ownLoopback()
+  const port = await freePort(host)
+  const { listeners } = listenersOn(host)
+  listeners.close()
+  listeners.setPorts(new Set([port]))
+  await listeners.settled()
+  await expect(dial(host, port)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+})

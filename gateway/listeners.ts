@@ -16,6 +16,7 @@ export type Listeners = {
   settled(): Promise<void>
   /** The ports that could not be listened on, ascending. */
   refused(): number[]
+  /** Listens on nothing from now on, whatever is set. */
   close(): void
 }
 
@@ -31,6 +32,7 @@ export function createListeners(options: {
   const { host, onConnection, onRecovered, logger } = options
   const listeners = new Map<number, Listener>()
   const opening = new Set<Promise<void>>()
+  let closed = false
 
   const open = (port: number, listener: Listener): Promise<void> =>
     new Promise(resolve => {
@@ -67,6 +69,7 @@ export function createListeners(options: {
 
   return {
     setPorts: ports => {
+      if (closed) return
       for (const [port, listener] of listeners) if (!ports.has(port)) close(port, listener)
       for (const port of ports) {
         if (listeners.has(port)) continue
@@ -85,6 +88,7 @@ export function createListeners(options: {
         .map(([port]) => port)
         .sort((left, right) => left - right),
     close: () => {
+      closed = true
       for (const [port, listener] of listeners) close(port, listener)
     },
   }
