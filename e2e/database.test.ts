@@ -1,6 +1,6 @@
 /** The life of a database through the API, as a user leads it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type ApiClient, connect, type Database, openToThisMachine, query, sqlState } from './client.ts'
+import { type ApiClient, connect, type Database, eventually, openToThisMachine, query, sqlState } from './client.ts'
 import { type Provider, startEmbedded } from './provider.ts'
 
 let provider: Provider
@@ -57,7 +57,9 @@ describe.each(['16', '17', '18'])('Postgres %s', pg_version => {
       'CREATE SCHEMA fruit; CREATE TABLE fruit.pear AS SELECT 1 AS n; CREATE TABLE quince AS SELECT 2 AS n',
     )
     expect(await query(reader, 'SELECT p.n + q.n AS n FROM fruit.pear p, quince q')).toEqual([{ n: 3 }])
-    expect(await sqlState(() => query(reader, 'INSERT INTO quince VALUES (3)'))).toBe('42501')
+    expect(await sqlState(() => query(reader, 'INSERT INTO quince VALUES (3)'))).toBe('25006')
+    const writing = 'BEGIN READ WRITE; INSERT INTO quince VALUES (3)'
+    expect(await sqlState(() => query(reader, writing))).toBe('42501')
     expect(await sqlState(() => query(reader, 'SELECT rolpassword FROM pg_authid'))).toBe('42501')
     await query(admin, 'CREATE ROLE gardener LOGIN; CREATE DATABASE orchard')
     expect(await sqlState(() => query(admin, 'CREATE ROLE king SUPERUSER'))).toBe('42501')
@@ -108,19 +110,27 @@ describe('allowlist', () => {
 })
 
 describe('changes', () => {
-  test('a patch while busy is refused with Retry-After; one at a time goes through', async () => {
-    const { body } = await api.create({ name: 'busy' })
-    const answers = await Promise.all(
-      [1, 2, 3, 4].map(octet =>
-        api.change(body.id, { ip_allowlist: { rules: [{ cidr: `198.51.100.${octet}` }] } }, {}),
-      ),
-    )
-    const statuses = answers.map(answer => answer.status)
-    expect(statuses.filter(status => status === 200)).toHaveLength(1)
-    expect(statuses.filter(status => status === 409)).toHaveLength(3)
+  test('a patch while busy is refused with Retry-After', async () => {
+    const { body } = await api.create({ name: 'busy' }, {})
+    const { status, headers } = await api.change(body.id, { display_name: 'too early' }, {})
+    expect(status).toBe(409)
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
+    await eventually('available', async () => (await api.read(body.id)).body.status === 'available')
+    await api.remove(body.id)
+  })
+
+  test('of patches at once, each is applied whole or refused', async () => {
+    const { body } = await api.create({ name: 'raced' })
+    const cidrs = [1, 2, 3, 4].map(octet => `198.51.100.${octet}/32`)
+    const answers = await Promise.all(cidrs.map(cidr => api.change(body.id, { ip_allowlist: { rules: [{ cidr }] } })))
     for (const { status, headers } of answers) {
+      expect([200, 409]).toContain(status)
       if (status === 409) expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
     }
+    const accepted = cidrs.filter((_, index) => answers[index]?.status === 200)
+    const { ip_allowlist } = (await api.read(body.id)).body
+    expect(ip_allowlist.rules).toHaveLength(1)
+    expect(accepted).toContain(ip_allowlist.rules[0]?.cidr)
     await api.remove(body.id)
   })
 
