@@ -17,7 +17,7 @@ import { bootstrap, readAuthority } from './bootstrap.ts'
 import { gatewayHost } from './catalog.ts'
 import { EmbeddedError } from './errors.ts'
 import { assertPortFree } from './ports.ts'
-import { createPostgresImages, type ImageResolver, RuntimeError, startRuntime } from './runtime/index.ts'
+import { createPostgresImages, type ImageResolver, type Runtime, RuntimeError, startRuntime } from './runtime/index.ts'
 import { pathsOf, type Settings } from './settings.ts'
 import { openStore, type Store } from './store/index.ts'
 import { audience, ensureTokenKey, issuer } from './tokens.ts'
@@ -101,16 +101,8 @@ export async function startInstallation(
     await bootstrap(store.connect('espalier-bootstrap'), databasePorts)
     const publicKey = await ensureTokenKey(home)
 
-    const runtime = await startRuntime({
-      cluster: store.connect('espalier-runtime'),
-      directory: paths.runtime,
-      images,
-      runAs,
-      logger: logger.child({ part: 'runtime' }),
-    })
-    teardown.push(() => runtime.stop())
-    store.setLogSource((pod, options) => runtime.logs(pod, options))
-
+    // The gateway stops after the databases, so that their clients read why the session ends.
+    let runtime: Runtime | undefined
     const authority = await readAuthority(store.connect('espalier-bootstrap'))
     const gateway = await startGateway({
       cluster: store.connect('espalier-gateway'),
@@ -121,10 +113,21 @@ export async function startInstallation(
         { dnsNames: ['localhost'], ipAddresses: [gatewayHost], days: 825 },
         Date.now,
       ),
-      resolve: target => runtime.resolve(target),
+      resolve: target => runtime?.resolve(target),
       logger: logger.child({ part: 'gateway' }),
     })
-    teardown.push(() => gateway.stop())
+    teardown.push(() => gateway.stop({ drainMs: 0 }))
+
+    const started = await startRuntime({
+      cluster: store.connect('espalier-runtime'),
+      directory: paths.runtime,
+      images,
+      runAs,
+      logger: logger.child({ part: 'runtime' }),
+    })
+    teardown.push(() => started.stop())
+    store.setLogSource((pod, options) => started.logs(pod, options))
+    runtime = started
 
     const operator = await startOperator({
       cluster: store.connect('espalier-operator'),
