@@ -75,6 +75,9 @@ export type PostgresAdministrator = {
   ensureRoles(target: PostgresTarget, desired: DesiredRoles, signal: AbortSignal): Promise<void>
 }
 
+/** It copies a template, and waits for the disk. */
+const createDatabaseTimeoutMs = 30_000
+
 /**
  * Held until the connection ends, so that two operators do not grant at once. No user can take it: locks belong to a
  * database, and only the operator can connect to this one.
@@ -146,8 +149,7 @@ async function ensureRolesAndDatabase(connection: Connection, desired: DesiredRo
   const statements = roleStatements(state, await passwordsToSet(state, desired))
   await connection.transaction(statements)
   if (state.database === null && !state.hasInitialDatabase) {
-    await connection.rows("SET statement_timeout = '30s'")
-    await connection.rows(createDatabase)
+    await connection.alone(createDatabase, createDatabaseTimeoutMs)
   }
   return statements.length > 0 || state.database === null ? readState(connection) : state
 }

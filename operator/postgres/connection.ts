@@ -22,10 +22,15 @@ export type Connection = {
   rows<Row extends QueryResultRow>(query: string | QueryConfig): Promise<Row[]>
   /** Runs all or none, in one round trip. */
   transaction(statements: readonly string[]): Promise<void>
+  /** Runs a statement that cannot stand in a transaction, and may take this long. */
+  alone(statement: string, timeoutMs: number): Promise<void>
 }
 
 const connectTimeoutMs = 2_000
 const statementTimeoutMs = 5_000
+/** The server ends a statement by itself; this is for one that cannot say so any more. */
+const answerTimeoutMs = statementTimeoutMs + 1_000
+const closeTimeoutMs = 1_000
 
 /**
  * Sent at the start of the session, these come before what ALTER DATABASE and ALTER ROLE set, `role` included. Nothing
@@ -73,6 +78,7 @@ export async function withConnection<T>(
     application_name: operatorCommonName,
     options,
     connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: answerTimeoutMs,
     stream: () => socket,
     ssl: { ...certificate, ca: target.ca, servername: target.serverName, minVersion: 'TLSv1.2' },
   })
@@ -88,8 +94,10 @@ export async function withConnection<T>(
     signal.throwIfAborted()
     throw postgresErrorOf(error)
   } finally {
-    signal.removeEventListener('abort', abort)
+    const timer = setTimeout(abort, closeTimeoutMs)
     await client.end().catch(() => {})
+    clearTimeout(timer)
+    signal.removeEventListener('abort', abort)
     socket.destroy()
   }
 }
@@ -100,5 +108,12 @@ const connectionOf = (client: Client): Connection => ({
     if (statements.length === 0) return
     // Statements sent together are one transaction of their own; the first that fails undoes all.
     await client.query(statements.join(';\n'))
+  },
+  alone: async (statement, timeoutMs) => {
+    await client.query(`SET statement_timeout = ${timeoutMs}`)
+    // pg knows this option, its types do not.
+    const query: QueryConfig & { query_timeout: number } = { text: statement, query_timeout: timeoutMs + 1_000 }
+    await client.query(query)
+    await client.query(`SET statement_timeout = ${statementTimeoutMs}`)
   },
 })
