@@ -12,6 +12,7 @@ import { createAdministrator, type PostgresAdministrator, type PostgresTarget } 
 import { operatorCommonName } from '../postgres/configuration.ts'
 import { withConnection } from '../postgres/connection.ts'
 import { postgresErrorOf } from '../postgres/errors.ts'
+import { maintenanceDatabase } from '../postgres/state.ts'
 
 export type Login =
   | { result: 'succeeded' /** SHA-256 of the certificate it showed. */; certificate: string | undefined }
@@ -89,7 +90,7 @@ export function createAccess({
     ...createAdministrator({ authority, now, logger }),
     login,
     reload: (target, signal) =>
-      withConnection(target, 'postgres', operatorCertificate(), signal, async connection => {
+      withConnection(target, maintenanceDatabase, operatorCertificate(), signal, async connection => {
         await connection.rows('SELECT pg_reload_conf()')
       }),
   }
