@@ -51,7 +51,10 @@ export async function startApi({ cluster, configuration, logger, now = Date.now 
       clearInterval(sweeping)
       stopping.abort()
       const impatience = setTimeout(() => app.server.closeAllConnections(), shutdownSeconds * 1000)
+      // A connection whose last answer came after the stop began would be kept alive for its client's next request.
+      const idle = setInterval(() => app.server.closeIdleConnections(), 20)
       await app.close()
+      clearInterval(idle)
       clearTimeout(impatience)
       await stopCaches(caches)
       await audit.close()

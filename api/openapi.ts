@@ -95,7 +95,8 @@ const requestHeaders = {
 
 const transform: SwaggerTransform = ({ schema, url }) => {
   const documentation = schema?.documentation
-  if (schema === undefined || documentation === undefined) return { schema: { hide: true }, url }
+  if (schema?.hide) return { schema: { hide: true }, url }
+  if (schema === undefined || documentation === undefined) throw new Error(`the route ${url} is not documented`)
   const { operationId, tag, summary, description, takes, open } = documentation
   const inputOf = (shape: unknown) =>
     shape instanceof z.ZodType ? schemaOf(shape, inputComponents, 'input') : undefined

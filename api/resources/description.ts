@@ -5,7 +5,12 @@ import type { App } from '../context.ts'
 import { operation } from '../operation.ts'
 
 export function addDescription(app: App): void {
-  let text: string | undefined
+  let text = ''
+  // Before it serves: a route that is not documented keeps it from starting.
+  app.addHook('onReady', done => {
+    text = JSON.stringify(app.swagger())
+    done()
+  })
   const schema = operation(
     {
       operationId: 'getOpenapi',
@@ -16,8 +21,5 @@ export function addDescription(app: App): void {
     },
     { querystring: z.strictObject({}) },
   )
-  app.get('/openapi.json', { schema }, async (_request, reply) => {
-    text ??= JSON.stringify(app.swagger())
-    return sendJson(reply, text)
-  })
+  app.get('/openapi.json', { schema }, async (_request, reply) => sendJson(reply, text))
 }
