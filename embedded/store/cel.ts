@@ -41,7 +41,7 @@ export function runRules(
   path: string,
   only: 'all' | 'transition',
 ): Problem[] {
-  const rules = node.rules.filter(({ transition }) => (transition ? old !== undefined : only === 'all'))
+  const rules = node.rules.filter(({ transition }) => (transition ? old !== undefined && old !== null : only === 'all'))
   if (rules.length === 0) return []
   const self = toCel(node, value)
   const oldSelf = old === undefined ? undefined : toCel(node, old)

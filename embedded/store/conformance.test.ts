@@ -1,20 +1,16 @@
-/** The embedded store behaves as a kube-apiserver with its controller manager does. */
-import pino from 'pino'
+/** The embedded store behaves as a kube-apiserver with its controller manager does, in memory and on disk. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { smallest } from '../../cluster/conformance/drafts.ts'
-import { describeConformance } from '../../cluster/conformance.ts'
-import { definitionOf } from '../../crds/definition.ts'
-import { declarations } from '../../crds/index.ts'
+import { type ConformanceTarget, describeConformance } from '../../cluster/conformance.ts'
 import { openStore } from './index.ts'
+import { definitions, silent } from './testing.ts'
 
 const historyCapacity = 512
 
-describeConformance('embedded store', async () => {
-  const store = await openStore({
-    definitions: Object.values(declarations).map(definitionOf),
-    logger: pino({ level: 'silent' }),
-    bookmarkMs: 200,
-    historyCapacity,
-  })
+async function open(directory?: string): Promise<ConformanceTarget> {
+  const store = await openStore({ directory, definitions, logger: silent, bookmarkMs: 200, historyCapacity })
   return {
     connect: async fieldManager => store.connect(fieldManager),
     close: () => store.close(),
@@ -27,6 +23,20 @@ describeConformance('embedded store', async () => {
         await cluster.apply('ManagedDatabase', { ...draft, spec: { ...draft.spec, displayName: `write ${write}` } })
       }
       return metadata.resourceVersion ?? ''
+    },
+  }
+}
+
+describeConformance('embedded store in memory', () => open())
+
+describeConformance('embedded store on disk', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'espalier-store-'))
+  const target = await open(directory)
+  return {
+    ...target,
+    close: async () => {
+      await target.close()
+      rmSync(directory, { recursive: true })
     },
   }
 })

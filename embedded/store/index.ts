@@ -10,8 +10,10 @@ import type { CustomResourceDefinition } from '../../crds/definition.ts'
 import { createCommitter } from './commit.ts'
 import { type Disk, openDisk } from './disk.ts'
 import { createCollector } from './garbage.ts'
-import { freeze, type JsonObject } from './json.ts'
+import { internEntries } from './intern.ts'
+import { freeze, isObject, type JsonObject, share } from './json.ts'
 import type { OpenFile } from './log-file.ts'
+import { metadataOf, withMetadata } from './objects.ts'
 import { type Resource, resourcesOf } from './resource.ts'
 import { createState, type State } from './state.ts'
 import * as operations from './store.ts'
@@ -30,6 +32,8 @@ export type StoreOptions = {
   bookmarkMs?: number | undefined
   /** How many changes of each kind can be watched or paged from, at least; default 4,096. */
   historyCapacity?: number | undefined
+  /** How often old Events are looked for, in ms; default a minute. */
+  eventSweepMs?: number | undefined
   /** Size of the journal, in bytes, from which on it is compacted; default 16 MiB. */
   compactAfterBytes?: number | undefined
   /** How files are opened; for tests of failing disks. */
@@ -47,11 +51,9 @@ export type Store = {
   close(): Promise<void>
 }
 
-const eventSweepMs = 60_000
-
 /** @throws StoreError `locked`, `corrupt`, `inaccessible`, `definition` */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const { logger, now = Date.now, bookmarkMs = 10_000, historyCapacity = 4096 } = options
+  const { logger, now = Date.now, bookmarkMs = 10_000, historyCapacity = 4096, eventSweepMs = 60_000 } = options
   const resources = resourcesOf(options.definitions)
   const state = createState()
   const source = { version: () => committer.version, objects: () => [...state.all()].map(([, object]) => object) }
@@ -120,8 +122,11 @@ async function openFiles(
 /** Brings stored objects up to this version's definitions: defaults that are new stand in them from now on. */
 function adopt(state: State, resources: ReadonlyMap<KindName, Resource>): void {
   for (const [reference, object] of [...state.all()]) {
-    const completed = resources.get(reference.kind)?.complete(object) ?? object
-    state.put(reference, freeze(completed))
+    const { managedFields } = metadataOf(object)
+    const compact = managedFields ? withMetadata(object, { managedFields: internEntries(managedFields) }) : object
+    // What is as it was stays the very object that was read: that is the most compact form.
+    const completed = share(compact, resources.get(reference.kind)?.complete(compact) ?? compact)
+    if (isObject(completed)) state.put(reference, freeze(completed))
   }
 }
 

@@ -29,12 +29,33 @@ export function listPage(
   if (position.version > version) throw new ClusterError('BadRequest', 'continueToken is not of this store')
   const current = state.list(kind, namespace)
   const then = position.version === version ? current : listAt(current, history, position.version, namespace)
-  const items = then.filter(object => selects(labels, object) && sortKey(metadataOf(object)) > position.after)
+  const most = limit === undefined || limit === 0 ? Number.POSITIVE_INFINITY : limit
+  const items: JsonObject[] = []
   const resourceVersion = `${position.version}`
-  const last = limit === undefined || limit === 0 || items.length <= limit ? undefined : items[limit - 1]
-  if (last === undefined) return { items, resourceVersion }
-  const token = makeToken({ version: position.version, after: sortKey(metadataOf(last)) })
-  return { items: items.slice(0, limit), resourceVersion, continueToken: token }
+  for (let index = firstAfter(then, position.after); index < then.length; index++) {
+    const object = then[index]
+    if (object === undefined || !selects(labels, object)) continue
+    const last = items.at(-1)
+    if (items.length === most && last !== undefined) {
+      const continueToken = makeToken({ version: position.version, after: sortKey(metadataOf(last)) })
+      return { items, resourceVersion, continueToken }
+    }
+    items.push(object)
+  }
+  return { items, resourceVersion }
+}
+
+/** The index of the first object behind a place, in a list that is in order. */
+function firstAfter(objects: readonly JsonObject[], after: string): number {
+  let low = 0
+  let high = after === '' ? 0 : objects.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    const object = objects[middle]
+    if (object !== undefined && sortKey(metadataOf(object)) <= after) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 const makeToken = (position: Position): string => Buffer.from(JSON.stringify(position)).toString('base64url')

@@ -35,9 +35,11 @@ export const referenceOf = (kind: KindName, object: JsonObject): ObjectReference
 /** Whether labels satisfy a selector: each has this value, or is present where the value is `true`. */
 export function selects(selector: LabelSelector | undefined, object: JsonObject): boolean {
   if (selector === undefined) return true
-  const labels = metadataOf(object).labels ?? {}
-  for (const [label, wanted] of Object.entries(selector)) {
-    const value = Object.hasOwn(labels, label) ? labels[label] : undefined
+  const { labels } = metadataOf(object)
+  for (const label in selector) {
+    const wanted = selector[label]
+    const value = labels !== undefined && Object.hasOwn(labels, label) ? labels[label] : undefined
+    if (wanted === undefined) continue
     if (wanted === true ? value === undefined : value !== wanted) return false
   }
   return true

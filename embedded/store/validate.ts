@@ -62,9 +62,14 @@ function hasType(node: SchemaNode, value: JsonValue): boolean {
   return type === node.type || (node.type === 'number' && type === 'integer')
 }
 
-/** RFC 3339, with days and hours that exist. */
-const dateTime =
-  /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/i
+const dateTime = /^(\d{4})-(\d\d)-(\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/i
+
+/** Whether a text is RFC 3339 date and time, of a day that exists. */
+function isDateTime(text: string): boolean {
+  const [, year, month, day] = dateTime.exec(text) ?? []
+  const date = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)))
+  return date.getUTCMonth() + 1 === Number(month) && date.getUTCDate() === Number(day)
+}
 
 function checkText(node: SchemaNode, value: string, path: string): Problem[] {
   const { minLength, maxLength } = node.limits
@@ -78,7 +83,7 @@ function checkText(node: SchemaNode, value: string, path: string): Problem[] {
   if (node.pattern !== undefined && !node.pattern.expression.test(value)) {
     problems.push(invalid(path, value, `${path} in body should match '${node.pattern.source}'`))
   }
-  if (node.format === 'date-time' && (!dateTime.test(value) || Number.isNaN(Date.parse(value)))) {
+  if (node.format === 'date-time' && !isDateTime(value)) {
     problems.push(invalid(path, value, `${path} in body must be of type date-time: "${value}"`))
   }
   return problems

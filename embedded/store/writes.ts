@@ -4,8 +4,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import { ClusterError } from '../../cluster/errors.ts'
-import type { ObjectMeta } from '../../crds/metadata.ts'
+import type { ManagedFieldsEntry, ObjectMeta } from '../../crds/metadata.ts'
 import { union } from './fields.ts'
+import { internEntries } from './intern.ts'
 import { copyJson, equal, isObject, type JsonObject, type JsonValue, objectIn, share, withField } from './json.ts'
 import { afterApply, afterUpdate, ownedBy, ownedByOthers, type Writer } from './managers.ts'
 import { compare, fieldsOf, merge, prune } from './merge.ts'
@@ -46,7 +47,8 @@ export function created(context: WriteContext, draft: JsonObject): JsonObject {
   }
   const object = accept(context.resource, asNew(context, draft))
   const comparison = compare(context.resource.shape, {}, ownable(object, 'main'))
-  return withMetadata(object, { managedFields: afterUpdate([], writerOf(context, 'Update'), comparison) })
+  const managedFields = internEntries(afterUpdate([], writerOf(context, 'Update'), comparison))
+  return withMetadata(object, { managedFields })
 }
 
 function asNew({ resource, now }: WriteContext, draft: JsonObject): JsonObject {
@@ -110,7 +112,7 @@ export function applied(context: WriteContext, current: JsonObject | undefined, 
   const managedFields = afterApply(entries, writer, set, compare(resource.shape, live, base))
   if (current === undefined) {
     const object = accept(resource, asNew(context, rebuild(draft, base)))
-    return { object: withMetadata(object, { managedFields }), gone: false }
+    return { object: withMetadata(object, { managedFields: internEntries(managedFields) }), gone: false }
   }
   const rebuilt = withField(rebuild(draft, base), 'status', current.status)
   const next = withMetadata(rebuilt, systemFields(metadataOf(current)))
@@ -202,7 +204,7 @@ function finish(
   resource: Resource,
   current: JsonObject,
   object: JsonObject,
-  managedFields: ObjectMeta['managedFields'],
+  managedFields: ManagedFieldsEntry[],
 ): Outcome {
   const before = metadataOf(current)
   // Entries are JSON; their type only lacks the index signature.
@@ -213,7 +215,7 @@ function finish(
     generation !== undefined && countsForGeneration(resource, current, object) ? generation + 1 : generation
   const next = withMetadata(object, {
     generation: bumped,
-    managedFields: sameOwners ? before.managedFields : managedFields,
+    managedFields: sameOwners ? before.managedFields : internEntries(managedFields),
   })
   const { deletionTimestamp, finalizers = [] } = metadataOf(next)
   // A namespace goes only once it is empty, which is the collector's to see.

@@ -1,0 +1,170 @@
+/** Kubernetes' own kinds: the defaults, the limits and the immutable fields that Espalier relies on. */
+import { describe, expect, test } from 'vitest'
+import { smallest, statefulSet } from '../../cluster/conformance/drafts.ts'
+import { refusal, untyped } from '../../cluster/conformance/suite.ts'
+import { parseQuantity } from './quantity.ts'
+import { configMap, testStore } from './testing.ts'
+
+describe('a Secret', () => {
+  test('that is immutable keeps its data, but not its labels', async () => {
+    const { cluster } = await testStore()
+    const draft = smallest.Secret('default', 'one')
+    const secret = await cluster.create('Secret', { ...draft, immutable: true })
+    const data = { password: 'b3RoZXI=' }
+    const { message } = await refusal(cluster.replace('Secret', { ...secret, data }), 'Invalid')
+    expect(message).toBe('Secret "one" is invalid: data: Forbidden: field is immutable when `immutable` is set')
+    await refusal(cluster.replace('Secret', { ...secret, immutable: false }), 'Invalid')
+    await refusal(cluster.apply('Secret', { ...draft, data }), 'Invalid')
+    const labelled = { ...secret, metadata: { ...secret.metadata, labels: { a: '1' } } }
+    expect((await cluster.replace('Secret', labelled)).metadata.labels).toEqual({ a: '1' })
+  })
+
+  test('never shows its data in a refusal, and never changes its type', async () => {
+    const { cluster } = await testStore()
+    const draft = smallest.Secret('default', 'one')
+    const wrong = { ...draft, data: { password: 'hunter2 is not base64' } }
+    expect((await refusal(cluster.create('Secret', wrong), 'Invalid')).message).not.toContain('hunter2')
+    const secret = await cluster.create('Secret', draft)
+    const { message } = await refusal(cluster.replace('Secret', { ...secret, type: 'other' }), 'Invalid')
+    expect(message).toContain('type: Invalid value: "other": field is immutable')
+  })
+
+  test('takes stringData for data', async () => {
+    const { cluster } = await testStore()
+    const { data: _data, ...draft } = smallest.Secret('default', 'one')
+    const secret = await cluster.create('Secret', { ...draft, stringData: { word: 'plain' } })
+    expect(secret.data).toEqual({ word: btoa('plain') })
+    expect(secret).not.toHaveProperty('stringData')
+  })
+})
+
+test('a ConfigMap holds text under keys that can be file names, and at most 1 MiB', async () => {
+  const { cluster } = await testStore()
+  await refusal(cluster.create('ConfigMap', configMap('one', { 'a/b': '' })), 'Invalid')
+  await refusal(cluster.create('ConfigMap', untyped({ ...configMap('one'), data: { a: 1 } })), 'Invalid')
+  const { message } = await refusal(
+    cluster.create('ConfigMap', configMap('one', { a: 'x'.repeat(2 ** 20 + 1) })),
+    'Invalid',
+  )
+  expect(message).toContain('data: Too long: may not be more than 1048576 bytes')
+})
+
+describe('a claim', () => {
+  test('keeps its spec; once bound it may ask for more storage, never for less', async () => {
+    const { cluster } = await testStore()
+    const claim = await cluster.create('PersistentVolumeClaim', smallest.PersistentVolumeClaim('default', 'one'))
+    expect(claim.status?.phase).toBe('Pending')
+    const asking = (from: typeof claim, storage: string) => ({
+      ...from,
+      spec: { ...from.spec, resources: { requests: { storage } } },
+    })
+    await refusal(cluster.replace('PersistentVolumeClaim', asking(claim, '2Gi')), 'Invalid')
+    const named = await cluster.replace('PersistentVolumeClaim', { ...claim, spec: { ...claim.spec, volumeName: 'v' } })
+    const bound = await cluster.replaceStatus('PersistentVolumeClaim', { ...named, status: { phase: 'Bound' } })
+    const grown = await cluster.replace('PersistentVolumeClaim', asking(bound, '2Gi'))
+    expect(grown.spec?.resources?.requests?.storage).toBe('2Gi')
+    const { message } = await refusal(cluster.replace('PersistentVolumeClaim', asking(grown, '1500Mi')), 'Invalid')
+    expect(message).toContain('spec.resources.requests.storage: Forbidden: field can not be less than')
+    await refusal(
+      cluster.replace('PersistentVolumeClaim', { ...grown, spec: { ...grown.spec, storageClassName: 'other' } }),
+      'Invalid',
+    )
+    await refusal(
+      cluster.replace('PersistentVolumeClaim', { ...grown, spec: { ...grown.spec, volumeName: 'w' } }),
+      'Invalid',
+    )
+  })
+
+  test('must say what it wants', async () => {
+    const { cluster } = await testStore()
+    const { message } = await refusal(
+      cluster.create('PersistentVolumeClaim', { ...smallest.PersistentVolumeClaim('default', 'one'), spec: {} }),
+      'Invalid',
+    )
+    expect(message).toContain('spec.accessModes: Required value')
+    expect(message).toContain('spec.resources[storage]: Required value')
+  })
+
+  test('compares quantities by value', () => {
+    expect(parseQuantity('1Gi')).toBe(parseQuantity('1024Mi'))
+    expect(parseQuantity('1500m')).toBeCloseTo(1.5)
+    expect(parseQuantity('2e3')).toBe(parseQuantity('2k'))
+    for (const none of ['', 'Gi', '1 Gi', '1gi', 'one', undefined]) expect(parseQuantity(none)).toBeUndefined()
+  })
+})
+
+describe('workloads', () => {
+  test('a StatefulSet keeps what names its pods and volumes, and may change the rest', async () => {
+    const { cluster } = await testStore()
+    const set = await cluster.create('StatefulSet', statefulSet('default', 'one'))
+    expect(set.metadata.generation).toBe(1)
+    const spec = set.spec
+    if (spec === undefined) throw new Error('a StatefulSet has a spec')
+    const { message } = await refusal(
+      cluster.replace('StatefulSet', { ...set, spec: { ...spec, serviceName: 'other' } }),
+      'Invalid',
+    )
+    expect(message).toMatch(
+      /^StatefulSet.apps "one" is invalid: spec: Forbidden: updates to statefulset spec for fields/,
+    )
+    const scaled = await cluster.replace('StatefulSet', {
+      ...set,
+      spec: { ...spec, replicas: 1, updateStrategy: { type: 'OnDelete' } },
+    })
+    expect(scaled.metadata.generation).toBe(2)
+    const status = await cluster.replaceStatus('StatefulSet', { ...scaled, status: { replicas: 1 } })
+    expect(status).toMatchObject({ metadata: { generation: 2 }, status: { replicas: 1 } })
+  })
+
+  test('a template must make pods that its selector selects, from containers with an image', async () => {
+    const { cluster } = await testStore()
+    const draft = statefulSet('default', 'one')
+    const spec = { ...draft.spec, selector: { matchLabels: { other: 'label' } } }
+    const { message } = await refusal(cluster.create('StatefulSet', untyped({ ...draft, spec })), 'Invalid')
+    expect(message).toContain('`selector` does not match template `labels`')
+    await refusal(cluster.create('StatefulSet', statefulSet('default', 'one', [])), 'Invalid')
+    await refusal(cluster.create('StatefulSet', statefulSet('default', 'one', [{ name: 'a' }])), 'Invalid')
+  })
+
+  test('a Pod is bound once, and only its images change', async () => {
+    const { cluster } = await testStore()
+    const pod = await cluster.create('Pod', smallest.Pod('default', 'one'))
+    expect(pod.status?.phase).toBe('Pending')
+    const spec = pod.spec
+    if (spec === undefined) throw new Error('a Pod has a spec')
+    const bound = await cluster.replace('Pod', { ...pod, spec: { ...spec, nodeName: 'here' } })
+    await refusal(cluster.replace('Pod', { ...bound, spec: { ...spec, nodeName: 'there' } }), 'Invalid')
+    await refusal(
+      cluster.replace('Pod', { ...bound, spec: { ...spec, nodeName: 'here', hostNetwork: true } }),
+      'Invalid',
+    )
+    const image = { ...spec, nodeName: 'here', containers: [{ name: 'main', image: 'newer' }] }
+    expect((await cluster.replace('Pod', { ...bound, spec: image })).spec?.containers[0]?.image).toBe('newer')
+  })
+
+  test("a Job's template, a Deployment's selector, a snapshot's source and a Service's address stay", async () => {
+    const { cluster } = await testStore()
+    const job = await cluster.create('Job', smallest.Job('default', 'one'))
+    const template = { spec: { containers: [{ name: 'main', image: 'other' }] } }
+    await refusal(cluster.replace('Job', untyped({ ...job, spec: { ...job.spec, template } }) as typeof job), 'Invalid')
+    const deployment = await cluster.create('Deployment', smallest.Deployment('default', 'one'))
+    const labels = { name: 'one', more: 'yes' }
+    const moved = {
+      ...deployment.spec,
+      selector: { matchLabels: labels },
+      template: { ...deployment.spec?.template, metadata: { labels } },
+    }
+    await refusal(
+      cluster.replace('Deployment', untyped({ ...deployment, spec: moved }) as typeof deployment),
+      'Invalid',
+    )
+    const snapshot = await cluster.create('VolumeSnapshot', smallest.VolumeSnapshot('default', 'one'))
+    const spec = { source: { persistentVolumeClaimName: 'other' } }
+    await refusal(cluster.replace('VolumeSnapshot', { ...snapshot, spec }), 'Invalid')
+    const service = await cluster.create('Service', smallest.Service('default', 'one'))
+    await refusal(
+      cluster.replace('Service', { ...service, spec: { ...service.spec, clusterIP: '10.0.0.1' } }),
+      'Invalid',
+    )
+  })
+})
