@@ -137,13 +137,8 @@ export function createCommitter(options: CommitterOptions): Committer {
     pending.set(place, settled)
   }
 
-  async function idle(reference: ObjectReference, after: ObjectReference | undefined): Promise<void> {
-    for (;;) {
-      const busy = pending.get(placeOf(reference)) ?? (after && pending.get(placeOf(after)))
-      if (busy === undefined) return
-      await busy
-    }
-  }
+  const busy = (reference: ObjectReference | undefined): Promise<void> | undefined =>
+    reference && pending.get(placeOf(reference))
 
   return {
     get version() {
@@ -151,7 +146,10 @@ export function createCommitter(options: CommitterOptions): Committer {
     },
     history,
     async write(reference, decide, after) {
-      await idle(reference, after)
+      // From the last look at what is pending to the staging nothing may come between.
+      for (let wait = busy(reference) ?? busy(after); wait !== undefined; wait = busy(reference) ?? busy(after)) {
+        await wait
+      }
       if (closed) throw new ClusterError('Unavailable', 'the store is closed')
       const current = state.get(reference)
       const decision = decide(current)
