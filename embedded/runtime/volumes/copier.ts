@@ -25,7 +25,7 @@ export async function openCopier(order: CopyOrder): Promise<Copier> {
     worker.once('exit', () => reject(new Error('the copying thread ended')))
   })
   died.catch(() => {}) // told to whoever waits for a pass
-  await Promise.race([once(worker, 'online'), died])
+  await Promise.race([once(worker, 'message'), died])
   return {
     async pass(frozen) {
       const answered = once(worker, 'message')

@@ -15,3 +15,6 @@ parentPort?.on('message', ({ frozen }: CopyRequest) => {
   }
   parentPort?.postMessage(answer)
 })
+
+// Whoever opened this thread waits for a first word: the tree has been found and the target made.
+parentPort?.postMessage('open')

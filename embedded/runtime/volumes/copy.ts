@@ -23,6 +23,7 @@ import {
   openSync,
   readdirSync,
   readlinkSync,
+  readSync,
   realpathSync,
   rmSync,
   symlinkSync,
@@ -35,6 +36,10 @@ import { errorCode } from '../errors.ts'
  * for a write that took its time stamp and then had to wait for the disk before its data arrived.
  */
 const uncertainNs = 10_000_000_000n
+
+/** Up to this size a file that may have changed is compared rather than copied. */
+const comparedBytes = 16n * 1024n * 1024n
+const blockBytes = 1024 * 1024
 
 type EntryKind = 'file' | 'directory' | 'link'
 /** What an entry was, just before it was copied. */
@@ -70,6 +75,9 @@ const kindOf = (stats: BigIntStats): EntryKind | undefined => {
   return stats.isSymbolicLink() ? 'link' : undefined // sockets, pipes and devices are not part of an image
 }
 
+const sameMark = (a: Mark, b: Mark): boolean =>
+  a.kind === b.kind && a.size === b.size && a.inode === b.inode && a.modified === b.modified && a.changed === b.changed
+
 /** Copies `source` to `target`, which is made and must not exist, in a directory that nobody else can enter. */
 export function createTreeCopy(origin: string, target: string): TreeCopy {
   const source = realpathSync(origin)
@@ -87,17 +95,15 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
     return time
   }
 
-  function isUnchanged(path: string, mark: Mark): boolean {
+  /** Whether the target has the entry as it is now. */
+  function isCopied(path: string, mark: Mark): boolean {
     const before = known.get(path)
-    if (before === undefined) return false
-    const { mark: old, certainBefore } = before
-    const same =
-      old.kind === mark.kind &&
-      old.size === mark.size &&
-      old.inode === mark.inode &&
-      old.modified === mark.modified &&
-      old.changed === mark.changed
-    return same && mark.modified < certainBefore && mark.changed < certainBefore
+    if (before === undefined || !sameMark(before.mark, mark)) return false
+    if (mark.modified < before.certainBefore && mark.changed < before.certainBefore) return true
+    // Comparing a small file is much quicker than copying it again.
+    return (
+      mark.kind === 'file' && mark.size <= comparedBytes && sameContent(join(source, path), join(target, path), mark)
+    )
   }
 
   return {
@@ -115,7 +121,8 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
         const mark = markOf(kind, stats)
         if (kind === 'file') result.bytes += Number(stats.size)
         // The entries of a directory are looked at in any case: its own times say nothing about their contents.
-        if (!isUnchanged(path, mark)) {
+        if (isCopied(path, mark)) known.set(path, { mark, certainBefore })
+        else {
           const to = join(target, path)
           if (known.get(path)?.mark.kind !== kind) rmSync(to, { recursive: true, force: true })
           known.delete(path)
@@ -170,18 +177,44 @@ function copyEntry(from: string, to: string, mark: Mark, stats: BigIntStats): vo
   if (process.getuid?.() === 0) lchownSync(to, Number(stats.uid), Number(stats.gid))
 }
 
-function copyFile(from: string, to: string, mark: Mark, mode: number): void {
+/** The very file that was looked at, or an error; never what a link in its way leads to. */
+function openSource(from: string, mark: Mark): number {
   const file = openSync(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  if (fstatSync(file, { bigint: true }).ino === mark.inode && readlinkSync(`/proc/self/fd/${file}`) === from)
+    return file
+  closeSync(file)
+  throw new Error(`${from} was replaced while it was copied`)
+}
+
+function copyFile(from: string, to: string, mark: Mark, mode: number): void {
+  const file = openSource(from, mark)
   try {
-    const link = `/proc/self/fd/${file}`
-    if (fstatSync(file, { bigint: true }).ino !== mark.inode || readlinkSync(link) !== from) {
-      throw new Error(`${from} was replaced while it was copied`)
-    }
     rmSync(to, { force: true })
     // Shares the blocks where the file system can; otherwise the kernel copies them.
-    copyFileSync(link, to, constants.COPYFILE_FICLONE)
+    copyFileSync(`/proc/self/fd/${file}`, to, constants.COPYFILE_FICLONE)
   } finally {
     closeSync(file)
   }
   chmodSync(to, mode)
+}
+
+const [ours, theirs] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]
+
+function sameContent(from: string, to: string, mark: Mark): boolean {
+  const source = openSource(from, mark)
+  try {
+    const copy = openSync(to, constants.O_RDONLY | constants.O_NOFOLLOW)
+    try {
+      for (;;) {
+        const length = readSync(source, ours)
+        if (readSync(copy, theirs) !== length) return false
+        if (length === 0) return true
+        if (ours.compare(theirs, 0, length, 0, length) !== 0) return false
+      }
+    } finally {
+      closeSync(copy)
+    }
+  } finally {
+    closeSync(source)
+  }
 }
