@@ -1,7 +1,13 @@
 /** What a database's pod says about itself, boiled down to what the plan decides by. */
 import type { Pod } from '../../cluster/index.ts'
 import { type RefusalReason, reasonOfExitCode } from '../instance/refusal.ts'
-import { postgresContainer, prepareContainer, sizeAnnotation, templateAnnotation } from './children/stateful-set.ts'
+import {
+  postgresContainer,
+  prepareContainer,
+  sizeAnnotation,
+  templateAnnotation,
+  volumeAnnotation,
+} from './children/stateful-set.ts'
 
 export type PodFacts = {
   name: string
@@ -13,6 +19,8 @@ export type PodFacts = {
   terminating: boolean
   /** The size it was started with. */
   size: string | undefined
+  /** The uid of the claim it was made for. */
+  volume: string | undefined
   /** The digest of the template it was made from. */
   template: string | undefined
   /** Changes whenever Postgres was started anew: what was learnt of it before is old then. */
@@ -94,6 +102,7 @@ export function podFacts(pod: Pod): PodFacts {
     ready,
     terminating: pod.metadata.deletionTimestamp !== undefined,
     size: pod.metadata.annotations?.[sizeAnnotation],
+    volume: pod.metadata.annotations?.[volumeAnnotation],
     template: pod.metadata.annotations?.[templateAnnotation],
     run: [pod.metadata.uid, postgres?.containerID ?? '', postgres?.restartCount ?? 0, running?.startedAt ?? ''].join(
       '/',

@@ -1,8 +1,4 @@
-/**
- * The Service of a database: one stable name in the cluster, whose selector says which incarnation serves. It publishes
- * a pod that is not ready as well: there is one pod to choose from, and a client is better told by Postgres that it
- * starts up than by the network that nobody is there.
- */
+/** The Service of a database: one stable name in the cluster, whose selector says which incarnation serves. */
 import type { Draft } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
 import { postgresPort } from '../../postgres/configuration.ts'
@@ -17,7 +13,6 @@ export function serviceDraft(owner: Owner, incarnation: number): Draft<'Service'
     spec: {
       type: 'ClusterIP',
       selector: podSelector(owner, incarnation),
-      publishNotReadyAddresses: true,
       ports: [{ name: 'postgres', port: postgresPort, protocol: 'TCP', targetPort: postgresPort }],
     },
   }

@@ -19,6 +19,8 @@ type Container = PodSpec['containers'][number]
 
 /** On a pod: the size it was started with. Where it differs from the database's, the pod is restarted. */
 export const sizeAnnotation = 'espalier.dev/size'
+/** On a pod: the uid of the volume claim it was made for. One that stands on another is restarted. */
+export const volumeAnnotation = 'espalier.dev/volume'
 /** On a pod: a digest of the template it was made from. A pod that does not run is made anew from a newer one. */
 export const templateAnnotation = 'espalier.dev/template'
 export const prepareContainer = 'prepare'
@@ -93,6 +95,8 @@ export type StatefulSetRequest = {
   image: string
   size: PinnedSize
   shape: SizeShape
+  /** The uid of the volume claim. */
+  volume: string
   suspended: boolean
 }
 
@@ -123,7 +127,7 @@ const podSpec = ({ owner, incarnation, image, shape }: StatefulSetRequest): PodS
 })
 
 export function statefulSetDraft(request: StatefulSetRequest): Draft {
-  const { owner, incarnation, size, suspended } = request
+  const { owner, incarnation, size, volume, suspended } = request
   const selector = podSelector(owner, incarnation)
   const metadata = childMetadata(owner, childNames.statefulSet(owner.id, incarnation), 'postgres')
   const spec = podSpec(request)
@@ -139,7 +143,11 @@ export function statefulSetDraft(request: StatefulSetRequest): Draft {
       template: {
         metadata: {
           labels: { ...childLabels(owner, 'postgres'), ...selector },
-          annotations: { [sizeAnnotation]: sizeText(size), [templateAnnotation]: digestOf(spec) },
+          annotations: {
+            [sizeAnnotation]: sizeText(size),
+            [volumeAnnotation]: volume,
+            [templateAnnotation]: digestOf(spec),
+          },
         },
         spec,
       },

@@ -6,6 +6,7 @@ import { sizeText } from '../children/stateful-set.ts'
 import { covers } from '../covers.ts'
 import { isAtRest, type Observed, type PostgresAnswer } from '../observed.ts'
 import type { Owner } from '../ownership.ts'
+import type { PodFacts } from '../pod.ts'
 import { conditionOf, type Finding, type Findings, no, yes } from './conditions.ts'
 import { credentialsFinding } from './credentials.ts'
 import { isLost, volumeFinding } from './volume.ts'
@@ -29,9 +30,15 @@ export type Assessment = {
   serves: boolean
 }
 
+/** Whether a pod is of another size than the one asked, or stands on another volume. */
+export const isOutOfDate = ({ database, children }: Observed, pod: PodFacts): boolean =>
+  pod.size !== sizeText(database.spec.size) || pod.volume !== children.claim?.metadata.uid
+
 /** Postgres's answer, unless it was given by an earlier run of it. */
-export function presentAnswer({ pod, postgres }: Observed): PostgresAnswer | undefined {
-  return pod?.address !== undefined && pod.run === postgres?.run ? postgres.answer : undefined
+export function presentAnswer({ pod, postgres, children }: Observed): PostgresAnswer | undefined {
+  if (pod?.address === undefined || pod.run !== postgres?.run) return undefined
+  // What stands on another volume says nothing about this one.
+  return pod.volume === children.claim?.metadata.uid ? postgres.answer : undefined
 }
 
 const works = (answer: Assessment['answered']): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
@@ -79,10 +86,9 @@ function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pe
 }
 
 function pendingInstance(observed: Observed, findings: Findings): Pending | undefined {
-  const { database, pod } = observed
+  const { pod } = observed
   if (pod === undefined) return at('Starting', 'waiting for the pod')
-  if (pod.terminating || pod.size !== sizeText(database.spec.size))
-    return at('Starting', 'restarting Postgres with its new settings')
+  if (pod.terminating || isOutOfDate(observed, pod)) return at('Starting', 'restarting Postgres')
   if (pod.address === undefined) return at('Starting', pod.trouble?.message ?? 'starting the instance')
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return at('Connecting', answer?.message ?? 'waiting for Postgres to answer')
@@ -110,6 +116,8 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
   if (answer === undefined && !stands) return no('NotAnswering', 'Postgres has not answered yet')
   if (credentials?.status !== 'True') return no(credentials?.reason ?? 'CredentialsPending', credentials?.message ?? '')
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
+  // The way in leads to a pod that is ready, and to none else.
+  if (!pod.ready) return no('PodNotReady', 'the pod is not ready')
   if (endpoint?.status !== 'True') return no(endpoint?.reason ?? 'EndpointPending', endpoint?.message ?? '')
   return yes('Serving', 'Postgres answers clients')
 }

@@ -54,11 +54,12 @@ export function wantedOf(
   const instance = { owner, incarnation, size: spec.size, pgVersion: spec.pgVersion, image }
   const initialise = status?.volume === undefined
   const suspended = spec.suspended || stopped
+  const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   return {
     service: stamped(serviceDraft(owner, incarnation)),
     claim: shape && region && claimDraft(owner, incarnation, shape, region),
     configuration: shape && stamped(configurationDraft({ ...instance, shape, initialise })),
-    statefulSet: shape && stamped(statefulSetDraft({ ...instance, shape, suspended })),
+    statefulSet: shape && volume ? stamped(statefulSetDraft({ ...instance, shape, volume, suspended })) : undefined,
     route: port === undefined ? undefined : stamped(routeDraft(owner, port, rules)),
     rules,
     domain: outside?.domain,

@@ -1,10 +1,10 @@
 /** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
 import type { Action } from '../actions.ts'
 import { repairedClaim } from '../children/claim.ts'
-import { sizeText, templateAnnotation } from '../children/stateful-set.ts'
+import { templateAnnotation } from '../children/stateful-set.ts'
 import { covers } from '../covers.ts'
 import type { Observed } from '../observed.ts'
-import { type Assessment, presentAnswer } from './assessment.ts'
+import { type Assessment, isOutOfDate, presentAnswer } from './assessment.ts'
 import { isLost } from './volume.ts'
 
 export function work(observed: Observed, assessment: Assessment): Action[] {
@@ -51,7 +51,7 @@ function instance(observed: Observed, { wanted }: Assessment): Action[] {
 }
 
 /**
- * Deletes the pod, for the StatefulSet to make it anew: when its size is not the one asked; when it does not run and was
+ * Deletes the pod, for the StatefulSet to make it anew: when its size or volume is not the one asked; when it does not run and was
  * made from an older template; when it runs with a certificate by which nobody can tell it to take the new one. Never
  * before configuration and template are the new ones.
  */
@@ -63,9 +63,8 @@ function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
   const { generation = 0 } = statefulSet.metadata
   if ((statefulSet.status?.observedGeneration ?? generation) < generation) return []
   const template = statefulSet.spec?.template.metadata?.annotations ?? {}
-  const resized = pod.size !== sizeText(database.spec.size)
   const outdated = pod.trouble !== undefined && pod.template !== template[templateAnnotation]
-  if (!resized && !outdated && !isLockedOut(observed)) return []
+  if (!isOutOfDate(observed, pod) && !outdated && !isLockedOut(observed)) return []
   const { namespace = '' } = database.metadata
   return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
 }

@@ -1,0 +1,231 @@
+/** Properties of the plan, from any state that a database can be found in. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  canonicalJson,
+  contains,
+  type DatabasePhase,
+  databasePhases,
+  desiredHash,
+  parseCidr,
+  type Task,
+  teardownFinalizer,
+  visiblePhase,
+} from '../../../crds/index.ts'
+import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
+import { instanceFile } from '../children/configuration.ts'
+import { readRoute } from '../children/route.ts'
+import type { Observed } from '../observed.ts'
+import { conditionOf } from './conditions.ts'
+import { type Plan, plan } from './index.ts'
+
+const rules = fc.uniqueArray(fc.constantFrom('10.0.0.0/8', '192.0.2.7', '203.0.113.9/24', '0.0.0.0/0'), {
+  maxLength: 3,
+})
+
+type Start = {
+  spec: { suspended: boolean; rules: string[]; size: number }
+  before: { suspended: boolean; rules: string[]; rounds: number }
+  lost: string[]
+  phase: DatabasePhase | undefined
+  appliedHash: 'absent' | 'asked' | 'other' | 'kept'
+  forgetOperation: boolean
+  forgetTasks: boolean
+  isDeleted: boolean
+}
+
+/** A database that was on its way to one thing for some rounds, was damaged, and is asked for another. */
+const starts: fc.Arbitrary<Start> = fc.record({
+  spec: fc.record({ suspended: fc.boolean(), rules, size: fc.constantFrom(1, 1, 1, 2) }),
+  before: fc.record({ suspended: fc.boolean(), rules, rounds: fc.nat(14) }),
+  lost: fc.subarray([
+    'ConfigMap',
+    'Secret',
+    'Service',
+    'StatefulSet',
+    'Pod',
+    'PersistentVolumeClaim',
+    'route',
+    'label',
+  ]),
+  phase: fc.option(fc.constantFrom(...databasePhases), { nil: undefined }),
+  appliedHash: fc.constantFrom('absent', 'asked', 'other', 'kept', 'kept'),
+  forgetOperation: fc.boolean(),
+  forgetTasks: fc.boolean(),
+  isDeleted: fc.boolean(),
+})
+
+const asked = (list: readonly string[]) => ({ rules: list.map(cidr => ({ cidr })) })
+
+function worldOf(start: Start): World {
+  const { before } = start
+  const world = emptyWorld({ suspended: before.suspended, ipAllowlist: asked(before.rules) })
+  for (let count = 0; count < before.rounds; count++) round(world)
+  damage(world, start)
+  return world
+}
+
+function damage(
+  world: World,
+  { spec, lost, phase, appliedHash, forgetOperation, forgetTasks, isDeleted }: Start,
+): void {
+  const { database } = world
+  if (database === undefined) throw new Error('the database is there')
+  for (const key of [...world.objects.keys()]) {
+    const kind = key.includes('/route-') ? 'route' : (key.split('/')[0] ?? '')
+    if (lost.includes(kind)) world.objects.delete(key)
+  }
+  const size = { name: 'small', version: spec.size }
+  if (world.size) world.size = { ...world.size, spec: { ...world.size.spec, version: spec.size } }
+  const next = { ...database.spec, suspended: spec.suspended, ipAllowlist: asked(spec.rules), size }
+  const hash = { absent: undefined, asked: desiredHash(next), other: 'other', kept: database.status?.appliedHash }[
+    appliedHash
+  ]
+  const { operation, ...status } = database.status ?? {}
+  const { finalizers, labels, ...metadata } = database.metadata
+  if (forgetTasks) world.tasks.clear()
+  world.database = {
+    ...database,
+    metadata: {
+      ...metadata,
+      generation: (metadata.generation ?? 1) + 1,
+      ...(lost.includes('label') ? {} : { labels: labels ?? {} }),
+      finalizers: isDeleted ? [teardownFinalizer] : (finalizers ?? []),
+      ...(isDeleted ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
+    },
+    spec: next,
+    status: {
+      ...status,
+      ...(phase === undefined ? {} : { phase }),
+      appliedHash: hash,
+      operation: forgetOperation ? undefined : operation,
+    },
+  }
+}
+
+/** Whether everything that `inner` admits is admitted by one of `outer`. */
+const isWithin = (inner: string, outer: readonly string[]): boolean => {
+  const block = parseCidr(inner)
+  return outer.some(text => {
+    const wider = parseCidr(text)
+    return block && wider && wider.prefix <= block.prefix && contains(wider, block.network)
+  })
+}
+
+function checkInvariants(observed: Observed, { actions, status }: Plan): void {
+  const { database } = observed
+  const recorded = database.status?.volume
+  const isDeleting = database.metadata.deletionTimestamp !== undefined
+  const targets = actions.map(action =>
+    action.do === 'apply'
+      ? `${action.kind}/${action.draft.metadata.name}`
+      : action.do === 'delete'
+        ? `${action.kind}/${action.name}`
+        : action.do,
+  )
+  expect(new Set(targets).size, `one action for one thing: ${targets}`).toBe(targets.length)
+  for (const action of actions) {
+    if (action.do === 'create-claim') expect(recorded, 'a recorded volume is never replaced').toBeUndefined()
+    if (action.do === 'delete' && action.kind === 'PersistentVolumeClaim') {
+      expect(isDeleting, 'a volume goes only with its database').toBe(true)
+      expect(observed.remains.pods, 'a volume goes only after its pods').toEqual([])
+    }
+    if (action.do === 'finish-deletion') {
+      const { routes, claims, secrets, statefulSets, pods } = observed.remains
+      expect([routes, claims, secrets, statefulSets, pods].flat()).toEqual([])
+      expect(observed.task, 'a deletion is recorded before its subject goes').toBeDefined()
+    }
+    if (action.do !== 'apply' || action.kind !== 'ConfigMap') continue
+    const instance = action.draft.data?.[instanceFile]
+    if (instance !== undefined && recorded !== undefined)
+      expect(JSON.parse(instance).initialise, 'what has a volume is never initialised').toBe(false)
+    const route = readRoute({ ...action.draft, apiVersion: 'v1', kind: 'ConfigMap' })
+    for (const rule of route?.rules ?? []) {
+      expect(recorded, 'nothing opens before its data are known').toBeDefined()
+      expect(isDeleting, 'nothing opens on the way out').toBe(false)
+      expect(
+        isWithin(
+          rule,
+          database.spec.ipAllowlist.rules.map(({ cidr }) => cidr),
+        ),
+      ).toBe(true)
+    }
+  }
+  if (recorded !== undefined) expect(status.volume, 'a record of a volume never changes').toEqual(recorded)
+  const isTold = canonicalJson(status) !== canonicalJson(database.status)
+  if (isTold && status.phase === 'available') expect(conditionOf(status, 'Ready')?.status).toBe('True')
+}
+
+/** The phase that a world comes to rest in. */
+function expectedEnd(world: World): (DatabasePhase | undefined)[] {
+  const { database, objects } = world
+  if (database === undefined || database.metadata.deletionTimestamp !== undefined) return [undefined]
+  const { volume } = database.status ?? {}
+  const claim = [...objects].find(([key]) => key.startsWith('PersistentVolumeClaim/'))?.[1]
+  if (volume !== undefined && claim?.metadata.uid !== volume.uid) return ['failed']
+  return [database.spec.suspended ? 'suspended' : 'available']
+}
+
+const snapshot = ({ database, objects }: World): string => canonicalJson([database, [...objects]])
+
+describe('plan', () => {
+  test('comes to rest where it should from anywhere, and keeps every promise on the way', () => {
+    fc.assert(
+      fc.property(starts, start => {
+        const world = worldOf(start)
+        const expected = expectedEnd(world)
+        let calm = 0
+        for (let count = 0; count < 60 && calm < 3; count++) {
+          const before = snapshot(world)
+          const passed = round(world)
+          if (passed) checkInvariants(passed.observed, passed.planned)
+          calm = snapshot(world) === before ? calm + 1 : 0
+        }
+        expect(calm, 'it comes to rest').toBe(3)
+        expect(expected).toContain(world.database && visiblePhase(world.database))
+        const open = [...world.tasks.values()].filter((task: Task) => task.status?.finishedAt === undefined)
+        expect(open, 'every Task has ended').toEqual([])
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test('is a function of what it is given', () => {
+    fc.assert(
+      fc.property(starts, start => {
+        const world = worldOf(start)
+        const first = plan(observedIn(world), world.now, settings)
+        expect(plan(observedIn(world), world.now, settings)).toEqual(first)
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  test('without the keys asks for nothing at all', () => {
+    fc.assert(
+      fc.property(starts, start => {
+        const world = worldOf(start)
+        world.keys = false
+        const planned = plan(observedIn(world), world.now, settings)
+        expect(planned.actions).toEqual([])
+        expect(conditionOf(planned.status, 'KeysAvailable')?.status).toBe('False')
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  test('never settles a change of rules that no gateway has acknowledged before its deadline', () => {
+    fc.assert(
+      fc.property(starts, fc.integer({ min: 1, max: 20 }), (start, rounds) => {
+        const world = worldOf({ ...start, isDeleted: false, lost: [], appliedHash: 'other', phase: 'available' })
+        world.gatewayAnswers = false
+        for (let count = 0; count < rounds; count++) round(world)
+        const { database } = world
+        if (database === undefined) throw new Error('the database is there')
+        expect(database.status?.appliedHash).not.toBe(desiredHash(database.spec))
+        expect(visiblePhase(database)).not.toBe('available')
+      }),
+      { numRuns: 100 },
+    )
+  })
+})

@@ -1,0 +1,291 @@
+/**
+ * A world in which the plan's actions are carried out in memory, at once and without fail, and the cluster does its part
+ * after each round: for properties of the plan alone.
+ */
+import type { AnyObject, Draft, KindName } from '../../cluster/index.ts'
+import {
+  apiVersion,
+  childNames,
+  labels,
+  type ManagedDatabase,
+  type ManagedDatabaseStatus,
+  type Region,
+  type Size,
+  type Task,
+  teardownFinalizer,
+} from '../../crds/index.ts'
+import type { Action } from '../managed-database/actions.ts'
+import { instanceFile } from '../managed-database/children/configuration.ts'
+import { portOf, readRoute, routeDraft } from '../managed-database/children/route.ts'
+import { stamped } from '../managed-database/covers.ts'
+import type { Identity, Observed, PostgresAnswer } from '../managed-database/observed.ts'
+import { ownerOf } from '../managed-database/ownership.ts'
+import { type Plan, plan } from '../managed-database/plan/index.ts'
+import { podFacts } from '../managed-database/pod.ts'
+import { progressOf, verdictOn } from '../task/progress.ts'
+import { regionDraft, sizeDraft, testConfiguration, testNamespace } from './installation.ts'
+
+export const worldId = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
+const uid = 'database-uid'
+
+type Kept = 'Secret' | 'PersistentVolumeClaim' | 'ConfigMap' | 'Service' | 'StatefulSet' | 'Pod'
+type Stored = Pick<AnyObject, 'metadata'> & Record<string, unknown>
+
+export type World = {
+  database: ManagedDatabase | undefined
+  objects: Map<string, Stored>
+  tasks: Map<string, Task>
+  size: Size | undefined
+  region: Region | undefined
+  keys: boolean
+  /** What is on each volume, by the claim's uid. */
+  data: Map<string, { systemIdentifier: string; mark: string | undefined }>
+  gatewayAnswers: boolean
+  now: number
+  minted: number
+}
+
+const place = (kind: string, name: string): string => `${kind}/${name}`
+
+export const settings = { deadlines: testConfiguration.deadlines }
+
+export function emptyWorld(spec: Partial<ManagedDatabase['spec']> = {}, status: ManagedDatabaseStatus = {}): World {
+  return {
+    database: {
+      apiVersion,
+      kind: 'ManagedDatabase',
+      metadata: { name: 'one', namespace: testNamespace, uid, generation: 1, labels: { [labels.id]: worldId } },
+      spec: {
+        region: 'here',
+        size: { name: 'small', version: 1 },
+        pgVersion: '18',
+        instances: 1,
+        ipAllowlist: { rules: [{ cidr: '203.0.113.7/24' }] },
+        services: [],
+        options: [],
+        deletionProtection: false,
+        backup: { durable: false },
+        suspended: false,
+        deletion: { keepBackups: false },
+        ...spec,
+      },
+      status,
+    },
+    objects: new Map(),
+    tasks: new Map(),
+    size: { ...sizeDraft('small'), apiVersion, kind: 'Size' } as Size, // a draft with its spec is whole
+    region: { ...regionDraft(), apiVersion, kind: 'Region' } as Region,
+    keys: true,
+    data: new Map(),
+    gatewayAnswers: true,
+    now: Date.parse('2026-01-01T00:00:00Z'),
+    minted: 0,
+  }
+}
+
+const get = <T>(world: World, kind: Kept, name: string): T | undefined =>
+  world.objects.get(place(kind, name)) as T | undefined // objects are kept under their kind
+
+const allOf = <T>(world: World, kind: Kept): T[] =>
+  [...world.objects].filter(([key]) => key.startsWith(`${kind}/`)).map(([, object]) => object as T)
+
+function answerOf(world: World): { answer: PostgresAnswer; mark: string | undefined } | undefined {
+  const claim = get<AnyObject>(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1))
+  const data = world.data.get(claim?.metadata.uid ?? '')
+  const mark = get<AnyObject>(world, 'Secret', childNames.credentials(worldId))?.metadata.uid
+  if (data === undefined) return undefined
+  const answer: PostgresAnswer = {
+    state: 'answered',
+    systemIdentifier: data.systemIdentifier,
+    rolesInOrder: data.mark !== undefined && data.mark === mark,
+    changedByUser: [],
+    login: data.mark === mark ? 'succeeded' : 'untried',
+    certificate: undefined,
+    databaseBytes: 8_000_000,
+  }
+  return { answer, mark }
+}
+
+/** What a pass would observe of the world. */
+export function observedIn(world: World): Observed {
+  const { database } = world
+  if (database === undefined) throw new Error('the database is gone')
+  const id = database.metadata.labels?.[labels.id]
+  const identity: Identity =
+    id === worldId
+      ? { state: 'settled', owner: ownerOf(database, worldId) }
+      : { state: 'unsettled', id: worldId, why: 'lost' }
+  const pod = get<Observed['children']['pod'] & object>(world, 'Pod', childNames.pod(worldId, 1))
+  const routes = allOf<Observed['remains']['routes'][number]>(world, 'ConfigMap').filter(
+    map => portOf(map) !== undefined,
+  )
+  const route = routes[0]
+  const secret = get<AnyObject>(world, 'Secret', childNames.credentials(worldId))
+  const facts = pod && podFacts(pod)
+  const told = facts?.address === undefined ? undefined : answerOf(world)
+  const credentials = secret && {
+    state: 'readable' as const,
+    mark: secret.metadata.uid ?? '',
+    mintedAt: '2026-01-01T00:00:00Z',
+  }
+  return {
+    database,
+    identity,
+    keys: { sealingKey: world.keys, authority: world.keys },
+    region: world.region,
+    size: world.size,
+    image: 'postgres:18',
+    children: {
+      credentials: get(world, 'Secret', childNames.credentials(worldId)),
+      certificate: get(world, 'Secret', childNames.tls(worldId)),
+      claim: get(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1)),
+      configuration: get(world, 'ConfigMap', childNames.configuration(worldId, 1)),
+      service: get(world, 'Service', childNames.service(worldId)),
+      statefulSet: get(world, 'StatefulSet', childNames.statefulSet(worldId, 1)),
+      pod,
+      route,
+    },
+    remains: {
+      statefulSets: allOf(world, 'StatefulSet'),
+      pods: allOf(world, 'Pod'),
+      services: allOf(world, 'Service'),
+      configurations: allOf<NonNullable<typeof route>>(world, 'ConfigMap').filter(map => portOf(map) === undefined),
+      claims: allOf(world, 'PersistentVolumeClaim'),
+      secrets: allOf(world, 'Secret'),
+      routes,
+    },
+    pod: facts,
+    credentials: credentials ?? { state: 'absent' },
+    certificate: world.objects.has(place('Secret', childNames.tls(worldId)))
+      ? { state: 'good', fingerprint: undefined, issuedAt: undefined }
+      : { state: 'absent' },
+    route: route && {
+      port: portOf(route) ?? 0,
+      route: readRoute(route),
+      acknowledged: world.gatewayAnswers,
+      waitingFor: [],
+      refused: false,
+    },
+    postgres: facts &&
+      told && { at: world.now, run: facts.run, ready: true, ...told, isDoubtful: false, isOutdated: false },
+    branches: [],
+    task: world.tasks.get(database.status?.operation?.taskId ?? ''),
+    annotatedTask: undefined,
+  }
+}
+
+const put = (world: World, kind: Kept, draft: Draft<KindName>): void => {
+  const before = world.objects.get(place(kind, draft.metadata.name))
+  const kept = before?.metadata.uid ?? `${kind}-${++world.minted}`
+  world.objects.set(place(kind, draft.metadata.name), { ...draft, metadata: { ...draft.metadata, uid: kept } })
+}
+
+function perform(world: World, action: Action): void {
+  const { database } = world
+  if (database === undefined) return
+  const owner = ownerOf(database, worldId)
+  const named = (kind: 'Secret', name: string) =>
+    put(world, kind, { apiVersion: 'v1', kind, metadata: { name, namespace: testNamespace } })
+  switch (action.do) {
+    case 'identify':
+      database.metadata = {
+        ...database.metadata,
+        labels: { ...database.metadata.labels, [labels.id]: action.id ?? worldId },
+        finalizers: [teardownFinalizer],
+      }
+      return
+    case 'mint-credentials':
+      named('Secret', childNames.credentials(worldId))
+      return
+    case 'issue-certificate':
+      named('Secret', childNames.tls(worldId))
+      return
+    case 'create-claim':
+      put(world, 'PersistentVolumeClaim', action.draft)
+      return
+    case 'update-claim':
+      put(world, 'PersistentVolumeClaim', action.claim)
+      return
+    case 'apply':
+      put(world, action.kind, action.draft)
+      return
+    case 'claim-port':
+      put(world, 'ConfigMap', stamped(routeDraft(owner, action.preferred ?? 20000, [])))
+      return
+    case 'leave-port':
+      world.objects.delete(place('ConfigMap', `route-${action.port}`))
+      return
+    case 'delete':
+      world.objects.delete(place(action.kind, action.name))
+      return
+    case 'ensure-roles': {
+      const claim = get<AnyObject>(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1))
+      const data = world.data.get(claim?.metadata.uid ?? '')
+      const secret = get<AnyObject>(world, 'Secret', childNames.credentials(worldId))
+      if (data) data.mark = secret?.metadata.uid
+      return
+    }
+    case 'reload':
+      return
+    case 'finish-deletion':
+      world.database = undefined
+  }
+}
+
+type SetInWorld = { spec: { replicas: number; template: { metadata: { annotations: Record<string, string> } } } }
+
+/** What the cluster, its nodes and the controller of Tasks do between two passes. */
+function turn(world: World): void {
+  world.now += 1000
+  const set = get<SetInWorld>(world, 'StatefulSet', childNames.statefulSet(worldId, 1))
+  const podName = childNames.pod(worldId, 1)
+  const pod = place('Pod', podName)
+  if (set?.spec.replicas !== 1) world.objects.delete(pod)
+  const claim = get<AnyObject>(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1))
+  const map = get<{ data: Record<string, string> }>(world, 'ConfigMap', childNames.configuration(worldId, 1))
+  if (set?.spec.replicas === 1 && !world.objects.has(pod) && claim?.metadata.uid && map) {
+    const mayInitialise = JSON.parse(map.data[instanceFile] ?? '{}').initialise === true
+    if (!world.data.has(claim.metadata.uid) && mayInitialise)
+      world.data.set(claim.metadata.uid, { systemIdentifier: `system-${++world.minted}`, mark: undefined })
+    const { annotations } = set.spec.template.metadata
+    const running = { name: 'postgres', ready: true, restartCount: 0, image: '', imageID: '', state: { running: {} } }
+    world.objects.set(pod, {
+      metadata: { name: podName, namespace: testNamespace, uid: `pod-${++world.minted}`, annotations },
+      status: world.data.has(claim.metadata.uid) ? { podIP: '10.0.0.1', containerStatuses: [running] } : {},
+    })
+  }
+  turnTasks(world)
+}
+
+function turnTasks(world: World): void {
+  const { database } = world
+  const operation = database?.status?.operation
+  if (database && operation && !world.tasks.has(operation.taskId)) {
+    const subject = { kind: 'database' as const, id: worldId, name: 'one' }
+    world.tasks.set(operation.taskId, {
+      apiVersion,
+      kind: 'Task',
+      metadata: { name: operation.taskId, labels: { [labels.id]: operation.taskId } },
+      spec: { name: operation.name, subject },
+    })
+  }
+  for (const [taskId, task] of world.tasks) {
+    if (database && operation?.taskId === taskId) task.status = progressOf(task.status, database, world.now)
+    else if (task.status?.finishedAt === undefined) {
+      const verdict = verdictOn(task, database, world.now)
+      if (verdict.state === 'over') task.status = { phase: verdict.error ? 'failed' : 'succeeded', finishedAt: 'now' }
+    }
+  }
+}
+
+/** One pass and what follows from it; gives what was planned on what, for the invariants. */
+export function round(world: World): { observed: Observed; planned: Plan } | undefined {
+  if (world.database === undefined) return undefined
+  const observed = observedIn(world)
+  const planned = plan(observed, world.now, settings)
+  for (const action of planned.actions) perform(world, action)
+  if (world.database !== undefined && !planned.actions.some(action => action.do === 'identify'))
+    world.database = { ...world.database, status: planned.status }
+  turn(world)
+  return { observed, planned }
+}
