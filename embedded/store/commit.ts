@@ -9,8 +9,8 @@ import type { KindName } from '../../cluster/kinds.ts'
 import type { Disk } from './disk.ts'
 import { type Change, createHistory, type History } from './history.ts'
 import { freeze, type JsonObject } from './json.ts'
-import { metadataOf, type ObjectReference, placeOf, withMetadata } from './objects.ts'
-import type { Entry } from './records.ts'
+import { type ObjectReference, placeOf, withMetadata } from './objects.ts'
+import { goneText, type LogRecord, putText } from './records.ts'
 import type { State } from './state.ts'
 
 /** What a write comes to; undefined where nothing is to be done. The current object itself means the same. */
@@ -44,7 +44,12 @@ export type CommitterOptions = {
   logger: Logger
 }
 
-type Pending = Entry & { readonly previous: JsonObject | undefined; settle(error?: ClusterError): void }
+type Pending = LogRecord & {
+  readonly previous: JsonObject | undefined
+  /** The record's text. */
+  readonly text: string
+  settle(error?: ClusterError): void
+}
 
 /** 1.5 MiB, the API server's own limit. */
 const largestObject = 1.5 * 1024 * 1024
@@ -88,12 +93,12 @@ export function createCommitter(options: CommitterOptions): Committer {
   async function flush(target: Disk): Promise<void> {
     while (queue.length > 0) {
       const batch = takeBatch()
-      try {
-        await target.append(batch)
-        apply(batch)
-      } catch (error) {
-        refuse([...batch, ...queue.splice(0)], error)
-      }
+      const failure = await target.append(batch.map(({ text }) => text)).then(
+        () => undefined,
+        (error: unknown) => ({ error }),
+      )
+      if (failure === undefined) apply(batch)
+      else refuse([...batch, ...queue.splice(0)], failure.error)
     }
     // In the same breath as the look at the queue, so that no write falls between.
     flushing = undefined
@@ -119,7 +124,7 @@ export function createCommitter(options: CommitterOptions): Committer {
   function stage(reference: ObjectReference, previous: JsonObject | undefined, decision: NonNullable<Decision>) {
     const version = staged + 1
     const next = freeze(withMetadata(decision.object, { resourceVersion: `${version}` }))
-    const text = decision.gone ? '' : JSON.stringify(next)
+    const text = decision.gone ? goneText(version, reference) : putText(JSON.stringify(next))
     refuseTooLarge(reference, text)
     staged = version
     const object = decision.gone ? undefined : next
@@ -183,6 +188,3 @@ function diskMessage(error: unknown): string {
     ? `the disk that holds the store is full (${code}): nothing was written; free some space and try again`
     : `the store cannot write to its disk (${code}): nothing was written`
 }
-
-/** The version in an object's metadata, as the number it is. */
-export const versionOf = (object: JsonObject): number => Number(metadataOf(object).resourceVersion)

@@ -1,6 +1,6 @@
 /**
  * The store's directory: a journal that every commit is appended to, and from time to time a snapshot of everything, so
- * that the journal can begin anew. Once `append` returns, its entries survive any crash; when it throws, none of
+ * that the journal can begin anew. Once `append` returns, its records survive any crash; when it throws, none of
  * them will come back. The owner of the state appends one batch at a time and applies it afterwards.
  *
  * Journal n holds what happened after snapshot n. A snapshot is written beside the running journal of its number, and
@@ -14,13 +14,13 @@ import { StoreError } from './errors.ts'
 import type { JsonObject } from './json.ts'
 import { lockDirectory } from './lock.ts'
 import { type LogFile, logFile, type OpenFile, openFile as openRealFile } from './log-file.ts'
-import { batchPayload, type Entry, type Header, headerPayload } from './records.ts'
+import { batchPayload, type Header, headerPayload } from './records.ts'
 import { journalName, type Recovered, recover, type Sink, snapshotName, storeFiles } from './recovery.ts'
 import { syncDirectory, unfinishedSnapshot, writeSnapshot } from './snapshot.ts'
 
 export type Disk = {
   /** @throws NodeJS.ErrnoException; then nothing of the batch is kept, and a later append may succeed. */
-  append(entries: readonly Entry[]): Promise<void>
+  append(records: readonly string[]): Promise<void>
   close(): Promise<void>
 }
 
@@ -113,6 +113,8 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
     } catch (error) {
       // The journals are all there still, so nothing is lost; the next compaction covers this one.
       logger.warn({ err: error }, 'the store could not be compacted; will try again')
+      // A part of a snapshot must not keep a full disk full.
+      await rm(join(directory, unfinishedSnapshot), { force: true }).catch(() => undefined)
     }
     limit = Math.max(compactAfterBytes, snapshotBytes)
   }
@@ -148,10 +150,10 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
   }
 
   return {
-    async append(entries) {
+    async append(records) {
       if (!journal.trusted) await repair()
       else if (journal.length > limit && !compacting) await makeRoom()
-      await journal.append(batchPayload(entries))
+      await journal.append(batchPayload(records))
     },
     async close() {
       await compaction

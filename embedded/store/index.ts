@@ -84,13 +84,19 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     operations.expireEvents(parts).catch(error => logger.warn({ err: error }, 'old events could not be removed'))
   }, eventSweepMs).unref()
 
-  async function close(): Promise<void> {
+  let closing: Promise<void> | undefined
+  async function shutDown(): Promise<void> {
     clearInterval(bookmarks)
     clearInterval(sweeps)
     await collector.close()
     await committer.close()
     ring('close')
     await disk?.close()
+  }
+
+  const close = (): Promise<void> => {
+    closing ??= shutDown()
+    return closing
   }
 
   try {

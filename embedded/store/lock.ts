@@ -25,7 +25,7 @@ export function lockDirectory(directory: string): () => void {
       cause: error,
     })
   }
-  writeFileSync(join(directory, 'owner'), `${process.pid}\n`, { mode: 0o600 })
+  tellOwner(directory)
   return () => database.close()
 }
 
@@ -35,6 +35,15 @@ function createOnce(path: string): void {
     closeSync(openSync(path, 'wx', 0o600))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+/** Says who holds the lock, for the message to whoever does not get it; a full disk is no reason not to open. */
+function tellOwner(directory: string): void {
+  try {
+    writeFileSync(join(directory, 'owner'), `${process.pid}\n`, { mode: 0o600 })
+  } catch {
+    // The lock holds without it.
   }
 }
 

@@ -14,9 +14,6 @@ export type LogRecord = {
   readonly reference: ObjectReference
   readonly object: JsonObject | undefined
 }
-/** A change on its way to the disk, with the object's text made already. */
-export type Entry = LogRecord & { readonly text: string }
-
 /** `version` is the store's resourceVersion before the first record of the file. */
 export type Header = { readonly number: number; readonly version: number }
 
@@ -25,12 +22,13 @@ export const headerPayload = ({ number, version }: Header): Buffer =>
 
 export const endPayload = (objects: number): Buffer => Buffer.from(JSON.stringify({ end: objects }))
 
-export function batchPayload(entries: readonly Entry[]): Buffer {
-  const records = entries.map(({ version, reference: { kind, namespace, name }, object, text }) =>
-    object === undefined ? JSON.stringify({ version, gone: [kind, namespace, name] }) : `{"put":${text}}`,
-  )
-  return Buffer.from(`[${records.join(',')}]`)
-}
+/** @param records each as text, from `putText` and `goneText` */
+export const batchPayload = (records: readonly string[]): Buffer => Buffer.from(`[${records.join(',')}]`)
+
+/** @param object the object's JSON */
+export const putText = (object: string): string => `{"put":${object}}`
+export const goneText = (version: number, { kind, namespace, name }: ObjectReference): string =>
+  JSON.stringify({ version, gone: [kind, namespace, name] })
 
 /** @throws Error for a payload that is not a header of this format */
 export function readHeader(payload: Buffer): Header {

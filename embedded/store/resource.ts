@@ -8,7 +8,7 @@ import type { CustomResourceDefinition } from '../../crds/definition.ts'
 import { builtIns } from './builtin.ts'
 import { withDefaults } from './defaults.ts'
 import { StoreError } from './errors.ts'
-import { isObject, type JsonObject, type JsonValue, type MutableObject } from './json.ts'
+import { isObject, type JsonObject, type JsonValue, type MutableObject, objectIn } from './json.ts'
 import type { Problem } from './problems.ts'
 import { compileSchema, type SchemaNode } from './schema.ts'
 import { fields, metadataShape, type Shape, shapeOf } from './shape.ts'
@@ -72,7 +72,7 @@ function customResource({ spec }: CustomResourceDefinition): Resource {
     initialStatus: undefined,
     complete: object => asObject(withDefaults(root, object), object),
     unknownFields: object => unknownFields(withoutMetadata(root), object),
-    validate: (object, previous) => validate(root, object, previous),
+    validate: (object, previous) => validate(root, forRules(object), previous && forRules(previous)),
   }
 }
 
@@ -82,6 +82,12 @@ const withoutMetadata = (root: SchemaNode): SchemaNode => {
   if (metadata === undefined) return root
   return { ...root, properties: new Map(root.properties).set('metadata', { ...metadata, preserveUnknown: true }) }
 }
+
+/** Of the metadata, rules see the name alone. */
+const forRules = (object: JsonObject): JsonObject => ({
+  ...object,
+  metadata: { name: objectIn(object, 'metadata').name ?? '' },
+})
 
 const rootShape = (shape: Shape): Shape =>
   shape.type === 'object' ? fields({ ...shape.fields, metadata: metadataShape }) : shape

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setImmediate as breathe } from 'node:timers/promises'
 import type { JsonObject } from './json.ts'
 import { logFile, type OpenFile } from './log-file.ts'
-import { batchPayload, type Entry, endPayload, type Header, headerPayload } from './records.ts'
+import { batchPayload, endPayload, type Header, headerPayload, putText } from './records.ts'
 import { snapshotName } from './recovery.ts'
 
 /** The name of a snapshot that is being written; one at a time. */
@@ -42,12 +42,12 @@ export async function writeSnapshot(
   return bytes
 }
 
-function* chunks(objects: readonly JsonObject[]): Iterable<Entry[]> {
-  let chunk: Entry[] = []
+function* chunks(objects: readonly JsonObject[]): Iterable<string[]> {
+  let chunk: string[] = []
   let size = 0
   for (const object of objects) {
-    const text = JSON.stringify(object)
-    chunk.push({ version: 0, reference: { kind: 'Namespace', namespace: '', name: '' }, object, text })
+    const text = putText(JSON.stringify(object))
+    chunk.push(text)
     size += text.length
     if (size < chunkBytes) continue
     yield chunk

@@ -16,8 +16,9 @@ export type StoreEvent =
 /** What wakes watches up: a change of their kind, the time for a bookmark, or the end of the store. */
 export type Signal = 'change' | 'bookmark' | 'close'
 export type Bell = {
-  /** Resolves at the next signal; after `close`, at once. */
-  wait(): { signal: Promise<Signal>; cancel(): void }
+  /** Calls back at the next signal, once; after `close`, at once. */
+  once(wake: (signal: Signal) => void): void
+  cancel(wake: (signal: Signal) => void): void
   ring(signal: Signal): void
 }
 
@@ -25,12 +26,11 @@ export function createBell(): Bell {
   const waiting = new Set<(signal: Signal) => void>()
   let closed = false
   return {
-    wait() {
-      const { promise, resolve } = Promise.withResolvers<Signal>()
-      if (closed) resolve('close')
-      else waiting.add(resolve)
-      return { signal: promise, cancel: () => void waiting.delete(resolve) }
+    once(wake) {
+      if (closed) wake('close')
+      else waiting.add(wake)
     },
+    cancel: wake => void waiting.delete(wake),
     ring(signal) {
       closed ||= signal === 'close'
       const woken = [...waiting]
@@ -57,8 +57,8 @@ export async function* watch(
 ): AsyncGenerator<StoreEvent, void, undefined> {
   const { history, bell } = source
   let cursor = startOf(source, resourceVersion)
-  const { promise: aborted, resolve } = Promise.withResolvers<'close'>()
-  const onAbort = (): void => resolve('close')
+  let wake = (_signal: Signal): void => undefined
+  const onAbort = (): void => wake('close')
   abort.addEventListener('abort', onAbort)
   try {
     while (!abort.aborted) {
@@ -70,15 +70,17 @@ export async function* watch(
         if (event !== undefined) yield event
         continue
       }
-      const { signal, cancel } = bell.wait()
-      const woken = await Promise.race([signal, aborted])
-      cancel()
+      const { promise, resolve } = Promise.withResolvers<Signal>()
+      wake = resolve
+      bell.once(wake)
+      const woken = await promise
       if (woken === 'close') return
       if (woken === 'bookmark' && history.at(cursor) === undefined) {
         yield { type: 'BOOKMARK', resourceVersion: `${source.version()}` }
       }
     }
   } finally {
+    bell.cancel(wake)
     abort.removeEventListener('abort', onAbort)
   }
 }
