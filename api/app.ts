@@ -19,7 +19,7 @@ import { watchMethods } from './plugins/methods.ts'
 import { useRateLimit } from './plugins/rate-limit.ts'
 import { newRequestId, useRequestId } from './plugins/request-id.ts'
 import { useTenant } from './plugins/tenant.ts'
-import { createDatabaseText } from './render/database.ts'
+import { createDatabaseText, createSurroundingsEpoch } from './render/database.ts'
 import { addBackups } from './resources/backups.ts'
 import { addBranches } from './resources/branches.ts'
 import { addClientAddress } from './resources/client-ip.ts'
@@ -52,11 +52,13 @@ export type BuiltApp = { app: App; context: ApiContext }
 export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const { configuration, caches, cluster, now, audit } = options
   const app = createFramework(options)
+  const surroundingsEpoch = createSurroundingsEpoch(caches)
   const context: ApiContext = {
     cluster,
     caches,
     tenants: createTenants(cluster, caches.Tenant),
-    databaseText: createDatabaseText(caches),
+    databaseText: createDatabaseText(caches, surroundingsEpoch),
+    surroundingsEpoch,
     readCredentials: createCredentialsReader(cluster, caches.Secret),
     openPassword: createPasswordOpener(cluster, app.log),
     idempotency: createIdempotency(cluster, now),
@@ -78,7 +80,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     async scope => {
       const api = scope.withTypeProvider<ZodTypeProvider>()
       useAudit(api, audit, now)
-      useAuthentication(api, verify, createTokenBuckets(failuresPerSecond, failureBurst, now))
+      useAuthentication(api, verify, createTokenBuckets(failuresPerSecond, failureBurst, now), now)
       useRateLimit(api, createTokenBuckets(tenantPerSecond, tenantBurst, now))
       useTenant(api, context.tenants)
       addDatabases(api, context)

@@ -66,6 +66,13 @@ export const stopCaches = async (caches: Caches): Promise<void> => {
   await Promise.all(allOf(caches).map(cache => cache.stop()))
 }
 
+/** The tenant's object of this id, as far as the cache knows. */
+export const cachedOwned = <K extends OwnedKind>(
+  cache: Informer<K>,
+  namespace: string,
+  id: string,
+): Kinds[K] | undefined => cache.byIndex(byId, id).find(object => object.metadata.namespace === namespace)
+
 /** The tenant's object of this id: from the cache, else from the cluster. */
 export async function findOwned<K extends OwnedKind>(
   cluster: Cluster,
@@ -74,10 +81,7 @@ export async function findOwned<K extends OwnedKind>(
   namespace: string,
   id: string,
 ): Promise<Kinds[K] | undefined> {
-  return (
-    cache.byIndex(byId, id).find(object => object.metadata.namespace === namespace) ??
-    (await readOwned(cluster, kind, namespace, id))
-  )
+  return cachedOwned(cache, namespace, id) ?? (await readOwned(cluster, kind, namespace, id))
 }
 
 /** The tenant's object of this id as it is now. */

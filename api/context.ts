@@ -15,6 +15,8 @@ export type ApiContext = {
   caches: Caches
   tenants: Tenants
   databaseText: DatabaseText
+  /** Changes with what surrounds databases: see `createSurroundingsEpoch`. */
+  surroundingsEpoch: () => number
   readCredentials: ReadCredentials
   openPassword: OpenPassword
   idempotency: Idempotency

@@ -89,7 +89,7 @@ const wholeNames: Record<string, string> = { body: 'body', querystring: 'query',
 /** Fastify's validator compiler: one check per schema, errors as ApiError. */
 export const validatorCompiler = ({ schema, httpPart }: { schema: z.ZodType; httpPart?: string | undefined }) => {
   const whole = wholeNames[httpPart ?? 'body'] ?? 'body'
-  return (input: unknown): { value: unknown } | { error: Error } => {
+  const check = (input: unknown): { value: unknown } | { error: Error } => {
     try {
       // Fastify gives null for a body that is not there.
       return { value: validate(schema, input ?? undefined, whole) }
@@ -98,4 +98,13 @@ export const validatorCompiler = ({ schema, httpPart }: { schema: z.ZodType; htt
       throw error
     }
   }
+  if (httpPart !== 'querystring') return check
+  // Most requests have no query: what comes of that is found out once.
+  const ofNone = check({})
+  return (input: unknown) => (isEmpty(input) ? ofNone : check(input))
+}
+
+function isEmpty(input: unknown): boolean {
+  for (const _ in input as object) return false
+  return true
 }

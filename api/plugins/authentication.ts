@@ -2,6 +2,7 @@
  * Who is asking. Every request of the scope needs a bearer token; failures of one address are limited, and beyond the
  * limit they are answered with 429. A good token is never refused for the failures of others behind the same address.
  */
+import type { Socket } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import type { App } from '../context.ts'
 import { ApiError, tooManyRequests, unauthorized } from '../errors.ts'
@@ -15,17 +16,28 @@ declare module 'fastify' {
   }
 }
 
-export function useAuthentication(app: App, verify: VerifyToken, failures: TokenBuckets): void {
+export function useAuthentication(app: App, verify: VerifyToken, failures: TokenBuckets, now: () => number): void {
+  /** What came last by each connection, since a client sends the same token with every request. */
+  const lastOf = new WeakMap<Socket, { header: string; principal: Principal }>()
+
   app.addHook('onRequest', (request, _reply, done) => {
+    const header = request.headers.authorization
+    const last = lastOf.get(request.socket)
+    if (last !== undefined && last.header === header && last.principal.goodUntil > now()) {
+      request.principal = last.principal
+      return done()
+    }
+    const admit = (principal: Principal) => {
+      request.principal = principal
+      if (header !== undefined) lastOf.set(request.socket, { header, principal })
+      done()
+    }
     try {
-      const token = bearerToken(request.headers.authorization)
+      const token = bearerToken(header)
       if (token === undefined) throw missing(request)
       const verified = verify(token)
-      if (!(verified instanceof Promise)) return admit(request, verified, done)
-      verified.then(
-        principal => admit(request, principal, done),
-        error => done(limited(request, error)),
-      )
+      if (!(verified instanceof Promise)) return admit(verified)
+      verified.then(admit, error => done(limited(request, error)))
     } catch (error) {
       done(limited(request, error))
     }
@@ -38,11 +50,6 @@ export function useAuthentication(app: App, verify: VerifyToken, failures: Token
     }
     return error instanceof Error ? error : new Error('verification failed', { cause: error })
   }
-}
-
-function admit(request: FastifyRequest, principal: Principal, done: () => void): void {
-  request.principal = principal
-  done()
 }
 
 const missing = (request: FastifyRequest): ApiError =>

@@ -51,21 +51,26 @@ export function renderDatabase(
   }
 }
 
+/**
+ * A number that is another one whenever what surrounds databases may have changed: a region, a branch. Those change
+ * seldom, and looking each one up for each database would cost more than rendering it.
+ */
+export function createSurroundingsEpoch(caches: Caches): () => number {
+  let epoch = 0
+  const changed = () => {
+    epoch++
+  }
+  caches.Region.onChange(changed)
+  caches.Branch.onChange(changed)
+  return () => epoch
+}
+
 /** The JSON of a database without `connection`. */
 export type DatabaseText = (database: ManagedDatabase, tenant: Kinds['Tenant'] | undefined) => string
 
-/**
- * Keeps the text of each object as long as the object. It is made again when the tenant has changed, or any region or
- * branch: those change seldom, and looking each one up would cost more than the text.
- */
-export function createDatabaseText(caches: Caches): DatabaseText {
+/** Keeps the text of each object as long as the object, and makes it again when tenant or surroundings have changed. */
+export function createDatabaseText(caches: Caches, epoch: () => number): DatabaseText {
   const known = new WeakMap<ManagedDatabase, { epoch: number; tenant: Kinds['Tenant'] | undefined; text: string }>()
-  let epoch = 0
-  const surroundingsChanged = () => {
-    epoch++
-  }
-  caches.Region.onChange(surroundingsChanged)
-  caches.Branch.onChange(surroundingsChanged)
 
   const liveBranches = (database: ManagedDatabase): number =>
     caches.Branch.byIndex(byDatabase, idOf(database) ?? '').filter(
@@ -74,10 +79,11 @@ export function createDatabaseText(caches: Caches): DatabaseText {
 
   return (database, tenant) => {
     const kept = known.get(database)
-    if (kept !== undefined && kept.epoch === epoch && kept.tenant === tenant) return kept.text
+    const current = epoch()
+    if (kept !== undefined && kept.epoch === current && kept.tenant === tenant) return kept.text
     const region = caches.Region.get({ name: database.spec.region })
     const text = JSON.stringify(renderDatabase(database, { region, tenant, branchCount: liveBranches(database) }))
-    known.set(database, { epoch, tenant, text })
+    known.set(database, { epoch: current, tenant, text })
     return text
   }
 }

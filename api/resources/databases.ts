@@ -1,20 +1,19 @@
 /** `/databases`: create, list, read, change and delete managed databases. */
 import { randomUUID } from 'node:crypto'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import type { Kinds } from '../../cluster/index.ts'
 import { sendJson, taskHeaders, waitUntilSettled } from '../answers.ts'
-import { findOwned } from '../caches.ts'
+import { cachedOwned, readOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { refuseServices } from '../databases/decide.ts'
-import { createSingleAnswers } from '../databases/single.ts'
+import { createPageAnswers } from '../databases/page.ts'
+import { createSingleAnswers, type SingleAnswer } from '../databases/single.ts'
 import { createDatabase, deleteDatabase, requireOffer, updateDatabase, type Writer } from '../databases/write.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
 import type { Answer, Ids } from '../idempotency.ts'
 import { taskId } from '../ids.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
-import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter, userTypeQuery } from '../shapes/common.ts'
 import {
@@ -25,8 +24,6 @@ import {
   updateDatabaseInput,
 } from '../shapes/database.ts'
 import { requireCurrentPlan } from '../tenants.ts'
-
-type ManagedDatabase = Kinds['ManagedDatabase']
 
 export function addDatabases(app: App, context: ApiContext): void {
   addCreate(app, context)
@@ -80,7 +77,6 @@ function addCreate(app: App, context: ApiContext): void {
 }
 
 function addList(app: App, context: ApiContext): void {
-  const view = createSortedView(context.caches.ManagedDatabase)
   const schema = operation(
     {
       operationId: 'listDatabases',
@@ -92,14 +88,10 @@ function addList(app: App, context: ApiContext): void {
     },
     { querystring: listDatabasesQuery },
   )
-  app.get('/databases', { schema }, async (request, reply) => {
-    const { namespace, tenant } = accountOf(request)
-    const { query } = request
-    const { region } = query
-    const inRegion = region === undefined ? undefined : (database: ManagedDatabase) => database.spec.region === region
-    const { items, total } = pageOf(filtered(view(namespace), [inRegion, createdWithin(query)]), query)
-    reply.headers(pageHeaders(request.url, query, total))
-    return sendJson(reply, `[${items.map(database => context.databaseText(database, tenant)).join(',')}]`)
+  const answerPage = createPageAnswers(context)
+  app.get('/databases', { schema }, (request, reply) => {
+    const { headers, text } = answerPage(accountOf(request), request.query, request.url)
+    sendJson(reply.headers(headers), text)
   })
 }
 
@@ -116,17 +108,32 @@ function addRead(app: App, context: ApiContext): void {
     },
     { params: idParameter, querystring: userTypeQuery },
   )
+  const { cluster, caches } = context
   const answerSingle = createSingleAnswers(context)
-  app.get('/databases/:id', { schema }, async (request, reply) => {
-    const { namespace, tenant } = accountOf(request)
-    const { cluster, caches } = context
-    const found = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, request.params.id)
-    const database = found && (await waitUntilSettled(context, request, reply, found))
-    if (database === undefined) throw notFound('database')
-    const { text, holdsPassword } = await answerSingle(database, tenant, request.query.user_type)
+
+  function send(reply: FastifyReply, { text, holdsPassword }: SingleAnswer): FastifyReply {
     // What holds a password is nobody's to keep.
     if (holdsPassword) reply.header('cache-control', 'no-store')
     return sendJson(reply, text)
+  }
+
+  app.get('/databases/:id', { schema }, (request, reply) => {
+    const { namespace, tenant } = accountOf(request)
+    const { id } = request.params
+    const userType = request.query.user_type
+    const cached = cachedOwned(caches.ManagedDatabase, namespace, id)
+    if (cached === undefined || request.headers.prefer !== undefined) return slowly()
+    const answer = answerSingle(cached, tenant, userType)
+    if (answer instanceof Promise) return answer.then(made => send(reply, made))
+    // At once, without a promise: this is the request that clients send most.
+    send(reply, answer)
+
+    async function slowly(): Promise<FastifyReply> {
+      const found = cached ?? (await readOwned(cluster, 'ManagedDatabase', namespace, id))
+      const database = found && (await waitUntilSettled(context, request, reply, found))
+      if (database === undefined) throw notFound('database')
+      return send(reply, await answerSingle(database, tenant, userType))
+    }
   })
 }
 

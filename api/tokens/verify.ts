@@ -10,7 +10,12 @@ import { type ApiError, unauthorized, unavailable } from '../errors.ts'
 import { verificationKey } from './keys.ts'
 
 /** Who is asking: a member (`subject`) of an account (`tenantId`). */
-export type Principal = { tenantId: string; subject: string }
+export type Principal = {
+  tenantId: string
+  subject: string
+  /** Until when the token need not be verified again, in ms since the epoch. */
+  goodUntil: number
+}
 
 /** @throws ApiError 401 for a token that is not good, 503 where the issuer's keys cannot be had */
 export type VerifyToken = (token: string) => Principal | Promise<Principal>
@@ -22,8 +27,6 @@ const skewSeconds = 30
 const longestCacheMs = 300_000
 /** Limits of crds/tenant.ts for the id of a tenant and of a member. */
 const highestIdLength = 200
-
-type Verified = { principal: Principal; goodUntil: number }
 
 const isId = (value: unknown): value is string =>
   typeof value === 'string' && value.length > 0 && value.length <= highestIdLength
@@ -48,8 +51,8 @@ function refusal(error: unknown, remote: boolean): ApiError {
 export function createVerifier(configuration: AuthenticationConfiguration, now: () => number): VerifyToken {
   const { issuer, audience, tenantClaim, cachedTokens } = configuration
   const { key, algorithms } = verificationKey(configuration)
-  /** By hash, so that no token lies about in memory longer than its request. */
-  const verified = new BoundedMap<string, Verified>(cachedTokens)
+  /** By hash, so that no token lies about in memory longer than the connection it came by. */
+  const verified = new BoundedMap<string, Principal>(cachedTokens)
 
   async function verify(token: string, tokenHash: string): Promise<Principal> {
     let payload: Record<string, unknown>
@@ -62,9 +65,9 @@ export function createVerifier(configuration: AuthenticationConfiguration, now: 
     const { [tenantClaim]: tenantId, sub: subject, exp } = payload
     if (!isId(tenantId)) throw unauthorized(`the token's ${tenantClaim} claim names no tenant`, 'invalid_token')
     if (!isId(subject)) throw unauthorized("the token's sub claim names nobody", 'invalid_token')
-    const principal = { tenantId, subject }
     const expiry = typeof exp === 'number' ? (exp + skewSeconds) * 1000 : 0
-    verified.set(tokenHash, { principal, goodUntil: Math.min(expiry, now() + longestCacheMs) })
+    const principal = { tenantId, subject, goodUntil: Math.min(expiry, now() + longestCacheMs) }
+    verified.set(tokenHash, principal)
     return principal
   }
 
@@ -72,7 +75,7 @@ export function createVerifier(configuration: AuthenticationConfiguration, now: 
     if (token.length > highestTokenLength) throw unauthorized('the token is too long', 'invalid_token')
     const tokenHash = hash('sha256', token, 'base64')
     const known = verified.get(tokenHash)
-    if (known !== undefined && known.goodUntil > now()) return known.principal
+    if (known !== undefined && known.goodUntil > now()) return known
     verified.delete(tokenHash)
     return verify(token, tokenHash)
   }
