@@ -255,6 +255,18 @@ describe('managedFields', () => {
     ])
   })
 
+  test('lose what another manager set otherwise, and share what it set alike', async () => {
+    const { store, cluster } = await testStore()
+    await cluster.apply('ConfigMap', configMap('one', { taken: 'ours', shared: 'same' }))
+    const other = await store.connect('other').apply('ConfigMap', configMap('one', { taken: 'theirs', shared: 'same' }))
+    expect(other.metadata.managedFields?.map(({ manager, fieldsV1 }) => [manager, fieldsV1])).toEqual([
+      ['test', { 'f:data': { 'f:shared': {} } }],
+      ['other', { 'f:data': { 'f:shared': {}, 'f:taken': {} } }],
+    ])
+    const left = await store.connect('other').apply('ConfigMap', configMap('one'))
+    expect(left.data).toEqual({ shared: 'same' })
+  })
+
   test('are not taken from clients: an apply that brings them is refused, a replace keeps those stored', async () => {
     const { cluster } = await testStore()
     const applied = await cluster.apply('ConfigMap', configMap('one', { a: '1' }))

@@ -144,6 +144,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
     } catch (error) {
       // The old journal must be the last one again before anything more is written to it.
       await rm(join(directory, journalName(number + 1)), { force: true })
+      await syncDirectory(directory)
       limit = journal.length + compactAfterBytes
       logger.warn({ err: error }, 'the journal could not be begun anew; going on in the old one')
     }

@@ -173,12 +173,15 @@ describe('damage', () => {
 
   test('a last write that was cut off is taken back, with a line in the log', async () => {
     const { directory, journal } = await written()
+    const last = decodeFrames(readFileSync(journal)).payloads.at(-1) ?? Buffer.alloc(0)
+    const whole = statSync(journal).size - encodeFrame(last).length
     truncateSync(journal, statSync(journal).size - 3)
     const lines: string[] = []
     const logger = pino({ level: 'warn' }, { write: line => void lines.push(line) })
     const { cluster } = await testStore({ directory, logger })
     expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b' })
     expect(lines.join()).toContain('cut off')
+    expect(statSync(journal).size).toBe(whole)
     await cluster.create('ConfigMap', configMap('d', { value: 'd' }))
     expect(Object.keys(await dataOf(cluster))).toEqual(['a', 'b', 'd'])
   })
@@ -193,6 +196,13 @@ describe('damage', () => {
     expect(error.reason).toBe('corrupt')
     expect(error.message).toMatch(/journal-00000001 is damaged at byte \d+/)
     expect(readFileSync(journal)).toEqual(bytes)
+  })
+
+  test('a record that is missing in between is refused', async () => {
+    const { directory, journal } = await written()
+    const frames = decodeFrames(readFileSync(journal)).payloads.map(encodeFrame)
+    writeFileSync(journal, Buffer.concat(frames.toSpliced(2, 1)))
+    expect((await refusedToOpen(directory)).message).toContain('goes from version 2 to 4')
   })
 
   test('a snapshot that is damaged or missing is refused', async () => {
@@ -218,11 +228,14 @@ describe('a bad disk', () => {
     const store = await open(directory, { openFile: disk.openFile })
     const cluster = store.connect('test')
     const kept = await cluster.create('ConfigMap', configMap('kept', { value: '1' }))
+    const journal = join(directory, files(directory, 'journal')[0] ?? '')
+    const { size } = statSync(journal)
     disk.fail('full')
     const writes = ['x', 'y', 'z'].map(name => cluster.create('ConfigMap', configMap(name)))
     for (const write of writes) expect((await refusal(write, 'Unavailable')).message).toContain('full')
     expect(await cluster.get('ConfigMap', { namespace: 'default', name: 'kept' })).toEqual(kept)
     expect(await dataOf(cluster)).toEqual({ kept: '1' })
+    expect(statSync(journal).size).toBe(size)
     disk.fail('none')
     const next = await cluster.create('ConfigMap', configMap('x', { value: '2' }))
     expect(BigInt(next.metadata.resourceVersion ?? 0)).toBe(BigInt(kept.metadata.resourceVersion ?? 0) + 1n)
@@ -242,10 +255,26 @@ describe('a bad disk', () => {
     await refusal(cluster.create('ConfigMap', configMap('y', { value: 'refused' })), 'Unavailable')
     disk.fail('none')
     await cluster.create('ConfigMap', configMap('z', { value: '2' }))
+    // A file that was not confirmed once is never written to again.
+    expect(files(directory, 'journal')).toEqual(['journal-00000002'])
     expect(await dataOf(cluster)).toEqual({ kept: '1', z: '2' })
     await store.close()
     const { cluster: again } = await testStore({ directory })
     expect(await dataOf(again)).toEqual({ kept: '1', z: '2' })
+  })
+
+  test('that fails to begin a new journal leaves none behind that would not fit', async () => {
+    const directory = temporaryDirectory()
+    const disk = faultyFiles()
+    const store = await open(directory, { openFile: disk.openFile, compactAfterBytes: 2000 })
+    const cluster = store.connect('test')
+    await cluster.create('ConfigMap', configMap('one', { value: 'x'.repeat(3000) }))
+    disk.fail('unconfirmed', 1)
+    await cluster.create('ConfigMap', configMap('two', { value: '2' }))
+    expect(files(directory, 'journal')).toEqual(['journal-00000001'])
+    await store.close()
+    const { cluster: again } = await testStore({ directory })
+    expect(Object.keys(await dataOf(again))).toEqual(['one', 'two'])
   })
 
   test('that is full while compacting loses nothing', async () => {

@@ -50,7 +50,6 @@ export async function recover(directory: string, sink: Sink, logger: Logger): Pr
   for (const [index, number] of numbers.entries()) {
     if (number !== base + index) throw corrupt(directory, journalName(base + index), 'is missing')
   }
-  await dropUnbegun(directory, numbers)
   const snapshot = snapshots.length > 0 ? await readSnapshot(directory, base, sink) : { version: 1, bytes: 0 }
   let version = snapshot.version
   let length = 0
@@ -64,16 +63,6 @@ export async function recover(directory: string, sink: Sink, logger: Logger): Pr
   for (const number of journals) if (number < base) await rm(join(directory, journalName(number)))
   for (const number of snapshots) if (number < base) await rm(join(directory, snapshotName(number)))
   return { version, snapshotBytes: snapshot.bytes, journal: { number: numbers.at(-1) ?? base, length } }
-}
-
-/** Takes away a last journal whose beginning never reached the disk: the one before it is still the last. */
-async function dropUnbegun(directory: string, numbers: number[]): Promise<void> {
-  const last = numbers.at(-1)
-  if (last === undefined || numbers.length === 1) return
-  const { payloads, rest } = decodeFrames(await readFile(join(directory, journalName(last))))
-  if (payloads.length > 0 || rest === 'damaged') return
-  await rm(join(directory, journalName(last)))
-  numbers.pop()
 }
 
 async function readSnapshot(directory: string, number: number, sink: Sink) {

@@ -43,15 +43,17 @@ export const configMap = (
 /** What a bad disk does to the next calls: nothing, take a few bytes and then be full, or fail to confirm. */
 export type Fault = 'none' | 'full' | 'unconfirmed'
 
-/** Files on a disk that fails as told. */
-export function faultyFiles(): { openFile: OpenFile; fail(fault: Fault): void } {
+/** Files on a disk that fails as told, for good or so many times. */
+export function faultyFiles(): { openFile: OpenFile; fail(fault: Fault, times?: number): void } {
   let fault: Fault = 'none'
+  let left = 0
   /** Bytes that a full disk has still taken. */
   let written = 0
   const error = (code: string): Error => Object.assign(new Error(`${code}: test`), { code })
   return {
-    fail: next => {
+    fail: (next, times = Number.POSITIVE_INFINITY) => {
       fault = next
+      left = times
       written = 0
     },
     openFile: async (path, flags, mode) => {
@@ -60,7 +62,7 @@ export function faultyFiles(): { openFile: OpenFile; fail(fault: Fault): void } 
         truncate: length => file.truncate(length),
         close: () => file.close(),
         datasync: async () => {
-          if (fault === 'unconfirmed') throw error('EIO')
+          if (fault === 'unconfirmed' && left-- > 0) throw error('EIO')
           await file.datasync()
         },
         write: async (buffer, offset, length, position) => {

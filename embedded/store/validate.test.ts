@@ -218,6 +218,18 @@ test('what a write leaves as it was is not checked again; what it touches is', (
   ])
 })
 
+test('of an unchanged value only the rules about the change are asked', () => {
+  const rules = [
+    { rule: "self == 'a'", message: 'new rule' },
+    { rule: "oldSelf != 'b'", message: 'no way on' },
+  ]
+  const properties = { s: { type: 'string', 'x-kubernetes-validations': rules }, other: { type: 'string' } }
+  const before = freeze<JsonValue>({ s: 'b', other: '' })
+  expect(problemsOf({ type: 'object', properties }, { s: 'b', other: 'x' }, before)).toEqual([
+    'x.s: Invalid value: "b": no way on',
+  ])
+})
+
 test('unknown fields are named, wherever they are, but where the schema preserves them', () => {
   const node = compileSchema(
     {
