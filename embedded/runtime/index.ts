@@ -219,6 +219,7 @@ async function run(
     lookAtStorage(undefined)
   })
 
+  await kubelet.started
   return {
     resolve: createServiceResolver({ services, pods, readyAddress: kubelet.readyAddress }),
     async logs(pod, { container, tailLines, sinceTime } = {}) {

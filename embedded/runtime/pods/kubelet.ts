@@ -21,6 +21,11 @@ export type KubeletOptions = {
 }
 
 export type Kubelet = {
+  /**
+   * Resolves when every pod that was there at the start has been looked at once: what an earlier run last said of it,
+   * perhaps that it is ready, no longer stands.
+   */
+  started: Promise<void>
   /** The address of a pod that is ready now. */
   readyAddress(pod: Pod): string | undefined
   /** A volume that pods of this namespace may wait for has changed; undefined: of any. */
@@ -41,10 +46,18 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
   const runs = new Map<string, Entry>()
   let stopping = false
 
+  const started = Promise.withResolvers<void>()
+  const unseen = new Set(pods.list().map(pod => keyText(pod.metadata)))
+  const seen = (text: string) => {
+    unseen.delete(text)
+    if (unseen.size === 0) started.resolve()
+  }
+  if (unseen.size === 0) started.resolve()
+
   const controller: Controller = startController({
     name: 'pods',
     workers,
-    reconcile: text => reconcile(parseKey(text)),
+    reconcile: text => reconcile(parseKey(text)).finally(() => seen(text)),
     keys: () => pods.list().map(pod => keyText(pod.metadata)),
     logger,
   })
@@ -157,6 +170,7 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
   }
 
   return {
+    started: started.promise,
     readyAddress(pod) {
       const run = runOf(keyText(pod.metadata), pod.metadata.uid)?.run
       return run !== undefined && pod.metadata.deletionTimestamp === undefined && isPodReady(run.view)

@@ -21,7 +21,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing.ts'
 import { openCopier } from './copier.ts'
-import { createTreeCopy } from './copy.ts'
+import { compareMarks, createTreeCopy, type Mark } from './copy.ts'
 
 /** All of a tree: kinds, modes, contents, targets of links. */
 function contents(root: string, path = ''): Record<string, string> {
@@ -66,6 +66,27 @@ function apply(root: string, { kind, name, other, text }: Change): void {
     // no such file, a directory in the way, ...
   }
 }
+
+test('an entry is the same only where a change would be sure to show', () => {
+  const mark: Mark = { kind: 'file', size: 8n, inode: 7n, modified: 1000n, changed: 2000n }
+  expect(compareMarks(undefined, mark)).toBe('changed')
+  expect(compareMarks({ mark, certainBefore: 2001n }, mark)).toBe('same')
+  expect(compareMarks({ mark, certainBefore: 2000n }, mark)).toBe('uncertain')
+  expect(compareMarks({ mark, certainBefore: 1500n }, mark)).toBe('uncertain')
+  // A time in the future, after the clock was set back.
+  expect(compareMarks({ mark: { ...mark, modified: 9000n }, certainBefore: 5000n }, { ...mark, modified: 9000n })).toBe(
+    'uncertain',
+  )
+  for (const change of [
+    { size: 9n },
+    { inode: 1n },
+    { modified: 1001n },
+    { changed: 2001n },
+    { kind: 'link' as const },
+  ]) {
+    expect(compareMarks({ mark, certainBefore: 5000n }, { ...mark, ...change })).toBe('changed')
+  }
+})
 
 describe('createTreeCopy', () => {
   test('whatever happens between the passes, the last one makes the copy the same', () => {

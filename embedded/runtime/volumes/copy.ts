@@ -43,7 +43,7 @@ const blockBytes = 1024 * 1024
 
 type EntryKind = 'file' | 'directory' | 'link'
 /** What an entry was, just before it was copied. */
-type Mark = { kind: EntryKind; size: bigint; inode: bigint; modified: bigint; changed: bigint }
+export type Mark = { kind: EntryKind; size: bigint; inode: bigint; modified: bigint; changed: bigint }
 
 export type PassResult = {
   /** Entries and bytes that this pass copied. */
@@ -75,14 +75,28 @@ const kindOf = (stats: BigIntStats): EntryKind | undefined => {
   return stats.isSymbolicLink() ? 'link' : undefined // sockets, pipes and devices are not part of an image
 }
 
-const sameMark = (a: Mark, b: Mark): boolean =>
-  a.kind === b.kind && a.size === b.size && a.inode === b.inode && a.modified === b.modified && a.changed === b.changed
+/** What an entry was copied as, and the time before which its changes were sure to show. */
+export type Copied = { mark: Mark; certainBefore: bigint }
+
+/** What an entry's mark says about its copy. Pure. */
+export function compareMarks(copied: Copied | undefined, mark: Mark): 'same' | 'uncertain' | 'changed' {
+  if (copied === undefined) return 'changed'
+  const { mark: old, certainBefore } = copied
+  const alike =
+    old.kind === mark.kind &&
+    old.size === mark.size &&
+    old.inode === mark.inode &&
+    old.modified === mark.modified &&
+    old.changed === mark.changed
+  if (!alike) return 'changed'
+  return mark.modified < certainBefore && mark.changed < certainBefore ? 'same' : 'uncertain'
+}
 
 /** Copies `source` to `target`, which is made and must not exist, in a directory that nobody else can enter. */
 export function createTreeCopy(origin: string, target: string): TreeCopy {
   const source = realpathSync(origin)
   /** By path from the root; what the target holds, and what it was copied from. */
-  const known = new Map<string, { mark: Mark; certainBefore: bigint }>()
+  const known = new Map<string, Copied>()
   mkdirSync(target, { mode: 0o700 })
 
   /** The file system's own time: that of a directory that it has just made. */
@@ -97,9 +111,8 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
 
   /** Whether the target has the entry as it is now. */
   function isCopied(path: string, mark: Mark): boolean {
-    const before = known.get(path)
-    if (before === undefined || !sameMark(before.mark, mark)) return false
-    if (mark.modified < before.certainBefore && mark.changed < before.certainBefore) return true
+    const verdict = compareMarks(known.get(path), mark)
+    if (verdict !== 'uncertain') return verdict === 'same'
     // Comparing a small file is much quicker than copying it again.
     return (
       mark.kind === 'file' && mark.size <= comparedBytes && sameContent(join(source, path), join(target, path), mark)
