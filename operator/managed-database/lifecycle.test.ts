@@ -112,6 +112,7 @@ describe('change', () => {
     expect(visiblePhase(written)).toBe('modifying')
     const waiting = await it.when('listed', hasCondition('EndpointReady', 'AcknowledgementPending'))
     expect(waiting.status?.phase).toBe('modifying')
+    expect(condition(waiting, 'Ready')?.status).toBe('True')
     expect(waiting.status?.operation?.name).toBe('update-managed-ip-allowlists')
     expect((await it.routesOf(await it.idOf('listed')))[0]?.rules).toEqual(['198.51.100.0/24'])
     it.gateway().hold(false)

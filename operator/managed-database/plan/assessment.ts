@@ -95,7 +95,9 @@ function pendingInstance(observed: Observed, findings: Findings): Pending | unde
   const { CredentialsReady: credentials } = findings
   if (credentials?.status !== 'True') return at('PreparingRoles', credentials?.message ?? '')
   if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
-  return undefined
+  // Until the volume is on record the endpoint stays closed, whatever is asked.
+  if (observed.database.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
+  return pod.ready ? undefined : at('Connecting', 'waiting for the pod to be ready')
 }
 
 /** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
@@ -118,6 +120,10 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
   // The way in leads to a pod that is ready, and to none else.
   if (!pod.ready) return no('PodNotReady', 'the pod is not ready')
+  // New rules on their way keep nobody from being served by those before them.
+  const wasServing = conditionOf(database.status, 'Ready')?.status === 'True'
+  if (wasServing && (endpoint?.reason === 'RulesPending' || endpoint?.reason === 'AcknowledgementPending'))
+    return yes('Serving', 'Postgres answers clients')
   if (endpoint?.status !== 'True') return no(endpoint?.reason ?? 'EndpointPending', endpoint?.message ?? '')
   return yes('Serving', 'Postgres answers clients')
 }

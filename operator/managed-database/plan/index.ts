@@ -101,7 +101,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   }
 }
 
-function phaseOf(observed: Observed, { fatal, serves }: Assessment, state: OperationState): DatabasePhase {
+function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, state: OperationState): DatabasePhase {
   const { spec, status } = observed.database
   const before = status?.phase
   const isStopped = spec.suspended && observed.pod === undefined
@@ -112,7 +112,7 @@ function phaseOf(observed: Observed, { fatal, serves }: Assessment, state: Opera
   }
   if (fatal) return 'failed'
   if (isStopped) return 'suspended'
-  if (serves && !spec.suspended) return 'available'
+  if (serves && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
   const gaveUpCreating = state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
   return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
 }

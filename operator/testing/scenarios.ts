@@ -1,0 +1,160 @@
+/** The operations that are swept for crashes: how each is asked for, as the API would, and when it is done. */
+import type { Cluster } from '../../cluster/index.ts'
+import {
+  annotations,
+  apiVersion,
+  childNames,
+  desiredHash,
+  labels,
+  type ManagedDatabase,
+  type OperationName,
+  renderOperation,
+} from '../../crds/index.ts'
+import { databaseDraft, editSpec, testNamespace } from './installation.ts'
+
+export type Scenario = {
+  name: string
+  /** The database before; absent: there is none. */
+  before: Partial<ManagedDatabase['spec']> | undefined
+  /** Everything that any client may be let in by, before or after. */
+  rules: string[]
+  act(cluster: Cluster, database: Subject): Promise<void>
+  isDone(cluster: Cluster, database: Subject): Promise<boolean>
+}
+
+export type Subject = { name: string; id: string; taskId: string }
+
+const key = ({ name }: Subject) => ({ namespace: testNamespace, name })
+const narrow = { rules: [{ cidr: '198.51.100.0/24' }] }
+const wide = { rules: [{ cidr: '198.51.100.0/24' }, { cidr: '203.0.113.7' }] }
+
+/** The Task as the API makes it after its write. */
+async function createTask(cluster: Cluster, { name, id, taskId }: Subject, operation: OperationName): Promise<void> {
+  await cluster.create('Task', {
+    apiVersion,
+    kind: 'Task',
+    metadata: {
+      name: childNames.task(taskId),
+      namespace: testNamespace,
+      labels: { [labels.id]: taskId, [labels.subject]: id },
+    },
+    spec: { name: operation, subject: { kind: 'database', id, name }, request: { asked: true } },
+  })
+}
+
+const hasEnded = async (cluster: Cluster, { taskId }: Subject): Promise<boolean> => {
+  const task = await cluster.get('Task', { namespace: testNamespace, name: childNames.task(taskId) })
+  return task?.status?.finishedAt !== undefined
+}
+
+/** Settled, its operation forgotten, and its Task at an end. */
+const settledAs =
+  (phase: string) =>
+  async (cluster: Cluster, subject: Subject): Promise<boolean> => {
+    const database = await cluster.get('ManagedDatabase', key(subject))
+    const { status } = database ?? {}
+    return (
+      database !== undefined &&
+      status?.phase === phase &&
+      status.operation === undefined &&
+      status.appliedHash === desiredHash(database.spec) &&
+      (await hasEnded(cluster, subject))
+    )
+  }
+
+const annotationOf = (subject: Subject, name: OperationName, spec: ManagedDatabase['spec']) => ({
+  [annotations.operation]: renderOperation({ taskId: subject.taskId, name, hash: desiredHash(spec) }),
+})
+
+/** A database as the API writes it. */
+export async function createDatabase(
+  cluster: Cluster,
+  subject: Subject,
+  spec: Partial<ManagedDatabase['spec']>,
+): Promise<void> {
+  const draft = databaseDraft(subject.name, spec, subject.id)
+  const { ipAllowlist = { rules: [] }, suspended = false } = spec
+  const hash = desiredHash({ services: [], ipAllowlist, size: { name: 'small', version: 1 }, suspended })
+  const operation = renderOperation({ taskId: subject.taskId, name: 'create-managed', hash })
+  const metadata = { ...draft.metadata, annotations: { [annotations.operation]: operation } }
+  await cluster.create('ManagedDatabase', { ...draft, metadata })
+}
+
+/** A change as the API writes it: spec and annotation at once. */
+async function change(
+  cluster: Cluster,
+  subject: Subject,
+  name: OperationName,
+  edit: (spec: ManagedDatabase['spec']) => ManagedDatabase['spec'],
+): Promise<void> {
+  const database = await cluster.get('ManagedDatabase', key(subject))
+  if (database === undefined) throw new Error('there is no database to change')
+  await editSpec(cluster, subject.name, edit, annotationOf(subject, name, edit(database.spec)))
+}
+
+export const scenarios: Scenario[] = [
+  {
+    name: 'create',
+    before: undefined,
+    rules: ['198.51.100.0/24'],
+    act: async (cluster, subject) => {
+      await createDatabase(cluster, subject, { ipAllowlist: narrow })
+      await createTask(cluster, subject, 'create-managed')
+    },
+    isDone: settledAs('available'),
+  },
+  {
+    name: 'patch of name and allowlist, the API gone before it made the task',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24', '203.0.113.7/32'],
+    act: (cluster, subject) =>
+      change(cluster, subject, 'update-managed', spec => ({ ...spec, displayName: 'Ledger', ipAllowlist: wide })),
+    isDone: settledAs('available'),
+  },
+  {
+    name: 'allowlist narrowed',
+    before: { ipAllowlist: wide },
+    rules: ['198.51.100.0/24', '203.0.113.7/32'],
+    act: async (cluster, subject) => {
+      await change(cluster, subject, 'update-managed-ip-allowlists', spec => ({ ...spec, ipAllowlist: narrow }))
+      await createTask(cluster, subject, 'update-managed-ip-allowlists')
+    },
+    isDone: settledAs('available'),
+  },
+  {
+    name: 'size',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    act: (cluster, subject) =>
+      change(cluster, subject, 'update-managed-size', spec => ({ ...spec, size: { name: 'large', version: 1 } })),
+    isDone: settledAs('available'),
+  },
+  {
+    name: 'suspend',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    act: (cluster, subject) => change(cluster, subject, 'update-managed', spec => ({ ...spec, suspended: true })),
+    isDone: settledAs('suspended'),
+  },
+  {
+    name: 'resume',
+    before: { ipAllowlist: narrow, suspended: true },
+    rules: ['198.51.100.0/24'],
+    act: (cluster, subject) => change(cluster, subject, 'update-managed', spec => ({ ...spec, suspended: false })),
+    isDone: settledAs('available'),
+  },
+  {
+    name: 'delete',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    act: async (cluster, subject) => {
+      const database = await cluster.get('ManagedDatabase', key(subject))
+      if (database === undefined) throw new Error('there is no database to delete')
+      await editSpec(cluster, subject.name, spec => spec, annotationOf(subject, 'delete-managed', database.spec))
+      await cluster.delete('ManagedDatabase', key(subject))
+      await createTask(cluster, subject, 'delete-managed')
+    },
+    isDone: async (cluster, subject) =>
+      (await cluster.get('ManagedDatabase', key(subject))) === undefined && (await hasEnded(cluster, subject)),
+  },
+]
