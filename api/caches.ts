@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino'
 import type { Cluster, Kinds } from '../cluster/index.ts'
-import { createInformer, type Informer } from '../cluster/informer/index.ts'
+import { createInformer, type Informer, type InformerState } from '../cluster/informer/index.ts'
 import { labels } from '../crds/index.ts'
 
 /** The kinds a tenant has objects of, each found by the id in its label. */
@@ -56,7 +56,18 @@ export function createCaches(cluster: Cluster, logger: Logger): Caches {
 
 const allOf = (caches: Caches) => Object.values(caches)
 
-export const synced = (caches: Caches): boolean => allOf(caches).every(cache => cache.synced)
+/** How long a cache may be out of touch before its replica should be sent no more requests. */
+const toleratedSilenceMs = 30_000
+
+/** Why requests should go elsewhere: caches not filled yet, or cut off from the cluster; undefined where they should not. */
+export function unreadiness(states: readonly InformerState[], now: number): string | undefined {
+  if (states.some(state => !state.synced)) return 'the caches are being filled'
+  const isCutOff = ({ failingSince }: InformerState) =>
+    failingSince !== undefined && now - failingSince > toleratedSilenceMs
+  return states.some(isCutOff) ? 'the cluster has been out of reach for a while' : undefined
+}
+
+export const statesOf = (caches: Caches): InformerState[] => allOf(caches).map(cache => cache.state)
 
 export const startCaches = async (caches: Caches): Promise<void> => {
   await Promise.all(allOf(caches).map(cache => cache.start()))

@@ -119,12 +119,14 @@ const nameTaken = (existing: ManagedDatabase | undefined) =>
       : 'name: a database of this name is still being deleted',
   )
 
+/** The writer of a create, whose tenant is there by then. */
+export type Creator = Writer & { account: { tenant: Kinds['Tenant'] } }
+
 /** Creates the database of these ids, or finds it made by an earlier try with the same ids. */
-export async function createDatabase(writer: Writer, input: CreateDatabaseInput, ids: Ids): Promise<Written> {
+export async function createDatabase(writer: Creator, input: CreateDatabaseInput, ids: Ids): Promise<Written> {
   const { context, account } = writer
   const { cluster, caches } = context
   const spec = specOfNew(input, await requireOffer(context, input))
-  const tenant = await context.tenants.ensure(account, context.stopping)
   const key = { namespace: account.namespace, name: input.name }
   const finished = async (database: ManagedDatabase): Promise<Written> => {
     caches.ManagedDatabase.remember(database)
@@ -137,7 +139,7 @@ export async function createDatabase(writer: Writer, input: CreateDatabaseInput,
   const existing = await cluster.get('ManagedDatabase', key)
   if (existing !== undefined && ours(existing)) return finished(existing)
   if (existing !== undefined) throw nameTaken(existing)
-  return withinLimit(writer, tenant.spec.limits.databases, async () => {
+  return withinLimit(writer, account.tenant.spec.limits.databases, async () => {
     try {
       return await finished(await cluster.create('ManagedDatabase', draftOf(writer, input.name, spec, ids)))
     } catch (error) {

@@ -53,20 +53,21 @@ function addCreate(app: App, context: ApiContext): void {
     { body: createDatabaseInput, querystring: z.strictObject({}) },
   )
   app.post('/databases', { schema }, async (request, reply) => {
-    const writer = writerOf(context, request)
-    const { account } = writer
+    const asking = writerOf(context, request)
     const key = idempotencyKey(request.headers['idempotency-key'])
-    requireCurrentPlan(account, context.now())
+    requireCurrentPlan(asking.account, context.now())
     refuseServices(request.body.services)
-    if (account.tenant === undefined) await requireOffer(context, request.body)
-    await context.tenants.ensure(account, context.stopping)
+    // What is refused makes no account.
+    if (asking.account.tenant === undefined) await requireOffer(context, request.body)
+    const tenant = await context.tenants.ensure(asking.account, context.stopping)
+    const writer = { ...asking, account: { ...asking.account, tenant } }
     const work = async (ids: Ids): Promise<Answer> => {
       const { database, ...written } = await createDatabase(writer, request.body, ids)
       const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
-      return { status: 200, body: context.databaseText(settled, account.tenant), headers: taskHeaders(written.taskId) }
+      return { status: 200, body: context.databaseText(settled, tenant), headers: taskHeaders(written.taskId) }
     }
     const answer = await context.idempotency.once(
-      { namespace: account.namespace, key, method: 'POST', path: '/databases', body: request.body },
+      { namespace: writer.account.namespace, key, method: 'POST', path: '/databases', body: request.body },
       () => ({ objectId: randomUUID(), taskId: taskId(context.now()) }),
       work,
     )

@@ -1,7 +1,7 @@
 /** `/healthz` and `/readyz`: whether the process lives, and whether it should be sent requests. */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
-import { synced } from '../caches.ts'
+import { statesOf, unreadiness } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { unavailable } from '../errors.ts'
 import { operation } from '../operation.ts'
@@ -9,7 +9,7 @@ import { operation } from '../operation.ts'
 const shape = z.strictObject({ status: z.literal('ok') })
 const ok = JSON.stringify({ status: 'ok' })
 
-export function addHealth(app: App, { caches, stopping }: ApiContext): void {
+export function addHealth(app: App, { caches, stopping, now }: ApiContext): void {
   const live = operation(
     {
       operationId: 'getHealth',
@@ -27,7 +27,8 @@ export function addHealth(app: App, { caches, stopping }: ApiContext): void {
       operationId: 'getReadiness',
       tag: 'service',
       summary: 'Whether requests can be served',
-      description: '503 until the caches are filled, and again from the moment the process begins to stop.',
+      description:
+        '503 until the caches are filled, while the cluster is out of reach for long, and from the moment the process begins to stop.',
       success: { status: 200, description: 'They can', shape },
       open: true,
     },
@@ -35,7 +36,8 @@ export function addHealth(app: App, { caches, stopping }: ApiContext): void {
   )
   app.get('/readyz', { schema: ready }, async (_request, reply) => {
     if (stopping.aborted) throw unavailable('stopping')
-    if (!synced(caches)) throw unavailable('the caches are being filled')
+    const reason = unreadiness(statesOf(caches), now())
+    if (reason !== undefined) throw unavailable(reason)
     return sendJson(reply, ok)
   })
 }
