@@ -127,9 +127,9 @@ export function podStatus(view: PodView, previous: PodStatus | undefined, now: n
 /** What a container's view begins with: what an earlier run of the runtime knew of it goes on. */
 export function initialView(name: string, image: string, earlier: ContainerStatus | undefined): ContainerView {
   const ran = earlier?.state?.running ?? earlier?.state?.terminated
-  const ended = earlier?.state?.terminated
-  const startedAt = Date.parse(ran?.startedAt ?? '') || 0
-  const last: Terminated | undefined = ran && {
+  const ended = earlier?.state?.terminated ?? (ran === undefined ? earlier?.lastState?.terminated : undefined)
+  const startedAt = Date.parse((ended ?? ran)?.startedAt ?? '') || 0
+  const last: Terminated | undefined = (ended ?? ran) && {
     // The kubelet's words for a container that it lost sight of.
     exitCode: ended?.exitCode ?? 255,
     signal: ended?.signal,
