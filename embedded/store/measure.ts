@@ -227,6 +227,19 @@ async function measureWrites(cluster: Cluster, where: string): Promise<void> {
   })
 }
 
+/** What a write costs without the disk. */
+async function measureInMemory(): Promise<void> {
+  const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger: pino() })
+  const cluster = store.connect('espalier-operator')
+  for (let index = 0; index < tenants; index++) {
+    const metadata = { name: namespaceOf(index) }
+    await cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata })
+  }
+  await measureWrites(cluster, 'in memory (first)')
+  await measureWrites(cluster, 'in memory')
+  await store.close()
+}
+
 async function measureWatches(cluster: Cluster): Promise<void> {
   const watchers = 20
   const writes = 2000
@@ -263,6 +276,7 @@ try {
   await measureWrites(cluster, 'on disk')
   await measureWatches(cluster)
   await store.close()
+  await measureInMemory()
   const opening = performance.now()
   const reopened = await open()
   print('opening again', performance.now() - opening, 'ms')

@@ -32,8 +32,11 @@ export type Comparison = {
   readonly removed: FieldSet
 }
 
+const same: Comparison = { changed: emptySet, removed: emptySet }
+
 /** What changed from one value to another, below the root. */
 export function compare(shape: Shape, before: JsonValue, after: JsonValue): Comparison {
+  if (before === after) return same
   const changed: MutableObject = {}
   const removed: MutableObject = {}
   const old = childValues(shape, before)
@@ -57,7 +60,7 @@ export function compare(shape: Shape, before: JsonValue, after: JsonValue): Comp
 function compareChild(shape: Shape, before: JsonValue, after: JsonValue): Comparison | 'otherwise' {
   const old = partsOf(shape, before)
   if (old.type === 'whole' || old.type !== partsOf(shape, after).type) {
-    return equal(before, after) ? { changed: emptySet, removed: emptySet } : 'otherwise'
+    return equal(before, after) ? same : 'otherwise'
   }
   return compare(shape, before, after)
 }

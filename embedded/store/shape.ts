@@ -33,7 +33,8 @@ export const fields = (known: { readonly [field: string]: Shape }, others?: Shap
 })
 export const listBy = (keys: readonly string[], item: Shape = plain, keyDefaults: JsonObject = {}): Shape => ({
   type: 'map',
-  keys,
+  // In the order in which a path element names them.
+  keys: keys.toSorted(),
   keyDefaults,
   item,
 })
@@ -86,12 +87,10 @@ export function partsOf(shape: Shape, value: JsonValue): Parts {
 function elementOf(shape: Shape, item: JsonValue): string {
   if (shape.type === 'set') return `v:${JSON.stringify(item)}`
   if (shape.type !== 'map' || !isObject(item)) return ''
-  const keys: [string, JsonValue][] = []
+  let keys = ''
   for (const key of shape.keys) {
     const value = item[key] ?? shape.keyDefaults[key]
-    if (value !== undefined) keys.push([key, value])
+    if (value !== undefined) keys += `${keys === '' ? '' : ','}"${key}":${JSON.stringify(value)}`
   }
-  if (keys.length === 0) return ''
-  keys.sort(([one], [other]) => (one < other ? -1 : 1))
-  return `k:${JSON.stringify(Object.fromEntries(keys))}`
+  return keys === '' ? '' : `k:{${keys}}`
 }

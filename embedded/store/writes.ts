@@ -107,7 +107,8 @@ export function applied(context: WriteContext, current: JsonObject | undefined, 
   const set = fieldsOf(resource.shape, wanted)
   const merged = merge(resource.shape, live, wanted)
   const owned = union(set, ownedByOthers(entries, writer))
-  const pruned = prune(resource.shape, merged, ownedBy(entries, writer), owned)
+  // What is as it was is the very same again, so that nothing after this has to look at it.
+  const pruned = share(live, prune(resource.shape, merged, ownedBy(entries, writer), owned))
   const base = isObject(pruned) ? pruned : {}
   const managedFields = afterApply(entries, writer, set, compare(resource.shape, live, base))
   if (current === undefined) {
