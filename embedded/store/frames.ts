@@ -21,7 +21,7 @@ export function encodeFrame(payload: Buffer): Buffer {
 }
 
 /** The payload of the frame at an offset, or undefined where no whole and sound frame is. */
-export function decodeFrame(file: Buffer, offset: number): { payload: Buffer; end: number } | undefined {
+function decodeFrame(file: Buffer, offset: number): { payload: Buffer; end: number } | undefined {
   if (offset + headerBytes > file.length) return undefined
   if (!magic.equals(file.subarray(offset, offset + 4))) return undefined
   const length = file.readUInt32BE(offset + 4)

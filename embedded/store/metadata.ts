@@ -42,7 +42,7 @@ const annotationsLimit = 256 * 1024
 
 /** Whether a text can be a Kubernetes object's name of the common form. */
 const isSubdomain = (text: string): boolean => text.length <= 253 && subdomain.test(text)
-export const isLabelName = (text: string): boolean => text.length <= 63 && labelName.test(text)
+const isLabelName = (text: string): boolean => text.length <= 63 && labelName.test(text)
 
 /** Fields of the metadata that no object has. */
 export function unknownMetadata(object: JsonObject): string[] {
@@ -110,7 +110,7 @@ function checkNamespace(namespace: string | undefined, namespaced: boolean): Pro
 }
 
 /** Label keys and values, wherever labels stand. */
-export function checkLabels(labels: JsonObject, path: string): Problem[] {
+function checkLabels(labels: JsonObject, path: string): Problem[] {
   return Object.entries(labels).flatMap(([key, value]) => {
     const problems = checkQualifiedName(key, path)
     if (typeof value !== 'string') return problems

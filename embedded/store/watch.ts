@@ -56,6 +56,7 @@ export async function* watch(
   abort: AbortSignal,
 ): AsyncGenerator<StoreEvent, void, undefined> {
   const { history, bell } = source
+  if (abort.aborted) return
   let cursor = startOf(source, resourceVersion)
   let wake = (_signal: Signal): void => undefined
   const onAbort = (): void => wake('close')
@@ -93,7 +94,7 @@ function startOf(source: WatchSource, resourceVersion: string): number {
 }
 
 /** @throws ClusterError `BadRequest` */
-export function parseVersion(text: string): number {
+function parseVersion(text: string): number {
   if (/^[0-9]{1,15}$/.test(text)) return Number(text)
   throw new ClusterError('BadRequest', `resourceVersion: Invalid value: ${JSON.stringify(text)}: must be a number`)
 }
