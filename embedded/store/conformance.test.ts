@@ -7,7 +7,7 @@ import { type ConformanceTarget, describeConformance } from '../../cluster/confo
 import { openStore } from './index.ts'
 import { definitions, silent } from './testing.ts'
 
-const historyCapacity = 512
+const historyCapacity = 128
 
 async function open(directory?: string): Promise<ConformanceTarget> {
   const store = await openStore({ directory, definitions, logger: silent, bookmarkMs: 200, historyCapacity })
