@@ -131,6 +131,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
         facts,
         pod,
         awaited: decided.awaitsPostgres,
+        certificateIssuedAt: staleCertificate(observed),
         operatorStartedAt: startedAt,
         now: now(),
       })
@@ -169,6 +170,13 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
       databaseMetrics.stop()
     },
   }
+}
+
+/** When the certificate was issued that Postgres should show and does not. */
+function staleCertificate({ certificate, postgres }: Observation['observed']): number | undefined {
+  if (certificate.state === 'absent' || postgres?.answer.state !== 'answered') return undefined
+  const shown = postgres.answer.certificate
+  return shown === undefined || shown === certificate.fingerprint ? undefined : (certificate.issuedAt ?? 0)
 }
 
 /** The error a pass fails with: one that is not a mere conflict, if there is one. */

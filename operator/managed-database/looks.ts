@@ -50,6 +50,12 @@ export function retryDelay(sinceStartMs: number): number {
   return sinceStartMs < 60_000 ? 250 : 2_000
 }
 
+/** How long after a reload to see whether the certificate is the new one: a mounted Secret takes up to a minute to change. */
+function reloadDelay(sinceIssuedMs: number): number {
+  if (sinceIssuedMs < 5_000) return 100
+  return sinceIssuedMs < 120_000 ? 5_000 : 60_000
+}
+
 /** When to look next, in ms since the epoch. */
 export function nextLook(options: {
   key: string
@@ -58,12 +64,15 @@ export function nextLook(options: {
   pod: { run: string; ready: boolean; startedAt: number | undefined }
   /** Something is waited for that only Postgres can tell. */
   awaited: boolean
+  /** Where Postgres shows another certificate than the one it should: when that was issued. */
+  certificateIssuedAt: number | undefined
   operatorStartedAt: number
   now: number
 }): number {
-  const { key, facts, pod, awaited, operatorStartedAt, now } = options
+  const { key, facts, pod, awaited, certificateIssuedAt, operatorStartedAt, now } = options
   const isPresent = facts?.run === pod.run
   if (!isPresent) return awaited ? now : operatorStartedAt + spreadOf(key) * intervalMs
+  if (facts.isOutdated && certificateIssuedAt !== undefined) return facts.at + reloadDelay(now - certificateIssuedAt)
   if (facts.isOutdated || facts.ready !== pod.ready) return now
   if (facts.isDoubtful) return facts.at + doubtMs
   if (awaited) return facts.at + retryDelay(now - (pod.startedAt ?? now))

@@ -106,7 +106,7 @@ export const tenantDraft = (tenantId: string): Draft<'Tenant'> => ({
 })
 
 /** Everything but the operator. */
-export async function openInstallation({ fakes = true } = {}) {
+export async function openInstallation({ fakes = true, ports = testPorts } = {}) {
   const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger: silent })
   const cluster = store.connect('test')
   for (const name of [systemNamespace, testNamespace]) await cluster.create('Namespace', namespaceDraft(name))
@@ -116,7 +116,7 @@ export async function openInstallation({ fakes = true } = {}) {
     cluster.create('Secret', keyDraft(authoritySecret, { 'tls.crt': authority.cert, 'tls.key': authority.key })),
     cluster.create('Size', sizeDraft('small')),
     cluster.create('Size', sizeDraft('large', { memoryLimit: '512Mi', storageSize: '2Gi' })),
-    cluster.create('Region', regionDraft()),
+    cluster.create('Region', regionDraft(ports)),
   ])
   const workload: FakeWorkload | undefined = fakes
     ? await startFakeWorkload({ cluster: store.connect('fake-workload'), logger: silent })
