@@ -16,6 +16,6 @@ if (unknown !== undefined) {
 for (const name of wanted.length > 0 ? wanted : benchmarks) {
   console.log(`\n${name}`)
   const path = fileURLToPath(new URL(`${name}.ts`, import.meta.url))
-  const { status } = spawnSync(process.execPath, ['--expose-gc', path], { stdio: 'inherit' })
+  const { status } = spawnSync(process.execPath, [path], { stdio: 'inherit' })
   if (status !== 0) process.exitCode = 1
 }

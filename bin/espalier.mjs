@@ -7,10 +7,18 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
+import { leanFlags } from './lean.mjs'
 
 const major = Number(process.versions.node.split('.')[0])
 
+/** Commands that run for weeks beside much larger things. */
+const lean = process.argv[2] === 'operator' || process.argv[2] === 'gateway'
+
 if (major >= 24) {
+  if (lean && !leanFlags.every(flag => process.execArgv.includes(flag))) {
+    const flags = [...leanFlags, ...process.execArgv]
+    process.execve?.(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], process.env)
+  }
   const { main } = await import('./main.ts')
   process.exitCode = await main(process.argv.slice(2))
 } else {
@@ -20,7 +28,8 @@ if (major >= 24) {
     process.exit(1)
   }
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']))
+    process.on(signal, () => child.kill(signal))
   child.on('error', error => {
     console.error(`espalier: cannot start Node 24: ${error.message}`)
     process.exit(1)

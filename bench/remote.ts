@@ -1,0 +1,141 @@
+/**
+ * A `Cluster` and a `PostgresAccess` of another process, over the channel to a child, so that an operator can be
+ * measured by itself. Every call is a message and its answer a copy, as it would be from an API server.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { type Cluster, ClusterError, isClusterError, type WatchOptions } from '../cluster/index.ts'
+import type { PostgresAccess } from '../operator/managed-database/access.ts'
+import { PostgresError } from '../operator/postgres/errors.ts'
+
+type Target = 'cluster' | 'postgres'
+type Failure =
+  | { of: 'cluster'; reason: ClusterError['reason']; message: string }
+  | { of: 'postgres'; reason: PostgresError['reason']; message: string; code?: string | undefined }
+  | { of: 'other'; message: string }
+type Request =
+  | { id: number; target: Target; method: string; args: unknown[] }
+  | { id: number; watch: { kind: string; options: Omit<WatchOptions, 'signal'> } }
+  | { id: number; abort: true }
+type Reply =
+  | { id: number; value: unknown }
+  | { id: number; failure: Failure }
+  | { id: number; event: unknown }
+  | { id: number; end: true }
+
+type Method = (...args: unknown[]) => Promise<unknown>
+
+function failureOf(error: unknown): Failure {
+  if (isClusterError(error)) return { of: 'cluster', reason: error.reason, message: error.message }
+  if (error instanceof PostgresError) {
+    return { of: 'postgres', reason: error.reason, message: error.message, code: error.code }
+  }
+  return { of: 'other', message: error instanceof Error ? error.message : String(error) }
+}
+
+function errorOf(failure: Failure): Error {
+  if (failure.of === 'cluster') return new ClusterError(failure.reason, failure.message)
+  if (failure.of === 'postgres') return new PostgresError(failure.reason, failure.message, failure.code)
+  return new Error(failure.message)
+}
+
+/** In the parent: answers what the child asks of these two. */
+export function serve(child: ChildProcess, cluster: Cluster, postgres: PostgresAccess): void {
+  const targets = { cluster, postgres } as unknown as Record<Target, Record<string, Method>>
+  const watches = new Map<number, AbortController>()
+  const reply = (message: Reply) => {
+    // A child that is ending reads no more; its exit says so.
+    if (child.connected) child.send(message, () => {})
+  }
+  child.on('disconnect', () => {
+    for (const watch of watches.values()) watch.abort()
+  })
+  child.on('message', (request: Request | string) => {
+    // A word is between the benchmark and its child.
+    if (typeof request === 'string') return
+    const { id } = request
+    if ('abort' in request) return watches.get(id)?.abort()
+    if ('watch' in request) {
+      const stopped = new AbortController()
+      watches.set(id, stopped)
+      void (async () => {
+        try {
+          const options = { ...request.watch.options, signal: stopped.signal }
+          for await (const event of cluster.watch(request.watch.kind as 'Pod', options)) reply({ id, event })
+          reply({ id, end: true })
+        } catch (error) {
+          reply({ id, failure: failureOf(error) })
+        }
+        watches.delete(id)
+      })()
+      return
+    }
+    const method = targets[request.target][request.method]
+    if (method === undefined) return reply({ id, failure: { of: 'other', message: `no method ${request.method}` } })
+    const signal = request.target === 'postgres' ? [new AbortController().signal] : []
+    method.apply(targets[request.target], [...request.args, ...signal]).then(
+      value => reply({ id, value }),
+      error => reply({ id, failure: failureOf(error) }),
+    )
+  })
+}
+
+type Waiting = { next(reply: Reply): void }
+
+/** In the child: the two, as the parent has them. */
+export function connectParent(): { cluster: Cluster; postgres: PostgresAccess } {
+  const waiting = new Map<number, Waiting>()
+  let ids = 0
+  process.on('message', (reply: Reply | string) => {
+    if (typeof reply !== 'string') waiting.get(reply.id)?.next(reply)
+  })
+  const send = (request: Request) => process.send?.(request)
+
+  const call =
+    (target: Target, method: string): Method =>
+    (...args) =>
+      new Promise((resolve, reject) => {
+        const id = ++ids
+        const next = (reply: Reply) => {
+          waiting.delete(id)
+          if ('failure' in reply) reject(errorOf(reply.failure))
+          else resolve('value' in reply ? reply.value : undefined)
+        }
+        waiting.set(id, { next })
+        // A signal cannot be sent; neither of the two needs one to answer.
+        send({ id, target, method, args: args.filter(argument => !(argument instanceof AbortSignal)) })
+      })
+
+  async function* watch(kind: string, { signal, ...options }: WatchOptions): AsyncGenerator<unknown> {
+    const id = ++ids
+    const replies: Reply[] = []
+    let wake = () => {}
+    waiting.set(id, {
+      next: reply => {
+        replies.push(reply)
+        wake()
+      },
+    })
+    const abort = () => wake()
+    signal.addEventListener('abort', abort)
+    send({ id, watch: { kind, options } })
+    try {
+      while (!signal.aborted) {
+        const reply = replies.shift()
+        if (reply === undefined) await new Promise<void>(resolve => (wake = resolve))
+        else if ('event' in reply) yield reply.event
+        else if ('failure' in reply) throw errorOf(reply.failure)
+        else return
+      }
+    } finally {
+      signal.removeEventListener('abort', abort)
+      waiting.delete(id)
+      send({ id, abort: true })
+    }
+  }
+
+  const proxy = (target: Target, own: object): unknown =>
+    new Proxy(own, {
+      get: (_own, name) => Reflect.get(own, name) ?? (name === 'then' ? undefined : call(target, String(name))),
+    })
+  return { cluster: proxy('cluster', { watch }) as Cluster, postgres: proxy('postgres', {}) as PostgresAccess }
+}
