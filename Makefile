@@ -17,7 +17,7 @@ help:
 	@echo 'make crds     write the CRDs from crds/'
 
 $(INSTALLED): package.json package-lock.json .npmrc
-	@npm ci --prefer-offline --loglevel=error --no-progress
+	@npm ci --prefer-offline --loglevel=error --no-progress >&2
 	@touch $@
 
 install: $(INSTALLED)
