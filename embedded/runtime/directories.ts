@@ -6,7 +6,7 @@
  *     volumes/<namespace>/<claim uid>     one directory per PersistentVolumeClaim
  *     snapshots/<namespace>/<uid>         one image per VolumeSnapshot
  *     staging/                            images while they are copied; nothing here is worth keeping
- *     pods/<pod uid>/                     home, tmp and volumes of a pod; gone with it
+ *     pods/<pod uid>/                     home and volumes of a pod; gone with it
  *     logs/<namespace>/<pod>/             output of its containers, by name: a pod made again goes on with it
  *     running/                            the lock of the process that works here
  *     processes/                          records of what runs, to be ended after a crash

@@ -153,7 +153,10 @@ async function run(
         pod => !isFinished(pod) && pod.spec?.volumes?.some(volume => volume.persistentVolumeClaim?.claimName === name),
       )
   const shared = { cluster, layout, use, record: events.record, now }
-  const claims = createClaims({ ...shared, claims: claimObjects, snapshots: snapshotObjects, isReferenced })
+  const claims = createClaims({
+    ...{ ...shared, claims: claimObjects, snapshots: snapshotObjects, isReferenced },
+    onProvisioned: ({ namespace }) => kubelet.poke(namespace),
+  })
   const snapshots = createSnapshots({ ...shared, snapshots: snapshotObjects, findClaim: claims.find, logger })
 
   await Promise.all(informers.map(informer => informer.start()))

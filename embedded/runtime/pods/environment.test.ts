@@ -37,7 +37,6 @@ const environment = (container: Partial<Container>, changes: Partial<Environment
       image: { path: ['/opt/pg/bin'], env: { FROM_IMAGE: 'yes' } },
       translate: text => text.replaceAll('/data', '/home/volume'),
       home: '/pods/1/home',
-      temporary: '/pods/1/tmp',
       markers: { ESPALIER_RUNTIME_ID: 'r' },
       ...changes,
     }),

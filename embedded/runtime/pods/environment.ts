@@ -50,9 +50,8 @@ export type EnvironmentInput = {
   image: { path: string[]; env?: Record<string, string> }
   /** From mount paths to directories; applied to what the spec says, never to a value from a Secret. */
   translate: (text: string) => string
-  /** HOME and TMPDIR: directories of the pod's own. */
+  /** HOME and TMPDIR: a directory of the pod's own. */
   home: string
-  temporary: string
   /** Variables by which the runtime knows its processes. */
   markers: Record<string, string>
 }
@@ -64,7 +63,7 @@ export function environmentOf(input: EnvironmentInput): Map<string, string> {
     ['PATH', [...image.path, ...systemPath].join(':')],
     ['HOSTNAME', pod.metadata.name],
     ['HOME', input.home],
-    ['TMPDIR', input.temporary],
+    ['TMPDIR', input.home],
     ...Object.entries(image.env ?? {}),
   ])
   const set = (name: string, value: string) => {

@@ -6,7 +6,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { Pod } from '../../../cluster/index.ts'
-import { type Layout, makeOwned, makePassage } from '../directories.ts'
+import { type Layout, makeOwned } from '../directories.ts'
 import { messageOf, RuntimeError } from '../errors.ts'
 import type { ImageResolver } from '../images/resolver.ts'
 import { openContainerLog } from '../logs/write.ts'
@@ -113,7 +113,7 @@ export function startPod(host: PodHost, pod: Pod, changed: () => void): PodRun {
       void poked.promise.then(() => wake.abort())
       try {
         const mounted = mountVolumes({ pod, podIp, layout, use, findClaim, references })
-        for (const name of ['home', 'tmp', 'termination']) makeOwned(layout, join(layout.pod(uid), name))
+        makeOwned(layout, homeOf(layout, uid))
         view.blocked = undefined
         return mounted
       } catch (error) {
@@ -148,7 +148,7 @@ export function startPod(host: PodHost, pod: Pod, changed: () => void): PodRun {
       volumes: mounted.claims,
       exclusiveDirectories: mounted.exclusiveDirectories,
       marker: `${containerMarker}=${containerId(host, uid, container)}`,
-      terminationFile: join(host.layout.pod(uid), 'termination', container.name),
+      terminationFile: terminationFile(host.layout, uid, container),
       log,
       logDirectory,
       warn: (reason, message) => host.warn(pod, reason, message),
@@ -172,7 +172,6 @@ export function startPod(host: PodHost, pod: Pod, changed: () => void): PodRun {
     try {
       ip = host.addresses.allocate()
       view.ip = ip
-      makePassage(host.layout, host.layout.pod(uid))
       changed()
       await live(ip)
     } catch (error) {
@@ -217,6 +216,11 @@ type ContainerStatuses = NonNullable<NonNullable<Pod['status']>['containerStatus
 const containerId = (host: PodHost, podUid: string, container: Container): string =>
   `${host.runtimeId}/${podUid}/${container.name}`
 
+/** The one directory of a pod that its containers may write to besides their volumes: HOME, TMPDIR, working directory. */
+const homeOf = (layout: Layout, uid: string): string => join(layout.pod(uid), 'home')
+const terminationFile = (layout: Layout, uid: string, container: Container): string =>
+  join(homeOf(layout, uid), `.termination-${container.name}`)
+
 /** Removes what a pod had on disk but its logs. */
 export function removePodDirectory(layout: Layout, uid: string): void {
   rmSync(layout.pod(uid), { recursive: true, force: true })
@@ -232,13 +236,13 @@ async function prepare(
   mounts: Mounts,
 ): Promise<Preparation> {
   const image = await host.images(container.image ?? '', mounts.claimDirectories)
-  const root = host.layout.pod(pod.metadata.uid ?? '')
-  const [home, temporary] = [join(root, 'home'), join(root, 'tmp')]
+  const uid = pod.metadata.uid ?? ''
+  const home = homeOf(host.layout, uid)
   const translate = pathTranslator([
     ...pathMappings(container, mounts.directories),
     {
       mountPath: container.terminationMessagePath ?? defaultTerminationPath,
-      directory: join(root, 'termination', container.name),
+      directory: terminationFile(host.layout, uid, container),
     },
   ])
   const environment = environmentOf({
@@ -249,10 +253,9 @@ async function prepare(
     image,
     translate,
     home,
-    temporary,
     markers: {
       [runtimeMarker]: host.runtimeId,
-      [containerMarker]: containerId(host, pod.metadata.uid ?? '', container),
+      [containerMarker]: containerId(host, uid, container),
     },
   })
   const [word, ...rest] = [...(container.command ?? []), ...(container.args ?? [])].map(argument =>

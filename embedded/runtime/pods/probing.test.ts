@@ -69,8 +69,9 @@ describe('count', () => {
 })
 
 test('looks are hasty until the first success, and no longer than it makes sense', () => {
-  const probe: Probe = { periodSeconds: 10 }
-  expect(waitMs(noTally, probe, 0, defaultProbeTiming)).toBe(50)
+  const probe: Probe = { periodSeconds: 10, tcpSocket: { port: 1 } }
+  expect(waitMs(noTally, probe, 0, defaultProbeTiming)).toBe(10)
+  expect(waitMs(noTally, { periodSeconds: 10, exec: {} }, 0, defaultProbeTiming)).toBe(50)
   expect(waitMs(noTally, probe, 60_000, defaultProbeTiming)).toBe(1000)
   expect(waitMs({ ...noTally, verdict: 'success' }, probe, 0, defaultProbeTiming)).toBe(10_000)
 })
@@ -127,7 +128,7 @@ describe('startProbing', () => {
       {
         container: { name: 'main', ...container },
         context: { ...context, execute: async command => execute(command) },
-        timing: { eagerMs: 2, eagerForMs: 1000 },
+        timing: { eagerMs: 2, eagerConnectMs: 2, eagerForMs: 1000 },
         epoch,
         onStarted: () => events.push('started'),
         onReady: ready => events.push(ready ? 'ready' : 'unready'),

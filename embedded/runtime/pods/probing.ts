@@ -7,12 +7,13 @@ import type { Container } from './environment.ts'
 import { type Probe, type ProbeContext, type ProbeResult, runProbe } from './probes.ts'
 
 export type ProbeTiming = {
-  /** Between looks before the first success. */
+  /** Between looks before the first success: those that start a process, and those that only connect. */
   eagerMs: number
+  eagerConnectMs: number
   /** After so long without one, at most a look per second. */
   eagerForMs: number
 }
-export const defaultProbeTiming: ProbeTiming = { eagerMs: 50, eagerForMs: 30_000 }
+export const defaultProbeTiming: ProbeTiming = { eagerMs: 50, eagerConnectMs: 10, eagerForMs: 30_000 }
 const patientMs = 1_000
 
 /** How often in a row, and what follows from it. */
@@ -46,7 +47,8 @@ export function count(tally: Tally, probe: Probe, ok: boolean, now: number): Tal
 /** How long until the next look. Pure. */
 export function waitMs(tally: Tally, probe: Probe, elapsedMs: number, timing: ProbeTiming): number {
   if (tally.verdict === 'success') return periodMs(probe)
-  return Math.min(periodMs(probe), elapsedMs < timing.eagerForMs ? timing.eagerMs : patientMs)
+  const eagerMs = probe.exec ? timing.eagerMs : timing.eagerConnectMs
+  return Math.min(periodMs(probe), elapsedMs < timing.eagerForMs ? eagerMs : patientMs)
 }
 
 export type ProbingOptions = {

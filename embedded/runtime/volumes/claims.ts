@@ -29,6 +29,8 @@ export type ClaimsOptions = {
   snapshots: Informer<'VolumeSnapshot'>
   /** Whether a pod that has not ended names the claim. */
   isReferenced(key: ObjectKey): boolean
+  /** Called when a claim has its directory, before its status says so. */
+  onProvisioned(key: ObjectKey): void
   layout: Layout
   use: VolumeUse
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
@@ -158,10 +160,10 @@ export function createClaims(options: ClaimsOptions): Claims {
     const refuse = (why: string): ClaimVolume => ({ bound: false, message: `persistentvolumeclaim "${name}" ${why}` })
     if (claim === undefined) return refuse('not found')
     if (claim.metadata.deletionTimestamp !== undefined) return refuse('is being deleted')
-    if (claim.status?.phase !== 'Bound')
-      return refuse(claim.status?.phase === 'Lost' ? 'has lost its volume' : 'is not bound')
+    if (claim.status?.phase === 'Lost') return refuse('has lost its volume')
     const directory = directoryOf(claim)
-    if (!existsSync(directory)) return refuse('has lost its volume')
+    // One that stands is whole, so a pod need not wait until the claim's status says so.
+    if (!existsSync(directory)) return refuse(claim.status?.phase === 'Bound' ? 'has lost its volume' : 'is not bound')
     const alone = claim.spec?.accessModes?.includes('ReadWriteOncePod') === true
     return { bound: true, volume: claim.metadata.uid ?? '', directory, alone }
   }
@@ -191,6 +193,7 @@ export function createClaims(options: ClaimsOptions): Claims {
       } catch (error) {
         return fail(claim, error)
       }
+      options.onProvisioned(key)
       await writeStatus(claim, boundStatus(claim))
       return undefined
     },
