@@ -9,8 +9,6 @@ import { ApiError, toApiError } from '../errors.ts'
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const refusal = toApiError(error)
   if (refusal.status >= 500) request.log.error({ err: refusal.cause ?? refusal }, refusal.message)
-  // A body that was not read would be taken for the next request.
-  if (refusal.status === 413) reply.header('connection', 'close')
   reply.code(refusal.status).headers(refusal.headers).type('application/json; charset=utf-8')
   reply.send(JSON.stringify(refusal.body))
 }

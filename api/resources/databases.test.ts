@@ -7,6 +7,8 @@ import {
   desiredHash,
   labels,
   readOperation,
+  sealingKeySecret,
+  systemNamespace,
   teardownFinalizer,
   tenantName,
   tenantNamespace,
@@ -131,19 +133,95 @@ describe('create', () => {
 
   test("keeps to the tenant's limit of databases, however many ask at once", async () => {
     const tenantId = 'small-account'
-    const body = (n: number) => ({ name: `n${n}`, region: 'local', size: 'small' })
-    const create = (n: number) => client.call('POST', '/databases', { body: body(n), claims: { tenant: tenantId } })
-    expect((await create(0)).status).toBe(200)
-    const tenant = await client.cluster.get('Tenant', { name: tenantName(tenantId) })
-    if (tenant === undefined) throw new Error('no tenant')
-    await client.cluster.replace('Tenant', { ...tenant, spec: { ...tenant.spec, limits: { databases: 3 } } })
-    await until(async () => {
-      const answers = await Promise.all([1, 2, 3, 4, 5, 6].map(create))
-      return answers.some(({ status }) => status === 403)
+    const claims = { tenant: tenantId }
+    await client.cluster.create('Tenant', {
+      apiVersion,
+      kind: 'Tenant',
+      metadata: { name: tenantName(tenantId) },
+      spec: { tenantId, limits: { databases: 3 } },
     })
-    const { body: list } = await client.call('GET', '/databases', { claims: { tenant: tenantId } })
-    expect(list).toHaveLength(3)
+    // All six are between their decision and their write at the same time.
+    client.cluster.before = async (operation, kind) => {
+      if (operation === 'create' && kind === 'ManagedDatabase') await new Promise(resolve => setTimeout(resolve, 100))
+    }
+    const create = (n: number) =>
+      client.call('POST', '/databases', { body: { name: `n${n}`, region: 'local', size: 'small' }, claims })
+    const answers = await Promise.all([1, 2, 3, 4, 5, 6].map(create))
+    client.cluster.before = undefined
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 403, 403, 403])
     expectError(await create(9), 403, /limit of 3 databases/)
+    const { body: list } = await client.call('GET', '/databases', { claims })
+    expect(list).toHaveLength(3)
+    await client.call('DELETE', `/databases/${list[0].id}`, { claims, headers: { prefer: 'wait=5' } })
+    expect((await create(9)).status).toBe(200)
+  })
+})
+
+describe('what is kept', () => {
+  test('is as new as the last write of this replica, however late the watch is', async () => {
+    const id = await createSettled(client, 'prompt')
+    const pages = ['/databases?limit=1000', '/databases?limit=100']
+    const find = async (path: string, name: string) =>
+      (await client.call('GET', path)).body.find((database: { name: string }) => database.name === name)
+    for (const path of pages) expect(await find(path, 'prompt')).toMatchObject({ status: 'available' })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    client.cluster.silence = promise
+    try {
+      const created = await client.create('prompter')
+      const task = await client.call('GET', `/tasks/${created.headers['x-task-id']}`)
+      expect(task.status).toBe(200)
+      await client.call('PATCH', `/databases/${id}`, { body: { ip_allowlist: { rules: [{ cidr: '10.0.0.1' }] } } })
+      expect((await client.call('GET', `/databases/${id}`)).body.status).toBe('modifying')
+      for (const path of pages) {
+        expect(await find(path, 'prompt')).toMatchObject({ status: 'modifying' })
+        expect(await find(path, 'prompter')).toMatchObject({ id: created.body.id })
+      }
+      await client.call('DELETE', `/databases/${created.body.id}`)
+      expect(await find('/databases?limit=100', 'prompter')).toMatchObject({ status: 'deleting' })
+    } finally {
+      client.cluster.silence = undefined
+      resolve()
+    }
+    await until(async () => (await find('/databases?limit=100', 'prompter')) === undefined)
+  })
+
+  test('is made again when a branch, a region or the account has changed', async () => {
+    const claims = { tenant: 'surrounded' }
+    const body = { name: 'center', region: 'local', size: 'small' }
+    const { body: created } = await client.call('POST', '/databases', { body, claims })
+    const views = [
+      async () => (await client.call('GET', `/databases/${created.id}`, { claims })).body,
+      async () => (await client.call('GET', '/databases', { claims })).body[0],
+    ]
+    for (const view of views) expect(await view()).toMatchObject({ branch_count: 0, branch_limit: null })
+    await client.cluster.create('Branch', {
+      apiVersion,
+      kind: 'Branch',
+      metadata: { name: 'twig', namespace: tenantNamespace('surrounded') },
+      spec: {
+        databaseName: 'center',
+        databaseId: created.id,
+        region: 'local',
+        size: { name: 'small', version: 2 },
+        pgVersion: '18',
+      },
+    })
+    const seen = async (field: string, value: unknown) => {
+      for (const view of views) await until(async () => (await view())[field] === value)
+    }
+    await seen('branch_count', 1)
+    const tenant = await client.cluster.get('Tenant', { name: tenantName('surrounded') })
+    if (tenant === undefined) throw new Error('no tenant')
+    const limits = { ...tenant.spec.limits, branchesPerDatabase: 7 }
+    await client.cluster.replace('Tenant', { ...tenant, spec: { ...tenant.spec, limits } })
+    await seen('branch_limit', 7)
+    const region = await client.cluster.get('Region', { name: 'local' })
+    if (region === undefined) throw new Error('no region')
+    await client.cluster.replace('Region', { ...region, spec: { ...region.spec, domain: 'moved.test' } })
+    await seen('domain', `center-${created.id.slice(0, 8)}.moved.test`)
+    const moved = await client.cluster.get('Region', { name: 'local' })
+    if (moved !== undefined) await client.cluster.replace('Region', { ...moved, spec: region.spec })
+    await seen('domain', created.domain)
   })
 })
 
@@ -202,6 +280,37 @@ describe('read', () => {
     const read = () => client.call('GET', `/databases/${id}`)
     await until(async () => (await read()).status === 503)
     expectError(await read(), 503, /credentials .* cannot be read/)
+  })
+
+  test('a Secret that does not say that it holds credentials is not opened', async () => {
+    const id = await createSettled(client, 'unlabelled')
+    const key = { namespace, name: childNames.credentials(id) }
+    const secret = await client.cluster.get('Secret', key)
+    if (secret === undefined) throw new Error('no credentials')
+    await client.cluster.replace('Secret', { ...secret, metadata: { ...secret.metadata, labels: {} } })
+    await until(async () => !('connection' in (await client.call('GET', `/databases/${id}`)).body))
+  })
+
+  test('a sealing key that was missing or wrong is used once it is put right', async () => {
+    const replica = await startClient()
+    try {
+      const key = { namespace: systemNamespace, name: sealingKeySecret }
+      const right = await replica.cluster.get('Secret', key)
+      if (right === undefined) throw new Error('no sealing key')
+      const { uid: _, resourceVersion: __, ...metadata } = right.metadata
+      await replica.cluster.delete('Secret', key)
+      const { body } = await replica.create('sealed')
+      await settle(replica.cluster, 'acme', 'sealed')
+      const read = () => replica.call('GET', `/databases/${body.id}`)
+      await until(async () => (await read()).status === 503)
+      await replica.cluster.create('Secret', { ...right, metadata, data: { key: Buffer.alloc(32).toString('base64') } })
+      expect((await read()).status).toBe(503)
+      await replica.cluster.delete('Secret', key)
+      await replica.cluster.create('Secret', { ...right, metadata })
+      expect((await read()).body.connection.password).toBe('password-of-app')
+    } finally {
+      await replica.close()
+    }
   })
 
   test('updated_at follows writes and the conditions', async () => {

@@ -5,12 +5,18 @@ export type Operation = 'get' | 'list' | 'create' | 'replace' | 'delete'
 /** Called before each operation; what it throws is the operation's outcome. */
 export type Before = (operation: Operation, kind: KindName) => void | Promise<void>
 
-export type InterceptedCluster = Cluster & { before: Before | undefined; writes: number }
+export type InterceptedCluster = Cluster & {
+  before: Before | undefined
+  /** While set, watches keep what they hear until it resolves. */
+  silence: Promise<void> | undefined
+  writes: number
+}
 
 /** The cluster, asking `before` first. */
 export function intercepted(cluster: Cluster): InterceptedCluster {
   const self: InterceptedCluster = {
     before: undefined,
+    silence: undefined,
     writes: 0,
     async get(kind, key) {
       await self.before?.('get', kind)
@@ -20,7 +26,12 @@ export function intercepted(cluster: Cluster): InterceptedCluster {
       await self.before?.('list', kind)
       return cluster.list(kind, options)
     },
-    watch: (kind, options) => cluster.watch(kind, options),
+    async *watch(kind, options) {
+      for await (const event of cluster.watch(kind, options)) {
+        await self.silence
+        yield event
+      }
+    },
     async create(kind, object) {
       await self.before?.('create', kind)
       self.writes++
