@@ -21,6 +21,7 @@ const one = (value: string | undefined): string[] => (value === undefined ? [] :
 const byOwner = { owner: (object: Parameters<typeof ownerUidOf>[0]) => one(ownerUidOf(object)) }
 
 export function createCaches(cluster: Cluster, logger: Logger, metrics: Metrics) {
+  let started: Promise<void> | undefined
   const rememberers = new Map<KindName, ((object: AnyObject) => void)[]>()
   const all: { start(): Promise<void>; stop(): Promise<void>; readonly synced: boolean }[] = []
   const follow = <K extends KindName>(
@@ -81,8 +82,11 @@ export function createCaches(cluster: Cluster, logger: Logger, metrics: Metrics)
     }),
     systemSecrets: follow('system-secrets', 'Secret', { namespace: systemNamespace, transform: withoutForeignData }),
     /** Resolves once every cache has its first list. */
-    start: async () => {
-      await Promise.all(all.map(informer => informer.start()))
+    start: (): Promise<void> => {
+      started ??= Promise.all(all.map(informer => informer.start())).then(() => {})
+      // Who awaits it still sees that it was stopped before; who does not is not brought down by it.
+      started.catch(() => {})
+      return started
     },
     stop: async () => {
       await Promise.all(all.map(informer => informer.stop()))

@@ -59,7 +59,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
 
   /** Runs the controllers until the signal aborts. */
   const lead = async (signal: AbortSignal, writer: Cluster): Promise<void> => {
-    await caches.start()
+    await Promise.race([caches.start(), aborted(signal)])
     if (signal.aborted) return
     const events = createEventRecorder({
       cluster: writer,

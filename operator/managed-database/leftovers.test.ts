@@ -1,0 +1,76 @@
+/** What was stripped of its marks, or left behind by force, is put right or taken away all the same. */
+import { describe, expect, test } from 'vitest'
+import { childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { isPhase, useInstallation } from '../testing/fixture.ts'
+import { databaseDraft, eventually, testNamespace } from '../testing/installation.ts'
+
+const it = useInstallation()
+const key = (name: string) => ({ namespace: testNamespace, name })
+
+describe('leftovers', () => {
+  test('that no cache knows go before the database does', async () => {
+    await it.create('orphaned')
+    const id = await it.idOf('orphaned')
+    const marks = { [labels.managedBy]: managedByEspalier, [labels.database]: id }
+    await it.stopOperator()
+    await it.cluster().create('PersistentVolumeClaim', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { ...key(childNames.claim(id, 7)), labels: marks },
+      spec: { accessModes: ['ReadWriteOncePod'], resources: { requests: { storage: '1Gi' } } },
+    })
+    const foreign = { ...key('theirs'), labels: { ...marks, [labels.database]: 'another' } }
+    await it.cluster().create('Secret', { apiVersion: 'v1', kind: 'Secret', type: 'Opaque', metadata: foreign })
+    await it.startOperator()
+    await it.cluster().delete('ManagedDatabase', key('orphaned'))
+    await it.gone('orphaned')
+    expect(await it.cluster().get('PersistentVolumeClaim', key(childNames.claim(id, 7)))).toBeUndefined()
+    expect(await it.cluster().get('Secret', key('theirs'))).toBeDefined()
+  })
+
+  test('the port of a database that was let go by force is free again, also after a crash', async () => {
+    for (const isRunning of [true, false]) {
+      const name = isRunning ? 'forced' : 'forcedlater'
+      const database = await it.create(name)
+      const settled = await it.when(name, found => found.status?.operation === undefined)
+      const route = { namespace: systemNamespace, name: `route-${database.status?.endpoint?.port}` }
+      await it.stopOperator()
+      const { finalizers: _, ...metadata } = settled.metadata
+      await it.cluster().replace('ManagedDatabase', { ...settled, metadata })
+      if (isRunning) await it.startOperator()
+      await it.cluster().delete('ManagedDatabase', key(name))
+      if (!isRunning) await it.startOperator()
+      // The operator may have put its finalizer back before: then it deletes as always.
+      await it.gone(name)
+      await eventually(
+        () => it.cluster().get('ConfigMap', route),
+        found => found === undefined,
+      )
+    }
+  })
+
+  test('a volume keeps serving without its labels, and gets them back', async () => {
+    const database = await it.create('stripped')
+    const claim = await it.child('PersistentVolumeClaim', 'stripped', 'claim')
+    if (claim === undefined) throw new Error('no claim')
+    const { labels: _, ownerReferences: __, ...metadata } = claim.metadata
+    await it.cluster().replace('PersistentVolumeClaim', { ...claim, metadata })
+    const mended = await eventually(
+      () => it.child('PersistentVolumeClaim', 'stripped', 'claim'),
+      found => found?.metadata.labels?.[labels.database] !== undefined,
+    )
+    expect(mended?.metadata.ownerReferences?.[0]?.uid).toBe(database.metadata.uid)
+    expect(mended?.metadata.uid).toBe(claim.metadata.uid)
+    await it.when('stripped', isPhase('available'))
+  })
+
+  test('a database made anew under an old name is a new one', async () => {
+    const first = await it.create('again')
+    await it.cluster().delete('ManagedDatabase', key('again'))
+    await it.gone('again')
+    await it.cluster().create('ManagedDatabase', databaseDraft('again'))
+    const second = await it.when('again', isPhase('available'))
+    expect(second.status?.volume?.systemIdentifier).not.toBe(first.status?.volume?.systemIdentifier)
+    expect(second.metadata.labels?.[labels.id]).not.toBe(first.metadata.labels?.[labels.id])
+  })
+})
