@@ -18,6 +18,7 @@ import { readRoute } from '../children/route.ts'
 import type { Observed } from '../observed.ts'
 import { conditionOf } from './conditions.ts'
 import { type Plan, plan } from './index.ts'
+import { hasEnded, isFinished } from './operation.ts'
 
 const rules = fc.uniqueArray(fc.constantFrom('10.0.0.0/8', '192.0.2.7', '203.0.113.9/24', '0.0.0.0/0'), {
   maxLength: 3,
@@ -150,6 +151,11 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
         ),
       ).toBe(true)
     }
+  }
+  if (hasEnded(database.status) && !isFinished(observed.task)) {
+    expect(status.operation, 'an operation is kept until its Task has ended').toEqual(database.status?.operation)
+    const outcome = conditionOf(database.status, 'Progressing')?.reason
+    expect(conditionOf(status, 'Progressing')?.reason, 'so is its outcome').toBe(outcome)
   }
   if (recorded !== undefined) expect(status.volume, 'a record of a volume never changes').toEqual(recorded)
   const isTold = canonicalJson(status) !== canonicalJson(database.status)

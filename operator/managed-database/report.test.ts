@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'vitest'
+import type { ManagedDatabaseStatus } from '../../crds/index.ts'
+import { conditionOf, type Findings, nextConditions, no, yes } from './plan/conditions.ts'
+import { endedOperation, reportsOf, withProblems } from './report.ts'
+
+const now = Date.parse('2026-01-01T00:01:00Z')
+const operation = {
+  taskId: 't',
+  name: 'create-managed' as const,
+  hash: 'h',
+  startedAt: '2026-01-01T00:00:00Z',
+  deadlineAt: '2026-01-01T00:10:00Z',
+}
+const status = (findings: Findings, more: ManagedDatabaseStatus = {}): ManagedDatabaseStatus => ({
+  ...more,
+  conditions: nextConditions([], findings, 1, now - 60_000),
+})
+
+describe('problems', () => {
+  const problem = { condition: 'Progressing' as const, reason: 'NameTaken', message: 'taken' }
+  test('show in Progressing while an operation runs', () => {
+    const told = withProblems(status({ Progressing: yes('Starting', ''), Ready: no('NotRunning', '') }), [problem], now)
+    expect(conditionOf(told, 'Progressing')).toMatchObject({ status: 'True', reason: 'NameTaken' })
+    expect(conditionOf(told, 'Ready')).toMatchObject({ status: 'False', reason: 'NameTaken' })
+  })
+  test('leave the outcome of an operation and a database that serves alone', () => {
+    const before = status({
+      Progressing: no('Completed', ''),
+      Ready: yes('Serving', ''),
+      DeletionBlocked: yes('x', ''),
+    })
+    expect(withProblems(before, [problem], now)).toEqual(before)
+  })
+  test('of a part show there', () => {
+    const full = { condition: 'VolumeReady' as const, reason: 'DiskFull', message: 'full' }
+    const told = withProblems(status({ VolumeReady: yes('Bound', ''), Ready: no('RolesPending', '') }), [full], now)
+    expect(conditionOf(told, 'VolumeReady')).toMatchObject({
+      status: 'False',
+      reason: 'DiskFull',
+      lastTransitionTime: '2026-01-01T00:01:00Z',
+    })
+  })
+})
+
+describe('Events', () => {
+  const reasons = (before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus) =>
+    reportsOf(before, after).map(({ type, reason }) => `${type} ${reason}`)
+  test('tell of beginnings, phases and what needs somebody, once', () => {
+    const started = status({ VolumeReady: no('Pending', '') }, { phase: 'creating', operation })
+    expect(reasons(undefined, started)).toEqual(['Normal OperationStarted'])
+    const lost = status({ VolumeReady: no('VolumeLost', 'gone') }, { phase: 'failed', operation })
+    expect(reasons(started, lost)).toEqual(['Warning Failed', 'Warning VolumeLost'])
+    expect(reasons(lost, lost)).toEqual([])
+    const changed = status({ CredentialsReady: yes('PasswordChangedByUser', 'app') }, { phase: 'available' })
+    expect(reasons(status({}, { phase: 'available' }), changed)).toEqual(['Warning PasswordChangedByUser'])
+  })
+})
+
+test('an operation ends once, with how long it took', () => {
+  const running = status({ Progressing: yes('Starting', '') }, { operation })
+  const ended = status({ Progressing: no('Completed', '') }, { operation })
+  expect(endedOperation(running, ended, now)).toEqual({ name: 'create-managed', outcome: 'Completed', seconds: 60 })
+  expect(endedOperation(ended, ended, now)).toBeUndefined()
+  expect(endedOperation(undefined, running, now)).toBeUndefined()
+})
