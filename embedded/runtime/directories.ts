@@ -52,17 +52,16 @@ export function makeOwned(layout: { owner: Owner | undefined }, path: string, mo
 }
 
 /** @throws RuntimeError `DirectoryNotWritable` */
-export function openLayout(root: string, owner?: Owner): Layout {
+export function openLayout(directory: string, owner?: Owner): Layout {
+  const root = makeRoot(directory, owner)
   const [volumes, snapshots, pods] = [join(root, 'volumes'), join(root, 'snapshots'), join(root, 'pods')]
   const [logs, processes] = [join(root, 'logs'), join(root, 'processes')]
   const [staging, running] = [join(root, 'staging'), join(root, 'running')]
   try {
-    mkdirSync(root, { recursive: true })
-    if (owner !== undefined) chmodSync(root, 0o711)
     for (const path of [volumes, pods]) makePassage({ owner }, path)
     for (const path of [snapshots, staging, logs, processes, running]) makePassage({ owner: undefined }, path)
   } catch (error) {
-    throw new RuntimeError('DirectoryNotWritable', `cannot work in ${root}: ${messageOf(error)}`, { cause: error })
+    throw notWritable(root, error)
   }
   if (owner !== undefined) checkReachable(root, owner)
   return {
@@ -79,6 +78,20 @@ export function openLayout(root: string, owner?: Owner): Layout {
     snapshot: (namespace, uid) => join(snapshots, namespace, uid),
     pod: uid => join(pods, uid),
     log: (namespace, pod) => join(logs, namespace, pod),
+  }
+}
+
+const notWritable = (path: string, error: unknown): RuntimeError =>
+  new RuntimeError('DirectoryNotWritable', `cannot work in ${path}: ${messageOf(error)}`, { cause: error })
+
+/** The directory by its real path, which is how the system names where a process works. */
+function makeRoot(directory: string, owner: Owner | undefined): string {
+  try {
+    mkdirSync(directory, { recursive: true })
+    if (owner !== undefined) chmodSync(directory, 0o711)
+    return realpathSync(directory)
+  } catch (error) {
+    throw notWritable(directory, error)
   }
 }
 

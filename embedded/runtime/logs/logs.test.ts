@@ -1,4 +1,4 @@
-import { statSync, writeFileSync } from 'node:fs'
+import { rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -79,13 +79,17 @@ describe('a container log', () => {
     log.close()
   })
 
-  test('what cannot be written is lost, and nothing else', () => {
-    const directory = temporaryDirectory()
+  test('what cannot be written is lost and counted, and nothing else', async () => {
+    const directory = join(temporaryDirectory(), 'logs')
+    writeFileSync(directory, 'in the way')
     const log = openContainerLog(directory, 'main')
-    writeFileSync(join(directory, 'x'), '')
-    log.stream().push(Buffer.from('before\n'))
+    const out = log.stream()
+    out.push(Buffer.from('lost\n'))
+    rmSync(directory)
+    out.push(Buffer.from('kept\n'))
     log.close()
-    expect(() => log.stream().push(Buffer.from('after\n'))).not.toThrow()
+    const lines = (await readContainerLog(directory, 'main')).map(text)
+    expect(lines).toEqual([expect.stringMatching(/^\(\d+ bytes of output dropped\)$/), 'kept'])
   })
 
   test('any output in any pieces comes back line by line', async () => {

@@ -40,7 +40,6 @@ export function openContainerLog(
   now: () => number = Date.now,
 ): ContainerLog {
   const path = logFile(directory, container)
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
   let file: number | undefined
   let size = 0
   let allowance = limits.fileBytes
@@ -48,6 +47,7 @@ export function openContainerLog(
   let dropped = 0
 
   function open(): number {
+    mkdirSync(directory, { recursive: true, mode: 0o700 })
     file = openSync(path, 'a', 0o600)
     size = fstatSync(file).size
     return file

@@ -3,7 +3,7 @@
  * where the pod's policy says so, with growing waits. It owns the container's view; whoever shows it is told by
  * `changed`.
  */
-import { closeSync, constants, fstatSync, openSync, readSync, rmSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync, unlinkSync } from 'node:fs'
 import type { Logger } from 'pino'
 import type { Owner } from '../directories.ts'
 import { messageOf, RuntimeError, type RuntimeErrorReason } from '../errors.ts'
@@ -11,7 +11,8 @@ import { readContainerLog } from '../logs/read.ts'
 import type { ContainerLog } from '../logs/write.ts'
 import { endTrees, killTrees } from '../processes/end.ts'
 import { type Exit, type Launched, launch } from '../processes/launch.ts'
-import { descendantsOf, findOwned, readProcesses } from '../processes/table.ts'
+import { findOwned, processesNow } from '../processes/scan.ts'
+import { descendantsOf } from '../processes/table.ts'
 import type { VolumeUse } from '../volumes/use.ts'
 import { type BackoffLimits, nextWait } from './backoff.ts'
 import type { Container } from './environment.ts'
@@ -123,7 +124,7 @@ async function runOnce(
 ): Promise<Terminated> {
   const { container, view, changed, use, volumes, log, now } = options
   const streams = { stdout: log.stream(), stderr: log.stream() }
-  rmSync(options.terminationFile, { force: true })
+  forget(options.terminationFile)
   const launched = await use.start(volumes, () => launch(launchOptions(options, preparation, streams)))
   const startedAt = now()
   // One that could not be started has no process to show; its end follows at once.
@@ -201,7 +202,7 @@ async function endOrphans(options: ContainerOptions, launched: Launched): Promis
     const found = await findOwned({ marker: options.marker, directories: options.exclusiveDirectories })
     if (found.length === 0) return
     const others = options.use.writers(options.volumes).flatMap(writer => (writer === launched ? [] : [writer.pid]))
-    const spared = new Set([...others, ...descendantsOf(readProcesses(), others).map(entry => entry.pid)])
+    const spared = new Set([...others, ...descendantsOf(await processesNow(), others).map(entry => entry.pid)])
     const orphans = found.filter(entry => !spared.has(entry.pid))
     if (orphans.length === 0) return
     try {
@@ -281,6 +282,15 @@ async function terminationMessage(
   const lines = await readContainerLog(logDirectory, container.name, { tailLines: fallbackLines })
   const text = lines.map(line => line.slice(line.indexOf(' ') + 1)).join('\n')
   return text.slice(-fallbackBytes)
+}
+
+/** Removes what an earlier run of the container wrote; a directory in its place is the container's own affair. */
+function forget(terminationFile: string): void {
+  try {
+    unlinkSync(terminationFile)
+  } catch {
+    // there is none
+  }
 }
 
 /** The beginning of a file that a workload wrote: never through a link, never waiting for a pipe. */

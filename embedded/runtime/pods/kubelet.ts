@@ -68,13 +68,13 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
     const pod = pods.get(key)
     const uid = pod?.metadata.uid
     const running = runs.get(text)
-    if (running !== undefined && running.run.uid !== uid) end(running, text)
+    if (running !== undefined && running.run.uid !== uid) void end(running, text)
     if (pod === undefined || uid === undefined) return undefined
 
     const entry = runOf(text, uid)
     if (pod.metadata.deletionTimestamp !== undefined) {
       if (entry === undefined) await release(pod)
-      else end(entry, text, pod.metadata.deletionGracePeriodSeconds)
+      else void end(entry, text)
     } else if (entry === undefined) await begin(pod, text)
     const run = runOf(text, uid)?.run
     if (run !== undefined) await report(key, run)
@@ -104,23 +104,20 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
     return written
   }
 
-  function end(entry: Entry, text: string, graceSeconds?: number): void {
+  async function end(entry: Entry, text: string): Promise<void> {
     if (entry.ending) return
     entry.ending = true
-    const { run } = entry
-    run.stop(graceSeconds).then(
-      () => {
-        runs.delete(text)
-        removePodDirectory(host.layout, run.uid)
-        controller.enqueue(text)
-      },
-      error => logger.error({ err: error, pod: text }, 'a pod could not be ended'),
+    await entry.run.stop()
+    await removePodDirectory(host.layout, entry.run.uid).catch(error =>
+      logger.warn({ err: error, pod: text }, 'the directory of a pod could not be removed'),
     )
+    runs.delete(text)
+    controller.enqueue(text)
   }
 
   /** Lets go of a pod whose processes are gone. */
   async function release(pod: Pod): Promise<void> {
-    removePodDirectory(host.layout, pod.metadata.uid ?? '')
+    await removePodDirectory(host.layout, pod.metadata.uid ?? '')
     const { finalizers = [] } = pod.metadata
     if (!finalizers.includes(podFinalizer)) return
     const metadata = { ...pod.metadata, finalizers: finalizers.filter(name => name !== podFinalizer) }

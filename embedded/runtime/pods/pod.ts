@@ -2,12 +2,12 @@
  * One pod's life on this machine: its address, its volumes, its init containers one after the other, its containers side
  * by side, its end. It holds the pod's view; what the cluster is told of it is `kubelet.ts`'s affair.
  */
-import { rmSync } from 'node:fs'
+import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { Pod } from '../../../cluster/index.ts'
 import { type Layout, makeOwned } from '../directories.ts'
-import { messageOf, RuntimeError } from '../errors.ts'
+import { errorCode, messageOf, RuntimeError } from '../errors.ts'
 import type { ImageResolver } from '../images/resolver.ts'
 import { openContainerLog } from '../logs/write.ts'
 import type { AddressPool } from '../network/addresses.ts'
@@ -47,8 +47,8 @@ export type PodRun = {
   poke(): void
   /** A Secret or ConfigMap that it names has changed: its files follow. */
   refresh(): void
-  /** Ends the pod, with grace; resolves when no process of it is left and its volumes are given up. */
-  stop(graceSeconds?: number): Promise<void>
+  /** Ends the pod, with the grace of its spec (a `Cluster` cannot ask for another); resolves when no process of it is left and its volumes are given up. */
+  stop(): Promise<void>
 }
 
 export const runtimeMarker = 'ESPALIER_RUNTIME_ID'
@@ -61,7 +61,7 @@ export function startPod(host: PodHost, pod: Pod, changed: () => void): PodRun {
   const uid = pod.metadata.uid ?? ''
   const spec: PodSpec = pod.spec ?? { containers: [] }
   const stopping = new AbortController()
-  let graceSeconds = spec.terminationGracePeriodSeconds ?? defaultGraceSeconds
+  const graceSeconds = spec.terminationGracePeriodSeconds ?? defaultGraceSeconds
   let poked = Promise.withResolvers<void>()
   let mounts: Mounts | undefined
 
@@ -203,8 +203,7 @@ export function startPod(host: PodHost, pod: Pod, changed: () => void): PodRun {
         host.warn(pod, 'FailedMount', messageOf(error)) // the files stay as they were
       }
     },
-    async stop(seconds) {
-      if (seconds !== undefined) graceSeconds = Math.min(seconds, graceSeconds)
+    async stop() {
       stopping.abort()
       await life
     },
@@ -221,9 +220,18 @@ const homeOf = (layout: Layout, uid: string): string => join(layout.pod(uid), 'h
 const terminationFile = (layout: Layout, uid: string, container: Container): string =>
   join(homeOf(layout, uid), `.termination-${container.name}`)
 
-/** Removes what a pod had on disk but its logs. */
-export function removePodDirectory(layout: Layout, uid: string): void {
-  rmSync(layout.pod(uid), { recursive: true, force: true })
+/**
+ * Removes what a pod had on disk but its logs. It is first put out of the reach of other workloads, so that none can
+ * lead the removal astray.
+ */
+export async function removePodDirectory(layout: Layout, uid: string): Promise<void> {
+  const removed = join(layout.staging, `pod-${uid}`)
+  try {
+    await rename(layout.pod(uid), removed)
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error
+  }
+  await rm(removed, { recursive: true, force: true })
 }
 
 const defaultTerminationPath = '/dev/termination-log'

@@ -4,7 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RuntimeError } from '../errors.ts'
-import { descendantsOf, isAlive, type ProcessIdentity, readProcesses, signal } from './table.ts'
+import { processesNow } from './scan.ts'
+import { descendantsOf, isAlive, type ProcessIdentity, signal } from './table.ts'
 
 /** How long a killed process may take to disappear; only a hung disk takes longer than milliseconds. */
 const killDeadlineMs = 10_000
@@ -32,7 +33,7 @@ export async function killTrees(targets: ProcessIdentity[]): Promise<void> {
     const alive = [...known.values()].filter(isAlive)
     if (alive.length === 0) return
     const roots = alive.map(target => target.pid)
-    for (const child of descendantsOf(readProcesses(), roots)) known.set(`${child.pid} ${child.startTime}`, child)
+    for (const child of descendantsOf(await processesNow(), roots)) known.set(`${child.pid} ${child.startTime}`, child)
     for (const target of known.values()) signal(target, 'SIGKILL')
     if (performance.now() > end) {
       throw new RuntimeError('ProcessWouldNotEnd', `processes ${roots.join(', ')} did not end after SIGKILL`)
@@ -47,7 +48,7 @@ export async function endTrees(
   graceMs: number,
 ): Promise<void> {
   const tree = descendantsOf(
-    readProcesses(),
+    await processesNow(),
     roots.map(root => root.pid),
   )
   for (const root of roots) {

@@ -41,7 +41,7 @@ test('a frozen family writes nothing, and goes on afterwards', async () => {
 test('the watchdog continues what nobody continues, and says so', async () => {
   const file = join(temporaryDirectory(), 'out')
   const root = await family(file)
-  const freeze = await freezeTrees([root], 30)
+  const freeze = await freezeTrees([root], 1000)
   const size = statSync(file).size
   await until(() => statSync(file).size > size)
   expect(freeze.broken).toBe(true)

@@ -42,7 +42,7 @@ export async function freezeTrees(roots: ProcessIdentity[], mostMs: number): Pro
   }, mostMs)
   process.on('exit', thaw)
   try {
-    await stopAll(roots, stopped)
+    await stopAll(roots, stopped, () => over)
   } catch (error) {
     thaw()
     throw error
@@ -56,7 +56,7 @@ export async function freezeTrees(roots: ProcessIdentity[], mostMs: number): Pro
   }
 }
 
-async function stopAll(roots: ProcessIdentity[], stopped: ProcessIdentity[]): Promise<void> {
+async function stopAll(roots: ProcessIdentity[], stopped: ProcessIdentity[], isOver: () => boolean): Promise<void> {
   const known = new Set<string>()
   const stop = (target: ProcessIdentity): boolean => {
     const name = `${target.pid} ${target.startTime}`
@@ -68,23 +68,24 @@ async function stopAll(roots: ProcessIdentity[], stopped: ProcessIdentity[]): Pr
   }
   const end = performance.now() + stopDeadlineMs
   for (const root of roots) stop(root)
-  await untilStopped(stopped, end)
+  await untilStopped(stopped, end, isOver)
   for (;;) {
     const tree = descendantsOf(
       readProcesses(),
       roots.map(root => root.pid),
     )
     const fresh = tree.filter(entry => stop(entry))
-    await untilStopped(stopped, end)
+    await untilStopped(stopped, end, isOver)
     if (fresh.length === 0) return
   }
 }
 
-async function untilStopped(targets: ProcessIdentity[], end: number): Promise<void> {
+async function untilStopped(targets: ProcessIdentity[], end: number, isOver: () => boolean): Promise<void> {
   while (targets.some(target => isAlive(target) && !isStopped(target.pid))) {
     if (performance.now() > end) {
       throw new RuntimeError('FreezeFailed', `processes did not stop within ${stopDeadlineMs} ms`)
     }
+    if (isOver()) throw new RuntimeError('FreezeFailed', 'stopping the processes took too long')
     await sleep(1)
   }
 }

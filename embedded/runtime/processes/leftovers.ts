@@ -9,7 +9,8 @@ import type { Logger } from 'pino'
 import type { Layout } from '../directories.ts'
 import { endTrees } from './end.ts'
 import { bootId, type ProcessRecord } from './launch.ts'
-import { findOwned, isAlive, isPostgres, type ProcessEntry, readProcess } from './table.ts'
+import { findOwned } from './scan.ts'
+import { isAlive, isPostgres, type ProcessEntry, readProcess } from './table.ts'
 
 /** How long a leftover may take to end by itself; a Postgres writes its shutdown checkpoint in this time, mostly. */
 const graceMs = 5_000

@@ -7,28 +7,10 @@ import { pino } from 'pino'
 import { openStore } from '../../store/index.ts'
 import { createPostgresImages, startRuntime } from '../index.ts'
 import { claim, namespace, ready, statefulSet, testOwner, untilPod } from '../testing.ts'
+import { postgresPod } from '../testing-postgres.ts'
 
 const [directory = '', home = ''] = process.argv.slice(2)
-const image = 'espalier/postgres:18'
-const mount = { volumeMounts: [{ name: 'data', mountPath: '/data' }] }
-const initialise =
-  'test -d /data/pgdata || { initdb -D /data/new -U postgres --auth=trust --no-sync && mv /data/new /data/pgdata; }'
-const set = statefulSet('db', {
-  terminationGracePeriodSeconds: 10,
-  volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
-  initContainers: [{ name: 'prepare', image, command: ['sh', '-c', `rm -rf /data/new; ${initialise}`], ...mount }],
-  containers: [
-    {
-      name: 'postgres',
-      image,
-      command: ['postgres', '-D', '/data/pgdata', '-h', '$(POD_IP)', '-c', 'unix_socket_directories='],
-      env: [{ name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }],
-      readinessProbe: { tcpSocket: { port: 5432 } },
-      lifecycle: { stopSignal: 'SIGINT' },
-      ...mount,
-    },
-  ],
-})
+const set = statefulSet('db', postgresPod({ claimName: 'data' }))
 
 const logger = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })
 const store = await openStore({ directory: join(directory, 'store'), definitions: [], logger })

@@ -4,15 +4,16 @@ import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Pod } from '../../../cluster/index.ts'
 import { openLayout } from '../directories.ts'
 import { openIdentity } from '../identity.ts'
 import { openTestStore, startTestRuntime, temporaryDirectory, testLogger, until } from '../testing.ts'
+import { connectPostgres } from '../testing-postgres.ts'
 import { killTrees } from './end.ts'
 import { endLeftovers, parseRecord } from './leftovers.ts'
-import { findOwned, isAlive, isPostgres, type ProcessEntry, readProcess, signal } from './table.ts'
+import { findOwned } from './scan.ts'
+import { isAlive, isPostgres, type ProcessEntry, readProcess, signal } from './table.ts'
 
 const fixture = new URL('./recovery.fixture.ts', import.meta.url).pathname
 
@@ -54,17 +55,10 @@ function place(): { directory: string; home: string; owned(): Promise<ProcessEnt
   return { directory, home: join(root, 'home'), owned }
 }
 
-async function query(status: NonNullable<Pod['status']>, sql: string): Promise<unknown[]> {
-  const client = new pg.Client({ host: status.podIP ?? '', port: 5432, user: 'postgres', database: 'postgres' })
-  client.on('error', () => {})
+async function query(status: Pod['status'], sql: string): Promise<unknown[]> {
+  const client = await connectPostgres(status)
   try {
-    await client.connect()
     return (await client.query(sql)).rows
-  } catch (error) {
-    // 57P03: the server is starting up, or recovering from its log.
-    if (!(error instanceof Error && 'code' in error && error.code === '57P03')) throw error
-    await new Promise(resolve => setTimeout(resolve, 20))
-    return query(status, sql)
   } finally {
     await client.end()
   }
@@ -75,7 +69,7 @@ describe('after kill -9 of the runtime', () => {
     const { directory, home, owned } = place()
     const first = start(directory, home)
     const status: Pod['status'] = JSON.parse(await first.line('ready'))
-    await query(status ?? {}, 'CREATE TABLE kept AS SELECT 42 AS n')
+    await query(status, 'CREATE TABLE kept AS SELECT 42 AS n')
     await first.kill()
     const left = await owned()
     expect(left.filter(entry => isPostgres(entry.pid)).length).toBeGreaterThan(3)

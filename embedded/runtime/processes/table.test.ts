@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import { until } from '../testing.ts'
 import { killTrees, waitUntilGone } from './end.ts'
-import { descendantsOf, findOwned, isAlive, isStopped, parseStat, readProcess, readProcesses, signal } from './table.ts'
+import { findOwned } from './scan.ts'
+import { descendantsOf, isAlive, isStopped, parseStat, readProcess, readProcesses, signal } from './table.ts'
 
 const entry = (pid: number, parent: number) => ({ pid, parent, state: 'S', startTime: '1' })
 const idle = 'setInterval(() => {}, 1000)'

@@ -4,7 +4,6 @@
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { basename } from 'node:path'
-import { setImmediate } from 'node:timers/promises'
 
 export type ProcessEntry = {
   pid: number
@@ -29,7 +28,7 @@ export function parseStat(line: string): ProcessEntry | undefined {
   return { pid, parent: Number(parent), state, startTime }
 }
 
-const read = (path: string): string | undefined => {
+export const read = (path: string): string | undefined => {
   try {
     return readFileSync(path, 'latin1')
   } catch {
@@ -37,7 +36,7 @@ const read = (path: string): string | undefined => {
   }
 }
 
-const link = (path: string): string | undefined => {
+export const link = (path: string): string | undefined => {
   try {
     return readlinkSync(path)
   } catch {
@@ -101,43 +100,9 @@ export function isStopped(pid: number): boolean {
   })
 }
 
-/** What tells a process to be ours: a variable of its environment, or a Postgres working inside one of the directories. */
-export type Ownership = { marker: string; directories: string[] }
-
-const isInside = (path: string, directory: string): boolean => path === directory || path.startsWith(`${directory}/`)
-
-/**
- * Postgres overwrites the environment area of its children with their titles, so those are known by executable and
- * working directory instead (a shell that someone opened in a volume is none of ours).
- */
-function isOwned(pid: number, { marker, directories }: Ownership): boolean {
-  const environment = read(`/proc/${pid}/environ`)
-  if (environment !== undefined && `\0${environment}\0`.includes(`\0${marker}\0`)) return true
-  if (directories.length === 0) return false
-  const workingDirectory = link(`/proc/${pid}/cwd`)?.replace(/ \(deleted\)$/, '')
-  if (workingDirectory === undefined || !directories.some(directory => isInside(workingDirectory, directory)))
-    return false
-  return isPostgres(pid)
-}
-
 export function isPostgres(pid: number): boolean {
   const executable = link(`/proc/${pid}/exe`)?.replace(/ \(deleted\)$/, '')
   return executable !== undefined && basename(executable) === 'postgres'
-}
-
-/** How many processes are looked at before others get their turn in this thread. */
-const scanSlice = 256
-
-/** Every process on the machine that is ours by `ownership` and still runs; never this one itself. */
-export async function findOwned(ownership: Ownership): Promise<ProcessEntry[]> {
-  const found: ProcessEntry[] = []
-  for (const [index, pid] of listPids().entries()) {
-    if (index > 0 && index % scanSlice === 0) await setImmediate()
-    if (pid === process.pid || !isOwned(pid, ownership)) continue
-    const entry = readProcess(pid)
-    if (entry !== undefined && entry.state !== 'Z' && entry.state !== 'X') found.push(entry)
-  }
-  return found
 }
 
 /** Sends a signal to this very process; false where it is gone. */

@@ -1,72 +1,15 @@
 /** Snapshots of a Postgres under load: each image must be one that a power cut could have left. */
-import { chmodSync } from 'node:fs'
-import { join } from 'node:path'
-import pg from 'pg'
+import type pg from 'pg'
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
-import type { Cluster, Pod } from '../../../cluster/index.ts'
-import { createPostgresImages } from '../images/postgres.ts'
-import {
-  claim,
-  namespace,
-  openTestCluster,
-  pod,
-  ready,
-  temporaryDirectory,
-  testOwner,
-  until,
-  untilPod,
-} from '../testing.ts'
+import type { Cluster } from '../../../cluster/index.ts'
+import { claim, namespace, pod, ready, until, untilPod } from '../testing.ts'
+import { connectPostgres, openPostgresCluster, postgresPod } from '../testing-postgres.ts'
 
-const image = 'espalier/postgres:18'
-const mount = { volumeMounts: [{ name: 'data', mountPath: '/data' }] }
+const settings = ['checkpoint_timeout=30s', 'max_wal_size=64MB']
 const accounts = 200
 const snapshotCount = 10
 const writerCount = 4
-
-/** A Postgres on a claim; `prepare` is the shell command that makes the data directory ready. */
-const postgres = (name: string, claimName: string, prepare: string, settings: string[] = []): Pod =>
-  pod(name, {
-    volumes: [{ name: 'data', persistentVolumeClaim: { claimName } }],
-    initContainers: [{ name: 'prepare', image, command: ['sh', '-c', prepare], ...mount }],
-    containers: [
-      {
-        name: 'postgres',
-        image,
-        command: ['postgres', '-D', '/data/pgdata', '-h', '$(POD_IP)', '-c', 'unix_socket_directories='],
-        args: [
-          '-c',
-          'checkpoint_timeout=30s',
-          '-c',
-          'max_wal_size=64MB',
-          '-c',
-          'wal_level=minimal',
-          '-c',
-          'max_wal_senders=0',
-          ...settings,
-        ],
-        env: [{ name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }],
-        readinessProbe: { tcpSocket: { port: 5432 } },
-        lifecycle: { stopSignal: 'SIGINT' },
-        ...mount,
-      },
-    ],
-  })
-
-async function connect(up: Pod): Promise<pg.Client> {
-  for (let attempt = 0; ; attempt += 1) {
-    const client = new pg.Client({ host: up.status?.podIP ?? '', port: 5432, user: 'postgres', database: 'postgres' })
-    client.on('error', () => {})
-    try {
-      await client.connect()
-      return client
-    } catch (error) {
-      // 57P03: the server is starting up, or recovering from its log.
-      if (attempt > 400 || !(error instanceof Error && 'code' in error && error.code === '57P03')) throw error
-      await new Promise(resolve => setTimeout(resolve, 25))
-    }
-  }
-}
 
 const schema = `
   CREATE TABLE account (id int PRIMARY KEY, balance int NOT NULL);
@@ -106,8 +49,11 @@ async function snapshotOf(cluster: Cluster, name: string): Promise<void> {
 async function check(cluster: Cluster, name: string, atLeast: number[], atMost: number[]): Promise<void> {
   const dataSource = { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name }
   await cluster.create('PersistentVolumeClaim', claim(name, { dataSource }))
-  await cluster.create('Pod', postgres(name, name, 'rm /data/pgdata/postmaster.pid', ['-c', 'fsync=off']))
-  const client = await connect(await untilPod(cluster, name, ready))
+  await cluster.create(
+    'Pod',
+    pod(name, postgresPod({ claimName: name, prepare: 'rm /data/pgdata/postmaster.pid', settings: ['fsync=off'] })),
+  )
+  const client = await connectPostgres((await untilPod(cluster, name, ready)).status)
   const one = async (sql: string) => (await client.query(sql)).rows[0]
   expect(await one('SELECT sum(balance)::int AS sum, count(*)::int AS count FROM account')).toEqual({
     ...{ sum: accounts * 100, count: accounts },
@@ -129,20 +75,16 @@ async function check(cluster: Cluster, name: string, atLeast: number[], atMost: 
 }
 
 test('every snapshot of a Postgres under load recovers, with nothing lost and nothing torn', async () => {
-  const home = temporaryDirectory()
-  chmodSync(home, 0o711)
-  const owner = testOwner()
   const freezes: { frozenMs: number; processes: number }[] = []
   const logger = pino(
     { level: 'info' },
     { write: line => void (line.includes('took a snapshot') && freezes.push(JSON.parse(line))) },
   )
-  const images = createPostgresImages({ home, owner, machineDirectories: [] })
-  const { cluster } = await openTestCluster({ directory: join(home, 'runtime'), runAs: owner, images, logger })
+  const { cluster } = await openPostgresCluster({ logger })
   await cluster.create('PersistentVolumeClaim', claim('data'))
-  await cluster.create('Pod', postgres('db', 'data', 'initdb -D /data/pgdata -U postgres --auth=trust --no-sync'))
+  await cluster.create('Pod', pod('db', postgresPod({ claimName: 'data', settings })))
   const up = await untilPod(cluster, 'db', ready, 30_000)
-  const setup = await connect(up)
+  const setup = await connectPostgres(up.status)
   await setup.query(schema)
   await setup.end()
 
@@ -151,7 +93,7 @@ test('every snapshot of a Postgres under load recovers, with nothing lost and no
   const acknowledged = Array.from({ length: writerCount }, () => 0)
   const writers: Promise<void>[] = []
   for (let writer = 0; writer < writerCount; writer += 1) {
-    const client = await connect(up)
+    const client = await connectPostgres(up.status)
     writers.push(write(client, writer, acknowledged, stop.signal).finally(() => client.end()))
   }
   await until(() => acknowledged.every(n => n > 0))
