@@ -1,6 +1,7 @@
 /** How answers are put together: JSON text sent as it is, and the headers that go with writes and pages. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Kinds } from '../cluster/index.ts'
+import type { Informer } from '../cluster/informer/index.ts'
 import type { ApiContext } from './context.ts'
 import { isSettled } from './databases/decide.ts'
 import { preferredWait } from './headers.ts'
@@ -24,31 +25,54 @@ function disconnected(reply: FastifyReply): AbortSignal {
 const highestPolls = 5_000
 let polls = 0
 
+type Waitable = 'ManagedDatabase' | 'Task'
+
 /**
- * `Prefer: wait=N`: holds the answer until the database has settled, N seconds have passed, the client has gone or the
- * API stops. Gives the database as it is then: undefined where it is gone.
+ * `Prefer: wait=N`: holds the answer until the object has settled, N seconds have passed, the client has gone or the
+ * API stops. Gives the object as it is then: undefined where it is gone.
  */
-export async function waitUntilSettled(
-  { caches, stopping }: ApiContext,
+async function waitUntil<K extends Waitable>(
+  { stopping }: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  database: Kinds['ManagedDatabase'],
-): Promise<Kinds['ManagedDatabase'] | undefined> {
+  cache: Informer<K>,
+  object: Kinds[K],
+  settled: (object: Kinds[K]) => boolean,
+): Promise<Kinds[K] | undefined> {
   const seconds = preferredWait(request.headers.prefer)
-  if (seconds === undefined || polls >= highestPolls) return database
+  if (seconds === undefined || polls >= highestPolls) return object
   reply.header('Preference-Applied', `wait=${seconds}`)
-  const { name, namespace, uid } = database.metadata
-  const isOther = (object: Kinds['ManagedDatabase']) => object.metadata.uid !== uid
+  const { name, namespace, uid } = object.metadata
+  const isOther = (found: Kinds[K]) => found.metadata.uid !== uid
   const signal = AbortSignal.any([stopping, disconnected(reply)])
   polls++
   try {
-    const { object } = await caches.ManagedDatabase.waitFor(
+    const { object: found } = await cache.waitFor(
       { name, ...(namespace === undefined ? {} : { namespace }) },
-      object => object === undefined || isOther(object) || isSettled(object),
+      candidate => candidate === undefined || isOther(candidate) || settled(candidate),
       { timeoutMs: seconds * 1000, signal },
     )
-    return object === undefined || isOther(object) ? undefined : object
+    return found === undefined || isOther(found) ? undefined : found
   } finally {
     polls--
   }
 }
+
+/** Waits, where the request prefers to, until the database is in no operation. */
+export const waitUntilSettled = (
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  database: Kinds['ManagedDatabase'],
+): Promise<Kinds['ManagedDatabase'] | undefined> =>
+  waitUntil(context, request, reply, context.caches.ManagedDatabase, database, isSettled)
+
+const hasEnded = (task: Kinds['Task']): boolean => task.status?.phase === 'succeeded' || task.status?.phase === 'failed'
+
+/** Waits, where the request prefers to, until the task has ended. */
+export const waitUntilEnded = (
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  task: Kinds['Task'],
+): Promise<Kinds['Task'] | undefined> => waitUntil(context, request, reply, context.caches.Task, task, hasEnded)

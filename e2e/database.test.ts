@@ -61,7 +61,8 @@ describe.each(['16', '17', '18'])('Postgres %s', pg_version => {
     const writing = 'BEGIN READ WRITE; INSERT INTO quince VALUES (3)'
     expect(await sqlState(() => query(reader, writing))).toBe('42501')
     expect(await sqlState(() => query(reader, 'SELECT rolpassword FROM pg_authid'))).toBe('42501')
-    await query(admin, 'CREATE ROLE gardener LOGIN; CREATE DATABASE orchard')
+    await query(admin, 'CREATE ROLE gardener LOGIN')
+    await query(admin, 'CREATE DATABASE orchard')
     expect(await sqlState(() => query(admin, 'CREATE ROLE king SUPERUSER'))).toBe('42501')
     expect(await sqlState(() => query(admin, "COPY (SELECT 1) TO PROGRAM 'true'"))).toBe('42501')
   })

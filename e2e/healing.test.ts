@@ -124,7 +124,11 @@ describe('self-healing', () => {
     await eventually('failed', async () => (await api.read(database.id)).body.status === 'failed')
     expect(await condition('VolumeReady')).toMatchObject({ status: 'False', reason: 'VolumeLost' })
     expect(await condition('Ready')).toMatchObject({ status: 'False' })
-    expect(await provider.cluster.get('PersistentVolumeClaim', key)).toBeUndefined()
-    expect(await provider.cluster.get('Pod', { namespace, name: childNames.pod(database.id, 1) })).toBeUndefined()
+    const pod = { namespace, name: childNames.pod(database.id, 1) }
+    await eventually('claim and pod are gone', async () => {
+      const left = [await provider.cluster.get('PersistentVolumeClaim', key), await provider.cluster.get('Pod', pod)]
+      return left.every(object => object === undefined)
+    })
+    expect(await provider.cluster.list('PersistentVolumeClaim', { namespace })).toMatchObject({ items: [] })
   })
 })

@@ -1,7 +1,7 @@
 /** `/tasks`: the records of asynchronous operations, newest first. */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
-import { sendJson } from '../answers.ts'
+import { sendJson, waitUntilEnded } from '../answers.ts'
 import { findOwned, idOf } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
@@ -14,7 +14,8 @@ import { listTasksQuery, taskShape } from '../shapes/task.ts'
 
 type Task = Kinds['Task']
 
-export function addTasks(app: App, { cluster, caches }: ApiContext): void {
+export function addTasks(app: App, context: ApiContext): void {
+  const { cluster, caches } = context
   const view = createSortedView(caches.Task)
   const list = operation(
     {
@@ -47,8 +48,9 @@ export function addTasks(app: App, { cluster, caches }: ApiContext): void {
       operationId: 'getTask',
       tag: 'tasks',
       summary: 'Read a task',
-      success: { status: 200, description: 'The task', shape: taskShape },
+      success: { status: 200, description: 'The task', shape: taskShape, headers: ['Preference-Applied'] },
       errors: [400, 404],
+      takes: ['Prefer'],
     },
     { params: idParameter, querystring: z.strictObject({}) },
   )
@@ -56,6 +58,7 @@ export function addTasks(app: App, { cluster, caches }: ApiContext): void {
     const { namespace } = accountOf(request)
     const task = await findOwned(cluster, caches.Task, 'Task', namespace, request.params.id)
     if (task === undefined) throw notFound('task')
-    return sendJson(reply, JSON.stringify(renderTask(task)))
+    const ended = (await waitUntilEnded(context, request, reply, task)) ?? task
+    return sendJson(reply, JSON.stringify(renderTask(ended)))
   })
 }
