@@ -1,7 +1,8 @@
 /**
- * Keeps what a container prints: one file of lines `<RFC 3339 time> <line>`, turned over when it is full. Writing never
- * blocks the container and never grows memory: lines come in, are written at once, and what comes faster than the
- * allowance is dropped and counted. A full disk loses lines, nothing else.
+ * Keeps what a container prints: one file of lines `<RFC 3339 time> <line>`, turned over when it is full. Memory does
+ * not grow: lines are written as they come, and what comes faster than the allowance is dropped and counted; whoever
+ * reads the container's output is asked to take its time then, so that a flood slows the container down and nobody
+ * else. A full disk loses lines, nothing else.
  */
 import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,9 +24,15 @@ export const defaultLogLimits: LogLimits = {
   bytesPerSecond: 4 * 1024 * 1024,
 }
 
+export type LogStream = {
+  /** False: output was dropped; let some time pass before more is read. */
+  push(chunk: Buffer): boolean
+  end(): void
+}
+
 export type ContainerLog = {
   /** Takes output of one stream as it comes, in pieces of any size. */
-  stream(): { push(chunk: Buffer): void; end(): void }
+  stream(): LogStream
   close(): void
 }
 
@@ -79,17 +86,18 @@ export function openContainerLog(
     allowance -= bytes
     return true
   }
-  /** Writes whole lines, all with the time of now. */
-  function writeLines(lines: Buffer[]): void {
+  /** Writes whole lines, all with the time of now; false where they were dropped. */
+  function writeLines(lines: Buffer[]): boolean {
     const bytes = lines.reduce((sum, line) => sum + line.length + 26, 0)
     if (!spend(bytes)) {
       dropped += bytes
-      return
+      return false
     }
     const stamp = `${new Date(now()).toISOString()} `
     const notice = dropped > 0 ? [Buffer.from(`${stamp}(${dropped} bytes of output dropped)\n`)] : []
     dropped = 0
     append(Buffer.concat([...notice, ...lines.flatMap(line => [Buffer.from(stamp), line, Buffer.from('\n')])]))
+    return true
   }
 
   return {
@@ -107,7 +115,7 @@ export function openContainerLog(
             text = text.subarray(length === end ? end + 1 : length)
           }
           rest = Buffer.from(text) // a copy: the chunk it is cut from must not be kept
-          if (lines.length > 0) writeLines(lines)
+          return lines.length === 0 || writeLines(lines)
         },
         end() {
           if (rest.length > 0) writeLines([rest])

@@ -7,7 +7,7 @@ test('a Service resolves to its ready pods in turn, by name or number of the por
   const { cluster, runtime } = await openTestCluster()
   const resolve = (port: number, service = 'web') => runtime.resolve({ namespace, service, port })
   const server = `
-    const server = require('node:net').createServer(socket => socket.end(process.env.HOSTNAME))
+    const server = require('node:net').createServer(socket => socket.on('error', () => {}).end(process.env.HOSTNAME))
     setTimeout(() => server.listen(8000, process.env.POD_IP), Number(process.argv[1]))`
   const member = (name: string, delay: string) => {
     const container = script(server, {

@@ -10,3 +10,9 @@ test('at once, then ten seconds, doubling to five minutes, and anew after a long
   })
   expect(waits).toEqual([0, 10, 20, 40, 80, 160, 300, 300, 300, 0, 10])
 })
+
+test('thousands of failures are waited for like a dozen', () => {
+  const limits = { ...defaultBackoff, initialMs: 0 }
+  expect(nextWait({ waits: 5000 }, 0, limits).waitMs).toBe(0)
+  expect(nextWait({ waits: 5000 }, 0, defaultBackoff).waitMs).toBe(300_000)
+})

@@ -10,6 +10,9 @@ export type BackoffLimits = {
 
 export const defaultBackoff: BackoffLimits = { initialMs: 10_000, maximumMs: 300_000, resetAfterMs: 600_000 }
 
+/** More would leave the range of numbers; the longest wait is reached long before. */
+const mostDoublings = 30
+
 /** The waits so far: none for a container that has not ended yet. */
 export type BackoffState = { waits: number }
 
@@ -20,6 +23,7 @@ export function nextWait(
   limits: BackoffLimits,
 ): { waitMs: number; state: BackoffState } {
   const waits = ranMs >= limits.resetAfterMs ? 0 : state.waits
-  const waitMs = waits === 0 ? 0 : Math.min(limits.initialMs * 2 ** (waits - 1), limits.maximumMs)
+  const waitMs =
+    waits === 0 ? 0 : Math.min(limits.initialMs * 2 ** Math.min(waits - 1, mostDoublings), limits.maximumMs)
   return { waitMs, state: { waits: waits + 1 } }
 }

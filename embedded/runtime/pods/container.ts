@@ -162,7 +162,7 @@ async function lastOutput({ drained }: Launched): Promise<void> {
 const launchOptions = (
   { owner, records, container }: ContainerOptions,
   { command, environment, workingDirectory }: Preparation,
-  streams: Record<'stdout' | 'stderr', { push(chunk: Buffer): void }>,
+  streams: Record<'stdout' | 'stderr', { push(chunk: Buffer): boolean }>,
 ) => ({
   command,
   environment,
@@ -252,7 +252,7 @@ async function executeProbe(
 ): Promise<number | undefined> {
   const [program, ...args] = command.map(translate)
   if (program === undefined) return undefined
-  const ignored = { push: () => {} }
+  const ignored = { push: () => true }
   const preparation: Preparation = { command: [program, ...args], environment, workingDirectory, translate }
   const { use, volumes } = options
   const launched = await use.start(volumes, () =>

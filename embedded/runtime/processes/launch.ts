@@ -21,7 +21,8 @@ export type LaunchOptions = {
   stopSignal: NodeJS.Signals
   /** Where records lie. */
   records: string
-  onOutput: { stdout(chunk: Buffer): void; stderr(chunk: Buffer): void }
+  /** Take output; false asks for a moment's rest before more is read. */
+  onOutput: { stdout(chunk: Buffer): boolean; stderr(chunk: Buffer): boolean }
 }
 
 /** How a process ended: `exitCode` is 128 + the signal's number where it died of one. */
@@ -48,11 +49,18 @@ export const bootId = (): string => readFileSync('/proc/sys/kernel/random/boot_i
 /** Exit code of a command that could not be started (as shells and container runtimes have it). */
 const cannotStart = 128
 
+/** How long a flood of output is left unread at a time. */
+const restMs = 25
+
 function drain(child: ChildProcess, onOutput: LaunchOptions['onOutput']): Promise<void> {
-  const end = (stream: Readable | null, take: (chunk: Buffer) => void): Promise<void> =>
+  const end = (stream: Readable | null, take: (chunk: Buffer) => boolean): Promise<void> =>
     new Promise(resolve => {
       if (stream === null) return resolve()
-      stream.on('data', take)
+      stream.on('data', (chunk: Buffer) => {
+        if (take(chunk)) return
+        stream.pause()
+        setTimeout(() => stream.resume(), restMs)
+      })
       stream.on('error', () => resolve())
       stream.on('close', () => resolve())
     })
