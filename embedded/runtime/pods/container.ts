@@ -3,11 +3,9 @@
  * where the pod's policy says so, with growing waits. It owns the container's view; whoever shows it is told by
  * `changed`.
  */
-import { closeSync, constants, fstatSync, openSync, readSync, unlinkSync } from 'node:fs'
 import type { Logger } from 'pino'
 import type { Owner } from '../directories.ts'
 import { messageOf, RuntimeError, type RuntimeErrorReason } from '../errors.ts'
-import { readContainerLog } from '../logs/read.ts'
 import type { ContainerLog } from '../logs/write.ts'
 import { endTrees, killTrees } from '../processes/end.ts'
 import { type Exit, type Launched, launch } from '../processes/launch.ts'
@@ -17,6 +15,7 @@ import type { VolumeUse } from '../volumes/use.ts'
 import { type BackoffLimits, nextWait } from './backoff.ts'
 import type { Container } from './environment.ts'
 import { type ProbeTiming, pause, startProbing } from './probing.ts'
+import { forgetTerminationMessage, terminationMessage } from './termination.ts'
 import type { ContainerView, Terminated } from './view.ts'
 
 /** Everything that a start needs, worked out anew for each. */
@@ -62,10 +61,6 @@ const waitingReasons: Partial<Record<RuntimeErrorReason, string>> = {
   ReferenceMissing: 'CreateContainerConfigError',
   Unsupported: 'CreateContainerConfigError',
 }
-/** Of a termination message, as in Kubernetes. */
-const messageBytes = 4096
-const fallbackLines = 80
-const fallbackBytes = 2048
 /** How often, and for how long each time, output is waited for once the last of a container's processes is gone. */
 const drainTurns = 10
 const drainMs = 50
@@ -122,9 +117,9 @@ async function runOnce(
   preparation: Preparation,
   stopping: AbortSignal,
 ): Promise<Terminated> {
-  const { container, view, changed, use, volumes, log, now } = options
+  const { view, changed, use, volumes, log, now } = options
   const streams = { stdout: log.stream(), stderr: log.stream() }
-  forget(options.terminationFile)
+  forgetTerminationMessage(options.terminationFile)
   const launched = await use.start(volumes, () => launch(launchOptions(options, preparation, streams)))
   const startedAt = now()
   // One that could not be started has no process to show; its end follows at once.
@@ -149,7 +144,7 @@ async function runOnce(
   streams.stdout.end()
   streams.stderr.end()
   use.ended(volumes, launched)
-  return terminatedOf(options, exit, startedAt, await terminationMessage(options, container, exit))
+  return terminatedOf(options, exit, startedAt, await terminationMessage(options, exit))
 }
 
 /** Many short waits, not one long one: when this process was held up, what has come meanwhile is read between them. */
@@ -268,45 +263,6 @@ async function executeProbe(
   launched.close()
   use.ended(volumes, launched)
   return timedOut ? undefined : exitCode
-}
-
-async function terminationMessage(
-  { terminationFile, logDirectory }: ContainerOptions,
-  container: Container,
-  exit: Exit,
-): Promise<string | undefined> {
-  if (exit.error !== undefined) return exit.error
-  const message = readBounded(terminationFile)
-  if (message !== '') return message
-  if (container.terminationMessagePolicy !== 'FallbackToLogsOnError' || exit.exitCode === 0) return undefined
-  const lines = await readContainerLog(logDirectory, container.name, { tailLines: fallbackLines })
-  const text = lines.map(line => line.slice(line.indexOf(' ') + 1)).join('\n')
-  return text.slice(-fallbackBytes)
-}
-
-/** Removes what an earlier run of the container wrote; a directory in its place is the container's own affair. */
-function forget(terminationFile: string): void {
-  try {
-    unlinkSync(terminationFile)
-  } catch {
-    // there is none
-  }
-}
-
-/** The beginning of a file that a workload wrote: never through a link, never waiting for a pipe. */
-function readBounded(path: string): string {
-  try {
-    const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
-    try {
-      if (!fstatSync(file).isFile()) return ''
-      const buffer = Buffer.alloc(messageBytes)
-      return buffer.toString('utf8', 0, readSync(file, buffer, 0, messageBytes, 0))
-    } finally {
-      closeSync(file)
-    }
-  } catch {
-    return '' // none was written
-  }
 }
 
 function terminatedOf(
