@@ -4,7 +4,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { processTree } from '../e2e/process.ts'
@@ -13,6 +13,8 @@ import { checkout } from '../embedded/settings.ts'
 import { against, print } from './statistics.ts'
 
 const root = await mkdtemp(join(tmpdir(), 'espalier-bench-start-'))
+// As root, databases run as somebody else, who has to pass through here.
+await chmod(root, 0o711)
 
 async function clone(name: string): Promise<string> {
   const directory = join(root, name)
@@ -62,7 +64,11 @@ try {
     },
     stdio: 'ignore',
   })
-  await firstAnswer(`http://127.0.0.1:${range.first}/managed/v1/openapi.json`)
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`make run ended with ${code}`)
+  })
+  await Promise.race([ended, firstAnswer(`http://127.0.0.1:${range.first}/managed/v1/openapi.json`)])
+  ended.catch(() => {}) // from here on it ends because it is told to
   const total = (performance.now() - start) / 1000
   await new Promise(resolve => setTimeout(resolve, 5000))
   const members = await processTree(child.pid ?? 0)
