@@ -41,6 +41,9 @@ export type DatabaseControllerOptions = {
 /** While gateways are waited for, it is looked again even if none says anything: one may have died. */
 const acknowledgementMs = 5_000
 
+/** While no port is free, it is looked again even if none is given up: one may be avoided no longer. */
+const portMs = 30_000
+
 export function startDatabaseController(options: DatabaseControllerOptions): { stop(): Promise<void> } {
   const { caches, keys, images, settings, events, metrics, logger, now, signal } = options
   const cluster = caches.remembering(options.cluster)
@@ -48,6 +51,8 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   const databaseMetrics = createDatabaseMetrics(metrics, () => caches.databases.list())
   /** Databases that wait for the gateways. */
   const awaitingGateways = new Set<string>()
+  /** Databases whose region has no port left. */
+  const awaitingPort = new Set<string>()
   let controller: Controller | undefined
   const enqueue = (key: string) => controller?.enqueue(key)
   const looks = createLooks({ now, onAnswer: enqueue, logger })
@@ -64,11 +69,15 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     if (decided.awaitsGateways) awaitingGateways.add(key)
     else awaitingGateways.delete(key)
     const pass = passOf(key, observation, currentKeys, passSignal)
-    const { problems, errors, released } = await execute(executor, pass, decided.actions)
+    const { problems, errors, awaitsPort, released } = await execute(executor, pass, decided.actions)
     if (released) return forget(key)
+    if (awaitsPort && !awaitingPort.has(key)) logger.warn({ key, problems }, 'waits for a free port')
+    if (awaitsPort) awaitingPort.add(key)
+    else awaitingPort.delete(key)
     await report(database, withProblems(decided.status, problems, now()))
     if (errors.length > 0) throw worst(errors)
-    return { requeueAfterMs: wakeAfter(pass, decided) }
+    const wakeMs = wakeAfter(pass, decided)
+    return { requeueAfterMs: awaitsPort ? Math.min(portMs, wakeMs ?? portMs) : wakeMs }
   }
 
   const passOf = (
@@ -98,6 +107,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   const forget = async (key: string): Promise<undefined> => {
     looks.forget(key)
     awaitingGateways.delete(key)
+    awaitingPort.delete(key)
     for (const route of caches.configMaps.byIndex('ownerKey', key)) {
       const { namespace, name, uid } = route.metadata
       const { namespace: home, name: database } = parseKey(key)
@@ -160,7 +170,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     logger,
     metrics,
   })
-  const unfollow = follow(caches, enqueue, () => awaitingGateways)
+  const unfollow = follow(caches, enqueue, { awaitingGateways, awaitingPort })
 
   return {
     stop: async () => {
@@ -187,7 +197,7 @@ const worst = (errors: readonly unknown[]): unknown =>
 function follow(
   caches: Caches,
   enqueue: (key: string) => void,
-  awaitingGateways: () => Iterable<string>,
+  waiting: { awaitingGateways: Iterable<string>; awaitingPort: Iterable<string> },
 ): (() => void)[] {
   const ofIndex = (index: string, value: string) => {
     for (const database of caches.databases.byIndex(index, value)) enqueue(keyOf(database))
@@ -207,7 +217,11 @@ function follow(
     caches.services.onChange(ofChild),
     caches.claims.onChange(ofChild),
     caches.secrets.onChange(ofChild),
-    caches.configMaps.onChange(ofChild),
+    caches.configMaps.onChange(change => {
+      ofChild(change)
+      if (change.type !== 'deleted') return
+      for (const key of waiting.awaitingPort) enqueue(key)
+    }),
     caches.branches.onChange(({ object }) => enqueue(`${object.metadata.namespace}/${object.spec.databaseName}`)),
     caches.tasks.onChange(({ object }) => {
       if (object.spec.subject.kind === 'database') enqueue(`${object.metadata.namespace}/${object.spec.subject.name}`)
@@ -215,7 +229,7 @@ function follow(
     caches.sizes.onChange(({ object }) => ofIndex('size', object.metadata.name)),
     caches.regions.onChange(({ object }) => ofIndex('region', object.metadata.name)),
     caches.gateways.onChange(() => {
-      for (const key of awaitingGateways()) enqueue(key)
+      for (const key of waiting.awaitingGateways) enqueue(key)
     }),
     caches.systemSecrets.onChange(({ object }) => {
       if (isInstallationKey(object.metadata.name)) all()

@@ -46,19 +46,22 @@ export type Pass = Observation & {
 export type Outcome = {
   problems: Problem[]
   errors: unknown[]
+  /** Its region has no port left: a problem that only another database's end, or a wider range, mends. */
+  awaitsPort: boolean
   /** The database itself is gone: nothing more can be said of it. */
   released: boolean
 }
 
 export async function execute(executor: Executor, pass: Pass, actions: readonly Action[]): Promise<Outcome> {
-  const outcome: Outcome = { problems: [], errors: [], released: false }
+  const outcome: Outcome = { problems: [], errors: [], awaitsPort: false, released: false }
   const results = await Promise.allSettled(actions.map(action => perform(executor, pass, action)))
   for (const result of results) {
     if (result.status === 'fulfilled') {
       if (result.value === 'released') outcome.released = true
       continue
     }
-    outcome.errors.push(result.reason)
+    if (result.reason instanceof RangeExhaustedError) outcome.awaitsPort = true
+    else outcome.errors.push(result.reason)
     const problem = problemOf(result.reason)
     if (problem) outcome.problems.push(problem)
   }

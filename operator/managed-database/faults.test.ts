@@ -59,6 +59,28 @@ describe('what is not there', () => {
     expect(done.status?.endpoint?.port).toBe(31000)
   })
 
+  test('a port, for many: each gets the next that is given up, at once', async () => {
+    const narrow = { ...regionDraft({ first: 31001, last: 31001 }), metadata: { name: 'narrower' } }
+    await patient.cluster().create('Region', narrow)
+    const names = ['one', 'two', 'three']
+    await add('one', { region: 'narrower' })
+    await patient.when('one', isPhase('available'))
+    for (const name of names.slice(1)) await add(name, { region: 'narrower' })
+    for (const name of names.slice(1)) await patient.when(name, hasCondition('EndpointReady', 'PortRangeExhausted'))
+    let holder = 'one'
+    const waiting = new Set(names.slice(1))
+    while (waiting.size > 0) {
+      const freedAt = Date.now()
+      await patient.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: holder })
+      const next = await Promise.any(
+        [...waiting].map(async name => (await patient.when(name, isPhase('available'))) && name),
+      )
+      expect(Date.now() - freedAt).toBeLessThan(10_000)
+      waiting.delete(next)
+      holder = next
+    }
+  })
+
   test('a port that a gateway cannot listen on is left for the next one', async () => {
     await patient
       .cluster()
