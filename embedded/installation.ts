@@ -137,7 +137,7 @@ export async function startInstallation(
         http: { host: gatewayHost, port: ports.last },
       }),
       identity: 'embedded',
-      logger: logger.child({ part: 'operator' }),
+      logger,
     })
     teardown.push(() => operator.stop())
 
