@@ -134,6 +134,12 @@ describe.each(inputs)('$name', ({ name, body, method, path, good }) => {
   })
 })
 
+test('a value of the wrong type that reads like a right one is told its type', async () => {
+  const ask = (body: object) => client.call('POST', '/databases', { body: { ...create, services: [], ...body } })
+  expectError(await ask({ pg_version: 17 }), 400, 'pg_version: must be a string, one of 16, 17, 18')
+  expectError(await ask({ pg_version: '15' }), 400, 'pg_version: must be one of 16, 17, 18')
+})
+
 describe('rules that span fields', () => {
   const service = (config: object) => client.create('spanned', { services: [config] })
   test.each([

@@ -217,6 +217,7 @@ test('the page to browse loads nothing from elsewhere', async () => {
   const script = await client.call('GET', './docs/static/swagger-initializer.js', { token: null })
   expect(script.body).toContain('/managed/v1/openapi.json')
   expect(script.body).toContain('"validatorUrl":null')
+  expect(script.body).toContain('"layout":"BaseLayout"')
   for (const match of String(page.body).matchAll(/(?:src|href)="([^"]+)"/g)) {
     expect((await client.call('GET', `.${match[1]}`, { token: null })).status, match[1]).toBe(200)
   }

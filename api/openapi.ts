@@ -151,7 +151,14 @@ export async function describeRoutes(app: App): Promise<void> {
 export async function addDocumentationPage(app: App): Promise<void> {
   await app.register(swaggerUi, {
     routePrefix: '/docs',
-    uiConfig: { url: `${basePath}/openapi.json`, validatorUrl: null, deepLinking: true, tryItOutEnabled: true },
+    uiConfig: {
+      url: `${basePath}/openapi.json`,
+      validatorUrl: null,
+      deepLinking: true,
+      tryItOutEnabled: true,
+      // Without the bar at the top, which is for opening the descriptions of other services.
+      layout: 'BaseLayout',
+    },
     theme: { title: 'Espalier API' },
     staticCSP:
       "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'",

@@ -32,6 +32,12 @@ function sizeRule(issue: { origin: string; minimum?: unknown; maximum?: unknown 
   return `must be at ${side} ${number}`
 }
 
+/** The values there are; where they are strings and the input is none, that is said too: 17 is not "17". */
+function choices(values: readonly unknown[], input: unknown): string {
+  const kind = typeof values[0] === 'string' && typeof input !== 'string' ? 'a string, ' : ''
+  return `${kind}${values.length > 1 ? 'one of ' : ''}${values.map(String).join(', ')}`
+}
+
 /** The rule an issue breaks, in words that go after a field's name. A message given in a schema stands as it is. */
 function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
@@ -41,9 +47,7 @@ function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
     case 'too_small':
       return sizeRule(issue)
     case 'invalid_value':
-      return issue.input === undefined
-        ? 'is required'
-        : `must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`
+      return issue.input === undefined ? 'is required' : `must be ${choices(issue.values, issue.input)}`
     case 'invalid_format':
       return formatRules[issue.format] ?? `must match ${issue.pattern ?? issue.format}`
     case 'unrecognized_keys':
