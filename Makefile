@@ -17,6 +17,7 @@ help:
 	@echo 'make crds     write the CRDs from crds/'
 
 $(INSTALLED): package.json package-lock.json .npmrc
+	@echo 'Installing what Espalier runs with, once: half a minute or so.' >&2
 	@npm ci --prefer-offline --loglevel=error --no-progress >&2
 	@touch $@
 
