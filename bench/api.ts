@@ -11,6 +11,7 @@ import autocannon from 'autocannon'
 import Fastify from 'fastify'
 import { bearer, settle, startHarness } from '../api/testing/harness.ts'
 import { apiVersion, labels, tenantNamespace } from '../crds/index.ts'
+import { median } from './statistics.ts'
 
 const databases = 1000
 const rounds = 9
@@ -35,8 +36,6 @@ async function measure(child: ChildProcess, load: Load): Promise<Measure> {
   const [measured] = await once(child, 'message')
   return measured
 }
-
-const median = (values: number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
 
 async function fill(harness: Awaited<ReturnType<typeof startHarness>>): Promise<string> {
   const headers = await bearer()

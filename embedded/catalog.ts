@@ -4,7 +4,7 @@ import type { Draft } from '../cluster/index.ts'
 import { apiVersion, type SizeShape } from '../crds/index.ts'
 import type { PortRange } from './settings.ts'
 
-export const regionName = 'local'
+const regionName = 'local'
 export const gatewayHost = '127.0.0.1'
 
 /** `databasePorts`: what the gateway listens on, one a database. */

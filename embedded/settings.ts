@@ -2,7 +2,7 @@
  * Where an embedded installation keeps its data and which ports it takes, from flags and environment; and the user
  * that Postgres runs as, since Postgres refuses to run as root.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { EmbeddedError } from './errors.ts'
@@ -83,5 +83,3 @@ export const pathsOf = (home: string) => ({
   auditLog: join(home, 'audit.log'),
   tokenKey: join(home, 'token-key.json'),
 })
-
-export const isInstalled = (home: string): boolean => existsSync(pathsOf(home).tokenKey)
