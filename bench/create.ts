@@ -9,7 +9,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
 import { type PgVersion, pgVersions } from '../crds/index.ts'
-import { startEmbedded } from '../e2e/provider.ts'
+import { startEmbedded } from '../e2e/providers/embedded.ts'
 import { findFreeRange } from '../embedded/ports.ts'
 import {
   giveToPostgres,

@@ -112,4 +112,6 @@ export async function eventually<T>(
   throw new Error(`not within ${timeoutMs} ms: ${what}`, { cause: last })
 }
 
-export const openToThisMachine = { rules: [{ cidr: '127.0.0.0/8', label: 'this machine' }] }
+/** An allowlist that lets in one address and nothing else. */
+export const openTo = (address: string) => ({ rules: [{ cidr: `${address}/32`, label: 'this machine' }] })
+export const openToThisMachine = openTo('127.0.0.1')

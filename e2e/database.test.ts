@@ -1,17 +1,19 @@
 /** The life of a database through the API, as a user leads it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type ApiClient, connect, type Database, eventually, openToThisMachine, query, sqlState } from './client.ts'
-import { type Provider, startEmbedded } from './provider.ts'
+import { type ApiClient, connect, type Database, eventually, openTo, query, sqlState } from './client.ts'
+import { type Provider, startProvider, testedVersions } from './provider.ts'
 
 let provider: Provider
 let api: ApiClient
+let openToThisMachine: ReturnType<typeof openTo>
 beforeAll(async () => {
-  provider = await startEmbedded()
+  provider = await startProvider()
+  openToThisMachine = openTo(provider.clientAddress)
   api = await provider.client()
 })
 afterAll(() => provider?.stop())
 
-describe.each(['16', '17', '18'])('Postgres %s', pg_version => {
+describe.each(testedVersions)('Postgres %s', pg_version => {
   let database: Database
   beforeAll(async () => {
     const created = await api.create({ name: `pg${pg_version}`, pg_version, ip_allowlist: openToThisMachine })
@@ -83,7 +85,7 @@ describe('allowlist', () => {
     const connection = await api.connection(body.id)
     const denied = connect(connection)
     await expect(denied).rejects.toMatchObject({ code: '28000', severity: 'FATAL' })
-    await expect(denied).rejects.toThrow('127.0.0.1')
+    await expect(denied).rejects.toThrow(provider.clientAddress)
 
     const opened = await api.change(body.id, { ip_allowlist: openToThisMachine })
     expect(opened).toMatchObject({ status: 200, body: { status: 'available', ip_allowlist: { state: 'restricted' } } })

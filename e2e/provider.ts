@@ -1,51 +1,43 @@
 /**
- * What the end-to-end suite needs of an installation, whatever it runs on. `embedded` starts one in this process, so
- * that a test can reach behind the API as `kubectl` would.
+ * What the end-to-end suite needs of an installation, whatever it runs on: `ESPALIER_E2E_PROVIDER` is `embedded` (the
+ * default: one of its own for every file of tests) or `kind` (the cluster that `make kind-up` made, shared by all).
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { pino } from 'pino'
+import { z } from 'zod'
 import type { Cluster } from '../cluster/index.ts'
-import { gatewayHost } from '../embedded/catalog.ts'
-import { startInstallation } from '../embedded/installation.ts'
-import { findFreeRange } from '../embedded/ports.ts'
-import { readSettings } from '../embedded/settings.ts'
-import { mintToken } from '../embedded/tokens.ts'
-import { type ApiClient, createApiClient } from './client.ts'
+import { pgVersions } from '../crds/index.ts'
+import type { ApiClient } from './client.ts'
 
 export type Provider = {
+  /** The base of the API's URLs. */
   api: string
-  home: string
   /** The cluster as an administrator has it. */
   cluster: Cluster
+  /** The IPv4 address that the gateway sees this process's connections come from. */
+  clientAddress: string
+  /** A tenant's namespace. Tenants are named for the test alone: on a shared cluster each file has its own. */
+  namespace(tenant?: string): string
   /** A client with a fresh token of this tenant. */
   client(tenant?: string): Promise<ApiClient>
-  token(tenant: string, claims?: Record<string, unknown>): Promise<string>
+  token(tenant?: string, claims?: Record<string, unknown>): Promise<string>
+  /** The first process of the Postgres that serves a database, as `kill -9` on its machine reaches it. */
+  postmaster(namespace: string, databaseId: string): Promise<Postmaster>
   stop(): Promise<void>
 }
 
-/** `ports`: how many databases there can be. */
-export async function startEmbedded(ports = 20): Promise<Provider> {
-  const home = await mkdtemp(join(tmpdir(), 'espalier-e2e-'))
-  const range = await findFreeRange(gatewayHost, ports + 2)
-  const environment = {
-    ESPALIER_HOME: home,
-    ESPALIER_API_PORT: String(range.first),
-    ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
-  }
-  const logger = pino({ level: process.env.ESPALIER_LOG ?? 'error' }, pino.destination(2))
-  const installation = await startInstallation(readSettings(environment), logger)
-  const token = (tenant: string, claims = {}) => mintToken(home, { tenant, subject: 'e2e', expiresIn: 3600, claims })
-  return {
-    api: installation.api,
-    home,
-    cluster: installation.store.connect('kubectl'),
-    client: async (tenant = 'e2e') => createApiClient(installation.api, await token(tenant)),
-    token,
-    async stop() {
-      await installation.stop()
-      await rm(home, { recursive: true, force: true, maxRetries: 5 })
-    },
-  }
+/** `id` changes when Postgres was started anew. */
+export type Postmaster = { id: string; kill(): Promise<void> }
+
+export const providerName = z
+  .enum(['embedded', 'kind'], 'ESPALIER_E2E_PROVIDER must be embedded or kind')
+  .default('embedded')
+  .parse(process.env.ESPALIER_E2E_PROVIDER || undefined)
+
+/** The major versions that there are images of: not every machine can build all. */
+export const testedVersions = z
+  .array(z.enum(pgVersions))
+  .min(1)
+  .parse(process.env.ESPALIER_E2E_PG_VERSIONS?.split(',') ?? pgVersions)
+
+export async function startProvider(): Promise<Provider> {
+  return (await import('./providers/embedded.ts')).startEmbedded()
 }
