@@ -232,6 +232,22 @@ describe('allowlist text', () => {
       /^display_name: must be at most 25 characters long$/,
     )
   })
+
+  test('characters are counted as a person counts them, and half of one is refused', async () => {
+    const elephants = { display_name: '🐘'.repeat(25), options: ['🐘'.repeat(64)] }
+    expect(await client.create('herd', elephants)).toMatchObject({ status: 200, body: elephants })
+    expectError(
+      await client.create('h', { display_name: '🐘'.repeat(26) }),
+      400,
+      /^display_name: must be at most 25 characters long$/,
+    )
+    expectError(
+      await client.create('h', { display_name: '\ud83d' }),
+      400,
+      /^display_name: must be well-formed Unicode$/,
+    )
+    expectError(await client.create('h', { options: [''] }), 400, /^options\[0\]: must be at least 1 character/)
+  })
 })
 
 describe('query and path', () => {

@@ -4,6 +4,20 @@
  */
 import { z } from 'zod'
 
+/**
+ * Text of a user's, at most so many characters, counted as the API server counts them: by code point, where JavaScript
+ * (and zod's `max`) counts UTF-16 units. Half a character is refused, since an API server would put another in its place.
+ */
+export const text = (maximum: number, minimum = 0) =>
+  z
+    .string()
+    .refine(value => value.isWellFormed(), 'must be well-formed Unicode')
+    .refine(value => value.length <= 2 * maximum && [...value].length <= maximum, {
+      error: `must be at most ${maximum} characters long`,
+    })
+    .refine(value => value.length >= minimum, { error: `must be at least ${minimum} characters long` })
+    .meta({ ...(minimum > 0 ? { minLength: minimum } : {}), maxLength: maximum })
+
 const octet = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])'
 
 /** IPv4 address or CIDR block, as a source pattern: octets without leading zeros, prefix 0 to 32. */
@@ -17,7 +31,7 @@ export const ipv4Cidr = z
 
 export const allowlistRule = z.strictObject({
   cidr: ipv4Cidr,
-  label: z.string().max(64).optional().describe('what the rule is for, at most 64 characters'),
+  label: text(64).optional().describe('what the rule is for, at most 64 characters'),
 })
 
 export const allowlistRules = z.array(allowlistRule).max(50).describe('at most 50 rules; none closes the endpoint')
@@ -32,9 +46,9 @@ export const databaseName = z
   .string()
   .regex(databaseNamePattern, 'must begin with a lower-case letter and hold at most 50 lower-case letters and digits')
 
-export const displayName = z.string().max(25).describe('a name for people, at most 25 characters')
+export const displayName = text(25).describe('a name for people, at most 25 characters')
 
-export const option = z.string().min(1).max(64)
+export const option = text(64, 1)
 export const options = z
   .array(option)
   .max(32)

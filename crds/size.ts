@@ -8,30 +8,66 @@ import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 
 export const sizeStatuses = ['active', 'deprecated', 'retired'] as const
 
-/** Settings a size can never set: they decide whether data survives and who may come in. */
+/**
+ * Settings a size can never set: they decide whether data survives, who may come in, what code is loaded, or what another
+ * part of Espalier reads. `include` and its like are directives of the file, not settings.
+ */
 export const settingsNotForSizes = [
+  'allow_alter_system',
+  'allow_in_place_tablespaces',
+  'allow_system_table_mods',
+  'authentication_timeout',
+  'config_file',
+  'data_checksums',
+  'data_directory',
+  'data_sync_retry',
+  'dynamic_library_path',
+  'dynamic_shared_memory_type',
+  'extension_control_path',
+  'external_pid_file',
   'fsync',
   'full_page_writes',
-  'synchronous_commit',
-  'data_checksums',
-  'max_connections',
-  'superuser_reserved_connections',
-  'reserved_connections',
-  'listen_addresses',
-  'port',
   'hba_file',
   'ident_file',
-  'data_directory',
-  'config_file',
-  'external_pid_file',
-  'unix_socket_directories',
-  'password_encryption',
-  'shared_preload_libraries',
-  'archive_command',
-  'restore_command',
-  'logging_collector',
+  'jit_provider',
+  'lc_messages',
+  'listen_addresses',
+  'local_preload_libraries',
   'log_destination',
+  'log_line_prefix',
+  'log_timezone',
+  'logging_collector',
+  'max_connections',
+  'password_encryption',
+  'port',
+  'reserved_connections',
+  'restart_after_crash',
+  'restore_command',
+  'session_preload_libraries',
+  'shared_preload_libraries',
+  'superuser_reserved_connections',
+  'synchronous_commit',
+  'wal_level',
+  'wal_sync_method',
+  'zero_damaged_pages',
 ] as const
+export const settingPrefixesNotForSizes = [
+  'archive_',
+  'gss_',
+  'ignore_',
+  'include',
+  'krb_',
+  'oauth_',
+  'primary_',
+  'recovery_',
+  'ssl',
+  'unix_socket_',
+] as const
+
+/** Whether a size may set this, as the rule of its schema says it. */
+export const isSettingForSizes = (name: string): boolean =>
+  !settingsNotForSizes.some(refused => refused === name) &&
+  !settingPrefixesNotForSizes.some(prefix => name.startsWith(prefix))
 
 export const size = declareKind({
   kind: 'Size',
@@ -71,8 +107,9 @@ export const size = declareKind({
                 message: 'the name of a setting holds at most 63 lower-case letters, digits, underscores and dots',
               },
               {
-                rule: `self.all(key, !(key in [${settingsNotForSizes.map(name => `'${name}'`).join(', ')}]) && !key.startsWith('ssl'))`,
-                message: 'a size cannot set what decides over durability, authentication or addresses',
+                rule: `self.all(key, !(key in [${settingsNotForSizes.map(name => `'${name}'`).join(', ')}]) && !key.matches('^(${settingPrefixesNotForSizes.join('|')})'))`,
+                message:
+                  'a size cannot set what decides over durability, authentication, addresses, logs or the code that is loaded',
               },
             ],
           }),

@@ -1,6 +1,6 @@
 /** Branch (seed 000; listing as in design section 5). */
 import { z } from 'zod'
-import { branchPhases } from '../../crds/index.ts'
+import { branchPhases, displayName } from '../../crds/index.ts'
 import { allowlistShape } from './allowlist.ts'
 import { connection, paging, queryBoolean, time } from './common.ts'
 import { output } from './components.ts'
@@ -23,7 +23,7 @@ export const branchShape = output(
     connectable_at: time.nullable().optional().describe('when first connectable; billing starts here'),
     deletion_requested_at: time.nullable().optional().describe('billing stops here'),
     connection: connection.optional(),
-    display_name: z.string().max(25).nullable().optional(),
+    display_name: displayName.nullable().optional(),
     domain: z.string().optional(),
     options: z.array(z.string()).optional(),
     parent_branch_id: z.string().nullable().optional(),

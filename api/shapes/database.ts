@@ -22,7 +22,7 @@ export const databaseShape = output(
       branch_limit: z.int().nullable().optional().describe('live branches at most; null: unlimited'),
       connection: connection.optional(),
       deletion_protection: z.boolean().optional(),
-      display_name: z.string().max(25).nullable().optional(),
+      display_name: displayName.nullable().optional(),
       domain: z.string().optional(),
       options: z.array(z.string()).optional(),
       pg_version: z.string().optional(),

@@ -2,7 +2,13 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { pgVersions, type SizeShape, settingsNotForSizes } from '../../crds/index.ts'
+import {
+  isSettingForSizes,
+  pgVersions,
+  type SizeShape,
+  settingPrefixesNotForSizes,
+  settingsNotForSizes,
+} from '../../crds/index.ts'
 import { quoteSetting, renderSettings } from '../instance/settings.ts'
 import { issueClientCertificate } from '../pki/index.ts'
 import {
@@ -92,19 +98,19 @@ describe('settings', () => {
     expect(settings).toMatchObject({ shared_buffers: '24MB', 'my.own': 'x' })
   })
 
-  test.each([
-    ...settingsNotForSizes,
-    'ssl',
-    'ssl_ca_file',
-    'include',
-    'include_dir',
-    'include_if_exists',
-    'wal_level',
-    'log_line_prefix',
-    'allow_alter_system',
-  ])('never take %s from a size', name => {
-    const plain = postgresSettings(smallShape, '17')
-    expect(postgresSettings(shape({ postgresSettings: { [name]: 'evil' } }), '17')).toEqual(plain)
+  test.each([...settingsNotForSizes, ...settingPrefixesNotForSizes, 'ssl_ca_file', 'include_dir', 'archive_mode'])(
+    'never take %s from a size',
+    name => {
+      const plain = postgresSettings(smallShape, '17')
+      expect(postgresSettings(shape({ postgresSettings: { [name]: 'evil' } }), '17')).toEqual(plain)
+    },
+  )
+
+  test('never let a size override what is fixed', () => {
+    const fixed = Object.keys(postgresSettings(smallShape, '18')).filter(
+      name => postgresSettings(shape({ postgresSettings: { [name]: 'evil' } }), '18')[name] !== 'evil',
+    )
+    expect(fixed.filter(isSettingForSizes)).toEqual([])
   })
 
   test('switch ALTER SYSTEM off where Postgres can', () => {

@@ -6,7 +6,7 @@
  * The settings that only the running pod knows (its address; where the certificate is mounted) are not here: see
  * `postgresCommand` and operator/instance/tls.ts.
  */
-import { type PgVersion, type SizeShape, settingsNotForSizes } from '../../crds/index.ts'
+import { isSettingForSizes, type PgVersion, type SizeShape } from '../../crds/index.ts'
 import type { ConfigurationFile } from '../instance/configuration.ts'
 import { renderSettings } from '../instance/settings.ts'
 import { dataDirectory } from '../instance/volume.ts'
@@ -111,13 +111,9 @@ function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, str
   }
 }
 
-/** `include` and its like are directives of the file, not settings. */
-const notForSizes = new Set<string>(settingsNotForSizes)
-const isForSizes = (name: string): boolean => !notForSizes.has(name) && !/^(ssl|include)/.test(name)
-
 /** Every setting of postgresql.conf for a size, as Postgres takes it. */
 export function postgresSettings(shape: SizeShape, version: PgVersion): Record<string, string> {
-  const own = Object.entries(shape.postgresSettings).filter(([name]) => isForSizes(name))
+  const own = Object.entries(shape.postgresSettings).filter(([name]) => isSettingForSizes(name))
   return { ...derivedSettings(shape), ...Object.fromEntries(own), ...fixedSettings(shape, version) }
 }
 
