@@ -4,8 +4,12 @@
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { conditions, timestamp } from './fields.ts'
+import { conditions, text, timestamp } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+
+/** The id of an account, and of one of its members: whatever the issuer of tokens calls them. */
+export const tenantId = text(200, 1)
+export const memberId = text(200, 1)
 
 export const tenant = declareKind({
   kind: 'Tenant',
@@ -13,7 +17,7 @@ export const tenant = declareKind({
   shortNames: ['tnt'],
   scope: 'Cluster',
   spec: z.strictObject({
-    tenantId: z.string().min(1).max(200).meta(immutable('tenantId')),
+    tenantId: tenantId.meta(immutable('tenantId')),
     plan: z
       .strictObject({
         name: z.string().min(1).max(50).describe('`developer` takes no on-demand backups'),
@@ -26,7 +30,7 @@ export const tenant = declareKind({
         branchesPerDatabase: z.int().min(0).max(1000).optional().describe('omitted: unlimited'),
       })
       .default({ databases: 1000 }),
-    revokedMembers: z.array(z.string().max(200)).max(1000).default([]).describe('token subjects that are refused'),
+    revokedMembers: z.array(memberId).max(1000).default([]).describe('token subjects that are refused'),
   }),
   status: z.strictObject({
     phase: z.enum(['pending', 'ready']).optional(),

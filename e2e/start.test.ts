@@ -39,6 +39,10 @@ describe('espalier run', () => {
     expectOneLine(await home.command(['run'], { ESPALIER_HOME: join(home.path, 'file', 'home') }), 1, 'ESPALIER_HOME')
   })
 
+  test.each(['/proc/espalier', '/dev/null', '/proc/1/espalier/home'])('the home is %s', async path => {
+    expectOneLine(await home.command(['run'], { ESPALIER_HOME: path }), 1, 'ESPALIER_HOME')
+  })
+
   test.runIf(process.getuid?.() !== 0)('the home belongs to somebody else', async () => {
     expectOneLine(await home.command(['run'], { ESPALIER_HOME: '/etc/espalier-e2e' }), 1, 'ESPALIER_HOME')
   })

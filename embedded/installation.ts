@@ -3,7 +3,8 @@
  * Kubernetes but for what stands behind the `Cluster` port. Parts start in the order in which each needs the one
  * before and stop in reverse; where one cannot start, those already running are stopped again.
  */
-import { chmod, mkdir } from 'node:fs/promises'
+import { chmod, mkdir, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import type { Logger } from 'pino'
 import { apiConfiguration } from '../api/configuration.ts'
 import { startApi } from '../api/index.ts'
@@ -49,10 +50,24 @@ class Teardown {
   }
 }
 
+/** Makes a directory and those above it. (Node's own recursive mkdir never ends where a kernel file system refuses.) */
+async function makeDirectory(path: string): Promise<void> {
+  const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? error.code : undefined)
+  const make = () =>
+    mkdir(path).catch(async (error: unknown) => {
+      if (codeOf(error) !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error
+    })
+  await make().catch(async (error: unknown) => {
+    if (codeOf(error) !== 'ENOENT' || dirname(path) === path) throw error
+    await makeDirectory(dirname(path))
+    await make()
+  })
+}
+
 /** The home must let the user that Postgres runs as pass through, and nobody else look around. */
 async function makeHome({ home, runAs }: Settings): Promise<void> {
   try {
-    await mkdir(home, { recursive: true })
+    await makeDirectory(home)
     await chmod(home, runAs === undefined ? 0o700 : 0o711)
   } catch (error) {
     const why = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'

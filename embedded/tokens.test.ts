@@ -38,6 +38,16 @@ describe('tokens of an embedded installation', () => {
     await expect(ensureTokenKey(home)).rejects.toThrow(EmbeddedError)
   })
 
+  test.each([
+    [{ tenant: '' }, '--tenant must be at least 1'],
+    [{ tenant: 't'.repeat(201) }, '--tenant must be at most 200'],
+    [{ tenant: '\ud83d' }, '--tenant must be well-formed'],
+    [{ subject: '' }, '--subject must be at least 1'],
+  ])('%o is refused as the API would refuse it', async (wrong, message) => {
+    await ensureTokenKey(home)
+    await expect(mintToken(home, { ...request, ...wrong })).rejects.toThrow(message)
+  })
+
   test('a further claim cannot overrule the token’s own', async () => {
     await ensureTokenKey(home)
     await expect(mintToken(home, { ...request, claims: { exp: 1 } })).rejects.toThrow('--claim cannot set exp')

@@ -4,6 +4,7 @@
  */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose'
+import { memberId, tenantId } from '../crds/index.ts'
 import { EmbeddedError } from './errors.ts'
 import { pathsOf } from './settings.ts'
 
@@ -46,11 +47,18 @@ export async function ensureTokenKey(home: string): Promise<JWK> {
   return { kty, crv, x, alg: algorithm, use: 'sig' } as JWK
 }
 
-/** @throws EmbeddedError where nothing is installed there, or a claim is reserved */
+/** @throws EmbeddedError where nothing is installed there, a claim is reserved, or an id is none that the API takes */
 export async function mintToken(home: string, request: TokenRequest, now: number = Date.now()): Promise<string> {
   const jwk = await readKey(home)
   if (jwk === undefined) {
     throw new EmbeddedError(`no installation at ${home}: start one with \`make run\`, or set ESPALIER_HOME`)
+  }
+  for (const [flag, schema, value] of [
+    ['--tenant', tenantId, request.tenant],
+    ['--subject', memberId, request.subject],
+  ] as const) {
+    const [issue] = schema.safeParse(value).error?.issues ?? []
+    if (issue !== undefined) throw new EmbeddedError(`${flag} ${issue.message}`)
   }
   const clash = Object.keys(request.claims).find(claim => reserved.has(claim))
   if (clash !== undefined) throw new EmbeddedError(`--claim cannot set ${clash}`)

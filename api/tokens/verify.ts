@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
+import { memberId, tenantId } from '../../crds/index.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import type { AuthenticationConfiguration } from '../configuration.ts'
 import { type ApiError, unauthorized, unavailable } from '../errors.ts'
@@ -25,11 +26,6 @@ const highestTokenLength = 8192
 const skewSeconds = 30
 /** A key that its issuer withdrew stops to count after this at the latest. */
 const longestCacheMs = 300_000
-/** Limits of crds/tenant.ts for the id of a tenant and of a member. */
-const highestIdLength = 200
-
-const isId = (value: unknown): value is string =>
-  typeof value === 'string' && value.length > 0 && value.length <= highestIdLength
 
 /** Why a token is refused, in words that help its holder and tell nobody else anything. */
 function refusal(error: unknown, remote: boolean): ApiError {
@@ -62,11 +58,17 @@ export function createVerifier(configuration: AuthenticationConfiguration, now: 
     } catch (error) {
       throw refusal(error, configuration.jwksUrl !== undefined)
     }
-    const { [tenantClaim]: tenantId, sub: subject, exp } = payload
-    if (!isId(tenantId)) throw unauthorized(`the token's ${tenantClaim} claim names no tenant`, 'invalid_token')
-    if (!isId(subject)) throw unauthorized("the token's sub claim names nobody", 'invalid_token')
+    const tenant = tenantId.safeParse(payload[tenantClaim])
+    const member = memberId.safeParse(payload.sub)
+    if (!tenant.success) throw unauthorized(`the token's ${tenantClaim} claim names no tenant`, 'invalid_token')
+    if (!member.success) throw unauthorized("the token's sub claim names nobody", 'invalid_token')
+    const { exp } = payload
     const expiry = typeof exp === 'number' ? (exp + skewSeconds) * 1000 : 0
-    const principal = { tenantId, subject, goodUntil: Math.min(expiry, now() + longestCacheMs) }
+    const principal = {
+      tenantId: tenant.data,
+      subject: member.data,
+      goodUntil: Math.min(expiry, now() + longestCacheMs),
+    }
     verified.set(tokenHash, principal)
     return principal
   }

@@ -47,7 +47,6 @@ const command: Command = {
       expires: { type: 'string', default: '30d' },
       claim: { type: 'string', multiple: true, default: [] },
     })
-    if (flags.tenant === '' || flags.subject === '') throw new UsageError('--tenant and --subject must not be empty')
     const request = {
       tenant: flags.tenant,
       subject: flags.subject,

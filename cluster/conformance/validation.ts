@@ -240,10 +240,21 @@ export function describeValidation(suite: Suite): void {
       const draft = size(name)
       const shape = draft.spec?.shape
       if (shape === undefined) throw new Error('the draft has a shape')
-      const settings = { ...shape, postgresSettings: { fsync: 'off' } }
-      const { message } = await refusal(suite.cluster().create('Size', size(name, { shape: settings })), 'Invalid')
-      expect(message).toContain('spec.shape.postgresSettings')
-      expect(message).toContain('a size cannot set')
+      for (const setting of ['fsync', 'zero_damaged_pages', 'ssl_ca_file', 'include_dir']) {
+        const settings = { ...shape, postgresSettings: { [setting]: 'off' } }
+        const { message } = await refusal(suite.cluster().create('Size', size(name, { shape: settings })), 'Invalid')
+        expect(message).toContain('spec.shape.postgresSettings')
+        expect(message).toContain('a size cannot set')
+      }
+    })
+
+    test('lengths are counted in characters', async () => {
+      const namespace = await suite.namespace()
+      const herd = (count: number) => ({ spec: { displayName: '🐘'.repeat(count) } })
+      const created = await suite.cluster().create('ManagedDatabase', database(namespace, 'herd', herd(25)))
+      expect(created.spec.displayName).toBe('🐘'.repeat(25))
+      const tooMany = suite.cluster().create('ManagedDatabase', database(namespace, 'crowd', herd(26)))
+      expect((await refusal(tooMany, 'Invalid')).message).toContain('spec.displayName')
     })
 
     test('an immutable field refuses replace and apply alike, and names itself', async () => {

@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 /** Entry: `node operator/instance/main.ts [instance] prepare ...`; the leading word is how images name the command. */
 import { runInstance } from './index.ts'
 
