@@ -32,7 +32,7 @@ test('one size, whatever its status', async () => {
     name: 'small',
     version: 1,
     status: 'deprecated',
-    deprecated_at: '2025-01-01T00:00:00Z',
+    deprecated_at: '2025-01-01T00:00:00.000Z',
     retired_at: null,
   })
   expect((await client.call('GET', `/sizes/${retiredSizeId}`)).body).toMatchObject({

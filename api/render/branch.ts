@@ -4,6 +4,7 @@ import { idOf } from '../caches.ts'
 import { renderAllowlist } from '../shapes/allowlist.ts'
 import type { BranchShape } from '../shapes/branch.ts'
 import { renderServices } from './services.ts'
+import { apiTime } from './time.ts'
 import { updatedAt } from './updated-at.ts'
 
 type Branch = Kinds['Branch']
@@ -28,11 +29,11 @@ export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined
     size: spec.size.name,
     status: branchPhase(branch),
     pg_version: spec.pgVersion,
-    created_at: metadata.creationTimestamp ?? '',
+    created_at: apiTime(metadata.creationTimestamp),
     updated_at: updatedAt(branch),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
-    ...(status?.connectableAt === undefined ? {} : { connectable_at: status.connectableAt }),
-    ...(spec.deletionRequestedAt === undefined ? {} : { deletion_requested_at: spec.deletionRequestedAt }),
+    ...(status?.connectableAt === undefined ? {} : { connectable_at: apiTime(status.connectableAt) }),
+    ...(spec.deletionRequestedAt === undefined ? {} : { deletion_requested_at: apiTime(spec.deletionRequestedAt) }),
     display_name: spec.displayName ?? null,
     ...(domain === undefined ? {} : { domain }),
     options: spec.options,

@@ -6,6 +6,7 @@ import { renderAllowlist } from '../shapes/allowlist.ts'
 import type { Connection } from '../shapes/common.ts'
 import type { DatabaseShape } from '../shapes/database.ts'
 import { renderServices } from './services.ts'
+import { apiTime } from './time.ts'
 import { updatedAt } from './updated-at.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
@@ -35,7 +36,7 @@ export function renderDatabase(
     name: metadata.name,
     size: spec.size.name,
     status: visiblePhase(database),
-    created_at: metadata.creationTimestamp ?? '',
+    created_at: apiTime(metadata.creationTimestamp),
     updated_at: updatedAt(database),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
     branch_count: branchCount,

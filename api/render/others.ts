@@ -4,6 +4,7 @@ import { idOf } from '../caches.ts'
 import type { BackupShape } from '../shapes/backup.ts'
 import type { SizeShapeOut } from '../shapes/catalog.ts'
 import type { TaskShape } from '../shapes/task.ts'
+import { apiTime } from './time.ts'
 
 /** The object without the fields that are undefined. */
 function present<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
@@ -19,8 +20,8 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
     id: idOf(backup) ?? '',
     database_id: spec.databaseId,
     name: metadata.name,
-    created_at: metadata.creationTimestamp ?? '',
-    ...(status?.finishedAt === undefined ? {} : { finished_at: status.finishedAt }),
+    created_at: apiTime(metadata.creationTimestamp),
+    ...(status?.finishedAt === undefined ? {} : { finished_at: apiTime(status.finishedAt) }),
     status: status?.phase ?? 'pending',
     kind: spec.kind,
     metadata: present({
@@ -38,11 +39,11 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
 /** A task that the operator has not taken up yet is queued. */
 export function renderTask(task: Kinds['Task']): TaskShape {
   const { metadata, spec, status } = task
-  const createdAt = metadata.creationTimestamp ?? ''
+  const createdAt = apiTime(metadata.creationTimestamp)
   return {
     id: idOf(task) ?? '',
     created_at: createdAt,
-    updated_at: status?.updatedAt ?? createdAt,
+    updated_at: status?.updatedAt === undefined ? createdAt : apiTime(status.updatedAt),
     subject_kind: spec.subject.kind,
     subject_id: spec.subject.id,
     name: spec.name,
@@ -73,9 +74,9 @@ export function renderSize({ metadata, spec }: Kinds['Size'], withPricing: boole
     connections: shape.connections,
     postgres_settings: shape.postgresSettings,
     status: spec.status,
-    created_at: metadata.creationTimestamp ?? '',
-    deprecated_at: spec.deprecatedAt ?? null,
-    retired_at: spec.retiredAt ?? null,
+    created_at: apiTime(metadata.creationTimestamp),
+    deprecated_at: spec.deprecatedAt === undefined ? null : apiTime(spec.deprecatedAt),
+    retired_at: spec.retiredAt === undefined ? null : apiTime(spec.retiredAt),
     ...(withPricing && pricing !== undefined
       ? {
           pricing: {

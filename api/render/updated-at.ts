@@ -19,11 +19,6 @@ export function updatedAt({ metadata, status }: Observed): string {
     status?.operation?.startedAt,
     ...(status?.conditions ?? []).map(condition => condition.lastTransitionTime),
   ]
-  let latest = ''
-  let latestMs = Number.NEGATIVE_INFINITY
-  for (const time of times) {
-    const ms = Date.parse(time ?? '')
-    if (time !== undefined && ms > latestMs) [latest, latestMs] = [time, ms]
-  }
-  return latest
+  const known = times.map(time => Date.parse(time ?? '')).filter(ms => !Number.isNaN(ms))
+  return known.length === 0 ? '' : new Date(Math.max(...known)).toISOString()
 }
