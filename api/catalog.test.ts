@@ -37,7 +37,7 @@ test('one size, whatever its status', async () => {
   })
   expect((await client.call('GET', `/sizes/${retiredSizeId}`)).body).toMatchObject({
     status: 'retired',
-    retired_at: '2025-01-01T00:00:00Z',
+    retired_at: '2025-01-01T00:00:00.000Z',
   })
   expectError(await client.call('GET', `/sizes/${crypto.randomUUID()}`), 404, 'size not found')
 })
