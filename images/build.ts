@@ -115,7 +115,7 @@ async function build(plan: ImagePlan, session: Session): Promise<void> {
         name: plan.name,
         dockerfile,
         context,
-        arguments: { BASE: base.name, ...plan.arguments },
+        arguments: { BASE: base.name, STEPS: await digestOf(await stepsEntries(root)), ...plan.arguments },
         labels: { ...labels, [inputsLabel]: inputs },
         secrets: files,
         cache: !session.update,

@@ -1,5 +1,7 @@
 /** What builds and keeps images: Docker with BuildKit, or buildah. */
-import { rename, rm } from 'node:fs/promises'
+import { mkdtemp, rename, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { z } from 'zod'
 import type { Run } from './command.ts'
 import { ImageError } from './errors.ts'
@@ -16,15 +18,29 @@ export type BuildRequest = {
   cache: boolean
 }
 
+/** What an image says of itself (Docker image specification, "Image JSON fields"). */
+export type Image = {
+  id: string
+  labels: Record<string, string>
+  user: string
+  /** As `NAME=value`. */
+  environment: string[]
+  entrypoint: string[]
+  command: string[]
+  stopSignal: string | undefined
+}
+
 export type Engine = {
   name: 'docker' | 'buildah'
-  inspect(name: string): Promise<{ id: string; labels: Record<string, string> } | undefined>
+  inspect(name: string): Promise<Image | undefined>
   /** Whether the image was to be had. */
   pull(name: string): Promise<boolean>
   importTar(tar: string, name: string, labels: Record<string, string>): Promise<void>
   build(request: BuildRequest): Promise<void>
   /** Removes an image that no name has any more; one in use stays. */
   discard(id: string): Promise<void>
+  /** The image's files in a directory that may be written to; `release` takes it away. */
+  unpack(name: string): Promise<{ directory: string; release: () => Promise<void> }>
   /** Writes an archive that `docker load` and `kind load image-archive` take; whole or not at all. */
   save(name: string, archive: string): Promise<void>
 }
@@ -63,11 +79,26 @@ async function whole(archive: string, write: (path: string) => Promise<unknown>)
 /** A label on every image of ours: the digest of what it was made from. */
 export const inputsLabel = 'dev.espalier.image.inputs'
 
-const labels = z.record(z.string(), z.string()).nullish()
-const dockerInspection = z.object({ Id: z.string(), Config: z.object({ Labels: labels }) })
-const buildahInspection = z.object({
-  FromImageID: z.string(),
-  OCIv1: z.object({ config: z.object({ Labels: labels }) }),
+const words = z.array(z.string()).nullish()
+const imageConfiguration = z.object({
+  Labels: z.record(z.string(), z.string()).nullish(),
+  User: z.string().default(''),
+  Env: words,
+  Entrypoint: words,
+  Cmd: words,
+  StopSignal: z.string().optional(),
+})
+const dockerInspection = z.tuple([z.object({ Id: z.string(), Config: imageConfiguration })])
+const buildahInspection = z.object({ FromImageID: z.string(), Docker: z.object({ config: imageConfiguration }) })
+
+const imageOf = (id: string, configuration: z.output<typeof imageConfiguration>): Image => ({
+  id: id.replace('sha256:', ''),
+  labels: configuration.Labels ?? {},
+  user: configuration.User,
+  environment: configuration.Env ?? [],
+  entrypoint: configuration.Entrypoint ?? [],
+  command: configuration.Cmd ?? [],
+  stopSignal: configuration.StopSignal,
 })
 const absent = () => undefined
 
@@ -75,8 +106,8 @@ const docker = (run: Run): Engine => ({
   name: 'docker',
   inspect: name =>
     run('docker', ['image', 'inspect', name]).then(text => {
-      const [image] = z.tuple([dockerInspection]).parse(JSON.parse(text))
-      return { id: image.Id.replace('sha256:', ''), labels: image.Config.Labels ?? {} }
+      const [image] = dockerInspection.parse(JSON.parse(text))
+      return imageOf(image.Id, image.Config)
     }, absent),
   pull: name => succeeds(run('docker', ['pull', '--quiet', name], { timeoutMs: pullTimeoutMs })),
   importTar: async (tar, name, labels) => {
@@ -90,6 +121,25 @@ const docker = (run: Run): Engine => ({
     const env = { ...process.env, DOCKER_BUILDKIT: '1' }
     await run('docker', ['build', '--progress=plain', ...buildFlags(request)], { env })
   },
+  unpack: async name => {
+    const directory = await mkdtemp(join(tmpdir(), 'espalier-unpacked-'))
+    const release = () => rm(directory, { recursive: true, force: true })
+    try {
+      const container = (await run('docker', ['create', name, 'nothing'])).trim()
+      try {
+        const tar = join(directory, 'root.tar')
+        await run('docker', ['export', '--output', tar, container])
+        await run('tar', ['--extract', '--numeric-owner', '--file', tar, '--directory', directory])
+        await rm(tar)
+      } finally {
+        await run('docker', ['rm', container])
+      }
+      return { directory, release }
+    } catch (cause) {
+      await release()
+      throw cause
+    }
+  },
   discard: async id => void (await succeeds(run('docker', ['image', 'rm', id]))),
   save: (name, archive) => whole(archive, path => run('docker', ['save', '--output', path, name])),
 })
@@ -99,7 +149,7 @@ const buildah = (run: Run): Engine => ({
   inspect: name =>
     run('buildah', ['inspect', '--type', 'image', name]).then(text => {
       const image = buildahInspection.parse(JSON.parse(text))
-      return { id: image.FromImageID, labels: image.OCIv1.config.Labels ?? {} }
+      return imageOf(image.FromImageID, image.Docker.config)
     }, absent),
   pull: name => succeeds(run('buildah', ['pull', '--quiet', name], { timeoutMs: pullTimeoutMs })),
   importTar: async (tar, name, labels) => {
@@ -116,6 +166,11 @@ const buildah = (run: Run): Engine => ({
     // Isolation by chroot needs nothing of the machine that a container might lack; the steps are our own.
     const flags = ['--isolation', 'chroot', '--layers', '--format', 'docker', '--pull-never']
     await run('buildah', ['build', ...flags, ...buildFlags(request)])
+  },
+  unpack: async name => {
+    const container = (await run('buildah', ['from', '--pull-never', name])).trim()
+    const directory = (await run('buildah', ['mount', container])).trim()
+    return { directory, release: async () => void (await run('buildah', ['rm', container])) }
   },
   discard: async id => void (await succeeds(run('buildah', ['rmi', id]))),
   save: (name, archive) =>

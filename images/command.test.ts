@@ -1,0 +1,72 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { logged } from './command.ts'
+import { buildFlags } from './engine.ts'
+import { ImageError } from './errors.ts'
+import { commandOf } from './testing/container.ts'
+
+function inLog() {
+  const directory = mkdtempSync(join(tmpdir(), 'espalier-command-'))
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
+  const log = join(directory, 'log')
+  return { run: logged(log), text: () => readFileSync(log, 'utf8') }
+}
+
+test('a program that succeeds gives what it wrote, and the log has everything', async () => {
+  const { run, text } = inLog()
+  const script = "console.error('chatter'); process.stdin.pipe(process.stdout)"
+  expect(await run(process.execPath, ['-e', script], { input: 'said' })).toBe('said')
+  expect(text()).toContain('chatter')
+})
+
+test('one that fails is told of by its last lines, and by where the rest is', async () => {
+  const { run } = inLog()
+  const failure = run(process.execPath, ['-e', "console.log('why'); process.exit(3)"])
+  await expect(failure).rejects.toThrow(ImageError)
+  await expect(failure).rejects.toThrow(/failed \(3\); .*log has it all:\nwhy$/)
+})
+
+test('one that is not there is named', async () => {
+  await expect(inLog().run('espalier-no-such-program', [])).rejects.toThrow(
+    /cannot run espalier-no-such-program.*ENOENT/,
+  )
+})
+
+test('one that hangs is ended', async () => {
+  const { run } = inLog()
+  await expect(run(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { timeoutMs: 200 })).rejects.toThrow(
+    ImageError,
+  )
+})
+
+test('a build is told its arguments, labels and secrets', () => {
+  const request = {
+    name: 'localhost/a:1',
+    dockerfile: '/d/Dockerfile',
+    context: '/c',
+    arguments: { BASE: 'b' },
+    labels: { 'a.b': 'c d' },
+    secrets: { apt: '/s/apt' },
+    cache: false,
+  }
+  expect(buildFlags(request)).toEqual(
+    ['--no-cache', '--build-arg', 'BASE=b', '--label', 'a.b=c d', '--secret', 'id=apt,src=/s/apt'].concat([
+      '--tag',
+      'localhost/a:1',
+      '--file',
+      '/d/Dockerfile',
+      '/c',
+    ]),
+  )
+  expect(buildFlags({ ...request, cache: true })).not.toContain('--no-cache')
+})
+
+test("a pod's command takes the place of entrypoint and command, its args of the command alone", () => {
+  const image = { entrypoint: ['espalier'], command: ['--help'] }
+  expect(commandOf(image)).toEqual(['espalier', '--help'])
+  expect(commandOf(image, undefined, ['api'])).toEqual(['espalier', 'api'])
+  expect(commandOf(image, ['haproxy'])).toEqual(['haproxy'])
+  expect(commandOf(image, ['haproxy'], ['-v'])).toEqual(['haproxy', '-v'])
+})

@@ -1,0 +1,34 @@
+import { describe, expect, test } from 'vitest'
+import { planImages, postgresSource } from './plan.ts'
+
+describe('where Postgres comes from', () => {
+  test.each([
+    ['17', false, { suite: 'trixie', pgdg: false }],
+    ['17', true, { suite: 'trixie', pgdg: false }],
+    ['18', true, { suite: 'trixie', pgdg: true }],
+    ['18', false, { suite: 'sid', pgdg: false }],
+    ['16', true, { suite: 'trixie', pgdg: true }],
+    ['16', false, undefined],
+  ] as const)('%s, with PGDG in reach: %s', (major, pgdg, source) => {
+    expect(postgresSource(major, pgdg)).toEqual(source)
+  })
+})
+
+describe('plan', () => {
+  test('all images, and what cannot be had', () => {
+    const { images, missing } = planImages({ tag: 'dev', only: [], pgdg: false })
+    expect(images.map(image => [image.id, image.name, image.suite])).toEqual([
+      ['espalier', 'localhost/espalier:dev', 'trixie'],
+      ['postgres-18', 'localhost/espalier-postgres:18', 'sid'],
+      ['postgres-17', 'localhost/espalier-postgres:17', 'trixie'],
+    ])
+    expect(missing).toEqual(['16'])
+  })
+
+  test('only what was asked for', () => {
+    const { images, missing } = planImages({ tag: '1.2.3', only: ['postgres-16', 'espalier'], pgdg: true })
+    expect(images.map(image => image.name)).toEqual(['localhost/espalier:1.2.3', 'localhost/espalier-postgres:16'])
+    expect(images[1]?.arguments).toEqual({ PG_MAJOR: '16', PGDG: 'yes' })
+    expect(missing).toEqual([])
+  })
+})

@@ -1,0 +1,75 @@
+/** What a kubelet makes of a pod's volumes and variables, in directories of a test's own. */
+import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ConfigMap, Secret, StatefulSet } from '../../cluster/index.ts'
+import type { ContainerRequest, Mount } from './container.ts'
+
+type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
+type Volume = NonNullable<PodSpec['volumes']>[number]
+
+export type PodWorld = {
+  spec: PodSpec
+  podIP: string
+  /** Where its volumes are kept. */
+  directory: string
+  configMap: Pick<ConfigMap, 'data'>
+  secret: Pick<Secret, 'data'>
+}
+
+function files(directory: string, group: number, mode: number, data: Record<string, string | Buffer>): void {
+  for (const [name, content] of Object.entries(data)) {
+    const path = join(directory, name)
+    writeFileSync(path, content)
+    chownSync(path, 0, group)
+    chmodSync(path, mode)
+  }
+}
+
+/**
+ * The directory of a volume, with owners and modes as a kubelet sets them for an fsGroup: root owns everything, the
+ * group may read what it may read of a Secret whatever its mode, and write to the rest.
+ */
+function directoryOf(world: PodWorld, volume: Volume): string {
+  const group = world.spec.securityContext?.fsGroup ?? 0
+  const directory = join(world.directory, volume.name)
+  if (mkdirSync(directory, { recursive: true }) === undefined) return directory
+  chownSync(directory, 0, group)
+  chmodSync(directory, 0o2775)
+  if (volume.configMap) files(directory, group, 0o644 | 0o440, world.configMap.data ?? {})
+  if (volume.secret) {
+    const data = Object.entries(world.secret.data ?? {}).map(([name, text]) => [name, Buffer.from(text, 'base64')])
+    files(directory, group, (volume.secret.defaultMode ?? 0o644) | 0o440, Object.fromEntries(data))
+  }
+  // An ext4 volume is never empty.
+  if (volume.persistentVolumeClaim) mkdirSync(join(directory, 'lost+found'), { mode: 0o700 })
+  return directory
+}
+
+function mountOf(
+  world: PodWorld,
+  { name, mountPath, readOnly = false }: { name: string; mountPath: string; readOnly?: boolean },
+): Mount {
+  const volume = world.spec.volumes?.find(candidate => candidate.name === name)
+  if (volume === undefined) throw new Error(`no volume ${name}`)
+  const memory = volume.emptyDir?.medium === 'Memory'
+  return { path: mountPath, readOnly, ...(memory ? { memory } : { directory: directoryOf(world, volume) }) }
+}
+
+/** How one of the pod's containers is to be run. */
+export function containerOf(world: PodWorld, name: string): Omit<ContainerRequest, 'image' | 'root' | 'work'> {
+  const { spec, podIP } = world
+  const container = [...(spec.initContainers ?? []), ...spec.containers].find(candidate => candidate.name === name)
+  if (container === undefined) throw new Error(`no container ${name}`)
+  const { runAsUser = 0, runAsGroup = 0, fsGroup = 0 } = spec.securityContext ?? {}
+  const textOf = (variable: NonNullable<typeof container.env>[number]): string =>
+    variable.valueFrom?.fieldRef?.fieldPath === 'status.podIP' ? podIP : (variable.value ?? '')
+  const environment = Object.fromEntries((container.env ?? []).map(variable => [variable.name, textOf(variable)]))
+  const expanded = (text: string): string => text.replaceAll(/\$\((\w+)\)/g, (all, key) => environment[key] ?? all)
+  return {
+    user: { uid: runAsUser, gid: runAsGroup, groups: [fsGroup] },
+    command: container.command?.map(expanded),
+    args: container.args?.map(expanded),
+    environment,
+    mounts: (container.volumeMounts ?? []).map(mount => mountOf(world, mount)),
+  }
+}
