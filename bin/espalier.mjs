@@ -9,6 +9,16 @@ import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { leanFlags } from './lean.mjs'
 
+// The kernel drops what process 1 of a container has no handler for: a command that sets none would outlast its pod.
+if (process.pid === 1) {
+  for (const [signal, number] of /** @type {const} */ ([
+    ['SIGINT', 2],
+    ['SIGTERM', 15],
+  ])) {
+    process.on(signal, () => process.listenerCount(signal) === 1 && process.exit(128 + number))
+  }
+}
+
 const major = Number(process.versions.node.split('.')[0])
 
 /** Commands that run for weeks beside much larger things. */
