@@ -10,6 +10,7 @@ export type Database = {
   name: string
   status: string
   display_name?: string | null
+  options: string[]
   updated_at: string
   ip_allowlist: { rules: { cidr: string; label?: string }[]; state: string }
   connection?: Connection

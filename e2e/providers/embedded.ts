@@ -16,9 +16,13 @@ import type { Provider } from '../provider.ts'
 /** `home` is where the installation keeps everything. */
 export type EmbeddedProvider = Provider & { home: string }
 
-/** `ports`: how many databases there can be. */
-export async function startEmbedded(ports = 20): Promise<EmbeddedProvider> {
+/** `ports`: how many databases there can be. `prepare` is called with the home before anything is in it. */
+export async function startEmbedded({
+  ports = 20,
+  prepare = async (_home: string) => {},
+} = {}): Promise<EmbeddedProvider> {
   const home = await mkdtemp(join(tmpdir(), 'espalier-e2e-'))
+  await prepare(home)
   const range = await findFreeRange(gatewayHost, ports + 2)
   const environment = {
     ESPALIER_HOME: home,

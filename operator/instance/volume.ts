@@ -4,6 +4,7 @@
  *     espalier-identity.json   whose volume this is; written once the data are whole, before they are published
  *     pgdata/                  Postgres's data directory; appears by one rename
  *     pgdata.new-<random>/     data being made by initdb; worthless unless the identity names it
+ *     espalier-room            what the operator last wrote to see that it can; worthless
  *
  * so a volume that was initialised once is known for good, even with its data gone.
  */

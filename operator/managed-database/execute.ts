@@ -14,7 +14,7 @@ import {
 } from '../../cluster/index.ts'
 import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
+import { diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
 import type { PostgresAccess } from './access.ts'
 import type { Action, Problem } from './actions.ts'
 import { certificateDraft } from './children/certificate.ts'
@@ -76,8 +76,7 @@ export function problemOf(error: unknown): Problem | undefined {
   if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest'))
     return { condition: 'Progressing', reason: 'Refused', message: error.message }
   if (!(error instanceof PostgresError)) return undefined
-  // 53100 is disk_full (Postgres manual, appendix A).
-  if (error.code === '53100') return { condition: 'VolumeReady', reason: 'DiskFull', message: error.message }
+  if (error.code === diskFull) return { condition: 'VolumeReady', reason: 'DiskFull', message: error.message }
   return error.reason === 'statement'
     ? { condition: 'CredentialsReady', reason: 'RolesRefused', message: error.message }
     : undefined

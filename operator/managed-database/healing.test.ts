@@ -194,6 +194,19 @@ describe('a pod that does not run', () => {
 })
 
 describe('what a user does', () => {
+  test('a volume filled up is told while Postgres still answers, and healed when there is room again', async () => {
+    const database = await it.create('brimming')
+    const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
+    if (data === undefined) throw new Error('no data')
+    data.isFull = true
+    await it.workload().restart({ namespace: testNamespace, name: childNames.pod(await it.idOf('brimming'), 1) })
+    const told = await it.when('brimming', hasCondition('VolumeReady', 'DiskFull'))
+    expect(condition(told, 'Ready')?.status).toBe('True')
+    await it.when('brimming', isPhase('degraded'))
+    data.isFull = false
+    await it.when('brimming', isPhase('available'))
+  })
+
   test('a password changed in Postgres is told and not fought', async () => {
     const database = await it.create('changed')
     const uid = database.status?.volume?.uid ?? ''

@@ -20,6 +20,7 @@ const observation = (more: Partial<Reachable> = {}): Reachable => ({
   roles: { admin: role(), app: role(), app_read_only: role() },
   applicationDatabase: true,
   databaseBytes: 1,
+  hasRoom: true,
   privilegesInOrder: true,
   ...more,
 })

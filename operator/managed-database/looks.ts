@@ -99,6 +99,7 @@ export function answerOf(
     loginMessage: login?.result === 'refused' ? login.message : undefined,
     certificate: login?.result === 'succeeded' ? login.certificate : undefined,
     databaseBytes: observation.databaseBytes,
+    hasRoom: observation.hasRoom,
   }
 }
 

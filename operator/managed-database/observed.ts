@@ -100,6 +100,8 @@ export type PostgresAnswer =
       /** SHA-256 of the certificate it shows. */
       certificate: string | undefined
       databaseBytes: number | undefined
+      /** Something more can be written to its volume. */
+      hasRoom: boolean
     }
 
 export type Observed = {

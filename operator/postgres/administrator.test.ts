@@ -67,6 +67,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       checksums: true,
       applicationDatabase: false,
       databaseBytes: 0,
+      hasRoom: true,
       privilegesInOrder: false,
     })
     expect(observation.roles.app).toEqual({ exists: false, password: 'absent', credentialsMark: undefined })

@@ -7,7 +7,7 @@ import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crd
 import { type Authority, type CertifiedKey, issueClientCertificate, needsRenewal } from '../pki/index.ts'
 import { operatorCommonName } from './configuration.ts'
 import { type Connection, type PostgresTarget, withConnection } from './connection.ts'
-import { PostgresError, type PostgresErrorReason } from './errors.ts'
+import { diskFull, PostgresError, type PostgresErrorReason, postgresErrorOf } from './errors.ts'
 import {
   createDatabase,
   grantStatements,
@@ -18,10 +18,10 @@ import {
   schemaQuery,
 } from './roles.ts'
 import { fitsVerifier, scramVerifier } from './scram.ts'
-import { maintenanceDatabase, type ServerState, stateQuery } from './state.ts'
+import { maintenanceDatabase, roomStatements, type ServerState, stateQuery } from './state.ts'
 
 export type { PostgresTarget } from './connection.ts'
-export { PostgresError, type PostgresErrorReason } from './errors.ts'
+export { diskFull, PostgresError, type PostgresErrorReason } from './errors.ts'
 
 export type RoleObservation = {
   exists: boolean
@@ -48,9 +48,13 @@ export type PostgresObservation =
       applicationDatabase: boolean
       /** Size of the application database; 0 where there is none. */
       databaseBytes: number
+      /** Whether something more can be written to its volume. */
+      hasRoom: boolean
       /** Whether ensureRoles would find nothing to do but passwords. */
       privilegesInOrder: boolean
     }
+
+type Reachable = Extract<PostgresObservation, { reachable: true }>
 
 export type DesiredRoles = {
   passwords: Readonly<Record<DatabaseRole, string>>
@@ -111,8 +115,11 @@ export function createAdministrator({
   return {
     observe: async (target, passwords, signal) => {
       try {
-        const state = await connect(target, maintenanceDatabase, signal, readState)
-        return await observationOf(state, passwords ?? {})
+        const [state, hasRoom] = await connect(target, maintenanceDatabase, signal, async connection => {
+          const state = await readState(connection)
+          return [state, await findRoom(connection, state)] as const
+        })
+        return { ...(await observationOf(state, passwords ?? {})), hasRoom }
       } catch (error) {
         if (!(error instanceof PostgresError)) throw error
         const { reason, message } = error
@@ -143,6 +150,16 @@ async function readState(connection: Connection): Promise<ServerState> {
   return row.state
 }
 
+async function findRoom(connection: Connection, { dataDirectory }: ServerState): Promise<boolean> {
+  try {
+    await connection.transaction(roomStatements(dataDirectory))
+    return true
+  } catch (error) {
+    if (postgresErrorOf(error).code === diskFull) return false
+    throw error
+  }
+}
+
 /** Everything but the grants inside the application database; returns the state that this leaves. */
 async function ensureRolesAndDatabase(connection: Connection, desired: DesiredRoles): Promise<ServerState> {
   const state = await readState(connection)
@@ -169,7 +186,7 @@ async function passwordsToSet(state: ServerState, { passwords, mark }: DesiredRo
 async function observationOf(
   state: ServerState,
   passwords: Readonly<Partial<Record<DatabaseRole, string>>>,
-): Promise<PostgresObservation> {
+): Promise<Omit<Reachable, 'hasRoom'>> {
   const observed = await Promise.all(databaseRoles.map(role => observeRole(state, role, passwords[role])))
   const [admin, app, readOnly] = observed
   if (admin === undefined || app === undefined || readOnly === undefined) throw new TypeError('three roles')

@@ -16,6 +16,9 @@ export type PostgresErrorReason =
   /** It refused a statement: `code` says why. */
   | 'statement'
 
+/** SQLSTATE disk_full (Postgres manual, appendix A). */
+export const diskFull = '53100'
+
 export class PostgresError extends Error {
   override readonly name = 'PostgresError'
   readonly reason: PostgresErrorReason

@@ -2,6 +2,7 @@
  * What the operator reads of a Postgres, in one query. It looks at shared catalogs only, so it reads the same from every
  * database of the server.
  */
+import { escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
 
 /** pg_authid, as far as we look after it. */
@@ -39,6 +40,7 @@ export type ServerState = {
   hasInitialDatabase: boolean
   /** The platform's databases that everyone may connect to. */
   openDatabases: string[]
+  dataDirectory: string
 }
 
 /**
@@ -48,6 +50,19 @@ export type ServerState = {
 export const maintenanceDatabase = 'template1'
 export const initialDatabase = 'postgres'
 
+/** What a server must be able to write for its volume not to count as full, in bytes. */
+const leastRoomBytes = 64 * 1024
+
+/**
+ * Writes a little beside the data directory, and takes it away again, so that it never is the room it looks for: a
+ * Postgres whose disk is full goes on answering what it can read, and nothing else tells. No row, no WAL, and no part of
+ * a base backup.
+ */
+export function roomStatements(dataDirectory: string): string[] {
+  const file = escapeLiteral(`${dataDirectory}/../espalier-room`)
+  return [`COPY (SELECT repeat('x', ${leastRoomBytes})) TO ${file}`, `COPY (SELECT WHERE false) TO ${file}`]
+}
+
 /** One row with one column, `state`: a ServerState. */
 export const stateQuery = {
   text: `
@@ -56,6 +71,7 @@ SELECT json_build_object(
   'systemIdentifier', (SELECT system_identifier::text FROM pg_control_system()),
   'inRecovery', pg_is_in_recovery(),
   'checksums', current_setting('data_checksums') = 'on',
+  'dataDirectory', current_setting('data_directory'),
   'roles', (SELECT coalesce(json_object_agg(rolname, json_build_object(
       'oid', oid::text, 'superuser', rolsuper, 'inherit', rolinherit, 'createRole', rolcreaterole,
       'createDatabase', rolcreatedb, 'login', rolcanlogin, 'replication', rolreplication,

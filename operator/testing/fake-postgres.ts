@@ -17,6 +17,8 @@ type Role = { mark: string; password: string }
 export type FakeData = {
   systemIdentifier: string
   roles: Partial<Record<(typeof databaseRoles)[number], Role>>
+  /** The volume takes nothing more. */
+  isFull?: boolean
 }
 
 export type FakePostgres = {
@@ -54,7 +56,7 @@ export function createFakePostgres(): FakePostgres {
   const access: PostgresAccess = {
     observe: async (target, passwords): Promise<PostgresObservation> => {
       try {
-        const { systemIdentifier, roles } = find(target)
+        const { systemIdentifier, roles, isFull } = find(target)
         const exists = databaseRoles.every(role => roles[role] !== undefined)
         return {
           reachable: true,
@@ -69,6 +71,7 @@ export function createFakePostgres(): FakePostgres {
           },
           applicationDatabase: exists,
           databaseBytes: 8_000_000,
+          hasRoom: isFull !== true,
           privilegesInOrder: exists,
         }
       } catch (error) {

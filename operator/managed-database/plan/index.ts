@@ -112,7 +112,8 @@ function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, st
   }
   if (fatal) return 'failed'
   if (isStopped) return 'suspended'
-  if (serves && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
+  const isFull = findings.VolumeReady?.reason === 'DiskFull'
+  if (serves && !isFull && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
   const gaveUpCreating = state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
   return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
 }

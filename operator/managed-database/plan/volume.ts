@@ -49,6 +49,8 @@ export function volumeFinding(
   const refusal = trouble?.refusal === undefined ? undefined : fatalRefusals[trouble.refusal]
   if (trouble && refusal !== undefined) return fatal(refusal, trouble.message)
   if (trouble?.diskFull) return { finding: no('DiskFull', `the volume is full: ${trouble.message}`) }
+  if (answered?.hasRoom === false)
+    return { finding: no('DiskFull', 'the volume is full: Postgres can read, and cannot write') }
   if (claim === undefined) return { finding: no('Pending', 'the volume is being claimed') }
   if (claim.metadata.deletionTimestamp !== undefined)
     return { finding: no('VolumeBeingDeleted', `somebody deletes ${claim.metadata.name}: it goes when Postgres stops`) }

@@ -108,5 +108,11 @@ export function awaitsPostgres(observed: Observed): boolean {
   const answer = presentAnswer(observed)
   if (answer === undefined || postgres?.isOutdated) return true
   const mark = credentials.state === 'readable' ? credentials.mark : undefined
-  return answer.state === 'refused' || !answer.rolesInOrder || answer.login === 'refused' || postgres?.mark !== mark
+  return (
+    answer.state === 'refused' ||
+    !answer.hasRoom ||
+    !answer.rolesInOrder ||
+    answer.login === 'refused' ||
+    postgres?.mark !== mark
+  )
 }
