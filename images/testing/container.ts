@@ -23,6 +23,8 @@ export type ContainerRequest = {
   args?: string[] | undefined
   environment?: Record<string, string>
   mounts?: Mount[]
+  /** Bytes of memory and processors; none given, no limit. */
+  limits?: { memory: number; cpu: number }
 }
 
 export type Container = {
@@ -42,7 +44,7 @@ export function commandOf(image: Pick<Image, 'entrypoint' | 'command'>, command?
 }
 
 /** An OCI runtime specification's config.json. */
-function specification({ image, root, user, command, args, environment = {}, mounts = [] }: ContainerRequest) {
+function specification({ image, root, user, command, args, environment = {}, mounts = [], limits }: ContainerRequest) {
   const named = Object.entries(environment).map(([name, value]) => `${name}=${value}`)
   const none = { bounding: [], effective: [], permitted: [], inheritable: [], ambient: [] }
   return {
@@ -69,7 +71,15 @@ function specification({ image, root, user, command, args, environment = {}, mou
           : { type: 'bind', source: mount.directory, options: ['rbind', mount.readOnly ? 'ro' : 'rw'] }),
       })),
     ],
-    linux: { namespaces: ['pid', 'ipc', 'uts', 'mount'].map(type => ({ type })) },
+    linux: {
+      namespaces: ['pid', 'ipc', 'uts', 'mount'].map(type => ({ type })),
+      ...(limits && {
+        resources: {
+          memory: { limit: limits.memory },
+          cpu: { period: 100_000, quota: Math.round(limits.cpu * 100_000) },
+        },
+      }),
+    },
   }
 }
 

@@ -1,7 +1,8 @@
 /** What a kubelet makes of a pod's volumes and variables, in directories of a test's own. */
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConfigMap, Secret, StatefulSet } from '../../cluster/index.ts'
+import { quantityToBytes, quantityToNumber } from '../../operator/postgres/quantity.ts'
 import type { ContainerRequest, Mount } from './container.ts'
 
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
@@ -16,12 +17,17 @@ export type PodWorld = {
   secret: Pick<Secret, 'data'>
 }
 
+/** Files of a ConfigMap or Secret stand behind two links, so that all of them change at once. */
 function files(directory: string, group: number, mode: number, data: Record<string, string | Buffer>): void {
+  const version = '..2026_01_01_00_00_00.1'
+  mkdirSync(join(directory, version))
+  symlinkSync(version, join(directory, '..data'))
   for (const [name, content] of Object.entries(data)) {
-    const path = join(directory, name)
+    const path = join(directory, version, name)
     writeFileSync(path, content)
     chownSync(path, 0, group)
     chmodSync(path, mode)
+    symlinkSync(join('..data', name), join(directory, name))
   }
 }
 
@@ -61,6 +67,7 @@ export function containerOf(world: PodWorld, name: string): Omit<ContainerReques
   const container = [...(spec.initContainers ?? []), ...spec.containers].find(candidate => candidate.name === name)
   if (container === undefined) throw new Error(`no container ${name}`)
   const { runAsUser = 0, runAsGroup = 0, fsGroup = 0 } = spec.securityContext ?? {}
+  const limits = container.resources?.limits ?? {}
   const textOf = (variable: NonNullable<typeof container.env>[number]): string =>
     variable.valueFrom?.fieldRef?.fieldPath === 'status.podIP' ? podIP : (variable.value ?? '')
   const environment = Object.fromEntries((container.env ?? []).map(variable => [variable.name, textOf(variable)]))
@@ -70,6 +77,7 @@ export function containerOf(world: PodWorld, name: string): Omit<ContainerReques
     command: container.command?.map(expanded),
     args: container.args?.map(expanded),
     environment,
+    limits: { memory: quantityToBytes(limits.memory ?? ''), cpu: quantityToNumber(limits.cpu ?? '') },
     mounts: (container.volumeMounts ?? []).map(mount => mountOf(world, mount)),
   }
 }
