@@ -25,7 +25,7 @@ export type Caches = {
 export const credentialsComponent = 'credentials'
 
 /** On informers of owned kinds: by the API's id; on branches also by their database. */
-export const byId = 'id'
+const byId = 'id'
 export const byDatabase = 'database'
 
 /** The API's id of an object; undefined until the operator has labelled one that was applied by hand. */

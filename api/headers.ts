@@ -14,7 +14,7 @@ export function saneRequestId(value: HeaderValue): string | undefined {
 }
 
 /** Longest wait of one long poll. */
-export const longestWaitSeconds = 60
+const longestWaitSeconds = 60
 
 /**
  * Seconds of `Prefer: wait=N` (RFC 7240, section 4.3), at most 60. A preference that cannot be read is ignored, as the

@@ -71,7 +71,7 @@ export function renderPath(path: readonly PropertyKey[]): string {
 }
 
 /** One line for all of it: the first few faults, `; ` between them. `whole` names the input where it is wrong itself. */
-export function describeIssues(issues: readonly z.core.$ZodIssue[], whole: string): string {
+function describeIssues(issues: readonly z.core.$ZodIssue[], whole: string): string {
   const faults = issues.flatMap(issue =>
     issue.code === 'unrecognized_keys'
       ? issue.keys.map(key => `${renderPath([...issue.path, key])}: unknown field`)

@@ -102,7 +102,7 @@ function report(name: string, bytes: number, pairs: { ours: Measure; theirs: Mea
   )
 }
 
-export async function benchApi(): Promise<void> {
+async function benchApi(): Promise<void> {
   const harness = await startHarness()
   const id = await fill(harness)
   const { authorization } = await bearer()

@@ -34,14 +34,13 @@ export const allowlistRule = z.strictObject({
   label: text(64).optional().describe('what the rule is for, at most 64 characters'),
 })
 
-export const allowlistRules = z.array(allowlistRule).max(50).describe('at most 50 rules; none closes the endpoint')
+const allowlistRules = z.array(allowlistRule).max(50).describe('at most 50 rules; none closes the endpoint')
 
 /** The rules of one endpoint. Every endpoint keeps its own; none inherits (seed 000, IPAllowlist). */
 export const ipAllowlist = z.strictObject({ rules: allowlistRules })
 export type IpAllowlist = z.output<typeof ipAllowlist>
-export type AllowlistRule = z.output<typeof allowlistRule>
 
-export const databaseNamePattern = /^[a-z][a-z0-9]{0,49}$/
+const databaseNamePattern = /^[a-z][a-z0-9]{0,49}$/
 export const databaseName = z
   .string()
   .regex(databaseNamePattern, 'must begin with a lower-case letter and hold at most 50 lower-case letters and digits')

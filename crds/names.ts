@@ -4,7 +4,7 @@
  */
 
 /** 8 hexadecimal characters: enough beside the name to tell two host labels apart. */
-export const shortId = (databaseId: string): string => databaseId.replaceAll('-', '').slice(0, 8)
+const shortId = (databaseId: string): string => databaseId.replaceAll('-', '').slice(0, 8)
 
 /** `<name>-<short id>`: the database's host label, and the first label of its domain. */
 export const hostLabel = (name: string, databaseId: string): string => `${name}-${shortId(databaseId)}`

@@ -6,10 +6,9 @@ import { z } from 'zod'
 import { ipAllowlist, secretReference } from './fields.ts'
 
 export const serviceTypes = ['mcp', 'rag', 'rest'] as const
-export type ServiceType = (typeof serviceTypes)[number]
 /** Whose embeddings `mcp` can use, and whose models `rag` can (design section 5, providers). */
-export const embeddingProviders = ['voyage', 'openai'] as const
-export const llmProviders = ['openai', 'anthropic'] as const
+const embeddingProviders = ['voyage', 'openai'] as const
+const llmProviders = ['openai', 'anthropic'] as const
 
 export const mcpServiceConfig = z.strictObject({
   allowWrites: z.boolean().default(false),

@@ -5,11 +5,10 @@ import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 import { operationName } from './managed-database.ts'
 
 export const taskStatuses = ['queued', 'running', 'succeeded', 'failed'] as const
-export type TaskStatus = (typeof taskStatuses)[number]
 export const subjectKinds = ['database', 'branch', 'backup'] as const
 export const messageLevels = ['info', 'warning', 'error'] as const
 
-export const taskMessage = z.strictObject({
+const taskMessage = z.strictObject({
   time: timestamp,
   level: z.enum(messageLevels),
   text: z.string().max(2000),

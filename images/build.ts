@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { type AptAccess, machineAccess, publicMirrors, sourcesOf } from './apt.ts'
-import { findBase } from './base.ts'
+import { type Base, findBase } from './base.ts'
 import { logged } from './command.ts'
 import {
   digestOf,
@@ -25,7 +25,7 @@ import { ImageError } from './errors.ts'
 import { archivesDirectory, cacheDirectory, root } from './home.ts'
 import { nodePackage, productionModules } from './packages.ts'
 import { pgdgAnswers } from './pgdg.ts'
-import { type ImagePlan, imageIds, planImages } from './plan.ts'
+import { type ImagePlan, imageIds, planImages, type Suite } from './plan.ts'
 
 const usage = `Usage: node images/build.ts [options]
 
@@ -69,6 +69,8 @@ type Session = {
   archives: string
   cache: string
   say: typeof say
+  /** Each base is looked for, or made, once. */
+  bases: Map<Suite, Promise<Base>>
 }
 
 async function entriesOf(plan: ImagePlan, { cache, run }: Session): Promise<Entry[]> {
@@ -91,7 +93,9 @@ async function labelsOf(plan: ImagePlan): Promise<Record<string, string>> {
 async function build(plan: ImagePlan, session: Session): Promise<void> {
   const { engine, archives, access } = session
   const dockerfile = join(root, 'images', plan.dockerfile, 'Dockerfile')
-  const base = await findBase(plan.suite, session)
+  const looked = session.bases.get(plan.suite) ?? findBase(plan.suite, session)
+  session.bases.set(plan.suite, looked)
+  const base = await looked
   const entries = await entriesOf(plan, session)
   const labels = await labelsOf(plan)
   const settings = JSON.stringify([plan.name, plan.arguments, labels, process.arch, base.id])
@@ -149,7 +153,16 @@ async function main(argv: string[]): Promise<void> {
   let known: Promise<AptAccess> | undefined
   const access = () => (known ??= machineAccess())
   const plan = planImages({ ...options, pgdg: await pgdgAnswers((await access()).configuration) })
-  const session = { engine, run, access, update: options.update, archives: options.archives, cache, say }
+  const session = {
+    engine,
+    run,
+    access,
+    update: options.update,
+    archives: options.archives,
+    cache,
+    say,
+    bases: new Map(),
+  }
   for (const image of plan.images) await build(image, session)
   for (const major of plan.missing)
     say(`Postgres ${major} left out: only apt.postgresql.org has it, which does not answer`)

@@ -19,14 +19,11 @@ export type Surroundings = {
 }
 
 /** `<host label>.<domain of the region>`; undefined where the region is gone. */
-export const domainOf = (name: string, id: string, region: Kinds['Region'] | undefined): string | undefined =>
+const domainOf = (name: string, id: string, region: Kinds['Region'] | undefined): string | undefined =>
   region && `${hostLabel(name, id)}.${region.spec.domain}`
 
 /** Everything but `connection`, which only single reads have. The object must have an id. */
-export function renderDatabase(
-  database: ManagedDatabase,
-  { region, tenant, branchCount }: Surroundings,
-): DatabaseShape {
+function renderDatabase(database: ManagedDatabase, { region, tenant, branchCount }: Surroundings): DatabaseShape {
   const { metadata, spec, status } = database
   const id = idOf(database) ?? ''
   const domain = status?.domain ?? domainOf(metadata.name, id, region)

@@ -22,7 +22,7 @@ const booleanOf = (text: unknown): unknown => (text === 'true' ? true : text ===
 export const queryDefault = 'x-default'
 
 /** Query parameters come as text; these read them strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
-export const queryInteger = (minimum: number, maximum: number, fallback: number) =>
+const queryInteger = (minimum: number, maximum: number, fallback: number) =>
   z
     .preprocess(numberOf, z.int().min(minimum).max(maximum))
     .default(fallback)
@@ -47,7 +47,7 @@ export const createdRange = {
   created_before: timestamp.optional().describe('only what was created before this time, itself excluded'),
 }
 
-export const userTypes = ['application', 'admin', 'application_read_only'] as const
+const userTypes = ['application', 'admin', 'application_read_only'] as const
 export type UserType = (typeof userTypes)[number]
 export const userTypeQuery = z.strictObject({
   user_type: z

@@ -159,7 +159,7 @@ const configurations = [
   { type: 'rag', field: 'rag_config', required: true },
 ] as const
 
-export const serviceInput = input(
+const serviceInput = input(
   'ServiceConfigInput',
   serviceInputFields.superRefine((service, context) => {
     const fault = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message })

@@ -19,7 +19,7 @@ const seconds: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 }
 const longest = 3650 * 86400
 
 /** Seconds of a text such as `30d`. */
-export function parseDuration(text: string): number {
+function parseDuration(text: string): number {
   const [, count = '', unit = ''] = /^([0-9]{1,9})([smhd])$/.exec(text) ?? []
   const value = Number(count) * (seconds[unit] ?? 0)
   if (value < 1 || value > longest) throw new UsageError('--expires must be like 90s, 30m, 12h or 30d, at most 3650d')

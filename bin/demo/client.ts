@@ -20,7 +20,7 @@ const database = z.object({
 })
 export type Database = z.output<typeof database>
 
-export class ApiFailure extends Error {
+class ApiFailure extends Error {
   override readonly name = 'ApiFailure'
 }
 

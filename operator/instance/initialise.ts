@@ -12,7 +12,7 @@ const timeoutMs = 10 * 60_000
  * on Postgres brings its own; 16 takes the C library's, which sorts the same way. Text search speaks English, as on
  * most systems. Every login is refused until pg_hba.conf is ours.
  */
-export function initdbArguments(directory: string, pgVersion: string): string[] {
+function initdbArguments(directory: string, pgVersion: string): string[] {
   const builtin = Number(pgVersion) >= 17
   return [
     `--pgdata=${directory}`,

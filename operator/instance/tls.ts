@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Refusal } from './refusal.ts'
 
 /** Names in the mounted Secret. */
-export const tlsFiles = { certificate: 'tls.crt', key: 'tls.key', authority: 'ca.crt' } as const
+const tlsFiles = { certificate: 'tls.crt', key: 'tls.key', authority: 'ca.crt' } as const
 
 /**
  * The rule of Postgres for its private key (manual, "Secure TCP/IP Connections with SSL"): 0600 or less if its owner is

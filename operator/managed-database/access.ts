@@ -1,5 +1,5 @@
 /**
- * All that the operator does in a Postgres: the administrator's work, a login like any client's, and a reload. Behind
+ * All that the operator does in a Postgres: the administrator's work, and a login like any client's. Behind
  * one type, so that a test can count it, cut it off, or put something else in its place.
  */
 import { Socket } from 'node:net'
@@ -7,12 +7,10 @@ import { TLSSocket } from 'node:tls'
 import { Client } from 'pg'
 import type { Logger } from 'pino'
 import { applicationDatabase } from '../../crds/index.ts'
-import { type Authority, type CertifiedKey, issueClientCertificate, needsRenewal } from '../pki/index.ts'
+import type { Authority } from '../pki/index.ts'
 import { createAdministrator, type PostgresAdministrator, type PostgresTarget } from '../postgres/administrator.ts'
 import { operatorCommonName } from '../postgres/configuration.ts'
-import { withConnection } from '../postgres/connection.ts'
 import { postgresErrorOf } from '../postgres/errors.ts'
-import { maintenanceDatabase } from '../postgres/state.ts'
 
 export type Login =
   | { result: 'succeeded' /** SHA-256 of the certificate it showed. */; certificate: string | undefined }
@@ -23,8 +21,6 @@ export type Login =
 export type PostgresAccess = PostgresAdministrator & {
   /** Logs in as `app` with its password and asks for one row, like a user's client. @throws the signal's reason */
   login(target: PostgresTarget, password: string, signal: AbortSignal): Promise<Login>
-  /** Has the server read its certificate and configuration again. @throws PostgresError; the signal's reason */
-  reload(target: PostgresTarget, signal: AbortSignal): Promise<void>
 }
 
 const loginTimeoutMs = 5_000
@@ -71,27 +67,7 @@ function shownCertificate(client: Client): string | undefined {
   return stream instanceof TLSSocket ? stream.getPeerX509Certificate()?.fingerprint256 : undefined
 }
 
-export function createAccess({
-  authority,
-  now,
-  logger,
-}: {
-  authority: Authority
-  now: () => number
-  logger: Logger
-}): PostgresAccess {
-  let certificate: CertifiedKey | undefined
-  const operatorCertificate = (): CertifiedKey => {
-    if (certificate === undefined || needsRenewal(certificate.cert, now))
-      certificate = issueClientCertificate(authority, { commonName: operatorCommonName }, now)
-    return certificate
-  }
-  return {
-    ...createAdministrator({ authority, now, logger }),
-    login,
-    reload: (target, signal) =>
-      withConnection(target, maintenanceDatabase, operatorCertificate(), signal, async connection => {
-        await connection.rows('SELECT pg_reload_conf()')
-      }),
-  }
-}
+export const createAccess = (options: { authority: Authority; now: () => number; logger: Logger }): PostgresAccess => ({
+  ...createAdministrator(options),
+  login,
+})

@@ -69,7 +69,7 @@ export async function execute(executor: Executor, pass: Pass, actions: readonly 
 }
 
 /** What users should hear of an error; undefined for what the next look mends. */
-export function problemOf(error: unknown): Problem | undefined {
+function problemOf(error: unknown): Problem | undefined {
   if (error instanceof NameTakenError) return { condition: 'Progressing', reason: 'NameTaken', message: error.message }
   if (error instanceof RangeExhaustedError)
     return { condition: 'EndpointReady', reason: 'PortRangeExhausted', message: error.message }

@@ -77,6 +77,9 @@ export type PostgresAdministrator = {
    * @throws PostgresError; RangeError for a password that is not printable ASCII; the signal's reason
    */
   ensureRoles(target: PostgresTarget, desired: DesiredRoles, signal: AbortSignal): Promise<void>
+
+  /** Has the server read its certificate and configuration again. @throws PostgresError; the signal's reason */
+  reload(target: PostgresTarget, signal: AbortSignal): Promise<void>
 }
 
 /** It copies a template, and waits for the disk. */
@@ -134,6 +137,11 @@ export function createAdministrator({
         if (grantsMade(state)) return
         await connect(target, applicationDatabase, signal, inside => makeGrants(inside, state))
         logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
+      }),
+
+    reload: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        await connection.rows('SELECT pg_reload_conf()')
       }),
   }
 }

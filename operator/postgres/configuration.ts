@@ -22,7 +22,7 @@ export const postgresPort = 5432
  * Connections held back for the operator and backups: two looks at once, a change of roles, and room for a person.
  * They are superuser_reserved_connections, so that what is left for everyone else is exactly the size's `connections`.
  */
-export const platformReserve = 5
+const platformReserve = 5
 
 /** max_connections of a size: connections for application roles, and the platform's reserve. */
 export const maxConnections = (shape: Pick<SizeShape, 'connections'>): number => shape.connections + platformReserve

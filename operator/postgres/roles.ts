@@ -167,7 +167,7 @@ function membershipStatements({ memberships }: ServerState): string[] {
 export const createDatabase = `CREATE DATABASE ${database} OWNER app TEMPLATE template0`
 
 /** Names what the grants were made for: a database or a role made anew has another number, and gets them again. */
-export function grantsMark({ database: made, roles }: ServerState): string | undefined {
+function grantsMark({ database: made, roles }: ServerState): string | undefined {
   const numbers = [made?.oid, ...databaseRoles.map(role => roles[role]?.oid)]
   return numbers.includes(undefined) ? undefined : numbers.join('/')
 }

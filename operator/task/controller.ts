@@ -38,7 +38,7 @@ export const isOutdated = (task: Task, now: number): boolean =>
   task.status?.finishedAt !== undefined && now - Date.parse(task.status.finishedAt) >= keptMs
 
 /** The Task of the operation that a database's status names. */
-export function taskDraft({ metadata, status }: ManagedDatabase): Draft<'Task'> | undefined {
+function taskDraft({ metadata, status }: ManagedDatabase): Draft<'Task'> | undefined {
   const id = metadata.labels?.[labels.id]
   const operation = status?.operation
   if (operation === undefined || id === undefined || metadata.namespace === undefined) return undefined

@@ -52,7 +52,7 @@ export function namespaceDraft({ spec: { tenantId } }: Pick<Tenant, 'spec'>): Dr
 }
 
 /** The status of a tenant, given what was found. */
-export function tenantStatus(tenant: Tenant, finding: Finding, now: number): NonNullable<Tenant['status']> {
+function tenantStatus(tenant: Tenant, finding: Finding, now: number): NonNullable<Tenant['status']> {
   const { metadata, spec, status } = tenant
   const before = status?.conditions?.find(({ type }) => type === 'Ready')
   const isSame = before?.status === finding.status

@@ -26,10 +26,10 @@ import { type FakeGateway, startFakeGateway } from './fake-gateway.ts'
 import { type FakeWorkload, startFakeWorkload } from './fake-workload.ts'
 
 export const testNamespace = 'databases'
-export const testRegion = 'here'
-export const testPorts = { first: 20000, last: 29999 }
+const testRegion = 'here'
+const testPorts = { first: 20000, last: 29999 }
 
-export const testShape: SizeShape = {
+const testShape: SizeShape = {
   qosClass: 'burstable',
   cpuRequest: '100m',
   cpuLimit: '1000m',

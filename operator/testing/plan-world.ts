@@ -25,7 +25,7 @@ import { podFacts } from '../managed-database/pod.ts'
 import { progressOf, verdictOn } from '../task/progress.ts'
 import { regionDraft, sizeDraft, testConfiguration, testNamespace } from './installation.ts'
 
-export const worldId = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
+const worldId = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 const uid = 'database-uid'
 
 type Kept = 'Secret' | 'PersistentVolumeClaim' | 'ConfigMap' | 'Service' | 'StatefulSet' | 'Pod'

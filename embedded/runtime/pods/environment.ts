@@ -13,7 +13,7 @@ export type EnvironmentVariable = NonNullable<Container['env']>[number]
 
 const systemPath = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 /** Names that a container cannot set: processes are found again by them. */
-export const reservedPrefix = 'ESPALIER_RUNTIME_'
+const reservedPrefix = 'ESPALIER_RUNTIME_'
 
 const subscript = /^metadata\.(labels|annotations)\['([^']+)'\]$/
 

@@ -18,7 +18,7 @@ import { copyTree } from './copier.ts'
 import { takeImage } from './image.ts'
 import type { VolumeUse } from './use.ts'
 
-export const claimFinalizer = 'kubernetes.io/pvc-protection'
+const claimFinalizer = 'kubernetes.io/pvc-protection'
 /** With less than this a disk counts as full: a database could not even start on it. */
 const leastFreeBytes = 64 * 1024 * 1024
 const retryMs = 10_000

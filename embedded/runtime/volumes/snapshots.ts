@@ -15,7 +15,7 @@ import { timestamp } from '../pods/view.ts'
 import { type ImageResult, takeImage } from './image.ts'
 import type { VolumeUse } from './use.ts'
 
-export const snapshotFinalizer = 'snapshot.storage.kubernetes.io/volumesnapshot-bound-protection'
+const snapshotFinalizer = 'snapshot.storage.kubernetes.io/volumesnapshot-bound-protection'
 const retryMs = 5_000
 const run = promisify(execFile)
 

@@ -21,7 +21,7 @@ const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 const passwordLength = 32
 
 /** 32 letters and digits, 190 bits: safe in a URI, in a shell and in libpq's connection strings without quoting. */
-export const mintPassword = (): string =>
+const mintPassword = (): string =>
   Array.from({ length: passwordLength }, () => alphabet[randomInt(alphabet.length)]).join('')
 
 export const mintPasswords = (): Passwords => ({

@@ -10,7 +10,7 @@ import type { Condition, ManagedDatabaseStatus } from '../../../crds/index.ts'
  * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
  * - DeletionBlocked: only on a database being deleted, and why that does not go on.
  */
-export const conditionTypes = [
+const conditionTypes = [
   'Ready',
   'Progressing',
   'KeysAvailable',

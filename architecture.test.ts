@@ -1,0 +1,53 @@
+/** Imports point one way (docs/architecture.md), and the product never leans on what is only there for its tests. */
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { expect, test } from 'vitest'
+
+const parts = ['api', 'bench', 'bin', 'cluster', 'crds', 'csi', 'e2e', 'embedded', 'gateway', 'images', 'operator']
+/** What each part of the product may import, itself apart. */
+const allowed: Record<string, string[]> = {
+  crds: [],
+  cluster: ['crds'],
+  operator: ['crds', 'cluster'],
+  api: ['crds', 'cluster'],
+  gateway: ['crds', 'cluster'],
+  csi: [],
+  embedded: ['crds', 'cluster', 'operator', 'api', 'gateway'],
+  bin: ['crds', 'cluster', 'operator', 'api', 'gateway', 'embedded', 'csi'],
+}
+/** Runs inside a database's pod, copied there alone. */
+const alone = 'operator/instance'
+
+const isForTests = (path: string) =>
+  /\.test\.ts$|(^|\/)testing|^cluster\/conformance|simulated-clock|scripted-|loopback-certificates|crash-writer|\.fixture\.ts$/.test(
+    path,
+  )
+
+const files = globSync(parts.map(part => `${part}/**/*.{ts,mjs}`)).filter(path => !path.includes('node_modules'))
+const imports = files.flatMap(path =>
+  [...readFileSync(path, 'utf8').matchAll(/(?:from|import)\s*\(?'(\.[^']+)'/g)].map(match => ({
+    path,
+    target: normalize(join(dirname(path), match[1] ?? '')),
+  })),
+)
+const partOf = (path: string) => path.split('/')[0] ?? ''
+
+test('imports point one way', () => {
+  const wrong = imports.filter(({ path, target }) => {
+    const [from, to] = [partOf(path), partOf(target)]
+    return !isForTests(path) && from !== to && allowed[from]?.includes(to) === false
+  })
+  expect(imports.length).toBeGreaterThan(500)
+  expect(wrong).toEqual([])
+})
+
+test('what runs inside a pod imports nothing outside its folder', () => {
+  const inside = imports.filter(({ path }) => path.startsWith(`${alone}/`) && !isForTests(path))
+  expect(inside.length).toBeGreaterThan(5)
+  expect(inside.filter(({ target }) => !target.startsWith(`${alone}/`))).toEqual([])
+})
+
+test('the product imports nothing that is there for tests', () => {
+  const product = imports.filter(({ path }) => allowed[partOf(path)] !== undefined && !isForTests(path))
+  expect(product.filter(({ target }) => isForTests(target))).toEqual([])
+})
