@@ -7,6 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type ConnectionLimits, createConnections } from './connections.ts'
 import { createDenialAgent } from './denial.ts'
 import { createMetrics } from './metrics.ts'
+import { createRefuse } from './refuse.ts'
 import type { Verdict } from './table.ts'
 import { testCertificate } from './testing/certificate.ts'
 import { errorFields, startupMessage } from './testing/client.ts'
@@ -32,11 +33,9 @@ async function front(onTarget: (socket: Socket) => void, limits: Partial<Connect
     admitting: () => state.admitting,
     verdict: () => state.verdict,
     resolve: () => state.place,
-    agent,
+    refuse: createRefuse({ agent, metrics, now: Date.now, logger: pino({ level: 'silent' }) }),
     limits,
     metrics,
-    now: Date.now,
-    logger: pino({ level: 'silent' }),
   })
   const { server, port } = await listen(host, socket => connections.accept(6000, socket))
   const clients: Socket[] = []

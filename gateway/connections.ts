@@ -4,12 +4,10 @@
  * dawdles is judged by the rules of the moment. Once joined, only its two ends close it.
  */
 import type { Socket } from 'node:net'
-import type { Logger } from 'pino'
 import type { RouteTarget } from '../crds/route.ts'
-import type { DenialAgent } from './denial.ts'
-import type { GatewayMetrics, Outcome } from './metrics.ts'
-import { createRateLimiter } from './rate-limit.ts'
-import { notAdmitted, notAvailable, outOfTouch, type Refusal, tooMany } from './refusal.ts'
+import type { GatewayMetrics } from './metrics.ts'
+import { notAdmitted, notAvailable, outOfTouch, tooMany } from './refusal.ts'
+import type { Refuse } from './refuse.ts'
 import { connectTarget, join, untilFirstBytes } from './session.ts'
 import { normaliseAddress, type Verdict } from './table.ts'
 
@@ -49,30 +47,14 @@ export function createConnections(options: {
   admitting: () => boolean
   verdict: (port: number, address: string) => Verdict
   resolve: Resolve
-  agent: DenialAgent
+  refuse: Refuse
   limits?: Partial<ConnectionLimits> | undefined
   metrics: GatewayMetrics
-  now: () => number
-  logger: Logger
 }): Connections {
-  const { admitting, resolve, agent, metrics, logger } = options
+  const { admitting, resolve, refuse, metrics } = options
   const limits = { ...connectionLimits, ...options.limits }
   const admitted = new Set<Socket>()
   const admittedOf = new Map<number, number>()
-  const mayLog = createRateLimiter({ perSecond: 0.1, burst: 1 }, 10_000, options.now)
-  const mayLogAnything = createRateLimiter({ perSecond: 20, burst: 100 }, 1, options.now)
-
-  const refuse = (
-    socket: Socket,
-    { port, address, label }: { port: number; address: string; label?: string },
-    outcome: Outcome,
-    refusal: Refusal,
-  ) => {
-    metrics.count(outcome)
-    if (mayLog(`${port} ${address} ${outcome}`) && mayLogAnything(''))
-      logger.info({ label, port, address, outcome }, `connection refused: ${refusal.message}`)
-    agent.refuse(socket, address, refusal)
-  }
 
   /** The target, or undefined where the connection has been refused. */
   const judge = (socket: Socket, port: number, address: string): { label: string; target: RouteTarget } | undefined => {

@@ -33,11 +33,16 @@ export const denialLimits: DenialLimits = {
   lingerMs: 2_000,
 }
 
+/** PEM: a certificate, and those that lead to its authority; its private key. */
+export type Certificate = { cert: string; key: string }
+
 export type DenialAgent = {
   /** Takes a socket over, from which nothing was consumed. False: it was closed without a word, above a bound. */
   refuse(socket: Socket, address: string, refusal: Refusal): boolean
   /** Conversations under way. */
   active(): number
+  /** Another certificate, for conversations from now on. @throws Error as for the first; the former one stays then. */
+  setCertificate(certificate: Certificate): void
   /** Ends every conversation. */
   close(): void
 }
@@ -47,16 +52,12 @@ const protocolName = 'postgresql'
 
 /** @throws Error where certificate and key are no PEM, or do not belong together. */
 export function createDenialAgent(options: {
-  certificate: { cert: string; key: string }
+  certificate: Certificate
   limits?: Partial<DenialLimits> | undefined
   now: () => number
 }): DenialAgent {
   const limits = { ...denialLimits, ...options.limits }
-  const context = createSecureContext({
-    ...options.certificate,
-    minVersion: 'TLSv1.2',
-    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
-  })
+  let context = contextOf(options.certificate)
   const mayAddress = createRateLimiter(limits.perAddress, 10_000, options.now)
   const mayAnyone = createRateLimiter(limits.total, 1, options.now)
   const conversations = new Set<Socket>()
@@ -93,11 +94,17 @@ export function createDenialAgent(options: {
       return true
     },
     active: () => conversations.size,
+    setCertificate: certificate => {
+      context = contextOf(certificate)
+    },
     close: () => {
       for (const socket of conversations) socket.destroy()
     },
   }
 }
+
+const contextOf = ({ cert, key }: Certificate): SecureContext =>
+  createSecureContext({ cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION })
 
 /** Goes through the start-up phase; resolves to the stream on which the client now waits for an answer, if it does. */
 async function negotiate(socket: Socket, context: SecureContext): Promise<Duplex | undefined> {

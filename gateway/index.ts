@@ -1,25 +1,21 @@
 /**
- * The gateway: the one way in from outside. It listens on a port per route, admits the addresses that the route's
- * allowlist admits, joins them to their database, and refuses the others in Postgres's own words. It fails closed:
- * without a route, without rules, or out of touch with the cluster, nobody is admitted.
- *
- * Routes come from the cluster and go in one direction: follower -> table -> listeners -> acknowledgement in the Lease.
+ * The gateway of the embedded default, in this process: the one way in from outside. It listens on a port per route,
+ * admits the addresses that the route's allowlist admits, joins them to their database, and refuses the others in
+ * Postgres's own words. It fails closed: without a route, without rules, or out of touch with the cluster, nobody is
+ * admitted. On Kubernetes HAProxy does the carrying (haproxy/index.ts).
  */
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import { compareVersions } from '../cluster/informer/version.ts'
-import type { ConfigMap } from '../cluster/kinds.ts'
-import type { Cluster, WatchEvent } from '../cluster/port.ts'
-import { type ConnectionLimits, type Connections, createConnections, type Resolve } from './connections.ts'
-import { createDenialAgent, type DenialLimits } from './denial.ts'
-import { followRoutes } from './follow.ts'
-import { keepLease } from './lease.ts'
-import { createListeners } from './listeners.ts'
+import type { Cluster } from '../cluster/port.ts'
+import type { ConnectionLimits, Resolve } from './connections.ts'
+import { type Certificate, createDenialAgent, type DenialLimits } from './denial.ts'
+import { createInProcessPlane } from './in-process.ts'
 import { createMetrics } from './metrics.ts'
-import { buildTable, type RouteTable, verdict, withoutRoute, withRoute } from './table.ts'
+import { createRefuse } from './refuse.ts'
+import { startReplica } from './replica.ts'
 
 export type { ConnectionLimits, Resolve } from './connections.ts'
-export type { DenialLimits } from './denial.ts'
+export type { Certificate, DenialLimits } from './denial.ts'
 
 export type GatewayOptions = {
   cluster: Cluster
@@ -27,7 +23,7 @@ export type GatewayOptions = {
   identity: string
   listenHost: string
   /** Shown to refused clients that ask for TLS; PEM. Admitted ones see their database's own. */
-  certificate: { cert: string; key: string }
+  certificate: Certificate
   resolve: Resolve
   limits?: Partial<ConnectionLimits>
   denialLimits?: Partial<DenialLimits>
@@ -46,11 +42,12 @@ export type Gateway = {
   /** The resourceVersion up to which routes were read. */
   version(): string
   registry: Registry
+  /** Another certificate from now on. @throws Error as `startGateway` does; the former one stays in use then. */
+  setCertificate(certificate: Certificate): void
   /** Accepts nothing more, gives up the Lease, lets open connections end for `drainMs`, then closes them. */
   stop(options?: { drainMs?: number }): Promise<void>
 }
 
-const defaultHeartbeatMs = 10_000
 const defaultDrainMs = 5_000
 
 /**
@@ -58,101 +55,36 @@ const defaultDrainMs = 5_000
  * @throws Error where the certificate and its key are no PEM, or do not belong together.
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const { cluster, logger, now = Date.now } = options
-  let table: RouteTable = new Map()
-  let version = '0'
-  let tenureRead = 0
-
-  const admitting = () => lease.valid() && tenureRead === lease.tenure()
+  const { cluster, identity, heartbeatMs, logger, now = Date.now } = options
   const agent = createDenialAgent({ certificate: options.certificate, limits: options.denialLimits, now })
   const metrics = createMetrics({
     registry: options.registry,
-    connections: () => connections.count(),
-    routes: () => table.size,
-    admitting,
+    connections: () => plane.count(),
+    routes: () => replica.table().size,
+    admitting: () => replica.admitting(),
   })
-  const connections: Connections = createConnections({
-    admitting,
-    verdict: (port, address) => verdict(table, port, address),
+  const plane = createInProcessPlane({
+    host: options.listenHost,
     resolve: options.resolve,
-    agent,
+    refuse: createRefuse({ agent, metrics, now, logger }),
     limits: options.limits,
     metrics,
+    onRecovered: () => replica.announce(),
     now,
     logger,
   })
-  const listeners = createListeners({
-    host: options.listenHost,
-    onConnection: connections.accept,
-    onRecovered: () => void (follower.following() && lease.renew()),
-    logger,
-  })
-  const lease = keepLease({
-    cluster,
-    identity: options.identity,
-    now,
-    heartbeatMs: options.heartbeatMs ?? defaultHeartbeatMs,
-    content: async () => {
-      const read = version
-      await listeners.settled()
-      return { version: read, refusedPorts: listeners.refused() }
-    },
-    following: () => follower.following(),
-    onTenure: () => follower.restart(),
-    logger,
-  })
-
-  const put = (change: { table: RouteTable; problems: string[] }, at: string): void => {
-    for (const problem of change.problems) logger.error({ route: problem }, 'a route cannot be read; it stays closed')
-    const moved = !haveSamePorts(table, change.table)
-    table = change.table
-    version = at
-    if (moved) listeners.setPorts(new Set(table.keys()))
-    void lease.renew()
-  }
-
-  const observe = (event: WatchEvent<ConfigMap>): void => {
-    if (event.type === 'BOOKMARK') {
-      // Acknowledged with the next heartbeat: no route waits for it, and an answer to each could echo for ever.
-      if (compareVersions(event.resourceVersion, version) > 0) version = event.resourceVersion
-      return
-    }
-    const { object } = event
-    const at = object.metadata.resourceVersion ?? version
-    if (event.type === 'DELETED') put({ table: withoutRoute(table, object.metadata.name), problems: [] }, at)
-    else put(withRoute(table, object), at)
-  }
-
-  const follower = followRoutes({
-    cluster,
-    lease: () => lease,
-    sink: {
-      replaceAll: (items, at, tenure) => {
-        put(buildTable(items), at)
-        tenureRead = tenure
-      },
-      observe,
-    },
-    logger,
-  })
+  const replica = startReplica({ cluster, identity, plane, heartbeatMs, now, logger })
 
   return {
-    admitting,
-    connections: connections.count,
-    version: () => version,
+    admitting: replica.admitting,
+    connections: plane.count,
+    version: replica.version,
     registry: metrics.registry,
+    setCertificate: agent.setCertificate,
     stop: async ({ drainMs = defaultDrainMs } = {}) => {
-      listeners.close()
-      await follower.stop()
-      await lease.release()
-      await connections.drain(drainMs)
+      await replica.stop()
+      await plane.drain(drainMs)
       agent.close()
     },
   }
-}
-
-function haveSamePorts(left: RouteTable, right: RouteTable): boolean {
-  if (left.size !== right.size) return false
-  for (const port of right.keys()) if (!left.has(port)) return false
-  return true
 }

@@ -29,10 +29,12 @@ export type LeaseKeeper = {
   renew(): Promise<boolean>
   /** Whether the operator waits for this replica. */
   valid(): boolean
+  /** When it stops being so unless it is renewed, in milliseconds since the epoch. */
+  validUntil(): number
   /** Number of the current or last tenure; 0 before the first. */
   tenure(): number
-  /** Writes no more, and deletes the Lease. */
-  release(): Promise<void>
+  /** Writes no more, and deletes the Lease; `keep`: lets it run out instead. */
+  release(options: { keep: boolean }): Promise<void>
 }
 
 const retryDelays = { minimumMs: 250, maximumMs: 10_000 }
@@ -48,9 +50,10 @@ export function keepLease(options: {
   /** Asked at each heartbeat: a replica that does not follow the routes lets its Lease run out. */
   following: () => boolean
   onTenure: () => void
+  onRenewed: () => void
   logger: Logger
 }): LeaseKeeper {
-  const { cluster, identity, now, content, following, onTenure, logger } = options
+  const { cluster, identity, now, content, following, onTenure, onRenewed, logger } = options
   const name = gatewayLeaseName(identity)
   let renewedAt = Number.NEGATIVE_INFINITY
   let tenure = 0
@@ -60,7 +63,8 @@ export function keepLease(options: {
   let inFlight: Promise<boolean> | undefined
   let queued: Promise<boolean> | undefined
 
-  const valid = () => now() - renewedAt < gatewayLeaseSeconds * 1000
+  const validUntil = () => renewedAt + gatewayLeaseSeconds * 1000
+  const valid = () => now() < validUntil()
 
   const write = async (): Promise<boolean> => {
     clearTimeout(retry)
@@ -77,6 +81,7 @@ export function keepLease(options: {
         tenure++
         onTenure()
       }
+      onRenewed()
       return true
     } catch (error) {
       failures++
@@ -105,12 +110,14 @@ export function keepLease(options: {
   return {
     renew,
     valid,
+    validUntil,
     tenure: () => tenure,
-    release: async () => {
+    release: async ({ keep }) => {
       released = true
       clearInterval(heartbeat)
       clearTimeout(retry)
       await (queued ?? inFlight)
+      if (keep) return
       try {
         await cluster.delete('Lease', { namespace: systemNamespace, name })
       } catch (error) {

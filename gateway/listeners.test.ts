@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import pino from 'pino'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { createListeners } from './listeners.ts'
 import { freePort, listen, ownLoopback, until } from './testing/sockets.ts'
 
@@ -94,11 +94,16 @@ test('a port that is taken is given up once it is not routed any more', async ()
   const host = ownLoopback()
   const { server, port } = await listen(host, socket => socket.destroy())
   onTestFinished(() => void server.close())
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
   const { listeners } = listenersOn(host)
   listeners.setPorts(new Set([port]))
   await listeners.settled()
+  expect(vi.getTimerCount()).toBe(1)
   listeners.setPorts(new Set())
   expect(listeners.refused()).toEqual([])
+  // Nothing will try again: the port could be somebody else's by then.
+  expect(vi.getTimerCount()).toBe(0)
 })
 
 test('closed listeners stay closed', async () => {

@@ -11,7 +11,8 @@ export type GatewayMetrics = {
 
 export function createMetrics(options: {
   registry?: Registry | undefined
-  connections: () => number
+  /** Absent where another process carries them, and counts them itself. */
+  connections?: () => number
   routes: () => number
   admitting: () => boolean
 }): GatewayMetrics {
@@ -32,7 +33,8 @@ export function createMetrics(options: {
         this.set(read())
       },
     })
-  gauge('espalier_gateway_open_connections', 'Connections joined to their target now.', options.connections)
+  if (options.connections !== undefined)
+    gauge('espalier_gateway_open_connections', 'Connections joined to their target now.', options.connections)
   gauge('espalier_gateway_routes', 'Routes in force.', options.routes)
   gauge('espalier_gateway_admitting', '1 while rules are known to hold; 0: new connections are refused.', () =>
     options.admitting() ? 1 : 0,

@@ -6,13 +6,15 @@
  */
 
 import type { ConfigMap } from '../cluster/kinds.ts'
-import { parseAddress, parseCidr } from '../crds/cidr.ts'
+import { maskCidr, parseAddress, parseCidr } from '../crds/cidr.ts'
 import { type Route, type RouteTarget, route, routeKey, routeName } from '../crds/route.ts'
 
-type CompiledRoute = {
+export type CompiledRoute = {
   label: string
   /** Absent where the route could not be read. */
   target?: RouteTarget
+  /** The rules as masked CIDR blocks, each once. */
+  rules: readonly string[]
   /** First and last address of each range, in turn, ascending. */
   ranges: Uint32Array
 }
@@ -79,8 +81,11 @@ function addTo(table: Map<number, CompiledRoute>, problems: string[], configMap:
   const read = readRoute(configMap, port)
   if (typeof read === 'string') {
     problems.push(`${name}: ${read}`)
-    table.set(port, { label: name, ranges: new Uint32Array() })
-  } else table.set(port, { label: read.label, target: read.target, ranges: rangesOf(read.rules) })
+    table.set(port, { label: name, rules: [], ranges: new Uint32Array() })
+  } else {
+    const rules = [...new Set(read.rules.map(maskCidr).filter(rule => rule !== undefined))]
+    table.set(port, { label: read.label, target: read.target, rules, ranges: rangesOf(rules) })
+  }
 }
 
 /** The route that a ConfigMap holds, or what is wrong with it. */

@@ -1,0 +1,70 @@
+/**
+ * The data plane of the embedded default: a listener per routed port and a proxy, in this process. It listens on exactly
+ * the ports that have a route.
+ */
+import type { Logger } from 'pino'
+import { type ConnectionLimits, type Connections, createConnections, type Resolve } from './connections.ts'
+import { createListeners } from './listeners.ts'
+import type { GatewayMetrics } from './metrics.ts'
+import type { DataPlane } from './plane.ts'
+import type { Refuse } from './refuse.ts'
+import { type RouteTable, verdict } from './table.ts'
+
+export type InProcessPlane = DataPlane & Pick<Connections, 'count' | 'drain'>
+
+export function createInProcessPlane(options: {
+  host: string
+  resolve: Resolve
+  refuse: Refuse
+  limits?: Partial<ConnectionLimits> | undefined
+  metrics: GatewayMetrics
+  /** A port that could not be listened on is listened on now. */
+  onRecovered: () => void
+  now: () => number
+  logger: Logger
+}): InProcessPlane {
+  const { now, logger } = options
+  let table: RouteTable = new Map()
+  let deadline = 0
+  const connections = createConnections({
+    admitting: () => now() < deadline,
+    verdict: (port, address) => verdict(table, port, address),
+    resolve: options.resolve,
+    refuse: options.refuse,
+    limits: options.limits,
+    metrics: options.metrics,
+  })
+  const listeners = createListeners({
+    host: options.host,
+    onConnection: connections.accept,
+    onRecovered: options.onRecovered,
+    logger,
+  })
+  return {
+    put: next => {
+      const moved = !haveSamePorts(table, next)
+      table = next
+      if (moved) listeners.setPorts(new Set(table.keys()))
+    },
+    inForce: async () => {
+      await listeners.settled()
+      return { refusedPorts: listeners.refused() }
+    },
+    admitUntil: until => {
+      deadline = until
+    },
+    close: async () => {
+      deadline = 0
+      listeners.close()
+      return true
+    },
+    count: connections.count,
+    drain: connections.drain,
+  }
+}
+
+function haveSamePorts(left: RouteTable, right: RouteTable): boolean {
+  if (left.size !== right.size) return false
+  for (const port of right.keys()) if (!left.has(port)) return false
+  return true
+}
