@@ -101,7 +101,7 @@ export async function findBase(
   }: {
     engine: Engine
     run: Run
-    access: () => Promise<AptAccess>
+    access: AptAccess
     update: boolean
     say: (line: string) => void
   },
@@ -116,7 +116,7 @@ export async function findBase(
   if (!(await engine.pull(name))) {
     name = localBase(suite)
     say(`no registry answers: making ${name} from Debian's packages`)
-    await makeBase(suite, engine, run, await access())
+    await makeBase(suite, engine, run, access)
   }
   const id = (await engine.inspect(name))?.id
   if (id === undefined) throw new ImageError(`${name} was made and is not there`)

@@ -2,7 +2,6 @@
  * `make images`: builds the images and writes an archive of each. Nothing is built again whose inputs have not changed.
  * images/README.md says what is in them and how they are kept up to date.
  */
-import { mkdirSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -20,7 +19,7 @@ import {
   productEntries,
   stepsEntries,
 } from './context.ts'
-import { type Engine, findEngine, inputsLabel } from './engine.ts'
+import { type Engine, findEngine, type Image, inputsLabel } from './engine.ts'
 import { ImageError } from './errors.ts'
 import { archivesDirectory, cacheDirectory, root } from './home.ts'
 import { nodePackage, productionModules } from './packages.ts'
@@ -39,9 +38,9 @@ Builds the container images with Docker (buildx) or buildah and writes an archiv
 
 const say = (line: string): void => console.log(`images: ${line}`)
 
-function parseOptions(argv: string[]) {
-  const { values } = parseArgs({
-    args: argv,
+function parseFlags(args: string[]) {
+  return parseArgs({
+    args,
     options: {
       tag: { type: 'string', default: 'dev' },
       only: { type: 'string', default: '' },
@@ -50,7 +49,17 @@ function parseOptions(argv: string[]) {
       engine: { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
     },
-  })
+  }).values
+}
+
+/** @throws ImageError naming the flag */
+function parseOptions(argv: string[]) {
+  let values: ReturnType<typeof parseFlags>
+  try {
+    values = parseFlags(argv)
+  } catch (error) {
+    throw new ImageError(error instanceof Error ? error.message : String(error))
+  }
   const only = values.only.split(',').filter(id => id !== '')
   const unknown = only.find(id => !imageIds.includes(id))
   if (unknown !== undefined) throw new ImageError(`--only: there is no image ${JSON.stringify(unknown)}`)
@@ -64,7 +73,7 @@ function parseOptions(argv: string[]) {
 type Session = {
   engine: Engine
   run: ReturnType<typeof logged>
-  access: () => Promise<AptAccess>
+  access: AptAccess
   update: boolean
   archives: string
   cache: string
@@ -90,8 +99,10 @@ async function labelsOf(plan: ImagePlan): Promise<Record<string, string>> {
   }
 }
 
-async function build(plan: ImagePlan, session: Session): Promise<void> {
-  const { engine, archives, access } = session
+/** What an image is made of, and the digest of all of it. */
+type Recipe = { base: Base; dockerfile: string; entries: Entry[]; labels: Record<string, string>; inputs: string }
+
+async function recipeOf(plan: ImagePlan, session: Session): Promise<Recipe> {
   const dockerfile = join(root, 'images', plan.dockerfile, 'Dockerfile')
   const looked = session.bases.get(plan.suite) ?? findBase(plan.suite, session)
   session.bases.set(plan.suite, looked)
@@ -100,44 +111,58 @@ async function build(plan: ImagePlan, session: Session): Promise<void> {
   const labels = await labelsOf(plan)
   const settings = JSON.stringify([plan.name, plan.arguments, labels, process.arch, base.id])
   const inputs = await digestOf(entries, settings, await readFile(dockerfile, 'utf8'))
+  return { base, dockerfile, entries, labels, inputs }
+}
 
-  const archive = join(archives, `${plan.id}.tar`)
-  const note = `${archive}.inputs`
-  let image = await engine.inspect(plan.name)
-  if (session.update || image?.labels[inputsLabel] !== inputs) {
-    say(`building ${plan.name} with ${engine.name}`)
-    const context = await mkdtemp(join(tmpdir(), 'espalier-image-'))
-    const secrets = await mkdtemp(join(tmpdir(), 'espalier-image-'))
-    try {
-      await layOut(entries, context)
-      const { configuration, mirrors } = await access()
-      const files = { apt: join(secrets, 'apt'), 'apt-sources': join(secrets, 'apt-sources') }
-      await writeFile(files.apt, configuration)
-      const ownWay = !isDeepStrictEqual(mirrors, publicMirrors)
-      await writeFile(files['apt-sources'], ownWay ? sourcesOf(plan.suite, mirrors) : '')
-      await engine.build({
-        name: plan.name,
-        dockerfile,
-        context,
-        arguments: { BASE: base.name, STEPS: await digestOf(await stepsEntries(root)), ...plan.arguments },
-        labels: { ...labels, [inputsLabel]: inputs },
-        secrets: files,
-        cache: !session.update,
-      })
-    } finally {
-      await rm(context, { recursive: true, force: true })
-      await rm(secrets, { recursive: true, force: true })
-    }
-    const before = image?.id
-    image = await engine.inspect(plan.name)
-    if (before !== undefined && before !== image?.id) await engine.discard(before)
+async function buildImage(plan: ImagePlan, recipe: Recipe, { engine, access, update }: Session): Promise<void> {
+  const { base, dockerfile, entries, labels, inputs } = recipe
+  const directory = await mkdtemp(join(tmpdir(), 'espalier-image-'))
+  try {
+    const context = join(directory, 'context')
+    await mkdir(context)
+    await layOut(entries, context)
+    const secrets = { apt: join(directory, 'apt'), 'apt-sources': join(directory, 'apt-sources') }
+    const { configuration, mirrors } = access
+    await writeFile(secrets.apt, configuration)
+    const ownWay = !isDeepStrictEqual(mirrors, publicMirrors)
+    await writeFile(secrets['apt-sources'], ownWay ? sourcesOf(plan.suite, mirrors) : '')
+    await engine.build({
+      name: plan.name,
+      dockerfile,
+      context,
+      arguments: { BASE: base.name, STEPS: await digestOf(await stepsEntries(root)), ...plan.arguments },
+      labels: { ...labels, [inputsLabel]: inputs },
+      secrets,
+      cache: !update,
+    })
+  } finally {
+    await rm(directory, { recursive: true, force: true })
   }
+}
+
+/** The image, built anew only where what it is made of has changed. */
+async function currentImage(plan: ImagePlan, session: Session): Promise<Image> {
+  const { engine, update } = session
+  const recipe = await recipeOf(plan, session)
+  const before = await engine.inspect(plan.name)
+  if (!update && before?.labels[inputsLabel] === recipe.inputs) return before
+  say(`building ${plan.name} with ${engine.name}`)
+  await buildImage(plan, recipe, session)
+  const image = await engine.inspect(plan.name)
   if (image === undefined) throw new ImageError(`${plan.name} was built and is not there`)
-  const noted = await readFile(note, 'utf8').catch(() => '')
-  if (noted !== `${plan.name} ${image.id}\n`) {
+  if (before !== undefined && before.id !== image.id) await engine.discard(before.id)
+  return image
+}
+
+/** Writes the image's archive, unless it is there already; a note beside it says of which image it is. */
+async function archiveImage(plan: ImagePlan, image: Image, { engine, archives }: Session): Promise<void> {
+  const archive = join(archives, `${plan.id}.tar`)
+  const note = `${archive}.image`
+  const content = `${plan.name} ${image.id}\n`
+  if ((await readFile(note, 'utf8').catch(() => '')) !== content) {
     await rm(note, { force: true })
     await engine.save(plan.name, archive)
-    await writeFile(note, `${plan.name} ${image.id}\n`)
+    await writeFile(note, content)
   }
   say(`${plan.name} in ${archive}`)
 }
@@ -146,24 +171,17 @@ async function main(argv: string[]): Promise<void> {
   const options = parseOptions(argv)
   if (options.help) return console.log(usage)
   const cache = cacheDirectory(process.env)
-  mkdirSync(cache, { recursive: true })
+  await mkdir(cache, { recursive: true })
   await mkdir(options.archives, { recursive: true })
-  const run = logged(join(options.archives, 'build.log'))
+  const log = join(options.archives, 'build.log')
+  await writeFile(log, '')
+  const run = logged(log)
   const engine = await findEngine(run, options.engine)
-  let known: Promise<AptAccess> | undefined
-  const access = () => (known ??= machineAccess())
-  const plan = planImages({ ...options, pgdg: await pgdgAnswers((await access()).configuration) })
-  const session = {
-    engine,
-    run,
-    access,
-    update: options.update,
-    archives: options.archives,
-    cache,
-    say,
-    bases: new Map(),
-  }
-  for (const image of plan.images) await build(image, session)
+  const access = await machineAccess()
+  const { update, archives } = options
+  const session = { engine, run, access, update, archives, cache, say, bases: new Map() }
+  const plan = planImages({ ...options, pgdg: await pgdgAnswers(access.configuration) })
+  for (const image of plan.images) await archiveImage(image, await currentImage(image, session), session)
   for (const major of plan.missing)
     say(`Postgres ${major} left out: only apt.postgresql.org has it, which does not answer`)
 }

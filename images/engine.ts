@@ -70,10 +70,13 @@ const succeeds = (promise: Promise<unknown>): Promise<boolean> =>
   )
 
 async function whole(archive: string, write: (path: string) => Promise<unknown>): Promise<void> {
-  const unfinished = `${archive}.new`
-  await rm(unfinished, { force: true })
-  await write(unfinished)
-  await rename(unfinished, archive)
+  const unfinished = `${archive}.${process.pid}`
+  try {
+    await write(unfinished)
+    await rename(unfinished, archive)
+  } finally {
+    await rm(unfinished, { force: true })
+  }
 }
 
 /** A label on every image of ours: the digest of what it was made from. */
