@@ -28,7 +28,7 @@ const shape: SizeShape = {
   memoryLimit: '256Mi',
   storageSize: '1Gi',
   temporaryDataSize: '100Mi',
-  sharedMemorySize: '64Mi',
+  sharedMemorySize: '128Mi',
   connections: 20,
   postgresSettings: {},
 }
@@ -132,6 +132,22 @@ function describePostgres(major: PgVersion): void {
       'SELECT sum(n)::text FROM (SELECT n FROM numbers ORDER BY n DESC) AS all_of_them',
     )
     expect(sums).toEqual([{ sum: '20000100000' }])
+
+    // Each holds a hash table in shared memory, as large as the size's settings let it.
+    await admin.query('CREATE TABLE words AS SELECT md5(n::text) AS word FROM generate_series(1, 500000) AS n')
+    await admin.query('ANALYZE words')
+    const join = 'SELECT count(*)::int AS count FROM words AS a JOIN words AS b USING (word)'
+    const { rows: plan } = await admin.query(`EXPLAIN ${join}`)
+    expect(JSON.stringify(plan)).toContain('Parallel Hash')
+    const joined = Array.from({ length: 4 }, async () => {
+      const client = await connect('admin', 'app')
+      try {
+        return (await client.query(join)).rows
+      } finally {
+        await client.end()
+      }
+    })
+    expect(await Promise.all(joined)).toEqual(Array(4).fill([{ count: 500_000 }]))
 
     const started = performance.now()
     postgres.kill('SIGINT')

@@ -9,7 +9,10 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import type { Image } from '../engine.ts'
 
-export type Mount = { path: string; readOnly: boolean } & ({ directory: string } | { memory: true })
+export type Mount = { path: string; readOnly: boolean } & (
+  | { directory: string }
+  | { /** Bytes of it at most. */ memory: number }
+)
 
 export type ContainerRequest = {
   image: Image
@@ -67,7 +70,7 @@ function specification({ image, root, user, command, args, environment = {}, mou
       ...mounts.map(mount => ({
         destination: mount.path,
         ...('memory' in mount
-          ? { type: 'tmpfs', source: 'tmpfs', options: ['mode=1777'] }
+          ? { type: 'tmpfs', source: 'tmpfs', options: ['mode=1777', `size=${mount.memory}`] }
           : { type: 'bind', source: mount.directory, options: ['rbind', mount.readOnly ? 'ro' : 'rw'] }),
       })),
     ],

@@ -57,8 +57,13 @@ function mountOf(
 ): Mount {
   const volume = world.spec.volumes?.find(candidate => candidate.name === name)
   if (volume === undefined) throw new Error(`no volume ${name}`)
-  const memory = volume.emptyDir?.medium === 'Memory'
-  return { path: mountPath, readOnly, ...(memory ? { memory } : { directory: directoryOf(world, volume) }) }
+  const { sizeLimit = '', medium } = volume.emptyDir ?? {}
+  const inMemory = medium === 'Memory'
+  return {
+    path: mountPath,
+    readOnly,
+    ...(inMemory ? { memory: quantityToBytes(sizeLimit) } : { directory: directoryOf(world, volume) }),
+  }
 }
 
 /** How one of the pod's containers is to be run. */
