@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type AptAccess, publicMirrors, sourcesOf } from './apt.ts'
 import type { Run } from './command.ts'
+import type { Install } from './debian.ts'
 import { type Engine, inputsLabel } from './engine.ts'
 import { ImageError } from './errors.ts'
 import type { Suite } from './plan.ts'
@@ -62,23 +63,33 @@ const recipeOf = (suite: Suite): string => {
 /** Any fixed moment does (2025-01-01): the same packages then give the same layer. */
 const sourceDate = '1735689600'
 
-async function makeBase(suite: Suite, engine: Engine, run: Run, access: AptAccess): Promise<void> {
+type Tools = { engine: Engine; run: Run; install: Install; access: AptAccess }
+
+async function findMmdebstrap(run: Run, install: Install): Promise<void> {
+  const isThere = () =>
+    run('mmdebstrap', ['--version']).then(
+      () => true,
+      () => false,
+    )
+  if (await isThere()) return
+  if ((await install(['mmdebstrap', 'debian-archive-keyring'])) && (await isThere())) return
+  throw new ImageError('no registry answers, and mmdebstrap is not installed (apt-get install mmdebstrap)')
+}
+
+async function makeBase(suite: Suite, { engine, run, install, access }: Tools): Promise<void> {
+  await findMmdebstrap(run, install)
   const directory = await mkdtemp(join(tmpdir(), 'espalier-base-'))
   try {
     const file = (name: string) => join(directory, name)
     const files = { build: file('build.sources'), keep: file('keep.sources'), configuration: file('apt.conf') }
-    const mirrored = sourcesOf(suite, access.mirrors).replaceAll(/^Signed-By:.*\n/gm, '')
-    await writeFile(files.build, mirrored)
+    // The keys are this machine's, wherever they stand here.
+    const anyKey = sourcesOf(suite, access.mirrors).replaceAll(/^Signed-By:.*\n/gm, '')
+    await writeFile(files.build, anyKey)
     await writeFile(files.keep, sourcesOf(suite, publicMirrors))
     await writeFile(files.configuration, access.configuration)
     const env = { ...process.env, SOURCE_DATE_EPOCH: sourceDate }
     await run('mmdebstrap', mmdebstrapArguments(suite, file('root.tar'), files), { env })
     await engine.importTar(file('root.tar'), localBase(suite), { [inputsLabel]: recipeOf(suite) })
-  } catch (cause) {
-    if (cause instanceof ImageError && /ENOENT/.test(cause.message)) {
-      throw new ImageError('no registry answers, and mmdebstrap is not installed (apt-get install mmdebstrap)')
-    }
-    throw cause
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
@@ -92,20 +103,9 @@ export type Base = { name: string; id: string }
  */
 export async function findBase(
   suite: Suite,
-  {
-    engine,
-    run,
-    access,
-    update,
-    say,
-  }: {
-    engine: Engine
-    run: Run
-    access: AptAccess
-    update: boolean
-    say: (line: string) => void
-  },
+  tools: Tools & { update: boolean; say: (line: string) => void },
 ): Promise<Base> {
+  const { engine, update, say } = tools
   if (!update) {
     const fromRegistry = await engine.inspect(publicBase(suite))
     if (fromRegistry !== undefined) return { name: publicBase(suite), id: fromRegistry.id }
@@ -116,7 +116,7 @@ export async function findBase(
   if (!(await engine.pull(name))) {
     name = localBase(suite)
     say(`no registry answers: making ${name} from Debian's packages`)
-    await makeBase(suite, engine, run, access)
+    await makeBase(suite, tools)
   }
   const id = (await engine.inspect(name))?.id
   if (id === undefined) throw new ImageError(`${name} was made and is not there`)

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path'
 import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { type AptAccess, machineAccess, publicMirrors, sourcesOf } from './apt.ts'
 import { type Base, findBase } from './base.ts'
-import { logged } from './command.ts'
+import { logged, type Run } from './command.ts'
 import {
   digestOf,
   type Entry,
@@ -19,6 +19,7 @@ import {
   productEntries,
   stepsEntries,
 } from './context.ts'
+import { type Install, installer } from './debian.ts'
 import { type Engine, findEngine, type Image, inputsLabel } from './engine.ts'
 import { ImageError } from './errors.ts'
 import { archivesDirectory, cacheDirectory, root } from './home.ts'
@@ -72,7 +73,8 @@ function parseOptions(argv: string[]) {
 
 type Session = {
   engine: Engine
-  run: ReturnType<typeof logged>
+  run: Run
+  install: Install
   access: AptAccess
   update: boolean
   archives: string
@@ -176,10 +178,11 @@ async function main(argv: string[]): Promise<void> {
   const log = join(options.archives, 'build.log')
   await writeFile(log, '')
   const run = logged(log)
-  const engine = await findEngine(run, options.engine)
+  const install = installer(run, say)
+  const engine = await findEngine(run, { wanted: options.engine, install })
   const access = await machineAccess()
   const { update, archives } = options
-  const session = { engine, run, access, update, archives, cache, say, bases: new Map() }
+  const session = { engine, run, install, access, update, archives, cache, say, bases: new Map() }
   const plan = planImages({ ...options, pgdg: await pgdgAnswers(access.configuration) })
   for (const image of plan.images) await archiveImage(image, await currentImage(image, session), session)
   for (const major of plan.missing)

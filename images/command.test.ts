@@ -2,8 +2,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { logged } from './command.ts'
-import { buildFlags } from './engine.ts'
+import { logged, type Run } from './command.ts'
+import { installer } from './debian.ts'
+import { buildFlags, ulimitFlags } from './engine.ts'
 import { ImageError } from './errors.ts'
 import { commandOf } from './testing/container.ts'
 
@@ -63,10 +64,24 @@ test('a build is told its arguments, labels and secrets', () => {
   expect(buildFlags({ ...request, cache: true })).not.toContain('--no-cache')
 })
 
+test('a build keeps to the limits of who builds', () => {
+  const limits = `Limit                     Soft Limit           Hard Limit           Units
+Max processes             unlimited            unlimited            processes
+Max open files            1024                 20000                files
+`
+  expect(ulimitFlags(limits)).toEqual(['--ulimit', 'nofile=20000:20000'])
+  expect(ulimitFlags(limits.replace(/unlimited +unlimited/, '900                  901  '))).toContain('nproc=901:901')
+})
+
 test("a pod's command takes the place of entrypoint and command, its args of the command alone", () => {
   const image = { entrypoint: ['espalier'], command: ['--help'] }
   expect(commandOf(image)).toEqual(['espalier', '--help'])
   expect(commandOf(image, undefined, ['api'])).toEqual(['espalier', 'api'])
   expect(commandOf(image, ['haproxy'])).toEqual(['haproxy'])
   expect(commandOf(image, ['haproxy'], ['-v'])).toEqual(['haproxy', '-v'])
+})
+
+test('nothing is installed by who may not', async () => {
+  const none: Run = () => Promise.reject(new Error('was run'))
+  expect(await installer(none, () => {}, 1000)(['buildah'])).toBe(false)
 })

@@ -1,9 +1,10 @@
 /** What builds and keeps images: Docker with BuildKit, or buildah. */
-import { mkdtemp, rename, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { Run } from './command.ts'
+import type { Install } from './debian.ts'
 import { ImageError } from './errors.ts'
 
 export type BuildRequest = {
@@ -62,6 +63,18 @@ export const buildFlags = (request: BuildRequest): string[] => [
   request.dockerfile,
   request.context,
 ]
+
+/**
+ * This process's own limits, of the text of its /proc/self/limits, as flags of buildah: newer releases would raise them
+ * otherwise, which root in a container may not.
+ */
+export function ulimitFlags(limits: string): string[] {
+  const flag = (name: string, title: string): string[] => {
+    const hard = new RegExp(`^${title} +\\S+ +(\\d+) `, 'm').exec(limits)?.[1]
+    return hard === undefined ? [] : ['--ulimit', `${name}=${hard}:${hard}`]
+  }
+  return [...flag('nofile', 'Max open files'), ...flag('nproc', 'Max processes')]
+}
 
 const succeeds = (promise: Promise<unknown>): Promise<boolean> =>
   promise.then(
@@ -167,7 +180,8 @@ const buildah = (run: Run): Engine => ({
   },
   build: async request => {
     // Isolation by chroot needs nothing of the machine that a container might lack; the steps are our own.
-    const flags = ['--isolation', 'chroot', '--layers', '--format', 'docker', '--pull-never']
+    const limits = ulimitFlags(await readFile('/proc/self/limits', 'utf8'))
+    const flags = ['--isolation', 'chroot', ...limits, '--layers', '--format', 'docker', '--pull-never']
     await run('buildah', ['build', ...flags, ...buildFlags(request)])
   },
   unpack: async name => {
@@ -181,19 +195,21 @@ const buildah = (run: Run): Engine => ({
 })
 
 /**
- * Docker where an engine answers that can build with BuildKit, else buildah.
+ * Docker where an engine answers that can build with BuildKit, else buildah, which is installed where it may be.
  * @throws ImageError where there is neither, or not the one asked for
  */
-export async function findEngine(run: Run, wanted?: string): Promise<Engine> {
-  const answers = {
-    docker: async () =>
-      (await succeeds(run('docker', ['info'], { timeoutMs: 20_000 }))) &&
-      (await succeeds(run('docker', ['buildx', 'version']))),
-    buildah: () => succeeds(run('buildah', ['--version'])),
-  }
-  if (wanted !== 'buildah' && (await answers.docker())) return docker(run)
-  if (wanted !== 'docker' && (await answers.buildah())) return buildah(run)
+export async function findEngine(
+  run: Run,
+  { wanted, install }: { wanted?: string; install?: Install } = {},
+): Promise<Engine> {
+  const hasDocker = async () =>
+    (await succeeds(run('docker', ['info'], { timeoutMs: 20_000 }))) &&
+    (await succeeds(run('docker', ['buildx', 'version'])))
+  const hasBuildah = () => succeeds(run('buildah', ['--version']))
+  if (wanted !== 'buildah' && (await hasDocker())) return docker(run)
   if (wanted === 'docker') throw new ImageError('no Docker engine with buildx answers')
-  if (wanted === 'buildah') throw new ImageError('buildah is not installed (apt-get install buildah)')
-  throw new ImageError('neither a Docker engine with buildx answers nor is buildah installed (apt-get install buildah)')
+  if (await hasBuildah()) return buildah(run)
+  if ((await install?.(['buildah'])) && (await hasBuildah())) return buildah(run)
+  const missing = wanted === 'buildah' ? '' : 'no Docker engine with buildx answers, and '
+  throw new ImageError(`${missing}buildah is not installed (apt-get install buildah)`)
 }
