@@ -26,8 +26,9 @@ export function createInProcessPlane(options: {
   const { now, logger } = options
   let table: RouteTable = new Map()
   let deadline = 0
+  let closed = false
   const connections = createConnections({
-    admitting: () => now() < deadline,
+    admitting: () => !closed && now() < deadline,
     verdict: (port, address) => verdict(table, port, address),
     resolve: options.resolve,
     refuse: options.refuse,
@@ -54,7 +55,7 @@ export function createInProcessPlane(options: {
       deadline = until
     },
     close: async () => {
-      deadline = 0
+      closed = true
       listeners.close()
       return true
     },

@@ -15,6 +15,6 @@ export type DataPlane = {
   inForce(): Promise<{ refusedPorts: number[] }>
   /** New connections may be admitted until then, in milliseconds since the epoch, and no longer, whatever happens. */
   admitUntil(deadline: number): void
-  /** Admits nobody from now on. Resolves to whether that is certain; sessions go on either way. */
+  /** Admits nobody from now on, whatever is called later. Resolves to whether that is certain; sessions go on either way. */
   close(): Promise<boolean>
 }

@@ -6,8 +6,15 @@ import pino from 'pino'
 import { ClusterError } from '../../cluster/errors.ts'
 import type { Lease } from '../../cluster/kinds.ts'
 import type { Cluster } from '../../cluster/port.ts'
-import { labels, systemNamespace } from '../../crds/metadata.ts'
-import { gatewayComponent, type Route, routeComponent, routeKey, routeName } from '../../crds/route.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/metadata.ts'
+import {
+  gatewayComponent,
+  type Route,
+  type RouteTarget,
+  routeComponent,
+  routeKey,
+  routeName,
+} from '../../crds/route.ts'
 import { openStore } from '../../embedded/store/index.ts'
 
 export type Faults = {
@@ -30,6 +37,8 @@ export type TestCluster = {
   /** Writes a route and resolves to its resourceVersion. */
   putRoute(route: Route): Promise<string>
   deleteRoute(port: number): Promise<void>
+  /** A Service as the operator makes it, and as the API server gives it an address; in a namespace made for it. */
+  putService(target: RouteTarget, clusterIP: string): Promise<void>
   leases(): Promise<Lease[]>
   operator: Cluster
   close(): Promise<void>
@@ -101,6 +110,15 @@ export async function openTestCluster(): Promise<TestCluster> {
       return written.metadata.resourceVersion ?? ''
     },
     deleteRoute: port => operator.delete('ConfigMap', { namespace: systemNamespace, name: routeName(port) }),
+    putService: async ({ namespace, service, port }, clusterIP) => {
+      await operator.apply('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+      await operator.apply('Service', {
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: { name: service, namespace, labels: { [labels.managedBy]: managedByEspalier } },
+        spec: { type: 'ClusterIP', clusterIP, ports: [{ name: 'postgres', port, protocol: 'TCP' }] },
+      })
+    },
     leases: async () => {
       const selected = { namespace: systemNamespace, labels: { [labels.component]: gatewayComponent } }
       return (await operator.list('Lease', selected)).items
