@@ -69,8 +69,9 @@ test('a build keeps to the limits of who builds', () => {
 Max processes             unlimited            unlimited            processes
 Max open files            1024                 20000                files
 `
-  expect(ulimitFlags(limits)).toEqual(['--ulimit', 'nofile=20000:20000'])
-  expect(ulimitFlags(limits.replace(/unlimited +unlimited/, '900                  901  '))).toContain('nproc=901:901')
+  expect(ulimitFlags(limits)).toEqual(['--ulimit', 'nofile=4096:4096', '--ulimit', 'nproc=4096:4096'])
+  expect(ulimitFlags(limits.replace('20000', '900  '))).toContain('nofile=900:900')
+  expect(ulimitFlags(limits.replaceAll('unlimited', '901      '))).toContain('nproc=901:901')
 })
 
 test("a pod's command takes the place of entrypoint and command, its args of the command alone", () => {

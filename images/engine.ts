@@ -64,14 +64,18 @@ export const buildFlags = (request: BuildRequest): string[] => [
   request.context,
 ]
 
+/** Plenty for installing packages; little enough that no machine sets less. */
+const ulimit = 4096
+
 /**
- * This process's own limits, of the text of its /proc/self/limits, as flags of buildah: newer releases would raise them
- * otherwise, which root in a container may not.
+ * Limits as flags of buildah, never above this process's own (the text of its /proc/self/limits): unasked, some releases
+ * raise them, which root in a container may not.
  */
 export function ulimitFlags(limits: string): string[] {
   const flag = (name: string, title: string): string[] => {
     const hard = new RegExp(`^${title} +\\S+ +(\\d+) `, 'm').exec(limits)?.[1]
-    return hard === undefined ? [] : ['--ulimit', `${name}=${hard}:${hard}`]
+    const limit = Math.min(ulimit, Number(hard ?? ulimit))
+    return ['--ulimit', `${name}=${limit}:${limit}`]
   }
   return [...flag('nofile', 'Max open files'), ...flag('nproc', 'Max processes')]
 }
