@@ -3,7 +3,7 @@ NODE := node_modules/.bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.installed
 
-.PHONY: run demo token test check format bench crds install
+.PHONY: run demo token test check format bench crds install images kind-up kind-down
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,8 @@ help:
 	@echo 'make format   format the code'
 	@echo 'make bench    measure; figures stand in bench/README.md'
 	@echo 'make crds     write the CRDs from crds/'
+	@echo 'make images   build the container images'
+	@echo 'make kind-up  make a kind cluster on this machine; make kind-down removes it'
 
 $(INSTALLED): package.json package-lock.json .npmrc
 	@echo 'Installing what Espalier runs with, once: half a minute or so.' >&2
@@ -47,3 +49,12 @@ bench: $(INSTALLED)
 
 crds: $(INSTALLED)
 	@$(NODE) crds/generate.ts
+
+images: $(INSTALLED)
+	@exec $(NODE) images/build.ts $(ARGS)
+
+kind-up: $(INSTALLED)
+	@exec $(NODE) e2e/kind/up.ts
+
+kind-down: $(INSTALLED)
+	@exec $(NODE) e2e/kind/down.ts

@@ -1,0 +1,66 @@
+/** `make kind-down`: removes the cluster and every trace of it; the cache of what was built stays. */
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { logged } from '../../images/command.ts'
+import { readCluster } from './cluster.ts'
+import { answers, dockerOn, ownHost, stopEngine } from './engine.ts'
+import { KindError } from './errors.ts'
+import { removeBridges, removeRules } from './network.ts'
+import { pathsOf, readSettings } from './settings.ts'
+
+const settings = readSettings(process.env)
+const scratch = await mkdtemp(join(tmpdir(), 'espalier-kind-down-'))
+const run = logged(join(scratch, 'log'))
+const { engine, kubeconfig, cluster: file, log } = pathsOf(settings)
+
+/** Loop devices of files that are gone with the node: their driver was not there any more to give them back. */
+async function detachLoops(): Promise<void> {
+  for (const name of await readdir('/sys/block')) {
+    const backing = await readFile(`/sys/block/${name}/loop/backing_file`, 'utf8').catch(() => '')
+    if (backing.includes(`${engine}/`)) await run('losetup', ['--detach', `/dev/${name}`]).catch(() => {})
+  }
+}
+
+async function networksOf(host: string): Promise<{ subnets: string[]; gateways: string[] }> {
+  const docker = dockerOn(run, host)
+  const ids = (await docker(['network', 'ls', '--quiet', '--filter', 'driver=bridge'])).trim().split('\n')
+  const format = '{{range .IPAM.Config}}{{.Subnet}} {{.Gateway}}\n{{end}}'
+  const lines = (await docker(['network', 'inspect', '--format', format, ...ids])).split('\n')
+  const entries = lines.map(line => line.trim().split(' ')).filter(([subnet]) => subnet?.includes('/'))
+  return {
+    subnets: entries.map(([subnet = '']) => subnet),
+    gateways: entries.map(([subnet = '', gateway = '']) => `${gateway.split('/')[0]}/${subnet.split('/')[1]}`),
+  }
+}
+
+async function main(): Promise<void> {
+  const known = await readCluster(settings).catch(() => undefined)
+  const host = known?.dockerHost ?? ownHost(settings)
+  if (await answers(run, host)) {
+    const docker = dockerOn(run, host)
+    const filter = `label=io.x-k8s.kind.cluster=${settings.name}`
+    const nodes = (await docker(['ps', '--all', '--quiet', '--filter', filter])).trim().split('\n').filter(Boolean)
+    if (nodes.length > 0) await docker(['rm', '--force', '--volumes', ...nodes])
+    if (host === ownHost(settings)) {
+      const { subnets, gateways } = await networksOf(host)
+      await stopEngine(settings, run)
+      await removeRules(run, subnets)
+      await removeBridges(run, gateways)
+    }
+  }
+  await stopEngine(settings, run)
+  await detachLoops()
+  for (const path of [kubeconfig, file, log, join(settings.home, 'kind.yaml')]) await rm(path, { force: true })
+  console.log(`kind: ${settings.name} is down`)
+}
+
+try {
+  await main()
+} catch (error) {
+  if (!(error instanceof KindError)) throw error
+  console.error(`kind: ${error.message}`)
+  process.exitCode = 1
+} finally {
+  await rm(scratch, { recursive: true, force: true })
+}
