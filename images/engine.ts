@@ -1,5 +1,5 @@
 /** What builds and keeps images: Docker with BuildKit, or buildah. */
-import { mkdtemp, readFile, rename, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
@@ -139,12 +139,16 @@ const docker = (run: Run): Engine => ({
   },
   build: async request => {
     const env = { ...process.env, DOCKER_BUILDKIT: '1' }
-    await run('docker', ['build', '--progress=plain', ...buildFlags(request)], { env })
+    // The machine's own network: its proxies and mirrors may be in reach from there alone.
+    const flags = ['--progress=plain', '--network=host']
+    await run('docker', ['build', ...flags, ...buildFlags(request)], { env })
   },
   unpack: async name => {
     const directory = await mkdtemp(join(tmpdir(), 'espalier-unpacked-'))
     const release = () => rm(directory, { recursive: true, force: true })
     try {
+      // It is the root of the file system of whoever runs in it.
+      await chmod(directory, 0o755)
       const container = (await run('docker', ['create', name, 'nothing'])).trim()
       try {
         const tar = join(directory, 'root.tar')

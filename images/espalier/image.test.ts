@@ -19,6 +19,8 @@ function describeEspalier(): void {
   describeHygiene(() => opened)
 
   test('says what it is', () => {
+    expect(opened.image.entrypoint).toEqual(['espalier'])
+    expect(opened.image.environment.join()).toMatch(/PATH=[^,]*\/usr\/local\/bin/)
     expect(opened.image.labels).toMatchObject({
       'org.opencontainers.image.title': 'Espalier',
       'org.opencontainers.image.licenses': 'Apache-2.0',
