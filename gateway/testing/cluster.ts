@@ -22,6 +22,8 @@ export type Faults = {
   routes: boolean
   /** Writes of Leases throw. */
   leases: boolean
+  /** Lists of Services throw. */
+  services: boolean
 }
 
 export type TestCluster = {
@@ -49,7 +51,7 @@ export async function openTestCluster(): Promise<TestCluster> {
   const operator = store.connect('operator')
   await operator.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: systemNamespace } })
   const inner = store.connect('gateway')
-  const faults: Faults = { routes: false, leases: false }
+  const faults: Faults = { routes: false, leases: false, services: false }
   const leaseWrites = { total: 0, atOnce: 0 }
   let writing = 0
   let broken = new AbortController()
@@ -60,7 +62,10 @@ export async function openTestCluster(): Promise<TestCluster> {
   }
   const faulty: Cluster = {
     ...inner,
-    list: async (kind, options) => (faults.routes && kind === 'ConfigMap' ? fail() : await inner.list(kind, options)),
+    list: async (kind, options) => {
+      if ((faults.routes && kind === 'ConfigMap') || (faults.services && kind === 'Service')) fail()
+      return await inner.list(kind, options)
+    },
     apply: async (kind, object) => {
       if (kind !== 'Lease') return await inner.apply(kind, object)
       if (faults.leases) fail()
@@ -73,7 +78,7 @@ export async function openTestCluster(): Promise<TestCluster> {
       }
     },
     watch: async function* (kind, options) {
-      if (faults.routes) fail()
+      if (faults.routes && kind === 'ConfigMap') fail()
       const mine = { broken: broken.signal, silenced: silenced.signal }
       const signal = AbortSignal.any([options.signal, mine.broken])
       for await (const event of inner.watch(kind, { ...options, signal })) {
