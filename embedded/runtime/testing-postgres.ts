@@ -38,7 +38,6 @@ export function postgresPod({
         args: settings.flatMap(setting => ['-c', setting]),
         env: [{ name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }],
         readinessProbe: { tcpSocket: { port: 5432 } },
-        lifecycle: { stopSignal: 'SIGINT' },
         ...mount,
       },
     ],

@@ -37,7 +37,7 @@ export const testLogger = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent
 export const namespace = 'test'
 
 /** One image: `node`, with node on its path. */
-const nodeImage: ImageResolver = async image => {
+export const nodeImage: ImageResolver = async image => {
   if (image !== 'node') throw new Error(`no image ${image}`)
   return { path: [dirname(process.execPath)], commands: {} }
 }

@@ -6,6 +6,8 @@ export type ResolvedImage = {
   /** Programs that are more than a file on PATH: what to run instead of the name. */
   commands: Record<string, string[]>
   env?: Record<string, string>
+  /** What ends it, where a container does not say; default: SIGTERM. */
+  stopSignal?: NodeJS.Signals
 }
 
 /**

@@ -23,6 +23,7 @@ export type Preparation = {
   command: [string, ...string[]]
   environment: ReadonlyMap<string, string>
   workingDirectory: string
+  stopSignal: NodeJS.Signals
   translate: (text: string) => string
 }
 
@@ -155,8 +156,8 @@ async function lastOutput({ drained }: Launched): Promise<void> {
 }
 
 const launchOptions = (
-  { owner, records, container }: ContainerOptions,
-  { command, environment, workingDirectory }: Preparation,
+  { owner, records }: ContainerOptions,
+  { command, environment, workingDirectory, stopSignal }: Preparation,
   streams: Record<'stdout' | 'stderr', { push(chunk: Buffer): boolean }>,
 ) => ({
   command,
@@ -164,18 +165,12 @@ const launchOptions = (
   workingDirectory,
   owner,
   records,
-  stopSignal: stopSignalOf(container),
+  stopSignal,
   onOutput: {
     stdout: (chunk: Buffer) => streams.stdout.push(chunk),
     stderr: (chunk: Buffer) => streams.stderr.push(chunk),
   },
 })
-
-/** `lifecycle.stopSignal` names any signal of Linux; SIGTERM where it says nothing that we know. */
-function stopSignalOf(container: Container): NodeJS.Signals {
-  const known: NodeJS.Signals[] = ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGKILL']
-  return known.find(name => name === container.lifecycle?.stopSignal) ?? 'SIGTERM'
-}
 
 async function endGently(options: ContainerOptions, launched: Launched): Promise<void> {
   await options.use.whenReleased(options.volumes) // a signal now would wake what a snapshot has stopped
@@ -241,14 +236,14 @@ function probe(options: ContainerOptions, preparation: Preparation, launched: La
 
 async function executeProbe(
   options: ContainerOptions,
-  { environment, workingDirectory, translate }: Preparation,
+  prepared: Preparation,
   command: string[],
   timeoutMs: number,
 ): Promise<number | undefined> {
-  const [program, ...args] = command.map(translate)
+  const [program, ...args] = command.map(prepared.translate)
   if (program === undefined) return undefined
   const ignored = { push: () => true }
-  const preparation: Preparation = { command: [program, ...args], environment, workingDirectory, translate }
+  const preparation: Preparation = { ...prepared, command: [program, ...args] }
   const { use, volumes } = options
   const launched = await use.start(volumes, () =>
     launch(launchOptions(options, preparation, { stdout: ignored, stderr: ignored })),

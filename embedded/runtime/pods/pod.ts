@@ -8,7 +8,7 @@ import type { Logger } from 'pino'
 import type { Pod } from '../../../cluster/index.ts'
 import { type Layout, makeOwned } from '../directories.ts'
 import { errorCode, messageOf, RuntimeError } from '../errors.ts'
-import type { ImageResolver } from '../images/resolver.ts'
+import type { ImageResolver, ResolvedImage } from '../images/resolver.ts'
 import { openContainerLog } from '../logs/write.ts'
 import type { AddressPool } from '../network/addresses.ts'
 import type { VolumeUse } from '../volumes/use.ts'
@@ -277,6 +277,13 @@ async function prepare(
     command: [program, ...leading, ...rest],
     environment,
     workingDirectory: container.workingDir === undefined ? home : translate(container.workingDir),
+    stopSignal: stopSignalOf(container, image),
     translate,
   }
+}
+
+/** `lifecycle.stopSignal` names any signal of Linux; where it says nothing that we know, the image does. */
+function stopSignalOf(container: Container, image: ResolvedImage): NodeJS.Signals {
+  const known: NodeJS.Signals[] = ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGKILL']
+  return known.find(name => name === container.lifecycle?.stopSignal) ?? image.stopSignal ?? 'SIGTERM'
 }

@@ -7,6 +7,7 @@ import { descendantsOf, isAlive, readProcess, readProcesses } from '../processes
 import {
   claim,
   namespace,
+  nodeImage,
   openTestCluster,
   phase,
   pod,
@@ -160,19 +161,28 @@ describe('the end of a pod', () => {
     expect(tree.some(isAlive)).toBe(false)
   })
 
-  test('a stop signal of its own is used', async () => {
-    const { cluster } = await openTestCluster()
+  test.each([
+    ['of its own', { stopSignal: 'SIGINT' }, undefined, 'SIGINT'],
+    ["of its image's", undefined, 'SIGINT', 'SIGINT'],
+    ["of its own rather than its image's", { stopSignal: 'SIGTERM' }, 'SIGINT', 'SIGTERM'],
+    ['by default', undefined, undefined, 'SIGTERM'],
+  ] as const)('a stop signal %s is used', async (_, lifecycle, stopSignal, expected) => {
+    const images: ImageResolver = async (...request) => ({
+      ...(await nodeImage(...request)),
+      ...(stopSignal && { stopSignal }),
+    })
+    const { cluster } = await openTestCluster({ images })
     const file = join(temporaryDirectory(), 'out')
     const source = `
       const stop = name => { require('node:fs').writeFileSync(${JSON.stringify(file)}, name); process.exit(0) }
       process.on('SIGINT', stop); process.on('SIGTERM', stop)
       ${staying}`
-    await cluster.create('Pod', pod('p', { containers: [script(source, { lifecycle: { stopSignal: 'SIGINT' } })] }))
+    await cluster.create('Pod', pod('p', { containers: [script(source, { lifecycle })] }))
     await untilPod(cluster, 'p', ready)
     await new Promise(resolve => setTimeout(resolve, 200)) // a signal before the handler stands would just end it
     await cluster.delete('Pod', key('p'))
     await until(async () => (await cluster.get('Pod', key('p'))) === undefined)
-    expect(readFileSync(file, 'utf8')).toBe('SIGINT')
+    expect(readFileSync(file, 'utf8')).toBe(expected)
   })
 
   test('what a dead container leaves does not live beside its successor', async () => {

@@ -3,7 +3,9 @@
  * can never come by an empty volume of its own, and is `OnDelete`, so that a new template (a new release of Espalier)
  * restarts nothing: the operator deletes the pod when a change asked for needs a restart.
  *
- * The pod meets the "restricted" Pod Security Standard.
+ * The pod meets the "restricted" Pod Security Standard. Which signal ends Postgres is the image's to say (STOPSIGNAL SIGINT,
+ * the fast shutdown): a cluster without the feature gate ContainerStopSignals drops `lifecycle.stopSignal` from what is
+ * applied, and the template would never be as it should.
  */
 import type { Json, StatefulSet } from '../../../cluster/index.ts'
 import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
@@ -80,8 +82,6 @@ const postgres = (image: string, shape: SizeShape): Container => ({
   ports: [{ name: 'postgres', containerPort: postgresPort, protocol: 'TCP' }],
   resources: resources(shape),
   securityContext,
-  // SIGINT is Postgres's fast shutdown; SIGTERM would wait for every client to leave (Postgres manual, 18.5).
-  lifecycle: { stopSignal: 'SIGINT' },
   // Recovery after a crash may take long; the postmaster listens all the while, so neither probe ends it.
   startupProbe: { tcpSocket: { port: postgresPort }, periodSeconds: 1, failureThreshold: 600, timeoutSeconds: 1 },
   readinessProbe: { tcpSocket: { port: postgresPort }, periodSeconds: 5, failureThreshold: 2, timeoutSeconds: 2 },
@@ -103,8 +103,6 @@ export type StatefulSetRequest = {
 const podSpec = ({ owner, incarnation, image, shape }: StatefulSetRequest): PodSpec => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
-  // A stop signal may only be chosen where the system is named (Kubernetes API reference, Lifecycle).
-  os: { name: 'linux' },
   securityContext: {
     runAsNonRoot: true,
     runAsUser: postgresUser,
