@@ -113,7 +113,8 @@ export function createAdministrator({
     database: string,
     signal: AbortSignal,
     work: (connection: Connection) => Promise<T>,
-  ): Promise<T> => withConnection(target, database, certificate(), signal, work)
+    version?: number,
+  ): Promise<T> => withConnection(target, database, certificate(), signal, work, version)
 
   return {
     observe: async (target, passwords, signal) => {
@@ -135,7 +136,7 @@ export function createAdministrator({
         await connection.rows(roleLock)
         const state = await ensureRolesAndDatabase(connection, desired)
         if (grantsMade(state)) return
-        await connect(target, applicationDatabase, signal, inside => makeGrants(inside, state))
+        await connect(target, applicationDatabase, signal, inside => makeGrants(inside, state), state.version)
         logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
       }),
 

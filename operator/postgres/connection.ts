@@ -42,6 +42,8 @@ const sessionSettings: Record<string, string> = {
   statement_timeout: String(statementTimeoutMs),
   lock_timeout: '2000',
   idle_in_transaction_session_timeout: '10000',
+  idle_session_timeout: '0',
+  local_preload_libraries: '',
   default_transaction_read_only: 'off',
   default_transaction_isolation: 'read\\ committed',
   standard_conforming_strings: 'on',
@@ -53,12 +55,17 @@ const sessionSettings: Record<string, string> = {
   log_min_error_statement: 'panic',
 }
 
-const options = Object.entries(sessionSettings)
-  .map(([name, value]) => `-c ${name}=${value}`)
-  .join(' ')
+/** Settings that only some versions know, by server_version_num; the others would refuse a session that names them. */
+const newerSettings: [since: number, name: string, value: string][] = [[170_000, 'transaction_timeout', '0']]
+
+function optionsFor(version: number): string {
+  const newer = newerSettings.filter(([since]) => version >= since).map(([, name, value]) => [name, value])
+  return [...Object.entries(sessionSettings), ...newer].map(([name, value]) => `-c ${name}=${value}`).join(' ')
+}
 
 /**
- * Connects, does the work, and closes, however it ends. Nothing outlives the signal.
+ * Connects, does the work, and closes, however it ends. Nothing outlives the signal. `version`, as server_version_num: for
+ * a database that is a user's, whose settings must all be overridden.
  * @throws PostgresError; the signal's reason where it aborted
  */
 export async function withConnection<T>(
@@ -67,6 +74,7 @@ export async function withConnection<T>(
   certificate: CertifiedKey,
   signal: AbortSignal,
   work: (connection: Connection) => Promise<T>,
+  version = 0,
 ): Promise<T> {
   signal.throwIfAborted()
   const socket = new Socket()
@@ -76,7 +84,7 @@ export async function withConnection<T>(
     database,
     user: superuser,
     application_name: operatorCommonName,
-    options,
+    options: optionsFor(version),
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: answerTimeoutMs,
     stream: () => socket,

@@ -9,7 +9,7 @@ export type PostgresErrorReason =
   | 'network'
   /** What answers does not prove that it is this database, or speaks no TLS. */
   | 'tls'
-  /** It has no connection or lock to spare now. */
+  /** It has no connection, lock or memory to spare now. */
   | 'busy'
   /** It did not answer in time. */
   | 'timeout'
@@ -35,7 +35,7 @@ export class PostgresError extends Error {
 const byState: [pattern: RegExp, reason: PostgresErrorReason][] = [
   [/^57P0[1-5]$/, 'starting'],
   [/^28/, 'auth'],
-  [/^(53300|55P03|40P01|40001)$/, 'busy'],
+  [/^(53[0234]00|55P03|40P01|40001)$/, 'busy'],
   [/^57014$/, 'timeout'],
   [/^[0-9FHPX][0-9A-Z]{4}$/, 'statement'],
 ]

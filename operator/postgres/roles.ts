@@ -10,12 +10,12 @@
  * - `app_read_only` reads what `app` and `admin` make, by grants that either of them can take back. It is no member of
  *   pg_read_all_data, which would show it the password hashes too.
  *
- * Attributes and memberships are restored whenever they differ. Grants inside the application database are made once:
- * what an owner revokes afterwards stays revoked.
+ * Attributes and memberships are restored whenever they differ, and so is a way for `app` into its database. Grants inside
+ * it are made once: what an owner revokes afterwards stays revoked.
  */
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
-import { initialDatabase, type RoleState, type ServerState } from './state.ts'
+import { type DatabaseLock, initialDatabase, type RoleState, type ServerState } from './state.ts'
 
 const identifiers = (names: readonly string[]): string => names.map(escapeIdentifier).join(', ')
 const database = escapeIdentifier(applicationDatabase)
@@ -127,7 +127,15 @@ function databaseStatements({ database: made, hasInitialDatabase, openDatabases 
     ...(adopt ? [`ALTER DATABASE ${escapeIdentifier(initialDatabase)} RENAME TO ${database}`] : []),
     ...(adopt ? [`COMMENT ON DATABASE ${database} IS NULL`] : []),
     ...(adopt || (made !== null && made.owner !== 'app') ? [`ALTER DATABASE ${database} OWNER TO app`] : []),
+    ...(made?.lockedBy ?? []).map(lock => unlocking[lock]),
   ]
+}
+
+/** Who locks everyone out of the application database has no way left to undo it: that is ours. */
+const unlocking: Record<DatabaseLock, string> = {
+  'no connections allowed': `ALTER DATABASE ${database} ALLOW_CONNECTIONS true`,
+  'connection limit of 0': `ALTER DATABASE ${database} CONNECTION LIMIT -1`,
+  'privilege revoked': `GRANT CONNECT ON DATABASE ${database} TO app`,
 }
 
 function statementsForRole(role: DatabaseRole, state: RoleState | undefined, passwords?: RolePasswords): string[] {
@@ -178,10 +186,14 @@ export function grantsMade(state: ServerState): boolean {
   return wanted !== undefined && parseMark(state.roles.app_read_only?.comment).grants === wanted
 }
 
+/** So many schemas get grants after the fact; their names go through the operator's memory. */
+const highestSchemas = 10_000
+
 /** Schemas of the application database that `app` or `admin` owns; `public` belongs to whoever owns the database. */
 export const schemaQuery = `
 SELECT nspname AS name FROM pg_namespace
-WHERE nspowner IN (SELECT oid FROM pg_roles WHERE rolname IN ('app', 'admin', 'pg_database_owner'))`
+WHERE nspowner IN (SELECT oid FROM pg_roles WHERE rolname IN ('app', 'admin', 'pg_database_owner'))
+LIMIT ${highestSchemas}`
 
 /**
  * Statements for one transaction inside the application database, ending with the mark that they were made.

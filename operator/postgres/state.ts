@@ -25,6 +25,9 @@ export type RoleState = {
 /** pg_auth_members: `member` belongs to `role`. */
 export type Membership = { role: string; member: string; admin: boolean; inherit: boolean; set: boolean }
 
+/** What keeps `app` out of the application database, whatever password it shows. Its owner can set each, and nobody undo it. */
+export type DatabaseLock = 'no connections allowed' | 'connection limit of 0' | 'privilege revoked'
+
 export type ServerState = {
   /** As server_version_num: 170010 for 17.10. */
   version: number
@@ -32,10 +35,10 @@ export type ServerState = {
   inRecovery: boolean
   checksums: boolean
   roles: Partial<Record<DatabaseRole, RoleState>>
-  /** Of our roles, in others. */
+  /** Of our roles, in each other and in those that Postgres makes by itself; not in those that users make. */
   memberships: Membership[]
   /** The application database. */
-  database: { oid: string; owner: string; bytes: number } | null
+  database: { oid: string; owner: string; bytes: number; lockedBy: DatabaseLock[] } | null
   /** Whether the database that initdb makes for everyone is still there, under its own name. */
   hasInitialDatabase: boolean
   /** The platform's databases that everyone may connect to. */
@@ -48,6 +51,9 @@ export type ServerState = {
  * and no user can drop, change or enter it.
  */
 export const maintenanceDatabase = 'template1'
+
+/** FirstNormalObjectId: what has a lower number was made by initdb (PostgreSQL source, access/transam.h). */
+const firstUserObject = 16_384
 export const initialDatabase = 'postgres'
 
 /** What a server must be able to write for its volume not to count as full, in bytes. */
@@ -63,7 +69,10 @@ export function roomStatements(dataDirectory: string): string[] {
   return [`COPY (SELECT repeat('x', ${leastRoomBytes})) TO ${file}`, `COPY (SELECT WHERE false) TO ${file}`]
 }
 
-/** One row with one column, `state`: a ServerState. */
+/**
+ * One row with one column, `state`: a ServerState. Its length does not depend on what users make: `admin` can make roles by
+ * the million, of each of which it is a member, and have each of them grant what it may.
+ */
 export const stateQuery = {
   text: `
 SELECT json_build_object(
@@ -80,13 +89,17 @@ SELECT json_build_object(
       'comment', shobj_description(oid, 'pg_authid'))), '{}')
     FROM pg_authid WHERE rolname = ANY ($1)),
   'memberships', (SELECT coalesce(json_agg(json_build_object(
-      'role', r.rolname, 'member', m.rolname, 'admin', a.admin_option, 'inherit', a.inherit_option,
-      'set', a.set_option)), '[]')
-    FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN pg_roles m ON m.oid = a.member
-    WHERE m.rolname = ANY ($1)),
+      'role', role, 'member', member, 'admin', admin_option, 'inherit', inherit_option, 'set', set_option)), '[]')
+    FROM (SELECT DISTINCT r.rolname AS role, m.rolname AS member, admin_option, inherit_option, set_option
+      FROM pg_auth_members a JOIN pg_authid r ON r.oid = a.roleid JOIN pg_authid m ON m.oid = a.member
+      WHERE m.rolname = ANY ($1) AND (r.rolname = ANY ($1) OR r.oid < ${firstUserObject})) AS granted),
   'database', (SELECT json_build_object(
-      'oid', oid::text, 'owner', pg_get_userbyid(datdba), 'bytes', pg_database_size(oid))
-    FROM pg_database WHERE datname = $2),
+      'oid', oid::text, 'owner', pg_get_userbyid(datdba), 'bytes', pg_database_size(oid), 'lockedBy', array_remove(ARRAY[
+        CASE WHEN NOT datallowconn THEN 'no connections allowed' END,
+        CASE WHEN datconnlimit = 0 THEN 'connection limit of 0' END,
+        CASE WHEN NOT coalesce((SELECT has_database_privilege(a.oid, d.oid, 'CONNECT')
+          FROM pg_authid a WHERE a.rolname = 'app'), true) THEN 'privilege revoked' END], NULL))
+    FROM pg_database d WHERE datname = $2),
   'hasInitialDatabase', EXISTS (SELECT FROM pg_database WHERE datname = $3),
   'openDatabases', (SELECT coalesce(json_agg(datname), '[]')
     FROM pg_database WHERE datname IN ($3, $4) AND has_database_privilege('public', oid, 'CONNECT, TEMPORARY'))
