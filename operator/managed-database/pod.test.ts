@@ -54,6 +54,40 @@ describe('a pod', () => {
       { reason: 'CrashLoopBackOff', message: 'postgres ended with exit code 1: FATAL:  b', diskFull: false },
     ],
     [
+      'finds another process on its port, as Postgres tells it',
+      postgres(
+        { waiting: { reason: 'CrashLoopBackOff' } },
+        {
+          lastState: {
+            terminated: {
+              exitCode: 1,
+              message: [
+                '2026-11-21 05:03:15.021 UTC [1:2] XX000 LOG:  could not bind IPv4 address "127.9.9.9": Address already in use',
+                '2026-11-21 05:03:15.021 UTC [1:3] XX000 HINT:  Is another postmaster already running on port 5432?',
+                '2026-11-21 05:03:15.021 UTC [1:5] XX000 FATAL:  could not create any TCP/IP sockets',
+                '2026-11-21 05:03:15.022 UTC [1:6] 00000 LOG:  database system is shut down',
+              ].join('\n'),
+            },
+          },
+        },
+      ),
+      { reason: 'AddressInUse', message: expect.stringContaining('port 5432 of 127.9.9.9, or of every address') },
+    ],
+    [
+      'ends with other words than those that say why',
+      postgres({
+        terminated: {
+          exitCode: 1,
+          message: [
+            '2026-11-21 05:03:15.021 UTC [1:5] XX000 FATAL:  could not map anonymous shared memory',
+            '2026-11-21 05:03:15.021 UTC [9:1] 57P03 [user=app db=app client=10.0.0.2] FATAL:  the database system is starting up',
+            '2026-11-21 05:03:15.022 UTC [1:6] 00000 LOG:  database system is shut down',
+          ].join('\n'),
+        },
+      }),
+      { message: 'postgres ended with exit code 1: FATAL:  could not map anonymous shared memory' },
+    ],
+    [
       'is out of space',
       postgres({ terminated: { exitCode: 2, message: 'PANIC:  could not write: No space left on device' } }),
       { reason: 'ContainerFailed', diskFull: true },

@@ -1,6 +1,7 @@
 /** What a database's pod says about itself, boiled down to what the plan decides by. */
 import type { Pod } from '../../cluster/index.ts'
 import { type RefusalReason, reasonOfExitCode } from '../instance/refusal.ts'
+import { postgresPort } from '../postgres/configuration.ts'
 import {
   postgresContainer,
   prepareContainer,
@@ -45,7 +46,19 @@ const waitingIsTrouble = new Set([
   'RunContainerError',
 ])
 
-const lastLine = (text: string): string => text.trim().split('\n').at(-1) ?? ''
+/**
+ * The line that says why a process ended: Postgres's own last word comes after it, and clients are refused in between.
+ * Without what stands before the level, which is another at each start.
+ */
+function tellingLine(text: string): string {
+  const lines = text.trim().split('\n')
+  const line =
+    lines.findLast(line => line.includes('PANIC:  ')) ??
+    lines.findLast(line => line.includes('FATAL:  ') && !line.includes('[user=')) ??
+    lines.at(-1) ??
+    ''
+  return line.replace(/^.*?(?=(PANIC|FATAL): {2})/, '')
+}
 
 /** The message of a container that ended: of `espalier instance` a JSON object with `message`, of others its log's end. */
 function readMessage(text: string): string {
@@ -53,7 +66,7 @@ function readMessage(text: string): string {
     const parsed: unknown = JSON.parse(text)
     if (typeof parsed === 'object' && parsed !== null && 'message' in parsed) return String(parsed.message)
   } catch {}
-  return lastLine(text)
+  return tellingLine(text)
 }
 
 /** The end of a container that failed, now or before its present start. */
@@ -64,6 +77,8 @@ function failureOf(status: ContainerStatus): { exitCode: number; text: string } 
 }
 
 const noSpace = /No space left on device|Disk quota exceeded/
+/** In Postgres's log (port/pqcomm.c), where the pod's address is not its own alone: on one machine without namespaces. */
+const notBound = /could not bind \w+ address "([^"]*)": Address (?:already )?in use/
 
 function containerTrouble(status: ContainerStatus): PodTrouble | undefined {
   const waiting = status.state?.waiting
@@ -72,6 +87,8 @@ function containerTrouble(status: ContainerStatus): PodTrouble | undefined {
     if (waiting?.reason === undefined || !waitingIsTrouble.has(waiting.reason)) return undefined
     return { reason: waiting.reason, message: waiting.message ?? waiting.reason, refusal: undefined, diskFull: false }
   }
+  const [, taken] = (status.name === postgresContainer && notBound.exec(failure.text)) || []
+  if (taken !== undefined) return addressInUse(taken)
   const refusal = status.name === prepareContainer ? reasonOfExitCode(failure.exitCode) : undefined
   const said = readMessage(failure.text)
   return {
@@ -81,6 +98,13 @@ function containerTrouble(status: ContainerStatus): PodTrouble | undefined {
     diskFull: refusal === 'disk-full' || noSpace.test(failure.text),
   }
 }
+
+const addressInUse = (address: string): PodTrouble => ({
+  reason: 'AddressInUse',
+  message: `another process listens on port ${postgresPort} of ${address}, or of every address of the machine: Postgres cannot`,
+  refusal: undefined,
+  diskFull: false,
+})
 
 function unschedulable(pod: Pod): PodTrouble | undefined {
   const scheduled = pod.status?.conditions?.find(condition => condition.type === 'PodScheduled')
