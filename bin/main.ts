@@ -9,6 +9,7 @@ const commands: Record<string, () => Promise<{ default: Command }>> = {
   api: () => import('./commands/api.ts'),
   operator: () => import('./commands/operator.ts'),
   gateway: () => import('./commands/gateway.ts'),
+  csi: () => import('./commands/csi.ts'),
   instance: () => import('./commands/instance.ts'),
 }
 
