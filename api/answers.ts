@@ -21,9 +21,28 @@ function disconnected(reply: FastifyReply): AbortSignal {
   return controller.signal
 }
 
-/** Long polls under way in one process; beyond that many a request is answered at once. */
+/**
+ * Long polls under way in one process, of all tenants and of one, so that none takes the others' share; beyond that many
+ * a request is answered at once.
+ */
 const highestPolls = 5_000
+const highestPollsOfOne = 500
 let polls = 0
+const pollsOf = new Map<string, number>()
+
+/** Takes one of a tenant's long polls, by its namespace; gives the function that returns it, or undefined: none is left. */
+function takePoll(namespace: string): (() => void) | undefined {
+  const own = pollsOf.get(namespace) ?? 0
+  if (polls >= highestPolls || own >= highestPollsOfOne) return undefined
+  polls++
+  pollsOf.set(namespace, own + 1)
+  return () => {
+    polls--
+    const left = (pollsOf.get(namespace) ?? 1) - 1
+    if (left > 0) pollsOf.set(namespace, left)
+    else pollsOf.delete(namespace)
+  }
+}
 
 type Waitable = 'ManagedDatabase' | 'Task'
 
@@ -40,12 +59,12 @@ async function waitUntil<K extends Waitable>(
   settled: (object: Kinds[K]) => boolean,
 ): Promise<Kinds[K] | undefined> {
   const seconds = preferredWait(request.headers.prefer)
-  if (seconds === undefined || polls >= highestPolls) return object
-  reply.header('Preference-Applied', `wait=${seconds}`)
   const { name, namespace, uid } = object.metadata
+  const giveBack = seconds === undefined ? undefined : takePoll(namespace ?? '')
+  if (seconds === undefined || giveBack === undefined) return object
+  reply.header('Preference-Applied', `wait=${seconds}`)
   const isOther = (found: Kinds[K]) => found.metadata.uid !== uid
   const signal = AbortSignal.any([stopping, disconnected(reply)])
-  polls++
   try {
     const { object: found } = await cache.waitFor(
       { name, ...(namespace === undefined ? {} : { namespace }) },
@@ -54,7 +73,7 @@ async function waitUntil<K extends Waitable>(
     )
     return found === undefined || isOther(found) ? undefined : found
   } finally {
-    polls--
+    giveBack()
   }
 }
 

@@ -79,6 +79,21 @@ describe('the same key', () => {
     expect((await post(client, 'k2', 'free')).status).toBe(200)
   })
 
+  test('after a failure of ours stays claimed for the same request, and for no other', async () => {
+    await client.create('warm')
+    client.cluster.before = (operation, kind) => {
+      if (operation === 'create' && kind === 'ManagedDatabase') throw new ClusterError('NotFound', 'no namespace')
+    }
+    expectError(await post(client, 'k1'), 503, /^the account is still being set up/)
+    const [claimed] = await records()
+    client.cluster.before = undefined
+    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: was used for another request already$/)
+    const retried = await post(other, 'k1')
+    expect(retried.status).toBe(200)
+    expect(claimed?.data?.['record.json']).toContain(retried.body.id)
+    expect(await count()).toBe(2)
+  })
+
   test('after the database is gone still answers as at first, and makes nothing anew', async () => {
     const first = await post(client, 'k1')
     await client.cluster.delete('ManagedDatabase', { namespace, name: 'once' })
