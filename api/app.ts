@@ -40,11 +40,16 @@ export type AppOptions = {
   /** Filled by whoever made them: `startCaches`. */
   caches: Caches
   configuration: ApiConfiguration
+  /** Serves HTTPS with it; absent: plain HTTP. */
+  certificate?: Certificate | undefined
   audit: AuditDestination
   logger: FastifyBaseLogger
   stopping: AbortSignal
   now: () => number
 }
+
+/** A certificate chain and its private key, PEM. */
+export type Certificate = { cert: string; key: string }
 
 export type BuiltApp = { app: App; context: ApiContext }
 
@@ -57,6 +62,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     cluster,
     caches,
     tenants: createTenants(cluster, caches.Tenant),
+    pgVersions: configuration.pgVersions,
     databaseText: createDatabaseText(caches, surroundingsEpoch),
     surroundingsEpoch,
     readCredentials: createCredentialsReader(cluster, caches.Secret),
@@ -89,7 +95,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       addTasks(api, context)
       addSizes(api, context)
       addRegions(api, context)
-      addPgVersions(api)
+      addPgVersions(api, context.pgVersions)
       addClientAddress(api)
     },
     { prefix: basePath },
@@ -101,8 +107,11 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   return { app, context }
 }
 
-function createFramework({ configuration, logger }: AppOptions): App {
+function createFramework({ configuration, certificate, logger }: AppOptions): App {
+  // An https.Server does all that an http.Server does; to the types of Fastify both are the same here.
+  const https: object = certificate === undefined ? {} : { https: certificate }
   return Fastify({
+    ...https,
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: newRequestId,

@@ -3,6 +3,7 @@
  * `apiConfiguration` once; from there on everything works with `ApiConfiguration`.
  */
 import { z } from 'zod'
+import { pgVersions } from '../crds/index.ts'
 
 /** Shared secrets shorter than the hash they key are guessable (RFC 7518, section 3.2: 256 bits for HS256). */
 const sharedSecret = z
@@ -47,6 +48,12 @@ export const apiConfiguration = z.strictObject({
     })
     .prefault({}),
   authentication,
+  pgVersions: z
+    .array(z.enum(pgVersions))
+    .min(1)
+    .default([...pgVersions])
+    .transform(offered => pgVersions.filter(version => offered.includes(version)))
+    .describe('the major versions on offer: those that the operator has an image of'),
   rateLimits: z
     .strictObject({
       tenantPerSecond: perSecond

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
+import type { PgVersion } from '../crds/index.ts'
 import type { Caches } from './caches.ts'
 import type { OpenPassword, ReadCredentials } from './credentials.ts'
 import type { Idempotency } from './idempotency.ts'
@@ -14,6 +15,8 @@ export type ApiContext = {
   cluster: Cluster
   caches: Caches
   tenants: Tenants
+  /** The major versions on offer, newest first. */
+  pgVersions: readonly PgVersion[]
   databaseText: DatabaseText
   /** Changes with what surrounds databases: see `createSurroundingsEpoch`. */
   surroundingsEpoch: () => number

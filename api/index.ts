@@ -1,23 +1,33 @@
 /** The control-plane API as a server: caches, audit log, the application and its stop. */
+import { Server as HttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import type { Cluster } from '../cluster/index.ts'
-import { buildApp } from './app.ts'
+import { buildApp, type Certificate } from './app.ts'
 import { auditToFile, auditToLog } from './audit.ts'
 import { createCaches, startCaches, stopCaches } from './caches.ts'
 import type { ApiConfiguration } from './configuration.ts'
 
-export { type AppOptions, buildApp } from './app.ts'
+export { type AppOptions, buildApp, type Certificate } from './app.ts'
 export type { AuditDestination, AuditEntry } from './audit.ts'
 export { createCaches, startCaches, stopCaches } from './caches.ts'
 export { type ApiConfiguration, apiConfiguration } from './configuration.ts'
 export { KeyError } from './tokens/keys.ts'
 
-export type ApiOptions = { cluster: Cluster; configuration: ApiConfiguration; logger: Logger; now?: () => number }
+export type ApiOptions = {
+  cluster: Cluster
+  configuration: ApiConfiguration
+  /** Serves HTTPS with it; absent: plain HTTP. */
+  certificate?: Certificate | undefined
+  logger: Logger
+  now?: () => number
+}
 
 export type Api = {
   /** Where it listens, for example `http://127.0.0.1:8080`. */
   address: string
+  /** From now on new connections are served with this one. @throws where it is none */
+  setCertificate: (certificate: Certificate) => void
   /** Accepts nothing more, answers long polls at once, finishes what is in flight, then resolves. */
   stop: () => Promise<void>
 }
@@ -25,7 +35,8 @@ export type Api = {
 const sweepEveryMs = 3600 * 1000
 
 /** Resolves once the caches are filled and it listens. @throws where the port is taken or a key is unusable */
-export async function startApi({ cluster, configuration, logger, now = Date.now }: ApiOptions): Promise<Api> {
+export async function startApi(options: ApiOptions): Promise<Api> {
+  const { cluster, configuration, certificate, logger, now = Date.now } = options
   const { auditFile, listen, shutdownSeconds } = configuration
   const audit = auditFile === undefined ? auditToLog(logger) : await auditToFile(auditFile, logger)
   const caches = createCaches(cluster, logger)
@@ -35,6 +46,7 @@ export async function startApi({ cluster, configuration, logger, now = Date.now 
       cluster,
       caches,
       configuration,
+      certificate,
       audit,
       logger,
       stopping: stopping.signal,
@@ -60,7 +72,13 @@ export async function startApi({ cluster, configuration, logger, now = Date.now 
       await audit.close()
     }
     let stopped: Promise<void> | undefined
-    return { address: addressOf(app.server.address()), stop: () => (stopped ??= stop()) }
+    return {
+      address: addressOf(app.server.address(), certificate === undefined ? 'http' : 'https'),
+      setCertificate: renewed => {
+        if (app.server instanceof HttpsServer) app.server.setSecureContext(renewed)
+      },
+      stop: () => (stopped ??= stop()),
+    }
   } catch (error) {
     await stopCaches(caches)
     await audit.close()
@@ -68,7 +86,7 @@ export async function startApi({ cluster, configuration, logger, now = Date.now 
   }
 }
 
-function addressOf(address: AddressInfo | string | null): string {
+function addressOf(address: AddressInfo | string | null, scheme: 'http' | 'https'): string {
   if (address === null || typeof address === 'string') return address ?? ''
-  return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`
+  return `${scheme}://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`
 }

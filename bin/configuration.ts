@@ -4,8 +4,15 @@ import { parse } from 'yaml'
 import { z } from 'zod'
 import { UsageError } from './command.ts'
 
+/** What stands in files of its own, since a configuration file is no place for a secret: section, field, value. */
+type Additions = Record<string, Record<string, string>>
+
 /** @throws UsageError that names the file, the field and the rule */
-export async function readConfiguration<S extends z.ZodType>(path: string, schema: S): Promise<z.output<S>> {
+export async function readConfiguration<S extends z.ZodType>(
+  path: string,
+  schema: S,
+  additions: Additions = {},
+): Promise<z.output<S>> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new UsageError(`cannot read ${path} (${error.code})`)
   })
@@ -15,7 +22,19 @@ export async function readConfiguration<S extends z.ZodType>(path: string, schem
   } catch {
     throw new UsageError(`${path} is not YAML`)
   }
-  const result = schema.safeParse(value)
+  const result = schema.safeParse(withAdditions(value, additions))
   if (result.success) return result.data
   throw new UsageError(`${path}: ${z.prettifyError(result.error).replaceAll('\n', ' ')}`)
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function withAdditions(value: unknown, additions: Additions): unknown {
+  if (!isRecord(value)) return value
+  const sections = Object.entries(additions).map(([section, fields]) => {
+    const given = value[section]
+    return [section, isRecord(given) ? { ...given, ...fields } : fields]
+  })
+  return { ...value, ...Object.fromEntries(sections) }
 }

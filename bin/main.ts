@@ -8,6 +8,7 @@ const commands: Record<string, () => Promise<{ default: Command }>> = {
   demo: () => import('./commands/demo.ts'),
   api: () => import('./commands/api.ts'),
   operator: () => import('./commands/operator.ts'),
+  bootstrap: () => import('./commands/bootstrap.ts'),
   gateway: () => import('./commands/gateway.ts'),
   csi: () => import('./commands/csi.ts'),
   instance: () => import('./commands/instance.ts'),

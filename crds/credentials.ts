@@ -15,6 +15,11 @@ export const applicationDatabase = 'app'
 export const sealingKeySecret = 'espalier-sealing-key'
 /** The Secret in the system namespace that holds the certificate authority: `tls.crt` and `tls.key`, PEM. */
 export const authoritySecret = 'espalier-ca'
+/** The ConfigMap in the system namespace that tells everybody the authority's certificate: `ca.crt`, PEM. */
+export const authorityConfigMap = 'espalier-ca'
+/** The TLS Secrets in the system namespace of Espalier's own servers. */
+export const systemCertificates = { api: 'espalier-api-tls', gateway: 'espalier-gateway-tls' } as const
+export type SystemServer = keyof typeof systemCertificates
 
 const prefix = 'sealed.v1.'
 

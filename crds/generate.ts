@@ -1,4 +1,4 @@
-/** `make crds`: writes every CRD to crds/generated/, one YAML file a kind. */
+/** `make crds`: writes every CRD to crds/generated/ and into the Helm chart, one YAML file a kind. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -17,9 +17,15 @@ export function generatedFiles(): Map<string, string> {
   )
 }
 
-export const generatedDirectory = join(fileURLToPath(new URL('.', import.meta.url)), 'generated')
+const directory = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+
+export const generatedDirectory = directory('generated')
+/** Helm installs what stands here with a first install, and never changes it again: `espalier bootstrap` does. */
+export const chartDirectory = directory('../charts/espalier/crds')
 
 if (import.meta.main) {
-  mkdirSync(generatedDirectory, { recursive: true })
-  for (const [name, text] of generatedFiles()) writeFileSync(join(generatedDirectory, name), text)
+  for (const into of [generatedDirectory, chartDirectory]) {
+    mkdirSync(into, { recursive: true })
+    for (const [name, text] of generatedFiles()) writeFileSync(join(into, name), text)
+  }
 }

@@ -13,17 +13,35 @@ const minutes = (count: number) =>
     .max(24 * 3600_000)
     .default(count * 60_000)
 
+const names = z.strictObject({
+  dnsNames: z.array(z.string().min(1).max(253)).max(50).default([]),
+  ipAddresses: z
+    .array(z.union([z.ipv4(), z.ipv6()]))
+    .max(50)
+    .default([]),
+})
+
 export const operatorConfiguration = z.strictObject({
   images: z.strictObject({
     postgres: z
-      .record(z.enum(pgVersions), image)
-      .describe('for each major version the image that holds it, and `espalier instance` beside it'),
+      .partialRecord(z.enum(pgVersions), image)
+      .refine(images => Object.keys(images).length > 0, 'must name an image for at least one version')
+      .describe('for each major version on offer the image that holds it, and `espalier instance` beside it'),
   }),
   leaderElection: z.boolean().default(true).describe('false where this is the only operator there can be'),
   http: z
     .strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535).describe('0 takes a free one') })
     .optional()
     .describe('where /healthz, /readyz and /metrics are served'),
+  certificates: z
+    .strictObject({
+      api: names.optional().describe('what the API answers to; omitted: its certificate comes from elsewhere'),
+      gateway: names.optional().describe('what the gateway answers to; omitted: its certificate comes from elsewhere'),
+    })
+    .optional()
+    .describe(
+      "keeps the certificates of Espalier's own servers fresh and publishes the authority; omitted: none of it is done",
+    ),
   deadlines: z
     .strictObject({
       creatingMs: minutes(10),

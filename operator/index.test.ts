@@ -125,7 +125,9 @@ describe('its configuration', () => {
   })
   test.each([
     ['no images', {}],
-    ['an image too few', { images: { postgres: { 16: 'a', 17: 'b' } } }],
+    ['no image of any version', { images: { postgres: {} } }],
+    ['an image of an unknown version', { images: { postgres: { 15: 'a' } } }],
+    ['a certificate for no address', { images, certificates: { api: { ipAddresses: ['localhost'] } } }],
     ['no workers', { images, workers: 0 }],
     ['a port out of range', { images, http: { host: 'h', port: 65536 } }],
     ['a deadline in seconds', { images, deadlines: { creatingMs: 600 } }],

@@ -19,6 +19,7 @@ import {
   runWithLeaderLease,
   startHealthServer,
 } from './runtime/index.ts'
+import { startSystemCertificates } from './system-certificates/index.ts'
 import { startTaskController } from './task/controller.ts'
 import { startTenantController } from './tenant/controller.ts'
 
@@ -81,6 +82,9 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       }),
       startTaskController({ ...common, workers: fewWorkers }),
       startTenantController({ ...common, workers: fewWorkers }),
+      ...(configuration.certificates
+        ? [startSystemCertificates({ ...common, keys, wanted: configuration.certificates })]
+        : []),
     ]
     logger.info('the controllers run')
     await aborted(signal)

@@ -3,7 +3,7 @@
  * installation is made and never again: where one is missing the operator writes nothing but that it is missing.
  */
 import type { Secret } from '../cluster/index.ts'
-import { authoritySecret, sealingKeySecret, systemNamespace } from '../crds/index.ts'
+import { authoritySecret, sealingKeySecret, systemCertificates, systemNamespace } from '../crds/index.ts'
 import type { Authority } from './pki/index.ts'
 
 export type InstallationKeys = { sealingKey: Uint8Array | undefined; authority: Authority | undefined }
@@ -14,12 +14,15 @@ const bytesOf = (secret: Secret | undefined, key: string): Buffer => Buffer.from
 
 const keyBytes = 32
 
-/** The Secrets whose values the operator needs of the system namespace; of every other one it keeps the name only. */
+/** The Secrets without which nothing is done. */
 export const isInstallationKey = (name: string): boolean => name === sealingKeySecret || name === authoritySecret
 
+const certificates: ReadonlySet<string> = new Set(Object.values(systemCertificates))
+
+/** Of the system namespace's Secrets the operator keeps the values of its keys and certificates; of others the name only. */
 export function withoutForeignData(secret: Secret): Secret {
   const { managedFields: _, ...metadata } = secret.metadata
-  if (isInstallationKey(metadata.name)) return { ...secret, metadata }
+  if (isInstallationKey(metadata.name) || certificates.has(metadata.name)) return { ...secret, metadata }
   return { apiVersion: secret.apiVersion, kind: secret.kind, metadata }
 }
 

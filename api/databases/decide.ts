@@ -6,11 +6,11 @@ import type { Kinds } from '../../cluster/index.ts'
 import {
   canonicalJson,
   type DatabasePhase,
-  defaultPgVersion,
   desiredHash,
   type ManagedDatabaseSpec,
   managedDatabase,
   type OperationName,
+  type PgVersion,
   type PinnedSize,
   visiblePhase,
 } from '../../crds/index.ts'
@@ -44,11 +44,11 @@ export function refuseServices(services: readonly unknown[] | undefined): void {
 }
 
 /** The whole spec of a new database, defaults included, so that its hash is the stored object's. */
-export function specOfNew(input: CreateDatabaseInput, size: PinnedSize): ManagedDatabaseSpec {
+export function specOfNew(input: CreateDatabaseInput, size: PinnedSize, pgVersion: PgVersion): ManagedDatabaseSpec {
   return managedDatabase.spec.parse({
     region: input.region,
     size,
-    pgVersion: input.pg_version ?? defaultPgVersion,
+    pgVersion,
     ...(typeof input.display_name === 'string' ? { displayName: input.display_name } : {}),
     ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),
     options: input.options ?? [],

@@ -10,6 +10,7 @@ import {
   annotations,
   apiVersion,
   childNames,
+  defaultPgVersion,
   desiredHash,
   labels,
   managedByEspalier,
@@ -89,6 +90,13 @@ export async function requireOffer({ cluster, caches }: ApiContext, input: Creat
   return sizeForNew(isKnown ? cached : (await cluster.list('Size')).items, input.size)
 }
 
+/** @throws ApiError 400 for a version that this installation has no image of */
+function versionForNew({ pgVersions: [newest = defaultPgVersion, ...others] }: ApiContext, input: CreateDatabaseInput) {
+  const version = input.pg_version ?? newest
+  if (version === newest || others.includes(version)) return version
+  throw badRequest(`pg_version: Postgres ${version} is not on offer here; on offer: ${[newest, ...others].join(', ')}`)
+}
+
 /** Creates of each tenant under way in this process, which the cache does not show yet. */
 const creating = new WeakMap<ApiContext, Map<string, number>>()
 
@@ -126,7 +134,7 @@ export type Creator = Writer & { account: { tenant: Kinds['Tenant'] } }
 export async function createDatabase(writer: Creator, input: CreateDatabaseInput, ids: Ids): Promise<Written> {
   const { context, account } = writer
   const { cluster, caches } = context
-  const spec = specOfNew(input, await requireOffer(context, input))
+  const spec = specOfNew(input, await requireOffer(context, input), versionForNew(context, input))
   const key = { namespace: account.namespace, name: input.name }
   const finished = async (database: ManagedDatabase): Promise<Written> => {
     caches.ManagedDatabase.remember(database)

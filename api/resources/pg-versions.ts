@@ -1,14 +1,14 @@
 /** `/pg-versions`: the Postgres majors on offer, newest first. */
 import { z } from 'zod'
-import { defaultPgVersion, pgVersions } from '../../crds/index.ts'
+import type { PgVersion } from '../../crds/index.ts'
 import { sendJson } from '../answers.ts'
 import type { App } from '../context.ts'
 import { operation } from '../operation.ts'
 import { pgVersionShape } from '../shapes/catalog.ts'
 
-const answer = JSON.stringify(pgVersions.map(version => ({ version, default: version === defaultPgVersion })))
-
-export function addPgVersions(app: App): void {
+/** `offered`: newest first; a database that names no version gets the first. */
+export function addPgVersions(app: App, offered: readonly PgVersion[]): void {
+  const answer = JSON.stringify(offered.map((version, index) => ({ version, default: index === 0 })))
   const schema = operation(
     {
       operationId: 'listPgVersions',

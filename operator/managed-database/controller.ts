@@ -28,7 +28,7 @@ export type DatabaseControllerOptions = {
   keys: () => InstallationKeys
   /** How Postgres is reached, under an authority. */
   accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
-  images: Record<PgVersion, string>
+  images: Partial<Record<PgVersion, string>>
   settings: PlanSettings
   workers: number
   events: EventRecorder

@@ -42,7 +42,7 @@ import { podFacts } from './pod.ts'
 export type Observer = {
   caches: Caches
   cluster: Cluster
-  images: Record<PgVersion, string>
+  images: Partial<Record<PgVersion, string>>
   now: () => number
 }
 

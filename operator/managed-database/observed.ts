@@ -110,8 +110,8 @@ export type Observed = {
   keys: KeysFacts
   region: Region | undefined
   size: Size | undefined
-  /** The image that runs the database's major version. */
-  image: string
+  /** The image that runs the database's major version; absent where the installation has none. */
+  image: string | undefined
   children: Children
   remains: Remains
   /** Of children.pod. */

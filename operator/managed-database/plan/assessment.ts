@@ -72,6 +72,8 @@ function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pe
   const { spec } = database
   if (region === undefined) return at('Preparing', `there is no region ${spec.region}`, 'RegionNotFound')
   if (size === undefined) return at('Preparing', `there is no size ${sizeText(spec.size)}`, 'SizeNotFound')
+  if (wanted.statefulSet === undefined && observed.image === undefined)
+    return at('Preparing', `this installation has no image of Postgres ${spec.pgVersion}`, 'VersionNotOffered')
   if (observed.credentials.state === 'absent' || observed.certificate.state === 'absent')
     return at('Preparing', 'minting credentials')
   if (children.claim === undefined) return at('Preparing', 'claiming the volume')

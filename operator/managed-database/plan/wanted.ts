@@ -44,14 +44,16 @@ export function wantedOf(
   owner: Owner,
   { open, stopped }: { open: boolean; stopped: boolean },
 ): Wanted {
-  const { database, size, region, image } = observed
+  const { database, size, region } = observed
   const { spec, status } = database
   const incarnation = incarnationOf(database)
   const shape = size?.spec.shape
   const rules = open ? maskedRules(spec) : []
   const outside = region && outsideOf(owner, region)
   const port = observed.route?.port
-  const instance = { owner, incarnation, size: spec.size, pgVersion: spec.pgVersion, image }
+  const instance = { owner, incarnation, size: spec.size, pgVersion: spec.pgVersion }
+  // A version that is on offer no more goes on with the image it has.
+  const image = observed.image ?? observed.children.statefulSet?.spec?.template.spec?.containers[0]?.image
   const initialise = status?.volume === undefined
   const suspended = spec.suspended || stopped
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
@@ -59,7 +61,10 @@ export function wantedOf(
     service: stamped(serviceDraft(owner, incarnation)),
     claim: shape && region && claimDraft(owner, incarnation, shape, region),
     configuration: shape && stamped(configurationDraft({ ...instance, shape, initialise })),
-    statefulSet: shape && volume ? stamped(statefulSetDraft({ ...instance, shape, volume, suspended })) : undefined,
+    statefulSet:
+      shape && volume && image
+        ? stamped(statefulSetDraft({ ...instance, image, shape, volume, suspended }))
+        : undefined,
     route: port === undefined ? undefined : stamped(routeDraft(owner, port, rules)),
     rules,
     domain: outside?.domain,

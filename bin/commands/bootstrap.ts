@@ -1,0 +1,44 @@
+/** `espalier bootstrap`: what a Kubernetes cluster must hold before the operator starts, or an upgrade goes on. */
+import { pino } from 'pino'
+import { applyDefinitions } from '../../cluster/kubernetes/definitions.ts'
+import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import { declarations, systemNamespace } from '../../crds/index.ts'
+import { ensureKeys } from '../../operator/bootstrap/index.ts'
+import { type Command, parseFlags, UsageError } from '../command.ts'
+
+const help = `Prepares a Kubernetes cluster for this version of Espalier: applies its CustomResourceDefinitions, and makes the
+sealing key and the certificate authority while the installation holds nothing yet. Safe to run at any time, and again.
+
+Usage: espalier bootstrap [--kubeconfig FILE]
+
+  --kubeconfig FILE  how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
+
+Environment: ESPALIER_LOG, the log level (default: info).`
+
+const fieldManager = 'espalier-bootstrap'
+
+const command: Command = {
+  summary: 'prepare a Kubernetes cluster: resource definitions and keys',
+  help,
+  async run(args) {
+    const { kubeconfig } = parseFlags(args, { kubeconfig: { type: 'string' } })
+    const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+    const definitions = Object.values(declarations).map(definitionOf)
+    await applyDefinitions(definitions, { fieldManager, kubeconfig })
+    logger.info({ definitions: definitions.length }, 'the resource definitions are those of this version')
+    const cluster = await connectKubernetes({ fieldManager, kubeconfig, logger })
+    try {
+      const { made, missing } = await ensureKeys(cluster)
+      if (missing.length > 0)
+        throw new UsageError(
+          `the Secrets ${missing.join(' and ')} are gone from ${systemNamespace}, and this cluster holds tenants or databases: put them back from a backup. They are never made again over existing data`,
+        )
+      logger.info({ made }, made.length > 0 ? 'keys were made: back them up' : 'the keys are there')
+    } finally {
+      await cluster.close()
+    }
+    return 0
+  },
+}
+export default command

@@ -1,0 +1,126 @@
+/**
+ * The certificates of Espalier's own servers, the API and the gateway, from the installation's authority: issued, renewed
+ * after two thirds of their life, and issued anew when the names asked for or the authority change. Beside them the
+ * authority's certificate (never its key) stands in a ConfigMap, for clients to verify with.
+ *
+ * A Secret under one of these names that Espalier did not make is left alone.
+ */
+import type { Logger } from 'pino'
+import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
+import {
+  authorityConfigMap,
+  labels,
+  managedByEspalier,
+  type SystemServer,
+  systemCertificates,
+  systemNamespace,
+} from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { isGoodCertificate, type ServerNames } from '../managed-database/children/certificate.ts'
+import { covers, stamped } from '../managed-database/covers.ts'
+import { type Authority, issueServerCertificate } from '../pki/index.ts'
+import { type Metrics, startController } from '../runtime/index.ts'
+
+export type SystemCertificatesOptions = {
+  cluster: Cluster
+  caches: Caches
+  keys: () => InstallationKeys
+  /** What each server answers to; of one that is absent the certificate comes from elsewhere. */
+  wanted: { [S in SystemServer]?: ServerNames | undefined }
+  metrics: Metrics
+  logger: Logger
+  now: () => number
+  signal: AbortSignal
+}
+
+/** No event says that a certificate has grown old, or that somebody changed the ConfigMap. */
+const lookAgainMs = 3600_000
+
+const servers = Object.keys(systemCertificates) as SystemServer[]
+const certificateOfAuthority = 'authority'
+
+/** The server whose certificate a Secret of this name holds. */
+export const serverOf = (secretName: string): SystemServer | undefined =>
+  servers.find(server => systemCertificates[server] === secretName)
+
+const ownLabels = { [labels.managedBy]: managedByEspalier }
+
+export function secretDraft(
+  server: SystemServer,
+  authority: Authority,
+  names: ServerNames,
+  now: () => number,
+): Draft<'Secret'> {
+  const { cert, key } = issueServerCertificate(authority, names, now)
+  const data = { 'tls.crt': cert, 'tls.key': key, 'ca.crt': authority.cert }
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    type: 'kubernetes.io/tls',
+    metadata: { name: systemCertificates[server], namespace: systemNamespace, labels: ownLabels },
+    data: Object.fromEntries(Object.entries(data).map(([name, pem]) => [name, Buffer.from(pem).toString('base64')])),
+  }
+}
+
+const configMapDraft = (authority: Authority): Draft<'ConfigMap'> =>
+  stamped({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name: authorityConfigMap, namespace: systemNamespace, labels: ownLabels },
+    data: { 'ca.crt': authority.cert },
+  })
+
+const isOurs = (secret: Secret): boolean => secret.metadata.labels?.[labels.managedBy] === managedByEspalier
+
+export function startSystemCertificates(options: SystemCertificatesOptions): { stop(): Promise<void> } {
+  const { caches, keys, wanted, metrics, logger, now, signal } = options
+  const cluster = caches.remembering(options.cluster)
+
+  const publish = async (authority: Authority) => {
+    const draft = configMapDraft(authority)
+    const found = await cluster.get('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
+    if (!covers(found, draft)) await cluster.apply('ConfigMap', draft)
+  }
+
+  const renew = async (server: SystemServer, names: ServerNames, authority: Authority) => {
+    const name = systemCertificates[server]
+    const found = caches.systemSecrets.get({ namespace: systemNamespace, name })
+    if (found !== undefined && !isOurs(found)) {
+      logger.warn({ secret: name }, 'somebody else keeps this certificate: it is left alone')
+      return
+    }
+    if (found !== undefined && isGoodCertificate(found, authority, names, now)) return
+    await cluster.apply('Secret', secretDraft(server, authority, names, now))
+    logger.info({ secret: name, names }, 'a certificate was issued')
+  }
+
+  const reconcile = async (key: string) => {
+    const { authority } = keys()
+    // Its Secret coming back is an event.
+    if (authority === undefined) return undefined
+    if (key === certificateOfAuthority) await publish(authority)
+    else {
+      const server = serverOf(key)
+      const names = server && wanted[server]
+      if (server && names) await renew(server, names, authority)
+    }
+    return { requeueAfterMs: lookAgainMs }
+  }
+
+  const all = [
+    certificateOfAuthority,
+    ...servers.filter(server => wanted[server]).map(name => systemCertificates[name]),
+  ]
+  const controller = startController({ name: 'system-certificates', workers: 1, reconcile, signal, logger, metrics })
+  const unfollow = caches.systemSecrets.onChange(() => {
+    for (const key of all) controller.enqueue(key)
+  })
+  for (const key of all) controller.enqueue(key)
+  return {
+    stop: async () => {
+      unfollow()
+      await controller.stop()
+    },
+  }
+}
