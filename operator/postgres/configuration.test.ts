@@ -185,6 +185,34 @@ describe('as a real Postgres reads them', () => {
     }
   })
 
+  /** Categories of pg_settings of which a size decides nothing, in any version; `%` for what stands before or after. */
+  const notForSizes = [
+    'File Locations',
+    '% / SSL',
+    '% / Connection Settings',
+    '% / Shared Library Preloading',
+    '% / Archiving',
+    '% / Archive Recovery',
+    '% / Recovery Target',
+  ]
+  /** What decides over access, data or code in categories that sizes may otherwise set. */
+  const namesNotForSizes = [
+    ...['db_user_namespace', 'password_encryption', 'createrole_self_grant', 'lo_compat_privileges'],
+    ...['session_replication_role', 'synchronous_standby_names', 'primary_conninfo', 'max_wal_senders', 'wal_level'],
+    ...['fsync', 'zero_damaged_pages', 'ignore_checksum_failure', 'ignore_system_indexes', 'send_abort_for_crash'],
+    ...['dynamic_library_path', 'jit_provider', 'allow_in_place_tablespaces', 'krb_server_keyfile', 'plperl.on_init'],
+  ]
+
+  test('no setting of access, addresses, recovery or loaded code is for sizes, in any version', async () => {
+    for (const server of servers) {
+      const sql = `SELECT name FROM pg_settings WHERE context <> 'internal' AND category LIKE ANY ('{${notForSizes.map(category => `"${category}"`).join()}}')`
+      const found = await rows<{ name: string }>(server, sql)
+      expect(found.length).toBeGreaterThan(40)
+      expect(found.map(({ name }) => name).filter(isSettingForSizes)).toEqual([])
+    }
+    expect(namesNotForSizes.filter(isSettingForSizes)).toEqual([])
+  })
+
   test('any value arrives as it was', async () => {
     const [server] = servers
     if (server === undefined) throw new Error('not started')
