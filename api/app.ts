@@ -14,6 +14,7 @@ import { useAccessLog } from './plugins/access-log.ts'
 import { useAudit } from './plugins/audit.ts'
 import { useAuthentication } from './plugins/authentication.ts'
 import { bodyLimit, useJsonBodies } from './plugins/body.ts'
+import { useBodyBudget } from './plugins/body-budget.ts'
 import { answerClientError, sendError, useErrors } from './plugins/errors.ts'
 import { watchMethods } from './plugins/methods.ts'
 import { useRateLimit } from './plugins/rate-limit.ts'
@@ -89,6 +90,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       useAuthentication(api, verify, createTokenBuckets(failuresPerSecond, failureBurst, now), now)
       useRateLimit(api, createTokenBuckets(tenantPerSecond, tenantBurst, now))
       useTenant(api, context.tenants)
+      useBodyBudget(api)
       addDatabases(api, context)
       addBranches(api, context)
       addBackups(api, context)
