@@ -1,0 +1,225 @@
+/**
+ * Figures of the gateway as it stands in a pod: a real HAProxy, and the agent as a process of its own.
+ * - an allowlist change, from the write of its ConfigMap until it is acknowledged, with 100 routes of 50 rules and 100
+ *   open sessions; that nobody is judged by the rules before afterwards, and no session is cut;
+ * - pgbench, select-only, 16 clients by TLS, and the time to connect, through it against direct;
+ * - 1,000 routes of 50 rules pushed after a restart of HAProxy, and the memory of both then.
+ * It needs HAProxy, and pgbench for one of the figures.
+ */
+import { type ChildProcess, execFile, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import pg from 'pg'
+import pino from 'pino'
+import { leanFlags } from '../bin/lean.mjs'
+import { acknowledged, type Route } from '../crds/route.ts'
+import { startHaproxyGateway } from '../gateway/haproxy/index.ts'
+import type { Paths } from '../gateway/haproxy/paths.ts'
+import { testCertificate } from '../gateway/testing/certificate.ts'
+import { openTestCluster, type TestCluster } from '../gateway/testing/cluster.ts'
+import { haproxyVersion, openHaproxy, type TestHaproxy } from '../gateway/testing/haproxy.ts'
+import { until } from '../gateway/testing/sockets.ts'
+import { issueClientCertificate } from '../operator/pki/index.ts'
+import { startPostgres } from '../operator/postgres/testing.ts'
+import { connectParent, serve } from './remote.ts'
+import { against, median, percentile, print } from './statistics.ts'
+
+type Address = { host: string; port: number; cert: string; key: string }
+
+const ports = { first: 20_000, last: 21_099 }
+/** The port that leads to Postgres. */
+const front = ports.last
+
+const routeOn = (port: number, rules: string[], targetPort = 5432): Route => ({
+  databaseId: 'id',
+  label: `db-${port}`,
+  port,
+  target: { namespace: 'espalier-t-1', service: 'postgres', port: targetPort },
+  rules,
+})
+const someRules = (count: number, seed: number) =>
+  Array.from({ length: count }, (_, rule) => `${1 + (seed % 200)}.${rule}.${seed % 256}.0/24`)
+
+async function login({ host, port, cert, key }: Address): Promise<pg.Client> {
+  const ssl = { rejectUnauthorized: false, cert, key }
+  const client = new pg.Client({ host, port, user: 'postgres', database: 'postgres', ssl })
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}
+
+/** Writes a route and waits, by reading the Leases, until it is acknowledged; in milliseconds. */
+async function change(cluster: TestCluster, route: Route): Promise<number> {
+  const began = performance.now()
+  const version = await cluster.putRoute(route)
+  while (!acknowledged(version, await cluster.leases(), Date.now()).done)
+    await new Promise(resolve => setTimeout(resolve, 1))
+  return performance.now() - began
+}
+
+const opensTo = (targetPort: number, rules: string[]) => routeOn(front, rules, targetPort)
+
+async function allowlistChanges(cluster: TestCluster, address: Address, targetPort: number): Promise<void> {
+  const sessions = await Promise.all(Array.from({ length: 100 }, () => login(address)))
+  const times: number[] = []
+  let wrong = 0
+  for (let index = 0; index < 200; index++) {
+    const open = index % 2 === 1
+    times.push(await change(cluster, opensTo(targetPort, [...someRules(49, index), ...(open ? ['127.0.0.1/32'] : [])])))
+    const admitted = await login(address).then(
+      client => client.end().then(() => true),
+      () => false,
+    )
+    if (admitted !== open) wrong++
+    // A refused source that comes back too often is cut short, which is not what is measured.
+    if (!open) await new Promise(resolve => setTimeout(resolve, 20))
+  }
+  const alive = await Promise.allSettled(sessions.map(session => session.query('select 1')))
+  await Promise.all(sessions.map(session => session.end().catch(() => {})))
+  const [p50, p95] = [percentile(times, 0.5), percentile(times, 0.95)]
+  print('allowlist change, write to acknowledged', `p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms`)
+  print('  p95 in seconds', against(p95 / 1000, 1, 'at most', ' s'))
+  print('  admitted or refused wrongly afterwards', `${against(wrong, 0, 'at most')} of 200`)
+  print('  sessions cut', `${against(alive.filter(({ status }) => status === 'rejected').length, 0, 'at most')} of 100`)
+}
+
+/** Transactions a second, and with `reconnect` a new session for each. */
+async function pgbench({ host, port, cert, key }: Address, flags: string[]): Promise<number | undefined> {
+  const directory = mkdtempSync(join(tmpdir(), 'espalier-pgbench-'))
+  const [certFile, keyFile] = [join(directory, 'crt'), join(directory, 'key')]
+  writeFileSync(certFile, cert)
+  writeFileSync(keyFile, key)
+  chmodSync(keyFile, 0o600)
+  const env = { ...process.env, PGSSLMODE: 'require', PGSSLCERT: certFile, PGSSLKEY: keyFile, PGCONNECT_TIMEOUT: '5' }
+  // Not waited for in place: the cluster lives in this process, and the gateway closes where it is out of touch with it.
+  const { stdout } = await promisify(execFile)(
+    'pgbench',
+    ['-h', host, '-p', String(port), '-U', 'postgres', ...flags, 'postgres'],
+    { env },
+  ).catch(() => ({ stdout: '' }))
+  rmSync(directory, { recursive: true })
+  const tps = /tps = ([0-9.]+)/.exec(stdout)?.[1]
+  return tps === undefined ? undefined : Number(tps)
+}
+
+async function throughput(direct: Address, through: Address): Promise<void> {
+  const compare = async (name: string, flags: string[], aim: number | undefined) => {
+    const rounds: (readonly [number | undefined, number | undefined])[] = []
+    for (let round = 0; round < 5; round++) rounds.push([await pgbench(direct, flags), await pgbench(through, flags)])
+    const ratios = rounds.map(([without, within]) => (within ?? 0) / (without ?? 1))
+    const detail = `${median(rounds.map(([, within]) => within ?? 0)).toFixed(0)} against ${median(rounds.map(([without]) => without ?? 0)).toFixed(0)} a second`
+    const ratio = median(ratios)
+    print(name, `${aim === undefined ? ratio.toFixed(2) : against(ratio, aim, 'at least')} of direct (${detail})`)
+  }
+  await pgbench(direct, ['-i', '-q', '-s', '10'])
+  if ((await pgbench(direct, ['-S', '-t', '1'])) === undefined) print('pgbench', 'not on this machine')
+  else {
+    await compare('pgbench select-only, 16 clients, TLS', ['-S', '-n', '-c', '16', '-j', '2', '-T', '4'], 0.85)
+    await compare('  prepared statements', ['-S', '-n', '-M', 'prepared', '-c', '16', '-j', '2', '-T', '4'], undefined)
+    await compare('  a new session for each', ['-S', '-n', '-C', '-c', '4', '-j', '2', '-T', '3'], undefined)
+  }
+  const connecting = async (address: Address) => {
+    const began = performance.now()
+    const client = await login(address)
+    const took = performance.now() - began
+    await client.end()
+    return took
+  }
+  const [without, within]: [number[], number[]] = [[], []]
+  for (let round = 0; round < 100; round++) {
+    without.push(await connecting(direct))
+    within.push(await connecting(through))
+  }
+  print(
+    'time to connect by TLS, p50',
+    `${median(within).toFixed(1)} ms against ${median(without).toFixed(1)} ms direct`,
+  )
+}
+
+const residentMiB = (pid: number): string => {
+  const kB = Number(/^VmRSS:\s+([0-9]+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+  return `${(kB / 1024).toFixed(0)} MiB`
+}
+
+async function restart(cluster: TestCluster, haproxy: TestHaproxy, agent: ChildProcess): Promise<void> {
+  const routes = 1_000
+  for (let index = 0; index < routes; index++)
+    await cluster.putRoute(routeOn(ports.first + index, someRules(50, index)))
+  await change(cluster, routeOn(ports.first, someRules(50, 0)))
+  const times: number[] = []
+  for (let round = 0; round < 5; round++) {
+    await haproxy.kill('SIGKILL')
+    await haproxy.start()
+    const began = performance.now()
+    await until('HAProxy has its deadline', async () =>
+      (await haproxy.ask(`get map ${haproxy.paths.state} deadline`)).includes('found=yes'),
+    )
+    times.push(performance.now() - began)
+  }
+  const entries = (await haproxy.ask(`show map ${haproxy.paths.allow}`)).split('\n').length
+  print(
+    `HAProxy restarted, ${routes.toLocaleString('en')} routes of 50 rules`,
+    `${entries.toLocaleString('en')} entries`,
+  )
+  print('  until it has everything and admits', against(median(times) / 1000, 3, 'at most', ' s'))
+  const one: number[] = []
+  for (let index = 0; index < 100; index++)
+    one.push(await change(cluster, routeOn(ports.first + index, someRules(49, index))))
+  print(
+    '  one change then, p50 and p95',
+    `${percentile(one, 0.5).toFixed(1)} ms, ${percentile(one, 0.95).toFixed(1)} ms`,
+  )
+  print('  memory of HAProxy', residentMiB(haproxy.pid()))
+  print('  memory of the agent', residentMiB(agent.pid ?? 0))
+}
+
+async function main(): Promise<void> {
+  if (haproxyVersion === undefined) {
+    console.log('HAProxy is not on this machine: nothing is measured')
+    return
+  }
+  const postgres = await startPostgres({ major: '18', shape: { connections: 150 } })
+  const { cert, key } = issueClientCertificate(postgres.authority, { commonName: 'espalier-operator' })
+  const cluster = await openTestCluster()
+  const haproxy = await openHaproxy({ ports, threads: 2 })
+  print('HAProxy', haproxyVersion)
+  const agent = fork(fileURLToPath(import.meta.url), ['agent', JSON.stringify(haproxy.paths)], {
+    serialization: 'advanced',
+    execArgv: leanFlags,
+  })
+  // The other end of the channel speaks of a cluster only.
+  serve(agent, cluster.faulty, {} as never)
+  try {
+    await cluster.putService(routeOn(front, []).target, postgres.host)
+    for (let index = 0; index < 100; index++) await cluster.putRoute(routeOn(ports.first + index, someRules(50, index)))
+    await change(cluster, opensTo(postgres.port, ['0.0.0.0/0']))
+    const through: Address = { host: haproxy.host, port: front, cert, key }
+    await allowlistChanges(cluster, through, postgres.port)
+    await change(cluster, opensTo(postgres.port, ['0.0.0.0/0']))
+    await throughput({ ...through, host: postgres.host, port: postgres.port }, through)
+    await restart(cluster, haproxy, agent)
+  } finally {
+    agent.kill('SIGKILL')
+    await once(agent, 'exit')
+    await haproxy.close()
+    await cluster.close()
+    await postgres.stop()
+  }
+}
+
+if (process.argv[2] === 'agent') {
+  const paths: Paths = JSON.parse(process.argv[3] ?? '')
+  await startHaproxyGateway({
+    cluster: connectParent().cluster,
+    identity: 'bench',
+    paths,
+    ports,
+    certificate: testCertificate('gateway.test'),
+    denialLimits: { perAddress: { perSecond: 1e6, burst: 1e6 } },
+    logger: pino({ level: 'error' }),
+  })
+} else if (import.meta.main) await main()
