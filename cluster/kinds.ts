@@ -9,6 +9,10 @@ import type {
   V1Job,
   V1Lease,
   V1Namespace,
+  V1NetworkPolicy,
+  V1NetworkPolicyIngressRule,
+  V1NetworkPolicyPeer,
+  V1NetworkPolicySpec,
   V1PersistentVolumeClaim,
   V1Pod,
   V1Secret,
@@ -50,6 +54,12 @@ export type Deployment = BuiltIn<V1Deployment, 'apps/v1', 'Deployment'>
 export type Job = BuiltIn<V1Job, 'batch/v1', 'Job'>
 export type Lease = BuiltIn<V1Lease, 'coordination.k8s.io/v1', 'Lease'>
 
+type IngressRule = Omit<Json<V1NetworkPolicyIngressRule>, '_from'> & { from?: Json<V1NetworkPolicyPeer>[] }
+/** The client library calls a rule's `from` `_from`. */
+export type NetworkPolicy = Omit<BuiltIn<V1NetworkPolicy, 'networking.k8s.io/v1', 'NetworkPolicy'>, 'spec'> & {
+  spec?: Omit<Json<V1NetworkPolicySpec>, 'ingress'> & { ingress?: IngressRule[] }
+}
+
 /** snapshot.storage.k8s.io/v1, in the part we use. */
 export type VolumeSnapshot = {
   apiVersion: 'snapshot.storage.k8s.io/v1'
@@ -85,6 +95,7 @@ export type Kinds = {
   Deployment: Deployment
   Job: Job
   Lease: Lease
+  NetworkPolicy: NetworkPolicy
   VolumeSnapshot: VolumeSnapshot
 }
 export type KindName = keyof Kinds
@@ -121,6 +132,7 @@ export const kindInfo: Record<KindName, KindInfo> = {
   Deployment: builtIn('apps/v1', 'deployments'),
   Job: builtIn('batch/v1', 'jobs'),
   Lease: builtIn('coordination.k8s.io/v1', 'leases', { statusSubresource: false }),
+  NetworkPolicy: builtIn('networking.k8s.io/v1', 'networkpolicies', { statusSubresource: false }),
   VolumeSnapshot: builtIn('snapshot.storage.k8s.io/v1', 'volumesnapshots'),
 }
 

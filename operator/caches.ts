@@ -70,6 +70,7 @@ export function createCaches(cluster: Cluster, logger: Logger, metrics: Metrics)
       indexes: { database: pod => one(pod.metadata.labels?.[labels.database]) },
     }),
     services: follow('services', 'Service', { ...labelled, indexes: byOwner }),
+    networkPolicies: follow('network-policies', 'NetworkPolicy', { ...labelled, indexes: byOwner }),
     claims: follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
     secrets: follow('secrets', 'Secret', { ...labelled, indexes: byOwner }),
     configMaps: follow('config-maps', 'ConfigMap', {

@@ -187,6 +187,16 @@ export const smallest: { [K in Exclude<KindName, 'Namespace'>]: (namespace: stri
       template: { spec: { restartPolicy: 'Never', containers: [{ name: 'main', image: 'nothing' }] } },
     },
   }),
+  NetworkPolicy: (namespace, name) => ({
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { namespace, name },
+    spec: {
+      podSelector: { matchLabels: { name } },
+      policyTypes: ['Ingress'],
+      ingress: [{ from: [{ podSelector: {} }], ports: [{ protocol: 'TCP', port: 5432 }] }],
+    },
+  }),
   Lease: (namespace, name) => ({
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',

@@ -46,5 +46,6 @@ export const shapes = {
     status: fields({ conditions }),
   }),
   claim: fields({ spec: fields({ selector: atomic, dataSource: atomic }), status: fields({ conditions }) }),
+  networkPolicy: fields({ spec: fields({ podSelector: atomic }) }),
   event: fields({ involvedObject: atomic, related: atomic }),
 } satisfies { [name: string]: Shape }

@@ -29,6 +29,7 @@ export type BuiltInKind = Extract<
   | 'Deployment'
   | 'Job'
   | 'Lease'
+  | 'NetworkPolicy'
   | 'VolumeSnapshot'
 >
 
@@ -269,6 +270,7 @@ export const builtIns: { readonly [kind in BuiltInKind]: BuiltIn } = {
     check: checkJob,
   }),
   Lease: builtIn(),
+  NetworkPolicy: builtIn({ shape: shapes.networkPolicy, generation: 'spec' }),
   VolumeSnapshot: builtIn({
     generation: 'all',
     check: (object, previous) =>

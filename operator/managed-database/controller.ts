@@ -215,6 +215,7 @@ function follow(
     caches.statefulSets.onChange(ofChild),
     caches.pods.onChange(ofChild),
     caches.services.onChange(ofChild),
+    caches.networkPolicies.onChange(ofChild),
     caches.claims.onChange(ofChild),
     caches.secrets.onChange(ofChild),
     caches.configMaps.onChange(change => {

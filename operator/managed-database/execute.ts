@@ -16,7 +16,7 @@ import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/inde
 import type { InstallationKeys } from '../keys.ts'
 import { diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
 import type { PostgresAccess } from './access.ts'
-import type { Action, Problem } from './actions.ts'
+import type { Action, AppliedKind, Problem } from './actions.ts'
 import { certificateDraft } from './children/certificate.ts'
 import { credentialsDraft, mintPasswords } from './children/credentials.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
@@ -184,14 +184,14 @@ async function make<K extends 'Secret' | 'PersistentVolumeClaim'>(
 }
 
 const known = (pass: Pass, kind: KindName, name: string): boolean => {
-  const { configuration, route, service, statefulSet, certificate } = pass.observed.children
-  return [configuration, route, service, statefulSet, certificate].some(
+  const { configuration, route, service, networkPolicy, statefulSet, certificate } = pass.observed.children
+  return [configuration, route, service, networkPolicy, statefulSet, certificate].some(
     child => child?.kind === kind && child.metadata.name === name,
   )
 }
 
 /** Applies a draft over the database's own child, or makes it where there is none under its name. */
-async function put<K extends 'Secret' | 'ConfigMap' | 'Service' | 'StatefulSet'>(
+async function put<K extends 'Secret' | AppliedKind>(
   executor: Executor,
   pass: Pass,
   kind: K,

@@ -17,12 +17,13 @@ const remove = async (kind: KindName, database: string, child: keyof typeof chil
 describe('comes back', () => {
   test.each([
     ['Service', 'service'],
+    ['NetworkPolicy', 'service'],
     ['ConfigMap', 'configuration'],
     ['StatefulSet', 'statefulSet'],
     ['Pod', 'pod'],
     ['Secret', 'tls'],
   ] as const)('a %s', async (kind, child) => {
-    const name = `lost${child.toLowerCase()}`
+    const name = `lost${kind}${child}`.toLowerCase()
     const database = await it.create(name, open)
     const uid = await remove(kind, name, child)
     const anew = await eventually(

@@ -2,7 +2,15 @@
  * All that a pass knows of one database: gathered from the caches by observe.ts, decided upon by plan/, which reads
  * nothing else. No secret is among it.
  */
-import type { ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, StatefulSet } from '../../cluster/index.ts'
+import type {
+  ConfigMap,
+  NetworkPolicy,
+  PersistentVolumeClaim,
+  Pod,
+  Secret,
+  Service,
+  StatefulSet,
+} from '../../cluster/index.ts'
 import {
   type Branch,
   type DatabaseRole,
@@ -32,6 +40,7 @@ export type Children = {
   claim: PersistentVolumeClaim | undefined
   configuration: ConfigMap | undefined
   service: Service | undefined
+  networkPolicy: NetworkPolicy | undefined
   statefulSet: StatefulSet | undefined
   pod: Pod | undefined
   route: ConfigMap | undefined
@@ -42,6 +51,7 @@ export type Remains = {
   statefulSets: StatefulSet[]
   pods: Pod[]
   services: Service[]
+  networkPolicies: NetworkPolicy[]
   configurations: ConfigMap[]
   claims: PersistentVolumeClaim[]
   secrets: Secret[]

@@ -14,7 +14,15 @@ import {
 import { LeftoversError } from './errors.ts'
 import { ownerUidOf } from './ownership.ts'
 
-const childKinds = ['StatefulSet', 'Pod', 'PersistentVolumeClaim', 'Service', 'ConfigMap', 'Secret'] as const
+const childKinds = [
+  'StatefulSet',
+  'Pod',
+  'PersistentVolumeClaim',
+  'Service',
+  'NetworkPolicy',
+  'ConfigMap',
+  'Secret',
+] as const
 
 /** @throws LeftoversError; ClusterError */
 export async function finishDeletion(cluster: Cluster, database: ManagedDatabase): Promise<'released'> {

@@ -28,7 +28,7 @@ import { regionDraft, sizeDraft, testConfiguration, testNamespace } from './inst
 const worldId = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 const uid = 'database-uid'
 
-type Kept = 'Secret' | 'PersistentVolumeClaim' | 'ConfigMap' | 'Service' | 'StatefulSet' | 'Pod'
+type Kept = 'Secret' | 'PersistentVolumeClaim' | 'ConfigMap' | 'Service' | 'NetworkPolicy' | 'StatefulSet' | 'Pod'
 type Stored = Pick<AnyObject, 'metadata'> & Record<string, unknown>
 
 export type World = {
@@ -142,6 +142,7 @@ export function observedIn(world: World): Observed {
       claim: get(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1)),
       configuration: get(world, 'ConfigMap', childNames.configuration(worldId, 1)),
       service: get(world, 'Service', childNames.service(worldId)),
+      networkPolicy: get(world, 'NetworkPolicy', childNames.service(worldId)),
       statefulSet: get(world, 'StatefulSet', childNames.statefulSet(worldId, 1)),
       pod,
       route,
@@ -150,6 +151,7 @@ export function observedIn(world: World): Observed {
       statefulSets: allOf(world, 'StatefulSet'),
       pods: allOf(world, 'Pod'),
       services: allOf(world, 'Service'),
+      networkPolicies: allOf(world, 'NetworkPolicy'),
       configurations: allOf<NonNullable<typeof route>>(world, 'ConfigMap').filter(map => portOf(map) === undefined),
       claims: allOf(world, 'PersistentVolumeClaim'),
       secrets: allOf(world, 'Secret'),

@@ -69,8 +69,12 @@ export function teardown(observed: Observed, owner: Owner | undefined): Teardown
   if (hasWorkload(observed)) return { actions: workload, message: 'stopping Postgres', progress: 50 }
   if (remains.claims.length > 0)
     return { actions: remove('PersistentVolumeClaim', remains.claims), message: 'deleting the volume', progress: 70 }
-  const rest = [...remove('Secret', remains.secrets), ...remove('ConfigMap', remains.routes)]
-  if (remains.secrets.length + remains.routes.length > 0)
+  const rest = [
+    ...remove('Secret', remains.secrets),
+    ...remove('NetworkPolicy', remains.networkPolicies),
+    ...remove('ConfigMap', remains.routes),
+  ]
+  if (remains.secrets.length + remains.networkPolicies.length + remains.routes.length > 0)
     return { actions: rest, message: 'deleting credentials and address', progress: 90 }
   return { actions: [{ do: 'finish-deletion' }], message: 'making sure that nothing is left', progress: 95 }
 }

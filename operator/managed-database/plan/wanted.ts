@@ -4,6 +4,7 @@ import { type Endpoint, hostLabel, type Region } from '../../../crds/index.ts'
 import { type ServerNames, serverNames } from '../children/certificate.ts'
 import { claimDraft } from '../children/claim.ts'
 import { configurationDraft } from '../children/configuration.ts'
+import { networkPolicyDraft } from '../children/network-policy.ts'
 import { maskedRules, routeDraft } from '../children/route.ts'
 import { serviceDraft } from '../children/service.ts'
 import { statefulSetDraft } from '../children/stateful-set.ts'
@@ -13,6 +14,7 @@ import type { Owner } from '../ownership.ts'
 
 export type Wanted = {
   service: Draft<'Service'>
+  networkPolicy: Draft<'NetworkPolicy'>
   claim: Draft<'PersistentVolumeClaim'> | undefined
   configuration: Draft<'ConfigMap'> | undefined
   statefulSet: Draft<'StatefulSet'> | undefined
@@ -58,6 +60,7 @@ export function wantedOf(
   const suspended = spec.suspended || stopped
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   return {
+    networkPolicy: stamped(networkPolicyDraft(owner)),
     service: stamped(serviceDraft(owner, incarnation)),
     claim: shape && region && claimDraft(owner, incarnation, shape, region),
     configuration: shape && stamped(configurationDraft({ ...instance, shape, initialise })),

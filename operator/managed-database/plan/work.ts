@@ -35,15 +35,17 @@ function volume({ database, children, size }: Observed, { wanted }: Assessment):
   return repaired ? [{ do: 'update-claim', claim: repaired }] : []
 }
 
-/** Service and configuration first; the StatefulSet once all that its pod mounts is there. */
+/** Service, fence and configuration first; the StatefulSet once all that its pod mounts, and the fence, is there. */
 function instance(observed: Observed, { wanted }: Assessment): Action[] {
   const { children } = observed
   const actions: Action[] = []
   if (wanted.configuration && !covers(children.configuration, wanted.configuration))
     actions.push({ do: 'apply', kind: 'ConfigMap', draft: wanted.configuration })
   if (!covers(children.service, wanted.service)) actions.push({ do: 'apply', kind: 'Service', draft: wanted.service })
-  const mounted = [children.configuration, children.credentials, children.certificate, children.claim]
-  const canStart = mounted.every(child => child !== undefined)
+  if (!covers(children.networkPolicy, wanted.networkPolicy))
+    actions.push({ do: 'apply', kind: 'NetworkPolicy', draft: wanted.networkPolicy })
+  const { configuration, credentials, certificate, claim, networkPolicy } = children
+  const canStart = [configuration, credentials, certificate, claim, networkPolicy].every(child => child !== undefined)
   const stops = isLost(observed) && children.statefulSet !== undefined
   if (wanted.statefulSet && (canStart || stops) && !covers(children.statefulSet, wanted.statefulSet))
     actions.push({ do: 'apply', kind: 'StatefulSet', draft: wanted.statefulSet })
