@@ -19,17 +19,20 @@ afterAll(async () => {
   await client.close()
 })
 
-/** Begins a POST and sends none of the body that it announces; gives what is answered meanwhile. */
-async function begin(tenant: string, announced: string): Promise<() => string> {
-  const { authorization } = await bearer({ tenant })
+/** Begins a request and sends none of the body that it announces; gives what is answered meanwhile. */
+function beginAt(path: string, announced: string, authorization = ''): () => string {
   const socket = connect(port, '127.0.0.1')
   let answer = ''
   socket.on('data', chunk => (answer += chunk)).on('error', () => {})
-  socket.write(
-    `POST /managed/v1/databases HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nContent-Type: application/json\r\n${announced}\r\n\r\n`,
-  )
+  const head = [`POST ${path} HTTP/1.1`, 'Host: x', 'Content-Type: application/json', announced, authorization]
+  socket.write(`${head.filter(line => line !== '').join('\r\n')}\r\n\r\n`)
   sockets.push(socket)
   return () => answer
+}
+
+async function begin(tenant: string, announced: string): Promise<() => string> {
+  const { authorization } = await bearer({ tenant })
+  return beginAt('/managed/v1/databases', announced, `Authorization: ${authorization}`)
 }
 
 const create = async (tenant: string, name: string) => {
@@ -60,4 +63,15 @@ test.each([
 test('bodies that come whole one after another are never counted together', async () => {
   const padded = `{"name": "no name"${' '.repeat(bodyLimit - 100)}}`
   for (let n = 0; n < 20; n++) expect((await client.call('POST', '/databases', { body: padded })).status).toBe(400)
+})
+
+test.each([
+  ['/managed/v1/databases', '401'],
+  ['/managed/v1/nothing', '404'],
+  ['/nothing', '404'],
+  ['/managed/v1/openapi.json', '405'],
+  ['/docs', '404'],
+])('of a stranger nothing is read at %s: %s before any body', async (path, status) => {
+  const answer = beginAt(path, `Content-Length: ${bodyLimit}`)
+  await until(() => answer().startsWith(`HTTP/1.1 ${status}`))
 })

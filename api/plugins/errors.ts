@@ -15,9 +15,10 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 
 export function useErrors(app: App): void {
   app.setErrorHandler(sendError)
-  app.setNotFoundHandler((request, reply) =>
-    sendError(new ApiError(404, 'there is nothing at this path'), request, reply),
-  )
+  const nothing = () => new ApiError(404, 'there is nothing at this path')
+  app.setNotFoundHandler((request, reply) => sendError(nothing(), request, reply))
+  // On request already, so that no body is read: here nobody has shown a token.
+  app.addHook('onRequest', (request, _reply, done) => done(request.is404 ? nothing() : undefined))
 }
 
 /** For what is no HTTP request at all: the same shape, written by hand, and the connection closed. */
