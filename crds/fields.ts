@@ -15,7 +15,9 @@ export const text = (maximum: number, minimum = 0) =>
     .refine(value => value.length <= 2 * maximum && [...value].length <= maximum, {
       error: `must be at most ${maximum} characters long`,
     })
-    .refine(value => value.length >= minimum, { error: `must be at least ${minimum} characters long` })
+    .refine(value => value.length >= minimum, {
+      error: `must be at least ${minimum} ${minimum === 1 ? 'character' : 'characters'} long`,
+    })
     .meta({ ...(minimum > 0 ? { minLength: minimum } : {}), maxLength: maximum })
 
 const octet = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])'
