@@ -64,6 +64,8 @@ export function renderConfiguration(options: HaproxyOptions): string {
     `    nbthread ${options.threads}`,
     `    stats socket ${paths.runtime} mode 600 level admin`,
     '    stats timeout 10m',
+    // It is told to stop once no session is open; what else is connected then is the agent.
+    '    hard-stop-after 5s',
     '',
     'defaults databases',
     '    mode tcp',

@@ -457,6 +457,7 @@ else
       socket.destroy()
       await draining
       expect(drained).toBe('drained')
+      await until('HAProxy has ended', async () => !haproxy.isRunning())
     })
 
     describe('hostile clients', () => {

@@ -24,6 +24,7 @@ export type TestHaproxy = {
   ports: { first: number; last: number }
   operationsPort: number
   pid(): number
+  isRunning(): boolean
   start(): Promise<void>
   /** Sends a signal and waits for the end, where it ends one. */
   kill(signal: NodeJS.Signals): Promise<void>
@@ -67,8 +68,9 @@ export async function openHaproxy(options: Partial<HaproxyOptions> = {}): Promis
       return (await ask('show info')).includes(`Pid: ${started.pid}`)
     })
   }
+  const isRunning = () => child !== undefined && child.exitCode === null && child.signalCode === null
   const kill = async (signal: NodeJS.Signals): Promise<void> => {
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    if (child === undefined || !isRunning()) return
     const ended = once(child, 'exit')
     child.kill(signal)
     if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') await ended
@@ -80,6 +82,7 @@ export async function openHaproxy(options: Partial<HaproxyOptions> = {}): Promis
     ports,
     operationsPort,
     pid: () => child?.pid ?? 0,
+    isRunning,
     start,
     kill,
     ask,
