@@ -1,0 +1,294 @@
+/** The chart `espalier`, rendered by Helm with several sets of values: what must hold of every one, and what is refused. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { apiConfiguration } from '../api/configuration.ts'
+import { generatedFiles } from '../crds/generate.ts'
+import { declarations, region, size } from '../crds/index.ts'
+import { operatorConfiguration } from '../operator/configuration.ts'
+import { namespaceDraft } from '../operator/tenant/controller.ts'
+import { findHelm, lint, type Rendered, render } from './testing.ts'
+
+const chart = join(import.meta.dirname, 'espalier')
+
+test('crds/ of the chart is what `make crds` writes, and nothing else', () => {
+  const directory = join(chart, 'crds')
+  const written = new Map(readdirSync(directory).map(name => [name, readFileSync(join(directory, name), 'utf8')]))
+  expect(written).toEqual(generatedFiles())
+})
+
+const set = (...pairs: string[]) => pairs.flatMap(pair => ['--set-string', pair])
+const needed = set('image.repository=registry.test/espalier', 'postgres.images.18=registry.test/espalier-postgres:18')
+const authentication = set('api.authentication.issuer=https://issuer.test', 'api.authentication.audience=espalier')
+const jwks = set('api.authentication.jwksUrl=https://issuer.test:8443/keys')
+const minimal = [...needed, ...authentication, ...jwks]
+const variants: Record<string, string[]> = {
+  'the least': minimal,
+  'those of kind': ['-f', join(import.meta.dirname, '../e2e/kind/values.yaml')],
+  everything: [
+    ...minimal,
+    ...set('tls.source=cert-manager', 'tls.certManager.issuerRef.name=ours', 'priorityClassName=high'),
+    ...set('regions[0].name=eu', 'regions[0].domain=db.example.com', 'regions[0].gateway.host=203.0.113.7'),
+    ...['--set', 'monitoring.serviceMonitor.enabled=true,monitoring.dashboard.enabled=true'],
+    ...['--set', 'gateway.proxyProtocolFrom={10.0.0.0/8},imagePullSecrets[0].name=pull'],
+    ...['--set', 'networkPolicies.apiFrom[0].namespaceSelector.matchLabels.a=b'],
+  ],
+  'a public key and plain HTTP': [
+    ...needed,
+    ...authentication,
+    ...set('api.authentication.publicKey=-----BEGIN PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----'),
+    ...['--set', 'api.tls.enabled=false,networkPolicies.enabled=false,podDisruptionBudgets.enabled=false'],
+  ],
+}
+
+const helm = findHelm()
+if (helm === undefined) test.skip('chart espalier: needs helm')
+else describeChart(helm)
+
+function describeChart(program: string): void {
+  const rendered = (flags: string[]): Rendered[] => {
+    const result = render(program, chart, flags)
+    if (!result.ok) throw new Error(result.message)
+    return result.objects
+  }
+  const refused = (flags: string[]): string => {
+    const result = render(program, chart, flags)
+    if (result.ok) throw new Error('it was rendered')
+    return result.message
+  }
+  const named = (objects: Rendered[], kind: string, name: string) =>
+    objects.find(object => object.kind === kind && object.metadata.name === name)
+
+  describe.each(Object.entries(variants))('with %s', (_, flags) => {
+    const objects = rendered(flags)
+    const pods = objects.flatMap(object => {
+      const template = object.kind === 'Pod' ? object : object.spec?.template
+      return template?.spec?.containers ? [{ name: object.metadata.name, template }] : []
+    })
+    const kinds = (kind: string) => objects.filter(object => object.kind === kind)
+
+    test('lints', () => lint(program, chart, flags))
+
+    test('every pod is restricted, bounded, and told which image', () => {
+      expect(pods.map(({ name }) => name).sort()).toEqual(
+        ['espalier-api', 'espalier-bootstrap', 'espalier-gateway', 'espalier-operator', 'espalier-test'].sort(),
+      )
+      for (const { name, template } of pods) {
+        const { spec } = template
+        expect(spec.securityContext, name).toMatchObject({
+          runAsNonRoot: true,
+          runAsUser: 10001,
+          seccompProfile: { type: 'RuntimeDefault' },
+        })
+        expect([spec.hostNetwork, spec.hostPID, spec.hostIPC], name).toEqual([undefined, undefined, undefined])
+        const types = new Set((spec.volumes ?? []).flatMap((volume: object) => Object.keys(volume)))
+        expect(
+          [...types].filter(type => !['name', 'configMap', 'secret', 'emptyDir', 'projected'].includes(String(type))),
+        ).toEqual([])
+        for (const container of [...spec.containers, ...(spec.initContainers ?? [])]) {
+          expect(container.securityContext, container.name).toEqual({
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ['ALL'] },
+          })
+          expect(container.image).toMatch(/^[a-z0-9./-]+\/espalier:[\w.-]+$/)
+          expect(container.resources, container.name).toMatchObject({
+            requests: { memory: expect.anything() },
+            limits: { memory: expect.anything() },
+          })
+        }
+      }
+    })
+
+    test('a pod has a token only where it calls the API server', () => {
+      const automounted = pods.filter(({ template }) => template.spec.automountServiceAccountToken !== false)
+      expect(automounted.map(({ name }) => name).sort()).toEqual([
+        'espalier-api',
+        'espalier-bootstrap',
+        'espalier-operator',
+      ])
+      expect(kinds('ServiceAccount').every(account => account.automountServiceAccountToken === false)).toBe(true)
+      const gateway = pods.find(({ name }) => name === 'espalier-gateway')?.template.spec
+      const mounts = (name: string) =>
+        gateway.containers
+          .find((container: Rendered) => container.name === name)
+          .volumeMounts.map((mount: Rendered) => mount.name)
+      expect(mounts('haproxy')).toEqual(['run'])
+      expect(mounts('agent')).toContain('token')
+    })
+
+    test('no rule has a wildcard, and nobody may make roles, run commands in pods or impersonate', () => {
+      for (const role of [...kinds('ClusterRole'), ...kinds('Role')])
+        for (const rule of role.rules) {
+          expect([...rule.apiGroups, ...rule.resources, ...rule.verbs], role.metadata.name).not.toContain('*')
+          expect(rule.apiGroups).not.toContain('rbac.authorization.k8s.io')
+          expect(rule.verbs).not.toEqual(expect.arrayContaining(['impersonate']))
+          for (const verb of ['escalate', 'bind', 'deletecollection']) expect(rule.verbs).not.toContain(verb)
+          expect(rule.resources.filter((resource: string) => /exec|attach|portforward|token/.test(resource))).toEqual(
+            [],
+          )
+        }
+      const writesSecrets = kinds('ClusterRole').filter(role =>
+        role.rules.some((rule: Rendered) => rule.resources.includes('secrets') && rule.verbs.includes('create')),
+      )
+      expect(writesSecrets.map(role => role.metadata.name)).toEqual(['espalier-operator'])
+    })
+
+    test('every binding is of a role and an account that are there', () => {
+      for (const binding of [...kinds('ClusterRoleBinding'), ...kinds('RoleBinding')]) {
+        expect(named(objects, binding.roleRef.kind, binding.roleRef.name), binding.metadata.name).toBeDefined()
+        for (const { kind, name } of binding.subjects) expect(named(objects, kind, name)).toBeDefined()
+      }
+    })
+
+    test('Services, budgets and policies select pods that are there, by ports that they have', () => {
+      const selects = (labels: Record<string, string>) =>
+        pods.filter(({ template }) =>
+          Object.entries(labels).every(([key, value]) => template.metadata.labels[key] === value),
+        )
+      for (const service of kinds('Service')) expect(selects(service.spec.selector)).toHaveLength(1)
+      for (const budget of kinds('PodDisruptionBudget'))
+        expect(selects(budget.spec.selector.matchLabels)).toHaveLength(1)
+      for (const policy of kinds('NetworkPolicy'))
+        expect(selects(policy.spec.podSelector.matchLabels).length, policy.metadata.name).toBeGreaterThan(0)
+      for (const deployment of kinds('Deployment'))
+        expect(selects(deployment.spec.selector.matchLabels).map(({ name }) => name)).toEqual([
+          deployment.metadata.name,
+        ])
+    })
+
+    test('the processes take their configuration', () => {
+      const text = (name: string, key: string) => parse(named(objects, 'ConfigMap', name).data[key])
+      operatorConfiguration.parse(text('espalier-operator-configuration', 'operator.yaml'))
+      const api = text('espalier-api-configuration', 'api.yaml')
+      const isShared = api.authentication.jwksUrl === undefined && api.authentication.publicKey === undefined
+      const sharedSecret = 'what stands in the file of the mounted Secret'
+      apiConfiguration.parse(isShared ? { ...api, authentication: { ...api.authentication, sharedSecret } } : api)
+      expect(JSON.stringify(kinds('ConfigMap'))).not.toContain('sharedSecret')
+    })
+
+    test('sizes and regions are objects of their kinds, and outlive the release', () => {
+      for (const object of [...kinds('Size'), ...kinds('Region')]) {
+        expect(object.metadata.annotations).toMatchObject({ 'helm.sh/resource-policy': 'keep' })
+        const declaration = object.kind === 'Size' ? size : region
+        expect(declaration.spec.safeParse(object.spec).error).toBeUndefined()
+      }
+      expect(kinds('Size').length).toBeGreaterThan(0)
+    })
+
+    test('all of it is in the namespace of the release, or in none', () => {
+      const namespaces = new Set(objects.map(object => object.metadata.namespace))
+      expect([...namespaces].filter(namespace => namespace !== undefined)).toEqual(['espalier-system'])
+    })
+  })
+
+  describe('the gateway', () => {
+    const objects = rendered(variants['those of kind'] ?? [])
+    test('has one Service port, node port and container range for the ports of its regions', () => {
+      const { spec } = named(objects, 'Service', 'espalier-gateway')
+      const expected = Array.from({ length: 20 }, (_, index) => 30002 + index)
+      expect(spec.ports.map((port: Rendered) => port.nodePort)).toEqual(expected)
+      expect(spec.ports.map((port: Rendered) => port.targetPort)).toEqual(expected)
+      expect(spec.externalTrafficPolicy).toBe('Local')
+      expect(named(objects, 'Region', 'local').spec.gateway.ports).toEqual({ first: 30002, last: 30021 })
+      const { containers, initContainers } = named(objects, 'Deployment', 'espalier-gateway').spec.template.spec
+      for (const container of [initContainers[0], containers.find((one: Rendered) => one.name === 'agent')])
+        expect(container.args).toContain('30002-30021')
+    })
+  })
+
+  test('definitions that the bootstrap may apply are all of ours, and no other', () => {
+    const role = named(rendered(minimal), 'ClusterRole', 'espalier-bootstrap')
+    const names = Object.values(declarations).map(({ plural }) => `${plural}.espalier.dev`)
+    expect(role.rules[0].resourceNames.sort()).toEqual(names.sort())
+  })
+
+  test('tenants have namespaces where only restricted pods run, and the policies know them by their label', () => {
+    const { labels = {} } = namespaceDraft({
+      spec: { tenantId: 'a', plan: { name: 'p' }, limits: { databases: 1 }, revokedMembers: [] },
+    }).metadata
+    expect(labels['pod-security.kubernetes.io/enforce']).toBe('restricted')
+    const policy = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-namespaces')
+    expect(policy.spec.matchConditions[0].expression).toContain(`'espalier.dev/tenant' in`)
+    expect(Object.keys(labels)).toContain('espalier.dev/tenant')
+  })
+
+  test('the dashboard asks for metrics that there are', () => {
+    const sources = [
+      'operator/runtime/metrics.ts',
+      'operator/managed-database/metrics.ts',
+      'gateway/metrics.ts',
+      'gateway/haproxy/index.ts',
+    ]
+    const code = sources.map(path => readFileSync(join(import.meta.dirname, '..', path), 'utf8')).join('\n')
+    const dashboard = JSON.parse(readFileSync(join(chart, 'dashboards/espalier.json'), 'utf8'))
+    const queries: string[] = dashboard.panels.flatMap((panel: Rendered) =>
+      panel.targets.map((target: Rendered) => target.expr),
+    )
+    const names = queries.flatMap(query => query.match(/\b(espalier|workqueue)_[a-z_]+/g) ?? [])
+    expect(names.length).toBeGreaterThan(8)
+    for (const name of names) {
+      const base = name.replace(/_(bucket|count|sum)$/, '')
+      // Families of figures are named by their common beginning.
+      const known =
+        code.includes(`'${base}'`) || (base.startsWith('workqueue_') && code.includes(`'${base.slice(10)}'`))
+      expect(known, name).toBe(true)
+    }
+  })
+
+  const without = (flag: string) =>
+    minimal.filter(
+      (_, index) =>
+        !minimal[index]?.startsWith(flag) &&
+        !(minimal[index] === '--set-string' && minimal[index + 1]?.startsWith(flag)),
+    )
+  test.each([
+    ['another namespace', [...minimal, '--namespace', 'default'], /--namespace espalier-system/],
+    ['no image', without('image.repository'), /image.repository is required/],
+    ['no Postgres', without('postgres.images'), /at least one version must have an image/],
+    [
+      'no way to verify tokens',
+      without('api.authentication.jwksUrl'),
+      /exactly one of jwksUrl, publicKey and sharedSecret/,
+    ],
+    ['two ways to verify tokens', [...minimal, ...set('api.authentication.publicKey=abc')], /exactly one of jwksUrl/],
+    [
+      'keys fetched in the clear',
+      [...needed, ...authentication, ...set('api.authentication.jwksUrl=http://issuer.test')],
+      /jwksUrl/,
+    ],
+    ['no issuer', [...needed, ...jwks, ...set('api.authentication.audience=a')], /authentication.issuer is required/],
+    ['a version that there is not', [...minimal, ...set('postgres.images.15=a')], /15/],
+    ['a misspelt value', [...minimal, '--set', 'operator.replica=3'], /replica/],
+    ['no replica', [...minimal, '--set', 'api.replicas=0'], /replicas/],
+    [
+      'ports the wrong way round',
+      [...minimal, '--set', 'gateway.ports.first=31000,gateway.ports.last=30000'],
+      /first must not be above last/,
+    ],
+    [
+      'node ports out of range',
+      [...minimal, '--set', 'gateway.service.type=NodePort,gateway.ports.first=15000,gateway.ports.last=15009'],
+      /30000 to 32767/,
+    ],
+    [
+      'a port of its own as a database port',
+      [...minimal, '--set', 'gateway.ports.first=8000,gateway.ports.last=8100'],
+      /8080/,
+    ],
+    ['cert-manager without an issuer', [...minimal, ...set('tls.source=cert-manager')], /issuerRef.name is required/],
+    [
+      'a size without its memory',
+      [...minimal, '--set', 'sizes[0].name=a,sizes[0].version=1,sizes[0].displayName=A,sizes[0].shape.connections=1'],
+      /memoryLimit|shape/,
+    ],
+    [
+      'a shared secret in the values',
+      [...needed, ...authentication, ...set('api.authentication.sharedSecret=abc')],
+      /sharedSecret/,
+    ],
+  ] as const)('refuses %s', (_, flags, message) => {
+    expect(refused([...flags])).toMatch(message)
+  })
+}
