@@ -3,7 +3,7 @@ NODE := node_modules/.bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.installed
 
-.PHONY: run demo token test check format bench crds install images kind-up kind-down
+.PHONY: run demo token test check format bench crds install images kind-up kind-down e2e
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo 'make bench    measure; figures stand in bench/README.md'
 	@echo 'make crds     write the CRDs from crds/'
 	@echo 'make images   build the container images'
+	@echo 'make e2e      the end-to-end suite; PROVIDER=kind runs it on a kind cluster'
 	@echo 'make kind-up  make a kind cluster on this machine; make kind-down removes it'
 
 $(INSTALLED): package.json package-lock.json .npmrc
@@ -58,3 +59,7 @@ kind-up: $(INSTALLED)
 
 kind-down: $(INSTALLED)
 	@exec $(NODE) e2e/kind/down.ts
+
+PROVIDER ?= embedded
+e2e: $(INSTALLED)
+	@exec $(NODE) e2e/run.ts $(PROVIDER) $(ARGS)

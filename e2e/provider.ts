@@ -39,5 +39,7 @@ export const testedVersions = z
   .parse(process.env.ESPALIER_E2E_PG_VERSIONS?.split(',') ?? pgVersions)
 
 export async function startProvider(): Promise<Provider> {
+  // Each brings what the other must not need: a cluster, or Postgres on this machine.
+  if (providerName === 'kind') return (await import('./providers/kind.ts')).startKind()
   return (await import('./providers/embedded.ts')).startEmbedded()
 }

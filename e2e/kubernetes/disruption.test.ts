@@ -1,0 +1,204 @@
+/**
+ * What a cluster does to its programs: they are killed, moved, and cut off from the API server. Whatever happens, each
+ * operation ends as it was asked, once, and nobody's Postgres is restarted for it.
+ */
+import { randomInt } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { childNames, labels, type ManagedDatabase, systemNamespace } from '../../crds/index.ts'
+import { type ApiClient, connect, type Database, eventually, openTo, query, sqlState } from '../client.ts'
+import { type KindProvider, startKind } from '../providers/kind.ts'
+
+let provider: KindProvider
+let api: ApiClient
+let namespace: string
+let database: Database
+
+const minutes = (count: number) => count * 60_000
+
+beforeAll(async () => {
+  provider = await startKind()
+  api = await provider.client('disruption')
+  namespace = provider.namespace('disruption')
+  const rules = openTo(provider.clientAddress)
+  database = (await api.create({ name: 'steady', pg_version: '17', ip_allowlist: rules })).body
+  expect(database.status).toBe('available')
+  await query(await api.connection(database.id), 'CREATE TABLE kept AS SELECT 42 AS n')
+}, minutes(4))
+afterAll(async () => {
+  if (database !== undefined) await api.remove(database.id)
+  await provider?.stop()
+}, minutes(3))
+
+const resource = async (name = 'steady'): Promise<ManagedDatabase | undefined> =>
+  provider.cluster.get('ManagedDatabase', { namespace, name })
+const settled = (id: string) =>
+  eventually('available', async () => (await api.read(id)).body.status === 'available', minutes(3))
+const serves = async () => {
+  const rows = await query(await api.connection(database.id), 'SELECT n FROM kept')
+  expect(rows).toEqual([{ n: 42 }])
+}
+const postmaster = async () => (await provider.postmaster(namespace, database.id)).id
+
+const operators = async () => {
+  const { items } = await provider.cluster.list('Pod', {
+    namespace: systemNamespace,
+    labels: { 'app.kubernetes.io/component': 'operator' },
+  })
+  return items.filter(pod => pod.metadata.deletionTimestamp === undefined).map(pod => pod.metadata.name)
+}
+const leader = async (): Promise<string> => {
+  const lease = await provider.cluster.get('Lease', { namespace: systemNamespace, name: 'espalier-operator' })
+  // The holder is a pod and one run of it.
+  return lease?.spec?.holderIdentity?.split('_')[0] ?? ''
+}
+/** At once and without a word, as a machine that fails does it. */
+const kill = (pods: string[]) =>
+  provider.kubectl(['delete', 'pod', '-n', systemNamespace, '--grace-period=0', '--force', ...pods])
+
+describe('the operator is killed', () => {
+  const patched = { rules: [{ cidr: '198.51.100.0/24' }] }
+  const operations: [string, (name: string) => Promise<void>][] = [
+    [
+      'create',
+      async name => {
+        const { body } = await api.create({ name, pg_version: '17' }, {})
+        await kill(await operators())
+        await settled(body.id)
+      },
+    ],
+    [
+      'an allowlist change',
+      async name => {
+        const { id } = await find(name)
+        await api.change(id, { ip_allowlist: patched }, {})
+        await kill(await operators())
+        await settled(id)
+        expect((await api.read(id)).body.ip_allowlist.rules).toEqual(patched.rules)
+      },
+    ],
+    [
+      'suspend and resume',
+      async name => {
+        for (const [suspended, phase] of [
+          [true, 'suspended'],
+          [false, 'available'],
+        ] as const) {
+          const patch = JSON.stringify({ spec: { suspended } })
+          await provider.kubectl(['patch', 'mdb', name, '-n', namespace, '--type=merge', '-p', patch])
+          await kill(await operators())
+          await eventually(phase, async () => (await resource(name))?.status?.phase === phase, minutes(3))
+        }
+      },
+    ],
+    [
+      'delete',
+      async name => {
+        const { id } = await find(name)
+        await provider.kubectl(['delete', 'mdb', name, '-n', namespace, '--wait=false'])
+        await kill(await operators())
+        await eventually('gone', async () => (await resource(name)) === undefined, minutes(3))
+        expect(await provider.cluster.get('PersistentVolumeClaim', { namespace, name: childNames.claim(id, 1) })).toBe(
+          undefined,
+        )
+      },
+    ],
+  ]
+  const find = async (name: string): Promise<Database> => {
+    const { body } = await api.call<Database[]>('GET', '/databases')
+    const found = body.find(each => each.name === name)
+    if (found === undefined) throw new Error(`no database ${name}`)
+    return found
+  }
+
+  test.each(operations)(
+    'during %s',
+    async (_, operate) => {
+      await operate('tossed')
+      await serves()
+    },
+    minutes(5),
+  )
+
+  test(
+    'the leader: the other takes over, and nothing restarts',
+    async () => {
+      const before = await postmaster()
+      const led = await leader()
+      expect(await operators()).toContain(led)
+      await kill([led])
+      const asked = await api.change(database.id, { display_name: 'led anew' }, {})
+      expect(asked.status).toBe(200)
+      await eventually('another leader', async () => ![led, ''].includes(await leader()), minutes(1))
+      await api.change(database.id, { ip_allowlist: { rules: [] } })
+      expect(await sqlState(async () => connect(await api.connection(database.id)))).toBe('28000')
+      await api.change(database.id, { ip_allowlist: openTo(provider.clientAddress) })
+      await serves()
+      expect(await postmaster()).toBe(before)
+    },
+    minutes(4),
+  )
+})
+
+test(
+  'an API server that is down for a minute: databases and the gateway serve on, and nothing is done twice',
+  async () => {
+    const before = await postmaster()
+    const connection = await api.connection(database.id)
+    const session = await connect(connection)
+    const start = await provider.stopApiServer()
+    const end = Date.now() + minutes(1)
+    let answered = 0
+    while (Date.now() < end) {
+      await session.query('SELECT 1')
+      await query(connection, 'SELECT 1')
+      answered++
+      await sleep(randomInt(200, 1_000))
+    }
+    await start()
+    expect(answered).toBeGreaterThan(20)
+    await session.end()
+
+    const { body } = await eventually(
+      'the API again',
+      async () => {
+        const answer = await api.create({ name: 'afterwards', pg_version: '17' })
+        return answer.status === 200 && answer
+      },
+      minutes(3),
+    )
+    await settled(body.id)
+    await api.remove(body.id)
+    await serves()
+    expect(await postmaster()).toBe(before)
+  },
+  minutes(8),
+)
+
+test(
+  'the node is drained and comes back: the data is served again',
+  async () => {
+    const selector = `${labels.database}=${database.id}`
+    await provider.kubectl(['cordon', provider.nodeName])
+    try {
+      await provider.kubectl([
+        'drain',
+        provider.nodeName,
+        '--ignore-daemonsets',
+        '--delete-emptydir-data',
+        `--pod-selector=${selector}`,
+        '--timeout=150s',
+      ])
+      await eventually('not available', async () => (await api.read(database.id)).body.status !== 'available')
+      const ready = await eventually('the reason', async () =>
+        (await resource())?.status?.conditions?.find(each => each.type === 'Ready' && each.status === 'False'),
+      )
+      expect(ready.message).toMatch(/unschedulable|cordon|node/i)
+    } finally {
+      await provider.kubectl(['uncordon', provider.nodeName])
+    }
+    await settled(database.id)
+    await serves()
+  },
+  minutes(6),
+)

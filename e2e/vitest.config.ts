@@ -1,0 +1,17 @@
+import { defineConfig } from 'vitest/config'
+
+const report = process.env.ESPALIER_TEST_REPORT
+
+/** The suite on a cluster: one file after another, since some of them take parts of the cluster away. */
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: ['database.test.ts', 'healing.test.ts', 'kubernetes/*.test.ts'],
+    pool: 'forks',
+    fileParallelism: false,
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
+    globalSetup: ['kubernetes/audit.ts'],
+    reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
+  },
+})
