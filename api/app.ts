@@ -23,6 +23,7 @@ import { useTenant } from './plugins/tenant.ts'
 import { createDatabaseText, createSurroundingsEpoch } from './render/database.ts'
 import { addBackups } from './resources/backups.ts'
 import { addBranches } from './resources/branches.ts'
+import { addCertificateAuthority } from './resources/certificate-authority.ts'
 import { addClientAddress } from './resources/client-ip.ts'
 import { addDatabases } from './resources/databases.ts'
 import { addDescription } from './resources/description.ts'
@@ -102,7 +103,14 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     },
     { prefix: basePath },
   )
-  await app.register(async scope => addDescription(scope.withTypeProvider<ZodTypeProvider>()), { prefix: basePath })
+  await app.register(
+    async scope => {
+      const open = scope.withTypeProvider<ZodTypeProvider>()
+      addDescription(open)
+      addCertificateAuthority(open, context)
+    },
+    { prefix: basePath },
+  )
   addHealth(app, context)
   refuseOtherMethods()
   await addDocumentationPage(app)

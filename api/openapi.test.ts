@@ -27,6 +27,7 @@ test('describes exactly the routes there are', () => {
     'GET /healthz',
     'GET /managed/v1/backups',
     'GET /managed/v1/backups/{id}',
+    'GET /managed/v1/ca.pem',
     'GET /managed/v1/client-ip',
     'GET /managed/v1/databases',
     'GET /managed/v1/databases/{id}',

@@ -72,8 +72,8 @@ const refusals: Record<number, [description: string, headers: HeaderName[]]> = {
 }
 
 function responsesOf({ success, errors = [], open }: Documentation): JsonSchema {
-  const { status, description, shape, headers = [] } = success
-  const body = shape && { content: { 'application/json': { schema: schemaOf(shape, outputComponents, 'output') } } }
+  const { status, description, shape, mediaType = 'application/json', headers = [] } = success
+  const body = shape && { content: { [mediaType]: { schema: schemaOf(shape, outputComponents, 'output') } } }
   const answer = { description, headers: headersOf(['X-Request-Id', ...headers]), ...(body ?? { type: 'null' }) }
   const statuses = open ? errors : [...errors, 401, 403, 429, 503]
   const error = { 'application/json': { schema: { $ref: componentPath('Error') } } }

@@ -20,6 +20,8 @@ export type Success = {
   description: string
   /** Absent: no body. */
   shape?: z.ZodType
+  /** Of the body; absent: JSON. */
+  mediaType?: string
   /** Set on this answer beside X-Request-Id. */
   headers?: readonly HeaderName[]
 }

@@ -150,6 +150,8 @@ export async function startInstallation(
         images: { postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])) },
         leaderElection: false,
         http: { host: gatewayHost, port: ports.last },
+        // The gateway has its own already; this publishes the authority.
+        certificates: {},
       }),
       identity: 'embedded',
       logger,
