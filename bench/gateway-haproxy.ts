@@ -185,7 +185,7 @@ async function main(): Promise<void> {
   const postgres = await startPostgres({ major: '18', shape: { connections: 150 } })
   const { cert, key } = issueClientCertificate(postgres.authority, { commonName: 'espalier-operator' })
   const cluster = await openTestCluster()
-  const haproxy = await openHaproxy({ ports, threads: 2 })
+  const haproxy = await openHaproxy({ ports })
   print('HAProxy', haproxyVersion)
   const agent = fork(fileURLToPath(import.meta.url), ['agent', JSON.stringify(haproxy.paths)], {
     serialization: 'advanced',

@@ -32,7 +32,7 @@ export const haproxyDefaults = {
   proxyProtocolFrom: [],
   maxConnections: 20_000,
   maxConnectionsPerRoute: 2_000,
-  threads: 4,
+  threads: 2,
   operationsPort: 8405,
 } satisfies Partial<HaproxyOptions>
 

@@ -41,7 +41,6 @@ export async function openHaproxy(options: Partial<HaproxyOptions> = {}): Promis
   const operationsPort = 19_999
   await writeConfiguration({
     ...haproxyDefaults,
-    threads: 2,
     maxConnections: 5_000,
     operationsPort,
     host,
