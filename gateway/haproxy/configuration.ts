@@ -121,11 +121,13 @@ export function renderConfiguration(options: HaproxyOptions): string {
     `    use_backend refusals if ${isRefused}`,
     '    default_backend databases',
     '',
-    // A database that does not answer: the second try goes to the agent, which says so in Postgres's words.
+    // A database that refuses connections may have started a moment ago, and the node's own table of Services lag behind,
+    // or be starting anew: it is tried again a second later, twice. The last try goes to the agent, which says so in
+    // Postgres's words.
     'backend databases from databases',
     '    balance roundrobin',
-    '    retries 1',
-    '    option redispatch 1',
+    '    retries 3',
+    '    option redispatch -1',
     '    use-server database if TRUE',
     '    server database 0.0.0.0:0',
     `    ${agent}`,
