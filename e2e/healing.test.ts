@@ -17,7 +17,9 @@ beforeAll(async () => {
 })
 afterAll(() => provider?.stop())
 beforeEach(async () => {
-  database = (await api.create({ name: 'healing', ip_allowlist: openTo(provider.clientAddress) })).body
+  const created = await api.create({ name: 'healing', ip_allowlist: openTo(provider.clientAddress) })
+  expect(created).toMatchObject({ status: 200, body: { status: 'available' } })
+  database = created.body
   await query(await api.connection(database.id), 'CREATE TABLE kept AS SELECT 42 AS n')
 })
 afterEach(() => api.remove(database.id))

@@ -73,7 +73,7 @@ test('a second apply of the same changes nothing', async () => {
 test('printer columns tell what matters', async () => {
   await kubectl(['apply', '-f', '-'], manifest('columns'))
   await kubectl(['wait', '--for=condition=Ready', 'mdb/columns', '-n', namespace, '--timeout=120s'])
-  const [header, row] = (await kubectl(['get', 'mdb', '-n', namespace])).trim().split('\n')
+  const [header, row] = (await kubectl(['get', 'mdb', 'columns', '-n', namespace])).trim().split('\n')
   expect(header?.split(/ {2,}/)).toEqual(['NAME', 'PHASE', 'READY', 'VERSION', 'SIZE', 'PORT', 'AGE'])
   expect(row).toMatch(/^columns +available +True +17 +nano +\d+ +\S+$/)
   await kubectl(['delete', 'mdb', 'columns', '-n', namespace, '--timeout=120s'])

@@ -22,7 +22,8 @@ test('closing the allowlist under 100 open sessions cuts none and refuses new on
   const asked = performance.now()
   await api.change(body.id, { ip_allowlist: { rules: [] } })
   const acknowledgedAfter = performance.now() - asked
-  for (let attempt = 0; attempt < 50; attempt++) expect(await sqlState(() => connect(connection))).toBe('28000')
+  // A few: who is refused more often is not answered any more, and these come from one address.
+  for (let attempt = 0; attempt < 8; attempt++) expect(await sqlState(() => connect(connection))).toBe('28000')
   expect(acknowledgedAfter).toBeLessThan(1_000)
 
   const answers = await Promise.all(clients.map(client => client.query('SELECT 1 AS one')))
