@@ -89,8 +89,9 @@ describe('the certificates of our own servers', () => {
     await installation.cluster.create('Secret', {
       apiVersion: 'v1',
       kind: 'Secret',
+      type: 'kubernetes.io/tls',
       metadata: key,
-      data: { 'tls.crt': Buffer.from('theirs').toString('base64') },
+      data: Object.fromEntries(['tls.crt', 'tls.key'].map(name => [name, Buffer.from('theirs').toString('base64')])),
     })
     await start({ gateway: names('gateway.test') })
     await installation.cluster.delete('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
