@@ -108,9 +108,10 @@ export function startSystemCertificates(options: SystemCertificatesOptions): { s
     return { requeueAfterMs: lookAgainMs }
   }
 
+  // The authority last: who finds it published finds the certificates done.
   const all = [
-    certificateOfAuthority,
     ...servers.filter(server => wanted[server]).map(name => systemCertificates[name]),
+    certificateOfAuthority,
   ]
   const controller = startController({ name: 'system-certificates', workers: 1, reconcile, signal, logger, metrics })
   const unfollow = caches.systemSecrets.onChange(() => {
