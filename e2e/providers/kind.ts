@@ -20,6 +20,7 @@ const outputLimit = 64 << 20
 
 /** A pod with psql, for connections that come from inside the cluster. */
 export type ClientPod = {
+  name: string
   address: string
   psql(connection: Connection, statement: string): Promise<string>
   remove(): Promise<void>
@@ -90,6 +91,7 @@ export async function startKind(): Promise<KindProvider> {
       await kubectl(['wait', '--for=condition=Ready', 'pod', ...target, '--timeout=60s'])
       const address = await kubectl(['get', 'pod', ...target, '-o', 'jsonpath={.status.podIP}'])
       return {
+        name,
         address,
         psql({ username, password, host, port, database }, statement) {
           const uri = `postgresql://${username}@${host}:${port}/${database}?sslmode=require`

@@ -1,0 +1,141 @@
+/**
+ * On the kind cluster that `make e2e PROVIDER=kind` leaves: how long a create and an allowlist change take, what the gateway
+ * costs, and what the installation takes at rest. Not part of `make bench`, since it needs that cluster.
+ *
+ *     NODE_EXTRA_CA_CERTS=.kind/ca.crt node bench/kubernetes.ts
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { childNames, systemNamespace } from '../crds/index.ts'
+import { openTo } from '../e2e/client.ts'
+import { testNamespace } from '../e2e/kind/addons.ts'
+import { startKind } from '../e2e/providers/kind.ts'
+import { against, median, percentile, print } from './statistics.ts'
+
+const rounds = 10
+const seconds = 10
+const provider = await startKind()
+const { kubectl } = provider
+const api = await provider.client('bench')
+const namespace = provider.namespace('bench')
+
+async function timed<T>(work: () => Promise<T>): Promise<[number, T]> {
+  const start = performance.now()
+  const result = await work()
+  return [performance.now() - start, result]
+}
+
+async function measureCreate(): Promise<void> {
+  const took: number[] = []
+  for (let round = 0; round < rounds; round++) {
+    const [ms, { body }] = await timed(() => api.create({ name: `create${round}`, pg_version: '17' }))
+    if (body.status !== 'available') throw new Error(`not available: ${JSON.stringify(body)}`)
+    took.push(ms)
+    await api.remove(body.id)
+  }
+  print(
+    'create to available',
+    `median ${median(took).toFixed(0)} ms, p95 ${percentile(took, 0.95).toFixed(0)} ms of ${rounds}`,
+  )
+}
+
+async function measureAllowlist(id: string): Promise<void> {
+  const took: number[] = []
+  for (let round = 0; round < 2 * rounds; round++) {
+    const rules = { rules: [{ cidr: `198.51.100.${round}` }] }
+    took.push((await timed(() => api.change(id, { ip_allowlist: rules })))[0])
+  }
+  const p95 = percentile(took, 0.95)
+  print(
+    'allowlist change asked to in force',
+    `median ${median(took).toFixed(0)} ms, p95 ${against(p95, 1000, 'at most', ' ms')}`,
+  )
+}
+
+/** pgbench inside the cluster, so that nothing but the gateway is between it and the pod on one of two ways. */
+async function measureGateway(id: string): Promise<void> {
+  const client = await provider.clientPod(`bench-${Date.now().toString(36)}`)
+  try {
+    await api.change(id, { ip_allowlist: openTo(client.address) })
+    const { username, password, port, database } = await api.connection(id)
+    const pod = await provider.cluster.get('Pod', { namespace, name: childNames.pod(id, 1) })
+    const ways = {
+      direct: `host=${pod?.status?.podIP} port=5432`,
+      gateway: `host=${provider.nodeAddress} port=${port}`,
+    }
+    const pgbench = (way: string, ...args: string[]) => {
+      const script = 'read -r PGPASSWORD; export PGPASSWORD; exec pgbench "$@"'
+      const connection = `${way} dbname=${database} user=${username} sslmode=require`
+      return kubectl(
+        ['exec', '-i', '-n', testNamespace, client.name, '--', 'sh', '-c', script, 'sh', ...args, connection],
+        `${password}\n`,
+      )
+    }
+    await pgbench(ways.direct, '--initialize', '--quiet', '--scale=10')
+    const figure = (text: string, name: string) => Number(new RegExp(`${name} = ([0-9.]+)`).exec(text)?.[1])
+    const results: Record<keyof typeof ways, { tps: number[]; connect: number[] }> = {
+      direct: { tps: [], connect: [] },
+      gateway: { tps: [], connect: [] },
+    }
+    for (let round = 0; round < 3; round++) {
+      for (const way of ['direct', 'gateway'] as const) {
+        const load = ['--select-only', '--client=16', '--jobs=2', `--time=${seconds}`, '--no-vacuum']
+        results[way].tps.push(figure(await pgbench(ways[way], ...load), 'tps'))
+        const each = ['--select-only', '--client=1', '--connect', '--time=3', '--no-vacuum']
+        results[way].connect.push(figure(await pgbench(ways[way], ...each), 'average connection time'))
+      }
+    }
+    const ratio = median(results.gateway.tps) / median(results.direct.tps)
+    const tps = `${median(results.gateway.tps).toFixed(0)} against ${median(results.direct.tps).toFixed(0)}`
+    print('pgbench select-only, 16 clients', `${tps} transactions/s: ${against(ratio, 0.85, 'at least')}`)
+    const connect = `${median(results.gateway.connect).toFixed(1)} ms against ${median(results.direct.connect).toFixed(1)} ms`
+    print('time to connect', connect)
+  } finally {
+    await client.remove()
+  }
+}
+
+/** A figure of Prometheus's text format, added up over its labels. */
+function sum(metrics: string, name: string): number {
+  const lines = metrics.split('\n').filter(line => new RegExp(`^${name}(\\{|\\s)`).test(line))
+  return lines.reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' '))), 0)
+}
+
+async function measureRest(): Promise<void> {
+  const requests = async () => sum(await kubectl(['get', '--raw', '/metrics']), 'apiserver_request_total')
+  const before = await requests()
+  await sleep(30_000)
+  // The question itself is one of them.
+  print(
+    'API server at rest',
+    `${(((await requests()) - before - 1) / 30).toFixed(1)} requests/s, the cluster's own among them`,
+  )
+  for (const component of ['operator', 'api', 'gateway']) {
+    const labels = { 'app.kubernetes.io/component': component }
+    const { items } = await provider.cluster.list('Pod', { namespace: systemNamespace, labels })
+    const sizes = await Promise.all(items.map(({ metadata: { name } }) => residentMebibytes(name, component)))
+    print(`memory of ${component}`, sizes.map(size => `${size.toFixed(0)} MiB`).join(', '))
+  }
+}
+
+/** Of all processes in a pod's own container. */
+async function residentMebibytes(pod: string, component: string): Promise<number> {
+  const container = component === 'gateway' ? 'agent' : component
+  const script =
+    'total=0; for f in /proc/[0-9]*/status; do while read -r k v _; do [ "$k" = VmRSS: ] && total=$((total+v)); done < $f; done; echo $total'
+  const text = await kubectl(['exec', '-n', systemNamespace, pod, '-c', container, '--', 'sh', '-c', script])
+  return Number(text) / 1024
+}
+
+try {
+  await measureCreate()
+  const { body } = await api.create({ name: 'measured', size: 'wide', pg_version: '17' })
+  try {
+    await measureAllowlist(body.id)
+    await measureGateway(body.id)
+    await measureRest()
+  } finally {
+    await api.remove(body.id)
+  }
+} finally {
+  await provider.stop()
+}
