@@ -1,5 +1,5 @@
 /**
- * Reads the report of a test run and prints the closing line. A skipped test counts as a failure unless
+ * Reads the reports of test runs and prints the closing line. A skipped test counts as a failure unless
  * docs/skipped-tests.md lists it by name, so that nothing stops being tested unseen; so does a run of no tests.
  */
 import { readFileSync } from 'node:fs'
@@ -17,14 +17,14 @@ const reportSchema = z.object({
   ),
 })
 
-const [path = ''] = process.argv.slice(2)
+const paths = process.argv.slice(2)
 const listed = new Set(
   [...readFileSync(new URL('../docs/skipped-tests.md', import.meta.url), 'utf8').matchAll(/^- `([^`]+)`/gm)].map(
     match => match[1],
   ),
 )
 
-function read(): z.output<typeof reportSchema> | undefined {
+function read(path: string): z.output<typeof reportSchema> | undefined {
   try {
     return reportSchema.parse(JSON.parse(readFileSync(path, 'utf8')))
   } catch (error) {
@@ -33,8 +33,8 @@ function read(): z.output<typeof reportSchema> | undefined {
   }
 }
 
-const report = read()
-const files = report?.testResults ?? []
+const reports = paths.map(read)
+const files = reports.flatMap(report => report?.testResults ?? [])
 const tests = files.flatMap(file => file.assertionResults)
 const count = (...statuses: string[]): number => tests.filter(test => statuses.includes(test.status)).length
 const skipped = tests.filter(test => test.status !== 'passed' && test.status !== 'failed')
@@ -48,6 +48,7 @@ for (const test of skipped)
 for (const file of brokenFiles) console.log(`did not run: ${file.name}`)
 
 const passed = count('passed')
-const failed = count('failed') + unlisted.length + brokenFiles.length + (passed === 0 ? 1 : 0)
+const missing = reports.filter(report => report === undefined).length
+const failed = count('failed') + unlisted.length + brokenFiles.length + missing + (passed === 0 ? 1 : 0)
 console.log(`${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1
