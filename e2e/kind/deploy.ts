@@ -8,14 +8,11 @@ import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { systemNamespace } from '../../crds/index.ts'
 import { logged, type Run } from '../../images/command.ts'
-import { ImageError } from '../../images/errors.ts'
 import { type Kubectl, kubectlOf } from './addons.ts'
 import { type ClusterFile, readCluster } from './cluster.ts'
-import { KindError } from './errors.ts'
+import { say, script } from './script.ts'
 import { pathsOf, readSettings, root } from './settings.ts'
 import { tokenSecret } from './tokens.ts'
-
-const say = (line: string): void => console.log(`kind: ${line}`)
 
 /** What of the chart's values depends on which ports this cluster has. */
 const portValues = ({ ports }: ClusterFile): string =>
@@ -95,10 +92,4 @@ async function main(): Promise<void> {
   say(`Espalier is installed: https://127.0.0.1:${cluster.ports.api}`)
 }
 
-try {
-  await main()
-} catch (error) {
-  if (!(error instanceof KindError || error instanceof ImageError)) throw error
-  console.error(`kind: ${error.message}`)
-  process.exitCode = 1
-}
+await script(main)

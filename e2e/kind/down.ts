@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { logged } from '../../images/command.ts'
 import { readCluster } from './cluster.ts'
 import { answers, dockerOn, ownHost, stopEngine } from './engine.ts'
-import { KindError } from './errors.ts'
 import { removeBridges, removeRules } from './network.ts'
+import { say, script } from './script.ts'
 import { pathsOf, readSettings } from './settings.ts'
 
 const settings = readSettings(process.env)
@@ -52,15 +52,11 @@ async function main(): Promise<void> {
   await stopEngine(settings, run)
   await detachLoops()
   for (const path of [kubeconfig, file, log, join(settings.home, 'kind.yaml')]) await rm(path, { force: true })
-  console.log(`kind: ${settings.name} is down`)
+  say(`${settings.name} is down`)
 }
 
 try {
-  await main()
-} catch (error) {
-  if (!(error instanceof KindError)) throw error
-  console.error(`kind: ${error.message}`)
-  process.exitCode = 1
+  await script(main)
 } finally {
   await rm(scratch, { recursive: true, force: true })
 }

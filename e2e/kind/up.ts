@@ -5,7 +5,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { logged, type Run } from '../../images/command.ts'
-import { ImageError } from '../../images/errors.ts'
 import { installAddons, kubectlOf } from './addons.ts'
 import { type ClusterFile, readCluster, writeCluster } from './cluster.ts'
 import { kindConfiguration } from './configuration.ts'
@@ -15,10 +14,10 @@ import { makeNodeImage } from './node-image.ts'
 import { ensurePackages } from './packages.ts'
 import { findPorts } from './ports.ts'
 import { buildPrograms, type Programs } from './programs.ts'
+import { say, script } from './script.ts'
 import { pathsOf, readSettings, type Settings } from './settings.ts'
 
 const started = Date.now()
-const say = (line: string): void => console.log(`kind: ${line}`)
 /** Newer than what kind's release was made with, so it is named. */
 const stockImage = 'docker.io/kindest/node:v1.36.1'
 const pullTimeoutMs = 300_000
@@ -131,10 +130,4 @@ async function main(): Promise<void> {
   say(`${cluster.name} is up after ${Math.round((Date.now() - started) / 1000)} s; KUBECONFIG=${cluster.kubeconfig}`)
 }
 
-try {
-  await main()
-} catch (error) {
-  if (!(error instanceof KindError || error instanceof ImageError)) throw error
-  console.error(`kind: ${error.message}`)
-  process.exitCode = 1
-}
+await script(main)
