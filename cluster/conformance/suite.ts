@@ -67,6 +67,17 @@ export async function stored<K extends KindName>(cluster: Cluster, kind: K, key:
   return object
 }
 
+/** A whole cluster's controllers write a status at moments of their own: what was decided before is then decided anew. */
+export async function undisturbed<T>(decideAndWrite: () => Promise<T>): Promise<T> {
+  for (let left = 20; ; left--) {
+    try {
+      return await decideAndWrite()
+    } catch (error) {
+      if (left === 0 || !(error instanceof ClusterError) || error.reason !== 'Conflict') throw error
+    }
+  }
+}
+
 /** The refusal of an action that must be refused for one of these reasons. */
 export async function refusal(action: Promise<unknown>, ...reasons: ClusterErrorReason[]): Promise<ClusterError> {
   const error = await action.then(
