@@ -51,7 +51,14 @@ async function main(): Promise<void> {
   }
   await stopEngine(settings, run)
   await detachLoops()
-  for (const path of [kubeconfig, file, log, join(settings.home, 'kind.yaml')]) await rm(path, { force: true })
+  for (const path of [
+    kubeconfig,
+    file,
+    log,
+    ...['kind.yaml', 'values.yaml', 'ca.crt', 'dump'].map(name => join(settings.home, name)),
+  ]) {
+    await rm(path, { recursive: true, force: true })
+  }
   say(`${settings.name} is down`)
 }
 

@@ -25,8 +25,9 @@ export function undoing(rules: string, subnets: readonly string[], wasOnlyOne: b
 /** Whether any dockerd runs on this machine. */
 async function isAnyRunning(): Promise<boolean> {
   const pids = (await readdir('/proc')).filter(name => /^[0-9]+$/.test(name))
-  const names = await Promise.all(pids.map(pid => readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')))
-  return names.some(name => name.trim() === 'dockerd')
+  // One that has ended and that nobody has waited for has no command line any more.
+  const commands = await Promise.all(pids.map(pid => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')))
+  return commands.some(command => command.split('\0')[0]?.split('/').at(-1) === 'dockerd')
 }
 
 /** Called when our own has ended. */
