@@ -14,7 +14,7 @@
  * it makes one (ioctl_ficlonerange(2)), so it is one instant of the whole volume: what a power cut would leave.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm, statfs, truncate } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rename, rm, statfs, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { run } from './command.ts'
@@ -133,10 +133,7 @@ export async function openPool({
       const path = join(scratch, image)
       await fill(path)
       await flush(path)
-      const handle = await open(join(scratch, about), 'w', 0o600)
-      await handle.writeFile(JSON.stringify(content))
-      await handle.sync()
-      await handle.close()
+      await writeFile(join(scratch, about), JSON.stringify(content), { mode: 0o600, flush: true })
       await flush(scratch)
       await rename(scratch, join(place, id))
       await flush(place)
@@ -244,10 +241,7 @@ export async function openPool({
       await truncate(imageOf(volume), bytes)
       await flush(imageOf(volume))
       const path = join(places.volumes, id, about)
-      const handle = await open(`${path}.new`, 'w', 0o600)
-      await handle.writeFile(JSON.stringify({ ...volume, bytes }))
-      await handle.sync()
-      await handle.close()
+      await writeFile(`${path}.new`, JSON.stringify({ ...volume, bytes }), { mode: 0o600, flush: true })
       await rename(`${path}.new`, path)
       await flush(join(places.volumes, id))
       return bytes
