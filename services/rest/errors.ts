@@ -1,0 +1,41 @@
+/**
+ * The errors of the REST data service: one class, one constructor per code of seed 002, and nothing that a client is told is worded elsewhere.
+ * An error knows its HTTP status, its code, what is said of it and which headers go with it; turning it into bytes is http/'s part.
+ */
+
+/** A value that JSON can say; `details` of an ambiguous embedding is a list, not a text. */
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
+
+export type RestErrorParts = {
+  /** HTTP status, 100 to 999. */
+  status: number
+  /** The reason phrase, where an error raised in the database gives its own. */
+  statusText?: string
+  /** `RSTgxx`, or a SQLSTATE. */
+  code: string
+  message: string
+  details?: Json
+  hint?: string | null
+  headers?: [name: string, value: string][]
+}
+
+/** Whatever a request is refused with. */
+export class RestError extends Error {
+  readonly status: number
+  readonly statusText: string | undefined
+  readonly code: string
+  readonly details: Json
+  readonly hint: string | null
+  readonly headers: [name: string, value: string][]
+
+  constructor(parts: RestErrorParts, cause?: unknown) {
+    super(parts.message, { cause })
+    this.name = 'RestError'
+    this.status = parts.status
+    this.statusText = parts.statusText
+    this.code = parts.code
+    this.details = parts.details ?? null
+    this.hint = parts.hint ?? null
+    this.headers = parts.headers ?? []
+  }
+}
