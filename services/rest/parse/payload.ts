@@ -1,0 +1,145 @@
+/**
+ * The body of a request: made into JSON that Postgres takes apart, or left raw for a function of one unnamed parameter. The body is read here for its keys and its
+ * shape only; what reaches Postgres are the bytes that the client sent.
+ */
+import { RestError } from '../errors.ts'
+import { contentTypeName } from './media.ts'
+import { queryParameters } from './query.ts'
+
+export type JsonPayload = {
+  readonly kind: 'json'
+  /** JSON text: an object, or an array of objects. */
+  readonly json: Buffer | string
+  readonly isArray: boolean
+  /** The keys that every object has; undefined where `columns` names them and the body was not looked into. */
+  readonly keys: readonly string[] | undefined
+  readonly isEmpty: boolean
+}
+/** Raw bytes, of text/plain, text/xml or application/octet-stream. */
+export type RawPayload = { readonly kind: 'raw'; readonly type: 'text' | 'xml' | 'bytea'; readonly bytes: Buffer }
+/** The fields of a form, for a function. */
+export type FormPayload = { readonly kind: 'form'; readonly fields: readonly (readonly [string, string])[] }
+export type Payload = JsonPayload | RawPayload | FormPayload
+
+/** How deep JSON may nest. Postgres takes apart JSON by recursion, within the limit of its stack. */
+export const maximumJsonDepth = 500
+
+const invalidBody = (message: string, details: string | null = null) =>
+  new RestError({ status: 400, code: 'RST102', message, details })
+
+/** Refuses what nests deeper than Postgres could follow. A byte of a string can be no bracket, unless the string began before it. */
+function checkDepth(body: Buffer): void {
+  let depth = 0
+  let inString = false
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at]
+    if (inString) {
+      if (byte === 0x5c) at++
+      else if (byte === 0x22) inString = false
+    } else if (byte === 0x22) inString = true
+    else if (byte === 0x5b || byte === 0x7b) {
+      if (++depth > maximumJsonDepth)
+        throw invalidBody('Empty or invalid json', `JSON nests at most ${maximumJsonDepth} deep`)
+    } else if (byte === 0x5d || byte === 0x7d) depth--
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function jsonPayload(body: Buffer): JsonPayload {
+  checkDepth(body)
+  let value: unknown
+  try {
+    value = JSON.parse(body.toString('utf8'))
+  } catch {
+    throw invalidBody('Empty or invalid json')
+  }
+  if (!Array.isArray(value)) {
+    const keys = isObject(value) ? Object.keys(value) : []
+    return { kind: 'json', json: body, isArray: false, keys, isEmpty: false }
+  }
+  const [first] = value
+  if (value.length === 0) return { kind: 'json', json: body, isArray: true, keys: [], isEmpty: true }
+  const keys = isObject(first) ? Object.keys(first) : undefined
+  const matches = (one: unknown) =>
+    isObject(one) && keys !== undefined && Object.keys(one).length === keys.length && keys.every(key => key in one)
+  if (keys === undefined || !value.every(matches)) throw invalidBody('All object keys must match')
+  return { kind: 'json', json: body, isArray: true, keys, isEmpty: false }
+}
+
+/** The records of CSV (RFC 4180). */
+function csvRecords(text: string): string[][] {
+  const records: string[][] = []
+  const field = /(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r\n|\n|\r|$)/y
+  let record: string[] = []
+  while (field.lastIndex < text.length) {
+    const found = field.exec(text)
+    if (found === null) throw invalidBody('A quoted field of CSV does not end, or is followed by more than a comma')
+    record.push(found[1] === undefined ? (found[2] ?? '') : found[1].replaceAll('""', '"'))
+    if (found[3] !== ',') {
+      records.push(record)
+      record = []
+    } else if (field.lastIndex === text.length) record.push('')
+  }
+  if (record.length > 0) records.push(record)
+  return records
+}
+
+function csvPayload(body: Buffer): JsonPayload {
+  const [header, ...records] = csvRecords(body.toString('utf8'))
+  if (header === undefined) throw invalidBody('Empty or invalid csv')
+  if (records.some(record => record.length !== header.length)) {
+    throw invalidBody('All lines must have same number of fields')
+  }
+  const rows = records.map(record =>
+    Object.fromEntries(header.map((name, index) => [name, record[index] === 'NULL' ? null : record[index]])),
+  )
+  const keys = [...new Set(header)]
+  return { kind: 'json', json: JSON.stringify(rows), isArray: true, keys, isEmpty: rows.length === 0 }
+}
+
+export type PayloadRequest = {
+  body: Buffer
+  contentType: string | undefined
+  forFunction: boolean
+  /** Whether `columns` names the keys, so that the body need not be looked into. */
+  keysAreNamed: boolean
+}
+
+/** What a body is, by its Content-Type; one that nothing can be made of is RST102, an unknown type RST107. */
+export function parsePayload({ body, contentType, forFunction, keysAreNamed }: PayloadRequest): Payload {
+  const type = contentType === undefined ? 'application/json' : contentTypeName(contentType)
+  switch (type) {
+    case 'application/json':
+    case 'application/vnd.pgrst.object':
+    case 'application/vnd.pgrst.object+json':
+    case 'application/vnd.pgrst.array':
+    case 'application/vnd.pgrst.array+json': {
+      if (forFunction && body.length === 0)
+        return { kind: 'json', json: '{}', isArray: false, keys: [], isEmpty: false }
+      if (!keysAreNamed) return jsonPayload(body)
+      checkDepth(body)
+      const isArray = /^\s*\[/.test(body.subarray(0, 64).toString('latin1'))
+      return { kind: 'json', json: body, isArray, keys: undefined, isEmpty: false }
+    }
+    case 'text/csv':
+      return csvPayload(body)
+    case 'application/x-www-form-urlencoded': {
+      const fields = queryParameters(body.toString('utf8'))
+      if (forFunction) return { kind: 'form', fields }
+      const record = Object.fromEntries(fields)
+      return { kind: 'json', json: JSON.stringify(record), isArray: false, keys: Object.keys(record), isEmpty: false }
+    }
+    case 'text/plain':
+      if (forFunction) return { kind: 'raw', type: 'text', bytes: body }
+      break
+    case 'text/xml':
+      if (forFunction) return { kind: 'raw', type: 'xml', bytes: body }
+      break
+    case 'application/octet-stream':
+      if (forFunction) return { kind: 'raw', type: 'bytea', bytes: body }
+      break
+  }
+  throw new RestError({ status: 415, code: 'RST107', message: `Content-Type not acceptable: ${type}` })
+}

@@ -1,0 +1,43 @@
+/** Which rows: the Range header, `limit` and `offset`, and what they come to together. */
+import { RestError } from '../errors.ts'
+import type { Range } from './types.ts'
+
+export const unlimited: Range = { offset: 0, limit: undefined }
+
+/** RST103; `details` says which rule was broken. */
+export const rangeNotSatisfiable = (details: string): RestError =>
+  new RestError({ status: 416, code: 'RST103', message: 'Requested range not satisfiable', details })
+
+/** `Range: 0-9` or `Range: 10-`; anything else asks for nothing. */
+export function parseRangeHeader(header: string | undefined): Range {
+  const found = /^(?:items=)?([0-9]{1,15})-([0-9]{0,15})$/.exec(header?.trim() ?? '')
+  if (found === null) return unlimited
+  const [offset, last] = [Number(found[1]), found[2]]
+  if (last === '' || last === undefined) return { offset, limit: undefined }
+  if (Number(last) < offset) {
+    throw rangeNotSatisfiable(
+      'The lower boundary must be lower than or equal to the upper boundary in the Range header.',
+    )
+  }
+  return { offset, limit: Number(last) - offset + 1 }
+}
+
+/** `limit` and `offset` of the query string. */
+export function queryRange(limit: number | undefined, offset: number | undefined): Range {
+  if (limit !== undefined && limit < 0) throw rangeNotSatisfiable('Limit should be greater than or equal to zero.')
+  if (offset !== undefined && offset < 0) throw rangeNotSatisfiable('Offset should be greater than or equal to zero.')
+  return { offset: offset ?? 0, limit }
+}
+
+/** The rows that both ask for. */
+export function intersection(one: Range, other: Range): Range {
+  const offset = Math.max(one.offset, other.offset)
+  const ends = [one, other].flatMap(range => (range.limit === undefined ? [] : [range.offset + range.limit]))
+  return { offset, limit: ends.length === 0 ? undefined : Math.max(0, Math.min(...ends) - offset) }
+}
+
+/** With a maximum of rows. */
+export function capped({ offset, limit }: Range, maximum: number | undefined): Range {
+  if (maximum === undefined) return { offset, limit }
+  return { offset, limit: limit === undefined ? maximum : Math.min(limit, maximum) }
+}

@@ -1,0 +1,166 @@
+/** A request as a whole, parsed: which resource, what is to be done with it, and how the answer is to look. */
+import { RestError } from '../errors.ts'
+import { type MediaType, parseAccept } from './media.ts'
+import { type Payload, parsePayload } from './payload.ts'
+import { type Preferences, parsePreferences } from './preferences.ts'
+import { parseQuery } from './query.ts'
+import { parseRangeHeader } from './range.ts'
+import type { ParsedQuery, Range } from './types.ts'
+
+/** Headers by their names in lower case; several of one name joined by commas. */
+export type Headers = Readonly<Record<string, string | undefined>>
+
+export type HttpRequest = {
+  readonly method: string
+  /** As sent, still encoded, without the query string. */
+  readonly path: string
+  readonly query: string
+  readonly headers: Headers
+  readonly body: Buffer
+}
+
+export type Action =
+  | { readonly kind: 'openapi'; readonly headersOnly: boolean }
+  | { readonly kind: 'options-root' }
+  | { readonly kind: 'options'; readonly relation: string }
+  | { readonly kind: 'options-function'; readonly name: string }
+  | { readonly kind: 'read'; readonly relation: string; readonly headersOnly: boolean }
+  | { readonly kind: 'insert' | 'update' | 'put'; readonly relation: string; readonly payload: Payload }
+  | { readonly kind: 'delete'; readonly relation: string }
+  | {
+      readonly kind: 'call'
+      readonly name: string
+      readonly method: 'GET' | 'HEAD' | 'POST'
+      /** Of a POST. */
+      readonly payload: Payload | undefined
+      /** Whether it is the function that stands at the root. */
+      readonly atRoot: boolean
+    }
+
+export type ApiRequest = {
+  readonly action: Action
+  readonly schema: string
+  readonly query: ParsedQuery
+  readonly preferences: Preferences
+  readonly accept: readonly MediaType[]
+  /** Of the Range header. */
+  readonly range: Range
+}
+
+/** What of the configuration parsing depends on. */
+export type RequestRules = {
+  readonly schemas: readonly string[]
+  /** The function that answers at the root, as schema and name or name alone. */
+  readonly rootFunction: string | undefined
+  readonly openApiDisabled: boolean
+  readonly timeZones: ReadonlySet<string>
+}
+
+const invalidPath = () =>
+  new RestError({ status: 404, code: 'RST125', message: 'Invalid path specified in request URL' })
+const unsupportedMethod = (method: string) =>
+  new RestError({ status: 405, code: 'RST117', message: `Unsupported HTTP method: ${method}` })
+
+function segments(path: string): string[] {
+  const parts = path.split('/').slice(1)
+  if (parts.at(-1) === '') parts.pop()
+  try {
+    return parts.map(decodeURIComponent)
+  } catch {
+    throw invalidPath()
+  }
+}
+
+type Resource =
+  | { kind: 'root' }
+  | { kind: 'relation'; name: string }
+  | { kind: 'function'; name: string; atRoot: boolean }
+
+function resourceOf(path: string, { rootFunction, openApiDisabled }: RequestRules, method: string): Resource {
+  const parts = segments(path)
+  const [first, second] = parts
+  if (first === undefined) {
+    if (rootFunction !== undefined) return { kind: 'function', name: rootFunction, atRoot: true }
+    if (openApiDisabled && method !== 'OPTIONS') {
+      throw new RestError({ status: 404, code: 'RST126', message: 'Root endpoint metadata is disabled' })
+    }
+    return { kind: 'root' }
+  }
+  if (parts.length === 1) return { kind: 'relation', name: first }
+  if (first === 'rpc' && second !== undefined && second !== '' && parts.length === 2) {
+    return { kind: 'function', name: second, atRoot: false }
+  }
+  throw invalidPath()
+}
+
+function schemaOf(method: string, headers: Headers, schemas: readonly string[]): string {
+  const [standard = 'public'] = schemas
+  const isWrite = ['POST', 'PATCH', 'PUT', 'DELETE'].includes(method)
+  const profile = isWrite ? headers['content-profile'] : headers['accept-profile']
+  if (profile === undefined) return standard
+  // Header bytes come as Latin-1; names of schemas are UTF-8.
+  const name = Buffer.from(profile, 'latin1').toString('utf8')
+  if (schemas.includes(name)) return name
+  throw new RestError({
+    status: 406,
+    code: 'RST106',
+    message: `Invalid schema: ${name}`,
+    hint: `Only the following schemas are exposed: ${schemas.join(', ')}`,
+  })
+}
+
+function actionOf(request: HttpRequest, resource: Resource, keysAreNamed: boolean): Action {
+  const { method, body, headers } = request
+  const payload = (forFunction: boolean) =>
+    parsePayload({ body, contentType: headers['content-type'], forFunction, keysAreNamed })
+  switch (resource.kind) {
+    case 'root':
+      if (method === 'GET' || method === 'HEAD') return { kind: 'openapi', headersOnly: method === 'HEAD' }
+      if (method === 'OPTIONS') return { kind: 'options-root' }
+      throw unsupportedMethod(method)
+    case 'function': {
+      const { name, atRoot } = resource
+      if (method === 'GET' || method === 'HEAD') return { kind: 'call', name, method, payload: undefined, atRoot }
+      if (method === 'POST') return { kind: 'call', name, method, payload: payload(true), atRoot }
+      if (method === 'OPTIONS') return { kind: 'options-function', name }
+      throw new RestError({ status: 405, code: 'RST101', message: `Cannot use the ${method} method on RPC` })
+    }
+    case 'relation': {
+      const relation = resource.name
+      switch (method) {
+        case 'GET':
+        case 'HEAD':
+          return { kind: 'read', relation, headersOnly: method === 'HEAD' }
+        case 'POST':
+          return { kind: 'insert', relation, payload: payload(false) }
+        case 'PATCH':
+          return { kind: 'update', relation, payload: payload(false) }
+        case 'PUT':
+          return { kind: 'put', relation, payload: payload(false) }
+        case 'DELETE':
+          return { kind: 'delete', relation }
+        case 'OPTIONS':
+          return { kind: 'options', relation }
+        default:
+          throw unsupportedMethod(method)
+      }
+    }
+  }
+}
+
+/** Parses a request; what is wrong with it is said as a RestError. */
+export function parseRequest(request: HttpRequest, rules: RequestRules): ApiRequest {
+  const { method, path, headers } = request
+  const resource = resourceOf(path, rules, method)
+  const schema = schemaOf(method, headers, rules.schemas)
+  const isCallByGet = resource.kind === 'function' && (method === 'GET' || method === 'HEAD')
+  const query = parseQuery(request.query, isCallByGet)
+  return {
+    action: actionOf(request, resource, query.columns !== undefined),
+    schema,
+    query,
+    preferences: parsePreferences(headers.prefer, rules.timeZones),
+    accept: parseAccept(headers.accept),
+    range: parseRangeHeader(method === 'GET' ? headers.range : undefined),
+  }
+}
