@@ -74,9 +74,13 @@ const named = (...names: string[]): Reference[] => names.map(name => reference('
 
 export const preferParams: Reference = reference('parameters', 'preferParams')
 
+/** Query parameters that mean something of their own, so that no filter on a column of that name can be asked for. */
+const taken = new Set(shared.flatMap(([, parameter]) => (parameter.in === 'query' ? parameter.name : [])))
+
 /** What each method on a table takes. */
 export function tableReferences(table: Table): Record<'get' | 'post' | 'patch' | 'delete', readonly Reference[]> {
-  const filters = named(...[...table.columns.values()].map(column => filterName(table, column)))
+  const columns = [...table.columns.values()].filter(({ name }) => !taken.has(name))
+  const filters = named(...columns.map(column => filterName(table, column)))
   return {
     get: [...filters, ...named('select', 'order', 'range', 'rangeUnit', 'offset', 'limit', 'preferCount')],
     post: named(bodyName(table), 'select', 'preferPost'),
