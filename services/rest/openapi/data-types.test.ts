@@ -28,6 +28,7 @@ describe('describeDefault', () => {
     ['text', "''::text", ''],
     ['text', "'it''s'::text", "it's"],
     ['text', "'a' || 'b'", "'a' || 'b'"],
+    ['text', String.raw`E'a\\b'::text`, String.raw`a\b`],
     ['character', "'x'::bpchar", 'x'],
     ['date', "'1900-01-01'::date", '1900-01-01'],
     ['time without time zone', "'13:00:00'::time without time zone", '13:00:00'],

@@ -38,8 +38,15 @@ export function describeType(type: string): { type?: DataType; format: string; i
   return described.type === 'array' ? { ...described, items: { type: dataTypeOf(elementType(type)) } } : described
 }
 
-/** A string constant, and the cast that Postgres prints after it. */
-const stringConstant = /^'((?:[^']|'')*)'(?:::[^']+)?$/
+/** A string constant, with an E where backslashes in it are doubled, and the cast that Postgres prints after it. */
+const stringConstant = /^(E?)'((?:[^']|'')*)'(?:::[^']+)?$/
+
+function constantOf(expression: string): string | undefined {
+  const [, escaped, quoted] = stringConstant.exec(expression) ?? []
+  const text = quoted?.replaceAll("''", "'")
+  return escaped === 'E' ? text?.replaceAll('\\\\', '\\') : text
+}
+
 const numberConstant = /^-?\d+(?:\.\d+)?$/
 /** As many decimal digits as a double holds whatever they are. */
 const exactDigits = 15
@@ -50,7 +57,7 @@ const exactDigits = 15
  */
 export function describeDefault(type: string, expression: string | null): string | number | boolean | undefined {
   if (expression === null) return undefined
-  const text = stringConstant.exec(expression)?.[1]?.replaceAll("''", "'") ?? expression
+  const text = constantOf(expression) ?? expression
   switch (dataTypeOf(type)) {
     case 'string':
       return text
