@@ -14,7 +14,7 @@ export const MAX_FILE_LENGTH = 1_048_576
 
 const keyForm = /[\p{L}][\p{L}\p{N}_.-]*/uy
 const blank = /[ \t]*/y
-const lineEnd = /(?:#.*)?$/y
+const lineEnd = /(?:#.*)?$/sy
 const number = /-?\d{1,15}(?![\p{L}\p{N}_.-])/uy
 const word = /(?:true|false|on|off)(?![\p{L}\p{N}_.-])/uy
 const plainText = /[^"\\$]+/y
