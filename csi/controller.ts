@@ -1,10 +1,11 @@
 /** The controller service of CSI: makes, copies, grows and deletes what is in the pool. */
 import type { z } from 'zod'
 import { CsiError } from './errors.ts'
+import { devicesOf } from './mounts.ts'
 import { pageOf } from './paging.ts'
 import type { Pool, Snapshot, Source, Volume } from './pool.ts'
 import { objectionTo, requireCapability, required, type shapes } from './requests.ts'
-import { createSerial } from './serial.ts'
+import type { Serial } from './serial.ts'
 
 type Request<K extends keyof typeof shapes> = z.output<(typeof shapes)[K]>
 
@@ -46,8 +47,7 @@ const snapshotReply = ({ id, volume, bytes, takenAt }: Snapshot) => ({
   ready_to_use: true,
 })
 
-export function createController({ pool, node }: { pool: Pool; node: string }) {
-  const serial = createSerial()
+export function createController({ pool, node, serial }: { pool: Pool; node: string; serial: Serial }) {
   const topology = { segments: { [topologyKey]: node } }
   const volumeReply = (volume: Volume) => ({
     capacity_bytes: volume.bytes,
@@ -55,6 +55,12 @@ export function createController({ pool, node }: { pool: Pool; node: string }) {
     accessible_topology: [topology],
     ...contentOf(volume),
   })
+  /** Kubernetes may ask for it while a pod that was removed by force still writes, and in any case before kubelet is done. */
+  async function deleteUnused(volume: Volume): Promise<void> {
+    const [device] = await devicesOf(pool.imageOf(volume))
+    if (device !== undefined) throw new CsiError('FAILED_PRECONDITION', `volume ${volume.id} is in use, by ${device}`)
+    await pool.deleteVolume(volume.id)
+  }
   const isElsewhere = (segments: Record<string, string>) => segments[topologyKey] !== node
 
   return {
@@ -81,7 +87,12 @@ export function createController({ pool, node }: { pool: Pool; node: string }) {
     },
 
     DeleteVolume: async ({ volume_id }: Request<'volume'>) => {
-      await serial('pool', () => pool.deleteVolume(required(volume_id, 'volume_id')))
+      const id = required(volume_id, 'volume_id')
+      await serial('pool', async () => {
+        const volume = await pool.findVolume(id)
+        // In turn with the node's calls about it, none of which asks for a turn at the pool.
+        if (volume !== undefined) await serial(volume.id, () => deleteUnused(volume))
+      })
       return {}
     },
 

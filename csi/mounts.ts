@@ -1,6 +1,7 @@
 /** What is mounted where on this node, as the kernel tells it; nothing is remembered. */
 import { mkdir, readFile, rmdir, stat } from 'node:fs/promises'
 import { run } from './command.ts'
+import { CsiError } from './errors.ts'
 
 export type Mount = { device: string; path: string }
 
@@ -29,18 +30,28 @@ export const mountAt = async (path: string): Promise<Mount | undefined> =>
 export const mountedElsewhere = async (device: string, paths: readonly string[]): Promise<string | undefined> =>
   (await mounts()).find(mount => mount.device === device && !paths.includes(mount.path))?.path
 
+/** The loop devices through which an image is in use, on this node: usually one, none where it is not staged. */
+export const devicesOf = async (image: string): Promise<string[]> =>
+  (await run('losetup', '--associated', image, '--noheadings', '--output', 'NAME')).split('\n').filter(Boolean)
+
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(
     () => true,
     () => false,
   )
 
-/** Mounts the file system in an image, once, and lets it grow to the image's size. */
+/**
+ * Mounts the file system in an image, once, and lets it grow to the image's size.
+ * @throws CsiError `FAILED_PRECONDITION` where something else is mounted there
+ */
 export async function mountImage(image: string, path: string): Promise<void> {
   await mkdir(path, { recursive: true })
-  if ((await mountAt(path)) === undefined) {
+  const mounted = await mountAt(path)
+  if (mounted === undefined) {
     // The loop device goes with the mount. `discard` gives back to the pool what is deleted; a copy has its source's UUID.
     await run('mount', '-t', 'xfs', '-o', 'loop,noatime,nouuid,discard', image, path)
+  } else if (!(await devicesOf(image)).includes(mounted.device)) {
+    throw new CsiError('FAILED_PRECONDITION', `something else is mounted at ${path}`)
   }
   await run('xfs_growfs', path)
 }
@@ -53,9 +64,13 @@ export async function growMounted(path: string): Promise<void> {
   await run('xfs_growfs', path)
 }
 
-export async function bind(from: string, to: string, isReadOnly: boolean): Promise<void> {
+/** @throws CsiError `FAILED_PRECONDITION` where another device than `from`'s is mounted at `to` */
+export async function bind(from: Mount, to: string, isReadOnly: boolean): Promise<void> {
   await mkdir(to, { recursive: true })
-  if ((await mountAt(to)) === undefined) await run('mount', '--bind', from, to)
+  const mounted = await mountAt(to)
+  if (mounted === undefined) await run('mount', '--bind', from.path, to)
+  else if (mounted.device !== from.device)
+    throw new CsiError('FAILED_PRECONDITION', `something else is mounted at ${to}`)
   if (isReadOnly) await run('mount', '-o', 'remount,bind,ro', to)
 }
 

@@ -3,10 +3,10 @@ import { stat, statfs } from 'node:fs/promises'
 import type { z } from 'zod'
 import { topologyKey } from './controller.ts'
 import { CsiError } from './errors.ts'
-import { bind, growMounted, mountAt, mountedElsewhere, mountImage, unmount } from './mounts.ts'
+import { bind, devicesOf, growMounted, mountAt, mountedElsewhere, mountImage, unmount } from './mounts.ts'
 import type { Pool, Volume } from './pool.ts'
 import { requireCapability, required, requiredPath, type shapes } from './requests.ts'
-import { createSerial } from './serial.ts'
+import type { Serial } from './serial.ts'
 
 type Request<K extends keyof typeof shapes> = z.output<(typeof shapes)[K]>
 
@@ -15,8 +15,7 @@ const capabilities = ['STAGE_UNSTAGE_VOLUME', 'GET_VOLUME_STATS', 'EXPAND_VOLUME
 /** Loop devices there can be on a node, less what else takes one. */
 const mostVolumes = 250
 
-export function createNode({ pool, node }: { pool: Pool; node: string }) {
-  const serial = createSerial()
+export function createNode({ pool, node, serial }: { pool: Pool; node: string; serial: Serial }) {
   async function known(id: string): Promise<Volume> {
     const volume = await pool.findVolume(required(id, 'volume_id'))
     if (volume === undefined) throw new CsiError('NOT_FOUND', `there is no volume ${id} on node ${node}`)
@@ -40,8 +39,8 @@ export function createNode({ pool, node }: { pool: Pool; node: string }) {
       required(request.volume_id, 'volume_id')
       const path = requiredPath(request.staging_target_path, 'staging_target_path')
       requireCapability(request.volume_capability)
-      const volume = await known(request.volume_id)
-      await serial(volume.id, () => mountImage(pool.imageOf(volume), path))
+      // Known only once it is its turn: it may be deleted until then.
+      await serial(request.volume_id, async () => mountImage(pool.imageOf(await known(request.volume_id)), path))
       return {}
     },
 
@@ -60,7 +59,7 @@ export function createNode({ pool, node }: { pool: Pool; node: string }) {
       const volume = await known(request.volume_id)
       await serial(volume.id, async () => {
         const staged = await mountAt(staging)
-        if (staged === undefined) {
+        if (staged === undefined || !(await devicesOf(pool.imageOf(volume))).includes(staged.device)) {
           throw new CsiError('FAILED_PRECONDITION', `volume ${volume.id} is not staged at ${staging}`)
         }
         const isExclusive = access_mode?.mode === 'SINGLE_NODE_SINGLE_WRITER'
@@ -68,7 +67,7 @@ export function createNode({ pool, node }: { pool: Pool; node: string }) {
         if (elsewhere !== undefined) {
           throw new CsiError('FAILED_PRECONDITION', `volume ${volume.id} has one writer, at ${elsewhere}`)
         }
-        await bind(staging, target, request.readonly)
+        await bind(staged, target, request.readonly)
       })
       return {}
     },

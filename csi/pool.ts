@@ -2,7 +2,7 @@
  * The pool: volumes and snapshots as image files in one directory of a file system with reflinks (XFS, btrfs).
  *
  *     volumes/<id>/image      an XFS file system, as large as the volume, holding only what was written
- *     volumes/<id>/about.json
+ *     volumes/<id>/about.json what the image cannot say; its size is the volume's, so that growing is one step
  *     snapshots/<id>/...      the same
  *     .new-*                  being made; worthless
  *
@@ -14,7 +14,7 @@
  * it makes one (ioctl_ficlonerange(2)), so it is one instant of the whole volume: what a power cut would leave.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm, statfs, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rename, rm, stat, statfs, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { run } from './command.ts'
@@ -30,6 +30,7 @@ const volumeAbout = z.strictObject({
   id: z.string(),
   /** What the caller calls it. */
   name: z.string(),
+  /** The size of the image, which alone says so. */
   bytes: z.int().positive(),
   source: source.optional(),
 })
@@ -104,7 +105,8 @@ export async function openPool({
     // An id is part of a path: one that we never gave names nothing.
     if (!idPattern.test(id)) return undefined
     try {
-      return schema.parse(JSON.parse(await readFile(join(place, id, about), 'utf8')))
+      const { size: bytes } = await stat(join(place, id, image))
+      return schema.parse({ ...JSON.parse(await readFile(join(place, id, about), 'utf8')), bytes })
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
       throw error
@@ -124,7 +126,7 @@ export async function openPool({
   async function publish(
     place: string,
     id: string,
-    content: object,
+    { bytes: _, ...content }: Volume | Snapshot,
     fill: (path: string) => Promise<void>,
   ): Promise<void> {
     const scratch = join(place, `${unfinished}${randomBytes(8).toString('hex')}`)
@@ -236,14 +238,12 @@ export async function openPool({
       const bytes = Math.max(volume.bytes, Math.ceil(required / blockBytes) * blockBytes)
       if (limit > 0 && bytes > limit)
         throw new CsiError('OUT_OF_RANGE', `the volume has ${bytes} bytes, above the limit ${limit}`)
-      if (bytes === volume.bytes) return bytes
-      await requireRoom(bytes - volume.bytes)
-      await truncate(imageOf(volume), bytes)
+      if (bytes > volume.bytes) {
+        await requireRoom(bytes - volume.bytes)
+        await truncate(imageOf(volume), bytes)
+      }
+      // Also where it is large enough already: whoever grew it may have ended before this.
       await flush(imageOf(volume))
-      const path = join(places.volumes, id, about)
-      await writeFile(`${path}.new`, JSON.stringify({ ...volume, bytes }), { mode: 0o600, flush: true })
-      await rename(`${path}.new`, path)
-      await flush(join(places.volumes, id))
       return bytes
     },
 

@@ -1,5 +1,7 @@
 /** One thing at a time for each key: two calls about one volume never meet. */
-export function createSerial(): <T>(key: string, work: () => Promise<T>) => Promise<T> {
+export type Serial = <T>(key: string, work: () => Promise<T>) => Promise<T>
+
+export function createSerial(): Serial {
   const last = new Map<string, Promise<unknown>>()
   return (key, work) => {
     const before = last.get(key) ?? Promise.resolve()

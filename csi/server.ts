@@ -20,6 +20,7 @@ import { createController } from './controller.ts'
 import { createNode } from './node.ts'
 import { openPool } from './pool.ts'
 import { shapes } from './requests.ts'
+import { createSerial } from './serial.ts'
 
 export const driverName = 'csi.espalier.dev'
 
@@ -106,8 +107,9 @@ const shutdown = (server: Server): Promise<void> =>
 export async function startDriver(options: DriverOptions): Promise<Driver> {
   const { socket, registration, kubeletSocket = socket, node, version, logger, now = Date.now } = options
   const pool = await openPool({ directory: options.pool, overcommit: options.overcommit, now })
-  const controller = createController({ pool, node })
-  const onNode = createNode({ pool, node })
+  const serial = createSerial()
+  const controller = createController({ pool, node, serial })
+  const onNode = createNode({ pool, node, serial })
   const csi = services('csi.proto', 'csi', 'v1')
 
   const server = new Server()
