@@ -1,0 +1,136 @@
+/** Which function a call means, among those of its name, and what it is given. */
+import { RestError } from '../errors.ts'
+import type { Payload } from '../parse/payload.ts'
+import type { Parameter, QualifiedName, Routine, SchemaCache } from '../schema-cache/types.ts'
+import { suggestion } from './suggestions.ts'
+import type { Argument, CallArguments } from './types.ts'
+
+/** What a call offers: names with values, or a whole body. */
+export type Offer = {
+  /** The names of all arguments. */
+  readonly names: ReadonlySet<string>
+  /** Of a POST: what a single unnamed parameter could take. */
+  readonly unnamed: 'json' | 'text' | 'xml' | 'bytea' | undefined
+}
+
+const isUnnamed = (parameters: readonly Parameter[]) => parameters.length === 1 && parameters[0]?.name === ''
+
+/** Whether the named parameters are all given that have to be, and no others. */
+function takesNames(routine: Routine, { names, unnamed }: Offer): boolean {
+  const { parameters } = routine
+  if (isUnnamed(parameters)) return false
+  // A raw body has no names: a function without parameters would silently drop it.
+  if (unnamed !== undefined && unnamed !== 'json') return false
+  const known = new Set(parameters.map(({ name }) => name))
+  return (
+    parameters.every(({ name, required }) => !required || names.has(name)) && [...names].every(name => known.has(name))
+  )
+}
+
+function takesBody({ parameters }: Routine, { unnamed }: Offer): boolean {
+  const [only] = parameters
+  if (!isUnnamed(parameters) || only === undefined || unnamed === undefined) return false
+  return unnamed === 'json' ? only.type === 'json' || only.type === 'jsonb' : only.type === unnamed
+}
+
+const qualified = ({ schema, name }: QualifiedName) => `${schema}.${name}`
+const listed = (names: Iterable<string>) => [...names].sort().join(', ')
+
+function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): RestError {
+  const { names, unnamed } = offer
+  const inSchema = cache.routines.get(wanted.schema)
+  const overloads = inSchema?.get(wanted.name) ?? []
+  const isRaw = unnamed !== undefined && unnamed !== 'json'
+  const given = listed(names)
+  const named =
+    names.size === 0
+      ? ' without parameters'
+      : names.size === 1
+        ? ` with parameter ${given}`
+        : ` with parameters ${given}`
+  const bare =
+    unnamed === undefined ? '' : `with a single unnamed ${unnamed === 'json' ? 'json/jsonb' : unnamed} parameter`
+  const searched = isRaw ? ` ${bare}` : `${named}${bare === '' ? '' : ` or ${bare}`}`
+  const shown = isRaw ? '' : names.size === 0 ? ' without parameters' : `(${given})`
+  let hint: string | undefined
+  if (overloads.length === 0) {
+    const name = suggestion(wanted.name, inSchema?.keys() ?? [])
+    hint = name && `${wanted.schema}.${name}`
+  } else if (!isRaw) {
+    const signatures = overloads.map(({ parameters }) => parameters.map(({ name }) => name).join(', '))
+    const signature = suggestion(given, signatures)
+    hint = signature && `${qualified(wanted)}(${signature})`
+  }
+  return new RestError({
+    status: 404,
+    code: 'RST202',
+    message: `Could not find the function ${qualified(wanted)}${shown} in the schema cache`,
+    details: `Searched for the function ${qualified(wanted)}${searched}, but no matches were found in the schema cache.`,
+    hint: hint === undefined ? null : `Perhaps you meant to call the function ${hint}`,
+  })
+}
+
+function ambiguous(found: readonly Routine[]): RestError {
+  const signature = (routine: Routine) =>
+    `${qualified(routine)}(${routine.parameters.map(({ name, type }) => `${name} => ${type}`).join(', ')})`
+  return new RestError({
+    status: 300,
+    code: 'RST203',
+    message: `Could not choose the best candidate function between: ${found.map(signature).join(', ')}`,
+    hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
+  })
+}
+
+/** The one function that a call means: by the names of its arguments, else by its one unnamed parameter. RST202 and RST203. */
+export function findRoutine(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Routine {
+  const overloads = cache.routines.get(wanted.schema)?.get(wanted.name) ?? []
+  const byNames = overloads.filter(routine => takesNames(routine, offer))
+  const found = byNames.length > 0 ? byNames : overloads.filter(routine => takesBody(routine, offer))
+  const [first] = found
+  if (first === undefined) throw notFound(cache, wanted, offer)
+  if (found.length > 1) throw ambiguous(found)
+  return first
+}
+
+type NamedValues = readonly (readonly [name: string, value: string])[]
+
+/** What a call offers, from its query string and body. */
+export function offerOf(parameters: NamedValues, payload: Payload | undefined): Offer {
+  if (payload === undefined) return { names: new Set(parameters.map(([name]) => name)), unnamed: undefined }
+  switch (payload.kind) {
+    case 'raw':
+      return { names: new Set(), unnamed: payload.type }
+    case 'form':
+      return { names: new Set(payload.fields.map(([name]) => name)), unnamed: undefined }
+    case 'json':
+      return { names: new Set(payload.keys), unnamed: 'json' }
+  }
+}
+
+/** Of several values for one name the last counts; a variadic parameter takes all. */
+function valuesFor(routine: Routine, values: NamedValues): Argument[] {
+  return routine.parameters.flatMap(parameter => {
+    const given = values.flatMap(([name, value]) => (name === parameter.name ? [value] : []))
+    const last = given.at(-1)
+    if (last === undefined) return []
+    return [{ parameter, value: parameter.variadic ? given : last }]
+  })
+}
+
+export function callArguments(routine: Routine, parameters: NamedValues, payload: Payload | undefined): CallArguments {
+  if (payload === undefined) return { kind: 'values', list: valuesFor(routine, parameters) }
+  switch (payload.kind) {
+    case 'form':
+      return { kind: 'values', list: valuesFor(routine, payload.fields) }
+    case 'raw':
+      return { kind: 'unnamed', value: payload.bytes, type: payload.type }
+    case 'json': {
+      const [only] = routine.parameters
+      if (only !== undefined && isUnnamed(routine.parameters))
+        return { kind: 'unnamed', value: payload.json, type: only.type }
+      const { keys } = payload
+      const given = routine.parameters.filter(({ name }) => keys === undefined || keys.includes(name))
+      return { kind: 'json', json: payload.json, parameters: given }
+    }
+  }
+}

@@ -1,0 +1,276 @@
+/** From a parsed request to a plan. Pure: a function of the request, the schema cache and a few settings. */
+import { RestError } from '../errors.ts'
+import type { JsonPayload, Payload } from '../parse/payload.ts'
+import { unlimited } from '../parse/range.ts'
+import type { Action, ApiRequest } from '../parse/request.ts'
+import type { ParsedQuery } from '../parse/types.ts'
+import {
+  type Column,
+  type QualifiedName,
+  representationKey,
+  type SchemaCache,
+  type Table,
+} from '../schema-cache/types.ts'
+import { callArguments, findRoutine, offerOf } from './call.ts'
+import { negotiate } from './media.ts'
+import { type Output, planConditions, planRead } from './read.ts'
+import { suggestion } from './suggestions.ts'
+import type { BodyPlan, Condition, Plan, ReadNode, WriteSource, WrittenColumn } from './types.ts'
+
+export type PlanSettings = {
+  readonly maximumRows: number | undefined
+  readonly aggregatesEnabled: boolean
+  readonly plansEnabled: boolean
+}
+
+type ActionOf<Kind extends Action['kind']> = Extract<Action, { kind: Kind }>
+/** What goes to the database as one statement. */
+export type PlannedAction = ActionOf<'read' | 'insert' | 'update' | 'put' | 'delete' | 'call'>
+
+type Context = { request: ApiRequest; cache: SchemaCache; settings: PlanSettings }
+
+/** The relation of this name; RST205 where it is not known. */
+export function findTable(cache: SchemaCache, schema: string, name: string): Table {
+  const table = cache.tables.get(schema)?.get(name)
+  if (table !== undefined) return table
+  const meant = suggestion(name, cache.tables.get(schema)?.keys() ?? [])
+  throw new RestError({
+    status: 404,
+    code: 'RST205',
+    message: `Could not find the table '${schema}.${name}' in the schema cache`,
+    hint: meant === undefined ? null : `Perhaps you meant the table '${schema}.${meant}'`,
+  })
+}
+
+const selectsAll = ({ select }: ParsedQuery): boolean => {
+  const [only] = select
+  return (
+    select.length === 1 &&
+    only?.kind === 'field' &&
+    only.field.name === '*' &&
+    only.alias === undefined &&
+    only.aggregate === undefined
+  )
+}
+
+function bodyOf({ request, cache, settings }: Context, subject: QualifiedName): BodyPlan {
+  const wholeRows = selectsAll(request.query)
+  return negotiate(request.accept, { cache, subject, wholeRows, plansEnabled: settings.plansEnabled })
+}
+
+const outputOf = ({ shape }: BodyPlan): Output => (shape.kind === 'csv' ? 'text' : 'json')
+const withoutBody = (body: BodyPlan): BodyPlan =>
+  body.explain === undefined ? { ...body, shape: { kind: 'none' } } : body
+
+export function plan(request: ApiRequest, action: PlannedAction, cache: SchemaCache, settings: PlanSettings): Plan {
+  const context = { request, cache, settings }
+  switch (action.kind) {
+    case 'read':
+      return planReading(context, action)
+    case 'call':
+      return planCall(context, action)
+    default:
+      return planWrite(context, action)
+  }
+}
+
+function planReading(context: Context, { relation, headersOnly }: ActionOf<'read'>): Plan {
+  const { request, cache, settings } = context
+  const table = findTable(cache, request.schema, relation)
+  const body = bodyOf(context, table)
+  const reading = { cache, output: outputOf(body), ...settings }
+  return {
+    kind: 'read',
+    read: planRead(reading, { schema: table.schema, name: table.name }, request.query, request.range),
+    body: headersOnly ? withoutBody(body) : body,
+    count: request.preferences.count,
+    maximumRows: settings.maximumRows,
+    headersOnly,
+  }
+}
+
+function planCall(context: Context, action: ActionOf<'call'>): Plan {
+  const { request, cache, settings } = context
+  const wanted = splitName(action, request.schema)
+  const { parameters } = request.query
+  const routine = findRoutine(cache, wanted, offerOf(parameters, action.payload))
+  const body = bodyOf(context, routine)
+  const { maxAffected, handling } = request.preferences
+  const maximumAffected = handling === 'strict' ? maxAffected : undefined
+  if (maximumAffected !== undefined && !routine.returnsSet) {
+    throw new RestError({
+      status: 400,
+      code: 'RST128',
+      message: 'Function must return SETOF or TABLE when max-affected preference is used with handling=strict',
+    })
+  }
+  const returned =
+    routine.returns.kind === 'composite' && routine.returns.type.schema !== 'pg_catalog'
+      ? routine.returns.type
+      : { schema: routine.schema, name: routine.name }
+  const isRead = action.method !== 'POST'
+  const headersOnly = action.method === 'HEAD'
+  const reading = { cache, output: outputOf(body), ...settings }
+  return {
+    kind: 'call',
+    routine,
+    arguments: callArguments(routine, parameters, action.payload),
+    read: planRead(reading, returned, request.query, request.range),
+    body: headersOnly ? withoutBody(body) : body,
+    count: request.preferences.count,
+    maximumRows: settings.maximumRows,
+    readOnly: isRead || routine.volatility !== 'volatile',
+    headersOnly,
+    maximumAffected,
+  }
+}
+
+/** A root function may be named with its schema. */
+function splitName({ name, atRoot }: ActionOf<'call'>, schema: string): QualifiedName {
+  const dot = name.indexOf('.')
+  if (!atRoot || dot === -1) return { schema, name }
+  return { schema: name.slice(0, dot), name: name.slice(dot + 1) }
+}
+
+function planWrite(context: Context, action: ActionOf<'insert' | 'update' | 'put' | 'delete'>): Plan {
+  const { request, cache, settings } = context
+  const table = findTable(cache, request.schema, action.relation)
+  const relation = { schema: table.schema, name: table.name }
+  const { preferences, query } = request
+  const conditions = planConditions(cache, relation, query)
+  if (action.kind === 'put') checkPut(table, request, conditions)
+  const body = bodyOf(context, table)
+  const wants = preferences.return ?? 'minimal'
+  const shown = wants === 'representation' ? body : withoutBody(body)
+  // Filters, limits and order of the root are the write's; what is returned is all that was written.
+  const isRoot = ({ path }: { path: readonly string[] }) => path.length === 0
+  const returnedQuery: ParsedQuery = {
+    ...query,
+    select: wants === 'representation' ? query.select : [],
+    filters: query.filters.filter(one => !isRoot(one)),
+    logic: query.logic.filter(one => !isRoot(one)),
+    limits: query.limits.filter(one => !isRoot(one)),
+    offsets: query.offsets.filter(one => !isRoot(one)),
+    order: query.order,
+  }
+  const dropped =
+    wants === 'representation'
+      ? returnedQuery
+      : { ...returnedQuery, filters: [], logic: [], order: [], limits: [], offsets: [] }
+  const reading = { cache, output: outputOf(body), ...settings, maximumRows: undefined }
+  const read = planRead(reading, relation, dropped, unlimited)
+  const locationKey = action.kind === 'insert' && wants === 'headers-only' ? table.primaryKey : []
+  return {
+    kind: 'write',
+    relation,
+    write: writeOf(context, action, table, conditions),
+    read,
+    returning: wants === 'representation' ? returningOf(read, locationKey) : locationKey,
+    body: shown,
+    countsExactly: preferences.count === 'exact',
+    locationKey,
+    wants,
+    maximumAffected:
+      preferences.handling === 'strict' && action.kind !== 'insert' ? preferences.maxAffected : undefined,
+  }
+}
+
+function writeOf(
+  { request, cache }: Context,
+  action: ActionOf<'insert' | 'update' | 'put' | 'delete'>,
+  table: Table,
+  conditions: Condition[],
+): Extract<Plan, { kind: 'write' }>['write'] {
+  if (action.kind === 'delete') return { kind: 'delete', conditions }
+  const source = sourceOf(jsonOf(action.payload), table, request, cache)
+  if (action.kind === 'update') return { kind: 'update', source, conditions }
+  const { resolution } = request.preferences
+  const target = request.query.onConflict ?? table.primaryKey
+  const merges = action.kind === 'put' || resolution === 'merge-duplicates'
+  const isUpsert = (merges || resolution === 'ignore-duplicates') && target.length > 0
+  return {
+    kind: 'insert',
+    source,
+    onConflict: isUpsert ? { columns: target, resolution: merges ? 'merge' : 'ignore' } : undefined,
+    conditions: action.kind === 'put' ? conditions : [],
+    isPut: action.kind === 'put',
+  }
+}
+
+function jsonOf(payload: Payload): JsonPayload {
+  if (payload.kind !== 'json') throw new Error('a relation takes no raw body; parsing sees to that')
+  return payload
+}
+
+function sourceOf(payload: JsonPayload, table: Table, request: ApiRequest, cache: SchemaCache): WriteSource {
+  const names = request.query.columns ?? payload.keys ?? []
+  return {
+    json: payload.json,
+    isArray: payload.isArray,
+    columns: [...new Set(names)].map(name => writtenColumn(table, name, cache)),
+    useDefaults: request.preferences.missing === 'default',
+  }
+}
+
+function writtenColumn(table: Table, name: string, cache: SchemaCache): WrittenColumn {
+  const column: Column | undefined = table.columns.get(name)
+  if (column === undefined) {
+    throw new RestError({
+      status: 400,
+      code: 'RST204',
+      message: `Could not find the '${name}' column of '${table.name}' in the schema cache`,
+    })
+  }
+  const { type, baseType, default: expression } = column
+  const fromJson = cache.representations.get(representationKey('json', type))?.function
+  return { name, type, baseType, fromJson, default: expression }
+}
+
+/** A PUT names one row, by its whole primary key and by nothing else. */
+function checkPut(table: Table, { query }: ApiRequest, conditions: readonly Condition[]): void {
+  if (query.limits.length > 0 || query.offsets.length > 0) {
+    throw new RestError({
+      status: 400,
+      code: 'RST114',
+      message: 'limit/offset querystring parameters are not allowed for PUT',
+    })
+  }
+  const named = conditions.flatMap(one =>
+    one.kind === 'filter' &&
+    !one.negated &&
+    one.field.path.length === 0 &&
+    one.operation.kind === 'compare' &&
+    one.operation.operator === 'eq' &&
+    one.operation.quantifier === undefined
+      ? [one.field.name]
+      : [],
+  )
+  const isKey =
+    table.primaryKey.length > 0 &&
+    named.length === conditions.length &&
+    named.length === table.primaryKey.length &&
+    table.primaryKey.every(column => named.includes(column))
+  if (!isKey) {
+    throw new RestError({
+      status: 405,
+      code: 'RST105',
+      message: "Filters must include all and only primary key columns with 'eq' operators",
+    })
+  }
+}
+
+/** The columns of the written relation that the answer is made from. */
+function returningOf(read: ReadNode, locationKey: readonly string[]): readonly string[] | 'all' {
+  const names = new Set<string>(locationKey)
+  for (const item of read.select) {
+    if (item.kind === 'column') {
+      if (item.field.name === '*') return 'all'
+      names.add(item.field.name)
+    } else if (item.join.kind === 'function') return 'all'
+    else
+      for (const [source] of item.join.kind === 'columns' ? item.join.columns : item.join.sourceColumns)
+        names.add(source)
+  }
+  for (const { field, child } of read.order) if (child === undefined) names.add(field.name)
+  return [...names]
+}

@@ -1,0 +1,77 @@
+/**
+ * A statement while it is written: text that consists of our own words, quoted identifiers and `$n`, and the values for those. The last of the three stages
+ * (parse, plan, SQL); nothing that a client sent gets into the text in any other way than through `identifier` and `typeName`.
+ */
+import { RestError } from '../errors.ts'
+import type { QualifiedName } from '../schema-cache/types.ts'
+
+export type Value = string | Buffer | null
+
+export type Statement = { readonly text: string; readonly values: readonly Value[] }
+
+/** Postgres takes 65,535 (protocol: a 16-bit count). */
+const maximumValues = 30_000
+
+/** A name as SQL takes it, whatever it consists of. */
+export function identifier(name: string): string {
+  // The protocol ends a text at NUL; parsing refuses it in requests, and the catalog cannot hold it.
+  if (name.includes('\0')) throw new Error('an identifier cannot hold NUL')
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+export const qualified = ({ schema, name }: QualifiedName): string => `${identifier(schema)}.${identifier(name)}`
+
+/** Types that are written in several words, or whose name is not the one in the catalog. */
+const sqlTypes = new Map(
+  [
+    'bigint',
+    'bit varying',
+    'boolean',
+    'char',
+    'character',
+    'character varying',
+    'decimal',
+    'double precision',
+    'int',
+    'integer',
+    'real',
+    'smallint',
+    'time with time zone',
+    'time without time zone',
+    'timestamp with time zone',
+    'timestamp without time zone',
+  ].map(name => [name, name]),
+)
+
+/** The type a client names for a cast: one of SQL's own, or an identifier; each may be an array. */
+export function typeName(name: string): string {
+  const isArray = /(?: *\[\])+$/.exec(name)
+  const base = (isArray === null ? name : name.slice(0, isArray.index)).trim().toLowerCase().replace(/ +/g, ' ')
+  return `${sqlTypes.get(base) ?? identifier(base)}${isArray === null ? '' : '[]'}`
+}
+
+/** An array as Postgres reads it from text (manual section 8.15.2). */
+export const arrayLiteral = (values: readonly string[]): string =>
+  `{${values.map(value => `"${value.replace(/["\\]/g, '\\$&')}"`).join(',')}}`
+
+export class StatementWriter {
+  readonly values: Value[] = []
+  readonly #shared = new Map<string, string>()
+
+  /** A place for a value; its type is what Postgres infers there. */
+  value(value: Value): string {
+    if (this.values.push(value) > maximumValues) {
+      throw new RestError({ status: 400, code: 'RST100', message: `A request has at most ${maximumValues} values` })
+    }
+    return `$${this.values.length}`
+  }
+
+  /** One place for all uses of a text, where an expression has to be the same each time it is written. */
+  sharedValue(value: string): string {
+    const known = this.#shared.get(value)
+    if (known !== undefined) return known
+    const place = this.value(value)
+    this.#shared.set(value, place)
+    return place
+  }
+}
