@@ -88,11 +88,13 @@ describe('a table', () => {
       column('code', 'character varying', { maximumLength: 3, default: "'abc'::character varying" }),
       column('mood', 'test.mood', { enumValues: ['sad', 'happy'] }),
       column('day', 'date', { type: 'test.day' }),
+      column('size', 'integer', { type: 'test.size', default: '7' }),
     ]
     expect(at(rendered({ accessibleTables: [table('t', columns)] }), 'definitions', 't', 'properties')).toEqual({
       code: { type: 'string', format: 'character varying', maxLength: 3, default: 'abc' },
       mood: { type: 'string', format: 'test.mood', enum: ['sad', 'happy'] },
       day: { type: 'string', format: 'date' },
+      size: { type: 'integer', format: 'int32', default: 7 },
     })
   })
 
@@ -100,6 +102,12 @@ describe('a table', () => {
     const document = rendered({ accessibleTables: [table('empty', [])] })
     expect(at(document, 'definitions', 'empty')).toEqual({ type: 'object' })
     expect(Object.keys(at(document, 'paths', '/empty', 'delete') ?? {})).toEqual(['tags', 'parameters', 'responses'])
+  })
+
+  test('with a comment of one line has a summary alone', () => {
+    const get = at(rendered({ accessibleTables: [table('t', [id], { description: 'Short' })] }), 'paths', '/t', 'get')
+    expect(at(get, 'summary')).toBe('Short')
+    expect(at(get, 'description')).toBeUndefined()
   })
 
   test('keeps a filter out that a parameter of the same name hides', () => {
