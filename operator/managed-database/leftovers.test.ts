@@ -1,6 +1,6 @@
 /** What was stripped of its marks, or left behind by force, is put right or taken away all the same. */
 import { describe, expect, test } from 'vitest'
-import { childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { apiVersion, childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, eventually, testNamespace } from '../testing/installation.ts'
 
@@ -62,6 +62,37 @@ describe('leftovers', () => {
     expect(mended?.metadata.ownerReferences?.[0]?.uid).toBe(database.metadata.uid)
     expect(mended?.metadata.uid).toBe(claim.metadata.uid)
     await it.when('stripped', isPhase('available'))
+  })
+
+  test('that carry the mark of a database in another namespace are not its own', async () => {
+    const { metadata } = await it.create('elsewhere')
+    const id = await it.idOf('elsewhere')
+    const namespace = 'another'
+    await it.cluster().create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+    const owner = { apiVersion, kind: 'ManagedDatabase', name: 'elsewhere', uid: metadata.uid ?? '', controller: true }
+    await it.stopOperator()
+    await it.cluster().create('PersistentVolumeClaim', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: {
+        namespace,
+        name: 'planted',
+        // Or the garbage collector would take it away at once.
+        finalizers: ['example.com/stays'],
+        labels: { [labels.managedBy]: managedByEspalier, [labels.database]: '00000000-0000-4000-8000-000000000000' },
+        ownerReferences: [owner],
+      },
+      spec: { accessModes: ['ReadWriteOncePod'], resources: { requests: { storage: '1Gi' } } },
+    })
+    const database = await it.database('elsewhere')
+    if (database === undefined) throw new Error('no database')
+    const ipAllowlist = { rules: [{ cidr: '192.0.2.0/24' }] }
+    const changed = await it
+      .cluster()
+      .replace('ManagedDatabase', { ...database, spec: { ...database.spec, ipAllowlist } })
+    await it.startOperator()
+    await it.when('elsewhere', found => found.status?.observedGeneration === changed.metadata.generation)
+    expect(await it.idOf('elsewhere')).toBe(id)
   })
 
   test('a database made anew under an old name is a new one', async () => {

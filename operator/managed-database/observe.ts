@@ -2,7 +2,7 @@
  * Gathers what a pass needs to know of one database: from the caches, and where a cache could mislead (a volume that
  * seems gone, an acknowledgement) from the cluster itself.
  */
-import type { Cluster, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
+import type { AnyObject, Cluster, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
 import {
   acknowledged,
   childNames,
@@ -106,17 +106,20 @@ const noChildren: Children = {
   route: undefined,
 }
 
+/** No owner reference leads out of its namespace: a mark that somebody wrote in another one makes nothing ours. */
 function remainsOf(caches: Caches, uid: string, namespace: string): Remains {
+  const here = <T extends Pick<AnyObject, 'metadata'>>(objects: readonly T[]): T[] =>
+    objects.filter(object => object.metadata.namespace === namespace)
   const configMaps = caches.configMaps.byIndex('owner', uid)
   const isRoute = (map: (typeof configMaps)[number]) => map.metadata.labels?.[labels.component] === routeComponent
   return {
-    statefulSets: caches.statefulSets.byIndex('owner', uid),
+    statefulSets: here(caches.statefulSets.byIndex('owner', uid)),
     pods: [],
-    services: caches.services.byIndex('owner', uid),
-    networkPolicies: caches.networkPolicies.byIndex('owner', uid),
-    configurations: configMaps.filter(map => map.metadata.namespace === namespace && !isRoute(map)),
-    claims: caches.claims.byIndex('owner', uid),
-    secrets: caches.secrets.byIndex('owner', uid),
+    services: here(caches.services.byIndex('owner', uid)),
+    networkPolicies: here(caches.networkPolicies.byIndex('owner', uid)),
+    configurations: here(configMaps).filter(map => !isRoute(map)),
+    claims: here(caches.claims.byIndex('owner', uid)),
+    secrets: here(caches.secrets.byIndex('owner', uid)),
     routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map)),
   }
 }
