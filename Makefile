@@ -3,7 +3,7 @@ NODE := node_modules/.bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.installed
 
-.PHONY: run demo token test check format bench crds install images kind-up kind-down e2e
+.PHONY: run demo token test check format bench crds install images kind-up kind-install kind-down e2e
 .DEFAULT_GOAL := help
 
 help:
@@ -17,7 +17,9 @@ help:
 	@echo 'make crds     write the CRDs from crds/'
 	@echo 'make images   build the container images'
 	@echo 'make e2e      the end-to-end suite; PROVIDER=kind runs it on a kind cluster'
-	@echo 'make kind-up  make a kind cluster on this machine; make kind-down removes it'
+	@echo 'make kind-up  make a kind cluster on this machine'
+	@echo 'make kind-install  install Espalier on it'
+	@echo 'make kind-down  remove it'
 
 $(INSTALLED): package.json package-lock.json .npmrc
 	@echo 'Installing what Espalier runs with, once: half a minute or so.' >&2
@@ -56,6 +58,9 @@ images: $(INSTALLED)
 
 kind-up: $(INSTALLED)
 	@exec $(NODE) e2e/kind/up.ts
+
+kind-install: $(INSTALLED)
+	@exec $(NODE) e2e/kind/deploy.ts
 
 kind-down: $(INSTALLED)
 	@exec $(NODE) e2e/kind/down.ts

@@ -1,5 +1,5 @@
 /**
- * `make e2e PROVIDER=kind`, before its tests: images built and loaded, both charts installed, on the cluster that is up.
+ * `make kind-install`, and `make e2e PROVIDER=kind` before its tests: images built and loaded, both charts installed, on the cluster that is up.
  * Run again it upgrades what has changed.
  */
 import { randomBytes } from 'node:crypto'
