@@ -17,6 +17,7 @@ const immutableSpec = immutable('a backup')
 
 export const backup = declareKind({
   kind: 'Backup',
+  description: 'one restore point of a database',
   plural: 'backups',
   shortNames: ['bkp'],
   scope: 'Namespaced',

@@ -12,6 +12,7 @@ export const branchPhases = ['creating', 'available', 'failed', 'deleting', 'del
 
 export const branch = declareKind({
   kind: 'Branch',
+  description: 'a copy of a database, with an address and credentials of its own',
   plural: 'branches',
   shortNames: ['br'],
   scope: 'Namespaced',

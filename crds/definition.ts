@@ -58,7 +58,7 @@ const schemaOf = (schema: z.ZodType): StructuralSchema =>
 
 /** The CRD of a declaration, as it is applied to a cluster. */
 export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.ZodType>): CustomResourceDefinition {
-  const { kind, plural, shortNames, scope, spec, status, rules, columns } = declaration
+  const { kind, description, plural, shortNames, scope, spec, status, rules, columns } = declaration
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
@@ -76,6 +76,7 @@ export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.Z
           additionalPrinterColumns: columns,
           schema: {
             openAPIV3Schema: {
+              description,
               type: 'object',
               required: ['spec'],
               properties: {

@@ -23,6 +23,8 @@ export type PrinterColumn = {
 
 export type KindDeclaration<Kind extends string, Spec extends z.ZodType, Status extends z.ZodType> = {
   kind: Kind
+  /** What it is, for `kubectl explain`. */
+  description: string
   plural: string
   shortNames: string[]
   scope: 'Namespaced' | 'Cluster'

@@ -55,30 +55,33 @@ export type Endpoint = z.output<typeof endpoint>
 
 export const managedDatabase = declareKind({
   kind: 'ManagedDatabase',
+  description: 'one Postgres database with its address, its allowlist and its services',
   plural: 'manageddatabases',
   shortNames: ['mdb'],
   scope: 'Namespaced',
   spec: z.strictObject({
-    region: z.string().min(1).max(63).meta(immutable('region')),
-    size: pinnedSize,
-    pgVersion: pgVersion.meta(immutable('pgVersion')),
+    region: z.string().min(1).max(63).describe('the name of a Region; fixed').meta(immutable('region')),
+    size: pinnedSize.describe(
+      'a Size by name and version; another one restarts Postgres, volumes grow and never shrink',
+    ),
+    pgVersion: pgVersion.describe('the major version of Postgres; fixed').meta(immutable('pgVersion')),
     instances: z.int().min(1).max(1).default(1).describe('Postgres instances; 1 for now'),
     displayName: displayName.optional(),
     ipAllowlist: ipAllowlist.default({ rules: [] }).describe('who may reach the Postgres endpoint; no rules close it'),
-    services: serviceConfigs.default([]),
+    services: serviceConfigs.default([]).describe('what runs beside the database; at most one of each type'),
     options: options.default([]),
     deletionProtection: z.boolean().default(false).describe('true: the database cannot be deleted'),
-    backup: backupPolicy.default({ durable: false }),
+    backup: backupPolicy.default({ durable: false }).describe('when backups are taken, and how long they are kept'),
     suspended: z.boolean().default(false).describe('true: stopped, its volume kept'),
     deletion: z
-      .strictObject({ keepBackups: z.boolean().default(false) })
+      .strictObject({ keepBackups: z.boolean().default(false).describe('true: backups outlive the database') })
       .default({ keepBackups: false })
       .describe('what deleting the database leaves behind'),
   }),
   status: z.strictObject({
-    phase: z.enum(databasePhases).optional(),
+    phase: z.enum(databasePhases).optional().describe('what it is doing, in one word'),
     observedGeneration: z.int().min(0).optional(),
-    conditions: conditions.optional(),
+    conditions: conditions.optional().describe('Ready says whether it serves, Progressing what holds a change up'),
     appliedHash: z.string().max(64).optional().describe('the hash of what was asked, as far as it is in force'),
     incarnation: z.int().min(1).optional().describe('which volume serves: a restore brings up the next one'),
     volume: z
@@ -89,8 +92,8 @@ export const managedDatabase = declareKind({
       })
       .optional()
       .describe('the volume that holds the data, once it has been initialised; it is never initialised again'),
-    endpoint: endpoint.optional(),
-    domain: z.string().max(253).optional(),
+    endpoint: endpoint.optional().describe('what clients connect to'),
+    domain: z.string().max(253).optional().describe('a name of its own, which its certificate has too'),
     instances: z
       .array(
         z.strictObject({
@@ -100,9 +103,10 @@ export const managedDatabase = declareKind({
         }),
       )
       .max(16)
-      .optional(),
-    services: serviceStatuses.optional(),
-    branchCount: z.int().min(0).optional(),
+      .optional()
+      .describe('the pods that run Postgres'),
+    services: serviceStatuses.optional().describe('how the services do'),
+    branchCount: z.int().min(0).optional().describe('branches it has now'),
     storageUsedBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
     operation: z
       .strictObject({

@@ -5,6 +5,7 @@ import { declareKind, type ObjectOfKind } from './kind.ts'
 
 export const region = declareKind({
   kind: 'Region',
+  description: 'where databases can be: a domain, a storage class, a gateway',
   plural: 'regions',
   shortNames: ['rgn'],
   scope: 'Cluster',
@@ -16,7 +17,8 @@ export const region = declareKind({
         name: z.string().min(1).max(253),
         atomic: z.boolean().default(false).describe('true: a snapshot is one instant of the whole volume'),
       })
-      .optional(),
+      .optional()
+      .describe('how snapshots of its volumes are made; omitted: it has none'),
     gateway: z
       .strictObject({
         host: z.string().max(253).optional().describe('what clients connect to; omitted: the host label and domain'),

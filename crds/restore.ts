@@ -5,6 +5,7 @@ import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 
 export const restore = declareKind({
   kind: 'Restore',
+  description: 'one return of a database to a restore point, in place',
   plural: 'restores',
   shortNames: ['rst'],
   scope: 'Namespaced',

@@ -82,6 +82,7 @@ export const isSettingForSizes = (name: string): boolean =>
 
 export const size = declareKind({
   kind: 'Size',
+  description: 'one version of what a database can be like; its shape never changes',
   plural: 'sizes',
   shortNames: ['sz'],
   scope: 'Cluster',

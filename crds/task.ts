@@ -19,12 +19,13 @@ const taskMessage = z.strictObject({
 
 export const task = declareKind({
   kind: 'Task',
+  description: 'the record of one operation: how it goes, and how it ended',
   plural: 'tasks',
   shortNames: ['tsk'],
   scope: 'Namespaced',
   spec: z
     .strictObject({
-      name: operationName,
+      name: operationName.describe('what is done'),
       subject: z.strictObject({
         kind: z.enum(subjectKinds),
         id: z.string().max(36),
@@ -41,8 +42,12 @@ export const task = declareKind({
     phase: z.enum(taskStatuses).optional(),
     updatedAt: timestamp.optional(),
     finishedAt: timestamp.optional(),
-    messages: z.array(taskMessage).max(100).optional(),
-    error: z.string().max(2000).optional(),
+    messages: z
+      .array(taskMessage)
+      .max(100)
+      .optional()
+      .describe('how it went, oldest first; a warning says what holds it up'),
+    error: z.string().max(2000).optional().describe('why it failed'),
     response: z.looseObject({}).optional().meta({ 'x-kubernetes-preserve-unknown-fields': true }),
   }),
   rules: [],
