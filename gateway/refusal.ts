@@ -18,7 +18,11 @@ export const notAdmitted = (label: string, address: string): Refusal => ({
 
 export const tooMany = (label: string): Refusal => ({ code: '53300', message: `too many connections to ${label}` })
 
-export const notAvailable: Refusal = { code: '57P03', message: 'the database is not available right now' }
+export const notAvailable: Refusal = {
+  code: '57P03',
+  message: 'the database is not available right now',
+  hint: 'It may be starting, suspended or being changed: its status says which.',
+}
 
 /** The gateway cannot know whether its rules still hold. */
 export const outOfTouch: Refusal = {

@@ -34,7 +34,10 @@ export const isSettled = (database: ManagedDatabase | undefined): boolean =>
   database === undefined || atRest.includes(visiblePhase(database))
 
 const busy = (phase: DatabasePhase) =>
-  conflict(`the database is ${phase}: wait until it is available, then try again`, retryAfter.busy)
+  conflict(
+    `the database is ${phase}: wait until it is available, then try again; its tasks say what holds it up`,
+    retryAfter.busy,
+  )
 
 /** @throws ApiError 400: no service can run beside a database in this version */
 export function refuseServices(services: readonly unknown[] | undefined): void {

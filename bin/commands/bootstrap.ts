@@ -32,7 +32,7 @@ const command: Command = {
       const { made, missing } = await ensureKeys(cluster)
       if (missing.length > 0)
         throw new UsageError(
-          `the Secrets ${missing.join(' and ')} are gone from ${systemNamespace}, and this cluster holds tenants or databases: put them back from a backup. They are never made again over existing data`,
+          `${missing.join(' and ')}: gone from the Secrets of ${systemNamespace}, and this cluster holds tenants or databases: put them back from a backup. They are never made again over existing data`,
         )
       logger.info({ made }, made.length > 0 ? 'keys were made: back them up' : 'the keys are there')
     } finally {

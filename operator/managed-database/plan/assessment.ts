@@ -71,7 +71,12 @@ function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pe
   const { database, children, pod, region, size } = observed
   const { spec } = database
   if (region === undefined) return at('Preparing', `there is no region ${spec.region}`, 'RegionNotFound')
-  if (size === undefined) return at('Preparing', `there is no size ${sizeText(spec.size)}`, 'SizeNotFound')
+  if (size === undefined)
+    return at(
+      'Preparing',
+      `there is no size ${sizeText(spec.size)}: \`kubectl get sizes\` lists those there are`,
+      'SizeNotFound',
+    )
   if (wanted.statefulSet === undefined && observed.image === undefined)
     return at('Preparing', `this installation has no image of Postgres ${spec.pgVersion}`, 'VersionNotOffered')
   if (observed.credentials.state === 'absent' || observed.certificate.state === 'absent')
