@@ -74,7 +74,7 @@ export const managedDatabase = declareKind({
     backup: backupPolicy.default({ durable: false }).describe('when backups are taken, and how long they are kept'),
     suspended: z.boolean().default(false).describe('true: stopped, its volume kept'),
     deletion: z
-      .strictObject({ keepBackups: z.boolean().default(false).describe('true: backups outlive the database') })
+      .strictObject({ keepBackups: z.boolean().default(false) })
       .default({ keepBackups: false })
       .describe('what deleting the database leaves behind'),
   }),
