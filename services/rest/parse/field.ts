@@ -12,7 +12,7 @@ export const maximumDepth = 64
 const identifier = /(?:[\p{L}\p{N}\p{M}_ $]|-(?!>)(?=[\p{L}\p{N}\p{M}_ $]))+/uy
 const jsonIdentifier = /(?:[^(\-:.,>)]|-(?!>)(?=[^(\-:.,>)]))+/uy
 const index = /-?[0-9]+(?=->|::|[.,)]|$)/y
-const castName = /[A-Za-z0-9_ [\]-￿]+/y
+const castName = /[\p{L}\p{N}\p{M}_ $[\]]+/uy
 
 /** The inside of double quotes; a backslash keeps the character after it. */
 export function quoted(scanner: Scanner): string {
@@ -55,7 +55,7 @@ export function jsonPath(scanner: Scanner): JsonStep[] {
 
 export const field = (scanner: Scanner): Field => ({ name: name(scanner), path: jsonPath(scanner) })
 
-/** `::type`, as a type is named: letters, digits, `_`, spaces and brackets. */
+/** `::type`, as a type is named: letters, digits, `_`, `$`, spaces and brackets. */
 export function cast(scanner: Scanner): string | undefined {
   if (!scanner.skips('::')) return undefined
   const type = scanner.takes(castName)?.trim() ?? ''

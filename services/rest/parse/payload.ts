@@ -47,7 +47,7 @@ function checkDepth(body: Buffer): void {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function jsonPayload(body: Buffer): JsonPayload {
+function jsonPayload(body: Buffer, forFunction: boolean): JsonPayload {
   checkDepth(body)
   let value: unknown
   try {
@@ -56,33 +56,65 @@ function jsonPayload(body: Buffer): JsonPayload {
     throw invalidBody('Empty or invalid json')
   }
   if (!Array.isArray(value)) {
-    const keys = isObject(value) ? Object.keys(value) : []
-    return { kind: 'json', json: body, isArray: false, keys, isEmpty: false }
+    if (isObject(value)) return { kind: 'json', json: body, isArray: false, keys: Object.keys(value), isEmpty: false }
+    // No row for a relation; a function may have a parameter for it.
+    return forFunction
+      ? { kind: 'json', json: body, isArray: false, keys: [], isEmpty: false }
+      : { kind: 'json', json: '[]', isArray: true, keys: [], isEmpty: true }
   }
   const [first] = value
   if (value.length === 0) return { kind: 'json', json: body, isArray: true, keys: [], isEmpty: true }
   const keys = isObject(first) ? Object.keys(first) : undefined
   const matches = (one: unknown) =>
-    isObject(one) && keys !== undefined && Object.keys(one).length === keys.length && keys.every(key => key in one)
+    isObject(one) &&
+    keys !== undefined &&
+    Object.keys(one).length === keys.length &&
+    keys.every(key => Object.hasOwn(one, key))
   if (keys === undefined || !value.every(matches)) throw invalidBody('All object keys must match')
   return { kind: 'json', json: body, isArray: true, keys, isEmpty: false }
 }
 
-/** The records of CSV (RFC 4180). */
+/** A quoted field of CSV from its opening quote on; a quote inside is written twice. */
+function quotedField(text: string, opening: number): { field: string; end: number } {
+  let field = ''
+  for (let from = opening + 1; ; ) {
+    const quote = text.indexOf('"', from)
+    if (quote === -1) throw invalidBody('A quoted field of CSV does not end')
+    field += text.slice(from, quote)
+    if (text[quote + 1] !== '"') return { field, end: quote + 1 }
+    field += '"'
+    from = quote + 2
+  }
+}
+
+/** The records of CSV (RFC 4180). By hand: a pattern would keep a state for each character of a field. */
 function csvRecords(text: string): string[][] {
   const records: string[][] = []
-  const field = /(?:"((?:[^"]|"")*)"|([^,\r\n]*))(,|\r\n|\n|\r|$)/y
   let record: string[] = []
-  while (field.lastIndex < text.length) {
-    const found = field.exec(text)
-    if (found === null) throw invalidBody('A quoted field of CSV does not end, or is followed by more than a comma')
-    record.push(found[1] === undefined ? (found[2] ?? '') : found[1].replaceAll('""', '"'))
-    if (found[3] !== ',') {
-      records.push(record)
-      record = []
-    } else if (field.lastIndex === text.length) record.push('')
+  const separator = /[,\r\n]/g
+  for (let at = 0; at < text.length; ) {
+    if (text[at] === '"') {
+      const { field, end } = quotedField(text, at)
+      record.push(field)
+      at = end
+    } else {
+      separator.lastIndex = at
+      const end = separator.exec(text)?.index ?? text.length
+      record.push(text.slice(at, end))
+      at = end
+    }
+    if (text[at] === ',') {
+      at++
+      if (at === text.length) record.push('')
+      else continue
+    }
+    if (at < text.length && text[at] !== '\r' && text[at] !== '\n') {
+      throw invalidBody('A quoted field of CSV is followed by more than a comma')
+    }
+    at += text.startsWith('\r\n', at) ? 2 : 1
+    records.push(record)
+    record = []
   }
-  if (record.length > 0) records.push(record)
   return records
 }
 
@@ -118,7 +150,7 @@ export function parsePayload({ body, contentType, forFunction, keysAreNamed }: P
     case 'application/vnd.pgrst.array+json': {
       if (forFunction && body.length === 0)
         return { kind: 'json', json: '{}', isArray: false, keys: [], isEmpty: false }
-      if (!keysAreNamed) return jsonPayload(body)
+      if (!keysAreNamed) return jsonPayload(body, forFunction)
       checkDepth(body)
       const isArray = /^\s*\[/.test(body.subarray(0, 64).toString('latin1'))
       return { kind: 'json', json: body, isArray, keys: undefined, isEmpty: false }

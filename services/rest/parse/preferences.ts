@@ -42,7 +42,7 @@ export function parsePreferences(header: string | undefined, timeZones: Readonly
     const equals = wish.indexOf('=')
     const [key, value] = equals === -1 ? [wish, ''] : [wish.slice(0, equals), wish.slice(equals + 1)]
     const known =
-      choices[key]?.includes(value) ||
+      (Object.hasOwn(choices, key) && choices[key]?.includes(value)) ||
       (key === 'timezone' && timeZones.has(value)) ||
       (key === 'max-affected' && /^[0-9]{1,9}$/.test(value))
     if (!known) invalid.push(wish)

@@ -22,18 +22,24 @@ function decoded(text: string): string {
   }
 }
 
+const refused = (message: string) => new RestError({ status: 400, code: 'RST100', message })
+
 /** The parameters in order; one without `=` has an empty value. */
 export function queryParameters(query: string): [name: string, value: string][] {
   if (query === '') return []
-  const parts = query.split('&').filter(part => part !== '')
+  // The body of a form comes here too, so what is too long is not taken apart first.
+  const parts = query.split('&', maximumParameters + 1)
   if (parts.length > maximumParameters) {
-    const message = `A query string has at most ${maximumParameters} parameters`
-    throw new RestError({ status: 400, code: 'RST100', message, details: `This one has ${parts.length}` })
+    throw refused(`A query string has at most ${maximumParameters} parameters`)
   }
-  return parts.map(part => {
-    const equals = part.indexOf('=')
-    return equals === -1 ? [decoded(part), ''] : [decoded(part.slice(0, equals)), decoded(part.slice(equals + 1))]
-  })
+  // Postgres has no such character in a text, and the protocol ends a name at it.
+  if (/\0|%00/.test(query)) throw refused('A query string cannot hold the character NUL')
+  return parts
+    .filter(part => part !== '')
+    .map(part => {
+      const equals = part.indexOf('=')
+      return equals === -1 ? [decoded(part), ''] : [decoded(part.slice(0, equals)), decoded(part.slice(equals + 1))]
+    })
 }
 
 const encoded = (text: string): string =>
@@ -86,7 +92,15 @@ function pathBefore(key: string, word: string): string[] | undefined {
   return parseAll('tree path', key.slice(0, -word.length - 1), treePath)
 }
 
-const logicKey = /^(?:(.*)\.)?((?:not\.)?(?:and|or))$/s
+/** `path.not.and`, of which only the last word has to be there: what is before it, and the operator as a logic tree begins. */
+function logicKey(key: string): { prefix: string | undefined; operator: string } | undefined {
+  const found = /^(?:(.+)\.)?(and|or)$/s.exec(key)
+  if (found === null) return undefined
+  const [, before, word = ''] = found
+  if (before === 'not') return { prefix: undefined, operator: `not.${word}` }
+  if (before?.endsWith('.not')) return { prefix: before.slice(0, -'.not'.length), operator: `not.${word}` }
+  return { prefix: before, operator: word }
+}
 
 /** A whole number that fits a bigint of Postgres' limits here; anything else is as if it were not there. */
 function integer(text: string): number | undefined {
@@ -146,9 +160,9 @@ function parameter(draft: Draft, key: string, value: string, ofFunction: boolean
     pushNumber(draft.offsets, skipped, value)
     return
   }
-  const logic = logicKey.exec(key)
-  if (logic !== null) {
-    draft.logic.push(parseLogic(logic[1], logic[2] ?? '', value))
+  const logic = logicKey(key)
+  if (logic !== undefined) {
+    draft.logic.push(parseLogic(logic.prefix, logic.operator, value))
     return
   }
   if (ofFunction && !isFilter(value)) {
