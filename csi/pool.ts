@@ -58,7 +58,10 @@ const fileSystem = ['-m', 'reflink=1', '-i', 'nrext64=0'] as const
 const blockBytes = 4096
 /** mkfs.xfs makes nothing smaller. */
 const smallestBytes = 300 * 1024 * 1024
-/** With less than this part free nothing new is made: a full pool fails the writes of every volume on it. */
+/**
+ * With less than this part free nothing new is made, and as much is promised to nobody: a full pool fails the writes of
+ * every volume on it, and the pool's file system takes room for itself (4 % of 1 GiB, 1 % of 20).
+ */
 const leastFree = 0.05
 
 const hash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 32)
@@ -78,8 +81,8 @@ async function flush(path: string): Promise<void> {
 }
 
 /**
- * `overcommit`: how many times the pool's size may be promised to volumes. 1 keeps room for all to fill up, but for what
- * their snapshots hold on to.
+ * `overcommit`: how many times the pool's size, less what is kept free, may be promised to volumes. 1 keeps room for all
+ * to fill up, but for what their snapshots hold on to.
  */
 export async function openPool({
   directory,
@@ -168,7 +171,7 @@ export async function openPool({
     const { total, free } = await space()
     if (free < total * leastFree) return 0
     const promised = (await volumes()).reduce((sum, volume) => sum + volume.bytes, 0)
-    const left = Math.floor(total * overcommit) - promised
+    const left = Math.floor(total * (1 - leastFree) * overcommit) - promised
     return Math.max(0, Math.floor(left / blockBytes) * blockBytes)
   }
 
