@@ -28,9 +28,8 @@ export function quoted(scanner: Scanner): string {
 }
 
 export function name(scanner: Scanner, expecting = fieldName): string {
-  if (scanner.sees('"')) return quoted(scanner)
   const start = scanner.at
-  const found = scanner.takes(identifier)?.trim() ?? ''
+  const found = scanner.sees('"') ? quoted(scanner) : (scanner.takes(identifier)?.trim() ?? '')
   return found === '' ? scanner.fail(expecting, start) : found
 }
 
@@ -59,7 +58,7 @@ export const field = (scanner: Scanner): Field => ({ name: name(scanner), path: 
 export function cast(scanner: Scanner): string | undefined {
   if (!scanner.skips('::')) return undefined
   const type = scanner.takes(castName)?.trim() ?? ''
-  return type === '' ? scanner.fail('the name of a type') : type
+  return /^[ [\]]*$/.test(type) ? scanner.fail('the name of a type') : type
 }
 
 /** One or more of something, separated by commas. */

@@ -41,12 +41,14 @@ const isWords = {
 
 /** A column of the rows that go by `source`, and what is inside it. */
 export function fieldSql(writer: StatementWriter, source: string, { name, path, baseType }: PlannedField): string {
-  const column = name === '*' ? `${identifier(source)}.*` : `${identifier(source)}.${identifier(name)}`
+  const column = `${identifier(source)}.${identifier(name)}`
   if (path.length === 0) return column
   // Arrays and composites can be gone into as JSON; a column that is not known is taken for JSON.
   const isJson = baseType === undefined || baseType === 'json' || baseType === 'jsonb'
   const steps = path.map(({ arrow, key }) =>
-    typeof key === 'number' ? `${arrow}${writer.sharedValue(String(key))}::int4` : `${arrow}${writer.sharedValue(key)}`,
+    typeof key === 'number'
+      ? `${arrow}${writer.sharedValue(String(key), 'int4')}`
+      : `${arrow}${writer.sharedValue(key)}`,
   )
   return `${isJson ? column : `to_jsonb(${column})`}${steps.join('')}`
 }

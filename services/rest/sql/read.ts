@@ -34,9 +34,13 @@ const aggregated = (expression: string, aggregate: NonNullable<PlannedColumn['ag
 function outputName({ field, alias, aggregate }: PlannedColumn): string {
   if (alias !== undefined) return alias
   if (aggregate !== undefined) return aggregate.name
-  const key = field.path.findLast(step => typeof step.key === 'string')?.key
+  const key = field.path.findLast(step => typeof step.key === 'string' && step.key !== '')?.key
   return typeof key === 'string' ? key : field.name
 }
+
+/** All columns; anything more that is said of a `*` makes it a name, which only a column could have. */
+const isStar = ({ field, cast: type, aggregate }: PlannedColumn): boolean =>
+  field.name === '*' && field.path.length === 0 && type === undefined && aggregate === undefined
 
 const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item => item.kind === 'embedded')
 
@@ -49,21 +53,20 @@ class ReadWriter {
 
   /** A column's expression before any aggregate. */
   #expression(source: string, { field, cast: type, aggregate }: PlannedColumn): string {
+    if (aggregate?.name === 'count' && field.name === '*' && field.path.length === 0) return '*'
     const plain = fieldSql(this.#writer, source, field)
-    if (aggregate?.name === 'count' && field.name === '*') return '*'
     const shown =
       field.toOutput === undefined || aggregate !== undefined ? plain : `${qualified(field.toOutput)}(${plain})`
     return cast(shown, type)
   }
 
   #column(level: Level, source: string, column: PlannedColumn, handsUp: boolean): void {
-    const expression = this.#expression(source, column)
-    const isStar = column.field.name === '*' && column.aggregate === undefined
-    if (isStar) {
-      level.list.push(expression)
-      level.groups.push(expression)
+    if (isStar(column)) {
+      level.list.push(`${identifier(source)}.*`)
+      level.groups.push(`${identifier(source)}.*`)
       return
     }
+    const expression = this.#expression(source, column)
     const name = outputName(column)
     const { aggregate } = column
     if (aggregate === undefined) {

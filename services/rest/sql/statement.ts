@@ -30,8 +30,10 @@ const sqlTypes = new Map(
     'char',
     'character',
     'character varying',
+    'dec',
     'decimal',
     'double precision',
+    'float',
     'int',
     'integer',
     'real',
@@ -66,12 +68,13 @@ export class StatementWriter {
     return `$${this.values.length}`
   }
 
-  /** One place for all uses of a text, where an expression has to be the same each time it is written. */
-  sharedValue(value: string): string {
-    const known = this.#shared.get(value)
+  /** One place for all uses of a text of one type, where an expression has to be the same each time it is written. */
+  sharedValue(value: string, type: 'text' | 'int4' = 'text'): string {
+    const key = `${type} ${value}`
+    const known = this.#shared.get(key)
     if (known !== undefined) return known
-    const place = this.value(value)
-    this.#shared.set(value, place)
+    const place = type === 'text' ? this.value(value) : `${this.value(value)}::${type}`
+    this.#shared.set(key, place)
     return place
   }
 }
