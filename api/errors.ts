@@ -70,6 +70,11 @@ export function toApiError(error: unknown): ApiError {
   if (isClusterError(error, 'Unavailable', 'TooManyRequests', 'Expired')) {
     return unavailable('the cluster does not answer at present: try again', error)
   }
+  if (isClusterError(error, 'Forbidden')) {
+    // The API server's own words; any other prohibition is a fault of the installation.
+    if (error.message.includes('exceeded quota')) return forbidden('a quota of the account allows no more of this')
+    if (error.message.includes('is being terminated')) return unavailable('the account is being removed', error)
+  }
   if (isClusterError(error, 'Conflict')) {
     return conflict('another request changed the same object at the same time: try again', retryAfter.conflict)
   }
