@@ -10,6 +10,7 @@ const commands: Record<string, () => Promise<{ default: Command }>> = {
   operator: () => import('./commands/operator.ts'),
   bootstrap: () => import('./commands/bootstrap.ts'),
   gateway: () => import('./commands/gateway.ts'),
+  rest: () => import('./commands/rest.ts'),
   csi: () => import('./commands/csi.ts'),
   instance: () => import('./commands/instance.ts'),
 }

@@ -100,6 +100,9 @@ export function fieldResolver(
   }
 }
 
+/** Names (NAMEDATALEN in the manual, section 4.1.1). */
+const maximumAliasBytes = 63
+
 /** Plans one relation and all that is embedded in it, under aliases of its own. */
 class ReadPlanner {
   readonly #context: ReadContext
@@ -109,9 +112,10 @@ class ReadPlanner {
     this.#context = context
   }
 
+  /** A name of its own: Postgres cuts names to 63 bytes, so two long ones that differ at their ends would be one. */
   #alias(wanted: string): string {
-    let alias = wanted
-    for (let number = 1; this.#aliases.has(alias); number++) alias = `${wanted}_${number}`
+    const isShort = Buffer.byteLength(wanted) <= maximumAliasBytes && !wanted.startsWith('rst_')
+    const alias = isShort && !this.#aliases.has(wanted) ? wanted : `rst_relation_${this.#aliases.size}`
     this.#aliases.add(alias)
     return alias
   }

@@ -20,9 +20,9 @@ export function similarity(one: string, other: string): number {
 }
 
 /** Below it, a name is rather another than a misspelt one. */
-const threshold = 0.6
+const threshold = 0.75
 /** Of more names than this, none is looked for: an error has to be quick. */
-const maximumNames = 5_000
+const maximumNames = 500
 const maximumLength = 100
 
 /** The most similar of the names, if any is similar at all. */

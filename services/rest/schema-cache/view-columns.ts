@@ -40,8 +40,8 @@ export function columnOrigins(tree: string): ColumnOrigin[] {
           const own = tree.lastIndexOf(':resno ', at)
           if (own > entry) {
             const relation = field(tree, 'resorigtbl', own, at)
-            const junk = tree.indexOf(':resjunk true', own)
-            if (relation !== 0 && !(junk !== -1 && junk < at)) {
+            const isJunk = tree.slice(own, at).includes(':resjunk true')
+            if (relation !== 0 && !isJunk) {
               origins.push({
                 column: field(tree, 'resno', own, at),
                 relation,

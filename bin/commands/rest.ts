@@ -1,0 +1,60 @@
+/** `espalier rest`: the REST data service, by itself. */
+import { readFileSync } from 'node:fs'
+import { pino } from 'pino'
+import { loadConfiguration } from '../../services/rest/configuration/index.ts'
+import { startRest } from '../../services/rest/index.ts'
+import { isWorker, serveAsWorker, startWorkers } from '../../services/rest/workers.ts'
+import { type Command, stopSignal, UsageError } from '../command.ts'
+
+const help = `Serves the schemas of a Postgres database over HTTP, as PostgREST does.
+
+Usage: espalier rest [CONFIG]
+
+  CONFIG  a file of "key = value" lines (docs/rest.md lists the keys)
+
+Environment: ESPALIER_REST_<KEY> wins over the file, as ESPALIER_REST_DB_URI over db-uri.
+SIGHUP reads configuration and schema cache again, SIGUSR1 the schema cache, SIGUSR2 the configuration.`
+
+const levels = { crit: 'fatal', error: 'error', warn: 'warn', info: 'info', debug: 'debug' } as const
+
+/** Reads configuration and schema again when a signal says so. */
+function reloadOnSignals(reload: (wish: 'everything' | 'schema') => void): void {
+  process.on('SIGHUP', () => reload('everything'))
+  process.on('SIGUSR1', () => reload('schema'))
+  process.on('SIGUSR2', () => reload('everything'))
+}
+
+const command: Command = {
+  summary: 'serve a database over HTTP, as PostgREST does',
+  help,
+  async run(args) {
+    const [path, ...rest] = args
+    if (rest.length > 0 || path?.startsWith('-'))
+      throw new UsageError('one configuration file at most; --help tells more')
+    const sources = () => ({
+      ...(path === undefined ? {} : { file: readFileSync(path, 'utf8') }),
+      environment: process.env,
+      readFile: (name: string) => readFileSync(name),
+    })
+    const { logLevel, serverWorkers } = loadConfiguration(sources())
+    const logger = pino({ level: levels[logLevel] }, pino.destination({ dest: 2, sync: false }))
+    const stopped = stopSignal()
+    if (serverWorkers > 1 && !isWorker) {
+      const workers = await startWorkers({ sources, logger })
+      reloadOnSignals(wish => workers.reload(wish))
+      await stopped
+      await workers.stop()
+      return 0
+    }
+    if (isWorker) {
+      await serveAsWorker({ sources, logger }, stopped)
+      return 0
+    }
+    const service = await startRest({ sources, logger })
+    reloadOnSignals(wish => void service.reload(wish))
+    await stopped
+    await service.stop()
+    return 0
+  },
+}
+export default command

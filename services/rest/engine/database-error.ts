@@ -1,0 +1,159 @@
+/** What an error of Postgres is over HTTP: the table of seed 002, and errors that functions raise on purpose. */
+import { type Json, RestError } from '../errors.ts'
+import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../postgres/errors.ts'
+
+/** The longest prefix of an SQLSTATE that stands here decides. */
+const statuses = new Map<string, number>([
+  ['08', 503],
+  ['09', 500],
+  ['0L', 403],
+  ['0P', 403],
+  ['21000', 500],
+  ['23503', 409],
+  ['23505', 409],
+  ['25', 500],
+  ['25006', 405],
+  ['28', 403],
+  ['2D', 500],
+  ['38', 500],
+  ['39', 500],
+  ['3B', 500],
+  ['40', 500],
+  ['42883', 404],
+  ['42P01', 404],
+  ['42P17', 500],
+  ['53', 503],
+  ['53400', 500],
+  ['54', 500],
+  ['55', 500],
+  ['57', 500],
+  ['58', 500],
+  ['F0', 500],
+  ['HV', 500],
+  ['P0', 500],
+  ['P0001', 400],
+  ['XX', 500],
+])
+
+function statusOf({ sqlState, message }: DatabaseError, isAuthenticated: boolean): number {
+  if (sqlState === '42501') return isAuthenticated ? 403 : 400
+  // A role that a token names and that is not there is the token's fault, not the server's.
+  if (sqlState === '22023' && /^role ".*" does not exist$/s.test(message)) return 401
+  // safeupdate's refusal of a write to a whole table.
+  if (sqlState === '21000' && message.includes('requires a WHERE clause')) return 400
+  const custom = /^PT([1-9][0-9]{2})$/.exec(sqlState)
+  if (custom !== null) return Number(custom[1])
+  if (sqlState.startsWith('PT')) return 500
+  for (let length = 5; length >= 2; length--) {
+    const status = statuses.get(sqlState.slice(0, length))
+    if (status !== undefined) return status
+  }
+  return 400
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function unparseable(details: string, hint: string): RestError {
+  return new RestError({
+    status: 500,
+    code: 'RST121',
+    message: `Could not parse JSON in the "RAISE SQLSTATE 'RST'" error`,
+    details,
+    hint,
+  })
+}
+
+const messageHint =
+  "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'."
+const detailHint =
+  "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'."
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const optionalText = (value: unknown): value is string | null | undefined =>
+  value === undefined || value === null || typeof value === 'string'
+
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** Neither a line break, which would begin another header, nor anything else that HTTP does not carry. */
+export const isHeaderValue = (value: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(value)
+export const isHeaderName = (name: string): boolean => headerName.test(name)
+
+/** `RAISE SQLSTATE 'RST'` with JSON in its message and detail: all of the response is the function's choice. */
+function raised({ message, detail }: DatabaseError): RestError {
+  const said = parsed(message)
+  if (
+    !isRecord(said) ||
+    typeof said.code !== 'string' ||
+    typeof said.message !== 'string' ||
+    !optionalText(said.details) ||
+    !optionalText(said.hint)
+  ) {
+    return unparseable(`Invalid JSON value for MESSAGE: '${message}'`, messageHint)
+  }
+  if (detail === null) return unparseable('DETAIL is missing in the RAISE statement', detailHint)
+  const response = parsed(detail)
+  const invalid = () => unparseable(`Invalid JSON value for DETAIL: '${detail}'`, detailHint)
+  if (!isRecord(response)) return invalid()
+  const { status, status_text: statusText, headers = {} } = response
+  const isStatus = typeof status === 'number' && Number.isInteger(status) && status >= 200 && status <= 999
+  if (!isStatus || !optionalText(statusText) || !isRecord(headers)) return invalid()
+  const list: [string, string][] = []
+  for (const [name, value] of Object.entries(headers)) {
+    if (typeof value !== 'string' || !isHeaderName(name) || !isHeaderValue(value)) return invalid()
+    list.push([name, value])
+  }
+  return new RestError({
+    status,
+    ...(typeof statusText === 'string' && isHeaderValue(statusText) ? { statusText } : {}),
+    code: said.code,
+    message: said.message,
+    details: (said.details ?? null) satisfies Json,
+    hint: said.hint ?? null,
+    headers: list,
+  })
+}
+
+/** Any error that a request ended with, as what the client is told. What nobody foresaw is RSTX00 and says nothing of itself. */
+export function restErrorOf(error: unknown, isAuthenticated: boolean): RestError {
+  if (error instanceof RestError) return error
+  if (error instanceof DatabaseError) {
+    // PGRST is what functions written for PostgREST raise.
+    if (error.sqlState === 'RST' || error.sqlState === 'RST00' || error.sqlState === 'PGRST') return raised(error)
+    return new RestError(
+      {
+        status: statusOf(error, isAuthenticated),
+        code: error.sqlState,
+        message: error.message,
+        details: error.detail,
+        hint: error.hint,
+      },
+      error,
+    )
+  }
+  if (error instanceof AcquisitionTimeout) {
+    return new RestError({ status: 504, code: 'RST003', message: error.message }, error)
+  }
+  if (error instanceof ConnectionFailure) {
+    const isInternal = error.sqlState !== undefined && !error.sqlState.startsWith('57P') && error.sqlState !== '53300'
+    return new RestError(
+      {
+        status: 503,
+        code: isInternal ? 'RST001' : 'RST000',
+        message: isInternal
+          ? 'Database client error. Retrying the connection.'
+          : 'Database connection error. Retrying the connection.',
+        details: error.message,
+        headers: [['Retry-After', '1']],
+      },
+      error,
+    )
+  }
+  return new RestError({ status: 500, code: 'RSTX00', message: 'Internal error' }, error)
+}

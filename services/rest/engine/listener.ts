@@ -1,0 +1,74 @@
+/** Hears when the database wants to be read again: NOTIFY on the configured channel. After a connection was lost, anything may have been missed. */
+import pg from 'pg'
+import type { Logger } from 'pino'
+import { clientConfig } from '../postgres/address.ts'
+import { identifier } from '../sql/statement.ts'
+
+export type Heard = 'reload schema' | 'reload config' | 'reconnected'
+
+export type ListenerOptions = {
+  readonly dbUri: string
+  readonly channel: string
+  readonly logger: Logger
+  readonly onHeard: (heard: Heard) => void
+}
+
+const longestPauseMs = 32_000
+
+export class Listener {
+  readonly #options: ListenerOptions
+  #client: pg.Client | undefined
+  #timer: NodeJS.Timeout | undefined
+  #pauseMs = 1_000
+  #isStopped = false
+  #hasListened = false
+  #isListening = false
+
+  constructor(options: ListenerOptions) {
+    this.#options = options
+  }
+
+  get isListening(): boolean {
+    return this.#isListening
+  }
+
+  async start(): Promise<void> {
+    if (this.#isStopped) return
+    const { dbUri, channel, logger, onHeard } = this.#options
+    const client = new pg.Client({ ...clientConfig(dbUri, 10_000), keepAlive: true })
+    this.#client = client
+    let isOver = false
+    const again = (error: Error | undefined) => {
+      if (isOver) return
+      isOver = true
+      this.#isListening = false
+      client.end().catch(() => {})
+      if (this.#isStopped) return
+      logger.warn({ reason: error?.message }, `not listening on ${channel}, trying again in ${this.#pauseMs / 1_000} s`)
+      this.#timer = setTimeout(() => void this.start(), this.#pauseMs)
+      this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs)
+    }
+    client.on('error', again)
+    client.on('end', () => again(undefined))
+    client.on('notification', ({ payload = '' }) => {
+      if (payload === '' || payload === 'reload schema') onHeard('reload schema')
+      if (payload === '' || payload === 'reload config') onHeard('reload config')
+    })
+    try {
+      await client.connect()
+      await client.query(`LISTEN ${identifier(channel)}`)
+      this.#pauseMs = 1_000
+      this.#isListening = true
+      if (this.#hasListened) onHeard('reconnected')
+      this.#hasListened = true
+    } catch (error) {
+      again(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+    this.#client?.end().catch(() => {})
+  }
+}

@@ -1,0 +1,126 @@
+/** HTTP around the service: reads requests within their limits, writes responses, and tells when a client is gone. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { errorAnswer, type HttpResponse } from '../engine/answer.ts'
+import { serviceName, version } from '../engine/service.ts'
+import { RestError } from '../errors.ts'
+import type { Headers, HttpRequest } from '../parse/request.ts'
+import { corsHeaders, preflight } from './cors.ts'
+
+export type HttpSettings = {
+  readonly maximumBodyBytes: number
+  readonly maximumHeaderBytes: number
+}
+
+/** What may change while the server runs. */
+export type ResponseRules = {
+  readonly corsOrigins: readonly string[] | undefined
+  readonly traceHeader: string | undefined
+}
+
+export type Handler = (request: HttpRequest, signal: AbortSignal) => Promise<HttpResponse>
+
+const tooLarge = (limit: number) =>
+  new RestError({
+    status: 413,
+    code: 'RST102',
+    message: `The request body is larger than ${limit} bytes`,
+    headers: [['Connection', 'close']],
+  })
+
+/** The whole body; one that is too large is refused as soon as that shows. */
+function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
+  if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.reject(tooLarge(limit))
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      if (length > limit) reject(tooLarge(limit))
+      else chunks.push(chunk)
+    })
+    request.on('end', () => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
+    request.on('error', reject)
+    request.on('close', () => reject(new Error('the client is gone')))
+  })
+}
+
+const noBody = Buffer.alloc(0)
+const hasBody = ({ method, headers }: IncomingMessage): boolean =>
+  method !== 'GET' &&
+  method !== 'HEAD' &&
+  (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined)
+
+/** Each name once; Node has joined or dropped repeated ones, but for Set-Cookie, which no request has. */
+const headersOf = ({ headers }: IncomingMessage): Headers =>
+  'set-cookie' in headers ? { ...headers, 'set-cookie': headers['set-cookie']?.join(', ') } : (headers as Headers)
+
+function send(
+  response: ServerResponse,
+  answer: HttpResponse,
+  extra: readonly (readonly [string, string])[],
+  isHead: boolean,
+): void {
+  const { status, statusText, body } = answer
+  const list: string[] = []
+  for (const [name, value] of answer.headers) list.push(name, value)
+  for (const [name, value] of extra) list.push(name, value)
+  list.push('Server', `${serviceName}/${version}`)
+  const isEmpty = status === 204 || status === 304
+  if (!isEmpty && !isHead) list.push('Content-Length', String(body === undefined ? 0 : Buffer.byteLength(body)))
+  if (statusText === undefined) response.writeHead(status, list)
+  else response.writeHead(status, statusText, list)
+  if (isEmpty || isHead || body === undefined) response.end()
+  else response.end(body)
+}
+
+/** Makes the server; it does not listen yet. */
+export function makeServer(settings: HttpSettings, rules: () => ResponseRules, handle: Handler): Server {
+  async function serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = 'GET', url = '/' } = incoming
+    const headers = headersOf(incoming)
+    const { corsOrigins, traceHeader } = rules()
+    const extra = corsHeaders(headers.origin, corsOrigins)
+    const trace = traceHeader === undefined ? undefined : headers[traceHeader.toLowerCase()]
+    if (traceHeader !== undefined && trace !== undefined) extra.push([traceHeader, trace])
+    const isHead = method === 'HEAD'
+    if (method === 'OPTIONS') {
+      const asked = preflight(headers, corsOrigins)
+      if (asked !== undefined) return send(response, { status: 200, headers: asked, body: '' }, [], false)
+    }
+    const gone = new AbortController()
+    response.on('close', () => {
+      if (!response.writableFinished) gone.abort(new Error('the client is gone'))
+    })
+    const question = url.indexOf('?')
+    try {
+      const body = hasBody(incoming) ? await readBody(incoming, settings.maximumBodyBytes) : noBody
+      const request = {
+        method,
+        path: question === -1 ? url : url.slice(0, question),
+        query: question === -1 ? '' : url.slice(question + 1),
+        headers,
+        body,
+      }
+      const answer = await handle(request, gone.signal)
+      if (!response.destroyed) send(response, answer, extra, isHead)
+    } catch (error) {
+      if (response.destroyed || response.headersSent) return
+      const refusal =
+        error instanceof RestError ? error : new RestError({ status: 500, code: 'RSTX00', message: 'Internal error' })
+      send(response, errorAnswer(refusal, true, serviceName), extra, isHead)
+    }
+  }
+
+  const server = createServer(
+    { maxHeaderSize: settings.maximumHeaderBytes, keepAliveTimeout: 75_000 },
+    (request, response) => {
+      void serve(request, response)
+    },
+  )
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (socket.destroyed || !socket.writable) return
+    const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request'
+    socket.end(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
+  })
+  return server
+}

@@ -1,0 +1,186 @@
+/** The messages of the extended query protocol that a request takes (Postgres manual section 55.7), both ways. */
+import { DatabaseError } from './errors.ts'
+
+export type Parameter = string | Buffer | null
+
+/** Puts messages one after the other into one buffer, which grows. */
+export class MessageWriter {
+  #buffer = Buffer.allocUnsafe(4_096)
+  #length = 0
+  #start = 0
+
+  #room(bytes: number): void {
+    if (this.#length + bytes <= this.#buffer.length) return
+    const larger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length + bytes))
+    this.#buffer.copy(larger, 0, 0, this.#length)
+    this.#buffer = larger
+  }
+
+  #begin(type: number): void {
+    this.#room(5)
+    this.#buffer[this.#length] = type
+    this.#start = this.#length + 1
+    this.#length += 5
+  }
+
+  #end(): void {
+    this.#buffer.writeInt32BE(this.#length - this.#start, this.#start)
+  }
+
+  #int16(value: number): void {
+    this.#room(2)
+    this.#length = this.#buffer.writeInt16BE(value, this.#length)
+  }
+
+  #int32(value: number): void {
+    this.#room(4)
+    this.#length = this.#buffer.writeInt32BE(value, this.#length)
+  }
+
+  #text(text: string): void {
+    const bytes = Buffer.byteLength(text)
+    this.#room(bytes + 1)
+    this.#length += this.#buffer.write(text, this.#length)
+    this.#buffer[this.#length++] = 0
+  }
+
+  #parameter(value: Parameter): void {
+    if (value === null) {
+      this.#int32(-1)
+      return
+    }
+    const bytes = typeof value === 'string' ? Buffer.byteLength(value) : value.length
+    this.#int32(bytes)
+    this.#room(bytes)
+    if (typeof value === 'string') this.#buffer.write(value, this.#length)
+    else value.copy(this.#buffer, this.#length)
+    this.#length += bytes
+  }
+
+  /** Parse: `name` is empty for a statement that is used once. */
+  parse(name: string, text: string): void {
+    this.#begin(0x50)
+    this.#text(name)
+    this.#text(text)
+    this.#int16(0)
+    this.#end()
+  }
+
+  /** Bind to the unnamed portal: parameters as text; results in the formats given (0 text, 1 binary), none meaning all text. */
+  bind(name: string, parameters: readonly Parameter[], formats: readonly number[]): void {
+    this.#begin(0x42)
+    this.#text('')
+    this.#text(name)
+    this.#int16(0)
+    // A 16-bit count without a sign.
+    this.#room(2)
+    this.#length = this.#buffer.writeUInt16BE(parameters.length, this.#length)
+    for (const parameter of parameters) this.#parameter(parameter)
+    this.#int16(formats.length)
+    for (const format of formats) this.#int16(format)
+    this.#end()
+  }
+
+  /** Execute of the unnamed portal, all rows. */
+  execute(): void {
+    this.#begin(0x45)
+    this.#text('')
+    this.#int32(0)
+    this.#end()
+  }
+
+  /** Close of a prepared statement. */
+  close(name: string): void {
+    this.#begin(0x43)
+    this.#room(1)
+    this.#buffer[this.#length++] = 0x53
+    this.#text(name)
+    this.#end()
+  }
+
+  sync(): void {
+    this.#begin(0x53)
+    this.#end()
+  }
+
+  /** Everything since the last call. */
+  take(): Buffer {
+    const taken = this.#buffer.subarray(0, this.#length)
+    // The socket may hold on to it: the next batch gets a buffer of its own.
+    this.#buffer = Buffer.allocUnsafe(4_096)
+    this.#length = 0
+    return taken
+  }
+}
+
+/** Takes each message: its type, and where its content stands in the buffer. */
+export type MessageHandler = (type: number, buffer: Buffer, start: number, end: number) => void
+
+/** Cuts a stream of bytes into messages. A large one is put together in one buffer of its size, so that it is in memory once. */
+export class MessageReader {
+  readonly #handle: MessageHandler
+  #rest: Buffer | undefined
+  /** A message that has begun, and how much of it is there. */
+  #large: { buffer: Buffer; filled: number } | undefined
+
+  constructor(handle: MessageHandler) {
+    this.#handle = handle
+  }
+
+  push(chunk: Buffer): void {
+    let at = 0
+    if (this.#large !== undefined) {
+      const { buffer, filled } = this.#large
+      const taken = chunk.copy(buffer, filled)
+      this.#large.filled += taken
+      if (this.#large.filled < buffer.length) return
+      this.#large = undefined
+      this.#handle(buffer[0] ?? 0, buffer, 5, buffer.length)
+      at = taken
+    }
+    let data = chunk
+    if (this.#rest !== undefined) {
+      data = Buffer.concat([this.#rest, chunk.subarray(at)])
+      this.#rest = undefined
+      at = 0
+    }
+    while (data.length - at >= 5) {
+      const end = at + 1 + data.readInt32BE(at + 1)
+      if (end > data.length) {
+        const buffer = Buffer.allocUnsafe(end - at)
+        this.#large = { buffer, filled: data.copy(buffer, 0, at) }
+        return
+      }
+      this.#handle(data[at] ?? 0, data, at + 5, end)
+      at = end
+    }
+    if (at < data.length) this.#rest = data.subarray(at)
+  }
+}
+
+/** The cells of a DataRow, as they stand in its buffer. */
+export function dataRow(buffer: Buffer, start: number): (Buffer | null)[] {
+  const count = buffer.readInt16BE(start)
+  const cells: (Buffer | null)[] = []
+  let at = start + 2
+  for (let index = 0; index < count; index++) {
+    const length = buffer.readInt32BE(at)
+    at += 4
+    if (length === -1) cells.push(null)
+    else {
+      cells.push(buffer.subarray(at, at + length))
+      at += length
+    }
+  }
+  return cells
+}
+
+export function errorResponse(buffer: Buffer, start: number, end: number): DatabaseError {
+  const fields = new Map<string, string>()
+  for (let at = start; at < end && buffer[at] !== 0; ) {
+    const close = buffer.indexOf(0, at + 1)
+    fields.set(String.fromCharCode(buffer[at] ?? 0), buffer.toString('utf8', at + 1, close))
+    at = close + 1
+  }
+  return new DatabaseError(fields)
+}
