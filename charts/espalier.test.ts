@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { apiConfiguration } from '../api/configuration.ts'
 import { generatedFiles } from '../crds/generate.ts'
-import { declarations, region, size } from '../crds/index.ts'
+import { declarations, labels, region, size } from '../crds/index.ts'
 import { operatorConfiguration } from '../operator/configuration.ts'
 import { namespaceDraft } from '../operator/tenant/controller.ts'
 import { findHelm, lint, type Rendered, render } from './testing.ts'
@@ -205,13 +205,36 @@ function describeChart(program: string): void {
   })
 
   test('tenants have namespaces where only restricted pods run, and the policies know them by their label', () => {
-    const { labels = {} } = namespaceDraft({
+    const { labels: marks = {} } = namespaceDraft({
       spec: { tenantId: 'a', plan: { name: 'p' }, limits: { databases: 1 }, revokedMembers: [] },
     }).metadata
-    expect(labels['pod-security.kubernetes.io/enforce']).toBe('restricted')
+    expect(marks['pod-security.kubernetes.io/enforce']).toBe('restricted')
     const policy = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-namespaces')
     expect(policy.spec.matchConditions[0].expression).toContain(`'espalier.dev/tenant' in`)
-    expect(Object.keys(labels)).toContain('espalier.dev/tenant')
+    expect(Object.keys(marks)).toContain('espalier.dev/tenant')
+  })
+
+  test('what the operator keeps by its label alone, nobody else may give that label', () => {
+    const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-marks')
+    const caches = readFileSync(join(import.meta.dirname, '../operator/caches.ts'), 'utf8')
+    const followed = [...caches.matchAll(/follow\('[\w-]+', '(\w+)', \{\s*\.\.\.labelled/g)].map(
+      ([, kind = '']) => kind,
+    )
+    expect(followed).toContain('ConfigMap')
+    const plural = (kind: string) => `${kind.toLowerCase()}s`.replace(/ys$/, 'ies')
+    const guarded = spec.matchConstraints.resourceRules.flatMap((rule: Rendered) => rule.resources)
+    // Pods are made by Kubernetes' own controllers, and next to nothing is kept of them.
+    expect(guarded.sort()).toEqual(
+      followed
+        .filter(kind => kind !== 'Pod')
+        .map(plural)
+        .sort(),
+    )
+    expect(spec.matchConditions[0].expression).toContain(`'${labels.database}' in object.metadata.labels`)
+    expect(named(rendered(minimal), 'ValidatingAdmissionPolicyBinding', 'espalier-marks').spec).toEqual({
+      policyName: 'espalier-marks',
+      validationActions: ['Deny'],
+    })
   })
 
   test('the dashboard asks for metrics that there are', () => {
