@@ -4,11 +4,11 @@
  *
  *     NODE_EXTRA_CA_CERTS=.kind/ca.crt node bench/kubernetes.ts
  */
-import { setTimeout as sleep } from 'node:timers/promises'
-import { childNames, systemNamespace } from '../crds/index.ts'
+import { childNames } from '../crds/index.ts'
 import { openTo } from '../e2e/client.ts'
 import { testNamespace } from '../e2e/kind/addons.ts'
 import { startKind } from '../e2e/providers/kind.ts'
+import { measureRest } from './kubernetes-rest.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
 const rounds = 10
@@ -94,45 +94,13 @@ async function measureGateway(id: string): Promise<void> {
   }
 }
 
-/** A figure of Prometheus's text format, added up over its labels. */
-function sum(metrics: string, name: string): number {
-  const lines = metrics.split('\n').filter(line => new RegExp(`^${name}(\\{|\\s)`).test(line))
-  return lines.reduce((total, line) => total + Number(line.slice(line.lastIndexOf(' '))), 0)
-}
-
-async function measureRest(): Promise<void> {
-  const requests = async () => sum(await kubectl(['get', '--raw', '/metrics']), 'apiserver_request_total')
-  const before = await requests()
-  await sleep(30_000)
-  // The question itself is one of them.
-  print(
-    'API server at rest',
-    `${(((await requests()) - before - 1) / 30).toFixed(1)} requests/s, the cluster's own among them`,
-  )
-  for (const component of ['operator', 'api', 'gateway']) {
-    const labels = { 'app.kubernetes.io/component': component }
-    const { items } = await provider.cluster.list('Pod', { namespace: systemNamespace, labels })
-    const sizes = await Promise.all(items.map(({ metadata: { name } }) => residentMebibytes(name, component)))
-    print(`memory of ${component}`, sizes.map(size => `${size.toFixed(0)} MiB`).join(', '))
-  }
-}
-
-/** Of all processes in a pod's own container. */
-async function residentMebibytes(pod: string, component: string): Promise<number> {
-  const container = component === 'gateway' ? 'agent' : component
-  const script =
-    'total=0; for f in /proc/[0-9]*/status; do while read -r k v _; do [ "$k" = VmRSS: ] && total=$((total+v)); done < $f; done; echo $total'
-  const text = await kubectl(['exec', '-n', systemNamespace, pod, '-c', container, '--', 'sh', '-c', script])
-  return Number(text) / 1024
-}
-
 try {
   await measureCreate()
   const { body } = await api.create({ name: 'measured', size: 'wide', pg_version: '17' })
   try {
     await measureAllowlist(body.id)
     await measureGateway(body.id)
-    await measureRest()
+    await measureRest(provider)
   } finally {
     await api.remove(body.id)
   }

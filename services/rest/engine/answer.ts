@@ -87,7 +87,7 @@ function page(
   const first = plan.read.range.offset
   const last = first + rows - 1
   if (total !== undefined && first > total) {
-    throw rangeNotSatisfiable(`An offset of ${first} was requested, but there are only ${total} rows.`)
+    throw rangeNotSatisfiable(`An offset of ${first} was requested, but there are only ${total} rows.`, total)
   }
   return { status: total !== undefined && rows < total ? 206 : 200, header: contentRange(first, last, total) }
 }

@@ -54,11 +54,11 @@ function statusOf({ sqlState, message }: DatabaseError, isAuthenticated: boolean
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function unparseable(details: string, hint: string): RestError {
+function unparseable(sqlState: string, details: string, hint: string): RestError {
   return new RestError({
     status: 500,
     code: 'RST121',
-    message: `Could not parse JSON in the "RAISE SQLSTATE 'RST'" error`,
+    message: `Could not parse JSON in the "RAISE SQLSTATE '${sqlState}'" error`,
     details,
     hint,
   })
@@ -86,7 +86,7 @@ export const isHeaderValue = (value: string): boolean => /^[\t\x20-\x7e\x80-\xff
 export const isHeaderName = (name: string): boolean => headerName.test(name)
 
 /** `RAISE SQLSTATE 'RST'` with JSON in its message and detail: all of the response is the function's choice. */
-function raised({ message, detail }: DatabaseError): RestError {
+function raised({ sqlState, message, detail }: DatabaseError): RestError {
   const said = parsed(message)
   if (
     !isRecord(said) ||
@@ -95,11 +95,11 @@ function raised({ message, detail }: DatabaseError): RestError {
     !optionalText(said.details) ||
     !optionalText(said.hint)
   ) {
-    return unparseable(`Invalid JSON value for MESSAGE: '${message}'`, messageHint)
+    return unparseable(sqlState, `Invalid JSON value for MESSAGE: '${message}'`, messageHint)
   }
-  if (detail === null) return unparseable('DETAIL is missing in the RAISE statement', detailHint)
+  if (detail === null) return unparseable(sqlState, 'DETAIL is missing in the RAISE statement', detailHint)
   const response = parsed(detail)
-  const invalid = () => unparseable(`Invalid JSON value for DETAIL: '${detail}'`, detailHint)
+  const invalid = () => unparseable(sqlState, `Invalid JSON value for DETAIL: '${detail}'`, detailHint)
   if (!isRecord(response)) return invalid()
   const { status, status_text: statusText, headers = {} } = response
   const isStatus = typeof status === 'number' && Number.isInteger(status) && status >= 200 && status <= 999

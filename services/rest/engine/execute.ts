@@ -72,12 +72,8 @@ function estimatedRows(rows: readonly Row[]): number {
 export const decides = (plan: Plan): boolean =>
   plan.body.explain === undefined &&
   ((plan.kind === 'write' &&
-    (plan.body.shape.kind === 'object' ||
-      plan.maximumAffected !== undefined ||
-      (plan.write.kind === 'insert' && plan.write.isPut))) ||
-    (plan.kind === 'call' &&
-      !plan.readOnly &&
-      (plan.body.shape.kind === 'object' || plan.maximumAffected !== undefined)))
+    (plan.body.singular || plan.maximumAffected !== undefined || (plan.write.kind === 'insert' && plan.write.isPut))) ||
+    (plan.kind === 'call' && !plan.readOnly && (plan.body.singular || plan.maximumAffected !== undefined)))
 
 /** Whether the result may stand; if not, whatever was written is taken back. */
 export function checkOutcome(plan: Plan, { rows }: Outcome): void {
@@ -98,7 +94,7 @@ export function checkOutcome(plan: Plan, { rows }: Outcome): void {
       details: `The query affects ${rows} rows`,
     })
   }
-  if (plan.body.shape.kind === 'object' && rows !== 1) {
+  if (plan.body.singular && rows !== 1) {
     throw new RestError({
       status: 406,
       code: 'RST116',

@@ -43,7 +43,7 @@ function list(scanner: Scanner): string[] {
       if (one.sees(',') || one.sees(')')) return text
       one.at = start
     }
-    return one.takes(/[^,)]+/y) ?? ''
+    return one.takes(/[^,)]+/y)?.trim() ?? ''
   })
   scanner.expects(')', '"," or ")"')
   return values.length === 1 && values[0] === '' ? [] : values
@@ -110,11 +110,12 @@ export const filterValue = (scanner: Scanner): { negated: boolean; operation: Op
 /** `and(...)`, `or(...)`, `not.and(...)`, `not.or(...)`, or a filter inside of one of them. */
 export function logicTree(scanner: Scanner, depth = 0): LogicTree {
   if (depth > maximumDepth) scanner.fail(`at most ${maximumDepth} nested groups`)
-  const opening = scanner.takes(/(?:not\.)?(?:and|or)(?=\()/y)
+  scanner.takes(/ +/y)
+  const opening = scanner.takes(/(?:not\.)?(?:and|or)(?= *\()/y)
+  scanner.takes(/ +/y)
   if (opening === undefined) return { kind: 'filter', filter: memberFilter(scanner) }
   scanner.expects('(')
   const members = commaSeparated(scanner, one => {
-    one.takes(/ +/y)
     const member = logicTree(one, depth + 1)
     one.takes(/ +/y)
     return member

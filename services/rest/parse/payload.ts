@@ -14,6 +14,8 @@ export type JsonPayload = {
   /** The keys that every object has; undefined where `columns` names them and the body was not looked into. */
   readonly keys: readonly string[] | undefined
   readonly isEmpty: boolean
+  /** Whether it came as CSV. */
+  readonly isCsv: boolean
 }
 /** Raw bytes, of text/plain, text/xml or application/octet-stream. */
 export type RawPayload = { readonly kind: 'raw'; readonly type: 'text' | 'xml' | 'bytea'; readonly bytes: Buffer }
@@ -56,14 +58,15 @@ function jsonPayload(body: Buffer, forFunction: boolean): JsonPayload {
     throw invalidBody('Empty or invalid json')
   }
   if (!Array.isArray(value)) {
-    if (isObject(value)) return { kind: 'json', json: body, isArray: false, keys: Object.keys(value), isEmpty: false }
+    if (isObject(value))
+      return { kind: 'json', json: body, isArray: false, keys: Object.keys(value), isEmpty: false, isCsv: false }
     // No row for a relation; a function may have a parameter for it.
     return forFunction
-      ? { kind: 'json', json: body, isArray: false, keys: [], isEmpty: false }
-      : { kind: 'json', json: '[]', isArray: true, keys: [], isEmpty: true }
+      ? { kind: 'json', json: body, isArray: false, keys: [], isEmpty: false, isCsv: false }
+      : { kind: 'json', json: '[]', isArray: true, keys: [], isEmpty: true, isCsv: false }
   }
   const [first] = value
-  if (value.length === 0) return { kind: 'json', json: body, isArray: true, keys: [], isEmpty: true }
+  if (value.length === 0) return { kind: 'json', json: body, isArray: true, keys: [], isEmpty: true, isCsv: false }
   const keys = isObject(first) ? Object.keys(first) : undefined
   const matches = (one: unknown) =>
     isObject(one) &&
@@ -71,7 +74,7 @@ function jsonPayload(body: Buffer, forFunction: boolean): JsonPayload {
     Object.keys(one).length === keys.length &&
     keys.every(key => Object.hasOwn(one, key))
   if (keys === undefined || !value.every(matches)) throw invalidBody('All object keys must match')
-  return { kind: 'json', json: body, isArray: true, keys, isEmpty: false }
+  return { kind: 'json', json: body, isArray: true, keys, isEmpty: false, isCsv: false }
 }
 
 /** A quoted field of CSV from its opening quote on; a quote inside is written twice. */
@@ -128,7 +131,7 @@ function csvPayload(body: Buffer): JsonPayload {
     Object.fromEntries(header.map((name, index) => [name, record[index] === 'NULL' ? null : record[index]])),
   )
   const keys = [...new Set(header)]
-  return { kind: 'json', json: JSON.stringify(rows), isArray: true, keys, isEmpty: rows.length === 0 }
+  return { kind: 'json', json: JSON.stringify(rows), isArray: true, keys, isEmpty: rows.length === 0, isCsv: true }
 }
 
 export type PayloadRequest = {
@@ -149,11 +152,11 @@ export function parsePayload({ body, contentType, forFunction, keysAreNamed }: P
     case 'application/vnd.pgrst.array':
     case 'application/vnd.pgrst.array+json': {
       if (forFunction && body.length === 0)
-        return { kind: 'json', json: '{}', isArray: false, keys: [], isEmpty: false }
+        return { kind: 'json', json: '{}', isArray: false, keys: [], isEmpty: false, isCsv: false }
       if (!keysAreNamed) return jsonPayload(body, forFunction)
       checkDepth(body)
       const isArray = /^\s*\[/.test(body.subarray(0, 64).toString('latin1'))
-      return { kind: 'json', json: body, isArray, keys: undefined, isEmpty: false }
+      return { kind: 'json', json: body, isArray, keys: undefined, isEmpty: false, isCsv: false }
     }
     case 'text/csv':
       return csvPayload(body)
@@ -161,7 +164,14 @@ export function parsePayload({ body, contentType, forFunction, keysAreNamed }: P
       const fields = queryParameters(body.toString('utf8'))
       if (forFunction) return { kind: 'form', fields }
       const record = Object.fromEntries(fields)
-      return { kind: 'json', json: JSON.stringify(record), isArray: false, keys: Object.keys(record), isEmpty: false }
+      return {
+        kind: 'json',
+        json: JSON.stringify(record),
+        isArray: false,
+        keys: Object.keys(record),
+        isEmpty: false,
+        isCsv: false,
+      }
     }
     case 'text/plain':
       if (forFunction) return { kind: 'raw', type: 'text', bytes: body }

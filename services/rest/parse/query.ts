@@ -50,6 +50,13 @@ function canonical(parameters: readonly (readonly [string, string])[]): string {
   return sorted.map(([key, value]) => (value === '' ? encoded(key) : `${encoded(key)}=${encoded(value)}`)).join('&')
 }
 
+/** A parenthesis too many at the end is let pass: clients of PostgREST write them unnoticed. */
+function closed<T>(scanner: Scanner, parser: (scanner: Scanner) => T): T {
+  const result = parser(scanner)
+  scanner.takes(/\)+/y)
+  return result
+}
+
 /** `a.b.column->json`: the path of embeddings, then the field. */
 function treeField(scanner: Scanner): { path: string[]; field: Field } {
   const names = [name(scanner)]
@@ -136,7 +143,7 @@ export function parseQuery(query: string, ofFunction: boolean): ParsedQuery {
 function parameter(draft: Draft, key: string, value: string, ofFunction: boolean): void {
   switch (key) {
     case 'select':
-      draft.select = parseAll('select parameter', value, select)
+      if (value !== '') draft.select = parseAll('select parameter', value, scanner => closed(scanner, select))
       return
     case 'columns':
       draft.columns = parseAll('columns parameter', value, scanner => commaSeparated(scanner, name))
@@ -179,7 +186,7 @@ function pushNumber(list: At<number>[], path: string[], value: string): void {
 
 function parseLogic(prefix: string | undefined, operator: string, value: string): At<LogicTree> {
   const path = prefix === undefined ? [] : parseAll('logic path', prefix, treePath)
-  return { path, value: parseAll('logic tree', `${operator}${value}`, scanner => logicTree(scanner), value) }
+  return { path, value: parseAll('logic tree', `${operator}${value}`, scanner => closed(scanner, logicTree), value) }
 }
 
 function parseFilter(key: string, value: string): At<Filter> {

@@ -4,9 +4,15 @@ import type { Range } from './types.ts'
 
 export const unlimited: Range = { offset: 0, limit: undefined }
 
-/** RST103; `details` says which rule was broken. */
-export const rangeNotSatisfiable = (details: string): RestError =>
-  new RestError({ status: 416, code: 'RST103', message: 'Requested range not satisfiable', details })
+/** RST103; `details` says which rule was broken, `total` how many rows there are. */
+export const rangeNotSatisfiable = (details: string, total?: number): RestError =>
+  new RestError({
+    status: 416,
+    code: 'RST103',
+    message: 'Requested range not satisfiable',
+    details,
+    headers: total === undefined ? [] : [['Content-Range', `*/${total}`]],
+  })
 
 /** `Range: 0-9` or `Range: 10-`; anything else asks for nothing. */
 export function parseRangeHeader(header: string | undefined): Range {
@@ -25,8 +31,8 @@ export function parseRangeHeader(header: string | undefined): Range {
 /** `limit` and `offset` of the query string. */
 export function queryRange(limit: number | undefined, offset: number | undefined): Range {
   if (limit !== undefined && limit < 0) throw rangeNotSatisfiable('Limit should be greater than or equal to zero.')
-  if (offset !== undefined && offset < 0) throw rangeNotSatisfiable('Offset should be greater than or equal to zero.')
-  return { offset: offset ?? 0, limit }
+  // Before the first row stands nothing: an offset below zero skips nothing.
+  return { offset: Math.max(0, offset ?? 0), limit }
 }
 
 /** The rows that both ask for. */

@@ -36,6 +36,9 @@ function takesBody({ parameters }: Routine, { unnamed }: Offer): boolean {
 const qualified = ({ schema, name }: QualifiedName) => `${schema}.${name}`
 const listed = (names: Iterable<string>) => [...names].sort().join(', ')
 
+/** How similar a name has to be to be suggested. */
+const likely = 1 / 3
+
 function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): RestError {
   const { names, unnamed } = offer
   const inSchema = cache.routines.get(wanted.schema)
@@ -53,12 +56,13 @@ function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Rest
   const searched = isRaw ? ` ${bare}` : `${named}${bare === '' ? '' : ` or ${bare}`}`
   const shown = isRaw ? '' : names.size === 0 ? ' without parameters' : `(${given})`
   let hint: string | undefined
-  if (overloads.length === 0) {
-    const name = suggestion(wanted.name, inSchema?.keys() ?? [])
+  if (isRaw) hint = undefined
+  else if (overloads.length === 0) {
+    const name = suggestion(wanted.name, inSchema?.keys() ?? [], likely)
     hint = name && `${wanted.schema}.${name}`
-  } else if (!isRaw) {
+  } else {
     const signatures = overloads.map(({ parameters }) => parameters.map(({ name }) => name).join(', '))
-    const signature = suggestion(given, signatures)
+    const signature = suggestion(given, signatures, likely)
     hint = signature && `${qualified(wanted)}(${signature})`
   }
   return new RestError({
@@ -95,7 +99,11 @@ export function findRoutine(cache: SchemaCache, wanted: QualifiedName, offer: Of
 type NamedValues = readonly (readonly [name: string, value: string])[]
 
 /** What a call offers, from its query string and body. */
-export function offerOf(parameters: NamedValues, payload: Payload | undefined): Offer {
+export function offerOf(
+  parameters: NamedValues,
+  payload: Payload | undefined,
+  columns: readonly string[] | undefined,
+): Offer {
   if (payload === undefined) return { names: new Set(parameters.map(([name]) => name)), unnamed: undefined }
   switch (payload.kind) {
     case 'raw':
@@ -103,7 +111,7 @@ export function offerOf(parameters: NamedValues, payload: Payload | undefined): 
     case 'form':
       return { names: new Set(payload.fields.map(([name]) => name)), unnamed: undefined }
     case 'json':
-      return { names: new Set(payload.keys), unnamed: 'json' }
+      return { names: new Set(columns ?? payload.keys), unnamed: payload.isCsv ? undefined : 'json' }
   }
 }
 
@@ -117,7 +125,12 @@ function valuesFor(routine: Routine, values: NamedValues): Argument[] {
   })
 }
 
-export function callArguments(routine: Routine, parameters: NamedValues, payload: Payload | undefined): CallArguments {
+export function callArguments(
+  routine: Routine,
+  parameters: NamedValues,
+  payload: Payload | undefined,
+  columns: readonly string[] | undefined,
+): CallArguments {
   if (payload === undefined) return { kind: 'values', list: valuesFor(routine, parameters) }
   switch (payload.kind) {
     case 'form':
@@ -128,7 +141,7 @@ export function callArguments(routine: Routine, parameters: NamedValues, payload
       const [only] = routine.parameters
       if (only !== undefined && isUnnamed(routine.parameters))
         return { kind: 'unnamed', value: payload.json, type: only.type }
-      const { keys } = payload
+      const keys = columns ?? payload.keys
       const given = routine.parameters.filter(({ name }) => keys === undefined || keys.includes(name))
       return { kind: 'json', json: payload.json, parameters: given }
     }

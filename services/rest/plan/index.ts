@@ -33,7 +33,7 @@ type Context = { request: ApiRequest; cache: SchemaCache; settings: PlanSettings
 export function findTable(cache: SchemaCache, schema: string, name: string): Table {
   const table = cache.tables.get(schema)?.get(name)
   if (table !== undefined) return table
-  const meant = suggestion(name, cache.tables.get(schema)?.keys() ?? [])
+  const meant = suggestion(name, cache.tables.get(schema)?.keys() ?? [], 0.75)
   throw new RestError({
     status: 404,
     code: 'RST205',
@@ -93,7 +93,7 @@ function planCall(context: Context, action: ActionOf<'call'>): Plan {
   const { request, cache, settings } = context
   const wanted = splitName(action, request.schema)
   const { parameters } = request.query
-  const routine = findRoutine(cache, wanted, offerOf(parameters, action.payload))
+  const routine = findRoutine(cache, wanted, offerOf(parameters, action.payload, request.query.columns))
   const body = bodyOf(context, routine)
   const { maxAffected, handling } = request.preferences
   const maximumAffected = handling === 'strict' ? maxAffected : undefined
@@ -114,7 +114,7 @@ function planCall(context: Context, action: ActionOf<'call'>): Plan {
   return {
     kind: 'call',
     routine,
-    arguments: callArguments(routine, parameters, action.payload),
+    arguments: callArguments(routine, parameters, action.payload, request.query.columns),
     read: planRead(reading, returned, request.query, request.range),
     body: headersOnly ? withoutBody(body) : body,
     count: request.preferences.count,

@@ -51,16 +51,21 @@ function make(type: MediaType, rules: MediaRules): BodyPlan | undefined {
   switch (type.kind) {
     // Types with parameters of our own cannot be handled by anything else.
     case 'object':
-      return { shape: { kind: 'object', stripNulls: type.stripNulls }, mediaType: type, explain: undefined }
+      return {
+        shape: { kind: 'object', stripNulls: type.stripNulls },
+        mediaType: type,
+        explain: undefined,
+        singular: true,
+      }
     case 'array':
-      return { shape: { kind: 'json', stripNulls: true }, mediaType: type, explain: undefined }
+      return { shape: { kind: 'json', stripNulls: true }, mediaType: type, explain: undefined, singular: false }
     case 'plan': {
       const of = rules.plansEnabled ? make(type.of, rules) : undefined
       return of && { ...of, mediaType: { ...type, of: of.mediaType }, explain: type }
     }
     default: {
       const made = lookUp(mediaTypeName(type), rules)
-      return made && { ...made, explain: undefined }
+      return made && { ...made, explain: undefined, singular: false }
     }
   }
 }

@@ -45,10 +45,10 @@ const said = (query: ParsedQuery): Said => ({
 })
 
 const here = <T>(list: readonly At<T>[]): T[] => list.flatMap(({ path, value }) => (path.length === 0 ? [value] : []))
-const below = <T>(list: readonly At<T>[], name: string): At<T>[] =>
-  list.flatMap(({ path, value }) => (path[0] === name ? [{ path: path.slice(1), value }] : []))
+const below = <T>(list: readonly At<T>[], names: ReadonlySet<string>): At<T>[] =>
+  list.flatMap(({ path, value }) => (names.has(path[0] ?? '') ? [{ path: path.slice(1), value }] : []))
 
-const saidBelow = (all: Said, name: string): Said => ({
+const saidBelow = (all: Said, name: ReadonlySet<string>): Said => ({
   filters: below(all.filters, name),
   logic: below(all.logic, name),
   order: below(all.order, name),
@@ -66,9 +66,18 @@ const notEmbedded = (name: string) =>
 
 const childName = ({ alias, name }: SelectRelation) => alias ?? name
 
+/** What paths call an embedding: its alias, and the name of its relation unless that is what another goes by. */
+function pathNames(child: SelectRelation, children: readonly SelectRelation[]): Set<string> {
+  const names = new Set([childName(child)])
+  const isTaken = children.some(
+    other => other !== child && (childName(other) === child.name || other.name === child.name),
+  )
+  return isTaken ? names : names.add(child.name)
+}
+
 /** Whatever is said of a path has to be said of something that is embedded. */
 function checkPaths(all: Said, children: readonly SelectRelation[]): void {
-  const names = new Set(children.map(childName))
+  const names = new Set(children.flatMap(child => [...pathNames(child, children)]))
   for (const list of [all.filters, all.logic, all.order, all.limits, all.offsets]) {
     for (const { path } of list) {
       const [first] = path
@@ -131,7 +140,8 @@ class ReadPlanner {
     const relations = select.filter(item => item.kind === 'relation')
     checkPaths(all, relations)
     const children = new Map<SelectRelation, EmbeddedNode>()
-    for (const item of relations) children.set(item, this.#embedded(relation, item, saidBelow(all, childName(item))))
+    for (const item of relations)
+      children.set(item, this.#embedded(relation, item, saidBelow(all, pathNames(item, relations))))
     const embeddings = [...children.values()]
     const conditions = [
       ...here(all.filters).map(filter => condition({ kind: 'filter', filter }, resolve, embeddings)),
@@ -193,7 +203,8 @@ class ReadPlanner {
         details: 'Aggregates are not implemented for one-to-many or many-to-many spreads.',
       })
     }
-    const node = this.node(relationship.target, item.select, all, { headerRange: unlimited, spread: item.spread })
+    const planned = this.node(relationship.target, item.select, all, { headerRange: unlimited, spread: item.spread })
+    const node = isThroughJunction(relationship) && !hasAggregates(item.select) ? this.#inKeyOrder(planned) : planned
     return {
       kind: 'embedded',
       node,
@@ -206,6 +217,21 @@ class ReadPlanner {
     }
   }
 
+  /** Rows that come through a junction have no order of their own; without one asked for, they come in that of their key. */
+  #inKeyOrder(node: ReadNode): ReadNode {
+    if (node.order.length > 0) return node
+    const { schema, name } = node.relation
+    const key = this.#context.cache.tables.get(schema)?.get(name)?.primaryKey ?? []
+    const resolve = fieldResolver(this.#context.cache, node.relation, this.#context.output)
+    const order = key.map(column => ({
+      field: resolve({ name: column, path: [] }),
+      child: undefined,
+      direction: undefined,
+      nulls: undefined,
+    }))
+    return { ...node, order }
+  }
+
   #join(relationship: Relationship): Join {
     if (relationship.kind === 'computed') {
       return { kind: 'function', function: relationship.function, argument: relationship.source }
@@ -216,6 +242,8 @@ class ReadPlanner {
     return { kind: 'junction', table, alias: this.#alias(table.name), sourceColumns, targetColumns }
   }
 }
+
+const isThroughJunction = (one: Relationship): boolean => one.kind === 'keys' && one.cardinality.kind === 'many-to-many'
 
 /** Whether aggregates stand here, or come up from a spread below. */
 function hasAggregates(select: readonly SelectItem[]): boolean {

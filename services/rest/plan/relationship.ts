@@ -13,9 +13,9 @@ type KeyRelationship = Extract<Relationship, { kind: 'keys' }>
 const hasConstraint = ({ cardinality }: KeyRelationship, name: string) =>
   cardinality.kind !== 'many-to-many' && cardinality.constraint === name
 
-/** The side that holds the foreign key: its only column. */
+/** The only column by which the source refers to the target, or of a one-to-one relationship is referred to. */
 const ownColumn = ({ cardinality }: KeyRelationship): string | undefined =>
-  cardinality.kind === 'many-to-one' || (cardinality.kind === 'one-to-one' && !cardinality.referenced)
+  cardinality.kind === 'many-to-one' || cardinality.kind === 'one-to-one'
     ? onlyOne(cardinality.columns.map(([source]) => source))
     : undefined
 const columnOfOther = ({ cardinality }: KeyRelationship): string | undefined =>
@@ -56,6 +56,9 @@ function fits(one: Relationship, target: string, hint: string | undefined): bool
 const bySource = (cache: SchemaCache, { schema, name }: QualifiedName): readonly Relationship[] =>
   cache.relationships.get(schema)?.get(name) ?? []
 
+/** How similar a name has to be to be suggested. */
+const likely = 1 / 3
+
 function noRelationship(
   cache: SchemaCache,
   source: QualifiedName,
@@ -66,8 +69,8 @@ function noRelationship(
   const known = bySource(cache, source).flatMap(one => (one.target.schema === schema ? [one.target.name] : []))
   const isSource = cache.relationships.get(schema)?.has(name) === true
   const meant = isSource
-    ? suggestion(target, new Set(known))
-    : suggestion(name, cache.relationships.get(schema)?.keys() ?? [])
+    ? suggestion(target, new Set(known), likely)
+    : suggestion(name, cache.relationships.get(schema)?.keys() ?? [], likely)
   const wrong = isSource ? target : name
   return new RestError({
     status: 400,
@@ -121,6 +124,8 @@ function ambiguous(source: QualifiedName, target: string, found: readonly Relati
   })
 }
 
+const isOneToMany = (one: Relationship): boolean => one.kind === 'keys' && one.cardinality.kind === 'one-to-many'
+
 /**
  * The one relationship that an embedding of `target` in `source` means. A function that returns rows of the target stands before foreign keys to it.
  * None is RST200, several are RST201.
@@ -141,7 +146,9 @@ export function findRelationship(
   )
   const found = shown.filter(one => fits(one, target, hint))
   const computed = found.filter(one => one.kind === 'computed')
-  const candidates = computed.length > 0 ? computed : found
+  // To many before to one, as far as the order of what is listed goes.
+  const candidates =
+    computed.length > 0 ? computed : found.toSorted((a, b) => Number(isOneToMany(b)) - Number(isOneToMany(a)))
   const [first] = candidates
   if (first === undefined) throw noRelationship(cache, source, target, hint)
   if (candidates.length > 1) throw ambiguous(source, target, candidates)

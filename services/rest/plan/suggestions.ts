@@ -1,37 +1,39 @@
 /** Finds the known name that an unknown one was probably meant to be. */
 
-const gramsOf = (text: string): Map<string, number> => {
-  const padded = `-${text.toLowerCase()}-`
-  const grams = new Map<string, number>()
-  for (let at = 0; at + 2 <= padded.length; at++) {
-    for (const gram of [padded.slice(at, at + 2), padded.slice(at, at + 3)]) grams.set(gram, (grams.get(gram) ?? 0) + 1)
+/** How many letters have to be changed, put in or left out to get from one text to the other (Levenshtein). */
+function distance(one: string, other: string): number {
+  let previous = Array.from({ length: other.length + 1 }, (_, index) => index)
+  for (let row = 1; row <= one.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= other.length; column++) {
+      const replaced = (previous[column - 1] ?? 0) + (one[row - 1] === other[column - 1] ? 0 : 1)
+      current.push(Math.min(replaced, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1))
+    }
+    previous = current
   }
-  return grams
+  return previous[other.length] ?? 0
 }
 
-const norm = (grams: ReadonlyMap<string, number>): number => Math.hypot(...grams.values())
-
-/** From 0, nothing in common, to 1: the cosine of their letter pairs and triples. */
+/** From 0, nothing in common, to 1, the same: the share of letters that can stay. Capitals do not count. */
 export function similarity(one: string, other: string): number {
-  const [a, b] = [gramsOf(one), gramsOf(other)]
-  let common = 0
-  for (const [gram, count] of a) common += count * (b.get(gram) ?? 0)
-  return common / (norm(a) * norm(b))
+  // Some letters are longer in lower case.
+  const [a, b] = [one.toLowerCase(), other.toLowerCase()]
+  const longest = Math.max(a.length, b.length)
+  return longest === 0 ? 1 : 1 - distance(a, b) / longest
 }
 
-/** Below it, a name is rather another than a misspelt one. */
-const threshold = 0.75
-/** Of more names than this, none is looked for: an error has to be quick. */
-const maximumNames = 500
-const maximumLength = 100
+/** How much is compared at most: an error has to be quick, and its sender chooses what is looked for. */
+const maximumWork = 2_000_000
 
-/** The most similar of the names, if any is similar at all. */
-export function suggestion(text: string, names: Iterable<string>): string | undefined {
-  if (text.length > maximumLength) return undefined
+/** The most similar of the names, if any is at least as similar as `threshold`. */
+export function suggestion(text: string, names: Iterable<string>, threshold: number): string | undefined {
   let best: { name: string; score: number } | undefined
-  let seen = 0
+  let work = 0
   for (const name of names) {
-    if (++seen > maximumNames) return undefined
+    const longest = Math.max(text.length, name.length)
+    if (Math.min(text.length, name.length) < threshold * longest) continue
+    work += text.length * name.length
+    if (work > maximumWork) return undefined
     const score = similarity(text, name)
     if (score >= threshold && (best === undefined || score > best.score)) best = { name, score }
   }

@@ -102,6 +102,8 @@ export type BodyPlan = {
   /** What Content-Type says. */
   readonly mediaType: MediaType
   readonly explain: Extract<MediaType, { kind: 'plan' }> | undefined
+  /** Whether there has to be exactly one row, even where no body shows it. */
+  readonly singular: boolean
 }
 
 export type Count = 'exact' | 'planned' | 'estimated'

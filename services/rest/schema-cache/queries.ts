@@ -16,7 +16,7 @@ const baseTypes = `recursive
 
 const userNamespaces = `namespace.nspname !~ '^pg_' and namespace.nspname <> 'information_schema'`
 
-/** Relations with their columns and primary keys. */
+/** Relations with their columns and primary keys. Partitions are reached through their table only. */
 export const relationsQuery = `with ${baseTypes},
   enums as (select enumtypid, json_agg(enumlabel order by enumsortorder) as labels from pg_enum group by enumtypid),
   columns as (
@@ -64,7 +64,7 @@ export const relationsQuery = `with ${baseTypes},
     left join pg_constraint key on key.conrelid = relation.oid and key.contype = 'p'
     left join pg_description description
       on description.classoid = 'pg_catalog.pg_class'::regclass and description.objoid = relation.oid and description.objsubid = 0
-  where relation.relkind in ('r', 'p', 'v', 'm', 'f') and ${userNamespaces}
+  where relation.relkind in ('r', 'p', 'v', 'm', 'f') and not relation.relispartition and ${userNamespaces}
   order by namespace.nspname, relation.relname`
 
 /** Foreign keys, each told whether its columns are unique on their own side. A partition's copy of its parent's key is left out. */

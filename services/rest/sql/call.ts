@@ -4,6 +4,9 @@ import { arrayLiteral, identifier, qualified, type StatementWriter } from './sta
 
 type CallPlan = Extract<Plan, { kind: 'call' }>
 
+/** Bytes as Postgres reads them from text (manual section 8.4.1). */
+const hexadecimal = (value: Buffer | string): string => `\\x${Buffer.from(value).toString('hex')}`
+
 /** The arguments, and what has to stand in FROM for them. */
 function argumentsSql(writer: StatementWriter, given: CallArguments): { list: string; from: string | undefined } {
   switch (given.kind) {
@@ -15,7 +18,10 @@ function argumentsSql(writer: StatementWriter, given: CallArguments): { list: st
       return { list: list.join(', '), from: undefined }
     }
     case 'unnamed':
-      return { list: `${writer.value(given.value)}::${given.type}`, from: undefined }
+      return {
+        list: `${writer.value(given.type === 'bytea' ? hexadecimal(given.value) : given.value)}::${given.type}`,
+        from: undefined,
+      }
     case 'json': {
       if (given.parameters.length === 0) return { list: '', from: undefined }
       const columns = given.parameters.map(({ name, castType }) => `${identifier(name)} ${castType}`)

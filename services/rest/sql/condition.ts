@@ -43,8 +43,8 @@ const isWords = {
 export function fieldSql(writer: StatementWriter, source: string, { name, path, baseType }: PlannedField): string {
   const column = `${identifier(source)}.${identifier(name)}`
   if (path.length === 0) return column
-  // Arrays and composites can be gone into as JSON; a column that is not known is taken for JSON.
-  const isJson = baseType === undefined || baseType === 'json' || baseType === 'jsonb'
+  // Arrays and composites can be gone into as JSON; and what is JSON already stays as it is.
+  const isJson = baseType === 'json' || baseType === 'jsonb'
   const steps = path.map(({ arrow, key }) =>
     typeof key === 'number'
       ? `${arrow}${writer.sharedValue(String(key), 'int4')}`

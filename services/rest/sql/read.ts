@@ -44,11 +44,16 @@ const isStar = ({ field, cast: type, aggregate }: PlannedColumn): boolean =>
 
 const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item => item.kind === 'embedded')
 
+/** Whether nothing of a node or of what is below it is shown. */
+const isEmpty = (node: ReadNode): boolean => node.select.every(item => item.kind === 'embedded' && isEmpty(item.node))
+
 class ReadWriter {
   readonly #writer: StatementWriter
+  readonly #root: ReadNode
 
-  constructor(writer: StatementWriter) {
+  constructor(writer: StatementWriter, root: ReadNode) {
     this.#writer = writer
+    this.#root = root
   }
 
   /** A column's expression before any aggregate. */
@@ -103,7 +108,7 @@ class ReadWriter {
 
   #embedded(level: Level, child: EmbeddedNode): void {
     // What selects nothing is joined for its rows alone.
-    if (child.node.select.length === 0) return
+    if (isEmpty(child.node)) return
     const alias = identifier(child.alias)
     const name = identifier(child.name)
     if (child.toOne) {
@@ -117,18 +122,26 @@ class ReadWriter {
   }
 
   /** The lateral join of one embedding, and what it hands up where it is a spread. */
-  #join(parent: string, child: EmbeddedNode, isGrouped: boolean): { text: string; handed: Handed[] } {
-    const { from, conditions } = this.#source(parent, child)
+  #join(parent: ReadNode, child: EmbeddedNode, isGrouped: boolean): { text: string; handed: Handed[] } {
+    const { from, conditions } = this.#source(parent.alias, child)
+    const isOnlyShown =
+      this.#root === parent &&
+      !child.spread &&
+      !child.inner &&
+      !parent.conditions.some(one => asksFor(one, child.alias))
     const handsUp = child.spread && child.toOne
     const { text, handed } = this.select(child.node, from, conditions, handsUp)
     const alias = identifier(child.alias)
     const kind = child.inner ? 'INNER' : 'LEFT'
-    if (child.toOne) return { text: ` ${kind} JOIN LATERAL (${text}) AS ${alias} ON TRUE`, handed }
+    if (child.toOne) {
+      // What the rows of the page only show is looked up for each: they stay in their order, and the page costs what it shows.
+      const fence = isOnlyShown ? ' OFFSET 0' : ''
+      return { text: ` ${kind} JOIN LATERAL (${text}${fence}) AS ${alias} ON TRUE`, handed }
+    }
     const spread = child.spread ? handed : []
     const arrays = spread.map(({ column }) => `json_agg(${alias}.${identifier(column)}) AS ${identifier(column)}`)
     const rows = isGrouped ? `jsonb_agg(${alias}) AS "rst_rows"` : `json_agg(${alias}) AS "rst_rows"`
-    const lists =
-      child.spread && child.node.select.length > 0 ? [...arrays, 'nullif(count(*), 0) AS "rst_rows"'] : [rows]
+    const lists = child.spread && !isEmpty(child.node) ? [...arrays, 'nullif(count(*), 0) AS "rst_rows"'] : [rows]
     const on = child.inner ? `${alias}."rst_rows" IS NOT NULL` : 'TRUE'
     return {
       text: ` ${kind} JOIN LATERAL (SELECT ${lists.join(', ')} FROM (${text}) AS ${alias}) AS ${alias} ON ${on}`,
@@ -192,7 +205,7 @@ class ReadWriter {
         this.#column(level, node.alias, item, handsUp)
         continue
       }
-      const { text, handed } = this.#join(node.alias, item, isGrouped)
+      const { text, handed } = this.#join(node, item, isGrouped)
       joins.push(text)
       if (item.spread) this.#spread(level, item, handed, handsUp)
       else this.#embedded(level, item)
@@ -209,7 +222,7 @@ class ReadWriter {
   countable(node: ReadNode, from: string): string {
     const joins = embeddings(node)
       .filter(child => child.inner || node.conditions.some(one => asksFor(one, child.alias)))
-      .map(child => this.#join(node.alias, child, false).text)
+      .map(child => this.#join(node, child, false).text)
     const scope: Scope = { source: node.alias, children: embeddings(node) }
     const conditions = node.conditions.map(one => conditionSql(this.#writer, scope, one))
     return `SELECT 1 FROM ${from}${joins.join('')}${whereSql(conditions)}`
@@ -227,7 +240,7 @@ export const sourceSql = (node: ReadNode, source: string = qualified(node.relati
   `${source} AS ${identifier(node.alias)}`
 
 export const selectSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
-  new ReadWriter(writer).select(node, from, [], false).text
+  new ReadWriter(writer, node).select(node, from, [], false).text
 
 export const countableSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
-  new ReadWriter(writer).countable(node, from)
+  new ReadWriter(writer, node).countable(node, from)
