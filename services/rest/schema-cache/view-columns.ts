@@ -28,7 +28,7 @@ export function columnOrigins(tree: string): ColumnOrigin[] {
   for (let at = 0; at < tree.length; at++) {
     switch (tree.charCodeAt(at)) {
       case 0x5c: // backslash: what follows is part of a name
-        at += 0
+        at++
         break
       case 0x7b: // {
         depth++
