@@ -27,7 +27,7 @@ describe('a filter', () => {
     const search = { kind: 'search', operator, value: 'cat & (rat)' }
     expect(operation(`${operator}.cat & (rat)`)).toEqual({ ...search, language: undefined })
     expect(operation(`${operator}(english).cat & (rat)`)).toEqual({ ...search, language: 'english' })
-    for (const wrong of ['()', "(it's)", '(a', '(a;b)'])
+    for (const wrong of ['()', "(it's)", '(a', '(a;b)', '( )', '(-)', '( - )', '(0)', '(13)'])
       expect(refusal(() => read(`${operator}${wrong}.x`)).code).toBe('RST100')
   })
 

@@ -71,7 +71,10 @@ function operation(scanner: Scanner, operand: Operand, start: number): Operation
   if (search !== undefined) {
     let language: string | undefined
     if (scanner.skips('(')) {
-      language = scanner.takes(/[\p{L}\p{N}_ $-]+/uy)?.trim() ?? scanner.fail('the name of a text search configuration')
+      const start = scanner.at
+      language = scanner.takes(/[\p{L}\p{N}_ $-]+/uy)?.trim() ?? ''
+      // Postgres takes a number or a dash for the id of a configuration, and where there is none of that id for a fault of its own.
+      if (/^(?:[0-9]*|-)$/.test(language)) scanner.fail('the name of a text search configuration', start)
       scanner.expects(')')
     }
     scanner.expects('.')
