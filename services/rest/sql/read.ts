@@ -19,7 +19,9 @@ type Handed = {
 
 type Level = {
   readonly list: string[]
+  /** Everything that is grouped by; `keys` without embedded rows. */
   readonly groups: string[]
+  readonly keys: string[]
   readonly handed: Handed[]
   hasAggregates: boolean
 }
@@ -77,6 +79,7 @@ class ReadWriter {
     if (aggregate === undefined) {
       level.list.push(`${expression} AS ${identifier(name)}`)
       level.groups.push(expression)
+      level.keys.push(expression)
       level.handed.push({ column: name, name, aggregate })
     } else if (handsUp) {
       const hidden = `rst_aggregate_${level.handed.length + 1}_${name}`
@@ -97,7 +100,10 @@ class ReadWriter {
         level.handed.push({ column: name, name, aggregate: undefined })
       } else if (aggregate === undefined || handsUp) {
         level.list.push(`${expression} AS ${identifier(aggregate === undefined ? name : column)}`)
-        if (aggregate === undefined) level.groups.push(expression)
+        if (aggregate === undefined) {
+          level.groups.push(expression)
+          level.keys.push(expression)
+        }
         level.handed.push({ column: aggregate === undefined ? name : column, name, aggregate })
       } else {
         level.list.push(`${aggregated(expression, aggregate)} AS ${identifier(name)}`)
@@ -197,7 +203,7 @@ class ReadWriter {
     joined: readonly string[],
     handsUp: boolean,
   ): { text: string; handed: Handed[] } {
-    const level: Level = { list: [], groups: [], handed: [], hasAggregates: false }
+    const level: Level = { list: [], groups: [], keys: [], handed: [], hasAggregates: false }
     const isGrouped = node.select.some(item => item.kind === 'column' && item.aggregate !== undefined)
     const joins: string[] = []
     for (const item of node.select) {
@@ -214,7 +220,10 @@ class ReadWriter {
     const conditions = [...joined, ...node.conditions.map(one => conditionSql(this.#writer, scope, one))]
     const groups = level.hasAggregates && level.groups.length > 0 ? ` GROUP BY ${level.groups.join(', ')}` : ''
     const list = level.list.length === 0 ? '1 AS "rst_nothing"' : level.list.join(', ')
-    const rest = `${whereSql(conditions)}${groups}${this.#order(node.alias, node.order)}${this.#range(node.range)}`
+    // Groups come in the order of their keys, where no other is asked for: hashing would make it one of chance.
+    const grouped = groups !== '' && node.order.length === 0 && level.keys.length > 0
+    const order = grouped ? ` ORDER BY ${level.keys.join(', ')}` : this.#order(node.alias, node.order)
+    const rest = `${whereSql(conditions)}${groups}${order}${this.#range(node.range)}`
     return { text: `SELECT ${list} FROM ${from}${joins.join('')}${rest}`, handed: level.handed }
   }
 

@@ -10,6 +10,8 @@ export type Major = '16' | '17' | '18'
 
 export type TestPostgres = {
   port: number
+  /** Belongs to whom Postgres runs as, and goes with it. */
+  directory: string
   /** Of a role of the cluster, without a password. */
   uri(user: string, database?: string): string
   /** Runs SQL as the superuser. */
@@ -65,6 +67,7 @@ export async function startPostgres(major: Major, settings: Record<string, strin
   const uri = (user: string, database = 'postgres') => `postgresql://${user}@127.0.0.1:${port}/${database}`
   return {
     port,
+    directory: root,
     uri,
     start,
     crash: () => end(),
