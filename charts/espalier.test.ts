@@ -296,6 +296,17 @@ function describeChart(program: string): void {
       /30000 to 32767/,
     ],
     [
+      "the API's port among the databases'",
+      [
+        ...minimal,
+        '--set',
+        'gateway.service.type=NodePort,gateway.ports.first=30000,gateway.ports.last=30099',
+        '--set',
+        'api.service.type=NodePort,api.service.nodePort=30050',
+      ],
+      /api.service.nodePort/,
+    ],
+    [
       'a port of its own as a database port',
       [...minimal, '--set', 'gateway.ports.first=8000,gateway.ports.last=8100'],
       /8080/,

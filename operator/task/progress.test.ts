@@ -62,6 +62,12 @@ describe('progress', () => {
     expect(second.messages?.at(-1)).toMatchObject({ step: 'NameTaken', level: 'warning' })
   })
 
+  test('never goes back: a step that comes again is as far as what was done since', () => {
+    const roles = progressOf(undefined, database(progressing('True', 'PreparingRoles', 'roles')), now)
+    const again = progressOf(roles, database(progressing('True', 'Connecting', 'waiting for the pod')), now)
+    expect(again.messages?.map(({ progress }) => progress)).toEqual([75, 75])
+  })
+
   test('ends as its subject did, once', () => {
     const done = progressOf(undefined, database(progressing('False', 'Completed')), now)
     expect(done).toMatchObject({ phase: 'succeeded', finishedAt: '2026-01-01T00:00:00Z' })

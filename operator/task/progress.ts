@@ -62,7 +62,10 @@ export function progressOf(status: Task['status'], database: ManagedDatabase, no
   const step = progressing?.reason ?? 'Preparing'
   const messages = status?.messages ?? []
   if (status?.phase === 'running' && messages.at(-1)?.step === step) return status
-  const progress = progressAt[step]
+  const before = Math.max(0, ...messages.map(message => message.progress ?? 0))
+  const at = progressAt[step]
+  // A step that comes again, as connecting does after the roles, takes nothing back.
+  const progress = at === undefined ? undefined : Math.max(at, before)
   const time = timestamp(now)
   const phase = database.status?.phase
   return {

@@ -131,6 +131,12 @@ ipAddresses:
 {{- if and (eq .Values.gateway.service.type "NodePort") (or (lt $first 30000) (gt $last 32767)) -}}
 {{- fail "gateway.ports: with gateway.service.type NodePort the ports must be within 30000 to 32767" -}}
 {{- end -}}
+{{- $api := .Values.api.service -}}
+{{- if and (eq .Values.gateway.service.type "NodePort") (eq $api.type "NodePort") $api.nodePort -}}
+{{- if and (ge (int $api.nodePort) $first) (le (int $api.nodePort) $last) -}}
+{{- fail "api.service.nodePort: it is one of gateway.ports; choose one outside of that range" -}}
+{{- end -}}
+{{- end -}}
 {{- range list 8080 8405 -}}
 {{- if and (ge . $first) (le . $last) -}}
 {{- fail (printf "gateway.ports: %d is the gateway's own and cannot be a database's" .) -}}

@@ -8,6 +8,7 @@ import type { Condition, ManagedDatabaseStatus } from '../../../crds/index.ts'
  *   why it did not.
  * - KeysAvailable: the installation's sealing key and authority are there.
  * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
+ * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
  * - DeletionBlocked: only on a database being deleted, and why that does not go on.
  */
 const conditionTypes = [
@@ -17,9 +18,13 @@ const conditionTypes = [
   'VolumeReady',
   'CredentialsReady',
   'EndpointReady',
+  'ServicesReady',
   'DeletionBlocked',
 ] as const
 export type ConditionType = (typeof conditionTypes)[number]
+
+/** Gone as soon as a pass finds nothing of them. */
+const passing: ReadonlySet<ConditionType> = new Set(['ServicesReady', 'DeletionBlocked'])
 
 /** What a pass found about one aspect. */
 export type Finding = { status: 'True' | 'False' | 'Unknown'; reason: string; message: string }
@@ -38,7 +43,7 @@ export const timestamp = (now: number): string => `${new Date(now).toISOString()
 
 /**
  * The conditions after a pass. One whose status is the same keeps the time of its last transition; one that a pass
- * found nothing about stays as it was; DeletionBlocked goes when nothing blocks.
+ * found nothing about stays as it was; DeletionBlocked goes when nothing blocks, ServicesReady when none is asked for.
  */
 export function nextConditions(
   before: readonly Condition[],
@@ -49,7 +54,7 @@ export function nextConditions(
   return conditionTypes.flatMap(type => {
     const previous = before.find(condition => condition.type === type)
     const finding = findings[type]
-    if (finding === undefined) return previous === undefined || type === 'DeletionBlocked' ? [] : [previous]
+    if (finding === undefined) return previous === undefined || passing.has(type) ? [] : [previous]
     const message = finding.message.slice(0, 1000)
     const unchanged = previous?.status === finding.status
     const lastTransitionTime = unchanged ? previous.lastTransitionTime : timestamp(now)

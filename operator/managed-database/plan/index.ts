@@ -126,6 +126,9 @@ function storageUsed(before: number | undefined, now: number | undefined): numbe
   return Math.abs(now - before) > Math.max(noticeableBytes, before / 20) ? now : before
 }
 
+/** The API refuses services; what was asked for by kubectl is not passed over in silence. */
+const servicesNotRun = no('NotAvailable', 'services are not run by this version; nothing of spec.services is in force')
+
 function statusOf(
   observed: Observed,
   assessment: Assessment,
@@ -145,6 +148,7 @@ function statusOf(
   const all: Findings = {
     ...findings,
     Progressing: state.progressing,
+    ...(database.spec.services.length > 0 ? { ServicesReady: servicesNotRun } : {}),
     ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
   }
   return {

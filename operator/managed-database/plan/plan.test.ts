@@ -196,6 +196,22 @@ describe('plan', () => {
     )
   })
 
+  test('says of services that nothing runs them, as long as they are asked for', () => {
+    const [start] = fc.sample(starts, 1)
+    if (start === undefined) throw new Error('a start is there')
+    const world = worldOf({ ...start, isDeleted: false })
+    const observed = observedIn(world)
+    const asked = (services: unknown[]) => {
+      const spec = { ...observed.database.spec, services } as typeof observed.database.spec
+      return plan({ ...observed, database: { ...observed.database, spec } }, world.now, settings).status
+    }
+    expect(conditionOf(asked([{ serviceType: 'rest' }]), 'ServicesReady')).toMatchObject({
+      status: 'False',
+      reason: 'NotAvailable',
+    })
+    expect(conditionOf(asked([]), 'ServicesReady')).toBeUndefined()
+  })
+
   test('is a function of what it is given', () => {
     fc.assert(
       fc.property(starts, start => {
