@@ -9,14 +9,14 @@ const refused = (body: string, contentType?: string, more: Partial<PayloadReques
   refusal(() => read(body, contentType, more))
 
 describe('JSON', () => {
-  test.each<[string, { isArray: boolean; keys: string[]; isEmpty: boolean }]>([
-    ['{}', { isArray: false, keys: [], isEmpty: false }],
-    ['{"a":1,"b":{"c":2}}', { isArray: false, keys: ['a', 'b'], isEmpty: false }],
-    [' [ {"a":1} ]', { isArray: true, keys: ['a'], isEmpty: false }],
-    ['[{"a":1,"b":2},{"b":3,"a":4}]', { isArray: true, keys: ['a', 'b'], isEmpty: false }],
-    ['[]', { isArray: true, keys: [], isEmpty: true }],
-    ['[{}]', { isArray: true, keys: [], isEmpty: false }],
-    ['{"__proto__":1}', { isArray: false, keys: ['__proto__'], isEmpty: false }],
+  test.each<[string, { isArray: boolean; keys: string[] }]>([
+    ['{}', { isArray: false, keys: [] }],
+    ['{"a":1,"b":{"c":2}}', { isArray: false, keys: ['a', 'b'] }],
+    [' [ {"a":1} ]', { isArray: true, keys: ['a'] }],
+    ['[{"a":1,"b":2},{"b":3,"a":4}]', { isArray: true, keys: ['a', 'b'] }],
+    ['[]', { isArray: true, keys: [] }],
+    ['[{}]', { isArray: true, keys: [] }],
+    ['{"__proto__":1}', { isArray: false, keys: ['__proto__'] }],
   ])('%s is handed on as it was sent', (body, expected) => {
     for (const type of [undefined, 'application/json; charset=utf-8', 'application/vnd.pgrst.object+json']) {
       expect(read(body, type)).toEqual({ kind: 'json', json: Buffer.from(body), isCsv: false, ...expected })
@@ -24,7 +24,7 @@ describe('JSON', () => {
   })
 
   test.each(['5', 'null', '"a"', 'true'])('%s has no row for a relation, and may be for a parameter', body => {
-    expect(read(body)).toMatchObject({ json: '[]', isArray: true, keys: [], isEmpty: true })
+    expect(read(body)).toMatchObject({ json: '[]', isArray: true, keys: [] })
     expect(read(body, undefined, { forFunction: true })).toMatchObject({ json: Buffer.from(body), keys: [] })
   })
 
@@ -111,8 +111,8 @@ describe('CSV', () => {
   })
 
   test('has the keys of its head', () => {
-    expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ isArray: true, keys: ['a', 'b'], isEmpty: false })
-    expect(read('a,b', 'text/csv')).toMatchObject({ keys: ['a', 'b'], isEmpty: true, isCsv: true })
+    expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ isArray: true, keys: ['a', 'b'] })
+    expect(read('a,b', 'text/csv')).toMatchObject({ keys: ['a', 'b'], isCsv: true })
   })
 
   test.each([

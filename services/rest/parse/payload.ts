@@ -13,7 +13,6 @@ export type JsonPayload = {
   readonly isArray: boolean
   /** The keys that every object has; undefined where `columns` names them and the body was not looked into. */
   readonly keys: readonly string[] | undefined
-  readonly isEmpty: boolean
   /** Whether it came as CSV. */
   readonly isCsv: boolean
 }
@@ -58,15 +57,14 @@ function jsonPayload(body: Buffer, forFunction: boolean): JsonPayload {
     throw invalidBody('Empty or invalid json')
   }
   if (!Array.isArray(value)) {
-    if (isObject(value))
-      return { kind: 'json', json: body, isArray: false, keys: Object.keys(value), isEmpty: false, isCsv: false }
+    if (isObject(value)) return { kind: 'json', json: body, isArray: false, keys: Object.keys(value), isCsv: false }
     // No row for a relation; a function may have a parameter for it.
     return forFunction
-      ? { kind: 'json', json: body, isArray: false, keys: [], isEmpty: false, isCsv: false }
-      : { kind: 'json', json: '[]', isArray: true, keys: [], isEmpty: true, isCsv: false }
+      ? { kind: 'json', json: body, isArray: false, keys: [], isCsv: false }
+      : { kind: 'json', json: '[]', isArray: true, keys: [], isCsv: false }
   }
   const [first] = value
-  if (value.length === 0) return { kind: 'json', json: body, isArray: true, keys: [], isEmpty: true, isCsv: false }
+  if (value.length === 0) return { kind: 'json', json: body, isArray: true, keys: [], isCsv: false }
   const keys = isObject(first) ? Object.keys(first) : undefined
   const matches = (one: unknown) =>
     isObject(one) &&
@@ -74,7 +72,7 @@ function jsonPayload(body: Buffer, forFunction: boolean): JsonPayload {
     Object.keys(one).length === keys.length &&
     keys.every(key => Object.hasOwn(one, key))
   if (keys === undefined || !value.every(matches)) throw invalidBody('All object keys must match')
-  return { kind: 'json', json: body, isArray: true, keys, isEmpty: false, isCsv: false }
+  return { kind: 'json', json: body, isArray: true, keys, isCsv: false }
 }
 
 /** A quoted field of CSV from its opening quote on; a quote inside is written twice. */
@@ -131,7 +129,7 @@ function csvPayload(body: Buffer): JsonPayload {
     Object.fromEntries(header.map((name, index) => [name, record[index] === 'NULL' ? null : record[index]])),
   )
   const keys = [...new Set(header)]
-  return { kind: 'json', json: JSON.stringify(rows), isArray: true, keys, isEmpty: rows.length === 0, isCsv: true }
+  return { kind: 'json', json: JSON.stringify(rows), isArray: true, keys, isCsv: true }
 }
 
 export type PayloadRequest = {
@@ -151,12 +149,11 @@ export function parsePayload({ body, contentType, forFunction, keysAreNamed }: P
     case 'application/vnd.pgrst.object+json':
     case 'application/vnd.pgrst.array':
     case 'application/vnd.pgrst.array+json': {
-      if (forFunction && body.length === 0)
-        return { kind: 'json', json: '{}', isArray: false, keys: [], isEmpty: false, isCsv: false }
+      if (forFunction && body.length === 0) return { kind: 'json', json: '{}', isArray: false, keys: [], isCsv: false }
       if (!keysAreNamed) return jsonPayload(body, forFunction)
       checkDepth(body)
       const isArray = /^\s*\[/.test(body.subarray(0, 64).toString('latin1'))
-      return { kind: 'json', json: body, isArray, keys: undefined, isEmpty: false, isCsv: false }
+      return { kind: 'json', json: body, isArray, keys: undefined, isCsv: false }
     }
     case 'text/csv':
       return csvPayload(body)
@@ -169,7 +166,6 @@ export function parsePayload({ body, contentType, forFunction, keysAreNamed }: P
         json: JSON.stringify(record),
         isArray: false,
         keys: Object.keys(record),
-        isEmpty: false,
         isCsv: false,
       }
     }

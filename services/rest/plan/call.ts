@@ -34,7 +34,9 @@ function takesBody({ parameters }: Routine, { unnamed }: Offer): boolean {
 }
 
 const qualified = ({ schema, name }: QualifiedName) => `${schema}.${name}`
-const listed = (names: Iterable<string>) => [...names].sort().join(', ')
+/** At most so many names are repeated in an error. */
+const maximumListed = 100
+const listed = (names: Iterable<string>) => [...names].sort().slice(0, maximumListed).join(', ')
 
 /** How similar a name has to be to be suggested. */
 const likely = 1 / 3

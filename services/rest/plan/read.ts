@@ -112,9 +112,13 @@ export function fieldResolver(
 /** Names (NAMEDATALEN in the manual, section 4.1.1). */
 const maximumAliasBytes = 63
 
+/** Each is a join more that Postgres has to plan. */
+const maximumEmbeddings = 100
+
 /** Plans one relation and all that is embedded in it, under aliases of its own. */
 class ReadPlanner {
   readonly #context: ReadContext
+  #embeddings = 0
   readonly #aliases = new Set<string>()
 
   constructor(context: ReadContext) {
@@ -192,6 +196,10 @@ class ReadPlanner {
   }
 
   #embedded(source: QualifiedName, item: SelectRelation, all: Said): EmbeddedNode {
+    if (++this.#embeddings > maximumEmbeddings) {
+      const message = `A request embeds at most ${maximumEmbeddings} relations`
+      throw new RestError({ status: 400, code: 'RST100', message })
+    }
     const { cache } = this.#context
     const relationship = findRelationship(cache, source, item.name, item.hint)
     const toOne = isToOne(relationship)

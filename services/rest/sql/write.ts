@@ -1,7 +1,7 @@
 /** Inserts, updates and deletes, with what they return. */
 import type { Condition, Plan, Write, WriteSource, WrittenColumn } from '../plan/types.ts'
 import { conditionSql, whereSql } from './condition.ts'
-import { identifier, qualified, type StatementWriter } from './statement.ts'
+import { arrayLiteral, identifier, qualified, type StatementWriter } from './statement.ts'
 
 type WritePlan = Extract<Plan, { kind: 'write' }>
 
@@ -97,6 +97,6 @@ export function locationSql(writer: StatementWriter, { locationKey }: WritePlan)
   if (locationKey.length === 0) return 'NULL::text[]'
   return `(SELECT array_agg(key || '=' || coalesce('eq.' || value, 'is.null')) FROM (
     SELECT each.key, each.value FROM (SELECT row_to_json(one) AS row FROM rst_source AS one LIMIT 1) AS data, json_each_text(data.row) AS each
-    WHERE each.key = ANY (${writer.value(`{${locationKey.map(name => `"${name.replace(/["\\]/g, '\\$&')}"`).join(',')}}`)})
+    WHERE each.key = ANY (${writer.value(arrayLiteral(locationKey))})
   ) AS parts)`
 }
