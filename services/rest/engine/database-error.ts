@@ -126,13 +126,16 @@ export function restErrorOf(error: unknown, isAuthenticated: boolean): RestError
   if (error instanceof DatabaseError) {
     // PGRST is what functions written for PostgREST raise.
     if (error.sqlState === 'RST' || error.sqlState === 'RST00' || error.sqlState === 'PGRST') return raised(error)
+    const status = statusOf(error, isAuthenticated)
     return new RestError(
       {
-        status: statusOf(error, isAuthenticated),
+        status,
         code: error.sqlState,
         message: error.message,
         details: error.detail,
         hint: error.hint,
+        // RFC 9110 section 15.5.2: a 401 says how to do better.
+        headers: status === 401 ? [['WWW-Authenticate', 'Bearer']] : [],
       },
       error,
     )
