@@ -39,22 +39,27 @@ const command: Command = {
     const { logLevel, serverWorkers } = loadConfiguration(sources())
     const logger = pino({ level: levels[logLevel] }, pino.destination({ dest: 2, sync: false }))
     const stopped = stopSignal()
+    let onLost = () => {}
+    const lost = new Promise<'lost'>(resolve => {
+      onLost = () => resolve('lost')
+    })
+    /** 1 where the service is of no use any more, by its own judgement. */
+    const ended = async () => ((await Promise.race([stopped, lost])) === 'lost' ? 1 : 0)
     if (serverWorkers > 1 && !isWorker) {
-      const workers = await startWorkers({ sources, logger })
+      const workers = await startWorkers({ sources, logger, onLost })
       reloadOnSignals(wish => workers.reload(wish))
-      await stopped
+      const code = await ended()
       await workers.stop()
-      return 0
+      return code
     }
     if (isWorker) {
-      await serveAsWorker({ sources, logger }, stopped)
-      return 0
+      return await serveAsWorker({ sources, logger, onLost }, ended())
     }
-    const service = await startRest({ sources, logger })
+    const service = await startRest({ sources, logger, onLost })
     reloadOnSignals(wish => void service.reload(wish))
-    await stopped
+    const code = await ended()
     await service.stop()
-    return 0
+    return code
   },
 }
 export default command

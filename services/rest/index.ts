@@ -29,6 +29,8 @@ export type RestOptions = {
   readonly now?: () => number
   /** This process's share of `db-pool`, where there are several. */
   readonly poolSize?: number
+  /** Called where `db-pool-automatic-recovery` is off and the database cannot be reached: the service is of no use any more. */
+  readonly onLost?: () => void
   /** Whether this process runs the admin server; one of several does not. */
   readonly admin?: boolean
 }
@@ -125,7 +127,9 @@ function close(server: Server, graceMs: number): Promise<void> {
  */
 export async function startRest(options: RestOptions): Promise<RestService> {
   const { sources, logger, now = Date.now, admin = true } = options
+  const { onLost = () => {} } = options
   const loader = new Loader({
+    onLost,
     sources,
     logger,
     now,
@@ -148,6 +152,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
         dbUri: base.dbUri,
         channel: base.dbChannel,
         logger,
+        onDisconnected: () => base.dbPoolAutomaticRecovery || onLost(),
         onHeard: heard => void loader.load(heard === 'reload schema' ? 'schema' : 'everything'),
       })
     : undefined
@@ -157,13 +162,21 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     const { state } = loader
     const answered =
       state === undefined
-        ? { response: notLoaded(loader.failure), role: undefined, error: undefined }
+        ? { response: notLoaded(loader.failure), role: undefined, error: undefined, sql: undefined }
         : await answerRequest(state, pool, request, signal)
     const { response, role, error } = answered
+    const sql = state?.configuration.logQuery ? answered.sql : undefined
     const { status } = response
     const seconds = (performance.now() - start) / 1_000
     metrics.request(request.method, status, seconds)
-    const line = { method: request.method, path: request.path, status, role, milliseconds: Math.round(seconds * 1_000) }
+    const line = {
+      method: request.method,
+      path: request.path,
+      status,
+      role,
+      milliseconds: Math.round(seconds * 1_000),
+      sql,
+    }
     if (status >= 500)
       logger.error({ ...line, code: error?.code, reason: error?.message, cause: causeOf(error) }, 'request failed')
     else if (status >= 400) logger.warn({ ...line, code: error?.code }, 'request refused')

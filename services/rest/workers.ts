@@ -22,8 +22,8 @@ const isToWorker = (message: unknown): message is ToWorker =>
 const isFromWorker = (message: unknown): message is FromWorker =>
   typeof message === 'object' && message !== null && 'ready' in message
 
-/** Serves as one of several workers until it is told to stop. */
-export async function serveAsWorker(options: RestOptions, stopped: Promise<unknown>): Promise<void> {
+/** Serves as one of several workers until `stopped` says with which exit code to end. */
+export async function serveAsWorker(options: RestOptions, stopped: Promise<number>): Promise<number> {
   const poolSize = Number(process.env[shareName])
   const service = await startRest({ ...options, admin: false, poolSize })
   AggregatorRegistry.setRegistries(service.registry)
@@ -36,11 +36,12 @@ export async function serveAsWorker(options: RestOptions, stopped: Promise<unkno
     if (isToWorker(message)) void service.reload(message.reload).then(tell)
   })
   // Without the first process nobody would end this one.
-  const orphaned = new Promise(resolve => process.once('disconnect', resolve))
-  await Promise.race([stopped, orphaned])
+  const orphaned = new Promise<number>(resolve => process.once('disconnect', () => resolve(0)))
+  const code = await Promise.race([stopped, orphaned])
   clearInterval(timer)
   await service.stop()
   cluster.worker?.disconnect()
+  return code
 }
 
 /** Whole shares that add up to all of it; each worker has one at least. */
@@ -56,7 +57,11 @@ export type Workers = {
 const shortestLifeMs = 1_000
 
 /** Starts the workers and keeps them going. */
-export async function startWorkers({ sources, logger }: Pick<RestOptions, 'sources' | 'logger'>): Promise<Workers> {
+export async function startWorkers({
+  sources,
+  logger,
+  onLost = () => {},
+}: Pick<RestOptions, 'sources' | 'logger' | 'onLost'>): Promise<Workers> {
   const configuration = loadConfiguration(sources())
   const shares = poolShares(configuration.dbPool, configuration.serverWorkers)
   const ready = new Map<Worker, boolean>()
@@ -73,6 +78,10 @@ export async function startWorkers({ sources, logger }: Pick<RestOptions, 'sourc
     worker.on('exit', (code, signal) => {
       ready.delete(worker)
       if (isStopping) return
+      if (code === 1 && !configuration.dbPoolAutomaticRecovery) {
+        onLost()
+        return
+      }
       logger.error({ code, signal }, 'a worker has ended and is started again')
       setTimeout(() => isStopping || fork(share), Date.now() - startedAt < shortestLifeMs ? shortestLifeMs : 0)
     })

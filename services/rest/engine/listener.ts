@@ -11,6 +11,8 @@ export type ListenerOptions = {
   readonly channel: string
   readonly logger: Logger
   readonly onHeard: (heard: Heard) => void
+  /** Called when the connection is lost, or cannot be made. */
+  readonly onDisconnected: () => void
 }
 
 const longestPauseMs = 32_000
@@ -34,7 +36,7 @@ export class Listener {
 
   async start(): Promise<void> {
     if (this.#isStopped) return
-    const { dbUri, channel, logger, onHeard } = this.#options
+    const { dbUri, channel, logger, onHeard, onDisconnected } = this.#options
     const client = new pg.Client({ ...clientConfig(dbUri, 10_000), keepAlive: true })
     this.#client = client
     let isOver = false
@@ -44,6 +46,7 @@ export class Listener {
       this.#isListening = false
       client.end().catch(() => {})
       if (this.#isStopped) return
+      onDisconnected()
       logger.warn({ reason: error?.message }, `not listening on ${channel}, trying again in ${this.#pauseMs / 1_000} s`)
       this.#timer = setTimeout(() => void this.start(), this.#pauseMs)
       this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs)

@@ -13,6 +13,8 @@ export type LoaderOptions = {
   readonly sources: () => Omit<Sources, 'database'>
   readonly logger: Logger
   readonly now: () => number
+  /** Called where the database cannot be read and is not to be tried again. */
+  readonly onLost: () => void
   /** Called with how a load of the schema cache went. */
   readonly onLoad: (succeeded: boolean, seconds: number) => void
 }
@@ -75,6 +77,14 @@ export class Loader {
         pauseMs = 1_000
       } catch (error) {
         this.#failure = reason(error)
+        if (!this.#base.dbPoolAutomaticRecovery) {
+          this.#options.logger.fatal(
+            { reason: this.#failure },
+            'could not read the database, and db-pool-automatic-recovery is off',
+          )
+          this.#options.onLost()
+          return
+        }
         this.#options.logger.error(
           { reason: this.#failure },
           `could not read the database, trying again in ${pauseMs / 1_000} s`,

@@ -27,9 +27,11 @@ export type Answered = {
   readonly response: HttpResponse
   readonly role: string | undefined
   readonly error: RestError | undefined
+  /** The statement that was run for it, without its values. */
+  readonly sql: string | undefined
 }
 
-type Session = { role: string; claims: string; isAuthenticated: boolean }
+type Session = { role: string; claims: string; isAuthenticated: boolean; sql?: string }
 
 async function authenticate(state: State, request: HttpRequest): Promise<Session> {
   const { role, claims, authenticated } = await state.authenticator.authenticate(request.headers.authorization)
@@ -81,6 +83,7 @@ async function answerPlanned(
 ): Promise<HttpResponse> {
   const plan = planRequest(request, action, state.cache, state.planSettings)
   const rendered = render(plan)
+  session.sql = rendered.main.text
   timing.mark('plan')
   const chosen = chosenEnd(state, request)
   const mode = transactionMode(state, plan, session.role, chosen)
@@ -229,10 +232,10 @@ export async function answerRequest(
     session = await authenticate(state, http)
     timing.mark('jwt')
     const response = await respond(state, pool, http, session, timing, signal)
-    return { response: timed(response), role: session.role, error: undefined }
+    return { response: timed(response), role: session.role, error: undefined, sql: session.sql }
   } catch (cause) {
     const error = restErrorOf(cause, session?.isAuthenticated === true)
     const response = errorAnswer(error, configuration.clientErrorVerbosity === 'verbose', serviceName)
-    return { response: timed(response), role: session?.role, error }
+    return { response: timed(response), role: session?.role, error, sql: session?.sql }
   }
 }
