@@ -1,0 +1,82 @@
+/** The databases that bench/rest.ts measures with: a small one that is asked, and one with ten thousand tables that is only read for its schema. */
+import type { TestPostgres } from '../services/rest/testing/postgres.ts'
+import { requestText } from './rest-load.ts'
+
+const schema = `
+  CREATE TABLE clients (id int PRIMARY KEY, name text NOT NULL, city text);
+  CREATE TABLE projects (
+    id int PRIMARY KEY, client_id int NOT NULL REFERENCES clients, name text NOT NULL, budget numeric(12, 2), started date
+  );
+  CREATE TABLE tasks (id int PRIMARY KEY, project_id int NOT NULL REFERENCES projects, title text NOT NULL, done boolean NOT NULL);
+  CREATE INDEX ON projects (client_id);
+  CREATE INDEX ON tasks (project_id);
+  CREATE TABLE items (id int PRIMARY KEY, name text NOT NULL, price numeric(12, 2), created timestamptz, tags text[], details jsonb);
+  CREATE TABLE entries (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL, amount numeric, note text, created timestamptz DEFAULT now()
+  );
+  CREATE TABLE wide (id int PRIMARY KEY, content text NOT NULL);
+  CREATE FUNCTION add(a int, b int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT a + b';
+
+  INSERT INTO clients SELECT n, 'client ' || n, 'city ' || n % 50 FROM generate_series(1, 100) n;
+  INSERT INTO projects SELECT n, 1 + n % 100, 'project ' || n, n * 10.5, date '2020-01-01' + n FROM generate_series(1, 1000) n;
+  INSERT INTO tasks SELECT n, 1 + n % 1000, 'task ' || n, n % 3 = 0 FROM generate_series(1, 5000) n;
+  INSERT INTO items
+    SELECT n, 'item ' || n, n * 0.25, timestamptz '2024-01-01' + n * interval '1 minute', ARRAY['a', 'b' || n % 10], jsonb_build_object('n', n, 'even', n % 2 = 0)
+    FROM generate_series(1, 10000) n;
+  INSERT INTO wide SELECT n, repeat(md5(n::text), 32) FROM generate_series(1, 51200) n;
+  GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA public TO anonymous;`
+
+const manyTables = `
+  DO $$ BEGIN
+    CREATE TABLE t0 (id int PRIMARY KEY);
+    FOR n IN 1..10000 LOOP
+      EXECUTE format(
+        'CREATE TABLE t%s (id int PRIMARY KEY, parent int REFERENCES t%s, name text NOT NULL DEFAULT '''', amount numeric(10, 2), created timestamptz DEFAULT now(), details jsonb)',
+        n, n / 10);
+      IF n % 100 = 0 THEN COMMIT; END IF;
+    END LOOP;
+  END $$`
+
+export async function makeRoles(postgres: TestPostgres): Promise<void> {
+  await postgres.run(
+    'CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anonymous; GRANT anonymous TO authenticator',
+  )
+}
+
+export async function makeDatabase(postgres: TestPostgres, name: string): Promise<void> {
+  await postgres.run(`CREATE DATABASE ${name}`)
+  await postgres.run(schema, name)
+  await postgres.run('VACUUM ANALYZE', name)
+}
+
+/** Takes Postgres half a minute. */
+export async function makeManyTables(postgres: TestPostgres, name: string): Promise<void> {
+  await postgres.run(`CREATE DATABASE ${name}`)
+  await postgres.run(manyTables, name)
+  await postgres.run('GRANT SELECT ON t1 TO anonymous', name)
+  await postgres.run('VACUUM ANALYZE pg_class, pg_attribute, pg_constraint, pg_type, pg_attrdef, pg_index', name)
+}
+
+const entry = (number: number) => ({ name: `entry ${number}`, amount: number / 4, note: 'a note of some length' })
+
+export type Question = { readonly name: string; readonly request: string }
+
+/** What is asked, as the issue lists it. */
+export const questions: readonly Question[] = [
+  { name: 'one row by key', request: requestText('/items?id=eq.4711') },
+  { name: '100 rows', request: requestText('/items?limit=100') },
+  {
+    name: 'an embedding over two relations',
+    request: requestText('/projects?select=id,name,clients(name,city),tasks(id,title,done)&id=lte.10'),
+  },
+  { name: 'an RPC', request: requestText('/rpc/add', JSON.stringify({ a: 1, b: 2 })) },
+  { name: 'a single insert', request: requestText('/entries', JSON.stringify(entry(1))) },
+  {
+    name: 'a bulk insert of 1,000 rows',
+    request: requestText('/entries', JSON.stringify(Array.from({ length: 1_000 }, (_, number) => entry(number)))),
+  },
+]
+
+/** 50 MB and a little. */
+export const largeAnswer = requestText('/wide?select=content')
+export const oneOfMany = requestText('/t1?id=eq.1')

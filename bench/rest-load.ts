@@ -1,0 +1,178 @@
+/**
+ * Load for the REST service: a process of its own that sends the same request over keep-alive connections, the next as soon as the last is answered. Bare sockets, and
+ * of an answer it reads only its status and where it ends, so that one thread asks several times more than the servers answer.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { percentile } from './statistics.ts'
+
+/** `request`: the whole text of one. With `seconds` 0 each connection asks once. */
+export type Order = { port: number; request: string; connections: number; seconds: number }
+/** Latencies in milliseconds; failures are answers that are not 2xx. */
+export type Measure = {
+  perSecond: number
+  p50: number
+  p99: number
+  worst: number
+  answers: number
+  failures: number
+  bytes: number
+}
+
+const headEnd = Buffer.from('\r\n\r\n')
+const lastChunk = '0\r\n\r\n'
+
+/** Finds where answers end, by length or chunks (RFC 9112 section 6), one after the other. */
+class AnswerReader {
+  #head: Buffer | undefined
+  /** Bytes of the body that are to come; undefined where it comes in chunks. */
+  #missing: number | undefined
+  #isOpen = false
+  #tail = ''
+  isSuccess = false
+
+  /** Whether the answer ends with this chunk. */
+  push(chunk: Buffer): boolean {
+    if (this.#isOpen) return this.#body(chunk)
+    const data = this.#head === undefined ? chunk : Buffer.concat([this.#head, chunk])
+    const end = data.indexOf(headEnd)
+    if (end === -1) {
+      this.#head = data
+      return false
+    }
+    this.#head = undefined
+    this.#isOpen = true
+    this.#tail = ''
+    const text = data.toString('latin1', 0, end)
+    this.isSuccess = text.startsWith('HTTP/1.1 2')
+    const length = /\r\ncontent-length: *([0-9]+)/i.exec(text)?.[1]
+    const hasChunks = length === undefined && /\r\ntransfer-encoding: *chunked/i.test(text)
+    this.#missing = hasChunks ? undefined : Number(length ?? 0)
+    return this.#body(data.subarray(end + headEnd.length))
+  }
+
+  #body(chunk: Buffer): boolean {
+    let isDone: boolean
+    if (this.#missing === undefined) {
+      this.#tail = (this.#tail + chunk.toString('latin1', Math.max(0, chunk.length - lastChunk.length))).slice(
+        -lastChunk.length,
+      )
+      isDone = this.#tail === lastChunk
+    } else {
+      this.#missing -= chunk.length
+      isDone = this.#missing <= 0
+    }
+    if (isDone) this.#isOpen = false
+    return isDone
+  }
+}
+
+async function open(port: number): Promise<Socket> {
+  const socket = connect({ host: '127.0.0.1', port, noDelay: true })
+  await once(socket, 'connect')
+  return socket
+}
+
+/** In the child: one run. */
+async function fire({ port, request, connections, seconds }: Order): Promise<Measure> {
+  const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)))
+  const bytes = Buffer.from(request)
+  const times: number[] = []
+  let failures = 0
+  let received = 0
+  const began = performance.now()
+  const until = began + seconds * 1000
+  const ask = (socket: Socket) =>
+    new Promise<void>((resolve, reject) => {
+      const reader = new AnswerReader()
+      let sent = performance.now()
+      socket.write(bytes)
+      socket.on('error', reject).on('close', () => reject(new Error('the server has hung up')))
+      socket.on('data', chunk => {
+        received += chunk.length
+        if (!reader.push(chunk)) return
+        const now = performance.now()
+        times.push(now - sent)
+        if (!reader.isSuccess) failures++
+        if (now >= until) {
+          resolve()
+          return
+        }
+        sent = now
+        socket.write(bytes)
+      })
+    })
+  await Promise.all(sockets.map(ask))
+  const took = (performance.now() - began) / 1000
+  for (const socket of sockets) socket.destroy()
+  return {
+    perSecond: times.length / took,
+    p50: percentile(times, 0.5),
+    p99: percentile(times, 0.99),
+    worst: percentile(times, 1),
+    answers: times.length,
+    failures,
+    bytes: received,
+  }
+}
+
+/** In the child: answers whatever comes with the same bytes; what load alone can reach. */
+async function answerBlindly(): Promise<number> {
+  const answer = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]')
+  const server = createServer(socket => {
+    socket.on('error', () => {}).on('data', () => socket.write(answer))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const address = server.address()
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+export type Load = { measure(order: Order): Promise<Measure>; stop(): void }
+
+const child = (role: 'load' | 'blind'): ChildProcess =>
+  fork(fileURLToPath(import.meta.url), [role], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+
+export function startLoad(): Load {
+  const process_ = child('load')
+  return {
+    async measure(order) {
+      process_.send(order)
+      const [answer] = await once(process_, 'message')
+      if (typeof answer === 'string') throw new Error(answer)
+      return answer
+    },
+    stop: () => process_.disconnect(),
+  }
+}
+
+/** Requests per second that the load reaches against a server that does nothing. */
+export async function loadAlone(load: Load, connections: number): Promise<number> {
+  const blind = child('blind')
+  const [port] = await once(blind, 'message')
+  const { perSecond } = await load.measure({ port, request: requestText('/'), connections, seconds: 2 })
+  blind.kill()
+  return perSecond
+}
+
+/** A request as it goes over the wire; with a body it is a POST of JSON. */
+export function requestText(path: string, body?: string): string {
+  const head = [
+    `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1`,
+    'Host: localhost',
+    'Accept: application/json',
+  ]
+  if (body !== undefined) head.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`)
+  return `${head.join('\r\n')}\r\n\r\n${body ?? ''}`
+}
+
+if (import.meta.main && process.argv[2] === 'blind') process.send?.(await answerBlindly())
+else if (import.meta.main && process.argv[2] === 'load') {
+  process.on('message', (order: Order) => {
+    fire(order).then(
+      measured => process.send?.(measured),
+      (error: Error) => process.send?.(error.message),
+    )
+  })
+}
