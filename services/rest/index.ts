@@ -166,7 +166,8 @@ export async function startRest(options: RestOptions): Promise<RestService> {
         : await answerRequest(state, pool, request, signal)
     const { response, role, error } = answered
     const sql = state?.configuration.logQuery ? answered.sql : undefined
-    const { status } = response
+    // 499 is what nginx calls it; nobody is there to be told.
+    const status = signal.aborted ? 499 : response.status
     const seconds = (performance.now() - start) / 1_000
     metrics.request(request.method, status, seconds)
     const line = {
@@ -177,7 +178,8 @@ export async function startRest(options: RestOptions): Promise<RestService> {
       milliseconds: Math.round(seconds * 1_000),
       sql,
     }
-    if (status >= 500)
+    if (signal.aborted) logger.info(line, 'the client is gone')
+    else if (status >= 500)
       logger.error({ ...line, code: error?.code, reason: error?.message, cause: causeOf(error) }, 'request failed')
     else if (status >= 400) logger.warn({ ...line, code: error?.code }, 'request refused')
     else if (logger.isLevelEnabled('info')) logger.info(line, 'request answered')

@@ -160,14 +160,20 @@ export async function transact<T>(
   work: (connection: Connection) => Promise<T>,
 ): Promise<T> {
   const connection = await pool.acquire()
-  const cancel = () => connection.cancel()
+  let isCancelled = false
+  const cancel = () => {
+    isCancelled = true
+    connection.cancel()
+  }
   try {
     signal.throwIfAborted()
     signal.addEventListener('abort', cancel, { once: true })
     return await work(connection)
   } finally {
     signal.removeEventListener('abort', cancel)
-    if (connection.transaction !== 'idle') {
+    // The cancellation may be on its way still, and would stop whatever runs here next.
+    if (isCancelled) connection.close()
+    else if (connection.transaction !== 'idle') {
       await connection.run([{ text: 'ROLLBACK', values: [] }], true).catch((error: unknown) => {
         if (error instanceof DatabaseError) connection.close()
       })

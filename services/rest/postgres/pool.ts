@@ -1,7 +1,7 @@
 /** The connections of one worker: at most so many, made when they are needed, given to who has waited longest. */
 import type { ClientConfig } from 'pg'
 import { Connection } from './connection.ts'
-import { AcquisitionTimeout } from './errors.ts'
+import { AcquisitionTimeout, ConnectionFailure } from './errors.ts'
 
 export type PoolSettings = {
   readonly config: ClientConfig
@@ -143,6 +143,8 @@ export class Pool {
       this.release(connection)
     } catch (error) {
       this.#opening--
+      // Postgres has no room for more: those that are open serve all who wait, one after the other.
+      if (error instanceof ConnectionFailure && error.sqlState === '53300' && this.#open.size > 0) return
       // Who has waited longest is told; the others' own attempts go on.
       this.#nextWaiter()?.reject(error instanceof Error ? error : new Error(String(error)))
       this.#openMore()
