@@ -29,14 +29,6 @@ const settingNames = fields()
   .map(name => name.replaceAll('-', '_'))
 const prefixes = ['rst', 'pgrst']
 
-/** `app.settings.*` of the login role under one of our prefixes; the other names are known and asked for. */
-const appSettingsQuery = `
-  select split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
-  from pg_db_role_setting stored cross join lateral unnest(stored.setconfig) entry
-  where stored.setrole = current_user::regrole and split_part(entry, '=', 1) ~ '^(rst|pgrst)[.]app[.]settings[.]'
-    and stored.setdatabase in (0, (select oid from pg_database where datname = current_database()))
-  order by stored.setdatabase`
-
 /** The keys that the database sets, on the login role or by the pre-config function. */
 export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfiguration): Promise<Record<string, string>> {
   return withClient(dbUri, async client => {
@@ -47,10 +39,10 @@ export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfigurat
       'SELECT name, current_setting(name, true) AS value FROM unnest($1::text[]) AS name',
       [names],
     )
-    const own = await client.query<{ name: string; value: string }>(appSettingsQuery)
     await client.query('COMMIT')
-    const found = [...known.rows, ...own.rows].filter(({ value }) => value !== null && value !== '')
-    return Object.fromEntries(found.map(({ name, value }) => [name, value ?? '']))
+    return Object.fromEntries(
+      known.rows.flatMap(({ name, value }) => (value === null || value === '' ? [] : [[name, value]])),
+    )
   })
 }
 
