@@ -2,6 +2,7 @@
  * The REST data service: serves the schemas of a database over HTTP, as PostgREST 14 does (seed 002 part 1). A server of its own: it needs a configuration and a
  * Postgres, and nothing else of this project.
  */
+import cluster from 'node:cluster'
 import { chmodSync, rmSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -99,8 +100,8 @@ async function listenAsConfigured(server: Server, configuration: RestConfigurati
   if (path === undefined) {
     await listenOn(server, serverHost, serverPort)
   } else {
-    // What an earlier run left; a socket that is in use cannot be told from it, as with PostgREST.
-    rmSync(path, { force: true })
+    // What an earlier run left; a socket that is in use cannot be told from it, as with PostgREST. Workers share what the first process binds.
+    if (cluster.isPrimary) rmSync(path, { force: true })
     await listen(server, { path })
     chmodSync(path, serverUnixSocketMode)
   }

@@ -3,6 +3,7 @@
  * itself; it starts a worker again that has ended, and answers for all of them on the admin server.
  */
 import cluster, { type Worker } from 'node:cluster'
+import { rmSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AggregatorRegistry } from 'prom-client'
@@ -14,7 +15,7 @@ export const isWorker = cluster.isWorker
 
 const shareName = 'ESPALIER_REST_WORKER_POOL'
 /** What a worker tells the first process, and the other way round. */
-type FromWorker = { ready: boolean }
+type FromWorker = { ready: boolean; configuration: string }
 type ToWorker = { reload: 'everything' | 'schema' }
 
 const isToWorker = (message: unknown): message is ToWorker =>
@@ -26,9 +27,11 @@ const isFromWorker = (message: unknown): message is FromWorker =>
 export async function serveAsWorker(options: RestOptions, stopped: Promise<number>): Promise<number> {
   const poolSize = Number(process.env[shareName])
   const service = await startRest({ ...options, admin: false, poolSize })
+  // Making one is what lets this process answer the first one's question for its figures.
+  new AggregatorRegistry()
   AggregatorRegistry.setRegistries(service.registry)
   const tell = () => {
-    const message: FromWorker = { ready: service.isReady() }
+    const message: FromWorker = { ready: service.isReady(), configuration: service.configuration() }
     if (process.connected) process.send?.(message)
   }
   const timer = setInterval(tell, 250)
@@ -65,14 +68,18 @@ export async function startWorkers({
   const configuration = loadConfiguration(sources())
   const shares = poolShares(configuration.dbPool, configuration.serverWorkers)
   const ready = new Map<Worker, boolean>()
+  let inForce = describeConfiguration(configuration)
   let isStopping = false
+  if (configuration.serverUnixSocket !== undefined) rmSync(configuration.serverUnixSocket, { force: true })
 
   function fork(share: number): void {
     const startedAt = Date.now()
     const worker = cluster.fork({ [shareName]: String(share) })
     ready.set(worker, false)
     worker.on('message', message => {
-      if (isFromWorker(message)) ready.set(worker, message.ready)
+      if (!isFromWorker(message)) return
+      ready.set(worker, message.ready)
+      inForce = message.configuration
     })
     worker.on('error', error => logger.error({ reason: error.message }, 'a worker cannot be told something'))
     worker.on('exit', (code, signal) => {
@@ -95,7 +102,7 @@ export async function startWorkers({
       isLive: () => ready.size > 0,
       isReady: () => ready.size === shares.length && [...ready.values()].every(Boolean),
       metrics: () => registry.clusterMetrics(),
-      configuration: () => describeConfiguration(configuration),
+      configuration: () => inForce,
     })
     await listenOn(admin, configuration.adminServerHost ?? configuration.serverHost, configuration.adminServerPort)
   }

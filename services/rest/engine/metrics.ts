@@ -34,6 +34,8 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
   const loadTime = new Gauge({
     name: 'rst_schema_cache_load_seconds',
     help: 'How long the last load of the schema cache took',
+    // Of several workers.
+    aggregator: 'max',
     registers,
   })
   const gauge = (name: string, help: string, read: (figures: PoolFigures) => number) =>

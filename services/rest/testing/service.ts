@@ -12,14 +12,17 @@ export type Asked = {
   body?: string | Buffer
   /** Ends the request from the client's side. */
   signal?: AbortSignal
+  /** Instead of the port. */
+  socketPath?: string
 }
 export type Answer = { status: number; statusText: string; headers: IncomingHttpHeaders; text: string }
 
 /** Sends the path as it is, without any normalization. Each agent keeps connections of its own. */
 export function ask(port: number, path: string, asked: Asked = {}, agent?: Agent): Promise<Answer> {
-  const { method = 'GET', headers = {}, body, signal } = asked
+  const { method = 'GET', headers = {}, body, signal, socketPath } = asked
+  const where = socketPath === undefined ? { host: '127.0.0.1', port } : { socketPath }
   return new Promise((resolve, reject) => {
-    const sent = httpRequest({ host: '127.0.0.1', port, path, method, headers, agent, signal }, response => {
+    const sent = httpRequest({ ...where, path, method, headers, agent, signal }, response => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('error', reject)
