@@ -19,10 +19,10 @@ const state = (changes: Partial<InformerState>): InformerState => ({
 test.each([
   ['all filled', [state({}), state({})], undefined],
   ['one not filled yet', [state({}), state({ synced: false })], 'the caches are being filled'],
-  ['one failing for a moment', [state({ failingSince: 90_000 })], undefined],
+  ['one failing for a moment', [state({ failingSince: 110_000 })], undefined],
   [
     'one failing for half a minute',
-    [state({}), state({ failingSince: 69_000 })],
+    [state({}), state({ failingSince: 79_000 })],
     'the cluster has been out of reach for a while',
   ],
-])('%s', (_what, states, reason) => expect(unreadiness(states, 100_000)).toBe(reason))
+])('%s', (_what, states, reason) => expect(unreadiness(states, 200_000)).toBe(reason))

@@ -56,8 +56,11 @@ export function createCaches(cluster: Cluster, logger: Logger): Caches {
 
 const allOf = (caches: Caches) => Object.values(caches)
 
-/** How long a cache may be out of touch before its replica should be sent no more requests. */
-const toleratedSilenceMs = 30_000
+/**
+ * How long a cache may be out of touch before its replica should be sent no more requests. An API server that is away is away for all replicas:
+ * if they all stepped aside, nobody could read, and nobody would answer for a while after it is back. So it is longer than an outage mostly is.
+ */
+const toleratedSilenceMs = 120_000
 
 /** Why requests should go elsewhere: caches not filled yet, or cut off from the cluster; undefined where they should not. */
 export function unreadiness(states: readonly InformerState[], now: number): string | undefined {
