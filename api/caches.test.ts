@@ -21,7 +21,7 @@ test.each([
   ['one not filled yet', [state({}), state({ synced: false })], 'the caches are being filled'],
   ['one failing for a moment', [state({ failingSince: 110_000 })], undefined],
   [
-    'one failing for half a minute',
+    'one failing for two minutes',
     [state({}), state({ failingSince: 79_000 })],
     'the cluster has been out of reach for a while',
   ],
