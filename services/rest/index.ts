@@ -204,9 +204,20 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     admin && base.adminServerPort !== undefined
       ? makeAdminServer({ isLive: () => server.listening, isReady, metrics: metricsText, configuration })
       : undefined
+  async function stop(): Promise<void> {
+    listener?.stop()
+    loader.stop()
+    await Promise.all([close(server, 10_000), adminServer === undefined ? undefined : close(adminServer, 1_000)])
+    pool.close()
+  }
   if (adminServer !== undefined) {
-    const host = base.adminServerHost ?? base.serverHost
-    await listenOn(adminServer, host, base.adminServerPort ?? 0)
+    try {
+      await listenOn(adminServer, base.adminServerHost ?? base.serverHost, base.adminServerPort ?? 0)
+    } catch (error) {
+      // What listens already would keep the process alive, and nobody could stop it.
+      await stop()
+      throw error
+    }
   }
   await listener?.start()
   void loader.load('everything')
@@ -219,12 +230,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     registry: metrics.registry,
     configuration,
     reload: (wish = 'everything') => loader.load(wish),
-    async stop() {
-      listener?.stop()
-      loader.stop()
-      await Promise.all([close(server, 10_000), adminServer === undefined ? undefined : close(adminServer, 1_000)])
-      pool.close()
-    },
+    stop,
   }
 }
 

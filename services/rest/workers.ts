@@ -93,7 +93,6 @@ export async function startWorkers({
       setTimeout(() => isStopping || fork(share), Date.now() - startedAt < shortestLifeMs ? shortestLifeMs : 0)
     })
   }
-  for (const share of shares) fork(share)
 
   const registry = new AggregatorRegistry()
   let admin: Server | undefined
@@ -106,6 +105,7 @@ export async function startWorkers({
     })
     await listenOn(admin, configuration.adminServerHost ?? configuration.serverHost, configuration.adminServerPort)
   }
+  for (const share of shares) fork(share)
   return {
     // Of a server on a port it is one.
     adminAddress: (admin?.address() as AddressInfo | null | undefined) ?? undefined,

@@ -1,0 +1,43 @@
+/** A service that cannot start says why and leaves nothing behind. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { listenOn, startRest } from './index.ts'
+import { startWorkers } from './workers.ts'
+
+const taken = createServer()
+const logger = pino({ level: 'silent' })
+
+beforeEach(async () => {
+  await listenOn(taken, '127.0.0.1', 0)
+})
+afterEach(() => new Promise<void>(resolve => taken.close(() => resolve())))
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await listenOn(server, '127.0.0.1', 0)
+  const { port } = server.address() as AddressInfo // of a TCP server it is one
+  await new Promise(resolve => server.close(resolve))
+  return port
+}
+
+test.each([
+  ['one process', 1, startRest],
+  ['several', 2, startWorkers],
+] as const)('%s: where the port of the admin server is taken, the other is let go of', async (_, workers, start) => {
+  const { port: adminPort } = taken.address() as AddressInfo // of a TCP server it is one
+  const port = await freePort()
+  const file = [
+    'db-uri = "postgresql://nobody@127.0.0.1:1/none"',
+    'server-host = "127.0.0.1"',
+    `server-port = ${port}`,
+    `admin-server-port = ${adminPort}`,
+    `server-workers = ${workers}`,
+  ].join('\n')
+  const sources = () => ({ file, environment: {}, readFile: () => '' })
+  await expect(start({ sources, logger })).rejects.toMatchObject({ code: 'EADDRINUSE', port: adminPort })
+  const again = createServer()
+  await listenOn(again, '127.0.0.1', port)
+  await new Promise(resolve => again.close(resolve))
+})
