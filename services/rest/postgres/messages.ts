@@ -3,16 +3,27 @@ import { DatabaseError } from './errors.ts'
 
 export type Parameter = string | Buffer | null
 
+/** Buffers are made this large and handed out piece by piece: one for each batch would be most of what there is to collect. */
+const slabBytes = 65_536
+/** What is left of a slab is used while there is this much of it. */
+const leastRoom = 2_048
+
 /** Puts messages one after the other into one buffer, which grows. */
 export class MessageWriter {
-  #buffer = Buffer.allocUnsafe(4_096)
+  #buffer = Buffer.allocUnsafe(slabBytes)
+  /** Where the batch begins; what is before it has been taken. */
+  #from = 0
   #length = 0
   #start = 0
 
   #room(bytes: number): void {
     if (this.#length + bytes <= this.#buffer.length) return
-    const larger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length + bytes))
-    this.#buffer.copy(larger, 0, 0, this.#length)
+    const batch = this.#length - this.#from
+    const larger = Buffer.allocUnsafe(Math.max(slabBytes, batch * 2, batch + bytes))
+    this.#buffer.copy(larger, 0, this.#from, this.#length)
+    this.#start -= this.#from
+    this.#from = 0
+    this.#length = batch
     this.#buffer = larger
   }
 
@@ -105,10 +116,12 @@ export class MessageWriter {
 
   /** Everything since the last call. */
   take(): Buffer {
-    const taken = this.#buffer.subarray(0, this.#length)
-    // The socket may hold on to it: the next batch gets a buffer of its own.
-    this.#buffer = Buffer.allocUnsafe(4_096)
-    this.#length = 0
+    const taken = this.#buffer.subarray(this.#from, this.#length)
+    // The socket may hold on to it: the next batch stands after it, or in a buffer of its own. A large one is not kept for little ones.
+    const isSpent = this.#buffer.length - this.#length < leastRoom || this.#buffer.length > slabBytes
+    if (isSpent) this.#buffer = Buffer.allocUnsafe(slabBytes)
+    this.#from = isSpent ? 0 : this.#length
+    this.#length = this.#from
     return taken
   }
 }
@@ -179,6 +192,7 @@ export function errorResponse(buffer: Buffer, start: number, end: number): Datab
   const fields = new Map<string, string>()
   for (let at = start; at < end && buffer[at] !== 0; ) {
     const close = buffer.indexOf(0, at + 1)
+    if (close === -1 || close >= end) break
     fields.set(String.fromCharCode(buffer[at] ?? 0), buffer.toString('utf8', at + 1, close))
     at = close + 1
   }
