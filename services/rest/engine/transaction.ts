@@ -78,6 +78,9 @@ export function isExplicit({ isolationLevel, end }: TransactionMode): boolean {
   return end !== 'commit' || isolationLevel !== undefined
 }
 
+/** Settings that a function has left behind for the session (as by set_config with false) are not the next request's: neither its headers nor its time zone. */
+const resetStep: Step = { text: 'RESET ALL', values: [] }
+
 /** The statements before and after the request's own. */
 export function transactionSteps(facts: SessionFacts, mode: TransactionMode): { before: Step[]; after: Step[] } {
   const explicit = isExplicit(mode)
@@ -86,7 +89,7 @@ export function transactionSteps(facts: SessionFacts, mode: TransactionMode): { 
     const level = isolationLevels[mode.isolationLevel ?? '']
     before.push({ text: `BEGIN${level === undefined ? '' : ` ISOLATION LEVEL ${level}`}`, values: [] })
   }
-  before.push(settingsStep(facts, mode.readOnly))
+  before.push(resetStep, settingsStep(facts, mode.readOnly))
   if (facts.preRequest !== undefined) before.push({ text: `SELECT ${functionName(facts.preRequest)}()`, values: [] })
   if (!explicit || mode.end === 'decide') return { before, after: [] }
   return { before, after: endSteps(mode.end) }

@@ -5,7 +5,7 @@
 import { connect as connectSocket, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import pg from 'pg'
-import { ConnectionFailure, DatabaseError } from './errors.ts'
+import { ConnectionFailure, type DatabaseError } from './errors.ts'
 import { dataRow, errorResponse, MessageReader, MessageWriter, type Parameter } from './messages.ts'
 
 export type Step = {
@@ -39,6 +39,10 @@ type Insides = {
 
 /** Statements kept prepared on a connection; the one unused for longest makes room. */
 const maximumPrepared = 300
+/** And their text, in characters: what Postgres keeps of a statement takes some fifty times its length. */
+const maximumPreparedText = 524_288
+/** A statement is not what was prepared under its name: a function has deallocated or prepared some, or what it depends on has changed. */
+const lostStatements = new Set(['26000', '42P05', '08P01', '0A000'])
 
 export class Connection {
   readonly openedAt: number
@@ -46,6 +50,10 @@ export class Connection {
   readonly #insides: Insides
   readonly #writer = new MessageWriter()
   readonly #prepared = new Map<string, string>()
+  #preparedText = 0
+  /** Names of statements that nothing uses any more, until Postgres has closed them: an error before that skips it, and the next run says it again. */
+  readonly #surplus: string[] = []
+  #isLost = false
   readonly #onEnd: (connection: Connection) => void
   #names = 0
   #running: Running | undefined
@@ -88,7 +96,7 @@ export class Connection {
   }
 
   get isUsable(): boolean {
-    return this.#ended === undefined && this.#running === undefined && this.transaction === 'idle'
+    return this.#ended === undefined && this.#running === undefined && this.transaction === 'idle' && !this.#isLost
   }
 
   /**
@@ -100,19 +108,32 @@ export class Connection {
     if (this.#ended !== undefined) return Promise.reject(new ConnectionFailure(this.#ended.message))
     if (this.#running !== undefined) return Promise.reject(new Error('a connection runs one request at a time'))
     const preparing: Running['preparing'] = []
-    for (const { text, values, formats = [] } of steps) {
-      this.#writer.bind(prepared ? this.#statement(text, preparing) : this.#unnamed(text), values, formats)
-      this.#writer.execute()
+    try {
+      this.#write(steps, prepared, preparing)
+    } catch (error) {
+      // Half of a request must not go out before the next one.
+      this.#writer.take()
+      return Promise.reject(error)
     }
-    this.#writer.sync()
     return new Promise((resolve, reject) => {
       this.#running = { results: steps.map(() => []), preparing, step: 0, error: undefined, resolve, reject }
       this.#socket.write(this.#writer.take())
     })
   }
 
-  #unnamed(text: string): string {
+  #write(steps: readonly Step[], prepared: boolean, preparing: Running['preparing']): void {
+    for (const name of this.#surplus) this.#writer.close(name)
+    for (const { text, values, formats = [] } of steps) {
+      const isKept = prepared && text.length <= maximumPreparedText
+      this.#writer.bind(isKept ? this.#statement(text, preparing) : this.#unnamed(text, preparing), values, formats)
+      this.#writer.execute()
+    }
+    this.#writer.sync()
+  }
+
+  #unnamed(text: string, preparing: Running['preparing']): string {
     this.#writer.parse('', text)
+    preparing.push({ text, name: '' })
     return ''
   }
 
@@ -124,12 +145,12 @@ export class Connection {
       this.#prepared.set(text, known)
       return known
     }
-    if (this.#prepared.size >= maximumPrepared) {
-      const [[oldest, unused] = []] = this.#prepared
-      if (oldest !== undefined && unused !== undefined) {
-        this.#prepared.delete(oldest)
-        this.#writer.close(unused)
-      }
+    for (const [oldest, unused] of this.#prepared) {
+      if (this.#prepared.size < maximumPrepared && this.#preparedText + text.length <= maximumPreparedText) break
+      this.#prepared.delete(oldest)
+      this.#preparedText -= oldest.length
+      this.#surplus.push(unused)
+      this.#writer.close(unused)
     }
     const name = `s${++this.#names}`
     this.#writer.parse(name, text)
@@ -144,9 +165,17 @@ export class Connection {
       case 0x31: {
         // 1, ParseComplete
         const made = running.preparing.shift()
-        if (made !== undefined) this.#prepared.set(made.text, made.name)
+        if (made === undefined || made.name === '') return
+        if (this.#prepared.has(made.text)) this.#surplus.push(made.name)
+        else {
+          this.#prepared.set(made.text, made.name)
+          this.#preparedText += made.text.length
+        }
         return
       }
+      case 0x33: // 3, CloseComplete
+        this.#surplus.shift()
+        return
       case 0x44: // D, DataRow
         running.results[running.step]?.push(dataRow(buffer, start))
         return
@@ -163,7 +192,10 @@ export class Connection {
         this.transaction = status === 0x49 ? 'idle' : status === 0x54 ? 'open' : 'failed'
         this.#running = undefined
         if (running.error === undefined) running.resolve(running.results)
-        else running.reject(running.error)
+        else {
+          this.#isLost ||= lostStatements.has(running.error.sqlState)
+          running.reject(running.error)
+        }
       }
     }
   }
@@ -221,5 +253,3 @@ export class Connection {
     this.#end(new Error('the connection has been closed'))
   }
 }
-
-export { DatabaseError }
