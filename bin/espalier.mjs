@@ -38,7 +38,7 @@ if (major >= 24) {
     process.exit(1)
   }
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' })
-  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']))
+  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2']))
     process.on(signal, () => child.kill(signal))
   child.on('error', error => {
     console.error(`espalier: cannot start Node 24: ${error.message}`)
