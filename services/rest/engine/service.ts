@@ -184,6 +184,9 @@ function functionMethods(state: State, schema: string, name: string): string[] {
   return overloads.every(({ volatility }) => volatility === 'volatile') ? ['POST'] : ['GET', 'HEAD', 'POST']
 }
 
+/** Names are UTF-8 in headers as they are in requests'; Node writes a character for a byte. */
+const headerBytes = (name: string): string => Buffer.from(name, 'utf8').toString('latin1')
+
 async function respond(
   state: State,
   pool: Pool,
@@ -195,7 +198,7 @@ async function respond(
   const request = parseRequest(http, state.rules)
   timing.mark('parse')
   const { action, schema } = request
-  const profile: [string, string][] = state.rules.schemas.length > 1 ? [['Content-Profile', schema]] : []
+  const profile: [string, string][] = state.rules.schemas.length > 1 ? [['Content-Profile', headerBytes(schema)]] : []
   const response = await (() => {
     switch (action.kind) {
       case 'openapi':
