@@ -94,4 +94,27 @@ describe('writing', () => {
       `00${'00'}${'0000'}${'0003'}${'00000002c3a4'}${'00000001ff'}${'ffffffff'}${'0000'}`,
     )
   })
+  test('what has been taken stays as it was, whatever is written after it', () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(fc.nat(300), fc.nat(90_000)), { maxLength: 300 }), lengths => {
+        const writer = new MessageWriter()
+        const taken = lengths.map(length => {
+          writer.parse('', 'x'.repeat(length))
+          writer.sync()
+          return { batch: writer.take(), length }
+        })
+        for (const { batch, length } of taken) {
+          const messages: [string, string][] = []
+          new MessageReader((type, buffer, start, end) => {
+            messages.push([String.fromCharCode(type), buffer.toString('utf8', start, end)])
+          }).push(batch)
+          expect(messages).toEqual([
+            ['P', `\0${'x'.repeat(length)}\0\0\0`],
+            ['S', ''],
+          ])
+        }
+      }),
+      { numRuns: 30 },
+    )
+  })
 })
