@@ -77,6 +77,7 @@ export const questions: readonly Question[] = [
   },
 ]
 
+export const smallAnswer = requestText('/items?id=eq.1')
 /** 50 MB and a little. */
 export const largeAnswer = requestText('/wide?select=content')
 export const oneOfMany = requestText('/t1?id=eq.1')

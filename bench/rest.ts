@@ -21,6 +21,7 @@ import {
   oneOfMany,
   type Question,
   questions,
+  smallAnswer,
 } from './rest-database.ts'
 import { type Load, loadAlone, type Measure, startLoad } from './rest-load.ts'
 import { commonSettings, installPostgrest, type Server, startOurs, startPostgrest } from './rest-servers.ts'
@@ -88,20 +89,25 @@ async function compare({ load, postgres, theirs, ours }: Contest, { name, reques
   }
 }
 
-async function largeAnswers({ load, theirs, ours }: Contest): Promise<void> {
-  for (const server of [ours[0], theirs]) {
-    if (server === undefined) continue
-    const idle = memoryMiB(server.pid, 'now')
-    forgetPeak(server.pid)
-    let bytes = 0
-    for (let number = 0; number < 3; number++) {
-      const measured = await load.measure({ port: server.port, request: largeAnswer, connections: 1, seconds: 0 })
-      bytes = measured.bytes
+/** Of servers that have answered little yet: one that has been under load has memory to spare. */
+async function largeAnswers({ load, begin }: { load: Load; begin: readonly (() => Promise<Server>)[] }): Promise<void> {
+  for (const start of begin) {
+    const server = await start()
+    try {
+      await load.measure({ port: server.port, request: smallAnswer, connections, seconds: 0.5 })
+      const idle = memoryMiB(server.pid, 'now')
+      forgetPeak(server.pid)
+      let bytes = 0
+      for (let number = 0; number < 3; number++) {
+        bytes = (await load.measure({ port: server.port, request: largeAnswer, connections: 1, seconds: 0 })).bytes
+      }
+      const growth = memoryMiB(server.pid, 'peak') - idle
+      const size = bytes / 1024 / 1024
+      const text = `${growth.toFixed(0)} MiB over ${idle.toFixed(0)} for ${size.toFixed(0)} MiB`
+      print(`an answer of 50 MB, ${server.name}`, `${against(growth / size, 3, 'at most')} times its size (${text})`)
+    } finally {
+      await server.stop()
     }
-    const growth = memoryMiB(server.pid, 'peak') - idle
-    const size = bytes / 1024 / 1024
-    const text = `${growth.toFixed(0)} MiB over ${idle.toFixed(0)} for ${size.toFixed(0)} MiB`
-    print(`an answer of 50 MB, ${server.name}`, `${against(growth / size, 3, 'at most')} times its size (${text})`)
   }
 }
 
@@ -157,10 +163,12 @@ async function sideBySide(load: Load, postgres: TestPostgres, directory: string,
     const memory = memoryMiB(one.pid, 'peak')
     print('memory of one worker under load', against(memory, 150, 'at most', ' MiB'))
     print('  of PostgREST', `${memoryMiB(theirs.pid, 'peak').toFixed(0)} MiB`)
-    if (isWanted('memory')) await largeAnswers(contest)
   } finally {
     await Promise.all([theirs, one, all].map(server => server.stop()))
   }
+  if (!isWanted('memory')) return
+  const begin = [() => startOurs(directory, 1, settings), () => startPostgrest(binary, directory, settings)]
+  await largeAnswers({ load, begin })
 }
 
 async function main(): Promise<void> {
