@@ -12,8 +12,10 @@ import {
   type Table,
 } from '../schema-cache/types.ts'
 import { callArguments, findRoutine, offerOf } from './call.ts'
+import { planConditions } from './conditions.ts'
+import type { Output } from './fields.ts'
 import { negotiate } from './media.ts'
-import { type Output, planConditions, planRead } from './read.ts'
+import { planRead } from './read.ts'
 import { suggestion } from './suggestions.ts'
 import type { BodyPlan, Condition, Plan, ReadNode, WriteSource, WrittenColumn } from './types.ts'
 
