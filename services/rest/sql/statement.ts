@@ -47,9 +47,11 @@ const sqlTypes = new Map(
 
 /** The type a client names for a cast: one of SQL's own, or an identifier; each may be an array. */
 export function typeName(name: string): string {
-  const isArray = /(?: *\[\])+$/.exec(name)
-  const base = (isArray === null ? name : name.slice(0, isArray.index)).trim().toLowerCase().replace(/ +/g, ' ')
-  return `${sqlTypes.get(base) ?? identifier(base)}${isArray === null ? '' : '[]'}`
+  let element = name.trimEnd()
+  // By hand: a pattern that is tied to the end alone starts anew at each space.
+  while (element.endsWith('[]')) element = element.slice(0, -2).trimEnd()
+  const base = element.trimStart().toLowerCase().replace(/ +/g, ' ')
+  return `${sqlTypes.get(base) ?? identifier(base)}${element === name.trimEnd() ? '' : '[]'}`
 }
 
 /** An array as Postgres reads it from text (manual section 8.15.2). */
