@@ -4,11 +4,14 @@ import { errorAnswer, type HttpResponse } from '../engine/answer.ts'
 import { serviceName, version } from '../engine/service.ts'
 import { RestError } from '../errors.ts'
 import type { Headers, HttpRequest } from '../parse/request.ts'
+import { Budget, type Share, smallBodyBytes } from './budget.ts'
 import { corsHeaders, preflight } from './cors.ts'
 
 export type HttpSettings = {
   readonly maximumBodyBytes: number
   readonly maximumHeaderBytes: number
+  /** Of the bodies of all requests and answers together. */
+  readonly maximumHeldBytes?: number
 }
 
 /** What may change while the server runs. */
@@ -27,8 +30,19 @@ const tooLarge = (limit: number) =>
     headers: [['Connection', 'close']],
   })
 
-/** The whole body; one that is too large is refused as soon as that shows. */
-function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
+const noRoom = () =>
+  new RestError({
+    status: 503,
+    code: '53000',
+    message: 'The service holds too much data of other requests',
+    headers: [
+      ['Retry-After', '1'],
+      ['Connection', 'close'],
+    ],
+  })
+
+/** The whole body; one that is too large, or that there is no room for, is refused as soon as that shows. */
+function readBody(request: IncomingMessage, limit: number, share: Share): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.reject(tooLarge(limit))
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -36,7 +50,11 @@ function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
     request.on('data', (chunk: Buffer) => {
       length += chunk.length
       if (length > limit) reject(tooLarge(limit))
-      else chunks.push(chunk)
+      else if (share.grow(length)) chunks.push(chunk)
+      else {
+        chunks.length = 0
+        reject(noRoom())
+      }
     })
     request.on('end', () => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
     request.on('error', reject)
@@ -54,6 +72,19 @@ const hasBody = ({ method, headers }: IncomingMessage): boolean =>
 const headersOf = ({ headers }: IncomingMessage): Headers =>
   'set-cookie' in headers ? { ...headers, 'set-cookie': headers['set-cookie']?.join(', ') } : (headers as Headers)
 
+/** Where a message ends and what becomes of its connection is HTTP's to say; said by a function, it would have a proxy take bodies apart wrongly. */
+const framing = new Set(['content-length', 'transfer-encoding', 'trailer', 'te', 'upgrade', 'keep-alive'])
+const isFraming = (name: string, value: string): boolean => {
+  const lower = name.toLowerCase()
+  return framing.has(lower) || (lower === 'connection' && value !== 'close')
+}
+
+/** Who fetches an answer more slowly than 10 kB a second would hold it in memory for as long as they like. */
+function boundSending(response: ServerResponse, bytes: number): void {
+  const timer = setTimeout(() => response.destroy(), 60_000 + bytes / 10)
+  response.on('close', () => clearTimeout(timer))
+}
+
 function send(
   response: ServerResponse,
   answer: HttpResponse,
@@ -62,19 +93,29 @@ function send(
 ): void {
   const { status, statusText, body } = answer
   const list: string[] = []
-  for (const [name, value] of answer.headers) list.push(name, value)
+  for (const [name, value] of answer.headers) if (!isFraming(name, value)) list.push(name, value)
   for (const [name, value] of extra) list.push(name, value)
   list.push('Server', `${serviceName}/${version}`)
   const isEmpty = status === 204 || status === 304
-  if (!isEmpty && !isHead) list.push('Content-Length', String(body === undefined ? 0 : Buffer.byteLength(body)))
+  const length = body === undefined ? 0 : Buffer.byteLength(body)
+  if (!isEmpty && !isHead) list.push('Content-Length', String(length))
+  if (length > smallBodyBytes) boundSending(response, length)
   if (statusText === undefined) response.writeHead(status, list)
   else response.writeHead(status, statusText, list)
   if (isEmpty || isHead || body === undefined) response.end()
   else response.end(body)
 }
 
+const refusals: Record<string, string> = {
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+}
+
 /** Makes the server; it does not listen yet. */
 export function makeServer(settings: HttpSettings, rules: () => ResponseRules, handle: Handler): Server {
+  const { maximumBodyBytes, maximumHeldBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = settings
+  const budget = new Budget(maximumHeldBytes)
+
   async function serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET', url = '/' } = incoming
     const headers = headersOf(incoming)
@@ -88,12 +129,14 @@ export function makeServer(settings: HttpSettings, rules: () => ResponseRules, h
       if (asked !== undefined) return send(response, { status: 200, headers: asked, body: '' }, [], false)
     }
     const gone = new AbortController()
+    const share = budget.share()
     response.on('close', () => {
+      share.end()
       if (!response.writableFinished) gone.abort(new Error('the client is gone'))
     })
     const question = url.indexOf('?')
     try {
-      const body = hasBody(incoming) ? await readBody(incoming, settings.maximumBodyBytes) : noBody
+      const body = hasBody(incoming) ? await readBody(incoming, maximumBodyBytes, share) : noBody
       const request = {
         method,
         path: question === -1 ? url : url.slice(0, question),
@@ -102,7 +145,11 @@ export function makeServer(settings: HttpSettings, rules: () => ResponseRules, h
         body,
       }
       const answer = await handle(request, gone.signal)
-      if (!response.destroyed) send(response, answer, extra, isHead)
+      if (response.destroyed) return
+      const { body: content = '' } = answer
+      // What has been written has been written: only of a read it can be said that it may be asked for again.
+      if (!share.grow(body.length + Buffer.byteLength(content)) && method === 'GET') throw noRoom()
+      send(response, answer, extra, isHead)
     } catch (error) {
       if (response.destroyed || response.headersSent) return
       const refusal =
@@ -118,9 +165,11 @@ export function makeServer(settings: HttpSettings, rules: () => ResponseRules, h
     },
   )
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    if (socket.destroyed || !socket.writable) return
-    const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request'
-    socket.end(`HTTP/1.1 ${status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
+    const status = refusals[error.code ?? ''] ?? '400 Bad Request'
+    // Whoever does not close their side would keep the socket; so it is not left to them.
+    const last = `HTTP/1.1 ${status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`
+    if (socket.writable) socket.end(last, () => socket.destroy())
+    else socket.destroy()
   })
   return server
 }

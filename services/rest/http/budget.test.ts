@@ -1,0 +1,36 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Budget, smallBodyBytes } from './budget.ts'
+
+test('no more is held than the limit, and nothing once all requests are over', () => {
+  const limit = 10 * smallBodyBytes
+  const bytes = fc.integer({ min: 0, max: 6 * smallBodyBytes })
+  fc.assert(
+    fc.property(fc.array(fc.array(bytes)), requests => {
+      const budget = new Budget(limit)
+      const shares = requests.map(sizes => {
+        const share = budget.share()
+        for (const size of sizes) {
+          expect(share.grow(size) || size > smallBodyBytes).toBe(true)
+          expect(budget.held).toBeLessThanOrEqual(limit)
+        }
+        return share
+      })
+      for (const share of shares) share.end()
+      expect(budget.held).toBe(0)
+      // What still comes of a request that is over is held by nobody.
+      for (const share of shares) expect(share.grow(limit)).toBe(false)
+      expect(budget.held).toBe(0)
+    }),
+  )
+})
+
+test('what one gives back another can take', () => {
+  const budget = new Budget(2 * smallBodyBytes)
+  const [first, second] = [budget.share(), budget.share()]
+  expect(first.grow(2 * smallBodyBytes)).toBe(true)
+  expect(second.grow(smallBodyBytes + 1)).toBe(false)
+  expect(second.grow(smallBodyBytes)).toBe(true)
+  first.end()
+  expect(second.grow(2 * smallBodyBytes)).toBe(true)
+})

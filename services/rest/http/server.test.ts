@@ -1,0 +1,143 @@
+/** The server against clients that mean it no good, over sockets of their own. */
+import { once } from 'node:events'
+import type { Server } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import type { HttpResponse } from '../engine/answer.ts'
+import { until } from '../testing/service.ts'
+import { type Handler, type HttpSettings, makeServer } from './server.ts'
+
+const megabyte = 1_048_576
+const answered = (headers: HttpResponse['headers'] = [], body: Buffer | string = 'done'): HttpResponse => ({
+  status: 200,
+  headers,
+  body,
+})
+
+async function serve(handle: Handler, settings: Partial<HttpSettings> = {}): Promise<Server> {
+  const rules = () => ({ corsOrigins: undefined, traceHeader: undefined })
+  const limits = { maximumBodyBytes: 10 * megabyte, maximumHeaderBytes: 16_384 }
+  const server = makeServer({ ...limits, ...settings }, rules, handle)
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return server
+}
+
+/** A client that keeps its side open whatever the server does. */
+async function dial(server: Server): Promise<{ socket: Socket; said: () => string }> {
+  const { port } = server.address() as AddressInfo // it listens on a port
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  let text = ''
+  socket.on('data', chunk => {
+    text += chunk.toString('latin1')
+  })
+  socket.on('error', () => {})
+  onTestFinished(() => {
+    socket.destroy()
+  })
+  await once(socket, 'connect')
+  return { socket, said: () => text }
+}
+
+const connections = (server: Server): Promise<number> =>
+  new Promise((resolve, reject) =>
+    server.getConnections((error, count) => (error === null ? resolve(count) : reject(error))),
+  )
+const post = (length: number) => `POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n`
+
+describe('the server', () => {
+  test.each([
+    ['no HTTP', 'NONSENSE\r\n\r\n', '400'],
+    ['a head that is too long', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}`, '431'],
+    ['two lengths', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab', '400'],
+    ['a length and chunks', `${post(5).slice(0, -2)}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, '400'],
+    ['a line that ends in the middle', 'GET / HTTP/1.1\r\nHost: x\r\nX: a\rY: b\r\n\r\n', '400'],
+  ])('refuses %s, and keeps no socket of whoever does not hang up', async (_, text, status) => {
+    const server = await serve(async () => answered())
+    const { socket, said } = await dial(server)
+    socket.write(text)
+    await until(() => said().startsWith(`HTTP/1.1 ${status} `))
+    await until(async () => (await connections(server)) === 0)
+  })
+
+  test('lets go of a socket whose request has taken too long', async () => {
+    const server = await serve(async () => answered())
+    const taken = once(server, 'connection')
+    const { socket, said } = await dial(server)
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n')
+    // What Node says once its own time for a head is up.
+    const error = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+    server.emit('clientError', error, (await taken)[0])
+    await until(() => said().startsWith('HTTP/1.1 408 '))
+    await until(async () => (await connections(server)) === 0)
+  })
+
+  test.each([
+    ['Content-Length', '2'],
+    ['Transfer-Encoding', 'chunked'],
+    ['Connection', 'upgrade'],
+    ['Trailer', 'x'],
+    ['Upgrade', 'websocket'],
+    ['keep-alive', 'timeout=9999'],
+  ])('says itself where an answer ends, whatever a function has set as %s', async (name, value) => {
+    const server = await serve(async () => answered([[name, value]]))
+    const { socket, said } = await dial(server)
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await until(() => said().endsWith('done'))
+    expect(said().match(/^content-length: .*/gim)).toEqual(['Content-Length: 4'])
+    expect(said()).not.toContain(`${name}: ${value}`)
+  })
+
+  test('holds no more bodies than it may, and serves what is small meanwhile', async () => {
+    const server = await serve(async ({ body }) => answered([], String(body.length)), {
+      maximumHeldBytes: 4 * megabyte,
+    })
+    const first = await dial(server)
+    first.socket.write(post(3 * megabyte))
+    first.socket.write(Buffer.alloc(3 * megabyte - 1))
+    // The first is held once it has been read as far as it goes.
+    await until(async () => {
+      const second = await dial(server)
+      second.socket.write(post(2 * megabyte))
+      second.socket.write(Buffer.alloc(2 * megabyte))
+      await until(() => second.said() !== '')
+      const isRefused = second.said().startsWith('HTTP/1.1 503 ')
+      second.socket.destroy()
+      return isRefused
+    })
+    const small = await dial(server)
+    small.socket.write(`${post(3)}abc`)
+    await until(() => small.said().endsWith('3'))
+    first.socket.write('x')
+    await until(() => first.said().endsWith(String(3 * megabyte)))
+    const third = await dial(server)
+    third.socket.write(post(3 * megabyte))
+    third.socket.write(Buffer.alloc(3 * megabyte))
+    await until(() => third.said().endsWith(String(3 * megabyte)))
+  })
+
+  test('makes no more large answers than it can hold for those who do not fetch them', async () => {
+    const server = await serve(async () => answered([], Buffer.alloc(30 * megabyte)), {
+      maximumHeldBytes: 50 * megabyte,
+    })
+    const [slow, next] = [await dial(server), await dial(server)]
+    slow.socket.pause()
+    const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+    slow.socket.write(get)
+    await once(slow.socket, 'readable')
+    next.socket.write(get)
+    await until(() => next.said().startsWith('HTTP/1.1 503 '))
+    slow.socket.destroy()
+    await until(async () => {
+      const again = await dial(server)
+      again.socket.write(get)
+      await until(() => again.said() !== '')
+      const isServed = again.said().startsWith('HTTP/1.1 200 ')
+      again.socket.destroy()
+      return isServed
+    })
+  })
+})
