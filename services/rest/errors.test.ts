@@ -146,6 +146,9 @@ test.each([
   ['PT401', 401],
   ['PT402', 402],
   ['PT503', 503],
+  // No answer: what a client hears before one.
+  ['PT100', 500],
+  ['PT199', 500],
 ])('SQLSTATE %s raised by a function is %i', async (state, status) => {
   const body = expectError(await full.ask('/rpc/fail', json({ state })), status, state)
   expect(body).toEqual({ code: state, message: 'it failed', details: 'on purpose', hint: 'do not' })
@@ -308,6 +311,16 @@ test('minimal verbosity says neither details nor hint (RST126, RST300)', async (
   expectError(await bare.ask('/rpc/fail', json({ state: 'P0001' })), 400, 'P0001', ['code', 'message'])
   expect(bodyOf(await bare.ask('/rpc/fail', json({ state: 'P0001' })))).toEqual({ code: 'P0001', message: 'it failed' })
   raised.add('RST126').add('RST300')
+})
+
+test('minimal verbosity does not say where the database would be either', async () => {
+  const keys = { 'db-anon-role': 'anon', 'client-error-verbosity': 'minimal', 'db-channel-enabled': false }
+  const away = await startService('postgresql://nobody@127.0.0.1:1/nothing', keys, { unready: true })
+  try {
+    expectError(await away.ask('/authors'), 503, 'RST002', ['code', 'message'])
+  } finally {
+    await away.stop()
+  }
 })
 
 test('an error of HEAD has its headers and no body', async () => {

@@ -49,7 +49,7 @@ export type RestService = {
   stop(): Promise<void>
 }
 
-const notLoaded = (failure: string | undefined): HttpResponse =>
+const notLoaded = (failure: string | undefined, verbose: boolean): HttpResponse =>
   errorAnswer(
     new RestError({
       status: 503,
@@ -58,7 +58,7 @@ const notLoaded = (failure: string | undefined): HttpResponse =>
       details: failure ?? null,
       headers: [['Retry-After', '1']],
     }),
-    true,
+    verbose,
     serviceName,
   )
 
@@ -163,7 +163,12 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     const { state } = loader
     const answered =
       state === undefined
-        ? { response: notLoaded(loader.failure), role: undefined, error: undefined, sql: undefined }
+        ? {
+            response: notLoaded(loader.failure, base.clientErrorVerbosity === 'verbose'),
+            role: undefined,
+            error: undefined,
+            sql: undefined,
+          }
         : await answerRequest(state, pool, request, signal)
     const { response, role, error } = answered
     const sql = state?.configuration.logQuery ? answered.sql : undefined

@@ -41,7 +41,7 @@ function statusOf({ sqlState, message }: DatabaseError, isAuthenticated: boolean
   if (sqlState === '22023' && /^role ".*" does not exist$/s.test(message)) return 401
   // safeupdate's refusal of a write to a whole table.
   if (sqlState === '21000' && message.includes('requires a WHERE clause')) return 400
-  const custom = /^PT([1-9][0-9]{2})$/.exec(sqlState)
+  const custom = /^PT([2-9][0-9]{2})$/.exec(sqlState)
   if (custom !== null) return Number(custom[1])
   if (sqlState.startsWith('PT')) return 500
   for (let length = 5; length >= 2; length--) {
