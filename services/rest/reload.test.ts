@@ -184,3 +184,13 @@ test('the admin server: live, ready, metrics, and the configuration without its 
     await service.stop()
   }
 })
+
+test('what is set for a database, and not for the login role, configures nothing: its owner is not the operator', async () => {
+  const prepare = (role: string) => `
+    DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET pgrst.db_max_rows = 2', current_database()); END $$;
+    CREATE SCHEMA settings; GRANT USAGE ON SCHEMA settings TO ${role};
+    CREATE FUNCTION settings.load() RETURNS void LANGUAGE sql AS $$ SELECT set_config('pgrst.db_plan_enabled', 'true', true) $$`
+  await inPlace({}, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(50))
+  const pre = { 'db-pre-config': 'settings.load' }
+  await inPlace(pre, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(50))
+})

@@ -29,20 +29,39 @@ const settingNames = fields()
   .map(name => name.replaceAll('-', '_'))
 const prefixes = ['rst', 'pgrst']
 
-/** The keys that the database sets, on the login role or by the pre-config function. */
+/** What is set on the login role (ALTER ROLE .. SET), for all databases and then for this one. Not what the database's owner sets for whoever logs in. */
+const ownSettingsQuery = `
+  select split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
+  from pg_db_role_setting stored cross join lateral unnest(stored.setconfig) entry
+  where stored.setrole = session_user::regrole and split_part(entry, '=', 1) ~ '^(rst|pgrst)[.]'
+    and stored.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+  order by stored.setdatabase`
+
+type Setting = { name: string; value: string | null }
+const names = prefixes.flatMap(prefix => settingNames.map(name => `${prefix}.${name}`))
+
+async function settingsInForce(client: pg.Client): Promise<Map<string, string | null>> {
+  const text = 'SELECT name, current_setting(name, true) AS value FROM unnest($1::text[]) AS name'
+  const { rows } = await client.query<Setting>(text, [names])
+  return new Map(rows.map(({ name, value }) => [name, value]))
+}
+
+/** The keys that the pre-config function sets, for its transaction. */
+async function preConfigured(client: pg.Client, name: string): Promise<Setting[]> {
+  await client.query('BEGIN')
+  const before = await settingsInForce(client)
+  await client.query(`SELECT ${name.split('.').map(identifier).join('.')}()`)
+  const after = await settingsInForce(client)
+  await client.query('COMMIT')
+  return [...after].flatMap(([key, value]) => (value === before.get(key) ? [] : [{ name: key, value }]))
+}
+
+/** The keys that the database sets: on the login role, and by the pre-config function, which wins. */
 export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfiguration): Promise<Record<string, string>> {
   return withClient(dbUri, async client => {
-    await client.query('BEGIN')
-    if (dbPreConfig !== undefined) await client.query(`SELECT ${dbPreConfig.split('.').map(identifier).join('.')}()`)
-    const names = prefixes.flatMap(prefix => settingNames.map(name => `${prefix}.${name}`))
-    const known = await client.query<{ name: string; value: string | null }>(
-      'SELECT name, current_setting(name, true) AS value FROM unnest($1::text[]) AS name',
-      [names],
-    )
-    await client.query('COMMIT')
-    return Object.fromEntries(
-      known.rows.flatMap(({ name, value }) => (value === null || value === '' ? [] : [[name, value]])),
-    )
+    const own = (await client.query<Setting>(ownSettingsQuery)).rows
+    const configured = dbPreConfig === undefined ? [] : await preConfigured(client, dbPreConfig)
+    return Object.fromEntries([...own, ...configured].flatMap(({ name, value }) => (value ? [[name, value]] : [])))
   })
 }
 

@@ -82,16 +82,11 @@ export class Pool {
     else waiter.resolve(connection)
   }
 
-  /** Drops what is idle, so that new connections are made: settings of a role hold from the next connection on. */
-  refresh(): void {
-    for (const { connection } of this.#idle.splice(0)) this.#drop(connection)
-  }
-
   /** Refuses who waits and ends what is idle; what is in use ends when it is given back. */
   close(): void {
     this.#isClosed = true
     clearInterval(this.#sweep)
-    this.refresh()
+    for (const { connection } of this.#idle.splice(0)) this.#drop(connection)
     for (let waiter = this.#nextWaiter(); waiter !== undefined; waiter = this.#nextWaiter()) {
       waiter.reject(new AcquisitionTimeout())
     }
