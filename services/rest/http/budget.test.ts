@@ -11,8 +11,10 @@ test('no more is held than the limit, and nothing once all requests are over', (
       const shares = requests.map(sizes => {
         const share = budget.share()
         for (const size of sizes) {
-          expect(share.grow(size) || size > smallBodyBytes).toBe(true)
-          expect(budget.held).toBeLessThanOrEqual(limit)
+          const before = budget.held
+          const isTaken = share.grow(size)
+          expect(isTaken || size > smallBodyBytes).toBe(true)
+          expect(budget.held).toBeLessThanOrEqual(Math.max(before, limit))
         }
         return share
       })
@@ -23,6 +25,15 @@ test('no more is held than the limit, and nothing once all requests are over', (
       expect(budget.held).toBe(0)
     }),
   )
+})
+
+test('one that is alone may be larger than the limit, and leaves no room for others', () => {
+  const budget = new Budget(smallBodyBytes)
+  const [alone, other] = [budget.share(), budget.share()]
+  expect(alone.grow(9 * smallBodyBytes)).toBe(true)
+  expect(other.grow(2 * smallBodyBytes)).toBe(false)
+  alone.end()
+  expect(other.grow(2 * smallBodyBytes)).toBe(true)
 })
 
 test('what one gives back another can take', () => {

@@ -1,6 +1,7 @@
 /**
  * How many bytes of bodies are held in memory at once, read and not yet answered, or answered and not yet fetched. It promises that whoever sends or asks for much
- * on many connections exhausts a number, not the memory: what is beyond it is refused, while small bodies, which are not counted, go on being served.
+ * on many connections exhausts a number, not the memory: what is beyond it is refused, while small bodies, which are not counted, go on being served, and one that
+ * is alone is let through, however large.
  */
 
 /** A body of so few bytes is always taken. */
@@ -25,7 +26,8 @@ export class Budget {
     return {
       grow: bytes => {
         const more = bytes <= smallBodyBytes ? 0 : Math.max(0, bytes - taken)
-        if (isOver || (more > 0 && this.#held + more > this.#limit)) return false
+        const others = this.#held - taken
+        if (isOver || (more > 0 && others > 0 && this.#held + more > this.#limit)) return false
         taken += more
         this.#held += more
         return true

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { HttpResponse } from '../engine/answer.ts'
 import { until } from '../testing/service.ts'
 import { type Handler, type HttpSettings, makeServer } from './server.ts'
@@ -117,6 +117,25 @@ describe('the server', () => {
     third.socket.write(post(3 * megabyte))
     third.socket.write(Buffer.alloc(3 * megabyte))
     await until(() => third.said().endsWith(String(3 * megabyte)))
+  })
+
+  test('waits for nobody who fetches an answer at less than 10 kB a second', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => {
+      vi.useRealTimers()
+    })
+    const bytes = 30 * megabyte
+    const server = await serve(async () => answered([], Buffer.alloc(bytes)))
+    const [slow, quick] = [await dial(server), await dial(server)]
+    slow.socket.pause()
+    slow.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    quick.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await once(slow.socket, 'readable')
+    await until(() => quick.said().length > bytes)
+    vi.advanceTimersByTime(60_000 + bytes / 10 - 1)
+    expect(await connections(server)).toBe(2)
+    vi.advanceTimersByTime(1)
+    await until(async () => (await connections(server)) === 1)
   })
 
   test('makes no more large answers than it can hold for those who do not fetch them', async () => {
