@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 export type Entry = { from: string; to: string; executable: boolean }
 
 /** The folders that `espalier` is made of. */
-const productFolders = ['api', 'bin', 'cluster', 'crds', 'csi', 'embedded', 'gateway', 'operator']
+const productFolders = ['api', 'bin', 'cluster', 'crds', 'csi', 'embedded', 'gateway', 'operator', 'services']
 const productFiles = ['LICENSE', 'package.json']
 
 /** Files of tests and for tests, and what is no file of ours. */
