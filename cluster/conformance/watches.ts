@@ -3,6 +3,9 @@ import { describe, expect, test } from 'vitest'
 import { configMap, database, smallest } from './drafts.ts'
 import { collect, eventually, keyOf, refusal, type Suite, stored, uniqueName, versionOf } from './suite.ts'
 
+/** A cluster's own controllers put a ConfigMap of theirs into each namespace, sooner or later. */
+const ours = { mark: 'ours' }
+
 export function describeWatches(suite: Suite): void {
   describe('watch', () => {
     test('from the version of a list tells every change after it, in order, each once', async () => {
@@ -32,9 +35,10 @@ export function describeWatches(suite: Suite): void {
 
     test('a deletion carries the last state, with a newer resourceVersion', async () => {
       const namespace = await suite.namespace()
-      const created = await suite.cluster().create('ConfigMap', configMap(namespace, 'one', { a: '1' }))
+      const draft = configMap(namespace, 'one', { a: '1' }, { labels: ours })
+      const created = await suite.cluster().create('ConfigMap', draft)
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { namespace })
-      const watch = collect(suite.cluster(), 'ConfigMap', { namespace, resourceVersion })
+      const watch = collect(suite.cluster(), 'ConfigMap', { namespace, labels: ours, resourceVersion })
       await suite.cluster().delete('ConfigMap', keyOf(created))
       await watch.until(1)
       await watch.stop()
@@ -47,10 +51,10 @@ export function describeWatches(suite: Suite): void {
 
     test('a deletion held by a finalizer is first a change, then a deletion', async () => {
       const namespace = await suite.namespace()
-      const draft = configMap(namespace, 'one', {}, { finalizers: ['example.com/hold'] })
+      const draft = configMap(namespace, 'one', {}, { labels: ours, finalizers: ['example.com/hold'] })
       const created = await suite.cluster().create('ConfigMap', draft)
       const { resourceVersion } = await suite.cluster().list('ConfigMap', { namespace })
-      const watch = collect(suite.cluster(), 'ConfigMap', { namespace, resourceVersion })
+      const watch = collect(suite.cluster(), 'ConfigMap', { namespace, labels: ours, resourceVersion })
       await suite.cluster().delete('ConfigMap', keyOf(created))
       const marked = await stored(suite.cluster(), 'ConfigMap', keyOf(created))
       await suite.cluster().replace('ConfigMap', { ...marked, metadata: { ...marked.metadata, finalizers: [] } })
