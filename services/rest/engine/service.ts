@@ -5,7 +5,7 @@ import { type AccessibleRow, accessibleOf, accessibleSql, everythingIn } from '.
 import { renderOpenApi } from '../openapi/document.ts'
 import { contentType, type MediaType, mediaTypeName } from '../parse/media.ts'
 import type { Preferences } from '../parse/preferences.ts'
-import { type ApiRequest, type HttpRequest, parseRequest } from '../parse/request.ts'
+import { type ApiRequest, canonicalPath, type HttpRequest, parseRequest } from '../parse/request.ts'
 import { findTable, type PlannedAction, plan as planRequest } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Pool } from '../postgres/pool.ts'
@@ -48,7 +48,7 @@ function sessionFacts(state: State, request: HttpRequest, schema: string, sessio
     role: session.role,
     claims: session.claims,
     method: request.method,
-    path: request.path,
+    path: canonicalPath(request.path),
     headers: request.headers,
     timezone: undefined,
     settings: [...(state.roleSettings.get(session.role)?.settings ?? []), ...state.appSettings],

@@ -11,6 +11,7 @@ const schema = `
   CREATE FUNCTION api.execute(sql text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE sql; END $$;
   CREATE FUNCTION api.session() RETURNS json LANGUAGE sql AS $$ SELECT json_build_object('role', current_user,
     'zone', current_setting('timezone'), 'timeout', current_setting('statement_timeout'), 'own', current_setting('my.own', true)) $$;
+  CREATE FUNCTION api.path() RETURNS text LANGUAGE sql AS $$ SELECT current_setting('request.path') $$;
   CREATE TABLE api.notes (owner text); ALTER TABLE api.notes ENABLE ROW LEVEL SECURITY;
   CREATE POLICY own ON api.notes USING (owner = current_user);
   GRANT SELECT ON api.notes TO anon, other; INSERT INTO api.notes VALUES ('anon'), ('other');`
@@ -95,3 +96,10 @@ test('a statement that one role has prepared shows another role no rows of the f
     expect(JSON.parse(asOther.text)).toEqual([{ owner: 'other' }])
   }
 })
+
+test.each(['/rpc/path', '/rpc/path/', '/rpc/p%61th', '/%72pc/path', '/rpc/path?select=*'])(
+  'a function is told one path, however the client writes it: %s',
+  async path => {
+    expect((await service.ask(path)).text).toBe('"/rpc/path"')
+  },
+)

@@ -71,6 +71,12 @@ function segments(path: string): string[] {
   }
 }
 
+/**
+ * The one way to write a path: no slash at its end, and encoded only what has to be. A function that runs before the request may compare it, and must not be
+ * passed by who writes it in another way.
+ */
+export const canonicalPath = (path: string): string => `/${segments(path).map(encodeURIComponent).join('/')}`
+
 type Resource =
   | { kind: 'root' }
   | { kind: 'relation'; name: string }
