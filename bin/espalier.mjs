@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { leanFlags } from './lean.mjs'
+import { leanFlags, servingFlags } from './lean.mjs'
 
 // The kernel drops what process 1 of a container has no handler for: a command that sets none would outlast its pod.
 if (process.pid === 1) {
@@ -21,12 +21,17 @@ if (process.pid === 1) {
 
 const major = Number(process.versions.node.split('.')[0])
 
-/** Commands that run for weeks beside much larger things. */
-const lean = process.argv[2] === 'operator' || process.argv[2] === 'gateway'
+/** What V8 is told for commands that run for weeks beside much larger things. */
+const flagsOf = new Map([
+  ['operator', leanFlags],
+  ['gateway', leanFlags],
+  ['rest', servingFlags],
+])
+const wanted = flagsOf.get(process.argv[2] ?? '') ?? []
 
 if (major >= 24) {
-  if (lean && !leanFlags.every(flag => process.execArgv.includes(flag))) {
-    const flags = [...leanFlags, ...process.execArgv]
+  if (!wanted.every(flag => process.execArgv.includes(flag))) {
+    const flags = [...wanted, ...process.execArgv]
     process.execve?.(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], process.env)
   }
   const { main } = await import('./main.ts')
