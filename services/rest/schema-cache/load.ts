@@ -35,7 +35,18 @@ export type SchemaCacheScope = {
   timeZones: boolean
 }
 
-type ColumnRow = Column & { number: number; enumValues: string[] | null }
+type ColumnRow = [
+  name: string,
+  number: number,
+  description: string | null,
+  nullable: boolean,
+  baseType: string,
+  type: string,
+  maximumLength: number | null,
+  default_: string | null,
+  generated: boolean,
+  enumValues: string[] | null,
+]
 type RelationRow = {
   oid: number
   schema: string
@@ -98,7 +109,7 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
 
   const facts = new Map<number, RelationFacts>()
   await inSlices(relationRows, ({ oid, schema, name, is_view, primary_key, columns }) => {
-    const columnNames = new Map(columns.map(column => [column.number, column.name]))
+    const columnNames = new Map(columns.map(([column, number]) => [number, column]))
     facts.set(oid, { oid, schema, name, isView: is_view, columnNames, primaryKey: primary_key ?? [] })
   })
   const origins = new Map<number, ColumnOrigin[]>()
@@ -162,8 +173,23 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
   }
 }
 
+function toColumn(row: ColumnRow): Column {
+  const [name, , description, nullable, baseType, type, maximumLength, default_, generated, enumValues] = row
+  return {
+    name,
+    description,
+    nullable,
+    baseType,
+    type,
+    maximumLength,
+    default: default_,
+    generated,
+    enumValues: enumValues ?? [],
+  }
+}
+
 function toTable(row: RelationRow, key: readonly number[]): Table {
-  const names = new Map(row.columns.map(column => [column.number, column.name]))
+  const names = new Map(row.columns.map(([column, number]) => [number, column]))
   return {
     schema: row.schema,
     name: row.name,
@@ -173,12 +199,7 @@ function toTable(row: RelationRow, key: readonly number[]): Table {
     updatable: row.updatable,
     deletable: row.deletable,
     primaryKey: key.flatMap(column => names.get(column) ?? []),
-    columns: new Map(
-      row.columns.map(({ number: _number, ...column }) => [
-        column.name,
-        { ...column, enumValues: column.enumValues ?? [] },
-      ]),
-    ),
+    columns: new Map(row.columns.map(column => [column[0], toColumn(column)])),
   }
 }
 
