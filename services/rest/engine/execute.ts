@@ -115,8 +115,8 @@ export type Execution = {
 }
 
 /** Takes an estimate into account: a count that stopped at the maximum is not the total. */
-function withEstimate(outcome: Outcome, estimate: number | undefined, plan: Plan): Outcome {
-  if (estimate === undefined || plan.kind === 'write') return outcome
+function withEstimate(outcome: Outcome, estimate: number, plan: Plan): Outcome {
+  if (plan.kind === 'write') return outcome
   const { total } = outcome
   if (plan.count === 'planned' || total === undefined) return { ...outcome, total: estimate }
   const isCut = plan.maximumRows === undefined || total > plan.maximumRows
@@ -132,25 +132,34 @@ export async function execute(
   { plan, rendered, facts, mode, prepared, signal }: Execution,
 ): Promise<Outcome> {
   const { before, after } = transactionSteps(facts, mode)
-  const { main, estimate, isExplain } = rendered
+  const { write, main, estimate, isExplain } = rendered
   const own: Step[] = [
     ...(estimate === undefined ? [] : [estimate]),
+    ...(write === undefined ? [] : [write]),
     { ...main, formats: isExplain ? [] : mainFormats },
   ]
   return transact(pool, signal, async connection => {
     const results = await connection.run([...before, ...own, ...after], prepared)
-    const outcome = read(results, before.length, own.length, plan, isExplain)
+    const counted = write === undefined ? undefined : connection.affected[before.length]
+    const outcome = read(results.slice(before.length), rendered, plan, counted)
     checkOutcome(plan, outcome)
     if (mode.end === 'decide') await connection.run(endSteps('commit'), prepared)
     return outcome
   })
 }
 
-function read(results: Rows, before: number, own: number, plan: Plan, isExplain: boolean): Outcome {
-  const rows = results[before + own - 1] ?? []
-  if (isExplain) return explainOutcome(rows)
-  const estimate = own === 2 ? estimatedRows(results[before] ?? []) : undefined
-  return withEstimate(outcomeOf(rows), estimate, plan)
+/** From the rows of a request's own statements; `counted` is how many a write of its own has touched. */
+function read(
+  results: Rows,
+  { write, estimate, isExplain }: Rendered,
+  plan: Plan,
+  counted: number | undefined,
+): Outcome {
+  const main = results[(estimate === undefined ? 0 : 1) + (write === undefined ? 0 : 1)] ?? []
+  if (isExplain) return explainOutcome(main)
+  const outcome = outcomeOf(main)
+  if (counted !== undefined) return { ...outcome, rows: counted }
+  return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(results[0] ?? []), plan)
 }
 
 /** Works on a connection of the pool, and gives it back clean. */

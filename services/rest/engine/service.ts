@@ -83,7 +83,7 @@ async function answerPlanned(
 ): Promise<HttpResponse> {
   const plan = planRequest(request, action, state.cache, state.planSettings)
   const rendered = render(plan)
-  session.sql = rendered.main.text
+  session.sql = rendered.write?.text ?? rendered.main.text
   timing.mark('plan')
   const chosen = chosenEnd(state, request)
   const mode = transactionMode(state, plan, session.role, chosen)

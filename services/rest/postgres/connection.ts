@@ -6,7 +6,7 @@ import { connect as connectSocket, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import pg from 'pg'
 import { ConnectionFailure, type DatabaseError } from './errors.ts'
-import { dataRow, errorResponse, MessageReader, MessageWriter, type Parameter } from './messages.ts'
+import { affectedRows, dataRow, errorResponse, MessageReader, MessageWriter, type Parameter } from './messages.ts'
 
 export type Step = {
   readonly text: string
@@ -22,6 +22,7 @@ type Running = {
   readonly results: Row[][]
   /** Statements that have been sent to be prepared and are not confirmed. */
   readonly preparing: { text: string; name: string }[]
+  readonly affected: number[]
   step: number
   error: DatabaseError | undefined
   resolve(rows: Rows): void
@@ -58,6 +59,8 @@ export class Connection {
   #names = 0
   #running: Running | undefined
   #ended: Error | undefined
+  /** Of the last run, how many rows each statement has returned or written, by its command tag. */
+  affected: readonly number[] = []
   /** As of the last ReadyForQuery: idle, in a transaction, or in one that has failed. */
   transaction: 'idle' | 'open' | 'failed' = 'idle'
 
@@ -116,7 +119,15 @@ export class Connection {
       return Promise.reject(error)
     }
     return new Promise((resolve, reject) => {
-      this.#running = { results: steps.map(() => []), preparing, step: 0, error: undefined, resolve, reject }
+      this.#running = {
+        results: steps.map(() => []),
+        preparing,
+        affected: [],
+        step: 0,
+        error: undefined,
+        resolve,
+        reject,
+      }
       this.#socket.write(this.#writer.take())
     })
   }
@@ -181,6 +192,7 @@ export class Connection {
         return
       case 0x43: // C, CommandComplete
       case 0x49: // I, EmptyQueryResponse
+        running.affected.push(type === 0x43 ? affectedRows(buffer, start, end) : 0)
         running.step++
         return
       case 0x45: // E, ErrorResponse
@@ -191,6 +203,7 @@ export class Connection {
         const status = buffer[start]
         this.transaction = status === 0x49 ? 'idle' : status === 0x54 ? 'open' : 'failed'
         this.#running = undefined
+        this.affected = running.affected
         if (running.error === undefined) running.resolve(running.results)
         else {
           this.#isLost ||= lostStatements.has(running.error.sqlState)

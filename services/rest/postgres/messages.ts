@@ -188,6 +188,19 @@ export function dataRow(buffer: Buffer, start: number): (Buffer | null)[] {
   return cells
 }
 
+/** The number at the end of a command tag (`INSERT 0 5`, `UPDATE 5`); 0 where there is none. */
+export function affectedRows(buffer: Buffer, start: number, end: number): number {
+  let count = 0
+  let place = 1
+  for (let at = end - 2; at >= start; at--) {
+    const digit = (buffer[at] ?? 0) - 0x30
+    if (digit < 0 || digit > 9) break
+    count += digit * place
+    place *= 10
+  }
+  return count
+}
+
 export function errorResponse(buffer: Buffer, start: number, end: number): DatabaseError {
   const fields = new Map<string, string>()
   for (let at = start; at < end && buffer[at] !== 0; ) {

@@ -44,6 +44,7 @@ function conflictSql({ onConflict, source }: Extract<Write, { kind: 'insert' }>)
   return `${target} DO UPDATE SET ${set.join(', ')} WHERE ${countUpdate}`
 }
 
+/** What of the written rows is kept for the answer. */
 function returningSql({ returning, read }: WritePlan): string {
   const own = identifier(read.alias)
   if (returning === 'all') return ` RETURNING ${own}.*`
@@ -64,13 +65,14 @@ function nothingSql(plan: WritePlan): string {
   return `SELECT ${list} FROM ${qualified(plan.relation)} AS ${own} WHERE FALSE`
 }
 
-/** The statement that writes; its rows are what it returns. */
-export function writeSql(writer: StatementWriter, plan: WritePlan): string {
+/** The statement that writes. `keepsRows`: its rows are what it returns; else it returns none. */
+export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: boolean): string {
+  const returning = keepsRows ? returningSql(plan) : ''
   const { relation, write, read } = plan
   const target = `${qualified(relation)} AS ${identifier(read.alias)}`
   switch (write.kind) {
     case 'delete':
-      return `DELETE FROM ${target}${conditionsSql(writer, read.alias, write.conditions)}${returningSql(plan)}`
+      return `DELETE FROM ${target}${conditionsSql(writer, read.alias, write.conditions)}${returning}`
     case 'update': {
       const { columns } = write.source
       if (columns.length === 0) return nothingSql(plan)
@@ -79,7 +81,7 @@ export function writeSql(writer: StatementWriter, plan: WritePlan): string {
       const set = columns.map(({ name }) => `${identifier(name)} = rst_values.${identifier(name)}`)
       const source = `(SELECT ${values.join(', ')} FROM ${from} LIMIT 1) AS rst_values`
       const where = conditionsSql(writer, read.alias, write.conditions)
-      return `UPDATE ${target} SET ${set.join(', ')} FROM ${source}${where}${returningSql(plan)}`
+      return `UPDATE ${target} SET ${set.join(', ')} FROM ${source}${where}${returning}`
     }
     case 'insert': {
       const { columns } = write.source
@@ -87,7 +89,7 @@ export function writeSql(writer: StatementWriter, plan: WritePlan): string {
       const from = payloadSql(writer, write.source)
       const values = columns.map(column => valueSql(writer, write.source, column)).join(', ')
       const where = conditionsSql(writer, body, write.conditions)
-      return `INSERT INTO ${target}${names} SELECT ${values} FROM ${from}${where}${conflictSql(write)}${returningSql(plan)}`
+      return `INSERT INTO ${target}${names} SELECT ${values} FROM ${from}${where}${conflictSql(write)}${returning}`
     }
   }
 }
