@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { leanFlags, servingFlags } from './lean.mjs'
+import { leanFlags, servingFlags, withCompileCache } from './lean.mjs'
 
 // The kernel drops what process 1 of a container has no handler for: a command that sets none would outlast its pod.
 if (process.pid === 1) {
@@ -32,7 +32,8 @@ const wanted = flagsOf.get(process.argv[2] ?? '') ?? []
 if (major >= 24) {
   if (!wanted.every(flag => process.execArgv.includes(flag))) {
     const flags = [...wanted, ...process.execArgv]
-    process.execve?.(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], process.env)
+    const environment = process.argv[2] === 'rest' ? withCompileCache(process.env) : process.env
+    process.execve?.(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], environment)
   }
   const { main } = await import('./main.ts')
   process.exitCode = await main(process.argv.slice(2))

@@ -4,10 +4,12 @@ import { RestError } from '../errors.ts'
 import { type AccessibleRow, accessibleOf, accessibleSql, everythingIn } from '../openapi/accessible.ts'
 import { renderOpenApi } from '../openapi/document.ts'
 import { contentType, type MediaType, mediaTypeName } from '../parse/media.ts'
+import { checkJson } from '../parse/payload.ts'
 import type { Preferences } from '../parse/preferences.ts'
 import { type ApiRequest, canonicalPath, type HttpRequest, parseRequest } from '../parse/request.ts'
 import { findTable, type PlannedAction, plan as planRequest } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
+import { DatabaseError } from '../postgres/errors.ts'
 import type { Pool } from '../postgres/pool.ts'
 import type { Table } from '../schema-cache/types.ts'
 import { render } from '../sql/index.ts'
@@ -71,6 +73,13 @@ function transactionMode(state: State, plan: Plan, role: string, chosen: Prefere
   }
 }
 
+/** Postgres reads the values of a body, so it may be the one to find that they are no JSON. */
+function rethrow(error: unknown, action: PlannedAction): never {
+  const isJson = error instanceof DatabaseError && error.sqlState === '22P02' && /type json$/.test(error.message)
+  if (isJson && 'payload' in action && action.payload?.kind === 'json') checkJson(action.payload)
+  throw error
+}
+
 async function answerPlanned(
   state: State,
   pool: Pool,
@@ -89,7 +98,7 @@ async function answerPlanned(
   const mode = transactionMode(state, plan, session.role, chosen)
   const facts = sessionFacts(state, http, request.schema, session)
   const routineSettings = plan.kind === 'call' ? plan.routine.settings : []
-  const outcome = await execute(pool, {
+  const execution = execute(pool, {
     plan,
     rendered,
     facts: { ...facts, timezone: request.preferences.timezone, settings: [...facts.settings, ...routineSettings] },
@@ -97,6 +106,7 @@ async function answerPlanned(
     prepared: state.configuration.dbPreparedStatements,
     signal,
   })
+  const outcome = await execution.catch(error => rethrow(error, action))
   timing.mark('transaction')
   return answer({ request, plan, outcome, transactionEnd: chosen })
 }

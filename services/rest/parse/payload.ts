@@ -3,6 +3,7 @@
  * shape only; what reaches Postgres are the bytes that the client sent.
  */
 import { RestError } from '../errors.ts'
+import { commonKeys } from './json-keys.ts'
 import { contentTypeName } from './media.ts'
 import { queryParameters } from './query.ts'
 
@@ -48,14 +49,24 @@ function checkDepth(body: Buffer): void {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function jsonPayload(body: Buffer, forFunction: boolean): JsonPayload {
-  checkDepth(body)
-  let value: unknown
+function parsed(body: Buffer): unknown {
   try {
-    value = JSON.parse(body.toString('utf8'))
+    return JSON.parse(body.toString('utf8'))
   } catch {
     throw invalidBody('Empty or invalid json')
   }
+}
+
+/** Refuses a body that is no JSON: for where Postgres has found that, since its values are not looked at here. */
+export function checkJson({ json }: JsonPayload): void {
+  parsed(Buffer.from(json))
+}
+
+function jsonPayload(body: Buffer, forFunction: boolean): JsonPayload {
+  const common = commonKeys(body, maximumJsonDepth - 2)
+  if (common !== undefined) return { kind: 'json', json: body, isArray: true, keys: common, isCsv: false }
+  checkDepth(body)
+  const value = parsed(body)
   if (!Array.isArray(value)) {
     if (isObject(value)) return { kind: 'json', json: body, isArray: false, keys: Object.keys(value), isCsv: false }
     // No row for a relation; a function may have a parameter for it.
