@@ -208,6 +208,8 @@ const own: Own[] = [
   { code: 'RST101', status: 405, ask: () => full.ask('/rpc/one', { method: 'DELETE' }) },
   { code: 'RST102', status: 400, ask: () => full.ask('/authors', json(undefined)) },
   { code: 'RST102', status: 400, ask: () => full.ask('/authors', { ...json(''), body: '{"id":' }) },
+  // Of a list of records only the keys are looked at here; that a value is none, Postgres finds.
+  { code: 'RST102', status: 400, ask: () => full.ask('/authors', { ...json(''), body: '[{"id":tru},{"id":2}]' }) },
   { code: 'RST103', status: 416, ask: () => full.ask('/authors', { headers: { Range: '5-2' } }) },
   { code: 'RST103', status: 416, ask: () => full.ask('/authors?limit=-1') },
   {
