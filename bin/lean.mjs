@@ -12,7 +12,7 @@ export const leanFlags = ['--optimize-for-size', '--max-semi-space-size=1']
  * For a process that serves many requests, each of which leaves little behind: garbage is collected before it grows large. A worker of the REST
  * service holds half the memory under load, for a few per cent more of the processor (bench/rest.ts).
  */
-export const servingFlags = ['--max-semi-space-size=4']
+export const servingFlags = ['--max-semi-space-size=2']
 
 /**
  * The environment with a cache of compiled modules: a process that finds its TypeScript made into JavaScript does not load what makes it, which takes some
