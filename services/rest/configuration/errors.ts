@@ -9,7 +9,7 @@ export type Source =
 
 export type Problem = { key: string; source: Source; rule: string }
 
-export function describeSource(source: Source): string {
+function describeSource(source: Source): string {
   switch (source.kind) {
     case 'default':
       return 'default'

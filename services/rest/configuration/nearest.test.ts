@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { editDistance, nearest } from './nearest.ts'
+import { editDistance } from '../edit-distance.ts'
+import { nearest } from './nearest.ts'
 
 test.each([
   ['', '', 0],

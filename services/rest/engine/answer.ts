@@ -30,7 +30,7 @@ const invalidHeaders = () =>
   })
 
 /** `response.headers`, as the database set it: `[{"name": "value"}, ...]`. */
-export function databaseHeaders(text: string | undefined): Headers {
+function databaseHeaders(text: string | undefined): Headers {
   if (text === undefined) return []
   let list: unknown
   try {
@@ -50,7 +50,7 @@ export function databaseHeaders(text: string | undefined): Headers {
 }
 
 /** `response.status`, as the database set it. */
-export function databaseStatus(text: string | undefined): number | undefined {
+function databaseStatus(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   if (/^[1-9][0-9]{2}$/.test(text) && Number(text) >= 200) return Number(text)
   throw new RestError({ status: 500, code: 'RST112', message: 'response.status guc must be a valid status code' })

@@ -76,7 +76,7 @@ export const decides = (plan: Plan): boolean =>
     (plan.kind === 'call' && !plan.readOnly && (plan.body.singular || plan.maximumAffected !== undefined)))
 
 /** Whether the result may stand; if not, whatever was written is taken back. */
-export function checkOutcome(plan: Plan, { rows }: Outcome): void {
+function checkOutcome(plan: Plan, { rows }: Outcome): void {
   if (plan.body.explain !== undefined) return
   if (plan.kind === 'write' && plan.write.kind === 'insert' && plan.write.isPut && rows !== 1) {
     throw new RestError({

@@ -11,7 +11,7 @@ import { type RoleSettingRow, type RoleSettings, roleSettings, roleSettingsQuery
 const connectTimeoutMs = 10_000
 
 /** Runs work on a new connection. */
-export async function withClient<T>(dbUri: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+async function withClient<T>(dbUri: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client(clientConfig(dbUri, connectTimeoutMs))
   // A connection that breaks rejects the query that runs on it.
   client.on('error', () => {})

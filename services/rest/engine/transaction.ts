@@ -74,7 +74,7 @@ const isolationLevels: Record<string, string> = {
 }
 
 /** Where one transaction for all that is sent together is not enough, one is begun by name. */
-export function isExplicit({ isolationLevel, end }: TransactionMode): boolean {
+function isExplicit({ isolationLevel, end }: TransactionMode): boolean {
   return end !== 'commit' || isolationLevel !== undefined
 }
 

@@ -11,9 +11,6 @@ import { locationSql, writeSql } from './write.ts'
 
 export type { Statement, Value } from './statement.ts'
 
-/** The columns of a main statement, in order. */
-export const resultColumns = ['total', 'rows', 'location', 'headers', 'status', 'updated', 'body'] as const
-
 export type Rendered = {
   /** A write whose rows nobody asks for: it stands before the main statement, and its command tag counts its rows. */
   readonly write: Statement | undefined
