@@ -1,5 +1,6 @@
 /** `espalier rest`: the REST data service, by itself. */
 import { readFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { loadConfiguration } from '../../services/rest/configuration/index.ts'
 import { startRest } from '../../services/rest/index.ts'
@@ -22,6 +23,13 @@ function reloadOnSignals(reload: (wish: 'everything' | 'schema') => void): void 
   process.on('SIGHUP', () => reload('everything'))
   process.on('SIGUSR1', () => reload('schema'))
   process.on('SIGUSR2', () => reload('everything'))
+}
+
+/** As a client would write it. */
+const shown = (address: AddressInfo | string): string => {
+  if (typeof address === 'string') return address
+  const host = address.family === 'IPv6' ? `[${address.address}]` : address.address
+  return `http://${host}:${address.port}`
 }
 
 const command: Command = {
@@ -47,6 +55,7 @@ const command: Command = {
     const ended = async () => ((await Promise.race([stopped, lost])) === 'lost' ? 1 : 0)
     if (serverWorkers > 1 && !isWorker) {
       const workers = await startWorkers({ sources, logger, onLost })
+      console.log(`espalier rest starts ${serverWorkers} workers`)
       reloadOnSignals(wish => workers.reload(wish))
       const code = await ended()
       await workers.stop()
@@ -56,6 +65,7 @@ const command: Command = {
       return await serveAsWorker({ sources, logger, onLost }, ended())
     }
     const service = await startRest({ sources, logger, onLost })
+    console.log(`espalier rest listens on ${shown(service.address)}`)
     reloadOnSignals(wish => void service.reload(wish))
     const code = await ended()
     await service.stop()
