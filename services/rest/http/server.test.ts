@@ -132,6 +132,8 @@ describe('the server', () => {
     quick.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     await once(slow.socket, 'readable')
     await until(() => quick.said().length > bytes)
+    // The quick one is done when nobody waits for it any more.
+    await until(() => vi.getTimerCount() === 1)
     vi.advanceTimersByTime(60_000 + bytes / 10 - 1)
     expect(await connections(server)).toBe(2)
     vi.advanceTimersByTime(1)
