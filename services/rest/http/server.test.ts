@@ -131,6 +131,8 @@ describe('the server', () => {
     slow.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     quick.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     await once(slow.socket, 'readable')
+    // Once nobody listens for that any more, it would flow again.
+    slow.socket.pause()
     await until(() => quick.said().length > bytes)
     // The quick one is done when nobody waits for it any more.
     await until(() => vi.getTimerCount() === 1)
@@ -149,6 +151,8 @@ describe('the server', () => {
     const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
     slow.socket.write(get)
     await once(slow.socket, 'readable')
+    // Once nobody listens for that any more, it would flow again.
+    slow.socket.pause()
     next.socket.write(get)
     await until(() => next.said().startsWith('HTTP/1.1 503 '))
     slow.socket.destroy()
