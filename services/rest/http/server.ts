@@ -1,7 +1,7 @@
 /** HTTP around the service: reads requests within their limits, writes responses, and tells when a client is gone. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { errorAnswer, type HttpResponse } from '../engine/answer.ts'
-import { serviceName, version } from '../engine/service.ts'
+import { serviceName, version } from '../engine/version.ts'
 import { RestError } from '../errors.ts'
 import type { Headers, HttpRequest } from '../parse/request.ts'
 import { Budget, type Share, smallBodyBytes } from './budget.ts'

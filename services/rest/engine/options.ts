@@ -1,0 +1,33 @@
+/** OPTIONS: which methods a resource takes. */
+import { RestError } from '../errors.ts'
+import type { SchemaCache, Table } from '../schema-cache/types.ts'
+import type { HttpResponse } from './answer.ts'
+
+export const allowed = (methods: readonly string[]): HttpResponse => ({
+  status: 200,
+  headers: [['Allow', ['OPTIONS', ...methods].join(',')]],
+  body: '',
+})
+
+export function tableMethods({ insertable, updatable, deletable, primaryKey }: Table): string[] {
+  return [
+    'GET',
+    'HEAD',
+    ...(insertable ? ['POST'] : []),
+    ...(insertable && updatable && primaryKey.length > 0 ? ['PUT'] : []),
+    ...(updatable ? ['PATCH'] : []),
+    ...(deletable ? ['DELETE'] : []),
+  ]
+}
+
+export function functionMethods(cache: SchemaCache, schema: string, name: string): string[] {
+  const overloads = cache.routines.get(schema)?.get(name)
+  if (overloads === undefined) {
+    throw new RestError({
+      status: 404,
+      code: 'RST202',
+      message: `Could not find the function ${schema}.${name} in the schema cache`,
+    })
+  }
+  return overloads.every(({ volatility }) => volatility === 'volatile') ? ['POST'] : ['GET', 'HEAD', 'POST']
+}
