@@ -1,6 +1,6 @@
 /** What fails around a database: its disk, its port range, the keys, its very files. It is said, and it heals. */
 import { execFileSync } from 'node:child_process'
-import { mkdir, readdir, rename, rm, statfs, writeFile } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { authoritySecret, type ManagedDatabase, sealingKeySecret, systemNamespace } from '../crds/index.ts'
@@ -50,8 +50,18 @@ describe.runIf(isRoot)('a disk that is really full', () => {
   /** A file that takes all the room there is. */
   async function fill(directory: string): Promise<() => Promise<void>> {
     const ballast = join(directory, 'ballast')
-    const { bavail, bsize } = await statfs(directory)
-    execFileSync('fallocate', ['-l', String(bavail * bsize), ballast])
+    const file = await open(ballast, 'w')
+    // Written and not reserved: who else writes here meanwhile changes how much there is.
+    const zeros = Buffer.alloc(65_536)
+    try {
+      await expect(
+        (async () => {
+          for (;;) await file.write(zeros)
+        })(),
+      ).rejects.toMatchObject({ code: 'ENOSPC' })
+    } finally {
+      await file.close()
+    }
     return () => rm(ballast)
   }
 
