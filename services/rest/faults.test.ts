@@ -173,6 +173,18 @@ test('a body over the limit is 413, one at the limit is served', async () => {
   expect([cut.status, codeOf(cut)]).toEqual([413, 'RST102'])
 })
 
+test('who may not ask is refused before the body is there', async () => {
+  const socket = connect(service.port, '127.0.0.1')
+  closing.push(async () => socket.destroy())
+  let said = ''
+  socket.on('data', chunk => {
+    said += String(chunk)
+  })
+  socket.write('POST /notes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer none\r\nContent-Length: 1000000\r\n\r\n{')
+  await until(() => said.startsWith('HTTP/1.1 401 ') || said.startsWith('HTTP/1.1 500 '))
+  expect(said).toContain('"code":"RST30')
+})
+
 test('a head over the limit is 431', async () => {
   const headers = { 'X-Long': 'a'.repeat(17_000) }
   expect((await ask(service.port, '/notes', { headers }, new Agent())).status).toBe(431)

@@ -18,7 +18,7 @@ import { serviceName } from './engine/version.ts'
 import { RestError } from './errors.ts'
 import { makeAdminServer } from './http/admin.ts'
 import { makeServer } from './http/server.ts'
-import type { HttpRequest } from './parse/request.ts'
+import type { RequestHead } from './parse/request.ts'
 import { clientConfig } from './postgres/address.ts'
 import { Pool } from './postgres/pool.ts'
 
@@ -159,7 +159,11 @@ export async function startRest(options: RestOptions): Promise<RestService> {
       })
     : undefined
 
-  async function handle(request: HttpRequest, signal: AbortSignal): Promise<HttpResponse> {
+  async function handle(
+    request: RequestHead,
+    readBody: () => Promise<Buffer>,
+    signal: AbortSignal,
+  ): Promise<HttpResponse> {
     const start = performance.now()
     const { state } = loader
     const answered =
@@ -170,7 +174,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
             error: undefined,
             sql: undefined,
           }
-        : await answerRequest(state, pool, request, signal)
+        : await answerRequest(state, pool, request, readBody, signal)
     const { response, role, error } = answered
     const sql = state?.configuration.logQuery ? answered.sql : undefined
     // 499 is what nginx calls it; nobody is there to be told.

@@ -3,7 +3,7 @@ import { anonymousRefused } from '../authentication/index.ts'
 import type { RestError } from '../errors.ts'
 import { checkJson } from '../parse/payload.ts'
 import type { Preferences } from '../parse/preferences.ts'
-import { type ApiRequest, type HttpRequest, parseRequest } from '../parse/request.ts'
+import { type ApiRequest, parseRequest, type RequestHead } from '../parse/request.ts'
 import { findTable, type PlannedAction, plan as planRequest } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import { DatabaseError } from '../postgres/errors.ts'
@@ -29,7 +29,7 @@ export type Answered = {
   readonly sql: string | undefined
 }
 
-async function authenticate(state: State, request: HttpRequest): Promise<Session> {
+async function authenticate(state: State, request: RequestHead): Promise<Session> {
   const { role, claims, authenticated } = await state.authenticator.authenticate(request.headers.authorization)
   const asked = role ?? state.configuration.dbAnonRole
   if (asked === undefined) throw anonymousRefused()
@@ -107,11 +107,12 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
   return profile.length === 0 ? response : { ...response, headers: [...response.headers, ...profile] }
 }
 
-/** Answers a request; every error becomes a response. */
+/** Answers a request; every error becomes a response. The body is read once it is known who asks: whoever may not ask is not listened to. */
 export async function answerRequest(
   state: State,
   pool: Pool,
-  http: HttpRequest,
+  head: RequestHead,
+  readBody: () => Promise<Buffer>,
   signal: AbortSignal,
 ): Promise<Answered> {
   const { configuration } = state
@@ -127,8 +128,10 @@ export async function answerRequest(
     return { ...response, headers: [...response.headers, ['Server-Timing', timing.toString()]] }
   }
   try {
-    session = await authenticate(state, http)
+    session = await authenticate(state, head)
     timing.mark('jwt')
+    const http = { ...head, body: await readBody() }
+    timing.leaveOut()
     const response = await respond({ state, pool, http, session, timing, signal, onStatement })
     return { response: timed(response), role: session.role, error: undefined, sql }
   } catch (cause) {

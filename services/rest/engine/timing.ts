@@ -13,6 +13,11 @@ export class Timing {
     this.#last = now
   }
 
+  /** Leaves out what has passed since a part ended: the time that the client took. */
+  leaveOut(): void {
+    this.#last = performance.now()
+  }
+
   /** Milliseconds with three decimals. */
   toString(): string {
     return this.#durations.map(([part, duration]) => `${part};dur=${duration.toFixed(3)}`).join(', ')

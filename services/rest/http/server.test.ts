@@ -92,7 +92,7 @@ describe('the server', () => {
   })
 
   test('holds no more bodies than it may, and serves what is small meanwhile', async () => {
-    const server = await serve(async ({ body }) => answered([], String(body.length)), {
+    const server = await serve(async (_, readBody) => answered([], String((await readBody()).length)), {
       maximumHeldBytes: 4 * megabyte,
     })
     const first = await dial(server)
@@ -117,6 +117,44 @@ describe('the server', () => {
     third.socket.write(post(3 * megabyte))
     third.socket.write(Buffer.alloc(3 * megabyte))
     await until(() => third.said().endsWith(String(3 * megabyte)))
+  })
+
+  test('takes nothing of a body that nobody reads, and goes on serving the connection', async () => {
+    const server = await serve(
+      async ({ headers }, readBody) =>
+        headers.authorization === undefined ? answered([], 'refused') : answered([], String((await readBody()).length)),
+      { maximumHeldBytes: megabyte },
+    )
+    const strangers = await Promise.all(Array.from({ length: 4 }, () => dial(server)))
+    for (const { socket, said } of strangers) {
+      socket.write(post(3 * megabyte))
+      socket.write(Buffer.alloc(megabyte))
+      await until(() => said().endsWith('refused'))
+    }
+    const known = await dial(server)
+    known.socket.write(post(2 * megabyte).replace('Host', 'Authorization: x\r\nHost'))
+    known.socket.write(Buffer.alloc(2 * megabyte - 1))
+    // Held as the only one: it needs more than all may hold.
+    known.socket.write('x')
+    await until(() => known.said().endsWith(String(2 * megabyte)))
+    const [stranger] = strangers
+    stranger?.socket.write(Buffer.alloc(2 * megabyte))
+    stranger?.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await until(() => stranger?.said().match(/refused/g)?.length === 2)
+  })
+
+  test('tells whoever reads a body that the client is gone', async () => {
+    const told: unknown[] = []
+    const server = await serve(async (_, readBody, signal) => {
+      await readBody().catch((error: unknown) => told.push(error, signal.aborted))
+      return answered()
+    })
+    const { socket } = await dial(server)
+    socket.write(`${post(100)}some`)
+    await until(async () => (await connections(server)) === 1)
+    socket.destroy()
+    await until(() => told.length === 2)
+    expect(told).toEqual([new Error('the client is gone'), true])
   })
 
   test('waits for nobody who fetches an answer at less than 10 kB a second', async () => {

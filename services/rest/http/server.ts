@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { errorAnswer, type HttpResponse } from '../engine/answer.ts'
 import { serviceName, version } from '../engine/version.ts'
 import { RestError } from '../errors.ts'
-import type { Headers, HttpRequest } from '../parse/request.ts'
+import type { Headers, RequestHead } from '../parse/request.ts'
 import { Budget, type Share, smallBodyBytes } from './budget.ts'
 import { corsHeaders, preflight } from './cors.ts'
 
@@ -20,7 +20,8 @@ export type ResponseRules = {
   readonly traceHeader: string | undefined
 }
 
-export type Handler = (request: HttpRequest, signal: AbortSignal) => Promise<HttpResponse>
+/** `readBody` is for whoever may have it read: nothing of a body is taken, or counted, before. */
+export type Handler = (head: RequestHead, readBody: () => Promise<Buffer>, signal: AbortSignal) => Promise<HttpResponse>
 
 const tooLarge = (limit: number) =>
   new RestError({
@@ -42,9 +43,10 @@ const noRoom = () =>
   })
 
 /** The whole body; one that is too large, or that there is no room for, is refused as soon as that shows. */
-function readBody(request: IncomingMessage, limit: number, share: Share): Promise<Buffer> {
+function readBody(request: IncomingMessage, limit: number, share: Share, gone: AbortSignal): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.reject(tooLarge(limit))
   return new Promise((resolve, reject) => {
+    if (gone.aborted) return reject(gone.reason)
     const chunks: Buffer[] = []
     let length = 0
     request.on('data', (chunk: Buffer) => {
@@ -57,12 +59,13 @@ function readBody(request: IncomingMessage, limit: number, share: Share): Promis
       }
     })
     request.on('end', () => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
-    request.on('error', reject)
-    request.on('close', () => reject(new Error('the client is gone')))
+    // Whatever else ends a body early ends its connection as well.
+    request.on('error', () => {})
+    gone.addEventListener('abort', () => reject(gone.reason))
   })
 }
 
-const noBody = Buffer.alloc(0)
+const noBody: Buffer = Buffer.alloc(0)
 const hasBody = ({ method, headers }: IncomingMessage): boolean =>
   method !== 'GET' &&
   method !== 'HEAD' &&
@@ -135,16 +138,19 @@ export function makeServer(settings: HttpSettings, rules: () => ResponseRules, h
       if (!response.writableFinished) gone.abort(new Error('the client is gone'))
     })
     const question = url.indexOf('?')
+    const head = {
+      method,
+      path: question === -1 ? url : url.slice(0, question),
+      query: question === -1 ? '' : url.slice(question + 1),
+      headers,
+    }
+    let body = noBody
+    const readOnce = async () => {
+      if (hasBody(incoming)) body = await readBody(incoming, maximumBodyBytes, share, gone.signal)
+      return body
+    }
     try {
-      const body = hasBody(incoming) ? await readBody(incoming, maximumBodyBytes, share) : noBody
-      const request = {
-        method,
-        path: question === -1 ? url : url.slice(0, question),
-        query: question === -1 ? '' : url.slice(question + 1),
-        headers,
-        body,
-      }
-      const answer = await handle(request, gone.signal)
+      const answer = await handle(head, readOnce, gone.signal)
       if (response.destroyed) return
       const { body: content = '' } = answer
       // What has been written has been written: only of a read it can be said that it may be asked for again.

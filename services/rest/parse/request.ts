@@ -19,6 +19,9 @@ export type HttpRequest = {
   readonly body: Buffer
 }
 
+/** A request whose body has not been read. */
+export type RequestHead = Omit<HttpRequest, 'body'>
+
 export type Action =
   | { readonly kind: 'openapi'; readonly headersOnly: boolean }
   | { readonly kind: 'options-root' }
