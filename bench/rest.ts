@@ -14,6 +14,8 @@ import { temporaryDirectory } from '../operator/postgres/testing.ts'
 import { startPostgres, type TestPostgres } from '../services/rest/testing/postgres.ts'
 import { forgetPeak, memoryMiB, postmasterOf, processorSeconds } from './processes.ts'
 import {
+  bulkInsert,
+  bulkInsertsAlone,
   largeAnswer,
   makeDatabase,
   makeManyTables,
@@ -87,6 +89,9 @@ async function compare({ load, postgres, theirs, ours }: Contest, { name, reques
     print('    of Postgres per request', `${inDatabase.ratio.toFixed(2)} (${inDatabase.detail} ms)`)
     if (failures > 0) print('    FAILURES', String(failures))
   }
+  if (name !== bulkInsert) return
+  const [json, made] = await bulkInsertsAlone(postgres.uri('postgres', database), pool, seconds)
+  print('  Postgres alone: of the JSON, of rows it makes', `${json.toFixed(0)}, ${made.toFixed(0)} a second`)
 }
 
 /** Of servers that have answered little yet: one that has been under load has memory to spare. */
