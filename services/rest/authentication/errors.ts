@@ -4,6 +4,16 @@
  */
 import { RestError } from '../errors.ts'
 
+/** A setting that tokens cannot be judged by. The message names the setting; the rule continues the sentence that its name begins. */
+export class SettingError extends Error {
+  readonly rule: string
+
+  constructor(setting: string, rule: string) {
+    super(`${setting}: ${rule}`)
+    this.rule = rule
+  }
+}
+
 /** Why a token could not be decoded; each is a 401 with RST301. */
 export type Undecodable =
   | { kind: 'empty' }

@@ -46,7 +46,7 @@ const anonymous: Authentication = Object.freeze({ role: undefined, claims: Objec
 
 /**
  * Makes an authenticator; `now` is in milliseconds since 1970.
- * @throws Error that names the setting, `jwt-secret` or `jwt-role-claim-key`, and the rule it breaks.
+ * @throws SettingError of `jwt-secret` or `jwt-role-claim-key`
  */
 export function createAuthenticator(settings: AuthenticatorSettings, now: () => number): Authenticator {
   const keys = settings.jwtSecret === undefined ? undefined : parseSecret(settings.jwtSecret)

@@ -5,6 +5,7 @@
  */
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { z } from 'zod'
+import { SettingError } from './errors.ts'
 import type { Token } from './token.ts'
 
 /** PostgREST's least length of a passphrase, and HMAC-SHA256's least key (RFC 7518 section 3.2), in bytes. */
@@ -53,7 +54,7 @@ export function suitableKeys(keys: readonly VerificationKey[], token: Token): Ve
 
 /**
  * Reads `jwt-secret`, as text or as the bytes that base64 stood for.
- * @throws Error that names the setting and the rule that is broken.
+ * @throws SettingError
  */
 export function parseSecret(secret: string | Uint8Array): VerificationKey[] {
   const text = typeof secret === 'string' ? secret : Buffer.from(secret).toString('utf8')
@@ -170,5 +171,5 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 function refuse(rule: string): never {
-  throw new Error(`jwt-secret: ${rule}`)
+  throw new SettingError('jwt-secret', rule)
 }

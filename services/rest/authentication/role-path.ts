@@ -7,6 +7,7 @@
  *     filter    = "[?(@" operator DQUOTE text DQUOTE ")]"      ; spaces may stand around the operator
  *     operator  = "==" / "!=" / "^==" / "==^" / "*=="
  */
+import { SettingError } from './errors.ts'
 
 type FilterOperator = '==' | '!=' | '^==' | '==^' | '*=='
 
@@ -26,7 +27,7 @@ const operators: readonly FilterOperator[] = ['==^', '^==', '*==', '==', '!=']
 
 /**
  * Reads a path expression.
- * @throws Error that names the key, the character (counted from 1) and what could have stood there.
+ * @throws SettingError that names the character (counted from 1) and what could have stood there.
  */
 export function parseRolePath(text: string): RolePath {
   return new PathReader(text).path()
@@ -103,8 +104,9 @@ class PathReader {
   }
 
   #fail(expected: string): never {
-    throw new Error(
-      `jwt-role-claim-key: expected ${expected} at character ${this.#at + 1} of ${JSON.stringify(this.#text)}`,
+    throw new SettingError(
+      'jwt-role-claim-key',
+      `expected ${expected} at character ${this.#at + 1} of ${JSON.stringify(this.#text)}`,
     )
   }
 }

@@ -51,7 +51,7 @@ describe('values', () => {
       db-max-rows = 2
       db-tx-end = "rollback-allow-override"
       db-pre-request = "test.switch_role"
-      jwt-secret = "{\\"keys\\": [{\\"kty\\":\\"RSA\\"}]}"
+      jwt-secret = "{\\"kty\\": \\"oct\\", \\"k\\": \\"${'A'.repeat(43)}\\"}"
       server-cors-allowed-origins = "https://a.example, https://b.example:8443"
       server-unix-socket-mode = 600
       openapi-server-proxy-uri = "https://postgrest.com/openapi.json"
@@ -63,7 +63,7 @@ describe('values', () => {
       dbMaxRows: 2,
       dbTxEnd: 'rollback-allow-override',
       dbPreRequest: 'test.switch_role',
-      jwtSecret: '{"keys": [{"kty":"RSA"}]}',
+      jwtSecret: `{"kty": "oct", "k": "${'A'.repeat(43)}"}`,
       serverCorsAllowedOrigins: ['https://a.example', 'https://b.example:8443'],
       serverUnixSocketMode: 0o600,
       openapiServerProxyUri: 'https://postgrest.com/openapi.json',
@@ -196,8 +196,9 @@ describe('secrets', () => {
 
   test('in Base64 are bytes', () => {
     const bytes = (text: string) => load(`jwt-secret = "${text}"\njwt-secret-is-base64 = true`).jwtSecret
-    expect(bytes('+/8=')).toEqual(new Uint8Array([0xfb, 0xff]))
-    expect(bytes('-_8.')).toEqual(new Uint8Array([0xfb, 0xff]))
+    const expected = new Uint8Array([...Buffer.alloc(30), 0xfb, 0xff])
+    expect(bytes(`${'A'.repeat(40)}+/8=`)).toEqual(expected)
+    expect(bytes(`${'A'.repeat(40)}-_8.`)).toEqual(expected)
     expect(bytes('')).toBeUndefined()
   })
 
@@ -205,6 +206,23 @@ describe('secrets', () => {
     expect(problemsOf(`jwt-secret-is-base64 = true\njwt-secret = "${text}"`)).toEqual([
       'jwt-secret (file, line 2) must be Base64 (RFC 4648) in one line, as jwt-secret-is-base64 says',
     ])
+  })
+})
+
+describe('what tokens are judged by', () => {
+  test.each([
+    ['jwt-secret = "short"', 'jwt-secret (file, line 1) must be at least 32 characters long'],
+    [
+      'jwt-secret-is-base64 = true\njwt-secret = "c2hvcnQ="',
+      'jwt-secret (file, line 2) must be at least 32 characters long',
+    ],
+    [
+      'jwt-secret = "{\\"keys\\": []}"',
+      'jwt-secret (file, line 1) is a JSON Web Key set without a key that can verify signatures',
+    ],
+    ['jwt-role-claim-key = "role"', 'jwt-role-claim-key (file, line 1) expected "." at character 1 of "role"'],
+  ])('is refused before a token comes: %s', (file, problem) => {
+    expect(problemsOf(file)).toEqual([problem])
   })
 })
 

@@ -3,6 +3,9 @@
  * checked, and printed back without its secrets. Reads nothing itself but what it is handed.
  */
 import { z } from 'zod'
+import { SettingError } from '../authentication/errors.ts'
+import { parseSecret } from '../authentication/keys.ts'
+import { parseRolePath } from '../authentication/role-path.ts'
 import { ConfigurationError, ConfigurationSyntaxError, type Problem, type Source } from './errors.ts'
 import { type Field, fields, keys } from './keys.ts'
 import { decodeSecret, type ReadFile, readNamedFile } from './secrets.ts'
@@ -52,6 +55,8 @@ export function loadConfiguration({ file = '', environment, database = {}, readF
   if (jwtSecret === undefined && written !== undefined) {
     problems.push(problem('jwtSecret', gathered, 'must be Base64 (RFC 4648) in one line, as jwt-secret-is-base64 says'))
   }
+  if (jwtSecret !== undefined) problems.push(...tokenProblems('jwtSecret', gathered, () => parseSecret(jwtSecret)))
+  problems.push(...tokenProblems('jwtRoleClaimKey', gathered, () => parseRolePath(settings.jwtRoleClaimKey)))
   if (problems.length > 0) throw new ConfigurationError(problems)
   return { ...settings, jwtSecret, appSettings: appSettings(gathered) }
 }
@@ -102,6 +107,17 @@ function contradictions(settings: Settings, gathered: Gathered): Problem[] {
     problems.push(problem('serverWorkers', gathered, 'must not be more than db-pool: each worker needs a connection'))
   }
   return problems
+}
+
+/** What tokens are judged by is read here too: whoever starts the service is to be told, and not the first one with a token. */
+function tokenProblems(field: Field, gathered: Gathered, read: () => unknown): Problem[] {
+  try {
+    read()
+    return []
+  } catch (error) {
+    if (error instanceof SettingError) return [problem(field, gathered, error.rule)]
+    throw error
+  }
 }
 
 function appSettingProblems({ appSettings }: Gathered): Problem[] {
