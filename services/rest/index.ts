@@ -19,7 +19,7 @@ import { RestError } from './errors.ts'
 import { makeAdminServer } from './http/admin.ts'
 import { makeServer } from './http/server.ts'
 import type { RequestHead } from './parse/request.ts'
-import { clientConfig } from './postgres/address.ts'
+import { connectionAddress } from './postgres/address.ts'
 import { Pool } from './postgres/pool.ts'
 
 export { ConfigurationError, ConfigurationSyntaxError } from './configuration/index.ts'
@@ -138,9 +138,10 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     onLoad: (succeeded, seconds) => metrics.schemaCacheLoad(succeeded, seconds),
   })
   const { base } = loader
+  const address = connectionAddress(base.dbUri)
   const pool = new Pool(
     {
-      config: clientConfig(base.dbUri, 10_000),
+      address,
       size: options.poolSize ?? base.dbPool,
       acquisitionTimeoutMs: base.dbPoolAcquisitionTimeout * 1_000,
       maximumLifetimeMs: base.dbPoolMaxLifetime * 1_000,
@@ -151,7 +152,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
   const metrics = createMetrics(() => pool.figures)
   const listener = base.dbChannelEnabled
     ? new Listener({
-        dbUri: base.dbUri,
+        address,
         channel: base.dbChannel,
         logger,
         onDisconnected: () => base.dbPoolAutomaticRecovery || onLost(),
@@ -205,7 +206,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     },
     handle,
   )
-  const address = await listenAsConfigured(server, base)
+  const listening = await listenAsConfigured(server, base)
   const isReady = () =>
     loader.state !== undefined && loader.failure === undefined && (listener === undefined || listener.isListening)
   const configuration = () => describeConfiguration(loader.state?.configuration ?? base)
@@ -233,7 +234,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
   void loader.load('everything')
 
   return {
-    address,
+    address: listening,
     // Of a server on a port it is one.
     adminAddress: (adminServer?.address() as AddressInfo | null | undefined) ?? undefined,
     isReady,

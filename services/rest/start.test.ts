@@ -22,22 +22,37 @@ async function freePort(): Promise<number> {
   return port
 }
 
-test.each([
+const kinds = [
   ['one process', 1, startRest],
   ['several', 2, startWorkers],
-] as const)('%s: where the port of the admin server is taken, the other is let go of', async (_, workers, start) => {
-  const { port: adminPort } = taken.address() as AddressInfo // of a TCP server it is one
-  const port = await freePort()
-  const file = [
-    'db-uri = "postgresql://nobody@127.0.0.1:1/none"',
-    'server-host = "127.0.0.1"',
-    `server-port = ${port}`,
-    `admin-server-port = ${adminPort}`,
-    `server-workers = ${workers}`,
-  ].join('\n')
-  const sources = () => ({ file, environment: {}, readFile: () => '' })
-  await expect(start({ sources, logger })).rejects.toMatchObject({ code: 'EADDRINUSE', port: adminPort })
-  const again = createServer()
-  await listenOn(again, '127.0.0.1', port)
-  await new Promise(resolve => again.close(resolve))
-})
+] as const
+
+test.each(kinds)(
+  '%s: what db-uri asks for and cannot be had is said, without its values',
+  async (_, workers, start) => {
+    const file = `db-uri = "postgresql://a:Secret@h/d?require_auth=Secret"\nserver-workers = ${workers}`
+    const sources = () => ({ file, environment: {}, readFile: () => '' })
+    const reason = 'db-uri (file, line 1) has a keyword that is not supported: require_auth'
+    await expect(start({ sources, logger })).rejects.toMatchObject({ message: reason })
+  },
+)
+
+test.each(kinds)(
+  '%s: where the port of the admin server is taken, the other is let go of',
+  async (_, workers, start) => {
+    const { port: adminPort } = taken.address() as AddressInfo // of a TCP server it is one
+    const port = await freePort()
+    const file = [
+      'db-uri = "postgresql://nobody@127.0.0.1:1/none"',
+      'server-host = "127.0.0.1"',
+      `server-port = ${port}`,
+      `admin-server-port = ${adminPort}`,
+      `server-workers = ${workers}`,
+    ].join('\n')
+    const sources = () => ({ file, environment: {}, readFile: () => '' })
+    await expect(start({ sources, logger })).rejects.toMatchObject({ code: 'EADDRINUSE', port: adminPort })
+    const again = createServer()
+    await listenOn(again, '127.0.0.1', port)
+    await new Promise(resolve => again.close(resolve))
+  },
+)

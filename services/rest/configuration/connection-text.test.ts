@@ -24,6 +24,7 @@ test.each([
   'postgres://u:1?w@h/d',
   'postgres://u:p#w@h/d',
   'postgres://h:port/d',
+  'postgres://u:%zz@h/d',
   'postgres://h/d e',
   'host=localhost nonsense',
   "password='open",

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { SettingError } from '../authentication/errors.ts'
 import { parseSecret } from '../authentication/keys.ts'
 import { parseRolePath } from '../authentication/role-path.ts'
+import { AddressError, connectionAddress } from '../postgres/address.ts'
 import { ConfigurationError, ConfigurationSyntaxError, type Problem, type Source } from './errors.ts'
 import { type Field, fields, keys } from './keys.ts'
 import { decodeSecret, type ReadFile, readNamedFile } from './secrets.ts'
@@ -49,7 +50,7 @@ export function loadConfiguration({ file = '', environment, database = {}, readF
   problems.push(...gathered.problems, ...appSettingProblems(gathered))
   const parsed = settingsSchema.safeParse(values)
   if (!parsed.success) throw new ConfigurationError([...problems, ...brokenRules(parsed.error, gathered)])
-  problems.push(...contradictions(parsed.data, gathered))
+  problems.push(...contradictions(parsed.data, gathered), ...addressProblems(parsed.data, gathered, environment))
   const { jwtSecret: written, jwtSecretIsBase64, ...settings } = parsed.data
   const jwtSecret = jwtSecretIsBase64 && written !== undefined ? decodeSecret(written) : written
   if (jwtSecret === undefined && written !== undefined) {
@@ -116,6 +117,17 @@ function tokenProblems(field: Field, gathered: Gathered, read: () => unknown): P
     return []
   } catch (error) {
     if (error instanceof SettingError) return [problem(field, gathered, error.rule)]
+    throw error
+  }
+}
+
+/** What the connection string asks for, together with libpq's variables, must be what the service can do. */
+function addressProblems({ dbUri }: Settings, gathered: Gathered, environment: Sources['environment']): Problem[] {
+  try {
+    connectionAddress(dbUri, environment)
+    return []
+  } catch (error) {
+    if (error instanceof AddressError) return [problem('dbUri', gathered, error.message)]
     throw error
   }
 }

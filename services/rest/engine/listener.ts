@@ -1,13 +1,14 @@
 /** Hears when the database wants to be read again: NOTIFY on the configured channel. After a connection was lost, anything may have been missed. */
-import pg from 'pg'
+import type pg from 'pg'
 import type { Logger } from 'pino'
-import { clientConfig } from '../postgres/address.ts'
+import type { Address } from '../postgres/address.ts'
+import { connect } from '../postgres/connect.ts'
 import { identifier } from '../sql/statement.ts'
 
 export type Heard = 'reload schema' | 'reload config' | 'reconnected'
 
 export type ListenerOptions = {
-  readonly dbUri: string
+  readonly address: Address
   readonly channel: string
   readonly logger: Logger
   readonly onHeard: (heard: Heard) => void
@@ -36,29 +37,30 @@ export class Listener {
 
   async start(): Promise<void> {
     if (this.#isStopped) return
-    const { dbUri, channel, logger, onHeard, onDisconnected } = this.#options
-    const client = new pg.Client({ ...clientConfig(dbUri, 10_000), keepAlive: true })
-    this.#client = client
+    const { address, channel, logger, onHeard, onDisconnected } = this.#options
+    let client: pg.Client | undefined
     let isOver = false
     const again = (error: Error | undefined) => {
       if (isOver) return
       isOver = true
       this.#isListening = false
-      client.end().catch(() => {})
+      client?.end().catch(() => {})
       if (this.#isStopped) return
       onDisconnected()
       logger.warn({ reason: error?.message }, `not listening on ${channel}, trying again in ${this.#pauseMs / 1_000} s`)
       this.#timer = setTimeout(() => void this.start(), this.#pauseMs)
       this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs)
     }
-    client.on('error', again)
-    client.on('end', () => again(undefined))
-    client.on('notification', ({ payload = '' }) => {
-      if (payload === '' || payload === 'reload schema') onHeard('reload schema')
-      if (payload === '' || payload === 'reload config') onHeard('reload config')
-    })
     try {
-      await client.connect()
+      client = await connect(address)
+      this.#client = client
+      if (this.#isStopped) return this.stop()
+      client.on('error', again)
+      client.on('end', () => again(undefined))
+      client.on('notification', ({ payload = '' }) => {
+        if (payload === '' || payload === 'reload schema') onHeard('reload schema')
+        if (payload === '' || payload === 'reload config') onHeard('reload config')
+      })
       await client.query(`LISTEN ${identifier(channel)}`)
       this.#pauseMs = 1_000
       this.#isListening = true

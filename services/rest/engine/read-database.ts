@@ -1,21 +1,18 @@
 /** What is read of the database outside of requests: its part of the configuration, the settings of roles, and the schema cache. Each over a connection of its own, as the login role. */
-import pg from 'pg'
+import type pg from 'pg'
 import type { RestConfiguration } from '../configuration/index.ts'
 import { fields, keys } from '../configuration/keys.ts'
-import { clientConfig } from '../postgres/address.ts'
+import { connectionAddress } from '../postgres/address.ts'
+import { connect } from '../postgres/connect.ts'
 import { loadSchemaCache } from '../schema-cache/load.ts'
 import type { SchemaCache } from '../schema-cache/types.ts'
 import { identifier } from '../sql/statement.ts'
 import { type RoleSettingRow, type RoleSettings, roleSettings, roleSettingsQuery } from './role-settings.ts'
 
-const connectTimeoutMs = 10_000
-
 /** Runs work on a new connection. */
 async function withClient<T>(dbUri: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client(clientConfig(dbUri, connectTimeoutMs))
   // A connection that breaks rejects the query that runs on it.
-  client.on('error', () => {})
-  await client.connect()
+  const client = await connect(connectionAddress(dbUri))
   try {
     return await work(client)
   } finally {

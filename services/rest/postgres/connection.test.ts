@@ -1,7 +1,7 @@
 /** What a connection must keep apart: one run from the next, and its prepared statements from those of functions. Against a real Postgres. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
-import { clientConfig } from './address.ts'
+import { connectionAddress } from './address.ts'
 import { Connection, type Step } from './connection.ts'
 
 let postgres: TestPostgres
@@ -12,7 +12,7 @@ afterAll(() => postgres?.stop())
 
 async function open(): Promise<Connection> {
   const connection = await Connection.open(
-    clientConfig(postgres.uri('postgres'), 5_000),
+    connectionAddress(postgres.uri('postgres')),
     () => 0,
     () => {},
   )

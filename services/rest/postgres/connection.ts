@@ -1,10 +1,12 @@
 /**
- * One connection to Postgres. `pg` makes it (address, TLS, authentication); from then on the bytes are ours: a request's statements go out together with one Sync, and
+ * One connection to Postgres. `pg` makes it (TLS, authentication); from then on the bytes are ours: a request's statements go out together with one Sync, and
  * come back in one go, the cells of the rows as bytes that nobody has decoded.
  */
 import { connect as connectSocket, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
-import pg from 'pg'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
+import type pg from 'pg'
+import type { Address } from './address.ts'
+import { connect } from './connect.ts'
 import { ConnectionFailure, type DatabaseError } from './errors.ts'
 import { affectedRows, dataRow, errorResponse, MessageReader, MessageWriter, type Parameter } from './messages.ts'
 
@@ -36,6 +38,7 @@ type Insides = {
   secretKey: number | Buffer
   host: string
   port: number
+  ssl: ConnectionOptions | false
 }
 
 /** Statements kept prepared on a connection; the one unused for longest makes room. */
@@ -80,22 +83,8 @@ export class Connection {
   }
 
   /** @throws ConnectionFailure */
-  static async open(
-    config: pg.ClientConfig,
-    now: () => number,
-    onEnd: (connection: Connection) => void,
-  ): Promise<Connection> {
-    const client = new pg.Client(config)
-    client.on('error', () => {})
-    try {
-      await client.connect()
-    } catch (error) {
-      client.end().catch(() => {})
-      const { message, code } = error as Error & { code?: unknown } // pg rejects with errors of Node or of its own
-      const isSqlState = typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)
-      throw new ConnectionFailure(message || String(code), isSqlState ? code : undefined, error)
-    }
-    return new Connection(client, now(), onEnd)
+  static async open(address: Address, now: () => number, onEnd: (connection: Connection) => void): Promise<Connection> {
+    return new Connection(await connect(address), now(), onEnd)
   }
 
   get isUsable(): boolean {
@@ -226,7 +215,7 @@ export class Connection {
 
   /** Asks Postgres to stop what runs on this connection (manual section 55.2.8). It may come too late; nobody is told. */
   cancel(): void {
-    const { processID, secretKey, host, port } = this.#insides
+    const { processID, secretKey, host, port, ssl } = this.#insides
     const key = Buffer.isBuffer(secretKey) ? secretKey : Buffer.alloc(4)
     if (typeof secretKey === 'number') key.writeInt32BE(secretKey | 0)
     const request = Buffer.alloc(12 + key.length)
@@ -234,16 +223,15 @@ export class Connection {
     request.writeInt32BE(80877102, 4)
     request.writeInt32BE(processID, 8)
     key.copy(request, 12)
-    const isEncrypted = 'encrypted' in this.#socket && this.#socket.encrypted === true
     const isPath = host.startsWith('/')
     const socket = isPath ? connectSocket({ path: `${host}/.s.PGSQL.${port}` }) : connectSocket({ host, port })
     socket.setTimeout(5_000, () => socket.destroy())
     socket.on('error', () => {})
-    if (!isEncrypted) {
+    if (ssl === false) {
       socket.end(request)
       return
     }
-    // The key stops a query and gives no data; whose certificate answers matters less than that it is not sent in the clear.
+    // The key is for the server alone, whose certificate is judged as that of the connection was.
     const encryption = Buffer.alloc(8)
     encryption.writeInt32BE(8, 0)
     encryption.writeInt32BE(80877103, 4)
@@ -253,7 +241,7 @@ export class Connection {
         socket.destroy()
         return
       }
-      const secure = connectTls({ socket, rejectUnauthorized: false })
+      const secure = connectTls({ ...ssl, socket })
       secure.on('error', () => {})
       secure.end(request)
     })

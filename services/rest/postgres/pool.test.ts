@@ -1,7 +1,7 @@
 /** The pool and its connections against a real Postgres. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
-import { clientConfig } from './address.ts'
+import { connectionAddress } from './address.ts'
 import type { Connection } from './connection.ts'
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from './errors.ts'
 import { Pool, type PoolSettings } from './pool.ts'
@@ -15,9 +15,9 @@ afterAll(() => postgres?.stop())
 let time = 0
 const pools: Pool[] = []
 function open(settings: Partial<PoolSettings> = {}): Pool {
-  const config = clientConfig(postgres.uri('postgres'), 5_000)
+  const address = connectionAddress(postgres.uri('postgres'))
   const pool = new Pool(
-    { config, size: 2, acquisitionTimeoutMs: 300, maximumLifetimeMs: 60_000, maximumIdleMs: 60_000, ...settings },
+    { address, size: 2, acquisitionTimeoutMs: 300, maximumLifetimeMs: 60_000, maximumIdleMs: 60_000, ...settings },
     () => time,
   )
   pools.push(pool)
@@ -86,10 +86,10 @@ describe('the pool', () => {
   })
 
   test('tells who waits why there is no connection', async () => {
-    const config = clientConfig('postgresql://nobody@127.0.0.1:1/none', 5_000)
-    await expect(open({ config }).acquire()).rejects.toBeInstanceOf(ConnectionFailure)
-    const unknown = clientConfig(postgres.uri('postgres', 'none'), 5_000)
-    await expect(open({ config: unknown }).acquire()).rejects.toMatchObject({ sqlState: '3D000' })
+    const address = connectionAddress('postgresql://nobody@127.0.0.1:1/none')
+    await expect(open({ address }).acquire()).rejects.toBeInstanceOf(ConnectionFailure)
+    const unknown = connectionAddress(postgres.uri('postgres', 'none'))
+    await expect(open({ address: unknown }).acquire()).rejects.toMatchObject({ sqlState: '3D000' })
   })
 })
 

@@ -1,10 +1,10 @@
 /** The connections of one worker: at most so many, made when they are needed, given to who has waited longest. */
-import type { ClientConfig } from 'pg'
+import type { Address } from './address.ts'
 import { Connection } from './connection.ts'
 import { AcquisitionTimeout, ConnectionFailure } from './errors.ts'
 
 export type PoolSettings = {
-  readonly config: ClientConfig
+  readonly address: Address
   readonly size: number
   /** How long a request waits for a connection. */
   readonly acquisitionTimeoutMs: number
@@ -132,7 +132,7 @@ export class Pool {
 
   async #openOne(): Promise<void> {
     try {
-      const connection = await Connection.open(this.#settings.config, this.#now, ended => this.#ended(ended))
+      const connection = await Connection.open(this.#settings.address, this.#now, ended => this.#ended(ended))
       this.#opening--
       this.#open.add(connection)
       this.release(connection)
