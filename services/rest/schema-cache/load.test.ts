@@ -103,13 +103,14 @@ const caches = new Map<Major, SchemaCache>()
 async function load(
   cluster: TestPostgres,
   settings = ['default_transaction_isolation', 'statement_timeout'],
+  schemas = ['api', 'other'],
 ): Promise<SchemaCache> {
   const client = new pg.Client(cluster.uri('postgres'))
   await client.connect()
   try {
     await client.query(`begin isolation level repeatable read read only; set local search_path = ''`)
     const query = async (text: string, values: readonly unknown[] = []) => (await client.query(text, [...values])).rows
-    return await loadSchemaCache(query, { schemas: ['api', 'other'], hoistedSettings: settings, timeZones: true })
+    return await loadSchemaCache(query, { schemas, hoistedSettings: settings, timeZones: true })
   } finally {
     await client.end()
   }
@@ -330,5 +331,12 @@ describe.each(majors)('of Postgres %s', major => {
       ]),
     )
     expect(cache().schemaDescriptions.size).toBe(2)
+  })
+
+  test('a schema that is to be served and is not there', async () => {
+    const cluster = clusters.get(major)
+    await expect(cluster && load(cluster, [], ['api', 'ap', 'API'])).rejects.toThrow(
+      'db-schemas: the database has no schema "ap", "API"',
+    )
   })
 })

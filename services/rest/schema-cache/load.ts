@@ -82,10 +82,16 @@ function put<T>(map: Map<string, Map<string, T[]>>, { schema, name }: { schema: 
 /**
  * Reads everything over one connection; `query` is expected to run inside one read-only transaction, with an empty search_path, so that
  * all of it is of one moment.
+ * @throws Error where a schema that is to be served is not there, as PostgREST does: what is misspelt would answer 404 to everything.
  */
 export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope): Promise<SchemaCache> {
   // Each row below is what its query in queries.ts selects; the catalogs are trusted to keep to their own types.
   const rows = async <Row>(text: string, values?: readonly unknown[]) => (await query(text, values)) as Row[]
+  const schemas = await rows<{ name: string; description: string | null }>(schemasQuery, [scope.schemas])
+  refuseMissing(
+    scope.schemas,
+    schemas.map(({ name }) => name),
+  )
   const relationRows = await rows<RelationRow>(relationsQuery)
   const foreignKeyRows = await rows<{
     name: string
@@ -105,7 +111,6 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
   )
   const mediaHandlers = await loadMediaHandlers(rows, scope.schemas)
   const zones = scope.timeZones ? await rows<{ name: string }>(timeZonesQuery) : []
-  const schemas = await rows<{ name: string; description: string | null }>(schemasQuery, [scope.schemas])
 
   const facts = new Map<number, RelationFacts>()
   await inSlices(relationRows, ({ oid, schema, name, is_view, primary_key, columns }) => {
@@ -171,6 +176,11 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
     timeZones: new Set(zones.map(({ name }) => name)),
     schemaDescriptions: new Map(schemas.map(({ name, description }) => [name, description])),
   }
+}
+
+function refuseMissing(wanted: readonly string[], found: readonly string[]): void {
+  const missing = wanted.filter(name => !found.includes(name)).map(name => JSON.stringify(name))
+  if (missing.length > 0) throw new Error(`db-schemas: the database has no schema ${missing.join(', ')}`)
 }
 
 function toColumn(row: ColumnRow): Column {
