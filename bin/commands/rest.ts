@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { loadConfiguration } from '../../services/rest/configuration/index.ts'
+import { unreadVariables } from '../../services/rest/configuration/unread.ts'
 import { startRest } from '../../services/rest/index.ts'
 import { isWorker, serveAsWorker, startWorkers } from '../../services/rest/workers.ts'
 import { type Command, stopSignal, UsageError } from '../command.ts'
@@ -25,6 +26,21 @@ function reloadOnSignals(reload: (wish: 'everything' | 'schema') => void): void 
   process.on('SIGUSR2', () => reload('everything'))
 }
 
+function readConfigurationFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : 'unknown'
+    throw new Error(`the configuration file ${path} cannot be read (${code})`, { cause: error })
+  }
+}
+
+/** Not by the logger, whose level may be the very thing that was set there. */
+function tellOfUnread(variables: readonly string[]): void {
+  if (variables.length > 0)
+    console.error(`espalier rest does not read ${variables.join(', ')}: its variables begin with ESPALIER_REST_`)
+}
+
 /** As a client would write it. */
 const shown = (address: AddressInfo | string): string => {
   if (typeof address === 'string') return address
@@ -37,14 +53,17 @@ const command: Command = {
   help,
   async run(args) {
     const [path, ...rest] = args
-    if (rest.length > 0 || path?.startsWith('-'))
-      throw new UsageError('one configuration file at most; --help tells more')
+    const flag = args.find(argument => argument.startsWith('-'))
+    if (flag !== undefined) throw new UsageError(`${flag} is not a flag of this command; --help tells more`)
+    if (rest.length > 0) throw new UsageError('one configuration file at most; --help tells more')
     const sources = () => ({
-      ...(path === undefined ? {} : { file: readFileSync(path, 'utf8') }),
+      ...(path === undefined ? {} : { file: readConfigurationFile(path) }),
       environment: process.env,
       readFile: (name: string) => readFileSync(name),
     })
+    const { file = '', environment } = sources()
     const { logLevel, serverWorkers } = loadConfiguration(sources())
+    if (!isWorker) tellOfUnread(unreadVariables(file, environment))
     const logger = pino({ level: levels[logLevel] }, pino.destination({ dest: 2, sync: false }))
     const stopped = stopSignal()
     let onLost = () => {}
