@@ -22,6 +22,16 @@ test('the distance is the same both ways, and nothing is nearer than itself', ()
   )
 })
 
+test.each([
+  ['db-schemaa', 'db-schemas'],
+  ['server_port', 'server-port'],
+  ['dbanonrole', 'db-anon-role'],
+  ['raw-media-types', undefined],
+  ['x', undefined],
+])('%j was meant to be %j', (word, meant) => {
+  expect(nearest(word, ['db-schemas', 'server-port', 'db-anon-role', 'db-max-rows'])).toBe(meant)
+})
+
 test('among no words there is no nearest', () => {
   expect(nearest('a', [])).toBeUndefined()
 })
