@@ -90,6 +90,8 @@ describe('a function that is not found says', () => {
     expect(said('frobnicat', offer([])).hint).toBe('Perhaps you meant to call the function test.frobnicate')
     expect(said('f', offer(['a', 'bb'])).hint).toBe('Perhaps you meant to call the function test.f(a, b)')
     expect(said('elephant', offer([])).hint).toBeNull()
+    // Six of ten letters are right: who guesses names is not told them.
+    expect(said('frobni', offer([])).hint).toBeNull()
     expect(refusal(() => findRoutine(cache, { schema: 'other', name: 'f' }, offer([]))).hint).toBeNull()
   })
 })

@@ -38,7 +38,9 @@ const qualified = ({ schema, name }: QualifiedName) => `${schema}.${name}`
 const maximumListed = 100
 const listed = (names: Iterable<string>) => [...names].sort().slice(0, maximumListed).join(', ')
 
-/** How similar a name has to be to be suggested. */
+/** How similar a function's name has to be to be suggested: a typo away, for whoever asks may not know it. */
+const typo = 0.75
+/** How similar parameters have to be; the function they belong to is known. */
 const likely = 1 / 3
 
 function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): RestError {
@@ -60,7 +62,7 @@ function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Rest
   let hint: string | undefined
   if (isRaw) hint = undefined
   else if (overloads.length === 0) {
-    const name = suggestion(wanted.name, inSchema?.keys() ?? [], likely)
+    const name = suggestion(wanted.name, inSchema?.keys() ?? [], typo)
     hint = name && `${wanted.schema}.${name}`
   } else {
     const signatures = overloads.map(({ parameters }) => parameters.map(({ name }) => name).join(', '))
