@@ -1,6 +1,6 @@
 /** What goes wrong around the service: Postgres that is away or full, clients that leave, requests beyond their limits. */
 import { Agent } from 'node:http'
-import { connect } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from './testing/postgres.ts'
@@ -159,6 +159,40 @@ test('a client that leaves has its query cancelled, and costs nobody else anythi
   expect((await service.ask('/notes')).text).toBe('[]')
   const said = service.log.filter(line => line.includes('/rpc/wait')).slice(-3)
   expect(said.every(line => JSON.parse(line).msg === 'the client is gone')).toBe(true)
+})
+
+/** Passes on everything but the first request to cancel, as though that had come before its query had begun; says on which port it listens. */
+async function losingOneCancel(): Promise<number> {
+  const cancelCode = 80877102
+  let lost = 0
+  const between = createServer(inward => {
+    inward.on('error', () => {})
+    inward.once('data', first => {
+      if (first.readInt32BE(4) === cancelCode && lost++ === 0) {
+        inward.destroy()
+        return
+      }
+      const outward = connect(postgres.port, '127.0.0.1').on('error', () => inward.destroy())
+      outward.write(first)
+      inward.pipe(outward).pipe(inward)
+    })
+  }).listen(0, '127.0.0.1')
+  await new Promise(resolve => between.once('listening', resolve))
+  closing.push(async () => between.close())
+  return (between.address() as AddressInfo).port // of a TCP server it is one
+}
+
+test('a request to cancel that is lost is made again', async () => {
+  const port = await losingOneCancel()
+  const one = await another({ 'db-pool': 1, 'db-uri': `postgresql://authenticator@127.0.0.1:${port}/postgres` })
+  const release = await block()
+  const leaving = new AbortController()
+  const gone = one.ask('/rpc/wait', { ...post('{}'), signal: leaving.signal }).catch((error: Error) => error.name)
+  await until(async () => (await waiting()) === 1)
+  leaving.abort()
+  expect(await gone).toBe('AbortError')
+  expect((await one.ask('/notes')).text).toBe('[]')
+  await release()
 })
 
 test('a body over the limit is 413, one at the limit is served', async () => {

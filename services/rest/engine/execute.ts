@@ -162,6 +162,9 @@ function read(
   return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(results[0] ?? []), plan)
 }
 
+/** One that comes before its query has begun is lost, and a pooler may pass over one whose query waits. */
+const cancelAgainMs = 500
+
 /** Works on a connection of the pool, and gives it back clean. */
 export async function transact<T>(
   pool: Pool,
@@ -169,10 +172,10 @@ export async function transact<T>(
   work: (connection: Connection) => Promise<T>,
 ): Promise<T> {
   const connection = await pool.acquire()
-  let isCancelled = false
+  let cancelling: NodeJS.Timeout | undefined
   const cancel = () => {
-    isCancelled = true
     connection.cancel()
+    cancelling = setInterval(() => connection.cancel(), cancelAgainMs)
   }
   try {
     signal.throwIfAborted()
@@ -180,8 +183,9 @@ export async function transact<T>(
     return await work(connection)
   } finally {
     signal.removeEventListener('abort', cancel)
+    clearInterval(cancelling)
     // The cancellation may be on its way still, and would stop whatever runs here next.
-    if (isCancelled) connection.close()
+    if (cancelling !== undefined) connection.close()
     else if (connection.transaction !== 'idle') {
       await connection.run([{ text: 'ROLLBACK', values: [] }], true).catch((error: unknown) => {
         if (error instanceof DatabaseError) connection.close()
