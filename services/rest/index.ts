@@ -50,13 +50,13 @@ export type RestService = {
   stop(): Promise<void>
 }
 
-const notLoaded = (failure: string | undefined, verbose: boolean): HttpResponse =>
+/** Why, the log says: whoever asks is a stranger still. */
+const notLoaded = (verbose: boolean): HttpResponse =>
   errorAnswer(
     new RestError({
       status: 503,
       code: 'RST002',
       message: 'Could not query the database for the schema cache. Retrying.',
-      details: failure ?? null,
       headers: [['Retry-After', '1']],
     }),
     verbose,
@@ -170,7 +170,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     const answered =
       state === undefined
         ? {
-            response: notLoaded(loader.failure, base.clientErrorVerbosity === 'verbose'),
+            response: notLoaded(base.clientErrorVerbosity === 'verbose'),
             role: undefined,
             error: undefined,
             sql: undefined,
