@@ -26,6 +26,7 @@ async function cell(connection: Connection, prepared: boolean, ...steps: Step[])
   const results = await connection.run(steps, prepared)
   return String(results.at(-1)?.[0]?.[0])
 }
+const preparedName = step('SELECT min(name) FROM pg_prepared_statements')
 const preparedCount = step('SELECT count(*)::text FROM pg_prepared_statements')
 
 describe('a connection', () => {
@@ -74,13 +75,23 @@ describe('a connection', () => {
     expect(await cell(connection, false, preparedCount)).toBe('2')
   })
 
-  test.each(['DEALLOCATE ALL', 'DEALLOCATE s1; PREPARE s1 AS SELECT 1, 2'])(
+  test('gives no name that another gives, so that neither runs the statement of the other where a pooler mixes them up', async () => {
+    const names = new Set<string>()
+    for (const connection of [await open(), await open()]) {
+      await connection.run([step('SELECT 1')], true)
+      names.add(await cell(connection, false, preparedName))
+    }
+    expect(names.size).toBe(2)
+  })
+
+  test.each(['DEALLOCATE ALL', 'DEALLOCATE NAME; PREPARE NAME AS SELECT 1, 2'])(
     'is given up once its statements are not its own any more: %s',
     async sql => {
       const connection = await open()
       const known = step('SELECT $1::text', 'mine')
       await connection.run([known], true)
-      for (const one of sql.split('; ')) await connection.run([step(one)], false)
+      const own = await cell(connection, false, preparedName)
+      for (const one of sql.replaceAll('NAME', own).split('; ')) await connection.run([step(one)], false)
       await expect(connection.run([known], true)).rejects.toThrow()
       expect(connection.isUsable).toBe(false)
     },
@@ -88,7 +99,9 @@ describe('a connection', () => {
 
   test('is given up once a function has taken a name that it gives', async () => {
     const connection = await open()
-    await connection.run([step('PREPARE s1 AS SELECT 1')], false)
+    await connection.run([step('SELECT 1')], true)
+    const next = (await cell(connection, false, preparedName)).replace(/1$/, '2')
+    await connection.run([step(`PREPARE ${next} AS SELECT 1`)], false)
     await expect(connection.run([step('SELECT 3')], true)).rejects.toMatchObject({ sqlState: '42P05' })
     expect(connection.isUsable).toBe(false)
   })

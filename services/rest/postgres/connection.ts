@@ -2,6 +2,7 @@
  * One connection to Postgres. `pg` makes it (TLS, authentication); from then on the bytes are ours: a request's statements go out together with one Sync, and
  * come back in one go, the cells of the rows as bytes that nobody has decoded.
  */
+import { randomBytes } from 'node:crypto'
 import { connect as connectSocket, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import type pg from 'pg'
@@ -59,6 +60,8 @@ export class Connection {
   readonly #surplus: string[] = []
   #isLost = false
   readonly #onEnd: (connection: Connection) => void
+  /** Behind a pooler, connections come by the sessions of others: what one has prepared must have no name that another gives to something else. */
+  readonly #prefix = `s${randomBytes(8).toString('hex')}_`
   #names = 0
   #running: Running | undefined
   #ended: Error | undefined
@@ -152,7 +155,7 @@ export class Connection {
       this.#surplus.push(unused)
       this.#writer.close(unused)
     }
-    const name = `s${++this.#names}`
+    const name = `${this.#prefix}${++this.#names}`
     this.#writer.parse(name, text)
     preparing.push({ text, name })
     return name
