@@ -156,7 +156,9 @@ test.each([
 
 test('42501 is 403 for whoever has a token, 400 for others', async () => {
   expectError(await full.ask('/secrets'), 400, '42501')
+  const before = await full.metric('rst_jwt_cache_requests_total')
   expectError(await full.ask('/secrets', bearer(await tokenOf({ role: 'member' }))), 403, '42501')
+  expect(await full.metric('rst_jwt_cache_requests_total')).toBe(before + 1)
 })
 
 test('errors that Postgres finds itself', async () => {

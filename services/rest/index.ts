@@ -136,6 +136,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     logger,
     now,
     onLoad: (succeeded, seconds) => metrics.schemaCacheLoad(succeeded, seconds),
+    onTokenCache: event => metrics.tokenCache(event),
   })
   const { base } = loader
   const address = connectionAddress(base.dbUri)

@@ -207,6 +207,14 @@ describe('the cache', () => {
     expect(authenticator.authenticate(one)).toBeInstanceOf(Promise)
   })
 
+  test('tells what becomes of tokens in it', async () => {
+    const told: string[] = []
+    const authenticator = make({ cacheMaxEntries: 1, onCache: event => told.push(event) })
+    const [one, two] = [`Bearer ${await sign({ role: 'one' })}`, `Bearer ${await sign({ role: 'two' })}`]
+    for (const header of [one, one, two, undefined]) await authenticator.authenticate(header)
+    expect(told).toEqual(['lookup', 'lookup', 'hit', 'lookup', 'eviction'])
+  })
+
   test('does not remember what was refused', async () => {
     const authenticator = make()
     const header = `Bearer ${await sign({ role: 'author' }, randomBytes(32))}`

@@ -22,7 +22,11 @@ export type AuthenticatorSettings = {
   roleClaimKey: string
   /** How many verified tokens are remembered; 0 remembers none. */
   cacheMaxEntries: number
+  /** Told what becomes of tokens in the cache. */
+  onCache?: (event: CacheEvent) => void
 }
+
+export type CacheEvent = 'lookup' | 'hit' | 'eviction'
 
 export type Authentication = {
   /** The name in the token; undefined where the anonymous role is to be used. */
@@ -52,12 +56,13 @@ export function createAuthenticator(settings: AuthenticatorSettings, now: () => 
   const keys = settings.jwtSecret === undefined ? undefined : parseSecret(settings.jwtSecret)
   const rolePath = parseRolePath(settings.roleClaimKey)
   const verified = new SieveCache<Claims>(settings.cacheMaxEntries)
+  const { onCache = () => {} } = settings
   const judge = (claims: Claims) => judgeClaims(claims, settings.audience, rolePath, now())
 
   const verifyAndJudge = async (token: Token, fingerprint: string, suitable: readonly VerificationKey[]) => {
     const claims = parseClaims(await verify(token, suitable))
     // Whether the claims let it in changes with time; that it was signed does not.
-    verified.set(fingerprint, claims)
+    if (verified.set(fingerprint, claims)) onCache('eviction')
     return judge(claims)
   }
 
@@ -69,7 +74,11 @@ export function createAuthenticator(settings: AuthenticatorSettings, now: () => 
       // The cache must not be a store of tokens that whoever reads the memory can use.
       const fingerprint = hash('sha256', text, 'base64')
       const known = verified.get(fingerprint)
-      if (known !== undefined) return judge(known)
+      onCache('lookup')
+      if (known !== undefined) {
+        onCache('hit')
+        return judge(known)
+      }
       const token = parseToken(text)
       const suitable = suitableKeys(keys, token)
       if (suitable.length === 0) throw tokenRefused({ kind: 'no suitable key' })

@@ -20,15 +20,17 @@ class NaiveSieve {
     return found?.value
   }
 
-  set(key: string, value: number): void {
-    if (this.capacity === 0) return
+  set(key: string, value: number): boolean {
+    if (this.capacity === 0) return false
     const found = this.list.find(entry => entry.key === key)
     if (found) {
       Object.assign(found, { value, read: true })
-      return
+      return false
     }
-    if (this.list.length === this.capacity) this.evict()
+    const isFull = this.list.length === this.capacity
+    if (isFull) this.evict()
     this.list.push({ key, value, read: false })
+    return isFull
   }
 
   evict(): void {
@@ -54,10 +56,7 @@ test('does as a naive SIEVE does, and is never fuller than it may be', () => {
       const model = new NaiveSieve(capacity)
       for (const [at, { kind, key }] of run.entries()) {
         if (kind === 'get') expect(cache.get(key)).toBe(model.get(key))
-        else {
-          cache.set(key, at)
-          model.set(key, at)
-        }
+        else expect(cache.set(key, at)).toBe(model.set(key, at))
         expect(cache.size).toBe(model.list.length)
         expect(cache.size).toBeLessThanOrEqual(capacity)
       }

@@ -35,17 +35,19 @@ export class SieveCache<Value> {
     return entry.value
   }
 
-  /** Putting in a key that is there replaces its value and counts as reading it. */
-  set(key: string, value: Value): void {
-    if (this.capacity < 1) return
+  /** Putting in a key that is there replaces its value and counts as reading it. Whether another had to go. */
+  set(key: string, value: Value): boolean {
+    if (this.capacity < 1) return false
     const known = this.#entries.get(key)
     if (known !== undefined) {
       known.value = value
       known.read = true
-      return
+      return false
     }
-    if (this.#entries.size >= this.capacity) this.#evict()
+    const isFull = this.#entries.size >= this.capacity
+    if (isFull) this.#evict()
     this.#append(key, value)
+    return isFull
   }
 
   #append(key: string, value: Value): void {

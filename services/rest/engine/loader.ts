@@ -3,6 +3,7 @@
  * reached. What is there serves on until all of the new is read.
  */
 import type { Logger } from 'pino'
+import type { CacheEvent } from '../authentication/index.ts'
 import type { Sources } from '../configuration/index.ts'
 import { loadConfiguration, type RestConfiguration } from '../configuration/index.ts'
 import { readDatabaseConfiguration, readRoleSettings, readSchemaCache } from './read-database.ts'
@@ -17,6 +18,8 @@ export type LoaderOptions = {
   readonly onLost: () => void
   /** Called with how a load of the schema cache went. */
   readonly onLoad: (succeeded: boolean, seconds: number) => void
+  /** Called with what becomes of a token in the cache of tokens. */
+  readonly onTokenCache: (event: CacheEvent) => void
 }
 
 type Wish = 'everything' | 'schema'
@@ -125,7 +128,7 @@ export class Loader {
 
   /** A configuration that is wrong keeps the one before; without one before, it is tried again like a database that is away. */
   async #readConfiguration(): Promise<ConfiguredState> {
-    const { sources, logger, now } = this.#options
+    const { sources, logger, now, onTokenCache } = this.#options
     try {
       this.#base = loadConfiguration(sources())
     } catch (error) {
@@ -134,7 +137,7 @@ export class Loader {
     const database = this.#base.dbConfig ? await readDatabaseConfiguration(this.#base) : {}
     const roles = await readRoleSettings(this.#base)
     try {
-      return configuredState(loadConfiguration({ ...sources(), database }), roles, now)
+      return configuredState(loadConfiguration({ ...sources(), database }), roles, now, onTokenCache)
     } catch (error) {
       if (this.#configured === undefined) throw error
       logger.error({ reason: reason(error) }, 'the configuration is wrong and stays as it was')

@@ -1,11 +1,13 @@
 /** What is counted, for Prometheus. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { CacheEvent } from '../authentication/index.ts'
 import type { PoolFigures } from '../postgres/pool.ts'
 
 export type Metrics = {
   readonly registry: Registry
   request(method: string, status: number, seconds: number): void
   schemaCacheLoad(succeeded: boolean, seconds: number): void
+  tokenCache(event: CacheEvent): void
 }
 
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
@@ -61,6 +63,12 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
       this.inc(pool().timeouts)
     },
   })
+  const tokens = (name: string, help: string) => new Counter({ name: `rst_jwt_cache_${name}_total`, help, registers })
+  const tokenEvents: Record<CacheEvent, Counter> = {
+    lookup: tokens('requests', 'Tokens looked up in the cache of verified ones'),
+    hit: tokens('hits', 'Tokens found in it'),
+    eviction: tokens('evictions', 'Tokens that made room for another'),
+  }
   return {
     registry,
     request(method, status, seconds) {
@@ -71,5 +79,6 @@ export function createMetrics(pool: () => PoolFigures): Metrics {
       loads.inc({ status: succeeded ? 'success' : 'failure' })
       loadTime.set(seconds)
     },
+    tokenCache: event => tokenEvents[event].inc(),
   }
 }

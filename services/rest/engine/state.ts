@@ -1,5 +1,5 @@
 /** All that a request is answered from, replaced as a whole when the configuration or the schema cache is read again. */
-import { type Authenticator, createAuthenticator } from '../authentication/index.ts'
+import { type Authenticator, type CacheEvent, createAuthenticator } from '../authentication/index.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
 import type { RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/index.ts'
@@ -22,6 +22,7 @@ export function configuredState(
   configuration: RestConfiguration,
   roleSettings: ReadonlyMap<string, RoleSettings>,
   now: () => number,
+  onTokenCache: (event: CacheEvent) => void,
 ): ConfiguredState {
   const { jwtSecret, jwtAud, jwtRoleClaimKey, jwtCacheMaxEntries } = configuration
   return {
@@ -32,6 +33,7 @@ export function configuredState(
         ...(jwtAud === undefined ? {} : { audience: jwtAud }),
         roleClaimKey: jwtRoleClaimKey,
         cacheMaxEntries: jwtCacheMaxEntries,
+        onCache: onTokenCache,
       },
       now,
     ),
