@@ -297,6 +297,9 @@ test('a query is cancelled over TLS that is verified', async () => {
   )
   onTestFinished(() => connection.close())
   const sleeping = connection.run([{ text: 'SELECT pg_sleep(60)', values: [] }], false)
+  // A request to cancel that comes before the query is lost.
+  const asleep = `SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'`
+  await until(async () => (await secure.run(asleep)).rowCount === 1)
   connection.cancel()
   await expect(sleeping).rejects.toMatchObject({ sqlState: '57014' })
 })
