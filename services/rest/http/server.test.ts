@@ -2,10 +2,12 @@
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
+import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { HttpResponse } from '../engine/answer.ts'
 import { until } from '../testing/service.ts'
 import { type Handler, type HttpSettings, makeServer } from './server.ts'
+import { maximumWaiting } from './turns.ts'
 
 const megabyte = 1_048_576
 const answered = (headers: HttpResponse['headers'] = [], body: Buffer | string = 'done'): HttpResponse => ({
@@ -46,6 +48,7 @@ const connections = (server: Server): Promise<number> =>
   new Promise((resolve, reject) =>
     server.getConnections((error, count) => (error === null ? resolve(count) : reject(error))),
   )
+const chunked = 'POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
 const post = (length: number) => `POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n`
 
 describe('the server', () => {
@@ -141,6 +144,118 @@ describe('the server', () => {
     stranger?.socket.write(Buffer.alloc(2 * megabyte))
     stranger?.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     await until(() => stranger?.said().match(/refused/g)?.length === 2)
+  })
+
+  test('holds a body that comes byte by byte in not much more than its length', async () => {
+    const server = await serve(async (_, readBody) => answered([], String((await readBody()).length)))
+    const { socket, said } = await dial(server)
+    const before = process.memoryUsage().rss
+    socket.write(chunked)
+    const some = 20_000
+    for (let sent = 0; sent < megabyte / 2; sent += some) {
+      if (!socket.write('1\r\nx\r\n'.repeat(some))) await once(socket, 'drain')
+    }
+    expect(said()).toBe('')
+    socket.write('0\r\n\r\n')
+    await until(() => said().endsWith(`\r\n\r\n${some * Math.ceil(megabyte / 2 / some)}`))
+    // One Buffer for each byte would take some 200 MiB.
+    expect(process.memoryUsage().rss - before).toBeLessThan(100 * megabyte)
+  })
+
+  test('keeps the bytes of a body in order, however they come', async () => {
+    const server = await serve(async (_, readBody) => answered([], await readBody()))
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 3_000 })), async parts => {
+        const { socket, said } = await dial(server)
+        socket.write(chunked)
+        for (const part of parts) socket.write(`${part.length.toString(16)}\r\n${part}\r\n`, 'latin1')
+        socket.write('0\r\n\r\n')
+        const body = parts.join('')
+        await until(() => said().includes('\r\n\r\n') && said().endsWith(body))
+        expect(said().slice(said().indexOf('\r\n\r\n') + 4)).toBe(body)
+        socket.destroy()
+      }),
+      { numRuns: 30 },
+    )
+  })
+
+  test('answers one request of a connection after the other', async () => {
+    const began: string[] = []
+    const first = Promise.withResolvers<void>()
+    const server = await serve(async ({ path }) => {
+      began.push(path)
+      if (path === '/1') await first.promise
+      return answered([], path)
+    })
+    const { socket, said } = await dial(server)
+    socket.write([1, 2, 3].map(path => `GET /${path} HTTP/1.1\r\nHost: x\r\n\r\n`).join(''))
+    const other = await dial(server)
+    other.socket.write('GET /other HTTP/1.1\r\nHost: x\r\n\r\n')
+    await until(() => other.said().endsWith('/other'))
+    expect(began).toEqual(['/1', '/other'])
+    first.resolve()
+    await until(() => said().endsWith('/3'))
+    expect(began).toEqual(['/1', '/other', '/2', '/3'])
+    expect(said().match(/^\/\d/gm)).toEqual(['/1', '/2', '/3'])
+  })
+
+  test('hangs up on whoever asks on and on without waiting, and begins nothing more for them', async () => {
+    let began = 0
+    const aborted: boolean[] = []
+    const server = await serve(async (_, __, signal) => {
+      began++
+      await new Promise(resolve => signal.addEventListener('abort', resolve))
+      aborted.push(signal.aborted)
+      return answered()
+    })
+    const { socket } = await dial(server)
+    const ask = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+    socket.write(ask.repeat(maximumWaiting + 1))
+    await until(() => began === 1)
+    expect(await connections(server)).toBe(1)
+    socket.write(ask)
+    await until(async () => (await connections(server)) === 0)
+    await until(() => aborted.length > 0)
+    expect([began, aborted]).toEqual([1, [true]])
+  })
+
+  test.each([
+    ['http://x/notes?id=eq.1', '/notes', 'id=eq.1'],
+    ['HTTPS://x:3000?select=id', '/', 'select=id'],
+    ['http://x', '/', ''],
+    ['/http://x/notes', '/http://x/notes', ''],
+    ['*', '*', ''],
+  ])('takes the target %s as RFC 9112 section 3.2 has it', async (target, path, query) => {
+    const server = await serve(async head => answered([], `${head.path} ${head.query}.`))
+    const { socket, said } = await dial(server)
+    socket.write(`OPTIONS ${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
+    await until(() => said().endsWith('.'))
+    expect(said()).toContain(`\r\n\r\n${path} ${query}.`)
+  })
+
+  test('lets a connection go with its answer once it is to end', async () => {
+    const first = Promise.withResolvers<HttpResponse>()
+    const server = await serve(() => first.promise)
+    const { socket, said } = await dial(server)
+    const asked = once(server, 'request')
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await asked
+    const ended = new Promise(resolve => server.close(resolve))
+    first.resolve(answered())
+    await until(() => said().endsWith('done'))
+    expect(said()).toContain('\r\nConnection: close\r\n')
+    await until(() => socket.readableEnded)
+    socket.end()
+    await ended
+  })
+
+  test('trusts no connection on which HTTP/1.0 has sent chunks (RFC 9112 section 6.1)', async () => {
+    const server = await serve(async (_, readBody) => answered([], String((await readBody()).length)))
+    const { socket, said } = await dial(server)
+    const head = 'POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n'
+    socket.write(`${head}1\r\nx\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n`)
+    await until(() => socket.readableEnded)
+    expect(said().match(/^HTTP/gm)).toHaveLength(1)
   })
 
   test('tells whoever reads a body that the client is gone', async () => {

@@ -6,6 +6,7 @@ import { RestError } from '../errors.ts'
 import type { Headers, RequestHead } from '../parse/request.ts'
 import { Budget, type Share, smallBodyBytes } from './budget.ts'
 import { corsHeaders, preflight } from './cors.ts'
+import { Turns } from './turns.ts'
 
 export type HttpSettings = {
   readonly maximumBodyBytes: number
@@ -42,30 +43,44 @@ const noRoom = () =>
     ],
   })
 
+const noBody: Buffer = Buffer.alloc(0)
+
+/** A copy with room for so many bytes, and as many again as it holds, so that those that come are not copied each time. */
+function enlarged(held: Buffer, length: number, wanted: number): Buffer {
+  const larger = Buffer.allocUnsafe(Math.max(wanted, 2 * length))
+  held.copy(larger, 0, 0, length)
+  return larger
+}
+
 /** The whole body; one that is too large, or that there is no room for, is refused as soon as that shows. */
 function readBody(request: IncomingMessage, limit: number, share: Share, gone: AbortSignal): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.reject(tooLarge(limit))
   return new Promise((resolve, reject) => {
     if (gone.aborted) return reject(gone.reason)
-    const chunks: Buffer[] = []
+    // In one piece: a chunk may be of one byte, and kept by itself would take four hundred.
+    let held = noBody
     let length = 0
     request.on('data', (chunk: Buffer) => {
+      const at = length
       length += chunk.length
-      if (length > limit) reject(tooLarge(limit))
-      else if (share.grow(length)) chunks.push(chunk)
+      if (length > limit) return reject(tooLarge(limit))
+      if (!share.grow(length)) {
+        held = noBody
+        return reject(noRoom())
+      }
+      if (at === 0) held = chunk
       else {
-        chunks.length = 0
-        reject(noRoom())
+        if (length > held.length) held = enlarged(held, at, length)
+        chunk.copy(held, at)
       }
     })
-    request.on('end', () => resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)))
+    request.on('end', () => resolve(held.subarray(0, length)))
     // Whatever else ends a body early ends its connection as well.
     request.on('error', () => {})
     gone.addEventListener('abort', () => reject(gone.reason))
   })
 }
 
-const noBody: Buffer = Buffer.alloc(0)
 const hasBody = ({ method, headers }: IncomingMessage): boolean =>
   method !== 'GET' &&
   method !== 'HEAD' &&
@@ -81,6 +96,14 @@ const isFraming = (name: string, value: string): boolean => {
   const lower = name.toLowerCase()
   return framing.has(lower) || (lower === 'connection' && value !== 'close')
 }
+
+/** A target as proxies send it names the server as well (RFC 9112 section 3.2.2). */
+const originForm = (target: string): string =>
+  target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*\/?/i, '/')
+
+/** Where HTTP/1.0 sends chunks, a proxy before us may see another end of the request than we do (RFC 9112 section 6.1). */
+const isDoubtful = ({ httpVersion, headers }: IncomingMessage): boolean =>
+  httpVersion === '1.0' && headers['transfer-encoding'] !== undefined
 
 /** Who fetches an answer more slowly than 10 kB a second would hold it in memory for as long as they like. */
 function boundSending(response: ServerResponse, bytes: number): void {
@@ -118,9 +141,11 @@ const refusals: Record<string, string> = {
 export function makeServer(settings: HttpSettings, rules: () => ResponseRules, handle: Handler): Server {
   const { maximumBodyBytes, maximumHeldBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = settings
   const budget = new Budget(maximumHeldBytes)
+  const turns = new Turns()
 
   async function serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { method = 'GET', url = '/' } = incoming
+    const { method = 'GET' } = incoming
+    const url = originForm(incoming.url ?? '/')
     const headers = headersOf(incoming)
     const { corsOrigins, traceHeader } = rules()
     const extra = corsHeaders(headers.origin, corsOrigins)
@@ -153,6 +178,8 @@ export function makeServer(settings: HttpSettings, rules: () => ResponseRules, h
       const answer = await handle(head, readOnce, gone.signal)
       if (response.destroyed) return
       const { body: content = '' } = answer
+      // A server that ends answers what it has been asked, and no more.
+      if (!server.listening) response.shouldKeepAlive = false
       // What has been written has been written: only of a read it can be said that it may be asked for again.
       if (!share.grow(body.length + Buffer.byteLength(content)) && method === 'GET') throw noRoom()
       send(response, answer, extra, isHead)
@@ -167,7 +194,8 @@ export function makeServer(settings: HttpSettings, rules: () => ResponseRules, h
   const server = createServer(
     { maxHeaderSize: settings.maximumHeaderBytes, keepAliveTimeout: 75_000 },
     (request, response) => {
-      void serve(request, response)
+      if (isDoubtful(request)) response.shouldKeepAlive = false
+      turns.take(request.socket, response, () => void serve(request, response))
     },
   )
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
