@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import { loadConfiguration } from '../../services/rest/configuration/index.ts'
 import { unreadVariables } from '../../services/rest/configuration/unread.ts'
 import { startRest } from '../../services/rest/index.ts'
-import { isWorker, serveAsWorker, startWorkers } from '../../services/rest/workers.ts'
+import { isWorker, leaveWorkers, serveAsWorker, startWorkers, workerStopSignal } from '../../services/rest/workers.ts'
 import { type Command, stopSignal, UsageError } from '../command.ts'
 
 const help = `Serves the schemas of a Postgres database over HTTP, as PostgREST does.
@@ -48,47 +48,57 @@ const shown = (address: AddressInfo | string): string => {
   return `http://${host}:${address.port}`
 }
 
+/** @returns the exit code, once it has been stopped */
+async function serve(args: string[]): Promise<number> {
+  const [path, ...rest] = args
+  const flag = args.find(argument => argument.startsWith('-'))
+  if (flag !== undefined) throw new UsageError(`${flag} is not a flag of this command; --help tells more`)
+  if (rest.length > 0) throw new UsageError('one configuration file at most; --help tells more')
+  const sources = () => ({
+    ...(path === undefined ? {} : { file: readConfigurationFile(path) }),
+    environment: process.env,
+    readFile: (name: string) => readFileSync(name),
+  })
+  const { file = '', environment } = sources()
+  const { logLevel, serverWorkers } = loadConfiguration(sources())
+  if (!isWorker) tellOfUnread(unreadVariables(file, environment))
+  const logger = pino({ level: levels[logLevel] }, pino.destination({ dest: 2, sync: false }))
+  const stopped = isWorker ? workerStopSignal() : stopSignal()
+  let onLost = () => {}
+  const lost = new Promise<'lost'>(resolve => {
+    onLost = () => resolve('lost')
+  })
+  /** 1 where the service is of no use any more, by its own judgement. */
+  const ended = async () => ((await Promise.race([stopped, lost])) === 'lost' ? 1 : 0)
+  const options = { sources, logger, onLost }
+  if (isWorker) return await serveAsWorker(options, ended())
+  // What starts reads everything as it is.
+  let reload: (wish: 'everything' | 'schema') => void = () => {}
+  reloadOnSignals(wish => reload(wish))
+  const service = await (serverWorkers > 1 ? startWorkers(options) : startRest(options))
+  console.log(
+    `espalier rest listens on ${shown(service.address)}${serverWorkers > 1 ? `, ${serverWorkers} workers` : ''}`,
+  )
+  reload = wish => void service.reload(wish)
+  const code = await ended()
+  await service.stop()
+  return code
+}
+
+const longestFarewellMs = 2_000
+
 const command: Command = {
   summary: 'serve a database over HTTP, as PostgREST does',
   help,
   async run(args) {
-    const [path, ...rest] = args
-    const flag = args.find(argument => argument.startsWith('-'))
-    if (flag !== undefined) throw new UsageError(`${flag} is not a flag of this command; --help tells more`)
-    if (rest.length > 0) throw new UsageError('one configuration file at most; --help tells more')
-    const sources = () => ({
-      ...(path === undefined ? {} : { file: readConfigurationFile(path) }),
-      environment: process.env,
-      readFile: (name: string) => readFileSync(name),
-    })
-    const { file = '', environment } = sources()
-    const { logLevel, serverWorkers } = loadConfiguration(sources())
-    if (!isWorker) tellOfUnread(unreadVariables(file, environment))
-    const logger = pino({ level: levels[logLevel] }, pino.destination({ dest: 2, sync: false }))
-    const stopped = stopSignal()
-    let onLost = () => {}
-    const lost = new Promise<'lost'>(resolve => {
-      onLost = () => resolve('lost')
-    })
-    /** 1 where the service is of no use any more, by its own judgement. */
-    const ended = async () => ((await Promise.race([stopped, lost])) === 'lost' ? 1 : 0)
-    if (serverWorkers > 1 && !isWorker) {
-      const workers = await startWorkers({ sources, logger, onLost })
-      console.log(`espalier rest starts ${serverWorkers} workers`)
-      reloadOnSignals(wish => workers.reload(wish))
-      const code = await ended()
-      await workers.stop()
+    try {
+      const code = await serve(args)
+      // Queries are being cancelled; what does not answer any more, a database above all, is not waited for.
+      setTimeout(() => process.exit(code), longestFarewellMs).unref()
       return code
+    } finally {
+      leaveWorkers()
     }
-    if (isWorker) {
-      return await serveAsWorker({ sources, logger, onLost }, ended())
-    }
-    const service = await startRest({ sources, logger, onLost })
-    console.log(`espalier rest listens on ${shown(service.address)}`)
-    reloadOnSignals(wish => void service.reload(wish))
-    const code = await ended()
-    await service.stop()
-    return code
   },
 }
 export default command

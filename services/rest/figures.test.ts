@@ -1,0 +1,29 @@
+/** The figures of processes that come and go: gauges are of those that are there, counts of all that have been. */
+import { expect, test } from 'vitest'
+import { createMetrics } from './engine/metrics.ts'
+import { bequeath, type Figures, figuresText } from './figures.ts'
+
+async function figuresOf(requests: number): Promise<Figures> {
+  const metrics = createMetrics(() => ({ size: 5, open: 3, idle: 2, waiting: 0, timeouts: 0 }))
+  for (let request = 0; request < requests; request++) metrics.request('GET', 200, 0.004)
+  metrics.schemaCacheLoad(true, requests)
+  // As they come from another process.
+  return JSON.parse(JSON.stringify(await metrics.registry.getMetricsAsJSON()))
+}
+
+test('those of an ended process still count, and its connections do not', async () => {
+  const [first, second, third] = [await figuresOf(3), await figuresOf(4), await figuresOf(5)]
+  const before = await figuresText([[], first, second, third])
+  expect(before).toContain('rst_db_pool_max 15\n')
+  expect(before).toContain('rst_requests_total{method="GET",status="200"} 12\n')
+  const left = await bequeath(await bequeath([], first), third)
+  const after = await figuresText([left, second])
+  expect(after).toContain('rst_db_pool_max 5\n')
+  expect(after).toContain('rst_schema_cache_load_seconds 4\n')
+  const isCount = (line: string) => /^rst_(requests|request_duration|schema_cache_loads)/.test(line)
+  expect(after.split('\n').filter(isCount).sort()).toEqual(before.split('\n').filter(isCount).sort())
+})
+
+test('no process has told anything yet', async () => {
+  expect((await figuresText([[]])).trim()).toBe('')
+})
