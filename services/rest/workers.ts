@@ -106,6 +106,7 @@ export async function startWorkers({
   const listening = Promise.withResolvers<AddressInfo | string>()
   let inForce = describeConfiguration(configuration)
   let left: Promise<Figures> = Promise.resolve([])
+  let hasListened = false
   let isStopping = false
   if (configuration.serverUnixSocket !== undefined) rmSync(configuration.serverUnixSocket, { force: true })
 
@@ -114,7 +115,10 @@ export async function startWorkers({
     const worker = cluster.fork({ [shareName]: String(share) })
     const known: Known = { ready: false, heardAt: Number.NEGATIVE_INFINITY, figures: [] }
     workers.set(worker, known)
-    worker.once('listening', address => listening.resolve(addressInfo(address)))
+    worker.once('listening', address => {
+      hasListened = true
+      listening.resolve(addressInfo(address))
+    })
     worker.on('message', message => {
       if (!isFromWorker(message)) return
       known.ready = message.ready
@@ -128,9 +132,12 @@ export async function startWorkers({
     worker.on('exit', (code, signal) => {
       workers.delete(worker)
       left = left.then(before => bequeath(before, known.figures))
-      // It has said why itself. Once one has listened, this says nothing to anyone.
-      listening.reject(new Error('the workers cannot start'))
       if (isStopping) return
+      if (!hasListened) {
+        // It has said why itself.
+        listening.reject(new Error('the workers cannot start'))
+        return
+      }
       if (code === 1 && !configuration.dbPoolAutomaticRecovery) {
         onLost()
         return
