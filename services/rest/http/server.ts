@@ -45,16 +45,17 @@ const noRoom = () =>
 
 const noBody: Buffer = Buffer.alloc(0)
 
-/** A copy with room for so many bytes, and as many again as it holds, so that those that come are not copied each time. */
-function enlarged(held: Buffer, length: number, wanted: number): Buffer {
-  const larger = Buffer.allocUnsafe(Math.max(wanted, 2 * length))
+/** A copy of the first bytes with more room. */
+function enlarged(held: Buffer, length: number, room: number): Buffer {
+  const larger = Buffer.allocUnsafe(room)
   held.copy(larger, 0, 0, length)
   return larger
 }
 
 /** The whole body; one that is too large, or that there is no room for, is refused as soon as that shows. */
 function readBody(request: IncomingMessage, limit: number, share: Share, gone: AbortSignal): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.reject(tooLarge(limit))
+  const most = Number(request.headers['content-length'] ?? limit)
+  if (most > limit) return Promise.reject(tooLarge(limit))
   return new Promise((resolve, reject) => {
     if (gone.aborted) return reject(gone.reason)
     // In one piece: a chunk may be of one byte, and kept by itself would take four hundred.
@@ -70,7 +71,8 @@ function readBody(request: IncomingMessage, limit: number, share: Share, gone: A
       }
       if (at === 0) held = chunk
       else {
-        if (length > held.length) held = enlarged(held, at, length)
+        // Twice what it was, so that it is not copied each time; more than is announced does not come.
+        if (length > held.length) held = enlarged(held, at, Math.min(Math.max(length, 2 * at), most))
         chunk.copy(held, at)
       }
     })
