@@ -11,6 +11,7 @@ import { describeConfiguration, loadConfiguration } from './configuration/index.
 import { bequeath, type Figures, figuresText } from './figures.ts'
 import { makeAdminServer } from './http/admin.ts'
 import { listenOn, type RestOptions, startRest } from './index.ts'
+import { nextPause } from './pause.ts'
 
 export const isWorker = cluster.isWorker
 
@@ -64,13 +65,11 @@ export const leaveWorkers = (): void => {
 export const poolShares = (size: number, workers: number): number[] =>
   Array.from({ length: workers }, (_, index) => Math.max(1, Math.floor((size + index) / workers)))
 
-const shortestPauseMs = 1_000
-const longestPauseMs = 32_000
 /** One that has lived so long was well. */
 const wellMs = 10_000
 /** How long to wait before a worker is started again, after it has lived so long and the one before it was waited for so long: longer each time that it ends at once. */
 export const restartPause = (livedMs: number, lastPauseMs: number): number =>
-  livedMs >= wellMs ? 0 : Math.min(Math.max(shortestPauseMs, 2 * lastPauseMs), longestPauseMs)
+  livedMs >= wellMs ? 0 : nextPause(lastPauseMs)
 
 /** As Node's servers say it. */
 const addressInfo = ({ address, port, addressType }: Address): AddressInfo | string =>

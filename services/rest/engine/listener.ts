@@ -1,6 +1,7 @@
 /** Hears when the database wants to be read again: NOTIFY on the configured channel. After a connection was lost, anything may have been missed. */
 import type pg from 'pg'
 import type { Logger } from 'pino'
+import { nextPause } from '../pause.ts'
 import type { Address } from '../postgres/address.ts'
 import { connect } from '../postgres/connect.ts'
 import { identifier } from '../sql/statement.ts'
@@ -16,13 +17,11 @@ export type ListenerOptions = {
   readonly onDisconnected: () => void
 }
 
-const longestPauseMs = 32_000
-
 export class Listener {
   readonly #options: ListenerOptions
   #client: pg.Client | undefined
   #timer: NodeJS.Timeout | undefined
-  #pauseMs = 1_000
+  #pauseMs = nextPause(0)
   #isStopped = false
   #hasListened = false
   #isListening = false
@@ -49,7 +48,7 @@ export class Listener {
       onDisconnected()
       logger.warn({ reason: error?.message }, `not listening on ${channel}, trying again in ${this.#pauseMs / 1_000} s`)
       this.#timer = setTimeout(() => void this.start(), this.#pauseMs)
-      this.#pauseMs = Math.min(2 * this.#pauseMs, longestPauseMs)
+      this.#pauseMs = nextPause(this.#pauseMs)
     }
     try {
       client = await connect(address)
@@ -62,7 +61,7 @@ export class Listener {
         if (payload === '' || payload === 'reload config') onHeard('reload config')
       })
       await client.query(`LISTEN ${identifier(channel)}`)
-      this.#pauseMs = 1_000
+      this.#pauseMs = nextPause(0)
       this.#isListening = true
       if (this.#hasListened) onHeard('reconnected')
       this.#hasListened = true

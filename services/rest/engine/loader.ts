@@ -6,6 +6,7 @@ import type { Logger } from 'pino'
 import type { CacheEvent } from '../authentication/index.ts'
 import type { Sources } from '../configuration/index.ts'
 import { loadConfiguration, type RestConfiguration } from '../configuration/index.ts'
+import { nextPause } from '../pause.ts'
 import { readDatabaseConfiguration, readRoleSettings, readSchemaCache } from './read-database.ts'
 import { type ConfiguredState, configuredState, type State, stateOf } from './state.ts'
 
@@ -23,7 +24,6 @@ export type LoaderOptions = {
 }
 
 type Wish = 'everything' | 'schema'
-const longestPauseMs = 32_000
 
 /** Errors of Postgres and the network carry no secrets in their messages; configuration's name keys and rules only. */
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
@@ -71,13 +71,13 @@ export class Loader {
   }
 
   async #run(): Promise<void> {
-    let pauseMs = 1_000
+    let pauseMs = nextPause(0)
     while (this.#wish !== undefined && !this.#stop.signal.aborted) {
       const wish = this.#wish
       this.#wish = undefined
       try {
         await this.#read(wish)
-        pauseMs = 1_000
+        pauseMs = nextPause(0)
       } catch (error) {
         this.#failure = reason(error)
         if (!this.#base.dbPoolAutomaticRecovery) {
@@ -95,7 +95,7 @@ export class Loader {
         // Whatever is asked for meanwhile is asked for together with what has failed.
         this.#wish = this.#wish === 'everything' ? 'everything' : wish
         await this.#pause(pauseMs)
-        pauseMs = Math.min(2 * pauseMs, longestPauseMs)
+        pauseMs = nextPause(pauseMs)
       }
     }
   }
