@@ -45,29 +45,20 @@ function conflictSql({ onConflict, source }: Extract<Write, { kind: 'insert' }>)
 }
 
 /** What of the written rows is kept for the answer. */
-function returningSql({ returning, read }: WritePlan): string {
+function keptSql({ returning, read }: WritePlan): string {
   const own = identifier(read.alias)
-  if (returning === 'all') return ` RETURNING ${own}.*`
-  if (returning.length === 0) return ' RETURNING 1 AS "rst_nothing"'
-  return ` RETURNING ${returning.map(name => `${own}.${identifier(name)} AS ${identifier(name)}`).join(', ')}`
+  if (returning === 'all') return `${own}.*`
+  if (returning.length === 0) return '1 AS "rst_nothing"'
+  return returning.map(name => `${own}.${identifier(name)} AS ${identifier(name)}`).join(', ')
 }
 
 /** A write that changes nothing, with the columns that it would return. */
-function nothingSql(plan: WritePlan): string {
-  const own = identifier(plan.read.alias)
-  const { returning } = plan
-  const list =
-    returning === 'all'
-      ? `${own}.*`
-      : returning.length === 0
-        ? '1 AS "rst_nothing"'
-        : returning.map(name => `${own}.${identifier(name)} AS ${identifier(name)}`).join(', ')
-  return `SELECT ${list} FROM ${qualified(plan.relation)} AS ${own} WHERE FALSE`
-}
+const nothingSql = (plan: WritePlan): string =>
+  `SELECT ${keptSql(plan)} FROM ${qualified(plan.relation)} AS ${identifier(plan.read.alias)} WHERE FALSE`
 
 /** The statement that writes. `keepsRows`: its rows are what it returns; else it returns none. */
 export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: boolean): string {
-  const returning = keepsRows ? returningSql(plan) : ''
+  const returning = keepsRows ? ` RETURNING ${keptSql(plan)}` : ''
   const { relation, write, read } = plan
   const target = `${qualified(relation)} AS ${identifier(read.alias)}`
   switch (write.kind) {
