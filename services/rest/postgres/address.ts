@@ -143,16 +143,17 @@ function whole(get: Get, name: string, most: number): number {
 
 /** Lists of the same length; one port is for all hosts. */
 function hostsOf(get: Get): Host[] {
-  const [names, addresses, ports] = ['host', 'hostaddr', 'port'].map(name => get(name)?.split(',') ?? [])
-  const all = names?.length ? names : (addresses ?? []).map(() => '')
-  if (addresses?.length && addresses.length !== all.length)
+  const list = (name: string): string[] => get(name)?.split(',') ?? []
+  const [names, addresses, ports] = [list('host'), list('hostaddr'), list('port')]
+  const all = names.length > 0 ? names : addresses.map(() => '')
+  if (addresses.length > 0 && addresses.length !== all.length)
     throw new AddressError('must have one hostaddr for each host')
-  if (ports !== undefined && ports.length > 1 && ports.length !== Math.max(1, all.length)) {
+  if (ports.length > 1 && ports.length !== Math.max(1, all.length)) {
     throw new AddressError('must have one port, or one for each host')
   }
   return (all.length === 0 ? [''] : all).map((written, index) => {
-    const address = addresses?.[index] || written || 'localhost'
-    const port = Number((ports?.length === 1 ? ports[0] : ports?.[index]) || 5432)
+    const address = addresses[index] || written || 'localhost'
+    const port = Number((ports.length === 1 ? ports[0] : ports[index]) || 5432)
     if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new AddressError('must have ports from 1 to 65535')
     return { name: written || address, address, port }
   })
