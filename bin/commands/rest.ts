@@ -59,9 +59,9 @@ async function serve(args: string[]): Promise<number> {
     environment: process.env,
     readFile: (name: string) => readFileSync(name),
   })
-  const { file = '', environment } = sources()
-  const { logLevel, serverWorkers } = loadConfiguration(sources())
-  if (!isWorker) tellOfUnread(unreadVariables(file, environment))
+  const first = sources()
+  const { logLevel, serverWorkers } = loadConfiguration(first)
+  if (!isWorker) tellOfUnread(unreadVariables(first.file ?? '', first.environment))
   const logger = pino({ level: levels[logLevel] }, pino.destination({ dest: 2, sync: false }))
   const stopped = isWorker ? workerStopSignal() : stopSignal()
   let onLost = () => {}
