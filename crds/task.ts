@@ -34,8 +34,9 @@ export const task = declareKind({
       request: z
         .looseObject({})
         .optional()
-        .meta({ 'x-kubernetes-preserve-unknown-fields': true })
-        .describe('what was asked for, without secrets'),
+        // A schema cannot count bytes: `taskRequest` does, wherever one is written or shown.
+        .meta({ 'x-kubernetes-preserve-unknown-fields': true, maxProperties: 32 })
+        .describe('what was asked for, without secrets; at most 8 KiB'),
     })
     .meta(immutable('a task')),
   status: z.strictObject({

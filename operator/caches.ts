@@ -9,6 +9,7 @@ import { gatewayComponent, labels, managedByEspalier, systemNamespace, tenantNam
 import { withoutForeignData } from './keys.ts'
 import { ownerKeyOf, ownerUidOf } from './managed-database/ownership.ts'
 import type { Metrics } from './runtime/index.ts'
+import { endedOf } from './task/retention.ts'
 
 /** Of a pod only its identity and its state; its specification is its StatefulSet's. */
 function slimPod(pod: Pod): Pod {
@@ -55,6 +56,7 @@ export function createCaches(cluster: Cluster, logger: Logger, metrics: Metrics)
         /** Of the Tasks that have not finished: whose they are. */
         open: ({ metadata, spec, status }) =>
           status?.finishedAt === undefined ? [`${metadata.namespace}/${spec.subject.name}`] : [],
+        ended: task => one(endedOf(task)),
       },
     }),
     sizes: follow('sizes', 'Size'),

@@ -18,6 +18,7 @@ import {
   type PinnedSize,
   readOperation,
   renderOperation,
+  taskRequest,
   tenantHash,
 } from '../../crds/index.ts'
 import { idOf, readOwned } from '../caches.ts'
@@ -58,7 +59,7 @@ type Subject = { id: string; name: string }
 type TaskDraft = { taskId: string; name: OperationName; subject: Subject; request: Record<string, unknown> }
 
 /** Makes the record of an operation that is already under way; the operator makes it where this fails. */
-async function recordTask({ context, account, log }: Writer, { taskId, name, subject, request }: TaskDraft) {
+async function recordTask({ context, account, log }: Writer, { taskId, name, subject, request: asked }: TaskDraft) {
   const metadata = {
     name: childNames.task(taskId),
     namespace: account.namespace,
@@ -69,6 +70,7 @@ async function recordTask({ context, account, log }: Writer, { taskId, name, sub
       [labels.managedBy]: managedByEspalier,
     },
   }
+  const request = taskRequest(asked)
   const spec = { name, subject: { kind: 'database' as const, ...subject }, request }
   try {
     const task = await context.cluster.create('Task', { apiVersion, kind: 'Task', metadata, spec })
@@ -139,7 +141,7 @@ export async function createDatabase(writer: Creator, input: CreateDatabaseInput
   const finished = async (database: ManagedDatabase): Promise<Written> => {
     caches.ManagedDatabase.remember(database)
     const subject = { id: ids.objectId, name: input.name }
-    await recordTask(writer, { taskId: ids.taskId, name: 'create-managed', subject, request: taskRequest(input) })
+    await recordTask(writer, { taskId: ids.taskId, name: 'create-managed', subject, request: askedOf(input, spec) })
     return { database, taskId: ids.taskId }
   }
   const ours = (existing: ManagedDatabase | undefined) => existing !== undefined && idOf(existing) === ids.objectId
@@ -181,10 +183,14 @@ function draftOf({ context, account }: Writer, name: string, spec: ManagedDataba
 
 const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
 
-/** What a task says was asked: the input without services, which may hold secrets. */
-function taskRequest({ services: _, ...input }: CreateDatabaseInput | UpdateDatabaseInput): Record<string, unknown> {
-  return { ...input }
-}
+/** What was asked, in the form in which it is stored: what an input holds beyond that is ignored, here too. */
+const askedOf = (
+  input: CreateDatabaseInput | UpdateDatabaseInput,
+  { ipAllowlist }: Pick<ManagedDatabase['spec'], 'ipAllowlist'>,
+): Record<string, unknown> => ({
+  ...input,
+  ...(input.ip_allowlist === undefined ? {} : { ip_allowlist: ipAllowlist }),
+})
 
 /** @throws ApiError 404, 409 */
 export async function updateDatabase(writer: Writer, id: string, input: UpdateDatabaseInput): Promise<Written> {
@@ -206,7 +212,7 @@ export async function updateDatabase(writer: Writer, id: string, input: UpdateDa
   context.caches.ManagedDatabase.remember(database)
   if (taskId !== undefined && operation !== undefined) {
     const subject = { id, name: database.metadata.name }
-    await recordTask(writer, { taskId, name: operation, subject, request: taskRequest(input) })
+    await recordTask(writer, { taskId, name: operation, subject, request: askedOf(input, database.spec) })
   }
   return { database, taskId }
 }

@@ -1,9 +1,8 @@
-/** Backups, tasks and sizes as the API gives them (seed 000). */
+/** Backups and sizes as the API gives them (seed 000). */
 import type { Kinds } from '../../cluster/index.ts'
 import { idOf } from '../caches.ts'
 import type { BackupShape } from '../shapes/backup.ts'
 import type { SizeShapeOut } from '../shapes/catalog.ts'
-import type { TaskShape } from '../shapes/task.ts'
 import { apiTime } from './time.ts'
 
 /** The object without the fields that are undefined. */
@@ -33,25 +32,6 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
       verification: status?.verification,
     }),
     purpose: spec.purpose,
-  }
-}
-
-/** A task that the operator has not taken up yet is queued. */
-export function renderTask(task: Kinds['Task']): TaskShape {
-  const { metadata, spec, status } = task
-  const createdAt = apiTime(metadata.creationTimestamp)
-  return {
-    id: idOf(task) ?? '',
-    created_at: createdAt,
-    updated_at: status?.updatedAt === undefined ? createdAt : apiTime(status.updatedAt),
-    subject_kind: spec.subject.kind,
-    subject_id: spec.subject.id,
-    name: spec.name,
-    messages: status?.messages ?? [],
-    status: status?.phase ?? 'queued',
-    ...(status?.error === undefined ? {} : { error: status.error }),
-    ...(spec.request === undefined ? {} : { request: spec.request }),
-    ...(status?.response === undefined ? {} : { response: status.response }),
   }
 }
 

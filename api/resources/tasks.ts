@@ -8,7 +8,7 @@ import { notFound } from '../errors.ts'
 import { operation, paged } from '../operation.ts'
 import { createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
-import { renderTask } from '../render/others.ts'
+import { renderTask, taskPageText } from '../render/task.ts'
 import { idParameter } from '../shapes/common.ts'
 import { listTasksQuery, taskShape } from '../shapes/task.ts'
 
@@ -22,7 +22,8 @@ export function addTasks(app: App, context: ApiContext): void {
       operationId: 'listTasks',
       tag: 'tasks',
       summary: 'List tasks',
-      description: 'Newest first. A task ends when, and only when, its subject has settled; it is kept for 30 days.',
+      description:
+        'Newest first. A task ends when, and only when, its subject has settled; it is kept for 30 days, and of one subject the newest 100. Where a page would be longer than 1 MiB, its longest tasks come with their last messages only; reading one gives all.',
       success: { status: 200, description: 'One page', shape: z.array(taskShape), headers: paged },
       errors: [400],
     },
@@ -40,7 +41,7 @@ export function addTasks(app: App, context: ApiContext): void {
     ]
     const { items, total } = pageOf(filtered(view(accountOf(request).namespace), conditions), query)
     reply.headers(pageHeaders(request.url, query, total))
-    return sendJson(reply, JSON.stringify(items.map(renderTask)))
+    return sendJson(reply, taskPageText(items))
   })
 
   const read = operation(

@@ -2,17 +2,17 @@ import { describe, expect, test } from 'vitest'
 import { apiVersion, labels } from '../../crds/index.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { eventually, testNamespace } from '../testing/installation.ts'
-import { isOutdated } from './controller.ts'
+import { isOutdated } from './retention.ts'
 
 const it = useInstallation()
 const day = 24 * 3600_000
 
-const add = async (taskId: string, status?: object) => {
+const add = async (taskId: string, status?: object, subject = taskId) => {
   const task = await it.cluster().create('Task', {
     apiVersion,
     kind: 'Task',
     metadata: { name: `task-${taskId}`, namespace: testNamespace, labels: { [labels.id]: taskId } },
-    spec: { name: 'create-managed', subject: { kind: 'database', id: taskId, name: 'nobody' } },
+    spec: { name: 'create-managed', subject: { kind: 'database', id: subject, name: 'nobody' } },
   })
   if (status) await it.cluster().replaceStatus('Task', { ...task, status })
 }
@@ -43,5 +43,33 @@ describe('Tasks', () => {
     )
     const kept = await get('aaaaaaaa-0000-4000-8000-000000000003')
     expect(kept && isOutdated(kept, Date.now())).toBe(false)
+  })
+
+  test('of one subject stay the newest 100 that have ended, whatever was there before and comes now', async () => {
+    const subject = 'aaaaaaaa-0000-4000-8000-00000000000f'
+    const ended = (second: number) => ({
+      phase: 'succeeded',
+      finishedAt: new Date(Date.now() - 3600_000 + second * 1000).toISOString(),
+    })
+    const taskId = (index: number) => `aaaaaaaa-0000-4000-8000-${String(1000 + index).padStart(12, '0')}`
+    const present = async () => {
+      const { items } = await it.cluster().list('Task', { namespace: testNamespace })
+      return items.filter(task => task.spec.subject.id === subject).map(task => task.metadata.name)
+    }
+    await it.stopOperator()
+    for (let index = 0; index < 105; index++) await add(taskId(index), ended(index), subject)
+    await add(taskId(900), undefined, 'aaaaaaaa-0000-4000-8000-00000000000e')
+    await it.startOperator()
+    await eventually(present, names => names.length <= 100)
+    const kept = await present()
+    expect(kept).toHaveLength(100)
+    expect(kept).toContain(`task-${taskId(104)}`)
+    expect(kept).toContain(`task-${taskId(5)}`)
+    expect(kept).not.toContain(`task-${taskId(4)}`)
+
+    // One that ends now, the operator seeing it end: the oldest makes room.
+    await add(taskId(200), undefined, subject)
+    await eventually(present, names => names.length === 100 && names.includes(`task-${taskId(200)}`))
+    expect(await present()).not.toContain(`task-${taskId(5)}`)
   })
 })

@@ -1,7 +1,7 @@
 /**
  * The controller of Tasks: makes the Task of each operation that has none, keeps its status in step with its subject,
- * and removes it 30 days after its end. It writes nothing else; the controller of databases waits for the end of a Task
- * before it forgets an operation.
+ * and removes it once it has been kept long enough (`retention.ts`). It writes nothing else; the controller of databases
+ * waits for the end of a Task before it forgets an operation.
  */
 import type { Logger } from 'pino'
 import { type Cluster, type Draft, isClusterError } from '../../cluster/index.ts'
@@ -18,6 +18,7 @@ import {
 import type { Caches } from '../caches.ts'
 import { type Controller, lowPriority, type Metrics, startController } from '../runtime/index.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
+import { expired, isOutdated, isSurplus, surplusBeside } from './retention.ts'
 
 export type TaskControllerOptions = {
   cluster: Cluster
@@ -29,13 +30,8 @@ export type TaskControllerOptions = {
   signal: AbortSignal
 }
 
-const keptMs = 30 * 24 * 3600_000
 const sweepMs = 10 * 60_000
 const namePrefix = childNames.task('')
-
-/** Whether a Task has been kept long enough. */
-export const isOutdated = (task: Task, now: number): boolean =>
-  task.status?.finishedAt !== undefined && now - Date.parse(task.status.finishedAt) >= keptMs
 
 /** The Task of the operation that a database's status names. */
 function taskDraft({ metadata, status }: ManagedDatabase): Draft<'Task'> | undefined {
@@ -75,7 +71,9 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     }
     if (task.spec.subject.kind !== 'database') return undefined
     if (task.status?.finishedAt !== undefined) {
-      if (isOutdated(task, now())) await cluster.delete('Task', { namespace, name }, { uid: task.metadata.uid })
+      // The Task of an operation that its database still names would only be made again.
+      const isOver = database === undefined && (isOutdated(task, now()) || isSurplus(caches, task))
+      if (isOver) await cluster.delete('Task', { namespace, name }, { uid: task.metadata.uid })
       return undefined
     }
     if (database !== undefined) {
@@ -119,6 +117,9 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     logger,
     metrics,
   })
+  const remove = (keys: readonly string[]) => {
+    for (const key of keys) controller.enqueue(key, { priority: lowPriority })
+  }
   /** A database says something new: its operation's Task, and all its others that are open, hear of it. */
   const ofDatabase = (database: ManagedDatabase) => {
     const { namespace, name } = database.metadata
@@ -127,9 +128,11 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     for (const task of caches.tasks.byIndex('open', `${namespace}/${name}`)) controller.enqueue(keyOf(task))
   }
   const unfollow = [
-    caches.tasks.onChange(({ object, type }) => {
+    caches.tasks.onChange(({ object, previous, type }) => {
       const isOpen = type === 'deleted' || object.status?.finishedAt === undefined
-      if (isOpen || isOutdated(object, now())) controller.enqueue(keyOf(object))
+      if (isOpen) controller.enqueue(keyOf(object))
+      // One that was ended when it was first seen is met by the sweep.
+      else if (previous !== undefined) remove(surplusBeside(caches, object))
     }),
     caches.databases.onChange(({ object, previous }) => {
       ofDatabase(object)
@@ -137,15 +140,14 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
         ofDatabase(previous)
     }),
   ]
-  const sweep = setInterval(() => {
-    for (const task of caches.tasks.list())
-      if (isOutdated(task, now())) controller.enqueue(keyOf(task), { priority: lowPriority })
-  }, sweepMs)
-  sweep.unref()
+  const sweep = () => remove(expired(caches, now()))
+  const sweeping = setInterval(sweep, sweepMs)
+  sweeping.unref()
+  sweep()
 
   return {
     stop: async () => {
-      clearInterval(sweep)
+      clearInterval(sweeping)
       for (const end of unfollow) end()
       await controller.stop()
     },
