@@ -5,6 +5,7 @@
 import { afterAll, afterEach, beforeAll, describe } from 'vitest'
 import { describeApply } from './conformance/apply.ts'
 import { describeDeletion } from './conformance/deletion.ts'
+import { describeForegroundDeletion } from './conformance/foreground.ts'
 import { describeGarbageCollection } from './conformance/garbage-collection.ts'
 import { describeKinds } from './conformance/kinds.ts'
 import { describeLists } from './conformance/lists.ts'
@@ -54,6 +55,7 @@ export function describeConformance(name: string, open: () => Promise<Conformanc
     describeValidation(suite)
     describeDeletion(suite)
     describeGarbageCollection(suite)
+    describeForegroundDeletion(suite)
     describeLists(suite)
     describeWatches(suite)
     describeKinds(suite)

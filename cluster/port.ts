@@ -42,11 +42,18 @@ export type WatchEvent<T> =
   /** Nothing changed up to this version. */
   | { type: 'BOOKMARK'; resourceVersion: string }
 
+/** What a deletion means for the objects that name the deleted one as their owner. */
+export type Propagation = 'Background' | 'Foreground' | 'Orphan'
+
 export type DeleteOptions = {
   uid?: string | undefined
   resourceVersion?: string | undefined
-  /** `Background` (default): dependents are collected afterwards; `Orphan`: they stay. */
-  propagation?: 'Background' | 'Orphan' | undefined
+  /**
+   * `Background` (default): dependents are collected afterwards. `Foreground`: they are deleted at once, and the object
+   * stays, marked and with the finalizer `foregroundDeletion`, until those with blockOwnerDeletion are gone. `Orphan`:
+   * they stay.
+   */
+  propagation?: Propagation | undefined
 }
 
 export type LogOptions = {

@@ -101,6 +101,31 @@ describe('refusals', () => {
       if (code !== 200) await refusal(cluster.delete('ManagedDatabase', key), reason)
     })
 
+  test('a deletion says what is to become of the dependents, and of which object it speaks', async () => {
+    const bodies: unknown[] = []
+    const server = await serve((request, response) => {
+      let text = ''
+      request.setEncoding('utf8').on('data', part => {
+        text += part
+      })
+      request.on('end', () => {
+        bodies.push(JSON.parse(text))
+        response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+      })
+    })
+    const cluster = await server.connect()
+    const propagations = [undefined, 'Background', 'Foreground', 'Orphan'] as const
+    for (const propagation of propagations) await cluster.delete('ConfigMap', key, { propagation, uid: 'one' })
+    expect(bodies).toEqual(
+      propagations.map(propagation => ({
+        apiVersion: 'v1',
+        kind: 'DeleteOptions',
+        propagationPolicy: propagation ?? 'Background',
+        preconditions: { uid: 'one' },
+      })),
+    )
+  })
+
   test('an absent object is undefined, and no error of delete', async () => {
     const body = statusBody(404, 'NotFound', 'configmaps "one" not found', { name: 'one', kind: 'configmaps' })
     const cluster = await (await serve(answer(404, body))).connect()

@@ -160,7 +160,12 @@ function checkQualifiedName(key: string, path: string): Problem[] {
 }
 
 function checkFinalizers(finalizers: readonly JsonValue[]): Problem[] {
-  return finalizers.flatMap(each => (typeof each === 'string' ? checkQualifiedName(each, 'metadata.finalizers') : []))
+  const path = 'metadata.finalizers'
+  const problems = finalizers.flatMap(each => (typeof each === 'string' ? checkQualifiedName(each, path) : []))
+  if (finalizers.includes('orphan') && finalizers.includes('foregroundDeletion')) {
+    problems.push(invalid(path, finalizers, 'finalizer orphan and foregroundDeletion cannot be both set'))
+  }
+  return problems
 }
 
 function checkOwners(owners: readonly JsonValue[]): Problem[] {

@@ -4,9 +4,9 @@
  */
 import { ClusterError } from '../../cluster/errors.ts'
 import { type KindName, kindNames } from '../../cluster/kinds.ts'
-import type { DeleteOptions, ListOptions, ObjectKey, WatchOptions } from '../../cluster/port.ts'
+import type { DeleteOptions, ListOptions, ObjectKey, Propagation, WatchOptions } from '../../cluster/port.ts'
 import type { Committer, Decision } from './commit.ts'
-import { type CollectorActions, orphanFinalizer } from './garbage.ts'
+import { type CollectorActions, foregroundFinalizer, orphanFinalizer } from './garbage.ts'
 import type { JsonObject } from './json.ts'
 import { listPage, type Page } from './lists.ts'
 import { requireSelector } from './metadata.ts'
@@ -138,7 +138,7 @@ function deleted(
   parts: Parts,
   resource: Resource,
   current: JsonObject | undefined,
-  { uid, resourceVersion, propagation }: DeleteOptions,
+  { uid, resourceVersion, propagation = 'Background' }: DeleteOptions,
 ): Decision {
   if (current === undefined) return undefined
   const { name, finalizers = [], ...stored } = metadataOf(current)
@@ -146,12 +146,22 @@ function deleted(
   if (resourceVersion !== undefined && resourceVersion !== stored.resourceVersion) {
     throw conflict(resource, name, modified)
   }
-  if (stored.deletionTimestamp !== undefined) return undefined
-  const held = propagation === 'Orphan' ? [...finalizers, orphanFinalizer] : finalizers
+  const marking = stored.deletionTimestamp === undefined
+  // A pod or namespace that is going goes as was first asked; of others a later deletion may change how.
+  if (!marking && (resource.kind === 'Namespace' || resource.kind === 'Pod')) return undefined
+  const held = withPropagation(finalizers, propagation)
   // A namespace is removed by the collector, once it is empty.
   if (held.length === 0 && resource.kind !== 'Namespace') return { object: current, gone: true }
-  const object = held === finalizers ? current : withMetadata(current, { finalizers: held })
-  return { object: marked(resource, object, parts.now()), gone: false }
+  const same = held.length === finalizers.length && held.every(each => finalizers.includes(each))
+  const object = same ? current : withMetadata(current, { finalizers: held })
+  return { object: marking ? marked(resource, object, parts.now()) : object, gone: false }
+}
+
+/** The finalizers by which the collector knows what a deletion means for dependents. */
+function withPropagation(finalizers: readonly string[], propagation: Propagation): string[] {
+  const others = finalizers.filter(each => each !== orphanFinalizer && each !== foregroundFinalizer)
+  if (propagation === 'Orphan') return [...others, orphanFinalizer]
+  return propagation === 'Foreground' ? [...others, foregroundFinalizer] : others
 }
 
 /** The writes of the garbage collector. */
@@ -170,11 +180,16 @@ export function collectorActions(parts: Parts): CollectorActions {
   }
 
   return {
-    delete: async (reference, uid) => remove(parts, reference.kind, reference, { uid }),
+    delete: (reference, options) => remove(parts, reference.kind, reference, options),
     dropOwners: (reference, uid, owners) =>
       change(reference, uid, object => {
         const left = metadataOf(object).ownerReferences?.filter(owner => !owners.has(owner.uid)) ?? []
         return withMetadata(object, { ownerReferences: left.length > 0 ? left : undefined })
+      }),
+    unblockOwners: (reference, uid) =>
+      change(reference, uid, object => {
+        const owners = metadataOf(object).ownerReferences?.map(owner => ({ ...owner, blockOwnerDeletion: false }))
+        return withMetadata(object, { ownerReferences: owners })
       }),
     dropFinalizer: (reference, uid, finalizer) =>
       change(reference, uid, object => {
