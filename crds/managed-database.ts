@@ -83,6 +83,10 @@ export const managedDatabase = declareKind({
     observedGeneration: z.int().min(0).optional(),
     conditions: conditions.optional().describe('Ready says whether it serves, Progressing what holds a change up'),
     appliedHash: z.string().max(64).optional().describe('the hash of what was asked, as far as it is in force'),
+    appliedDigests: z
+      .strictObject({ hash: z.string().max(64), members: z.record(z.string().max(63), z.string().max(64)) })
+      .optional()
+      .describe('what appliedHash is made of, member by member: by this a change is named by what it changes'),
     incarnation: z.int().min(1).optional().describe('which volume serves: a restore brings up the next one'),
     volume: z
       .strictObject({

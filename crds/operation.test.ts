@@ -5,9 +5,15 @@ import type { DatabasePhase, ManagedDatabase, ManagedDatabaseSpec } from './mana
 import { managedDatabase } from './managed-database.ts'
 import { annotations } from './metadata.ts'
 import {
+  type Asked,
+  appliedDigests,
   canonicalJson,
+  desiredDigests,
   desiredHash,
+  hashOver,
+  type Member,
   type Operation,
+  operationOfChange,
   readOperation,
   renderOperation,
   visiblePhase,
@@ -57,6 +63,111 @@ describe('desiredHash', () => {
   ])('does not change with %s', (_name, change) => {
     expect(desiredHash({ ...spec, ...change })).toBe(desiredHash(spec))
   })
+})
+
+/**
+ * What objects in running installations carry. None of these may ever change: see the module comment of operation.ts for
+ * how to add a member.
+ */
+describe('golden hashes', () => {
+  const tables = [{ table: 't', textColumn: 'a', vectorColumn: 'b' }]
+  const rag = {
+    embeddingLlm: { provider: 'openai', model: 'e' },
+    completionLlm: { provider: 'anthropic', model: 'c' },
+    pipelines: [{ name: 'docs', tables }],
+  }
+  const rest = {
+    serviceType: 'rest',
+    serviceId: '00000001',
+    rest: { dbSchemas: 'public', dbAnonRole: 'anon' },
+    ipAllowlist: { rules: [{ cidr: '192.0.2.7' }] },
+    secret: { name: 's' },
+  }
+  const rules = [{ cidr: '203.0.113.0/24', label: 'office' }, { cidr: '10.0.0.1' }]
+  const backup = { schedule: '0 3 * * *', retentionDays: 7, durable: true }
+  test.each<[string, object, string]>([
+    ['the least', {}, '1e2c7f0af521b58b4e2af562bc59c5da'],
+    ['rules', { ipAllowlist: { rules } }, '2b37370321ec72cfaaa267b73618d932'],
+    ['another size', { size: { name: 'large', version: 3 } }, '715b1ca6472d2f0e3790b43f34b65a04'],
+    ['suspended', { suspended: true }, 'fe8d49daba19bbd616b275a986ed07aa'],
+    [
+      'a service with its defaults',
+      { services: [{ serviceType: 'mcp', serviceId: '0a1b2c3d', mcp: {} }] },
+      '170fc57dfd5e8c3a1d1cffcbd37e3316',
+    ],
+    [
+      'two services',
+      { services: [rest, { serviceType: 'rag', serviceId: '00000002', rag }] },
+      '7ed764df2b43749925e22f7561a72982',
+    ],
+    [
+      'what takes no work',
+      { displayName: 'Shop', options: ['x'], deletionProtection: true, backup, deletion: { keepBackups: true } },
+      '1e2c7f0af521b58b4e2af562bc59c5da',
+    ],
+  ])('%s', (_name, more, hash) => {
+    const base = { region: 'local', size: { name: 'small', version: 1 }, pgVersion: '18' }
+    expect(desiredHash(managedDatabase.spec.parse({ ...base, ...more }))).toBe(hash)
+  })
+})
+
+/** A version that knows a member more than its neighbour. */
+describe('neighbouring versions', () => {
+  type Newer = Asked & { rotation?: number }
+  const older: Record<string, Member> = {
+    cidrs: { of: ({ ipAllowlist }) => ipAllowlist.rules.map(rule => rule.cidr), operation: 'update-managed' },
+    suspended: { of: ({ suspended }) => suspended, operation: 'update-managed' },
+  }
+  const rotation: Member = { of: (asked: Newer) => asked.rotation || undefined, operation: 'rotate-password-managed' }
+  const newer = { ...older, rotation }
+
+  test('agree on every object that does not use it, absent or default', () => {
+    fc.assert(
+      fc.property(fc.boolean(), fc.array(fc.ipV4()), fc.constantFrom({}, { rotation: 0 }), (suspended, cidrs, more) => {
+        const asked = { ...spec, suspended, ipAllowlist: { rules: cidrs.map(cidr => ({ cidr })) }, ...more }
+        expect(hashOver(newer, asked)).toBe(hashOver(older, asked))
+      }),
+    )
+  })
+
+  test('and differ where it is used', () => {
+    const asked: Newer = { ...spec, rotation: 1 }
+    expect(hashOver(newer, asked)).not.toBe(hashOver(older, asked))
+  })
+
+  test('an object with fields of tomorrow is hashed by those of today', () => {
+    expect(desiredHash({ ...spec, rotation: 3 } as typeof spec)).toBe(desiredHash(spec))
+  })
+})
+
+describe('operationOfChange', () => {
+  const rest = { serviceType: 'rest' as const, serviceId: '00000001', ipAllowlist: { rules: [] } }
+  test.each<[string, Partial<ManagedDatabaseSpec>, Operation['name']]>([
+    ['size', { size: { name: 'large', version: 1 } }, 'update-managed-size'],
+    ['its version', { size: { name: 'small', version: 2 } }, 'update-managed-size'],
+    ['allowlist', otherRules, 'update-managed-ip-allowlists'],
+    ['services', { services: [rest] }, 'update-managed'],
+    ['suspension', { suspended: true }, 'update-managed'],
+    ['size and allowlist', { size: { name: 'large', version: 1 }, ...otherRules }, 'update-managed'],
+    ['nothing', {}, 'update-managed'],
+  ])('%s', (_name, change, name) => {
+    expect(operationOfChange(desiredDigests(spec), desiredDigests({ ...spec, ...change }))).toBe(name)
+  })
+
+  test('a member that neither or only one side knows', () => {
+    const before = desiredDigests(spec)
+    expect(operationOfChange(before, { ...before, tomorrow: 'x' })).toBe('update-managed')
+  })
+})
+
+test('digests count only beside the hash they were written with', () => {
+  const members = desiredDigests(spec)
+  const withDigests = (hash: string) => ({
+    status: { appliedHash: desiredHash(spec), appliedDigests: { hash, members } },
+  })
+  expect(appliedDigests(withDigests(desiredHash(spec)))).toEqual(members)
+  expect(appliedDigests(withDigests('of an older operator'))).toBeUndefined()
+  expect(appliedDigests({ status: { appliedHash: desiredHash(spec) } })).toBeUndefined()
 })
 
 test('canonicalJson does not depend on the order of keys, and parses to the same value', () => {

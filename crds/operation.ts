@@ -2,6 +2,17 @@
  * How the API, which writes what is wanted, and the operator, which makes it so, agree on what is in force: the hash
  * of what was asked. While it differs from `status.appliedHash` the database is `modifying`, so no client ever reads
  * `available` right after its own PATCH, whichever replica answers it.
+ *
+ * The hash outlives releases: an API and an operator of neighbouring versions compare theirs, and every object carries
+ * one that an older operator wrote. How to add something to it:
+ *
+ * - Add a member to `members` whose `of` gives undefined where an object does not use it, which is the same for a field
+ *   that is absent and for one that has its default. Then the text that is hashed is as if there were no such member,
+ *   and so is every hash there is.
+ * - Never change or remove a member, nor what its `of` gives for an object of today. The golden values in
+ *   operation.test.ts stay as they are; add one for an object that uses the new member.
+ * - `services` is hashed whole, and the API server writes defaults into what it reads: a field that a service gains is
+ *   optional, without a default in its schema.
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
@@ -10,6 +21,7 @@ import {
   type DatabasePhase,
   type ManagedDatabase,
   type ManagedDatabaseSpec,
+  type OperationName,
   operationName,
 } from './managed-database.ts'
 import { annotations } from './metadata.ts'
@@ -32,13 +44,59 @@ export function canonicalJson(value: unknown): string {
   )
 }
 
-/** 32 hexadecimal characters over what takes the operator's work to come into force; names and options do not. */
-export function desiredHash(
-  spec: Pick<ManagedDatabaseSpec, 'services' | 'ipAllowlist' | 'size' | 'suspended'>,
-): string {
-  const { services, ipAllowlist, size, suspended } = spec
-  const asked = { services, cidrs: ipAllowlist.rules.map(rule => rule.cidr), size, suspended }
-  return createHash('sha256').update(canonicalJson(asked)).digest('hex').slice(0, 32)
+/** The part of a spec that takes the operator's work to come into force; names and options do not. */
+export type Asked = Pick<ManagedDatabaseSpec, 'services' | 'ipAllowlist' | 'size' | 'suspended'>
+
+export type Member = {
+  /** What is asked; undefined where an object does not use it. */
+  of: (spec: Asked) => unknown
+  /** What an operation is called that changes nothing but this. */
+  operation: OperationName
+}
+
+const members: Readonly<Record<string, Member>> = {
+  services: { of: ({ services }) => services, operation: 'update-managed' },
+  cidrs: {
+    of: ({ ipAllowlist }) => ipAllowlist.rules.map(rule => rule.cidr),
+    operation: 'update-managed-ip-allowlists',
+  },
+  size: { of: ({ size }) => size, operation: 'update-managed-size' },
+  suspended: { of: ({ suspended }) => suspended, operation: 'update-managed' },
+}
+
+const digestOf = (value: unknown, length: number): string =>
+  createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, length)
+
+/** The hash that a version with these members gives a spec. */
+export const hashOver = (known: Readonly<Record<string, Member>>, spec: Asked): string =>
+  digestOf(Object.fromEntries(Object.entries(known).map(([name, { of }]) => [name, of(spec)])), 32)
+
+/** 32 hexadecimal characters over what is asked. */
+export const desiredHash = (spec: Asked): string => hashOver(members, spec)
+
+/** A digest of each member that the object uses, by the member's name. */
+export type Digests = Record<string, string>
+
+export function desiredDigests(spec: Asked): Digests {
+  const used = Object.entries(members).flatMap(([name, { of }]) => {
+    const value = of(spec)
+    return value === undefined ? [] : [[name, digestOf(value, 16)] as const]
+  })
+  return Object.fromEntries(used)
+}
+
+/** What the change from one to the other is called: by the one member that differs, or by none where several do. */
+export function operationOfChange(before: Digests, after: Digests): OperationName {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)])
+  const [changed, ...others] = [...names].filter(name => before[name] !== after[name])
+  const only = changed === undefined || others.length > 0 ? undefined : members[changed]
+  return only?.operation ?? 'update-managed'
+}
+
+/** The digests of what is in force; undefined where no operator of this kind wrote the hash that stands beside them. */
+export function appliedDigests({ status }: Pick<ManagedDatabase, 'status'>): Digests | undefined {
+  const applied = status?.appliedDigests
+  return applied !== undefined && applied.hash === status?.appliedHash ? applied.members : undefined
 }
 
 /** The annotation's text, for the API to write. */

@@ -6,10 +6,12 @@ import type { Kinds } from '../../cluster/index.ts'
 import {
   canonicalJson,
   type DatabasePhase,
+  desiredDigests,
   desiredHash,
   type ManagedDatabaseSpec,
   managedDatabase,
   type OperationName,
+  operationOfChange,
   type PgVersion,
   type PinnedSize,
   visiblePhase,
@@ -70,8 +72,7 @@ export function decideUpdate(database: ManagedDatabase, input: UpdateDatabaseInp
   if (canonicalJson(spec) === canonicalJson(database.spec)) return undefined
   if (desiredHash(spec) === desiredHash(database.spec)) return { spec, operation: undefined }
   if (!takesChanges.includes(phase)) throw busy(phase)
-  const onlyAllowlist = desiredHash({ ...spec, ipAllowlist: database.spec.ipAllowlist }) === desiredHash(database.spec)
-  return { spec, operation: onlyAllowlist ? 'update-managed-ip-allowlists' : 'update-managed' }
+  return { spec, operation: operationOfChange(desiredDigests(database.spec), desiredDigests(spec)) }
 }
 
 function updatedSpec(current: ManagedDatabaseSpec, input: UpdateDatabaseInput): ManagedDatabaseSpec {

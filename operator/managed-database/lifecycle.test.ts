@@ -1,7 +1,15 @@
 /** What a database goes through when all is well: made, changed, suspended, taken away. */
 import { describe, expect, test } from 'vitest'
 import { createInformer } from '../../cluster/informer/index.ts'
-import { annotations, desiredHash, labels, renderOperation, teardownFinalizer, visiblePhase } from '../../crds/index.ts'
+import {
+  annotations,
+  desiredHash,
+  labels,
+  type ManagedDatabase,
+  renderOperation,
+  teardownFinalizer,
+  visiblePhase,
+} from '../../crds/index.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, silent, testNamespace } from '../testing/installation.ts'
 import { sizeAnnotation } from './children/stateful-set.ts'
@@ -164,6 +172,58 @@ describe('change', () => {
     const resumed = await it.when('paused', isPhase('available'))
     expect(resumed.status?.volume).toEqual(before.status?.volume)
     expect([...it.workload().postgres.initialised.values()].every(count => count === 1)).toBe(true)
+  })
+
+  test.each<[string, Partial<ManagedDatabase['spec']>, string]>([
+    ['services', { services: [{ serviceType: 'mcp', serviceId: '0a1b2c3d' }] } as never, 'update-managed'],
+    ['a size', { size: { name: 'large', version: 1 } }, 'update-managed-size'],
+    ['an allowlist', { ipAllowlist: { rules: [{ cidr: '192.0.2.1' }] } }, 'update-managed-ip-allowlists'],
+    ['suspension', { suspended: true }, 'update-managed'],
+    [
+      'an allowlist and a size',
+      { ipAllowlist: { rules: [{ cidr: '192.0.2.1' }] }, size: { name: 'large', version: 1 } },
+      'update-managed',
+    ],
+  ])('%s, changed without the API, is named by what changed', async (what, change, operation) => {
+    for (const isOlder of [false, true]) {
+      const name = `renamed${what.replaceAll(/[^a-z]/g, '')}${isOlder ? 'older' : ''}`
+      const before = await it.create(name)
+      const settled = await it.when(name, found => found.status?.operation === undefined)
+      if (isOlder) {
+        // As an older operator leaves it: while this one is away.
+        await it.stopOperator()
+        const { appliedDigests: _, ...status } = settled.status ?? {}
+        await it.cluster().replaceStatus('ManagedDatabase', { ...settled, status })
+      }
+      await editSpec(it.cluster(), name, spec => ({ ...spec, ...change }))
+      if (isOlder) await it.startOperator()
+      await it.when(name, found => found.status?.appliedHash !== before.status?.appliedHash)
+      const tasks = await it.tasksOf(name)
+      expect(tasks.map(task => task.spec.name).filter(each => each !== 'create-managed')).toEqual([operation])
+    }
+  })
+
+  test('an upgrade makes no task and no modifying of what an older operator left', async () => {
+    await it.create('upgraded', { ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } })
+    const settled = await it.when('upgraded', found => found.status?.operation === undefined)
+    const pod = await it.child('Pod', 'upgraded', 'pod')
+    await it.stopOperator()
+    const { appliedDigests: _, ...status } = settled.status ?? {}
+    const older = await it.cluster().replaceStatus('ManagedDatabase', { ...settled, status })
+    expect(visiblePhase(older)).toBe('available')
+    const seen: (string | undefined)[] = []
+    const databases = createInformer(it.cluster(), 'ManagedDatabase', { namespace: testNamespace, logger: silent })
+    databases.onChange(({ object }) => {
+      if (object.metadata.name === 'upgraded') seen.push(visiblePhase(object), object.status?.operation?.name)
+    })
+    await databases.start()
+    await it.startOperator()
+    const upgraded = await it.when('upgraded', found => found.status?.appliedDigests !== undefined)
+    await databases.stop()
+    expect(upgraded.status).toMatchObject({ phase: 'available', appliedHash: settled.status?.appliedHash })
+    expect(new Set(seen)).toEqual(new Set(['available', undefined]))
+    expect(await it.tasksOf('upgraded')).toHaveLength(1)
+    expect((await it.child('Pod', 'upgraded', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
   })
 
   test('what is asked last counts, and the operation before it fails', async () => {

@@ -2,7 +2,13 @@
  * From what was observed of a database to what is to be done about it and what is to be said of it: a pure function,
  * the same whether it is asked for the first time or after a crash at any point.
  */
-import { type DatabasePhase, type ManagedDatabaseStatus, teardownFinalizer } from '../../../crds/index.ts'
+import {
+  type DatabasePhase,
+  desiredDigests,
+  desiredHash,
+  type ManagedDatabaseStatus,
+  teardownFinalizer,
+} from '../../../crds/index.ts'
 import type { Action } from '../actions.ts'
 import { incarnationOf, type Observed } from '../observed.ts'
 import { type Assessment, assess } from './assessment.ts'
@@ -129,6 +135,12 @@ function storageUsed(before: number | undefined, now: number | undefined): numbe
 /** The API refuses services; what was asked for by kubectl is not passed over in silence. */
 const servicesNotRun = no('NotAvailable', 'services are not run by this version; nothing of spec.services is in force')
 
+/** Of what is in force; unchanged where that is not what is asked. */
+function digestsOf({ database: { spec, status } }: Observed, { appliedHash }: OperationState) {
+  if (appliedHash === undefined || appliedHash !== desiredHash(spec)) return status?.appliedDigests
+  return { hash: appliedHash, members: desiredDigests(spec) }
+}
+
 function statusOf(
   observed: Observed,
   assessment: Assessment,
@@ -157,6 +169,7 @@ function statusOf(
     observedGeneration: metadata.generation,
     conditions: nextConditions(status.conditions ?? [], all, metadata.generation, now),
     appliedHash: state.appliedHash,
+    appliedDigests: digestsOf(observed, state),
     incarnation: incarnationOf(database),
     volume,
     endpoint: wanted.endpoint ?? status.endpoint,

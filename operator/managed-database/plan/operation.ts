@@ -5,12 +5,18 @@
  */
 import { createHash } from 'node:crypto'
 import {
+  appliedDigests,
+  canonicalJson,
+  type Digests,
+  desiredDigests,
   desiredHash,
   type ManagedDatabaseStatus,
   type OperationName,
+  operationOfChange,
   readOperation,
   type Task,
 } from '../../../crds/index.ts'
+import { maskedRules } from '../children/route.ts'
 import { sizeAnnotation, sizeText } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment, Pending } from './assessment.ts'
@@ -42,15 +48,31 @@ function derivedId(text: string): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(18, 20)}-${hex.slice(20, 32)}`
 }
 
-/** What a change made without the API comes to. */
-function changeOf({ database, children }: Observed): OperationName {
-  const { spec, status } = database
+/**
+ * What a change made without the API is called, by what differs from what was in force. Where no digests say what that
+ * was, since an older operator wrote the hash, the children tell: template, replicas and route.
+ */
+function changeOf(observed: Observed): OperationName {
+  const { spec, status } = observed.database
   if (status?.appliedHash === undefined) return 'create-managed'
+  const after = desiredDigests(spec)
+  return operationOfChange(appliedDigests(observed.database) ?? digestsOfChildren(observed, after), after)
+}
+
+/** The digests of what the children were made for; as asked where they do not tell. */
+function digestsOfChildren({ database: { spec }, children, route }: Observed, asked: Digests): Digests {
   const { statefulSet } = children
   const size = statefulSet?.spec?.template.metadata?.annotations?.[sizeAnnotation]
-  if (size !== undefined && size !== sizeText(spec.size)) return 'update-managed-size'
-  const suspended = statefulSet?.spec?.replicas === 0
-  return suspended === spec.suspended ? 'update-managed-ip-allowlists' : 'update-managed'
+  const rules = route?.route?.rules
+  const differing = {
+    size: size !== undefined && size !== sizeText(spec.size),
+    suspended: statefulSet !== undefined && (statefulSet.spec?.replicas === 0) !== spec.suspended,
+    cidrs: rules !== undefined && canonicalJson(rules) !== canonicalJson(maskedRules(spec)),
+  }
+  return {
+    ...asked,
+    ...Object.fromEntries(Object.entries(differing).flatMap(([name, is]) => (is ? [[name, '']] : []))),
+  }
 }
 
 const deadlineOf = (name: OperationName, { creatingMs, modifyingMs, deletingMs }: Deadlines): number =>
