@@ -13,6 +13,7 @@ import type {
   V1NetworkPolicyIngressRule,
   V1NetworkPolicyPeer,
   V1NetworkPolicySpec,
+  V1PersistentVolume,
   V1PersistentVolumeClaim,
   V1Pod,
   V1Secret,
@@ -47,6 +48,7 @@ export type Pod = BuiltIn<V1Pod, 'v1', 'Pod'>
 export type Service = BuiltIn<V1Service, 'v1', 'Service'>
 export type Secret = BuiltIn<V1Secret, 'v1', 'Secret'>
 export type ConfigMap = BuiltIn<V1ConfigMap, 'v1', 'ConfigMap'>
+export type PersistentVolume = BuiltIn<V1PersistentVolume, 'v1', 'PersistentVolume'>
 export type PersistentVolumeClaim = BuiltIn<V1PersistentVolumeClaim, 'v1', 'PersistentVolumeClaim'>
 export type Event = BuiltIn<CoreV1Event, 'v1', 'Event'>
 export type StatefulSet = BuiltIn<V1StatefulSet, 'apps/v1', 'StatefulSet'>
@@ -89,6 +91,7 @@ export type Kinds = {
   Service: Service
   Secret: Secret
   ConfigMap: ConfigMap
+  PersistentVolume: PersistentVolume
   PersistentVolumeClaim: PersistentVolumeClaim
   Event: Event
   StatefulSet: StatefulSet
@@ -126,6 +129,7 @@ export const kindInfo: Record<KindName, KindInfo> = {
   Service: builtIn('v1', 'services'),
   Secret: builtIn('v1', 'secrets', { statusSubresource: false }),
   ConfigMap: builtIn('v1', 'configmaps', { statusSubresource: false }),
+  PersistentVolume: builtIn('v1', 'persistentvolumes', { namespaced: false }),
   PersistentVolumeClaim: builtIn('v1', 'persistentvolumeclaims'),
   Event: builtIn('v1', 'events', { statusSubresource: false }),
   StatefulSet: builtIn('apps/v1', 'statefulsets'),

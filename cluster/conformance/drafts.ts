@@ -148,6 +148,18 @@ export const smallest: { [K in Exclude<KindName, 'Namespace'>]: (namespace: stri
     data: { password: Buffer.from('not a real one').toString('base64') },
   }),
   ConfigMap: (namespace, name) => configMap(namespace, name, { 'text.txt': 'Grüße, 世界' }),
+  PersistentVolume: (_namespace, name) => ({
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name },
+    spec: {
+      accessModes: ['ReadWriteOncePod'],
+      capacity: { storage: '1Gi' },
+      storageClassName: 'espalier-no-such-class',
+      persistentVolumeReclaimPolicy: 'Retain',
+      hostPath: { path: '/nowhere', type: '' },
+    },
+  }),
   PersistentVolumeClaim: (namespace, name) => ({
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',

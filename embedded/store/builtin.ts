@@ -23,6 +23,7 @@ export type BuiltInKind = Extract<
   | 'Service'
   | 'Secret'
   | 'ConfigMap'
+  | 'PersistentVolume'
   | 'PersistentVolumeClaim'
   | 'Event'
   | 'StatefulSet'
@@ -141,6 +142,27 @@ function checkPod(object: JsonObject, previous?: JsonObject): Problem[] {
     : []
 }
 
+const volumeMutable = [
+  'accessModes',
+  'capacity',
+  'claimRef',
+  'mountOptions',
+  'persistentVolumeReclaimPolicy',
+  'storageClassName',
+  'volumeAttributesClassName',
+]
+
+/** Where a volume's data are never changes; who has it, and what becomes of it, may. */
+function checkVolume(object: JsonObject, previous?: JsonObject): Problem[] {
+  const spec = objectIn(object, 'spec')
+  if (previous !== undefined)
+    return otherFieldsChanged(object, previous, volumeMutable)
+      ? [forbidden('spec.persistentvolumesource', 'spec.persistentvolumesource is immutable after creation')]
+      : []
+  const modes = listIn(spec, 'accessModes').length > 0 ? [] : [required('spec.accessModes')]
+  return parseQuantity(objectIn(spec, 'capacity').storage) === undefined ? [...modes, required('spec.capacity')] : modes
+}
+
 /** A claim's spec is fixed; a bound claim may ask for more storage. */
 function checkClaim(object: JsonObject, previous?: JsonObject): Problem[] {
   const storage = (claim: JsonObject): JsonValue | undefined =>
@@ -244,6 +266,11 @@ export const builtIns: { readonly [kind in BuiltInKind]: BuiltIn } = {
   }),
   Secret: builtIn({ complete: completeSecret, check: checkSecret }),
   ConfigMap: builtIn({ check: (object, previous) => checkData(object, previous, false) }),
+  PersistentVolume: builtIn({
+    initialStatus: { phase: 'Pending' },
+    complete: specDefaults({ persistentVolumeReclaimPolicy: 'Retain', volumeMode: 'Filesystem' }),
+    check: checkVolume,
+  }),
   PersistentVolumeClaim: builtIn({
     shape: shapes.claim,
     initialStatus: { phase: 'Pending' },
