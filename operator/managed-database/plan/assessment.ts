@@ -9,7 +9,8 @@ import type { Owner } from '../ownership.ts'
 import type { PodFacts } from '../pod.ts'
 import { conditionOf, type Finding, type Findings, no, yes } from './conditions.ts'
 import { credentialsFinding } from './credentials.ts'
-import { isLost, volumeFinding } from './volume.ts'
+import { isStopped } from './stop.ts'
+import { volumeFinding } from './volume.ts'
 import { type Wanted, wantedOf } from './wanted.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
@@ -141,7 +142,7 @@ export function assess(observed: Observed, owner: Owner): Assessment {
   const volume = volumeFinding(observed, answered)
   const fatal = volume.fatal ? volume.finding : undefined
   const open = fatal === undefined && mayOpen(observed, answered)
-  const wanted = wantedOf(observed, owner, { open, stopped: isLost(observed) })
+  const wanted = wantedOf(observed, owner, { open, stopped: isStopped(observed) })
   const findings: Findings = {
     KeysAvailable: yes('Present', "the installation's keys are there"),
     VolumeReady: volume.finding,

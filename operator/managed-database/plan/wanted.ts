@@ -40,7 +40,7 @@ const endpointOf = ({ domain: _, ...address }: Outside, port: number): Endpoint 
 /** What the server's certificate must be for. */
 export const wantedNames = (owner: Owner, region: Region): ServerNames => serverNames(owner, outsideOf(owner, region))
 
-/** `open`: the allowlist is in force, else the endpoint is closed. `stopped`: no pod may run, whatever the spec says. */
+/** `open`: the allowlist is in force, else the endpoint is closed. `stopped`: no pod is to run. */
 export function wantedOf(
   observed: Observed,
   owner: Owner,
@@ -57,7 +57,6 @@ export function wantedOf(
   // A version that is on offer no more goes on with the image it has.
   const image = observed.image ?? observed.children.statefulSet?.spec?.template.spec?.containers[0]?.image
   const initialise = status?.volume === undefined
-  const suspended = spec.suspended || stopped
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   return {
     networkPolicy: stamped(networkPolicyDraft(owner)),
@@ -66,7 +65,7 @@ export function wantedOf(
     configuration: shape && stamped(configurationDraft({ ...instance, shape, initialise })),
     statefulSet:
       shape && volume && image
-        ? stamped(statefulSetDraft({ ...instance, image, shape, volume, suspended }))
+        ? stamped(statefulSetDraft({ ...instance, image, shape, volume, suspended: stopped }))
         : undefined,
     route: port === undefined ? undefined : stamped(routeDraft(owner, port, rules)),
     rules,

@@ -5,6 +5,7 @@ import { templateAnnotation } from '../children/stateful-set.ts'
 import { covers } from '../covers.ts'
 import type { Observed } from '../observed.ts'
 import { type Assessment, isOutOfDate, presentAnswer } from './assessment.ts'
+import { mayStop } from './stop.ts'
 import { isLost } from './volume.ts'
 
 export function work(observed: Observed, assessment: Assessment): Action[] {
@@ -61,6 +62,7 @@ function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
   const { database, children, pod, size } = observed
   const { statefulSet } = children
   if (!pod || pod.terminating || !statefulSet || !size || fatal || database.spec.suspended) return []
+  if (!mayStop(observed)) return []
   if (!covers(statefulSet, wanted.statefulSet) || !covers(children.configuration, wanted.configuration)) return []
   const { generation = 0 } = statefulSet.metadata
   if ((statefulSet.status?.observedGeneration ?? generation) < generation) return []
