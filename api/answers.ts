@@ -30,6 +30,9 @@ const highestPollsOfOne = 500
 let polls = 0
 const pollsOf = new Map<string, number>()
 
+/** Long polls under way now. */
+export const longPolls = (): number => polls
+
 /** Takes one of a tenant's long polls, by its namespace; gives the function that returns it, or undefined: none is left. */
 function takePoll(namespace: string): (() => void) | undefined {
   const own = pollsOf.get(namespace) ?? 0

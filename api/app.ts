@@ -9,9 +9,10 @@ import type { ApiConfiguration } from './configuration.ts'
 import type { ApiContext, App } from './context.ts'
 import { createCredentialsReader, createPasswordOpener } from './credentials.ts'
 import { createIdempotency } from './idempotency.ts'
+import type { ApiMetrics } from './metrics.ts'
 import { addDocumentationPage, describeRoutes } from './openapi.ts'
 import { useAccessLog } from './plugins/access-log.ts'
-import { useAudit } from './plugins/audit.ts'
+import { createAudit } from './plugins/audit.ts'
 import { useAuthentication } from './plugins/authentication.ts'
 import { bodyLimit, useJsonBodies } from './plugins/body.ts'
 import { useBodyBudget } from './plugins/body-budget.ts'
@@ -45,6 +46,7 @@ export type AppOptions = {
   /** Serves HTTPS with it; absent: plain HTTP. */
   certificate?: Certificate | undefined
   audit: AuditDestination
+  metrics: ApiMetrics
   logger: FastifyBaseLogger
   stopping: AbortSignal
   now: () => number
@@ -70,12 +72,14 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     readCredentials: createCredentialsReader(cluster, caches.Secret),
     openPassword: createPasswordOpener(cluster, app.log),
     idempotency: createIdempotency(cluster, now),
+    audit: createAudit(audit, now),
     stopping: options.stopping,
     now,
   }
   for (const property of ['principal', 'account', 'subjectId']) app.decorateRequest(property, undefined)
   app.setValidatorCompiler(validatorCompiler)
   useJsonBodies(app)
+  options.metrics.observe(app)
   useRequestId(app)
   useAccessLog(app)
   useErrors(app)
@@ -87,7 +91,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   await app.register(
     async scope => {
       const api = scope.withTypeProvider<ZodTypeProvider>()
-      useAudit(api, audit, now)
+      context.audit.watch(api)
       useAuthentication(api, verify, createTokenBuckets(failuresPerSecond, failureBurst, now), now)
       useRateLimit(api, createTokenBuckets(tenantPerSecond, tenantBurst, now))
       useTenant(api, context.tenants)

@@ -1,5 +1,6 @@
 /**
- * The audit log: one JSON line for every attempt to write, whatever came of it, appended and never changed. It says who
+ * The audit log: one JSON line for every attempt to write, whatever came of it, appended and never changed; that of a
+ * write that was done says so as soon as it is done. It says who
  * did what to which object with which outcome; it holds no bodies, no query strings, no credentials.
  */
 import { createWriteStream } from 'node:fs'

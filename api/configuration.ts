@@ -48,6 +48,10 @@ export const apiConfiguration = z.strictObject({
     })
     .prefault({}),
   authentication,
+  http: z
+    .strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535).describe('0 takes a free one') })
+    .optional()
+    .describe('where /metrics is served, without a credential: for the inside of the cluster only; omitted: nowhere'),
   pgVersions: z
     .array(z.enum(pgVersions))
     .min(1)

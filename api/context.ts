@@ -8,6 +8,7 @@ import type { PgVersion } from '../crds/index.ts'
 import type { Caches } from './caches.ts'
 import type { OpenPassword, ReadCredentials } from './credentials.ts'
 import type { Idempotency } from './idempotency.ts'
+import type { Audit } from './plugins/audit.ts'
 import type { DatabaseText } from './render/database.ts'
 import type { Tenants } from './tenants.ts'
 
@@ -23,6 +24,7 @@ export type ApiContext = {
   readCredentials: ReadCredentials
   openPassword: OpenPassword
   idempotency: Idempotency
+  audit: Audit
   /** Aborted when the API begins to stop: long polls answer at once. */
   stopping: AbortSignal
   now: () => number

@@ -2,11 +2,13 @@
 import { Server as HttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import type { Cluster } from '../cluster/index.ts'
 import { buildApp, type Certificate } from './app.ts'
 import { auditToFile, auditToLog } from './audit.ts'
-import { createCaches, startCaches, stopCaches } from './caches.ts'
+import { createCaches, startCaches, statesOf, stopCaches } from './caches.ts'
 import type { ApiConfiguration } from './configuration.ts'
+import { createApiMetrics } from './metrics.ts'
 
 export { type AppOptions, buildApp, type Certificate } from './app.ts'
 export type { AuditDestination, AuditEntry } from './audit.ts'
@@ -20,12 +22,16 @@ export type ApiOptions = {
   /** Serves HTTPS with it; absent: plain HTTP. */
   certificate?: Certificate | undefined
   logger: Logger
+  /** Of the program, for its figures. */
+  version?: string
   now?: () => number
 }
 
 export type Api = {
   /** Where it listens, for example `http://127.0.0.1:8080`. */
   address: string
+  /** Its figures; whoever starts it decides where they are served. */
+  registry: Registry
   /** From now on new connections are served with this one. @throws where it is none */
   setCertificate: (certificate: Certificate) => void
   /** Accepts nothing more, answers long polls at once, finishes what is in flight, then resolves. */
@@ -40,6 +46,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const { auditFile, listen, shutdownSeconds } = configuration
   const audit = auditFile === undefined ? auditToLog(logger) : await auditToFile(auditFile, logger)
   const caches = createCaches(cluster, logger)
+  const metrics = createApiMetrics(options.version ?? 'unknown')
+  metrics.watchCaches(() => statesOf(caches))
   const stopping = new AbortController()
   try {
     const { app, context } = await buildApp({
@@ -48,6 +56,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       configuration,
       certificate,
       audit,
+      metrics,
       logger,
       stopping: stopping.signal,
       now,
@@ -73,6 +82,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     }
     let stopped: Promise<void> | undefined
     return {
+      registry: metrics.registry,
       address: addressOf(app.server.address(), certificate === undefined ? 'http' : 'https'),
       setCertificate: renewed => {
         if (app.server instanceof HttpsServer) app.server.setSecureContext(renewed)

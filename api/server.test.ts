@@ -160,11 +160,49 @@ describe('Prefer: wait', () => {
     await cluster.replace('ManagedDatabase', { ...object, metadata })
     const { socket } = await begin('DELETE', `/databases/${body.id}`, { Prefer: 'wait=60' })
     await until(async () => (await cluster.get('ManagedDatabase', key))?.metadata.deletionTimestamp !== undefined)
-    const audited = async () => (await readFile(join(directory, 'audit.log'), 'utf8')).includes('"DELETE"')
-    expect(await audited()).toBe(false)
+    const polls = async () => (await api.registry.metrics()).match(/^espalier_api_long_polls (\d+)$/m)?.[1]
+    await until(async () => (await polls()) === '1')
     socket.destroy()
-    // The attempt is on record once the request is over.
-    await until(audited)
+    await until(async () => (await polls()) === '0')
+  })
+
+  test('a write is in the audit log before its wait is over, once, and stays what it was when the wait fails', async () => {
+    const { body } = await create('noted')
+    const key = { namespace: tenantNamespace('acme'), name: 'noted' }
+    const object = await cluster.get('ManagedDatabase', key)
+    if (object === undefined) throw new Error('not stored')
+    await cluster.replace('ManagedDatabase', {
+      ...object,
+      metadata: { ...object.metadata, finalizers: [teardownFinalizer] },
+    })
+    const lines = async () =>
+      (await readFile(join(directory, 'audit.log'), 'utf8'))
+        .split('\n')
+        .filter(line => line !== '')
+        .map(line => JSON.parse(line))
+        .filter(({ method }) => method === 'DELETE')
+    const { socket, received } = await begin('DELETE', `/databases/${body.id}`, { Prefer: 'wait=60' })
+    await until(async () => (await lines()).length === 1)
+    expect(received()).toBe('')
+    expect(await lines()).toMatchObject([
+      { method: 'DELETE', subject_id: body.id, status: 204, outcome: 'accepted', task_id: expect.any(String) },
+    ])
+    socket.destroy()
+    await api.stop()
+    expect(await lines()).toHaveLength(1)
+
+    // A create that waits says which database it made, before anybody has its id.
+    api = await start()
+    const creating = create('waited', { Prefer: 'wait=60' })
+    const created = async () =>
+      (await readFile(join(directory, 'audit.log'), 'utf8')).match(
+        /"subject_id":"([^"]+)","task_id":"[^"]+","status":200/g,
+      )
+    await until(async () => (await created())?.length === 2)
+    await api.stop()
+    expect((await creating).status).toBe(200)
+    expect(await created()).toHaveLength(2)
+    api = await start()
   })
 })
 

@@ -237,10 +237,32 @@ function describeChart(program: string): void {
     })
   })
 
+  test("the API's metrics are on a port that no Service has, for whoever may read metrics, or nowhere", () => {
+    const objects = rendered(variants.everything ?? [])
+    const { containers } = named(objects, 'Deployment', 'espalier-api').spec.template.spec
+    expect(containers[0].ports).toEqual([
+      { name: 'api', containerPort: 8443 },
+      { name: 'metrics', containerPort: 8080 },
+    ])
+    for (const service of objects.filter(object => object.kind === 'Service' && object.metadata.name.includes('api')))
+      for (const port of service.spec.ports) expect([port.port, port.targetPort]).not.toContain('metrics')
+    expect(named(objects, 'NetworkPolicy', 'espalier-api').spec.ingress).toContainEqual({
+      from: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }],
+      ports: [{ protocol: 'TCP', port: 8080 }],
+    })
+    expect(named(objects, 'PodMonitor', 'espalier-api').spec.podMetricsEndpoints).toMatchObject([{ port: 'metrics' }])
+
+    const off = rendered([...(variants.everything ?? []), '--set', 'api.metrics.enabled=false'])
+    expect(named(off, 'PodMonitor', 'espalier-api')).toBeUndefined()
+    expect(JSON.stringify(named(off, 'NetworkPolicy', 'espalier-api').spec.ingress)).not.toContain('8080')
+    expect(parse(named(off, 'ConfigMap', 'espalier-api-configuration').data['api.yaml']).http).toBeUndefined()
+  })
+
   test('the dashboard asks for metrics that there are', () => {
     const sources = [
       'operator/runtime/metrics.ts',
       'operator/managed-database/metrics.ts',
+      'api/metrics.ts',
       'gateway/metrics.ts',
       'gateway/haproxy/index.ts',
     ]

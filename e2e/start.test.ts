@@ -53,6 +53,16 @@ describe('espalier run', () => {
     await expect(starting).rejects.toThrow(/^no Postgres 18 for linux-.+$/)
   })
 
+  test('one page has the metrics of operator, API and gateway', async () => {
+    await home.run()
+    const port = home.environment.ESPALIER_PORTS?.split('-').at(-1)
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+    for (const name of ['espalier_reconcile_duration_seconds', 'espalier_build_info', 'espalier_gateway_routes'])
+      expect(text.match(new RegExp(`^# TYPE ${name} `, 'gm'))).toHaveLength(1)
+    const types = text.match(/^# TYPE \S+/gm) ?? []
+    expect(new Set(types).size).toBe(types.length)
+  })
+
   test('another process uses the same home', async () => {
     await home.run()
     const { first, last } = await findFreeRange('127.0.0.1', 5)

@@ -7,7 +7,7 @@ import { chmod, mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Logger } from 'pino'
 import { apiConfiguration } from '../api/configuration.ts'
-import { startApi } from '../api/index.ts'
+import { type Api, startApi } from '../api/index.ts'
 import { definitionOf } from '../crds/definition.ts'
 import { declarations, defaultPgVersion, type PgVersion, pgVersions } from '../crds/index.ts'
 import { startGateway } from '../gateway/index.ts'
@@ -28,7 +28,7 @@ export type Installation = {
   api: string
   /** The browsable API description. */
   docs: string
-  /** The operator's metrics. */
+  /** The metrics of operator, API and gateway. */
   metrics: string
   /** For tests and benchmarks: the store behind it all. */
   store: Store
@@ -118,6 +118,7 @@ export async function startInstallation(
 
     // The gateway stops after the databases, so that their clients read why the session ends.
     let runtime: Runtime | undefined
+    let api: Api | undefined
     const authority = await readAuthority(store.connect('espalier-bootstrap'))
     const gateway = await startGateway({
       cluster: store.connect('espalier-gateway'),
@@ -154,11 +155,12 @@ export async function startInstallation(
         certificates: {},
       }),
       identity: 'embedded',
+      otherMetrics: async () => [await gateway.registry.metrics(), await api?.registry.metrics()].join('\n'),
       logger,
     })
     teardown.push(() => operator.stop())
 
-    const api = await startApi({
+    const listening = await startApi({
       cluster: store.connect('espalier-api'),
       configuration: apiConfiguration.parse({
         listen: { host: gatewayHost, port: apiPort },
@@ -167,11 +169,12 @@ export async function startInstallation(
       }),
       logger: logger.child({ part: 'api' }),
     })
-    teardown.push(() => api.stop())
+    api = listening
+    teardown.push(() => listening.stop())
 
     return {
-      api: api.address,
-      docs: `${api.address}/docs`,
+      api: listening.address,
+      docs: `${listening.address}/docs`,
       metrics: `http://${gatewayHost}:${ports.last}/metrics`,
       store,
       stop: () => teardown.run(),

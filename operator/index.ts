@@ -43,6 +43,8 @@ export type OperatorOptions = {
   administrator?: PostgresAccess
   logger: Logger
   now?: () => number
+  /** Figures of other parts of the process, for the same page. */
+  otherMetrics?: () => Promise<string>
 }
 
 const leaseName = 'espalier-operator'
@@ -101,7 +103,10 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         caches: () => (caches.isSynced() ? undefined : 'the caches are not synced yet'),
         keys: () => missingKeys(keys()),
       },
-      metrics,
+      metrics: {
+        contentType: metrics.contentType,
+        text: async () => [await metrics.text(), await options.otherMetrics?.()].filter(Boolean).join('\n'),
+      },
       logger,
     }))
   const started = caches.start()

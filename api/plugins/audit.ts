@@ -1,6 +1,7 @@
 /**
- * Writes one audit entry for each attempt to write, before it is answered. A request for a path that does not exist is
- * no attempt, nor is a credential refused for coming too often.
+ * Writes one audit entry for each attempt to write: of a write that was done as soon as it is done, before anything is
+ * waited for; of one that was refused before it is answered. A request for a path that does not exist is no attempt,
+ * nor is a credential refused for coming too often.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AuditDestination, AuditEntry } from '../audit.ts'
@@ -11,6 +12,16 @@ declare module 'fastify' {
     /** The object a write made, where the path does not name it. */
     subjectId: string | undefined
   }
+}
+
+/** What a write that is done will be answered with, and the task that follows it. */
+export type Done = { status: number; taskId?: string | undefined; subjectId?: string | undefined }
+
+export type Audit = {
+  /** Notes a write that has been done; what its answer waits for after that is not the audit log's. */
+  done(request: FastifyRequest, done: Done): void
+  /** Notes every other attempt on the routes of the scope that write. */
+  watch(app: App): void
 }
 
 const writes = new Set(['POST', 'PUT', 'PATCH', 'DELETE'])
@@ -25,8 +36,7 @@ function subjectOf({ params, subjectId }: FastifyRequest): string | undefined {
   return typeof id === 'string' ? id.slice(0, 64) : undefined
 }
 
-function entryOf(request: FastifyRequest, reply: FastifyReply, now: number): AuditEntry {
-  const taskId = reply.getHeader('x-task-id')
+function entryOf(request: FastifyRequest, { status, taskId, subjectId }: Done, now: number): AuditEntry {
   return {
     time: new Date(now).toISOString(),
     request_id: request.id,
@@ -35,21 +45,36 @@ function entryOf(request: FastifyRequest, reply: FastifyReply, now: number): Aud
     address: request.ip,
     method: request.method,
     path: (request.url.split('?', 1)[0] ?? '').slice(0, highestPathLength),
-    subject_id: subjectOf(request),
-    task_id: typeof taskId === 'string' ? taskId : undefined,
-    status: reply.statusCode,
-    outcome: outcomeOf(reply.statusCode),
+    subject_id: subjectId ?? subjectOf(request),
+    task_id: taskId,
+    status,
+    outcome: outcomeOf(status),
   }
 }
 
-export function useAudit(app: App, destination: AuditDestination, now: () => number): void {
-  const onSend = (request: FastifyRequest, reply: FastifyReply, _payload: unknown, done: () => void): void => {
-    const anonymousFlood = request.principal === undefined && reply.statusCode === 429
-    if (!anonymousFlood) destination.write(entryOf(request, reply, now()))
-    done()
+export function createAudit(destination: AuditDestination, now: () => number): Audit {
+  const noted = new WeakSet<FastifyRequest>()
+
+  function done(request: FastifyRequest, what: Done): void {
+    if (noted.has(request)) return
+    noted.add(request)
+    destination.write(entryOf(request, what, now()))
   }
-  // On the routes that write only: the others need not pass by.
-  app.addHook('onRoute', route => {
-    if ([route.method].flat().some(method => writes.has(method))) route.onSend = onSend
-  })
+
+  const onSend = (request: FastifyRequest, reply: FastifyReply, _payload: unknown, next: () => void): void => {
+    const anonymousFlood = request.principal === undefined && reply.statusCode === 429
+    const taskId = reply.getHeader('x-task-id')
+    const status = reply.statusCode
+    if (!anonymousFlood) done(request, { status, taskId: typeof taskId === 'string' ? taskId : undefined })
+    next()
+  }
+
+  return {
+    done,
+    // On the routes that write only: the others need not pass by.
+    watch: app =>
+      void app.addHook('onRoute', route => {
+        if ([route.method].flat().some(method => writes.has(method))) route.onSend = onSend
+      }),
+  }
 }

@@ -63,6 +63,7 @@ function addCreate(app: App, context: ApiContext): void {
     const writer = { ...asking, account: { ...asking.account, tenant } }
     const work = async (ids: Ids): Promise<Answer> => {
       const { database, ...written } = await createDatabase(writer, request.body, ids)
+      context.audit.done(request, { status: 200, taskId: written.taskId, subjectId: ids.objectId })
       const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
       return { status: 200, body: context.databaseText(settled, tenant), headers: taskHeaders(written.taskId) }
     }
@@ -156,6 +157,7 @@ function addUpdate(app: App, context: ApiContext): void {
     const writer = writerOf(context, request)
     requireCurrentPlan(writer.account, context.now())
     const { database, ...written } = await updateDatabase(writer, request.params.id, request.body)
+    context.audit.done(request, { status: 200, taskId: written.taskId })
     reply.headers(taskHeaders(written.taskId))
     const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
     return sendJson(reply, context.databaseText(settled, writer.account.tenant))
@@ -178,6 +180,7 @@ function addDelete(app: App, context: ApiContext): void {
   app.delete('/databases/:id', { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
     const { database, ...written } = await deleteDatabase(writer, request.params.id, request.query.force)
+    context.audit.done(request, { status: 204, taskId: written.taskId })
     reply.headers(taskHeaders(written.taskId))
     await waitUntilSettled(context, request, reply, database)
     return reply.code(204).send()

@@ -25,6 +25,7 @@ import type { AuditEntry } from '../audit.ts'
 import { createCaches, credentialsComponent, startCaches, stopCaches } from '../caches.ts'
 import { type ApiConfiguration, apiConfiguration } from '../configuration.ts'
 import type { App } from '../context.ts'
+import { type ApiMetrics, createApiMetrics } from '../metrics.ts'
 import { type InterceptedCluster, intercepted } from './intercept.ts'
 
 export const issuer = 'https://issuer.test'
@@ -122,6 +123,7 @@ export type Harness = {
   app: App
   cluster: InterceptedCluster
   audit: AuditEntry[]
+  metrics: ApiMetrics
   stop: AbortController
   now: { ms: number }
   close: () => Promise<void>
@@ -172,6 +174,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   const ready = options.tenantsBecomeReady !== false && options.beside === undefined
   const stopTenants = ready ? await readyTenants(opened.cluster, logger) : async () => {}
   const audit: AuditEntry[] = []
+  const metrics = createApiMetrics('test')
   const stop = new AbortController()
   const now = { ms: 0 }
   const { app } = await buildApp({
@@ -179,6 +182,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     caches,
     configuration: options.configuration ?? configurationOf(),
     audit: { write: entry => audit.push(entry), close: async () => {} },
+    metrics,
     logger,
     stopping: stop.signal,
     now: options.now ?? (() => Date.now() + now.ms),
@@ -188,6 +192,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     app,
     cluster,
     audit,
+    metrics,
     stop,
     now,
     close: async () => {

@@ -6,15 +6,17 @@ import { apiConfiguration } from '../../api/configuration.ts'
 import { startApi } from '../../api/index.ts'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
 import { followCertificate, readCertificate } from '../../gateway/certificate.ts'
+import { createMetrics, startHealthServer } from '../../operator/runtime/index.ts'
 import { type Command, parseFlags, stopSignal, UsageError } from '../command.ts'
 import { readConfiguration } from '../configuration.ts'
+import { version } from '../version.ts'
 
 const help = `Serves the control-plane API of a Kubernetes cluster.
 
 Usage: espalier api --configuration FILE [options]
 
-  --configuration FILE  YAML or JSON: listen, authentication, pgVersions, rateLimits, trustedProxies, auditFile
-                        (api/configuration.ts)
+  --configuration FILE  YAML or JSON: listen, http (metrics), authentication, pgVersions, rateLimits, trustedProxies,
+                        auditFile (api/configuration.ts)
   --shared-secret FILE  the HMAC secret that tokens are verified with, in place of one in the configuration
   --certificate FILE    PEM certificate to serve HTTPS with; read again when it changes (default: plain HTTP)
   --key FILE            its private key, PEM
@@ -59,13 +61,27 @@ const command: Command = {
     const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
     const stopped = stopSignal()
     const cluster = await connectKubernetes({ fieldManager: 'espalier-api', kubeconfig: flags.kubeconfig, logger })
-    const api = await startApi({ cluster, configuration, certificate, logger })
+    const api = await startApi({ cluster, configuration, certificate, version: version(), logger })
+    const ofProcess = createMetrics()
+    const metrics =
+      configuration.http &&
+      (await startHealthServer({
+        ...configuration.http,
+        live: {},
+        ready: {},
+        metrics: {
+          contentType: ofProcess.contentType,
+          text: async () => `${await ofProcess.processText()}\n${await api.registry.metrics()}`,
+        },
+        logger,
+      }))
     const following =
       files && certificate && followCertificate({ files, current: certificate, use: api.setCertificate, logger })
     logger.info({ address: api.address }, 'the API is ready')
     await stopped
     following?.stop()
     await api.stop()
+    await metrics?.stop()
     await cluster.close()
     return 0
   },

@@ -22,6 +22,8 @@ export type Metrics = {
   readonly contentType: string
   /** The page that Prometheus reads: this registry's metrics and the process's. */
   text(): Promise<string>
+  /** The process's metrics alone. */
+  processText(): Promise<string>
   queue(name: string): QueueMetrics
   /** Reads the queue's state at every scrape, until the returned function is called. */
   watchQueue(name: string, read: () => QueueState): () => void
@@ -203,6 +205,7 @@ export function createMetrics(): Metrics {
   return {
     registry,
     contentType: registry.contentType,
+    processText: () => processMetrics().metrics(),
     text: async () => `${await registry.metrics()}\n${await processMetrics().metrics()}`,
     ...queueMetrics(registry),
     ...informerMetrics(registry),
