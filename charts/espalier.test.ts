@@ -23,6 +23,13 @@ const needed = set('image.repository=registry.test/espalier', 'postgres.images.1
 const authentication = set('api.authentication.issuer=https://issuer.test', 'api.authentication.audience=espalier')
 const jwks = set('api.authentication.jwksUrl=https://issuer.test:8443/keys')
 const minimal = [...needed, ...authentication, ...jwks]
+const ownNodes = {
+  nodeAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [{ matchExpressions: [{ key: 'pool', operator: 'In', values: ['databases'] }] }],
+    },
+  },
+}
 const variants: Record<string, string[]> = {
   'the least': minimal,
   'those of kind': ['-f', join(import.meta.dirname, '../e2e/kind/values.yaml')],
@@ -33,6 +40,15 @@ const variants: Record<string, string[]> = {
     ...['--set', 'monitoring.serviceMonitor.enabled=true,monitoring.dashboard.enabled=true'],
     ...['--set', 'gateway.proxyProtocolFrom={10.0.0.0/8},imagePullSecrets[0].name=pull'],
     ...['--set', 'networkPolicies.apiFrom[0].namespaceSelector.matchLabels.a=b'],
+    ...['--set', 'postgres.imagePullSecrets[0].name=pull,postgres.priorityClassName=databases'],
+    ...['--set', 'postgres.nodeSelector.pool=databases,postgres.podDisruptionBudget.enabled=true'],
+    ...['--set', 'postgres.tolerations[0].key=dedicated,postgres.tolerations[0].operator=Exists'],
+    ...[
+      '--set',
+      'postgres.topologySpreadConstraints[0].topologyKey=zone,postgres.topologySpreadConstraints[0].maxSkew=1',
+    ],
+    ...['--set', 'postgres.topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway'],
+    ...['--set-json', `postgres.affinity=${JSON.stringify(ownNodes)}`],
   ],
   'a public key and plain HTTP': [
     ...needed,
@@ -40,6 +56,78 @@ const variants: Record<string, string[]> = {
     ...set('api.authentication.publicKey=-----BEGIN PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----'),
     ...['--set', 'api.tls.enabled=false,networkPolicies.enabled=false,podDisruptionBudgets.enabled=false'],
   ],
+}
+
+/** Every value by its path; what is empty counts as one. */
+function leavesOf(value: unknown, path = ''): [path: string, value: unknown][] {
+  const isMap = typeof value === 'object' && value !== null && !Array.isArray(value)
+  const entries = isMap ? Object.entries(value) : []
+  if (entries.length === 0) return [[path, value]]
+  return entries.flatMap(([key, inner]) => leavesOf(inner, path === '' ? key : `${path}.${key}`))
+}
+
+const monitored = ['--set', 'monitoring.serviceMonitor.enabled=true,monitoring.dashboard.enabled=true']
+const certManager = set('tls.source=cert-manager', 'tls.certManager.issuerRef.name=ours')
+const shared = set('api.authentication.jwksUrl=', 'api.authentication.sharedSecret.existingSecret=first')
+/** What else must be said for a value to count. */
+const needs: Record<string, string[]> = {
+  'api.service.nodePort': set('api.service.type=NodePort'),
+  'api.service.externalTrafficPolicy': set('api.service.type=LoadBalancer'),
+  'api.authentication.publicKey': set('api.authentication.jwksUrl=', 'api.authentication.publicKey=first'),
+  'api.authentication.sharedSecret.existingSecret': shared,
+  'api.authentication.sharedSecret.key': shared,
+  'monitoring.serviceMonitor.interval': monitored,
+  'monitoring.serviceMonitor.labels': monitored,
+  'monitoring.dashboard.labels.grafana_dashboard': monitored,
+  'tls.source': certManager.slice(2),
+  ...Object.fromEntries(['name', 'kind', 'group'].map(key => [`tls.certManager.issuerRef.${key}`, certManager])),
+}
+const listed: Record<string, unknown> = {
+  imagePullSecrets: [{ name: 'other' }],
+  tolerations: [{ key: 'other', operator: 'Exists' }],
+  affinity: ownNodes,
+  topologySpreadConstraints: [{ topologyKey: 'zone', maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' }],
+  images: { 17: 'registry.test/other:17' },
+  deadlines: { creatingMs: 60_000 },
+  rateLimits: { tenantPerSecond: 1 },
+  trustedProxies: ['10.0.0.0/8'],
+  dnsNames: ['other.test'],
+  ipAddresses: ['203.0.113.9'],
+  loadBalancerSourceRanges: ['10.0.0.0/8'],
+  proxyProtocolFrom: ['10.0.0.0/8'],
+  cidrs: ['10.0.0.0/8'],
+  ports: [7443],
+  apiFrom: [{ podSelector: {} }],
+  metricsFrom: [{ podSelector: {} }],
+  regions: [{ name: 'eu', domain: 'db.example.com', gateway: {} }],
+}
+const texts: Record<string, unknown> = {
+  'image.pullPolicy': 'Always',
+  logLevel: 'debug',
+  'api.authentication.jwksUrl': 'https://other.test/keys',
+  'api.service.type': 'LoadBalancer',
+  'api.service.externalTrafficPolicy': 'Cluster',
+  'api.service.nodePort': 30500,
+  'gateway.service.type': 'NodePort',
+  'tls.source': 'cert-manager',
+  'tls.certManager.issuerRef.kind': 'Issuer',
+  'gateway.ports.last': 30090,
+}
+
+/** A checksum changes with values that nothing else uses. */
+const withoutChecksums = (objects: Rendered[]): string =>
+  JSON.stringify(objects, (key, value) => (key.startsWith('checksum/') ? undefined : value))
+
+/** Another value that is allowed there. */
+function otherThan(name: string, value: unknown): unknown {
+  const last = name.split('.').at(-1) ?? ''
+  if (name in texts) return texts[name]
+  if (last in listed) return listed[last]
+  if (typeof value === 'boolean') return !value
+  if (typeof value === 'number') return value + 1
+  if (/^(cpu|memory)$/.test(last)) return last === 'cpu' ? '77m' : '777Mi'
+  if (Array.isArray(value)) return [{ ...value[0], displayName: 'Other' }]
+  return typeof value === 'object' ? { other: 'other' } : last === 'interval' ? '77s' : 'other'
 }
 
 const helm = findHelm()
@@ -195,6 +283,35 @@ function describeChart(program: string): void {
       const { containers, initContainers } = named(objects, 'Deployment', 'espalier-gateway').spec.template.spec
       for (const container of [initContainers[0], containers.find((one: Rendered) => one.name === 'agent')])
         expect(container.args).toContain('30002-30021')
+    })
+  })
+
+  test("what is said of databases' pods reaches the operator", () => {
+    const configurationOf = (flags: string[]) => {
+      const { data } = named(rendered(flags), 'ConfigMap', 'espalier-operator-configuration')
+      return operatorConfiguration.parse(parse(data['operator.yaml'])).pods
+    }
+    expect(configurationOf(minimal)).toEqual(operatorConfiguration.shape.pods.parse({}))
+    expect(configurationOf(variants.everything ?? [])).toEqual({
+      imagePullSecrets: [{ name: 'pull' }],
+      priorityClassName: 'databases',
+      nodeSelector: { pool: 'databases' },
+      tolerations: [{ key: 'dedicated', operator: 'Exists' }],
+      affinity: ownNodes,
+      topologySpreadConstraints: [{ topologyKey: 'zone', maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' }],
+      terminationGracePeriodSeconds: 1800,
+      disruptionBudget: true,
+    })
+  })
+
+  describe('every value of values.yaml is used', () => {
+    const values = parse(readFileSync(join(chart, 'values.yaml'), 'utf8'), { merge: true })
+    test.each(leavesOf(values))('%s', (name, value) => {
+      const flags = [...minimal, ...(needs[name] ?? [])]
+      const other = otherThan(name, value)
+      const change =
+        typeof other === 'string' ? set(`${name}=${other}`) : ['--set-json', `${name}=${JSON.stringify(other)}`]
+      expect(withoutChecksums(rendered([...flags, ...change]))).not.toBe(withoutChecksums(rendered(flags)))
     })
   })
 

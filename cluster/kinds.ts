@@ -13,9 +13,11 @@ import type {
   V1NetworkPolicyIngressRule,
   V1NetworkPolicyPeer,
   V1NetworkPolicySpec,
+  V1Node,
   V1PersistentVolume,
   V1PersistentVolumeClaim,
   V1Pod,
+  V1PodDisruptionBudget,
   V1Secret,
   V1Service,
   V1StatefulSet,
@@ -44,6 +46,8 @@ type BuiltIn<T, ApiVersion extends string, Kind extends string> = Omit<Json<T>, 
 }
 
 export type Namespace = BuiltIn<V1Namespace, 'v1', 'Namespace'>
+/** Read only, and only where a pod's own word is doubted. */
+export type Node = BuiltIn<V1Node, 'v1', 'Node'>
 export type Pod = BuiltIn<V1Pod, 'v1', 'Pod'>
 export type Service = BuiltIn<V1Service, 'v1', 'Service'>
 export type Secret = BuiltIn<V1Secret, 'v1', 'Secret'>
@@ -55,6 +59,7 @@ export type StatefulSet = BuiltIn<V1StatefulSet, 'apps/v1', 'StatefulSet'>
 export type Deployment = BuiltIn<V1Deployment, 'apps/v1', 'Deployment'>
 export type Job = BuiltIn<V1Job, 'batch/v1', 'Job'>
 export type Lease = BuiltIn<V1Lease, 'coordination.k8s.io/v1', 'Lease'>
+export type PodDisruptionBudget = BuiltIn<V1PodDisruptionBudget, 'policy/v1', 'PodDisruptionBudget'>
 
 type IngressRule = Omit<Json<V1NetworkPolicyIngressRule>, '_from'> & { from?: Json<V1NetworkPolicyPeer>[] }
 /** The client library calls a rule's `from` `_from`. */
@@ -87,6 +92,7 @@ export type Kinds = {
   Region: Region
   Tenant: Tenant
   Namespace: Namespace
+  Node: Node
   Pod: Pod
   Service: Service
   Secret: Secret
@@ -99,6 +105,7 @@ export type Kinds = {
   Job: Job
   Lease: Lease
   NetworkPolicy: NetworkPolicy
+  PodDisruptionBudget: PodDisruptionBudget
   VolumeSnapshot: VolumeSnapshot
 }
 export type KindName = keyof Kinds
@@ -125,6 +132,7 @@ const ours = Object.fromEntries(
 export const kindInfo: Record<KindName, KindInfo> = {
   ...ours,
   Namespace: builtIn('v1', 'namespaces', { namespaced: false }),
+  Node: builtIn('v1', 'nodes', { namespaced: false }),
   Pod: builtIn('v1', 'pods'),
   Service: builtIn('v1', 'services'),
   Secret: builtIn('v1', 'secrets', { statusSubresource: false }),
@@ -137,6 +145,7 @@ export const kindInfo: Record<KindName, KindInfo> = {
   Job: builtIn('batch/v1', 'jobs'),
   Lease: builtIn('coordination.k8s.io/v1', 'leases', { statusSubresource: false }),
   NetworkPolicy: builtIn('networking.k8s.io/v1', 'networkpolicies', { statusSubresource: false }),
+  PodDisruptionBudget: builtIn('policy/v1', 'poddisruptionbudgets'),
   VolumeSnapshot: builtIn('snapshot.storage.k8s.io/v1', 'volumesnapshots'),
 }
 

@@ -21,7 +21,13 @@ const labelled = { labels: { [labels.database]: true } } as const
 const one = (value: string | undefined): string[] => (value === undefined ? [] : [value])
 const byOwner = { owner: (object: Parameters<typeof ownerUidOf>[0]) => one(ownerUidOf(object)) }
 
-export function createCaches(cluster: Cluster, logger: Logger, metrics: Metrics) {
+/** `pullSecrets`: names of those Secrets of the system namespace by which databases' images are pulled. */
+export function createCaches(
+  cluster: Cluster,
+  logger: Logger,
+  metrics: Metrics,
+  pullSecrets: ReadonlySet<string> = new Set(),
+) {
   let started: Promise<void> | undefined
   const rememberers = new Map<KindName, ((object: AnyObject) => void)[]>()
   const all: { start(): Promise<void>; stop(): Promise<void>; readonly synced: boolean }[] = []
@@ -73,6 +79,7 @@ export function createCaches(cluster: Cluster, logger: Logger, metrics: Metrics)
     }),
     services: follow('services', 'Service', { ...labelled, indexes: byOwner }),
     networkPolicies: follow('network-policies', 'NetworkPolicy', { ...labelled, indexes: byOwner }),
+    disruptionBudgets: follow('disruption-budgets', 'PodDisruptionBudget', { ...labelled, indexes: byOwner }),
     claims: follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
     secrets: follow('secrets', 'Secret', { ...labelled, indexes: byOwner }),
     configMaps: follow('config-maps', 'ConfigMap', {
@@ -83,7 +90,11 @@ export function createCaches(cluster: Cluster, logger: Logger, metrics: Metrics)
       namespace: systemNamespace,
       labels: { [labels.component]: gatewayComponent },
     }),
-    systemSecrets: follow('system-secrets', 'Secret', { namespace: systemNamespace, transform: withoutForeignData }),
+    systemSecrets: follow('system-secrets', 'Secret', {
+      namespace: systemNamespace,
+      transform: secret => withoutForeignData(secret, pullSecrets),
+    }),
+
     /** Resolves once every cache has its first list. */
     start: (): Promise<void> => {
       started ??= Promise.all(all.map(informer => informer.start())).then(() => {})

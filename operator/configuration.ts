@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { pgVersions } from '../crds/index.ts'
+import { podSettings } from './pod-settings.ts'
 
 const image = z.string().min(1).max(500)
 const minutes = (count: number) =>
@@ -28,6 +29,7 @@ export const operatorConfiguration = z.strictObject({
       .refine(images => Object.keys(images).length > 0, 'must name an image for at least one version')
       .describe('for each major version on offer the image that holds it, and `espalier instance` beside it'),
   }),
+  pods: podSettings.prefault({}).describe("what every database's pod is given"),
   leaderElection: z.boolean().default(true).describe('false where this is the only operator there can be'),
   http: z
     .strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535).describe('0 takes a free one') })

@@ -56,7 +56,8 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const logger = options.logger.child({ part: 'operator' })
   const metrics = createMetrics()
   const cluster = instrumented(options.cluster, metrics)
-  const caches = createCaches(cluster, logger, metrics)
+  const pullSecretNames = configuration.pods.imagePullSecrets.map(({ name }) => name)
+  const caches = createCaches(cluster, logger, metrics, new Set(pullSecretNames))
   const keys = createKeyReader(caches.systemSecrets)
   const accessFor = accessReader(options.administrator, now, logger)
 
@@ -78,12 +79,13 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         keys,
         accessFor,
         images: configuration.images.postgres,
+        pods: configuration.pods,
         settings: { deadlines: configuration.deadlines },
         workers: configuration.workers,
         events,
       }),
       startTaskController({ ...common, workers: fewWorkers }),
-      startTenantController({ ...common, workers: fewWorkers }),
+      startTenantController({ ...common, workers: fewWorkers, pullSecrets: pullSecretNames }),
       ...(configuration.certificates
         ? [startSystemCertificates({ ...common, keys, wanted: configuration.certificates })]
         : []),

@@ -19,10 +19,14 @@ export const isInstallationKey = (name: string): boolean => name === sealingKeyS
 
 const certificates: ReadonlySet<string> = new Set(Object.values(systemCertificates))
 
-/** Of the system namespace's Secrets the operator keeps the values of its keys and certificates; of others the name only. */
-export function withoutForeignData(secret: Secret): Secret {
+/**
+ * Of the system namespace's Secrets the operator keeps the values of its keys and certificates, and of those named; of
+ * others the name only.
+ */
+export function withoutForeignData(secret: Secret, named: ReadonlySet<string> = new Set()): Secret {
   const { managedFields: _, ...metadata } = secret.metadata
-  if (isInstallationKey(metadata.name) || certificates.has(metadata.name)) return { ...secret, metadata }
+  if (isInstallationKey(metadata.name) || certificates.has(metadata.name) || named.has(metadata.name))
+    return { ...secret, metadata }
   return { apiVersion: secret.apiVersion, kind: secret.kind, metadata }
 }
 

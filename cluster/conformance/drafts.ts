@@ -89,8 +89,10 @@ export const statefulSet = (
 
 const databaseReference = { databaseName: 'orders', databaseId: '6ba7b810-9dad-41d1-80b4-00c04fd430c8' }
 
-/** The smallest valid object of every kind but Namespace; `namespace` counts only for kinds that have one. */
-export const smallest: { [K in Exclude<KindName, 'Namespace'>]: (namespace: string, name: string) => Draft<K> } = {
+/** The smallest valid object of every kind but Namespace and Node (a cluster's machines are not ours to make); `namespace` counts only for kinds that have one. */
+export const smallest: {
+  [K in Exclude<KindName, 'Namespace' | 'Node'>]: (namespace: string, name: string) => Draft<K>
+} = {
   ManagedDatabase: (namespace, name) => database(namespace, name),
   Branch: (namespace, name) => branch(namespace, name),
   Backup: (namespace, name) => ({
@@ -208,6 +210,12 @@ export const smallest: { [K in Exclude<KindName, 'Namespace'>]: (namespace: stri
       policyTypes: ['Ingress'],
       ingress: [{ from: [{ podSelector: {} }], ports: [{ protocol: 'TCP', port: 5432 }] }],
     },
+  }),
+  PodDisruptionBudget: (namespace, name) => ({
+    apiVersion: 'policy/v1',
+    kind: 'PodDisruptionBudget',
+    metadata: { namespace, name },
+    spec: { maxUnavailable: 0, selector: { matchLabels: { name } } },
   }),
   Lease: (namespace, name) => ({
     apiVersion: 'coordination.k8s.io/v1',

@@ -46,6 +46,7 @@ export const shapes = {
     status: fields({ conditions }),
   }),
   claim: fields({ spec: fields({ selector: atomic, dataSource: atomic }), status: fields({ conditions }) }),
+  disruptionBudget: fields({ spec: fields({ selector: atomic }), status: fields({ conditions }) }),
   networkPolicy: fields({ spec: fields({ podSelector: atomic }) }),
   event: fields({ involvedObject: atomic, related: atomic }),
 } satisfies { [name: string]: Shape }

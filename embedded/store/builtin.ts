@@ -19,6 +19,7 @@ export type BuiltIn = {
 export type BuiltInKind = Extract<
   KindName,
   | 'Namespace'
+  | 'Node'
   | 'Pod'
   | 'Service'
   | 'Secret'
@@ -31,6 +32,7 @@ export type BuiltInKind = Extract<
   | 'Job'
   | 'Lease'
   | 'NetworkPolicy'
+  | 'PodDisruptionBudget'
   | 'VolumeSnapshot'
 >
 
@@ -251,6 +253,7 @@ export const builtIns: { readonly [kind in BuiltInKind]: BuiltIn } = {
     initialStatus: { phase: 'Active' },
     complete: completeNamespace,
   }),
+  Node: builtIn({ shape: shapes.withConditions }),
   Pod: builtIn({
     shape: shapes.pod,
     generation: 'spec',
@@ -298,6 +301,7 @@ export const builtIns: { readonly [kind in BuiltInKind]: BuiltIn } = {
   }),
   Lease: builtIn(),
   NetworkPolicy: builtIn({ shape: shapes.networkPolicy, generation: 'spec' }),
+  PodDisruptionBudget: builtIn({ shape: shapes.disruptionBudget, generation: 'spec' }),
   VolumeSnapshot: builtIn({
     generation: 'all',
     check: (object, previous) =>

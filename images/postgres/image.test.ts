@@ -14,6 +14,7 @@ import {
   statefulSetDraft,
 } from '../../operator/managed-database/children/stateful-set.ts'
 import { createAuthority } from '../../operator/pki/index.ts'
+import { podSettings } from '../../operator/pod-settings.ts'
 import { createAdministrator } from '../../operator/postgres/administrator.ts'
 import type { Container } from '../testing/container.ts'
 import { describeHygiene } from '../testing/hygiene.ts'
@@ -38,7 +39,9 @@ const authority = createAuthority(Date.now)
 
 /** A pod as the operator draws it, on a volume of its own. */
 function worldOf(directory: string, image: string, pgVersion: PgVersion): PodWorld {
-  const draft = statefulSetDraft({ owner, incarnation: 1, image, size, shape, volume: randomUUID(), suspended: false })
+  const pods = podSettings.parse({})
+  const instance = { owner, incarnation: 1, image, size, shape, pods }
+  const draft = statefulSetDraft({ ...instance, volume: randomUUID(), suspended: false })
   const spec = draft.spec?.template.spec
   if (spec === undefined) throw new Error('a StatefulSet without a pod')
   return {

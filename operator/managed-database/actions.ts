@@ -3,7 +3,7 @@ import type { Draft, KindName, PersistentVolumeClaim } from '../../cluster/index
 import type { ServerNames } from './children/certificate.ts'
 import type { ConditionType } from './plan/conditions.ts'
 
-export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'Service' | 'StatefulSet'
+export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'PodDisruptionBudget' | 'Service' | 'StatefulSet'
 
 export type Action =
   /** Puts finalizer and id label on the database; without an id, a new one. */

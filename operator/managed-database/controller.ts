@@ -8,6 +8,7 @@ import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { canonicalJson, labels, type ManagedDatabase, type PgVersion, systemNamespace } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { type InstallationKeys, isInstallationKey } from '../keys.ts'
+import type { PodSettings } from '../pod-settings.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import { type Controller, type EventRecorder, type Metrics, startController } from '../runtime/index.ts'
 import type { PostgresAccess } from './access.ts'
@@ -29,6 +30,8 @@ export type DatabaseControllerOptions = {
   /** How Postgres is reached, under an authority. */
   accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
   images: Partial<Record<PgVersion, string>>
+  /** What every database's pod is given. */
+  pods: PodSettings
   settings: PlanSettings
   workers: number
   events: EventRecorder
@@ -45,7 +48,7 @@ const acknowledgementMs = 5_000
 const portMs = 30_000
 
 export function startDatabaseController(options: DatabaseControllerOptions): { stop(): Promise<void> } {
-  const { caches, keys, images, settings, events, metrics, logger, now, signal } = options
+  const { caches, keys, images, pods, settings, events, metrics, logger, now, signal } = options
   const cluster = caches.remembering(options.cluster)
   const startedAt = now()
   const databaseMetrics = createDatabaseMetrics(metrics, () => caches.databases.list())
@@ -63,7 +66,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     const database = caches.databases.get(parseKey(key))
     if (database === undefined) return forget(key)
     const currentKeys = keys()
-    const observer = { caches, cluster, images, now }
+    const observer = { caches, cluster, images, pods, now }
     const observation = await observe(observer, database, currentKeys, looks.get(key))
     const decided = plan(observation.observed, now(), settings)
     if (decided.awaitsGateways) awaitingGateways.add(key)
@@ -216,6 +219,7 @@ function follow(
     caches.pods.onChange(ofChild),
     caches.services.onChange(ofChild),
     caches.networkPolicies.onChange(ofChild),
+    caches.disruptionBudgets.onChange(ofChild),
     caches.claims.onChange(ofChild),
     caches.secrets.onChange(ofChild),
     caches.configMaps.onChange(change => {

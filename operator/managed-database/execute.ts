@@ -184,8 +184,9 @@ async function make<K extends 'Secret' | 'PersistentVolumeClaim'>(
 }
 
 const known = (pass: Pass, kind: KindName, name: string): boolean => {
-  const { configuration, route, service, networkPolicy, statefulSet, certificate } = pass.observed.children
-  return [configuration, route, service, networkPolicy, statefulSet, certificate].some(
+  const { configuration, route, service, networkPolicy, disruptionBudget, statefulSet, certificate } =
+    pass.observed.children
+  return [configuration, route, service, networkPolicy, disruptionBudget, statefulSet, certificate].some(
     child => child?.kind === kind && child.metadata.name === name,
   )
 }

@@ -18,6 +18,7 @@ import {
 } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
+import type { PodSettings } from '../pod-settings.ts'
 import { fingerprintOf, isGoodCertificate, issuedAt } from './children/certificate.ts'
 import { openCredentials, type Passwords } from './children/credentials.ts'
 import { portOf, readRoute } from './children/route.ts'
@@ -43,6 +44,7 @@ export type Observer = {
   caches: Caches
   cluster: Cluster
   images: Partial<Record<PgVersion, string>>
+  pods: PodSettings
   now: () => number
 }
 
@@ -50,7 +52,7 @@ export type Observer = {
 export type Observation = { observed: Observed; passwords: Passwords | undefined }
 
 export async function observe(
-  { caches, cluster, images, now }: Observer,
+  { caches, cluster, images, pods, now }: Observer,
   database: ManagedDatabase,
   keys: InstallationKeys,
   postgres: PostgresFacts | undefined,
@@ -80,6 +82,7 @@ export async function observe(
     region,
     size: caches.sizes.get({ name: sizeText(spec.size) }),
     image: images[spec.pgVersion],
+    podSettings: pods,
     children: { ...children, claim },
     remains: owner ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
     pod: children.pod && podFacts(children.pod),
@@ -101,6 +104,7 @@ const noChildren: Children = {
   configuration: undefined,
   service: undefined,
   networkPolicy: undefined,
+  disruptionBudget: undefined,
   statefulSet: undefined,
   pod: undefined,
   route: undefined,
@@ -117,6 +121,7 @@ function remainsOf(caches: Caches, uid: string, namespace: string): Remains {
     pods: [],
     services: here(caches.services.byIndex('owner', uid)),
     networkPolicies: here(caches.networkPolicies.byIndex('owner', uid)),
+    disruptionBudgets: here(caches.disruptionBudgets.byIndex('owner', uid)),
     configurations: here(configMaps).filter(map => !isRoute(map)),
     claims: here(caches.claims.byIndex('owner', uid)),
     secrets: here(caches.secrets.byIndex('owner', uid)),
@@ -139,6 +144,7 @@ function childrenOf(caches: Caches, id: string, namespace: string, incarnation: 
     configuration: ours(remains.configurations, childNames.configuration(id, incarnation)),
     service: ours(remains.services, childNames.service(id)),
     networkPolicy: ours(remains.networkPolicies, childNames.service(id)),
+    disruptionBudget: ours(remains.disruptionBudgets, childNames.service(id)),
     statefulSet: ours(remains.statefulSets, childNames.statefulSet(id, incarnation)),
     pod: pod?.metadata.labels?.[labels.database] === id ? pod : undefined,
     route: routes[0],

@@ -7,6 +7,7 @@ import type {
   NetworkPolicy,
   PersistentVolumeClaim,
   Pod,
+  PodDisruptionBudget,
   Secret,
   Service,
   StatefulSet,
@@ -21,6 +22,7 @@ import {
   type Size,
   type Task,
 } from '../../crds/index.ts'
+import type { PodSettings } from '../pod-settings.ts'
 import type { Owner } from './ownership.ts'
 import type { PodFacts } from './pod.ts'
 
@@ -41,6 +43,7 @@ export type Children = {
   configuration: ConfigMap | undefined
   service: Service | undefined
   networkPolicy: NetworkPolicy | undefined
+  disruptionBudget: PodDisruptionBudget | undefined
   statefulSet: StatefulSet | undefined
   pod: Pod | undefined
   route: ConfigMap | undefined
@@ -52,6 +55,7 @@ export type Remains = {
   pods: Pod[]
   services: Service[]
   networkPolicies: NetworkPolicy[]
+  disruptionBudgets: PodDisruptionBudget[]
   configurations: ConfigMap[]
   claims: PersistentVolumeClaim[]
   secrets: Secret[]
@@ -122,6 +126,8 @@ export type Observed = {
   size: Size | undefined
   /** The image that runs the database's major version; absent where the installation has none. */
   image: string | undefined
+  /** What the installation says of every database's pod. */
+  podSettings: PodSettings
   children: Children
   remains: Remains
   /** Of children.pod. */

@@ -20,6 +20,7 @@ const childKinds = [
   'PersistentVolumeClaim',
   'Service',
   'NetworkPolicy',
+  'PodDisruptionBudget',
   'ConfigMap',
   'Secret',
 ] as const

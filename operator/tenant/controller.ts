@@ -19,11 +19,14 @@ import type { Caches } from '../caches.ts'
 import { covers, stamped } from '../managed-database/covers.ts'
 import { type Finding, no, timestamp, yes } from '../managed-database/plan/conditions.ts'
 import { type Metrics, startController } from '../runtime/index.ts'
+import { copiesNote, keepCopies } from './pull-secrets.ts'
 
 export type TenantControllerOptions = {
   cluster: Cluster
   caches: Caches
   workers: number
+  /** Names of the Secrets by which databases' images are pulled. */
+  pullSecrets: readonly string[]
   metrics: Metrics
   logger: Logger
   now: () => number
@@ -34,12 +37,16 @@ export type TenantControllerOptions = {
 const deletionRetryMs = 30_000
 
 /** The namespace of a tenant; only pods that meet the "restricted" standard may run there. */
-export function namespaceDraft({ spec: { tenantId } }: Pick<Tenant, 'spec'>): Draft<'Namespace'> {
+export function namespaceDraft(
+  { spec: { tenantId } }: Pick<Tenant, 'spec'>,
+  pullSecrets: readonly string[] = [],
+): Draft<'Namespace'> {
   return stamped({
     apiVersion: 'v1',
     kind: 'Namespace',
     metadata: {
       name: tenantNamespace(tenantId),
+      ...copiesNote(pullSecrets),
       labels: {
         [labels.managedBy]: managedByEspalier,
         [labels.tenant]: tenantHash(tenantId),
@@ -72,8 +79,10 @@ function tenantStatus(tenant: Tenant, finding: Finding, now: number): NonNullabl
 }
 
 export function startTenantController(options: TenantControllerOptions): { stop(): Promise<void> } {
-  const { caches, logger, metrics, now, signal } = options
+  const { caches, pullSecrets, logger, metrics, now, signal } = options
   const cluster = caches.remembering(options.cluster)
+
+  const copies = { cluster, sources: caches.systemSecrets, names: pullSecrets, logger }
 
   const report = async (tenant: Tenant, finding: Finding) => {
     const status = tenantStatus(tenant, finding, now())
@@ -100,13 +109,16 @@ export function startTenantController(options: TenantControllerOptions): { stop(
       await cluster.replace('Tenant', withFinalizer(tenant, true))
       return undefined
     }
-    const draft = namespaceDraft(tenant)
+    const draft = namespaceDraft(tenant, pullSecrets)
     const namespace = caches.namespaces.get({ name: draft.metadata.name })
     if (namespace?.metadata.deletionTimestamp !== undefined) {
       await report(tenant, no('NamespaceTerminating', 'its namespace is being deleted by somebody'))
       return undefined
     }
+    // The namespace says which copies it may hold from before the first to after the last.
+    if (pullSecrets.length === 0) await keepCopies(copies, draft.metadata.name, namespace)
     if (!covers(namespace, draft)) await cluster.apply('Namespace', draft)
+    if (pullSecrets.length > 0) await keepCopies(copies, draft.metadata.name, namespace)
     await report(tenant, yes('NamespaceReady', 'its namespace is there'))
     return undefined
   }
@@ -145,6 +157,10 @@ export function startTenantController(options: TenantControllerOptions): { stop(
   const unfollow = [
     caches.tenants.onChange(({ object }) => controller.enqueue(keyOf(object))),
     caches.namespaces.onChange(({ object }) => ofNamespace(object.metadata.name)),
+    caches.systemSecrets.onChange(({ object }) => {
+      if (!pullSecrets.includes(object.metadata.name)) return
+      for (const tenant of caches.tenants.list()) controller.enqueue(keyOf(tenant))
+    }),
     caches.databases.onChange(({ type, object }) => {
       if (type === 'deleted') ofNamespace(object.metadata.namespace)
     }),

@@ -28,7 +28,15 @@ import { regionDraft, sizeDraft, testConfiguration, testNamespace } from './inst
 const worldId = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 const uid = 'database-uid'
 
-type Kept = 'Secret' | 'PersistentVolumeClaim' | 'ConfigMap' | 'Service' | 'NetworkPolicy' | 'StatefulSet' | 'Pod'
+type Kept =
+  | 'Secret'
+  | 'PersistentVolumeClaim'
+  | 'ConfigMap'
+  | 'Service'
+  | 'NetworkPolicy'
+  | 'PodDisruptionBudget'
+  | 'StatefulSet'
+  | 'Pod'
 type Stored = Pick<AnyObject, 'metadata'> & Record<string, unknown>
 
 export type World = {
@@ -41,6 +49,7 @@ export type World = {
   /** What is on each volume, by the claim's uid. */
   data: Map<string, { systemIdentifier: string; mark: string | undefined }>
   gatewayAnswers: boolean
+  podSettings: Observed['podSettings']
   now: number
   minted: number
 }
@@ -78,6 +87,7 @@ export function emptyWorld(spec: Partial<ManagedDatabase['spec']> = {}, status: 
     keys: true,
     data: new Map(),
     gatewayAnswers: true,
+    podSettings: testConfiguration.pods,
     now: Date.parse('2026-01-01T00:00:00Z'),
     minted: 0,
   }
@@ -136,6 +146,7 @@ export function observedIn(world: World): Observed {
     region: world.region,
     size: world.size,
     image: 'postgres:18',
+    podSettings: world.podSettings,
     children: {
       credentials: get(world, 'Secret', childNames.credentials(worldId)),
       certificate: get(world, 'Secret', childNames.tls(worldId)),
@@ -143,6 +154,7 @@ export function observedIn(world: World): Observed {
       configuration: get(world, 'ConfigMap', childNames.configuration(worldId, 1)),
       service: get(world, 'Service', childNames.service(worldId)),
       networkPolicy: get(world, 'NetworkPolicy', childNames.service(worldId)),
+      disruptionBudget: get(world, 'PodDisruptionBudget', childNames.service(worldId)),
       statefulSet: get(world, 'StatefulSet', childNames.statefulSet(worldId, 1)),
       pod,
       route,
@@ -152,6 +164,7 @@ export function observedIn(world: World): Observed {
       pods: allOf(world, 'Pod'),
       services: allOf(world, 'Service'),
       networkPolicies: allOf(world, 'NetworkPolicy'),
+      disruptionBudgets: allOf(world, 'PodDisruptionBudget'),
       configurations: allOf<NonNullable<typeof route>>(world, 'ConfigMap').filter(map => portOf(map) === undefined),
       claims: allOf(world, 'PersistentVolumeClaim'),
       secrets: allOf(world, 'Secret'),

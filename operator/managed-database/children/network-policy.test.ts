@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { labels } from '../../../crds/index.ts'
+import { podSettings } from '../../pod-settings.ts'
 import { networkPolicyDraft } from './network-policy.ts'
 import { statefulSetDraft } from './stateful-set.ts'
 
@@ -46,6 +47,7 @@ describe('the fence around a database', () => {
         shape,
         volume: 'v',
         suspended: false,
+        pods: podSettings.parse({}),
       }).spec?.template.metadata?.labels ?? {}
     expect(matches(policy?.podSelector, podOf(owner.id, 1))).toBe(true)
     expect(matches(policy?.podSelector, podOf(owner.id, 7))).toBe(true)

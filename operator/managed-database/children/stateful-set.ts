@@ -9,11 +9,13 @@
  */
 import type { Json, StatefulSet } from '../../../cluster/index.ts'
 import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
+import type { PodSettings } from '../../pod-settings.ts'
 import { postgresCommand, postgresPort } from '../../postgres/configuration.ts'
 import { digestOf } from '../covers.ts'
 import { childLabels, childMetadata, type Owner } from '../ownership.ts'
 import { canonicalQuantity } from '../quantity.ts'
 import { podSelector } from './addresses.ts'
+import { placementOf } from './placement.ts'
 
 type Draft = Omit<StatefulSet, 'status'>
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
@@ -28,8 +30,6 @@ export const templateAnnotation = 'espalier.dev/template'
 export const prepareContainer = 'prepare'
 export const postgresContainer = 'postgres'
 
-/** Time for a fast shutdown's checkpoint before the pod is killed, in seconds. */
-const terminationGracePeriodSeconds = 120
 /** The numeric user of our image; any would do, as long as it is not root. */
 const postgresUser = 10001
 
@@ -98,9 +98,10 @@ export type StatefulSetRequest = {
   /** The uid of the volume claim. */
   volume: string
   suspended: boolean
+  pods: PodSettings
 }
 
-const podSpec = ({ owner, incarnation, image, shape }: StatefulSetRequest): PodSpec => ({
+const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest): PodSpec => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
   securityContext: {
@@ -111,7 +112,7 @@ const podSpec = ({ owner, incarnation, image, shape }: StatefulSetRequest): PodS
     fsGroupChangePolicy: 'OnRootMismatch',
     seccompProfile: { type: 'RuntimeDefault' },
   },
-  terminationGracePeriodSeconds,
+  ...placementOf(pods),
   initContainers: [prepare(image, shape)],
   containers: [postgres(image, shape)],
   volumes: [

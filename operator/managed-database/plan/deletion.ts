@@ -72,12 +72,15 @@ export function teardown(observed: Observed, owner: Owner | undefined): Teardown
   const rest = [
     ...remove('Secret', remains.secrets),
     ...remove('NetworkPolicy', remains.networkPolicies),
+    ...remove('PodDisruptionBudget', remains.disruptionBudgets),
     ...remove('ConfigMap', remains.routes),
   ]
-  if (remains.secrets.length + remains.networkPolicies.length + remains.routes.length > 0)
-    return { actions: rest, message: 'deleting credentials and address', progress: 90 }
+  if (hasRest(observed)) return { actions: rest, message: 'deleting credentials and address', progress: 90 }
   return { actions: [{ do: 'finish-deletion' }], message: 'making sure that nothing is left', progress: 95 }
 }
+
+const hasRest = ({ remains: { secrets, networkPolicies, disruptionBudgets, routes } }: Observed): boolean =>
+  secrets.length + networkPolicies.length + disruptionBudgets.length + routes.length > 0
 
 const hasWorkload = ({ remains }: Observed): boolean =>
   remains.statefulSets.length + remains.pods.length + remains.services.length + remains.configurations.length > 0

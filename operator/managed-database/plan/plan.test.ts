@@ -211,6 +211,32 @@ describe('plan', () => {
     expect(conditionOf(asked([]), 'ServicesReady')).toBeUndefined()
   })
 
+  test('keeps a disruption budget as long as one is asked for, and takes it away with the database', () => {
+    const world = emptyWorld({})
+    const budgets = () => [...world.objects.keys()].filter(key => key.startsWith('PodDisruptionBudget/'))
+    const rounds = (disruptionBudget: boolean) => {
+      world.podSettings = { ...world.podSettings, disruptionBudget }
+      for (let count = 0; count < 15; count++) round(world)
+      return budgets().length
+    }
+    expect([rounds(false), rounds(true), rounds(false), rounds(true)]).toEqual([0, 1, 0, 1])
+    if (world.database === undefined) throw new Error('the database is there')
+    world.database.metadata.deletionTimestamp = '2026-01-01T00:00:00Z'
+    for (let count = 0; count < 15; count++) round(world)
+    expect([world.database, budgets()]).toEqual([undefined, []])
+  })
+
+  test('gives a running database no new place before it is restarted for something else', () => {
+    const world = emptyWorld({})
+    for (let count = 0; count < 15; count++) round(world)
+    world.podSettings = { ...world.podSettings, priorityClassName: 'databases', terminationGracePeriodSeconds: 60 }
+    for (let count = 0; count < 5; count++) {
+      const passed = round(world)
+      expect(passed?.planned.actions.filter(action => action.do === 'delete')).toEqual([])
+      expect(passed?.planned.status).toMatchObject({ phase: 'available', operation: undefined })
+    }
+  })
+
   test('is a function of what it is given', () => {
     fc.assert(
       fc.property(starts, start => {

@@ -4,6 +4,7 @@ import { type Endpoint, hostLabel, type Region } from '../../../crds/index.ts'
 import { type ServerNames, serverNames } from '../children/certificate.ts'
 import { claimDraft } from '../children/claim.ts'
 import { configurationDraft } from '../children/configuration.ts'
+import { disruptionBudgetDraft } from '../children/disruption-budget.ts'
 import { networkPolicyDraft } from '../children/network-policy.ts'
 import { maskedRules, routeDraft } from '../children/route.ts'
 import { serviceDraft } from '../children/service.ts'
@@ -15,6 +16,8 @@ import type { Owner } from '../ownership.ts'
 export type Wanted = {
   service: Draft<'Service'>
   networkPolicy: Draft<'NetworkPolicy'>
+  /** Absent where the installation asks for none. */
+  disruptionBudget: Draft<'PodDisruptionBudget'> | undefined
   claim: Draft<'PersistentVolumeClaim'> | undefined
   configuration: Draft<'ConfigMap'> | undefined
   statefulSet: Draft<'StatefulSet'> | undefined
@@ -46,7 +49,7 @@ export function wantedOf(
   owner: Owner,
   { open, stopped }: { open: boolean; stopped: boolean },
 ): Wanted {
-  const { database, size, region } = observed
+  const { database, size, region, podSettings } = observed
   const { spec, status } = database
   const incarnation = incarnationOf(database)
   const shape = size?.spec.shape
@@ -60,12 +63,13 @@ export function wantedOf(
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   return {
     networkPolicy: stamped(networkPolicyDraft(owner)),
+    disruptionBudget: podSettings.disruptionBudget ? stamped(disruptionBudgetDraft(owner, incarnation)) : undefined,
     service: stamped(serviceDraft(owner, incarnation)),
     claim: shape && region && claimDraft(owner, incarnation, shape, region),
     configuration: shape && stamped(configurationDraft({ ...instance, shape, initialise })),
     statefulSet:
       shape && volume && image
-        ? stamped(statefulSetDraft({ ...instance, image, shape, volume, suspended: stopped }))
+        ? stamped(statefulSetDraft({ ...instance, image, shape, volume, suspended: stopped, pods: podSettings }))
         : undefined,
     route: port === undefined ? undefined : stamped(routeDraft(owner, port, rules)),
     rules,

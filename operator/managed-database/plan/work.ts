@@ -45,12 +45,25 @@ function instance(observed: Observed, { wanted }: Assessment): Action[] {
   if (!covers(children.service, wanted.service)) actions.push({ do: 'apply', kind: 'Service', draft: wanted.service })
   if (!covers(children.networkPolicy, wanted.networkPolicy))
     actions.push({ do: 'apply', kind: 'NetworkPolicy', draft: wanted.networkPolicy })
+  actions.push(...disruptionBudget(children.disruptionBudget, wanted.disruptionBudget))
   const { configuration, credentials, certificate, claim, networkPolicy } = children
   const canStart = [configuration, credentials, certificate, claim, networkPolicy].every(child => child !== undefined)
   const stops = isLost(observed) && children.statefulSet !== undefined
   if (wanted.statefulSet && (canStart || stops) && !covers(children.statefulSet, wanted.statefulSet))
     actions.push({ do: 'apply', kind: 'StatefulSet', draft: wanted.statefulSet })
   return actions
+}
+
+/** Nothing waits for it: it says what others may do, and the database serves without. */
+function disruptionBudget(
+  actual: Observed['children']['disruptionBudget'],
+  wanted: Assessment['wanted']['disruptionBudget'],
+): Action[] {
+  if (wanted !== undefined)
+    return covers(actual, wanted) ? [] : [{ do: 'apply', kind: 'PodDisruptionBudget', draft: wanted }]
+  if (actual === undefined || actual.metadata.deletionTimestamp !== undefined) return []
+  const { name, namespace = '', uid = '' } = actual.metadata
+  return [{ do: 'delete', kind: 'PodDisruptionBudget', name, namespace, uid }]
 }
 
 /**
