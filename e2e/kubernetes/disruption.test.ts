@@ -204,3 +204,32 @@ test(
   },
   minutes(6),
 )
+
+test(
+  'a node that is not heard of: what to do is said, nothing is started beside it, and it serves on when it is back',
+  async () => {
+    const before = await postmaster()
+    const selector = { namespace, labels: { [labels.database]: database.id } }
+    const pods = async () => (await provider.cluster.list('Pod', selector)).items.map(pod => pod.metadata.uid)
+    const uids = await pods()
+    const speak = await provider.silenceNode()
+    try {
+      const ready = await eventually(
+        'the reason',
+        async () => (await resource())?.status?.conditions?.find(each => each.reason === 'NodeLost'),
+        minutes(3),
+      )
+      expect(ready).toMatchObject({ type: 'Ready', status: 'False' })
+      expect(ready.message).toContain(`kubectl taint nodes ${provider.nodeName} node.kubernetes.io/out-of-service`)
+      expect(await pods()).toEqual(uids)
+    } finally {
+      await speak()
+    }
+    await eventually('available', async () => (await resource())?.status?.phase === 'available', minutes(3))
+    await settled(database.id)
+    await serves()
+    expect(await postmaster()).toBe(before)
+    expect(await pods()).toEqual(uids)
+  },
+  minutes(8),
+)

@@ -35,6 +35,8 @@ export type KindProvider = Provider & {
   clientPod(name: string): Promise<ClientPod>
   /** Takes the API server away; the answer brings it back and waits until it serves. */
   stopApiServer(): Promise<() => Promise<void>>
+  /** The node says nothing any more, though all that runs on it goes on; the answer has it speak again. */
+  silenceNode(): Promise<() => Promise<void>>
 }
 
 export async function startKind(): Promise<KindProvider> {
@@ -119,6 +121,11 @@ export async function startKind(): Promise<KindProvider> {
         await onNode(`mv ${aside} ${manifest}`)
         await eventually('the API server answers', answers, 180_000)
       }
+    },
+
+    async silenceNode() {
+      await onNode('kill -STOP $(pidof kubelet)')
+      return async () => void (await onNode('kill -CONT $(pidof kubelet)'))
     },
 
     async stop() {

@@ -24,6 +24,7 @@ import { openCredentials, type Passwords } from './children/credentials.ts'
 import { portOf, readRoute } from './children/route.ts'
 import { sizeText } from './children/stateful-set.ts'
 import { identityOf } from './identity.ts'
+import { nodeOf } from './node.ts'
 import {
   type CertificateFacts,
   type Children,
@@ -69,6 +70,7 @@ export async function observe(
   )
   const owner = identity.state === 'settled' ? identity.owner : undefined
   const children = owner ? childrenOf(caches, owner.id, namespace, incarnationOf(database), remains) : noChildren
+  const pod = children.pod && podFacts(children.pod)
   const claim = await claimOf(cluster, database, children.claim)
   const region = caches.regions.get({ name: spec.region })
   const { facts: credentials, passwords } = credentialsOf(children.credentials, keys)
@@ -85,7 +87,8 @@ export async function observe(
     podSettings: pods,
     children: { ...children, claim },
     remains: owner ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
-    pod: children.pod && podFacts(children.pod),
+    pod,
+    node: await nodeOf(cluster, pod),
     credentials,
     certificate: certificateOf(children.certificate, keys, owner && region && wantedNames(owner, region), now),
     route: await routeOf(cluster, database, children.route, now),

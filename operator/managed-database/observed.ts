@@ -23,6 +23,7 @@ import {
   type Task,
 } from '../../crds/index.ts'
 import type { PodSettings } from '../pod-settings.ts'
+import type { NodeFacts } from './node.ts'
 import type { Owner } from './ownership.ts'
 import type { PodFacts } from './pod.ts'
 
@@ -132,6 +133,8 @@ export type Observed = {
   remains: Remains
   /** Of children.pod. */
   pod: PodFacts | undefined
+  /** Of a pod that terminates, or that is not heard of. */
+  node: NodeFacts | undefined
   credentials: CredentialsFacts
   certificate: CertificateFacts
   route: RouteFacts | undefined

@@ -17,6 +17,8 @@ export type PodFacts = {
   /** The address of a running Postgres container; absent while there is none. */
   address: string | undefined
   ready: boolean
+  /** Its container was ready when its node last said so, and the cluster no longer goes by that: see node.ts. */
+  isUnheardOf: boolean
   terminating: boolean
   /** The size it was started with. */
   size: string | undefined
@@ -117,13 +119,16 @@ export function podFacts(pod: Pod): PodFacts {
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])]
   const postgres = pod.status?.containerStatuses?.find(status => status.name === postgresContainer)
   const running = postgres?.state?.running
-  const ready = postgres?.ready === true
+  const isReady = postgres?.ready === true
+  // The kubelet changes both at once; the cluster itself this one alone, when the node says nothing any more.
+  const isUnheardOf = isReady && pod.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'False'
   return {
     name: pod.metadata.name,
     uid: pod.metadata.uid ?? '',
     node: pod.spec?.nodeName,
     address: running === undefined ? undefined : pod.status?.podIP,
-    ready,
+    ready: isReady && !isUnheardOf,
+    isUnheardOf,
     terminating: pod.metadata.deletionTimestamp !== undefined,
     size: pod.metadata.annotations?.[sizeAnnotation],
     volume: pod.metadata.annotations?.[volumeAnnotation],

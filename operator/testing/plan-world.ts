@@ -171,6 +171,7 @@ export function observedIn(world: World): Observed {
       routes,
     },
     pod: facts,
+    node: undefined,
     credentials: credentials ?? { state: 'absent' },
     certificate: world.objects.has(place('Secret', childNames.tls(worldId)))
       ? { state: 'good', fingerprint: undefined, issuedAt: undefined }

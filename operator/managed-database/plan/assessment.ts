@@ -4,6 +4,7 @@
  */
 import { sizeText } from '../children/stateful-set.ts'
 import { covers } from '../covers.ts'
+import { lostNode } from '../node.ts'
 import { isAtRest, type Observed, type PostgresAnswer } from '../observed.ts'
 import type { Owner } from '../ownership.ts'
 import type { PodFacts } from '../pod.ts'
@@ -86,7 +87,10 @@ function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pe
   if (children.configuration === undefined || !covers(children.service, wanted.service))
     return at('Preparing', 'writing the configuration')
   if (!covers(children.statefulSet, wanted.statefulSet)) return at('Preparing', 'preparing the instance')
-  if (spec.suspended && pod !== undefined) return at('Stopping', 'stopping Postgres')
+  const lost = lostNode(observed.node)
+  if (spec.suspended && pod !== undefined)
+    return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
+  if (lost) return at('Starting', lost.message, lost.reason)
   const instance = spec.suspended ? undefined : pendingInstance(observed, findings)
   if (instance) return instance
   const { EndpointReady: endpoint } = findings
@@ -115,6 +119,8 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
   if (fatal) return fatal
   if (database.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
   if (children.service === undefined) return no('ServiceMissing', 'its Service is being made')
+  const lost = lostNode(observed.node)
+  if (lost) return no(lost.reason, lost.message)
   if (pod?.address === undefined || pod.terminating) {
     const reason = pod?.trouble?.reason ?? 'NotRunning'
     return no(reason, pod?.trouble?.message ?? 'Postgres does not run')

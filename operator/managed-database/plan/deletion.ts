@@ -8,6 +8,7 @@ import { annotations } from '../../../crds/index.ts'
 import type { Action } from '../actions.ts'
 import { routeDraft } from '../children/route.ts'
 import { stamped } from '../covers.ts'
+import { lostNode } from '../node.ts'
 import type { Observed } from '../observed.ts'
 import type { Owner } from '../ownership.ts'
 
@@ -66,7 +67,10 @@ export function teardown(observed: Observed, owner: Owner | undefined): Teardown
     // Pods go with their StatefulSet; one that was left behind goes here.
     ...(remains.statefulSets.length === 0 ? remove('Pod', remains.pods) : []),
   ]
-  if (hasWorkload(observed)) return { actions: workload, message: 'stopping Postgres', progress: 50 }
+  if (hasWorkload(observed)) {
+    const message = lostNode(observed.node)?.message ?? 'stopping Postgres'
+    return { actions: workload, message, progress: 50 }
+  }
   if (remains.claims.length > 0)
     return { actions: remove('PersistentVolumeClaim', remains.claims), message: 'deleting the volume', progress: 70 }
   const rest = [

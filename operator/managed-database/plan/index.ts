@@ -51,8 +51,22 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
     status,
     awaitsPostgres: awaitsPostgres(observed),
     awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
-    wakeAt: runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
+    wakeAt: earliest(
+      runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
+      nodeWake(observed, now),
+    ),
   }
+}
+
+/** How soon a silent node is looked at again: nodes are not followed. */
+const silentNodeMs = 30_000
+
+const nodeWake = ({ node }: Observed, now: number): number | undefined =>
+  node?.silentSince === undefined ? undefined : now + silentNodeMs
+
+const earliest = (...times: (number | undefined)[]): number | undefined => {
+  const known = times.filter(time => time !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
 }
 
 const nothing = ({ database }: Observed): Plan => ({
@@ -103,7 +117,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
     },
     awaitsPostgres: false,
     awaitsGateways: step.actions.length === 0 && observed.route?.acknowledged === false,
-    wakeAt: operation && !late ? Date.parse(operation.deadlineAt) : undefined,
+    wakeAt: earliest(operation && !late ? Date.parse(operation.deadlineAt) : undefined, nodeWake(observed, now)),
   }
 }
 
