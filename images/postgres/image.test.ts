@@ -72,7 +72,10 @@ function describePostgres(major: PgVersion): void {
     const prepared = await opened.run(containerOf(world, prepareContainer))
     expect(prepared).toMatchObject({ code: 0 })
     const container = opened.start(containerOf(world, postgresContainer))
-    await until(async () => (await administrator.observe(target(), passwords, signal())).reachable, container.output)
+    await until(
+      async () => (await administrator.observe(target(), { passwords, commits: true }, signal())).reachable,
+      container.output,
+    )
     return container
   }
 
@@ -102,7 +105,7 @@ function describePostgres(major: PgVersion): void {
   test('a pod of the operator initialises its volume, serves, and is stopped while clients are connected', async () => {
     const postgres = await startPostgres()
     await administrator.ensureRoles(target(), { passwords, mark: randomUUID() }, signal())
-    const seen = await administrator.observe(target(), passwords, signal())
+    const seen = await administrator.observe(target(), { passwords, commits: true }, signal())
     expect(seen).toMatchObject({ reachable: true, checksums: true, applicationDatabase: true, privilegesInOrder: true })
     expect(seen.reachable && Math.floor(seen.serverVersion / 10_000)).toBe(Number(major))
 

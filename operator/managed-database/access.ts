@@ -3,7 +3,6 @@
  * one type, so that a test can count it, cut it off, or put something else in its place.
  */
 import { Socket } from 'node:net'
-import { TLSSocket } from 'node:tls'
 import { Client } from 'pg'
 import type { Logger } from 'pino'
 import { applicationDatabase } from '../../crds/index.ts'
@@ -13,17 +12,19 @@ import { operatorCommonName } from '../postgres/configuration.ts'
 import { postgresErrorOf } from '../postgres/errors.ts'
 
 export type Login =
-  | { result: 'succeeded' /** SHA-256 of the certificate it showed. */; certificate: string | undefined }
+  | { result: 'succeeded' }
   | { result: 'refused'; message: string }
   /** It had no room for one more client: that says nothing against it. */
   | { result: 'busy' }
+  /** It took too long: nothing is known. */
+  | { result: 'slow' }
 
 export type PostgresAccess = PostgresAdministrator & {
   /** Logs in as `app` with its password and asks for one row, like a user's client. @throws the signal's reason */
   login(target: PostgresTarget, password: string, signal: AbortSignal): Promise<Login>
 }
 
-const loginTimeoutMs = 5_000
+const loginTimeoutMs = 10_000
 
 async function login(target: PostgresTarget, password: string, signal: AbortSignal): Promise<Login> {
   signal.throwIfAborted()
@@ -48,23 +49,17 @@ async function login(target: PostgresTarget, password: string, signal: AbortSign
   try {
     await client.connect()
     await client.query('SELECT 1')
-    return { result: 'succeeded', certificate: shownCertificate(client) }
+    return { result: 'succeeded' }
   } catch (error) {
     signal.throwIfAborted()
     const { reason, message } = postgresErrorOf(error)
+    if (reason === 'timeout') return { result: 'slow' }
     return reason === 'busy' ? { result: 'busy' } : { result: 'refused', message }
   } finally {
     signal.removeEventListener('abort', abort)
     await client.end().catch(() => {})
     socket.destroy()
   }
-}
-
-/** The certificate of the connection's TLS session. `pg` keeps the socket where its types do not show it. */
-function shownCertificate(client: Client): string | undefined {
-  const { connection } = client as unknown as { connection?: { stream?: unknown } }
-  const stream = connection?.stream
-  return stream instanceof TLSSocket ? stream.getPeerX509Certificate()?.fingerprint256 : undefined
 }
 
 export const createAccess = (options: { authority: Authority; now: () => number; logger: Logger }): PostgresAccess => ({

@@ -14,13 +14,15 @@ import { type Controller, type EventRecorder, type Metrics, startController } fr
 import type { PostgresAccess } from './access.ts'
 import { serviceHost } from './children/addresses.ts'
 import { type Executor, execute, type Pass } from './execute.ts'
-import { createLooks, nextLook } from './looks.ts'
+import { createLooks } from './looks.ts'
 import { createDatabaseMetrics } from './metrics.ts'
+import { nextLook } from './next-look.ts'
 import { type Observation, observe } from './observe.ts'
 import { ownerKeyOf, ownerUidOf } from './ownership.ts'
 import { type Plan, type PlanSettings, plan } from './plan/index.ts'
 import { createPortBook } from './ports.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
+import { createSizes } from './sizes.ts'
 
 export type DatabaseControllerOptions = {
   /** Every write goes through it. */
@@ -59,6 +61,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   let controller: Controller | undefined
   const enqueue = (key: string) => controller?.enqueue(key)
   const looks = createLooks({ now, onAnswer: enqueue, logger })
+  const sizes = createSizes({ now, onMeasured: enqueue, logger })
   const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
   const executor: Executor = { cluster, ports: createPortBook(isTaken, now), now, outdateLooks: looks.outdate }
 
@@ -67,7 +70,10 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     if (database === undefined) return forget(key)
     const currentKeys = keys()
     const observer = { caches, cluster, images, pods, now }
-    const observation = await observe(observer, database, currentKeys, looks.get(key))
+    const observation = await observe(observer, database, currentKeys, {
+      facts: looks.get(key),
+      dataBytes: sizes.get(key),
+    })
     const decided = plan(observation.observed, now(), settings)
     if (decided.awaitsGateways) awaitingGateways.add(key)
     else awaitingGateways.delete(key)
@@ -109,6 +115,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   /** A database that is gone: so is what was known of it, and routes that no database holds. */
   const forget = async (key: string): Promise<undefined> => {
     looks.forget(key)
+    sizes.forget(key)
     awaitingGateways.delete(key)
     awaitingPort.delete(key)
     for (const route of caches.configMaps.byIndex('ownerKey', key)) {
@@ -133,7 +140,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   /** Asks for a look at Postgres where it is due, and says when to pass again. */
   const wakeAfter = ({ key, observed, access, target, passwords }: Pass, decided: Plan): number | undefined => {
     const wakes: number[] = []
-    const { pod, credentials, certificate } = observed
+    const { pod, credentials } = observed
     if (decided.wakeAt !== undefined) wakes.push(decided.wakeAt)
     if (decided.awaitsGateways) wakes.push(now() + acknowledgementMs)
     if (pod && target && access && !pod.terminating) {
@@ -145,6 +152,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
         pod,
         awaited: decided.awaitsPostgres,
         certificateIssuedAt: staleCertificate(observed),
+        suspectedAt: looks.suspectedAt(key),
         operatorStartedAt: startedAt,
         now: now(),
       })
@@ -158,8 +166,10 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
           ready,
           passwords,
           mark: credentials.state === 'readable' ? credentials.mark : undefined,
-          certificate: certificate.state === 'absent' ? undefined : certificate.fingerprint,
+          commits: !pod.probesWal,
         })
+      if (facts?.run === run && facts.answer?.state === 'answered')
+        sizes.request({ key, access, target, run, walPosition: facts.answer.walPosition })
     }
     return wakes.length === 0 ? undefined : Math.max(0, Math.min(...wakes) - now())
   }
@@ -180,6 +190,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
       for (const end of unfollow) end()
       await controller?.stop()
       await looks.stop()
+      await sizes.stop()
       databaseMetrics.stop()
     },
   }
@@ -187,7 +198,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
 
 /** When the certificate was issued that Postgres should show and does not. */
 function staleCertificate({ certificate, postgres }: Observation['observed']): number | undefined {
-  if (certificate.state === 'absent' || postgres?.answer.state !== 'answered') return undefined
+  if (certificate.state === 'absent' || postgres?.answer?.state !== 'answered') return undefined
   const shown = postgres.answer.certificate
   return shown === undefined || shown === certificate.fingerprint ? undefined : (certificate.issuedAt ?? 0)
 }

@@ -2,8 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { PostgresObservation, RoleObservation } from '../postgres/administrator.ts'
 import { eventually, silent } from '../testing/installation.ts'
 import type { PostgresAccess } from './access.ts'
-import { answerOf, createLooks, type LookRequest, nextLook, retryDelay } from './looks.ts'
-import type { PostgresFacts } from './observed.ts'
+import { answerOf, createLooks, type LookRequest } from './looks.ts'
 
 const role = (password: RoleObservation['password'] = 'ours', mark = 'm'): RoleObservation => ({
   exists: true,
@@ -19,7 +18,10 @@ const observation = (more: Partial<Reachable> = {}): Reachable => ({
   checksums: true,
   roles: { admin: role(), app: role(), app_read_only: role() },
   applicationDatabase: true,
-  databaseBytes: 1,
+  certificate: 'c',
+  walPosition: '0/1',
+  checksumFailures: null,
+  wal: 'unasked',
   hasRoom: true,
   privilegesInOrder: true,
   ...more,
@@ -51,58 +53,12 @@ describe('what a look comes to', () => {
   })
 })
 
-describe('the next look', () => {
-  const answer = answerOf(observation(), 'm', { result: 'succeeded', certificate: undefined })
-  const facts: PostgresFacts = {
-    at: 1000,
-    run: 'r',
-    ready: true,
-    mark: 'm',
-    answer,
-    isDoubtful: false,
-    isOutdated: false,
-  }
-  const at = (more: Partial<Parameters<typeof nextLook>[0]>) =>
-    nextLook({
-      key: 'n/a',
-      facts,
-      pod: { run: 'r', ready: true, startedAt: 0 },
-      awaited: false,
-      certificateIssuedAt: undefined,
-      operatorStartedAt: 0,
-      now: 2000,
-      ...more,
-    })
-  test('is at once where something is waited for, and spread out where nothing is', () => {
-    expect(at({ facts: undefined, awaited: true })).toBe(2000)
-    expect(at({ facts: undefined })).toBeGreaterThanOrEqual(0)
-    expect(at({ facts: undefined })).toBeLessThan(30_000)
-    expect(at({})).toBeGreaterThanOrEqual(1000 + 24_000)
-    expect(at({})).toBeLessThanOrEqual(1000 + 36_000)
-  })
-  test('is at once where Postgres was started anew, or came to be ready, or something was done in it', () => {
-    expect(at({ pod: { run: 'other', ready: true, startedAt: 0 }, awaited: true })).toBe(2000)
-    expect(at({ pod: { run: 'r', ready: false, startedAt: 0 } })).toBe(2000)
-    expect(at({ facts: { ...facts, isOutdated: true } })).toBe(2000)
-  })
-  test('is soon after a doubtful one, and after a reload as long as the certificate may still be on its way', () => {
-    expect(at({ facts: { ...facts, isDoubtful: true } })).toBe(2000)
-    const reloaded = { ...facts, isOutdated: true }
-    expect(at({ facts: reloaded, certificateIssuedAt: 1000 })).toBe(1100)
-    expect(at({ facts: reloaded, certificateIssuedAt: 1000, now: 61_000 })).toBe(6000)
-  })
-  test('comes ever more rarely while Postgres does not start', () => {
-    const delays = [0, 10_000, 100_000].map(retryDelay)
-    expect(delays).toEqual(delays.toSorted((left, right) => left - right))
-    expect(delays[0]).toBe(20)
-  })
-})
-
 describe('looks', () => {
   const access = (observe: PostgresAccess['observe']): PostgresAccess => ({
     observe,
     ensureRoles: async () => {},
-    login: async () => ({ result: 'succeeded', certificate: 'c' }),
+    measure: async () => undefined,
+    login: async () => ({ result: 'succeeded' }),
     reload: async () => {},
   })
   const request = (key: string, observe: PostgresAccess['observe']): LookRequest => ({
@@ -113,7 +69,7 @@ describe('looks', () => {
     ready: true,
     passwords: { admin: 'a', app: 'b', app_read_only: 'c' },
     mark: 'm',
-    certificate: 'c',
+    commits: false,
   })
   const open = () => {
     const answered: string[] = []
@@ -141,22 +97,79 @@ describe('looks', () => {
     await looks.stop()
   })
 
-  test('too slow to be answered count only the second time in a row', async () => {
+  const taker = () => {
     const { looks } = open()
-    const slow = async (): Promise<PostgresObservation> => ({ reachable: false, reason: 'timeout', message: 'slow' })
-    const take = async (observe: PostgresAccess['observe']) => {
+    const take = async (observe: PostgresAccess['observe'], more: Partial<LookRequest> = {}) => {
       const before = looks.get('a')
-      looks.request(request('a', observe))
-      const facts = await eventually(
+      looks.request({ ...request('a', observe), ...more })
+      return eventually(
         () => looks.get('a'),
         found => found !== before,
       )
-      return facts?.answer.state
     }
-    expect(await take(async () => observation())).toBe('answered')
-    expect(await take(slow)).toBe('answered')
-    expect(looks.get('a')?.isDoubtful).toBe(true)
-    expect(await take(slow)).toBe('refused')
+    return { looks, take }
+  }
+  const refused = (reason: 'timeout' | 'busy' | 'silent' | 'network') => async (): Promise<PostgresObservation> => ({
+    reachable: false,
+    reason,
+    message: reason,
+  })
+
+  test('too slow to be answered change nothing that is known, however many they are', async () => {
+    const { looks, take } = taker()
+    expect((await take(async () => observation()))?.slow).toBe(0)
+    for (const slow of [1, 2, 3, 4]) {
+      const facts = await take(refused(slow % 2 === 0 ? 'busy' : 'timeout'))
+      expect(facts).toMatchObject({ slow, answer: { state: 'answered', login: 'succeeded' } })
+    }
+    expect(await take(refused('network'))).toMatchObject({ slow: 0, answer: { state: 'refused' } })
+    await looks.stop()
+  })
+
+  test('of which none was in time in this run of Postgres know nothing', async () => {
+    const { looks, take } = taker()
+    await take(async () => observation())
+    expect(await take(refused('timeout'), { run: 'next' })).toMatchObject({ run: 'next', slow: 1, answer: undefined })
+    await looks.stop()
+  })
+
+  test('that find no machine count only the second time in a row', async () => {
+    const { looks, take } = taker()
+    await take(async () => observation())
+    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })
+    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: false, answer: { state: 'refused' } })
+    await looks.stop()
+  })
+
+  test('log in as a client once, until Postgres or the passwords are others', async () => {
+    const { looks, take } = taker()
+    let logins = 0
+    const access: PostgresAccess = {
+      ...request('a', async () => observation()).access,
+      observe: async () => observation({ certificate: `certificate ${logins}` }),
+      login: async () => {
+        logins++
+        return { result: 'succeeded' }
+      },
+    }
+    const look = (more: Partial<LookRequest> = {}) => take(access.observe, { access, ...more })
+    await look()
+    expect(await look()).toMatchObject({ answer: { login: 'succeeded', certificate: 'certificate 1' } })
+    expect(logins).toBe(1)
+    await look({ run: 'next' })
+    expect(logins).toBe(2)
+    await look({ run: 'next', mark: undefined })
+    expect(logins).toBe(3)
+    await looks.stop()
+  })
+
+  test('know nothing of a login that took too long', async () => {
+    const { looks, take } = taker()
+    const access: PostgresAccess = {
+      ...request('a', async () => observation()).access,
+      login: async () => ({ result: 'slow' }),
+    }
+    expect(await take(access.observe, { access })).toMatchObject({ slow: 1, answer: undefined })
     await looks.stop()
   })
 

@@ -1,9 +1,11 @@
 /**
  * Looking at Postgres, beside the passes: a look may take seconds where a machine is gone, and must hold up no other
  * database meanwhile. So a pass asks for one and goes on; when the answer is there, the database is looked at again.
- * What is kept are answers, by which nothing but the time of the next look is decided twice.
+ * What is kept are answers, by which nothing but the time of the next look (next-look.ts) is decided twice.
+ *
+ * Slow is not broken: a look that is not answered in time changes nothing but when the next one is taken, and that is
+ * later. Only what answers wrongly, or refuses, or is not there, counts against a Postgres.
  */
-import { createHash } from 'node:crypto'
 import type { Logger } from 'pino'
 import { databaseRoles } from '../../crds/index.ts'
 import type { PostgresObservation, PostgresTarget } from '../postgres/administrator.ts'
@@ -19,8 +21,8 @@ export type LookRequest = {
   ready: boolean
   passwords: Passwords | undefined
   mark: string | undefined
-  /** The certificate it should show. */
-  certificate: string | undefined
+  /** Nothing in the pod sees to it that WAL can be written: the look does. */
+  commits: boolean
 }
 
 export type Looks = {
@@ -29,55 +31,19 @@ export type Looks = {
   request(request: LookRequest): void
   /** What was learnt is not true any more: something was done in Postgres. */
   outdate(key: string): void
+  /** Somebody could not reach it: what was learnt may not be true any more. */
+  suspect(key: string): void
+  /** Since when it has been suspected without a look. */
+  suspectedAt(key: string): number | undefined
   forget(key: string): void
   stop(): Promise<void>
 }
 
 const concurrentLooks = 32
-const lookTimeoutMs = 10_000
-/** How soon to look again where the last look was too slow to count. */
-const doubtMs = 1_000
-/** Refusals that may be a busy machine's and nothing more, the first time. */
+/** Longer than a commit may take (administrator.ts): one that hangs is found, not broken off. */
+const lookTimeoutMs = 40_000
+/** What says that Postgres, or the way to it, is slow, and nothing more. */
 const slow = new Set(['timeout', 'busy'])
-const intervalMs = 30_000
-
-/** A number from 0 to 1 that is always the same for a key, so that looks at many databases spread out. */
-const spreadOf = (key: string): number => createHash('sha256').update(key).digest().readUInt32BE() / 2 ** 32
-
-/** How long after a look in vain the next is worth it: at once while Postgres starts, rarely when it has been long. */
-export function retryDelay(sinceStartMs: number): number {
-  if (sinceStartMs < 5_000) return 20
-  return sinceStartMs < 60_000 ? 250 : 2_000
-}
-
-/** How long after a reload to see whether the certificate is the new one: a mounted Secret takes up to a minute to change. */
-function reloadDelay(sinceIssuedMs: number): number {
-  if (sinceIssuedMs < 5_000) return 100
-  return sinceIssuedMs < 120_000 ? 5_000 : 60_000
-}
-
-/** When to look next, in ms since the epoch. */
-export function nextLook(options: {
-  key: string
-  facts: PostgresFacts | undefined
-  /** The pod as it is now. */
-  pod: { run: string; ready: boolean; startedAt: number | undefined }
-  /** Something is waited for that only Postgres can tell. */
-  awaited: boolean
-  /** Where Postgres shows another certificate than the one it should: when that was issued. */
-  certificateIssuedAt: number | undefined
-  operatorStartedAt: number
-  now: number
-}): number {
-  const { key, facts, pod, awaited, certificateIssuedAt, operatorStartedAt, now } = options
-  const isPresent = facts?.run === pod.run
-  if (!isPresent) return awaited ? now : operatorStartedAt + spreadOf(key) * intervalMs
-  if (facts.isOutdated && certificateIssuedAt !== undefined) return facts.at + reloadDelay(now - certificateIssuedAt)
-  if (facts.isOutdated || facts.ready !== pod.ready) return now
-  if (facts.isDoubtful) return facts.at + doubtMs
-  if (awaited) return facts.at + retryDelay(now - (pod.startedAt ?? now))
-  return facts.at + intervalMs * (0.8 + 0.4 * spreadOf(key))
-}
 
 /** What an observation and a login come to. */
 export function answerOf(
@@ -95,56 +61,70 @@ export function answerOf(
     systemIdentifier: observation.systemIdentifier,
     rolesInOrder: privilegesInOrder && applicationDatabase && marked,
     changedByUser: marked ? changed : [],
-    login: login === undefined || login.result === 'busy' ? 'untried' : login.result,
+    login: login?.result === 'succeeded' || login?.result === 'refused' ? login.result : 'untried',
     loginMessage: login?.result === 'refused' ? login.message : undefined,
-    certificate: login?.result === 'succeeded' ? login.certificate : undefined,
-    databaseBytes: observation.databaseBytes,
+    certificate: observation.certificate,
     hasRoom: observation.hasRoom,
+    walHangs: observation.wal === 'hangs',
+    walPosition: observation.walPosition ?? undefined,
+    checksumFailures: observation.checksumFailures ?? undefined,
   }
+}
+
+/** What is known after a look that came to this. Pure. */
+export function conclude(
+  { run, ready, mark }: Pick<LookRequest, 'run' | 'ready' | 'mark'>,
+  answer: PostgresAnswer,
+  last: PostgresFacts | undefined,
+  at: number,
+): PostgresFacts {
+  const before = last?.run === run ? last : undefined
+  if (answer.state === 'refused' && slow.has(answer.reason)) {
+    const known = before ?? { mark, answer: undefined, isOutdated: false }
+    return { ...known, at, run, ready, slow: (before?.slow ?? 0) + 1, isDoubtful: false }
+  }
+  const none = { at, run, ready, slow: 0, isOutdated: false }
+  const isSilent = answer.state === 'refused' && answer.reason === 'silent'
+  if (isSilent && before?.answer?.state === 'answered' && !before.isDoubtful)
+    return { ...none, mark: before.mark, answer: before.answer, isDoubtful: true }
+  return { ...none, mark, answer, isDoubtful: false }
 }
 
 export function createLooks(options: { now: () => number; onAnswer: (key: string) => void; logger: Logger }): Looks {
   const { now, onAnswer, logger } = options
   const answers = new Map<string, PostgresFacts>()
   const underWay = new Map<string, symbol>()
+  const suspected = new Map<string, number>()
   const waiting: LookRequest[] = []
   const running = new Set<Promise<void>>()
   const stopping = new AbortController()
 
-  const take = async (request: LookRequest): Promise<PostgresFacts> => {
-    const { key, access, target, passwords, mark } = request
+  const take = async (request: LookRequest): Promise<PostgresAnswer> => {
+    const { key, access, target, passwords, mark, commits } = request
     const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(lookTimeoutMs)])
-    const before = answers.get(key)
-    const observation = await access.observe(target, passwords, signal)
-    const first = answerOf(observation, mark, undefined)
-    const answer = first.state === 'answered' ? await withLogin(request, first, before, signal) : first
-    return conclude(request, answer)
-  }
-
-  const conclude = ({ key, run, ready, mark }: LookRequest, answer: PostgresAnswer): PostgresFacts => {
-    const before = answers.get(key)
-    const isSame = before?.run === run && before.mark === mark && before.answer.state === 'answered'
-    const isDoubtful = isSame && !before.isDoubtful && answer.state === 'refused' && slow.has(answer.reason)
-    return { at: now(), run, ready, mark, answer: isDoubtful ? before.answer : answer, isDoubtful, isOutdated: false }
+    const observation = await access.observe(target, { passwords, commits }, signal)
+    const answer = answerOf(observation, mark, undefined)
+    return answer.state === 'answered' ? withLogin(request, answer, answers.get(key), signal) : answer
   }
 
   const look = async (request: LookRequest) => {
     const { key } = request
     const ticket = Symbol(key)
+    suspected.delete(key)
     underWay.set(key, ticket)
-    let facts: PostgresFacts
+    let answer: PostgresAnswer
     try {
-      facts = await take(request)
+      answer = await take(request)
     } catch (error) {
       if (stopping.signal.aborted) return
       const message = error instanceof Error ? error.message : String(error)
-      facts = conclude(request, { state: 'refused', reason: 'timeout', message })
+      answer = { state: 'refused', reason: 'timeout', message }
       logger.debug({ key, err: error }, 'a look at Postgres failed')
     }
     // Outdated meanwhile: what was seen may have been before that.
     if (underWay.get(key) !== ticket) return onAnswer(key)
     underWay.delete(key)
-    answers.set(key, facts)
+    answers.set(key, conclude(request, answer, answers.get(key), now()))
     onAnswer(key)
   }
 
@@ -173,8 +153,11 @@ export function createLooks(options: { now: () => number; onAnswer: (key: string
       if (facts !== undefined) answers.set(key, { ...facts, isOutdated: true })
       underWay.delete(key)
     },
+    suspect: key => void suspected.set(key, now()),
+    suspectedAt: key => suspected.get(key),
     forget: key => {
       answers.delete(key)
+      suspected.delete(key)
       underWay.delete(key)
     },
     stop: async () => {
@@ -187,22 +170,22 @@ export function createLooks(options: { now: () => number; onAnswer: (key: string
 type Answered = Extract<PostgresAnswer, { state: 'answered' }>
 
 /**
- * Adds a real login, where the password is ours and the last login in this run does not still stand: the roles are as
- * they were, and the certificate is the one that should be shown.
+ * Adds a real login, the proof that a client is answered, where the password is ours and none has succeeded in this run
+ * with these passwords.
  */
 async function withLogin(
-  { access, target, passwords, run, mark, certificate }: LookRequest,
+  { access, target, passwords, run, mark }: LookRequest,
   answer: Answered,
   before: PostgresFacts | undefined,
   signal: AbortSignal,
-): Promise<Answered> {
-  if (passwords === undefined || !answer.rolesInOrder || answer.changedByUser.includes('app')) return answer
-  const last =
-    before?.run === run && before.mark === mark && before.answer.state === 'answered' ? before.answer : undefined
-  if (last?.login === 'succeeded' && last.certificate === certificate)
-    return { ...answer, login: 'succeeded', certificate: last.certificate }
+): Promise<PostgresAnswer> {
+  if (passwords === undefined || !answer.rolesInOrder || answer.walHangs || answer.changedByUser.includes('app'))
+    return answer
+  const last = before?.run === run && before.mark === mark ? before.answer : undefined
+  if (last?.state === 'answered' && last.login === 'succeeded') return { ...answer, login: 'succeeded' }
   const login = await access.login(target, passwords.app, signal)
   if (login.result === 'refused') return { ...answer, login: 'refused', loginMessage: login.message }
-  if (login.result === 'busy') return answer
-  return { ...answer, login: 'succeeded', certificate: login.certificate }
+  // Nothing is concluded from half a look.
+  if (login.result === 'slow') return { state: 'refused', reason: 'timeout', message: 'a login as app took too long' }
+  return login.result === 'busy' ? answer : { ...answer, login: 'succeeded' }
 }

@@ -2,6 +2,8 @@
 import { Gauge, Histogram } from 'prom-client'
 import { databasePhases, type ManagedDatabase } from '../../crds/index.ts'
 import type { Metrics } from '../runtime/index.ts'
+import { conditionOf } from './plan/conditions.ts'
+import { checksumFailures } from './plan/health.ts'
 import type { EndedOperation } from './report.ts'
 
 export type DatabaseMetrics = { ended(operation: EndedOperation): void; stop(): void }
@@ -24,6 +26,15 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
       for (const [phase, count] of counts) phases.set({ phase }, count)
     },
   })
+  const damaged: Gauge = new Gauge({
+    name: 'espalier_databases_with_checksum_failures',
+    help: 'Databases in which Postgres has read pages that do not match their checksums',
+    registers: [registry],
+    collect: () => {
+      const isDamaged = ({ status }: ManagedDatabase) => conditionOf(status, 'VolumeReady')?.reason === checksumFailures
+      damaged.set(databases().filter(isDamaged).length)
+    },
+  })
   const operations = new Histogram({
     name: 'espalier_operation_duration_seconds',
     help: 'Operations on databases, by what they were and how they ended',
@@ -35,6 +46,7 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
     ended: ({ name, outcome, seconds: took }) => operations.observe({ operation: name, outcome }, took),
     stop: () => {
       registry.removeSingleMetric('espalier_databases')
+      registry.removeSingleMetric('espalier_databases_with_checksum_failures')
       registry.removeSingleMetric('espalier_operation_duration_seconds')
     },
   }

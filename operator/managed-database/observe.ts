@@ -56,7 +56,7 @@ export async function observe(
   { caches, cluster, images, pods, now }: Observer,
   database: ManagedDatabase,
   keys: InstallationKeys,
-  postgres: PostgresFacts | undefined,
+  learnt: { facts: PostgresFacts | undefined; dataBytes: number | undefined },
 ): Promise<Observation> {
   const { namespace = '', name, uid = '', labels: marks } = database.metadata
   const { spec, status } = database
@@ -92,7 +92,8 @@ export async function observe(
     credentials,
     certificate: certificateOf(children.certificate, keys, owner && region && wantedNames(owner, region), now),
     route: await routeOf(cluster, database, children.route, now),
-    postgres,
+    postgres: learnt.facts,
+    dataBytes: learnt.dataBytes,
     branches: caches.branches.byIndex('database', `${namespace}/${name}`),
     task: task(status?.operation?.taskId),
     annotatedTask: task(annotated?.taskId),

@@ -23,6 +23,7 @@ import {
   type Task,
 } from '../../crds/index.ts'
 import type { PodSettings } from '../pod-settings.ts'
+import type { ChecksumFailures } from '../postgres/administrator.ts'
 import type { NodeFacts } from './node.ts'
 import type { Owner } from './ownership.ts'
 import type { PodFacts } from './pod.ts'
@@ -93,8 +94,11 @@ export type PostgresFacts = {
   ready: boolean
   /** The mark of the passwords that were compared with the roles'. */
   mark: string | undefined
-  answer: PostgresAnswer
-  /** The last look got no answer in time; this is the one before. A second such look in a row counts. */
+  /** The last answer that came in time; absent where none has, in this run. */
+  answer: PostgresAnswer | undefined
+  /** How many looks in a row were too slow since then. They say nothing against Postgres, and make looks rarer. */
+  slow: number
+  /** The last look found no machine at the address; a second one in a row counts. */
   isDoubtful: boolean
   /** Something was done in Postgres since: a new look is due, and nothing is decided by this one. */
   isOutdated: boolean
@@ -114,7 +118,11 @@ export type PostgresAnswer =
       loginMessage?: string | undefined
       /** SHA-256 of the certificate it shows. */
       certificate: string | undefined
-      databaseBytes: number | undefined
+      /** A commit comes to rest on the WAL's disk; where the pod itself looks after that, its readiness says so. */
+      walHangs: boolean
+      checksumFailures: ChecksumFailures | undefined
+      /** Stands still where nothing is written. */
+      walPosition: string | undefined
       /** Something more can be written to its volume. */
       hasRoom: boolean
     }
@@ -139,6 +147,8 @@ export type Observed = {
   certificate: CertificateFacts
   route: RouteFacts | undefined
   postgres: PostgresFacts | undefined
+  /** The size of its data, as last measured. */
+  dataBytes: number | undefined
   /** Branches whose Branch object exists, tombstones included. */
   branches: Branch[]
   /** The Task of status.operation. */

@@ -9,6 +9,7 @@ import {
   templateAnnotation,
   volumeAnnotation,
 } from './children/stateful-set.ts'
+import { walProbeAnnotation } from './children/wal-probe.ts'
 
 export type PodFacts = {
   name: string
@@ -19,6 +20,10 @@ export type PodFacts = {
   ready: boolean
   /** Its container was ready when its node last said so, and the cluster no longer goes by that: see node.ts. */
   isUnheardOf: boolean
+  /** Its own probe sees to it that WAL can be written; one made before there was such a probe has none. */
+  probesWal: boolean
+  /** That probe says, of a Postgres that was ready, that a write has not ended. */
+  writeHangs: boolean
   terminating: boolean
   /** The size it was started with. */
   size: string | undefined
@@ -115,6 +120,17 @@ function unschedulable(pod: Pod): PodTrouble | undefined {
   return { reason, message, refusal: undefined, diskFull: false }
 }
 
+/** How long after its start a pod may still be told not to be ready because of what was before it. */
+const settlingMs = 15_000
+
+/** Whether a Postgres that runs came to be not ready in this run, and not by its start. */
+function isUnreadySince(pod: Pod, startedAt: number | undefined): boolean {
+  const status = pod.status?.containerStatuses?.find(({ name }) => name === postgresContainer)
+  if (status?.started !== true || status.ready || startedAt === undefined) return false
+  const condition = pod.status?.conditions?.find(({ type }) => type === 'ContainersReady' || type === 'Ready')
+  return condition?.status === 'False' && Date.parse(condition.lastTransitionTime ?? '') > startedAt + settlingMs
+}
+
 export function podFacts(pod: Pod): PodFacts {
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])]
   const postgres = pod.status?.containerStatuses?.find(status => status.name === postgresContainer)
@@ -122,6 +138,8 @@ export function podFacts(pod: Pod): PodFacts {
   const isReady = postgres?.ready === true
   // The kubelet changes both at once; the cluster itself this one alone, when the node says nothing any more.
   const isUnheardOf = isReady && pod.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'False'
+  const probesWal = pod.metadata.annotations?.[walProbeAnnotation] === 'true'
+  const startedAt = running?.startedAt === undefined ? undefined : Date.parse(running.startedAt)
   return {
     name: pod.metadata.name,
     uid: pod.metadata.uid ?? '',
@@ -129,6 +147,8 @@ export function podFacts(pod: Pod): PodFacts {
     address: running === undefined ? undefined : pod.status?.podIP,
     ready: isReady && !isUnheardOf,
     isUnheardOf,
+    probesWal,
+    writeHangs: probesWal && isUnreadySince(pod, startedAt),
     terminating: pod.metadata.deletionTimestamp !== undefined,
     size: pod.metadata.annotations?.[sizeAnnotation],
     volume: pod.metadata.annotations?.[volumeAnnotation],
@@ -136,7 +156,7 @@ export function podFacts(pod: Pod): PodFacts {
     run: [pod.metadata.uid, postgres?.containerID ?? '', postgres?.restartCount ?? 0, running?.startedAt ?? ''].join(
       '/',
     ),
-    startedAt: running?.startedAt === undefined ? undefined : Date.parse(running.startedAt),
+    startedAt,
     trouble: statuses.map(containerTrouble).find(trouble => trouble !== undefined) ?? unschedulable(pod),
   }
 }

@@ -40,7 +40,8 @@ describe.each(pgVersions)('Postgres %s', major => {
     server = found
   })
 
-  const observe = async () => reached(await administratorOf(server).observe(server.target, passwords, signal))
+  const observe = async () =>
+    reached(await administratorOf(server).observe(server.target, { passwords, commits: true }, signal))
   const ensure = (mark = 'first', given = passwords) =>
     administratorOf(server).ensureRoles(server.target, { passwords: given, mark }, signal)
   const superuser = async (sql: string, database = 'app') => {
@@ -66,8 +67,9 @@ describe.each(pgVersions)('Postgres %s', major => {
       inRecovery: false,
       checksums: true,
       applicationDatabase: false,
-      databaseBytes: 0,
+      checksumFailures: null,
       hasRoom: true,
+      wal: 'written',
       privilegesInOrder: false,
     })
     expect(observation.roles.app).toEqual({ exists: false, password: 'absent', credentialsMark: undefined })
@@ -80,7 +82,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       expect(observation.roles[role]).toEqual({ exists: true, password: 'ours', credentialsMark: 'first' })
     }
     expect(observation).toMatchObject({ applicationDatabase: true, privilegesInOrder: true })
-    expect(observation.databaseBytes).toBeGreaterThan(1_000_000)
+    expect(await administratorOf(server).measure(server.target, signal)).toBeGreaterThan(1_000_000)
     const before = await superuser('SELECT oid, xmin::text FROM pg_authid ORDER BY oid')
     await ensure()
     expect(await superuser('SELECT oid, xmin::text FROM pg_authid ORDER BY oid')).toEqual(before)
@@ -123,7 +125,9 @@ describe.each(pgVersions)('Postgres %s', major => {
   })
 
   test('says "unknown" of a password it is not given', async () => {
-    const observation = reached(await administratorOf(server).observe(server.target, undefined, signal))
+    const observation = reached(
+      await administratorOf(server).observe(server.target, { passwords: undefined, commits: false }, signal),
+    )
     expect(observation.roles.admin.password).toBe('unknown')
   })
 
@@ -270,7 +274,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     const other = createAuthority()
     const stranger = createAdministrator({ authority: other, now: Date.now, logger })
     const look = async (who: typeof administrator, target: Partial<typeof server.target>) => {
-      const observation = await who.observe({ ...server.target, ...target }, passwords, signal)
+      const observation = await who.observe({ ...server.target, ...target }, { passwords, commits: true }, signal)
       return observation.reachable ? 'reachable' : observation.reason
     }
     expect(await look(administrator, { port: 1 })).toBe('network')
@@ -295,7 +299,9 @@ describe.each(pgVersions)('Postgres %s', major => {
 
   test('rejects with the reason of a signal that is already aborted', async () => {
     const stopped = AbortSignal.abort(new Error('stopped'))
-    await expect(administratorOf(server).observe(server.target, passwords, stopped)).rejects.toThrow('stopped')
+    await expect(administratorOf(server).observe(server.target, { passwords, commits: true }, stopped)).rejects.toThrow(
+      'stopped',
+    )
   })
 
   test('delivers to application roles exactly as many connections as the size says, and the operator still gets in', async () => {

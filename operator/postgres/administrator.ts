@@ -17,17 +17,27 @@ import {
   roleStatements,
   schemaQuery,
 } from './roles.ts'
-import { fitsVerifier, scramVerifier } from './scram.ts'
-import { maintenanceDatabase, roomStatements, type ServerState, stateQuery } from './state.ts'
+import { scramVerifier } from './scram.ts'
+import {
+  type ChecksumFailures,
+  committedWrite,
+  maintenanceDatabase,
+  roomStatements,
+  type ServerState,
+  sizeQuery,
+  stateQuery,
+} from './state.ts'
+import { createVerdicts, type Verdicts } from './verdicts.ts'
 
 export type { PostgresTarget } from './connection.ts'
 export { diskFull, PostgresError, type PostgresErrorReason } from './errors.ts'
+export type { ChecksumFailures } from './state.ts'
 
 export type RoleObservation = {
   exists: boolean
   /**
    * `ours`: the password given is the role's. `changed`: the role has another. `absent`: the role has none, or there is
-   * no role. `unknown`: no password was given to compare with.
+   * no role. `unknown`: no password was given to compare with, or it could not be compared yet.
    */
   password: 'ours' | 'changed' | 'absent' | 'unknown'
   /** The mark of the credentials whose password was last set by us (see ensureRoles). */
@@ -46,8 +56,16 @@ export type PostgresObservation =
       checksums: boolean
       roles: Record<DatabaseRole, RoleObservation>
       applicationDatabase: boolean
-      /** Size of the application database; 0 where there is none. */
-      databaseBytes: number
+      /** SHA-256 of the certificate that it showed to the operator. */
+      certificate: string | undefined
+      /** Stands still where nothing is written. */
+      walPosition: string | null
+      checksumFailures: ChecksumFailures | null
+      /**
+       * Whether a record of WAL comes to rest on its disk: `hangs` where a commit is not answered for `commitTimeoutMs`.
+       * `unasked`: somebody else looks after that.
+       */
+      wal: 'written' | 'hangs' | 'unasked'
       /** Whether something more can be written to its volume. */
       hasRoom: boolean
       /** Whether ensureRoles would find nothing to do but passwords. */
@@ -62,13 +80,24 @@ export type DesiredRoles = {
   mark: string
 }
 
+export type Passwords = Readonly<Partial<Record<DatabaseRole, string>>>
+
+export type ObserveOptions = {
+  /** To be compared with the roles'. */
+  passwords: Passwords | undefined
+  /** Has a commit written to WAL, where nothing in the pod itself sees to it. */
+  commits: boolean
+}
+
 export type PostgresAdministrator = {
   /** Looks at a Postgres. One that cannot be reached is an observation, not an error. @throws the signal's reason */
-  observe(
-    target: PostgresTarget,
-    passwords: Readonly<Partial<Record<DatabaseRole, string>>> | undefined,
-    signal: AbortSignal,
-  ): Promise<PostgresObservation>
+  observe(target: PostgresTarget, options: ObserveOptions, signal: AbortSignal): Promise<PostgresObservation>
+
+  /**
+   * The size of the application database in bytes; undefined where there is none. It may take long where there are many
+   * files, so nothing else may wait for it. @throws PostgresError; the signal's reason
+   */
+  measure(target: PostgresTarget, signal: AbortSignal): Promise<number | undefined>
 
   /**
    * Makes the three roles, the application database and its grants, or restores what differs; idempotent, and safe to
@@ -84,6 +113,10 @@ export type PostgresAdministrator = {
 
 /** It copies a template, and waits for the disk. */
 const createDatabaseTimeoutMs = 30_000
+/** A commit that takes longer hangs: what a busy disk takes is far less. */
+export const commitTimeoutMs = 20_000
+/** A hundred thousand files on a cold disk. */
+const measureTimeoutMs = 120_000
 
 /**
  * Held until the connection ends, so that two operators do not grant at once. No user can take it: locks belong to a
@@ -100,6 +133,7 @@ export function createAdministrator({
   now: () => number
   logger: Logger
 }): PostgresAdministrator {
+  const verdicts = createVerdicts({ now })
   let current: CertifiedKey | undefined
   const certificate = (): CertifiedKey => {
     if (current === undefined || needsRenewal(current.cert, now)) {
@@ -117,19 +151,29 @@ export function createAdministrator({
   ): Promise<T> => withConnection(target, database, certificate(), signal, work, version)
 
   return {
-    observe: async (target, passwords, signal) => {
+    observe: async (target, { passwords, commits }, signal) => {
       try {
-        const [state, hasRoom] = await connect(target, maintenanceDatabase, signal, async connection => {
+        const seen = await connect(target, maintenanceDatabase, signal, async connection => {
           const state = await readState(connection)
-          return [state, await findRoom(connection, state)] as const
+          const { certificate } = connection
+          const wal = commits && !state.inRecovery ? await commit(connection) : ('unasked' as const)
+          // What the disk does not take is not waited for twice.
+          const hasRoom = wal === 'hangs' || (await findRoom(connection, state))
+          return { state, more: { certificate, wal, hasRoom } }
         })
-        return { ...(await observationOf(state, passwords ?? {})), hasRoom }
+        return { ...(await observationOf(seen.state, passwords ?? {}, verdicts, signal)), ...seen.more }
       } catch (error) {
         if (!(error instanceof PostgresError)) throw error
         const { reason, message } = error
         return { reachable: false, reason, message }
       }
     },
+
+    measure: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        const [row] = await connection.patiently<{ bytes: number }>(sizeQuery, measureTimeoutMs)
+        return row?.bytes
+      }),
 
     ensureRoles: (target, desired, signal) =>
       connect(target, maintenanceDatabase, signal, async connection => {
@@ -157,6 +201,20 @@ async function readState(connection: Connection): Promise<ServerState> {
   const [row] = await connection.rows<{ state: ServerState }>(stateQuery)
   if (row === undefined) throw new PostgresError('statement', 'the server answered without a row')
   return row.state
+}
+
+/** The server cannot break off a wait for its disk, so this only stops waiting for the server. */
+async function commit(connection: Connection): Promise<'written' | 'hangs'> {
+  try {
+    await connection.patiently({ text: committedWrite }, commitTimeoutMs)
+    return 'written'
+  } catch (error) {
+    const { reason, code } = postgresErrorOf(error)
+    if (reason === 'timeout') return 'hangs'
+    // No room for WAL is no room: that is found out next.
+    if (code === diskFull) return 'written'
+    throw error
+  }
 }
 
 async function findRoom(connection: Connection, { dataDirectory }: ServerState): Promise<boolean> {
@@ -194,9 +252,12 @@ async function passwordsToSet(state: ServerState, { passwords, mark }: DesiredRo
 
 async function observationOf(
   state: ServerState,
-  passwords: Readonly<Partial<Record<DatabaseRole, string>>>,
-): Promise<Omit<Reachable, 'hasRoom'>> {
-  const observed = await Promise.all(databaseRoles.map(role => observeRole(state, role, passwords[role])))
+  passwords: Passwords,
+  verdicts: Verdicts,
+  signal: AbortSignal,
+): Promise<Omit<Reachable, 'certificate' | 'wal' | 'hasRoom'>> {
+  const compare = (role: DatabaseRole) => observeRole(state, role, passwords[role], verdicts, signal)
+  const observed = await Promise.all(databaseRoles.map(compare))
   const [admin, app, readOnly] = observed
   if (admin === undefined || app === undefined || readOnly === undefined) throw new TypeError('three roles')
   return {
@@ -207,22 +268,27 @@ async function observationOf(
     checksums: state.checksums,
     roles: { admin, app, app_read_only: readOnly },
     applicationDatabase: state.database !== null,
-    databaseBytes: state.database?.bytes ?? 0,
+    walPosition: state.walPosition,
+    checksumFailures: state.checksumFailures,
     privilegesInOrder: roleStatements(state).length === 0 && grantsMade(state),
   }
 }
+
+const passwordByVerdict = { fits: 'ours', differs: 'changed', deferred: 'unknown' } as const
 
 async function observeRole(
   state: ServerState,
   role: DatabaseRole,
   password: string | undefined,
+  verdicts: Verdicts,
+  signal: AbortSignal,
 ): Promise<RoleObservation> {
   const existing = state.roles[role]
   const verifier = existing?.verifier ?? null
   const compare = async () => {
     if (verifier === null) return 'absent'
     if (password === undefined) return 'unknown'
-    return (await fitsVerifier(password, verifier)) ? 'ours' : 'changed'
+    return passwordByVerdict[await verdicts.judge(password, verifier, signal)]
   }
   return {
     exists: existing !== undefined,

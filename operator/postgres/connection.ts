@@ -3,10 +3,11 @@
  * database or a role is overridden from the first message on: a superuser session runs nothing of theirs.
  */
 import { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import { Client, type QueryConfig, type QueryResultRow } from 'pg'
 import type { CertifiedKey } from '../pki/index.ts'
 import { operatorCommonName, superuser } from './configuration.ts'
-import { postgresErrorOf } from './errors.ts'
+import { PostgresError, postgresErrorOf } from './errors.ts'
 
 /** Where a Postgres is, and how it proves that it is the one. */
 export type PostgresTarget = {
@@ -19,14 +20,21 @@ export type PostgresTarget = {
 }
 
 export type Connection = {
+  /** SHA-256 of the certificate that the server showed, as Node writes fingerprints. */
+  readonly certificate: string | undefined
   rows<Row extends QueryResultRow>(query: string | QueryConfig): Promise<Row[]>
   /** Runs all or none, in one round trip. */
   transaction(statements: readonly string[]): Promise<void>
   /** Runs a statement that cannot stand in a transaction, and may take this long. */
   alone(statement: string, timeoutMs: number): Promise<void>
+  /** Asks for rows that may take this long; the server gives up where nobody waits for them any more. */
+  patiently<Row extends QueryResultRow>(query: QueryConfig, timeoutMs: number): Promise<Row[]>
 }
 
-const connectTimeoutMs = 2_000
+/** How long the machine may take to accept a connection: its kernel does, however busy Postgres is. */
+const acceptTimeoutMs = 3_000
+/** How long Postgres may take to let the operator in: a busy one forks, and proves who it is, slowly. */
+const connectTimeoutMs = 4_000
 const statementTimeoutMs = 5_000
 /** The server ends a statement by itself; this is for one that cannot say so any more. */
 const answerTimeoutMs = statementTimeoutMs + 1_000
@@ -45,6 +53,7 @@ const sessionSettings: Record<string, string> = {
   idle_session_timeout: '0',
   local_preload_libraries: '',
   default_transaction_read_only: 'off',
+  synchronous_commit: 'on',
   default_transaction_isolation: 'read\\ committed',
   standard_conforming_strings: 'on',
   client_min_messages: 'warning',
@@ -95,10 +104,13 @@ export async function withConnection<T>(
   })
   const abort = () => socket.destroy()
   signal.addEventListener('abort', abort, { once: true })
+  const accepted = acceptance(socket)
   try {
-    await client.connect()
+    await Promise.race([client.connect(), accepted.inVain])
+    accepted.settle()
     return await work(connectionOf(client))
   } catch (error) {
+    accepted.settle()
     signal.throwIfAborted()
     throw postgresErrorOf(error)
   } finally {
@@ -110,7 +122,30 @@ export async function withConnection<T>(
   }
 }
 
+/** Fails where no machine at the address accepts the connection in time: that is no slowness of Postgres's. */
+function acceptance(socket: Socket): { inVain: Promise<never>; settle(): void } {
+  const { promise, reject } = Promise.withResolvers<never>()
+  promise.catch(() => {}) // nobody may be waiting any more
+  const timer = setTimeout(() => {
+    reject(new PostgresError('silent', `no connection within ${acceptTimeoutMs} ms`, 'ETIMEDOUT'))
+  }, acceptTimeoutMs)
+  const settle = () => clearTimeout(timer)
+  socket.once('connect', settle)
+  return { inVain: promise, settle }
+}
+
+/** The certificate of the connection's TLS session. `pg` keeps the socket where its types do not show it. */
+function shownCertificate(client: Client): string | undefined {
+  const { connection } = client as unknown as { connection?: { stream?: unknown } }
+  const stream = connection?.stream
+  return stream instanceof TLSSocket ? stream.getPeerX509Certificate()?.fingerprint256 : undefined
+}
+
+/** How often a server that works for long looks whether its client is still there. */
+const clientCheckMs = 5_000
+
 const connectionOf = (client: Client): Connection => ({
+  certificate: shownCertificate(client),
   rows: async <Row extends QueryResultRow>(query: string | QueryConfig) => (await client.query<Row>(query)).rows,
   transaction: async statements => {
     if (statements.length === 0) return
@@ -123,5 +158,10 @@ const connectionOf = (client: Client): Connection => ({
     const query: QueryConfig & { query_timeout: number } = { text: statement, query_timeout: timeoutMs + 1_000 }
     await client.query(query)
     await client.query(`SET statement_timeout = ${statementTimeoutMs}`)
+  },
+  patiently: async <Row extends QueryResultRow>(query: QueryConfig, timeoutMs: number) => {
+    await client.query(`SET statement_timeout = ${timeoutMs}; SET client_connection_check_interval = ${clientCheckMs}`)
+    const patient: QueryConfig & { query_timeout: number } = { ...query, query_timeout: timeoutMs + 1_000 }
+    return (await client.query<Row>(patient)).rows
   },
 })

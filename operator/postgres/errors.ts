@@ -7,6 +7,8 @@ export type PostgresErrorReason =
   | 'auth'
   /** Nothing answers at the address. */
   | 'network'
+  /** No machine accepts a connection at the address, and none refuses it. */
+  | 'silent'
   /** What answers does not prove that it is this database, or speaks no TLS. */
   | 'tls'
   /** It has no connection, lock or memory to spare now. */

@@ -28,6 +28,9 @@ export type Membership = { role: string; member: string; admin: boolean; inherit
 /** What keeps `app` out of the application database, whatever password it shows. Its owner can set each, and nobody undo it. */
 export type DatabaseLock = 'no connections allowed' | 'connection limit of 0' | 'privilege revoked'
 
+/** `databases`: some of those concerned, by name; catalogs that all share are told as one of them, `shared catalogs`. */
+export type ChecksumFailures = { count: number; databases: string[]; lastAt: string | null }
+
 export type ServerState = {
   /** As server_version_num: 170010 for 17.10. */
   version: number
@@ -38,7 +41,11 @@ export type ServerState = {
   /** Of our roles, in each other and in those that Postgres makes by itself; not in those that users make. */
   memberships: Membership[]
   /** The application database. */
-  database: { oid: string; owner: string; bytes: number; lockedBy: DatabaseLock[] } | null
+  database: { oid: string; owner: string; lockedBy: DatabaseLock[] } | null
+  /** How far WAL is written: where it stands still, nothing was changed. Null in recovery. */
+  walPosition: string | null
+  /** What Postgres has found, since its statistics began, that does not match its checksum; null where nothing. */
+  checksumFailures: ChecksumFailures | null
   /** Whether the database that initdb makes for everyone is still there, under its own name. */
   hasInitialDatabase: boolean
   /** The platform's databases that everyone may connect to. */
@@ -69,6 +76,21 @@ export function roomStatements(dataDirectory: string): string[] {
   return [`COPY (SELECT repeat('x', ${leastRoomBytes})) TO ${file}`, `COPY (SELECT WHERE false) TO ${file}`]
 }
 
+/** How many databases with checksum failures are told by name. */
+const namedDatabases = 5
+
+/**
+ * A commit that is answered only once its record of WAL is on the disk. Where the pod looks after that itself, this is
+ * left out: a database at rest writes no WAL then, and needs neither checkpoint nor archive.
+ */
+export const committedWrite = "SELECT pg_logical_emit_message(true, 'espalier', '')"
+
+/** Its time goes with the number of files, so it is asked by itself, rarely, and patiently. */
+export const sizeQuery = {
+  text: 'SELECT pg_database_size(oid)::float8 AS bytes FROM pg_database WHERE datname = $1',
+  values: [applicationDatabase],
+}
+
 /**
  * One row with one column, `state`: a ServerState. Its length does not depend on what users make: `admin` can make roles by
  * the million, of each of which it is a member, and have each of them grant what it may.
@@ -94,12 +116,18 @@ SELECT json_build_object(
       FROM pg_auth_members a JOIN pg_authid r ON r.oid = a.roleid JOIN pg_authid m ON m.oid = a.member
       WHERE m.rolname = ANY ($1) AND (r.rolname = ANY ($1) OR r.oid < ${firstUserObject})) AS granted),
   'database', (SELECT json_build_object(
-      'oid', oid::text, 'owner', pg_get_userbyid(datdba), 'bytes', pg_database_size(oid), 'lockedBy', array_remove(ARRAY[
+      'oid', oid::text, 'owner', pg_get_userbyid(datdba), 'lockedBy', array_remove(ARRAY[
         CASE WHEN NOT datallowconn THEN 'no connections allowed' END,
         CASE WHEN datconnlimit = 0 THEN 'connection limit of 0' END,
         CASE WHEN NOT coalesce((SELECT has_database_privilege(a.oid, d.oid, 'CONNECT')
           FROM pg_authid a WHERE a.rolname = 'app'), true) THEN 'privilege revoked' END], NULL))
     FROM pg_database d WHERE datname = $2),
+  'walPosition', CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_lsn()::text END,
+  'checksumFailures', (SELECT json_build_object('count', sum(failures), 'lastAt', max(last_at),
+      'databases', coalesce(json_agg(name) FILTER (WHERE place <= ${namedDatabases}), '[]'))
+    FROM (SELECT coalesce(datname, 'shared catalogs') AS name, checksum_failures AS failures,
+        checksum_last_failure AS last_at, row_number() OVER (ORDER BY checksum_failures DESC, datid) AS place
+      FROM pg_stat_database WHERE checksum_failures > 0) AS failing HAVING count(*) > 0),
   'hasInitialDatabase', EXISTS (SELECT FROM pg_database WHERE datname = $3),
   'openDatabases', (SELECT coalesce(json_agg(datname), '[]')
     FROM pg_database WHERE datname IN ($3, $4) AND has_database_privilege('public', oid, 'CONNECT, TEMPORARY'))

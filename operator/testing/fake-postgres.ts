@@ -5,6 +5,7 @@
 import { databaseRoles } from '../../crds/index.ts'
 import type { Login, PostgresAccess } from '../managed-database/access.ts'
 import {
+  type ChecksumFailures,
   type DesiredRoles,
   PostgresError,
   type PostgresObservation,
@@ -19,12 +20,19 @@ export type FakeData = {
   roles: Partial<Record<(typeof databaseRoles)[number], Role>>
   /** The volume takes nothing more. */
   isFull?: boolean
+  /** It answers no look in time. */
+  isSlow?: boolean
+  /** No commit comes to rest on its disk. */
+  walHangs?: boolean
+  checksumFailures?: ChecksumFailures
 }
 
 export type FakePostgres = {
   access: PostgresAccess
   /** What stands on a claim's volume, by the claim's uid. */
   readonly data: Map<string, FakeData>
+  /** How often the server at an address was looked at. */
+  readonly looks: Map<string, number>
   /** How often any volume was initialised. */
   readonly initialised: Map<string, number>
   /** A server starts: on the data of this claim, at this address. */
@@ -38,6 +46,7 @@ export type FakePostgres = {
 export function createFakePostgres(): FakePostgres {
   const data = new Map<string, FakeData>()
   const initialised = new Map<string, number>()
+  const looks = new Map<string, number>()
   const servers = new Map<string, string>()
   let systems = 7_000_000_000_000_000_000n
 
@@ -54,9 +63,11 @@ export function createFakePostgres(): FakePostgres {
   }
 
   const access: PostgresAccess = {
-    observe: async (target, passwords): Promise<PostgresObservation> => {
+    observe: async (target, { passwords, commits }): Promise<PostgresObservation> => {
+      looks.set(target.host, (looks.get(target.host) ?? 0) + 1)
       try {
-        const { systemIdentifier, roles, isFull } = find(target)
+        const { systemIdentifier, roles, isFull, isSlow, walHangs, checksumFailures = null } = find(target)
+        if (isSlow) return { reachable: false, reason: 'timeout', message: 'Query read timeout' }
         const exists = databaseRoles.every(role => roles[role] !== undefined)
         return {
           reachable: true,
@@ -70,7 +81,10 @@ export function createFakePostgres(): FakePostgres {
             app_read_only: observeRole(roles.app_read_only, passwords?.app_read_only),
           },
           applicationDatabase: exists,
-          databaseBytes: 8_000_000,
+          certificate: undefined,
+          walPosition: '0/1',
+          checksumFailures,
+          wal: commits ? (walHangs ? 'hangs' : 'written') : 'unasked',
           hasRoom: isFull !== true,
           privilegesInOrder: exists,
         }
@@ -78,6 +92,10 @@ export function createFakePostgres(): FakePostgres {
         if (!(error instanceof PostgresError)) throw error
         return { reachable: false, reason: error.reason, message: error.message }
       }
+    },
+    measure: async target => {
+      find(target)
+      return 8_000_000
     },
     ensureRoles: async (target, { passwords, mark }: DesiredRoles) => {
       const { roles } = find(target)
@@ -87,7 +105,7 @@ export function createFakePostgres(): FakePostgres {
     login: async (target, password): Promise<Login> => {
       const isRight = find(target).roles.app?.password === password
       return isRight
-        ? { result: 'succeeded', certificate: undefined }
+        ? { result: 'succeeded' }
         : { result: 'refused', message: 'password authentication failed for user "app"' }
     },
     reload: async target => {
@@ -99,6 +117,7 @@ export function createFakePostgres(): FakePostgres {
     access,
     data,
     initialised,
+    looks,
     start: (address, claimUid) => {
       servers.set(address, claimUid)
     },

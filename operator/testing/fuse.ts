@@ -56,7 +56,8 @@ export function createFuse(after = Number.POSITIVE_INFINITY): Fuse {
       delete: (kind, key, options) => writing('delete', kind, key.name, () => inner.delete(kind, key, options)),
     }),
     access: inner => ({
-      observe: (target, passwords, signal) => alive(() => inner.observe(target, passwords, signal)),
+      observe: (target, options, signal) => alive(() => inner.observe(target, options, signal)),
+      measure: (target, signal) => alive(() => inner.measure(target, signal)),
       login: (target, password, signal) => alive(() => inner.login(target, password, signal)),
       ensureRoles: (target, desired, signal) =>
         effect('ensure roles', () => inner.ensureRoles(target, desired, signal)),

@@ -111,8 +111,10 @@ function answerOf(world: World): { answer: PostgresAnswer; mark: string | undefi
     changedByUser: [],
     login: data.mark === mark ? 'succeeded' : 'untried',
     certificate: undefined,
-    databaseBytes: 8_000_000,
     hasRoom: true,
+    walHangs: false,
+    checksumFailures: undefined,
+    walPosition: '0/1',
   }
   return { answer, mark }
 }
@@ -184,7 +186,8 @@ export function observedIn(world: World): Observed {
       refused: false,
     },
     postgres: facts &&
-      told && { at: world.now, run: facts.run, ready: true, ...told, isDoubtful: false, isOutdated: false },
+      told && { at: world.now, run: facts.run, ready: true, ...told, slow: 0, isDoubtful: false, isOutdated: false },
+    dataBytes: 8_000_000,
     branches: [],
     task: world.tasks.get(database.status?.operation?.taskId ?? ''),
     annotatedTask: undefined,

@@ -9,6 +9,7 @@
  */
 import type { Json, StatefulSet } from '../../../cluster/index.ts'
 import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
+import { dataDirectory } from '../../instance/volume.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import { postgresCommand, postgresPort } from '../../postgres/configuration.ts'
 import { digestOf } from '../covers.ts'
@@ -16,6 +17,7 @@ import { childLabels, childMetadata, type Owner } from '../ownership.ts'
 import { canonicalQuantity } from '../quantity.ts'
 import { podSelector } from './addresses.ts'
 import { placementOf } from './placement.ts'
+import { walProbeAnnotation, walProbeCommand, walProbeTiming } from './wal-probe.ts'
 
 type Draft = Omit<StatefulSet, 'status'>
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
@@ -39,6 +41,8 @@ const paths = {
   tls: '/etc/espalier/tls',
   sharedMemory: '/dev/shm',
   temporary: '/tmp',
+  wal: `/var/lib/espalier/data/${dataDirectory}/pg_wal`,
+  walProbeLock: '/dev/shm/espalier-wal-probe',
 } as const
 
 export const sizeText = (size: PinnedSize): string => `${size.name}-v${size.version}`
@@ -84,7 +88,8 @@ const postgres = (image: string, shape: SizeShape): Container => ({
   securityContext,
   // Recovery after a crash may take long; the postmaster listens all the while, so neither probe ends it.
   startupProbe: { tcpSocket: { port: postgresPort }, periodSeconds: 1, failureThreshold: 600, timeoutSeconds: 1 },
-  readinessProbe: { tcpSocket: { port: postgresPort }, periodSeconds: 5, failureThreshold: 2, timeoutSeconds: 2 },
+  // That the postmaster is gone needs no probe: the container ends with it.
+  readinessProbe: { exec: { command: walProbeCommand(paths.wal, paths.walProbeLock) }, ...walProbeTiming },
   terminationMessagePolicy: 'FallbackToLogsOnError',
   volumeMounts,
 })
@@ -146,6 +151,7 @@ export function statefulSetDraft(request: StatefulSetRequest): Draft {
             [sizeAnnotation]: sizeText(size),
             [volumeAnnotation]: volume,
             [templateAnnotation]: digestOf(spec),
+            [walProbeAnnotation]: 'true',
           },
         },
         spec,

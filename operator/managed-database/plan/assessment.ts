@@ -10,6 +10,7 @@ import type { Owner } from '../ownership.ts'
 import type { PodFacts } from '../pod.ts'
 import { conditionOf, type Finding, type Findings, no, yes } from './conditions.ts'
 import { credentialsFinding } from './credentials.ts'
+import { presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
 import { isStopped } from './stop.ts'
 import { volumeFinding } from './volume.ts'
 import { type Wanted, wantedOf } from './wanted.ts'
@@ -35,13 +36,6 @@ export type Assessment = {
 /** Whether a pod is of another size than the one asked, or stands on another volume. */
 export const isOutOfDate = ({ database, children }: Observed, pod: PodFacts): boolean =>
   pod.size !== sizeText(database.spec.size) || pod.volume !== children.claim?.metadata.uid
-
-/** Postgres's answer, unless it was given by an earlier run of it. */
-export function presentAnswer({ pod, postgres, children }: Observed): PostgresAnswer | undefined {
-  if (pod?.address === undefined || pod.run !== postgres?.run) return undefined
-  // What stands on another volume says nothing about this one.
-  return pod.volume === children.claim?.metadata.uid ? postgres.answer : undefined
-}
 
 const works = (answer: Assessment['answered']): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
 
@@ -115,7 +109,7 @@ function pendingInstance(observed: Observed, findings: Findings): Pending | unde
 /** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
 function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 'pending'>): Finding {
   const { findings, fatal } = assessed
-  const { database, children, pod, postgres } = observed
+  const { database, children, pod } = observed
   if (fatal) return fatal
   if (database.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
   if (children.service === undefined) return no('ServiceMissing', 'its Service is being made')
@@ -128,8 +122,8 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
   const answer = presentAnswer(observed)
   const { CredentialsReady: credentials, EndpointReady: endpoint } = findings
   if (answer?.state === 'refused') return no('NotAnswering', answer.message)
-  const stands = postgres === undefined && conditionOf(database.status, 'Ready')?.status === 'True'
-  if (answer === undefined && !stands) return no('NotAnswering', 'Postgres has not answered yet')
+  if (writeHangs(observed)) return no('WriteHangs', writeHangsMessage)
+  if (answer === undefined && !stands(observed)) return no('NotAnswering', 'Postgres has not answered yet')
   if (credentials?.status !== 'True') return no(credentials?.reason ?? 'CredentialsPending', credentials?.message ?? '')
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
   // The way in leads to a pod that is ready, and to none else.

@@ -14,6 +14,7 @@ import { incarnationOf, type Observed } from '../observed.ts'
 import { type Assessment, assess } from './assessment.ts'
 import { type Findings, nextConditions, no, yes } from './conditions.ts'
 import { deletionBlock, teardown } from './deletion.ts'
+import { checksumFailures } from './health.ts'
 import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
 import { awaitsPostgres, work } from './work.ts'
 
@@ -121,6 +122,9 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   }
 }
 
+/** What is wrong with a volume whose Postgres goes on answering what it can. */
+const impaired = new Set(['DiskFull', checksumFailures])
+
 function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, state: OperationState): DatabasePhase {
   const { spec, status } = observed.database
   const before = status?.phase
@@ -132,8 +136,8 @@ function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, st
   }
   if (fatal) return 'failed'
   if (isStopped) return 'suspended'
-  const isFull = findings.VolumeReady?.reason === 'DiskFull'
-  if (serves && !isFull && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
+  const isImpaired = impaired.has(findings.VolumeReady?.reason ?? '')
+  if (serves && !isImpaired && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
   const gaveUpCreating = state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
   return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
 }
@@ -190,7 +194,7 @@ function statusOf(
     domain: wanted.domain ?? status.domain,
     instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
     branchCount: branches.filter(branch => branch.spec.deletionRequestedAt === undefined).length,
-    storageUsedBytes: storageUsed(status.storageUsedBytes, answered?.databaseBytes),
+    storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
     operation: state.operation,
   }
 }

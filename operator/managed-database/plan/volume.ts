@@ -6,6 +6,7 @@ import type { RefusalReason } from '../../instance/refusal.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 import { type Finding, no, yes } from './conditions.ts'
+import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from './health.ts'
 
 /** What `espalier instance prepare` refuses because of what it found on the volume. */
 const fatalRefusals: Partial<Record<RefusalReason, string>> = {
@@ -51,6 +52,9 @@ export function volumeFinding(
   if (trouble?.diskFull) return { finding: no('DiskFull', `the volume is full: ${trouble.message}`) }
   if (answered?.hasRoom === false)
     return { finding: no('DiskFull', 'the volume is full: Postgres can read, and cannot write') }
+  if (writeHangs(observed)) return { finding: no('WriteHangs', writeHangsMessage) }
+  if (answered?.checksumFailures !== undefined)
+    return { finding: no(checksumFailures, checksumMessage(answered.checksumFailures)) }
   if (claim === undefined) return { finding: no('Pending', 'the volume is being claimed') }
   if (claim.metadata.deletionTimestamp !== undefined)
     return { finding: no('VolumeBeingDeleted', `somebody deletes ${claim.metadata.name}: it goes when Postgres stops`) }

@@ -3,8 +3,10 @@ import type { Action } from '../actions.ts'
 import { repairedClaim } from '../children/claim.ts'
 import { templateAnnotation } from '../children/stateful-set.ts'
 import { covers } from '../covers.ts'
-import type { Observed } from '../observed.ts'
-import { type Assessment, isOutOfDate, presentAnswer } from './assessment.ts'
+import { isAtRest, type Observed } from '../observed.ts'
+import { type Assessment, isOutOfDate } from './assessment.ts'
+import { conditionOf } from './conditions.ts'
+import { presentAnswer } from './health.ts'
 import { mayStop } from './stop.ts'
 import { isLost } from './volume.ts'
 
@@ -118,16 +120,25 @@ function endpoint(observed: Observed, { wanted }: Assessment): Action[] {
   return covers(children.route, wanted.route) ? [] : [{ do: 'apply', kind: 'ConfigMap', draft: wanted.route }]
 }
 
+/** Whether it served, in the present run of Postgres and as asked, when the status was last written. */
+function isSettled({ database, pod }: Observed): boolean {
+  const ready = conditionOf(database.status, 'Ready')
+  if (ready?.status !== 'True' || !isAtRest(database)) return false
+  return (pod?.startedAt ?? Number.POSITIVE_INFINITY) < Date.parse(ready.lastTransitionTime)
+}
+
 /** Whether Postgres is to be looked at as soon as may be: something is waited for that only it can tell. */
 export function awaitsPostgres(observed: Observed): boolean {
   const { pod, postgres, credentials } = observed
   if (pod?.address === undefined || pod.terminating) return false
   const answer = presentAnswer(observed)
+  if (postgres === undefined && isSettled(observed)) return false
   if (answer === undefined || postgres?.isOutdated) return true
   const mark = credentials.state === 'readable' ? credentials.mark : undefined
   return (
     answer.state === 'refused' ||
     !answer.hasRoom ||
+    answer.walHangs ||
     !answer.rolesInOrder ||
     answer.login === 'refused' ||
     postgres?.mark !== mark

@@ -1,0 +1,42 @@
+/** What Postgres's answers, and its pod, say of its health. Slowness says nothing. */
+import type { ChecksumFailures } from '../../postgres/administrator.ts'
+import type { Observed, PostgresAnswer } from '../observed.ts'
+import { conditionOf } from './conditions.ts'
+
+/** Postgres's answer, unless it was given by an earlier run of it, or none has come in time yet. */
+export function presentAnswer({ pod, postgres, children }: Observed): PostgresAnswer | undefined {
+  if (pod?.address === undefined || pod.run !== postgres?.run) return undefined
+  // What stands on another volume says nothing about this one.
+  return pod.volume === children.claim?.metadata.uid ? postgres.answer : undefined
+}
+
+/**
+ * Whether what was last found of a Postgres stands: none is known of it in its present run, be it that the operator has
+ * not looked since it started, or that Postgres has been too slow to answer.
+ */
+export function stands({ database, pod, postgres }: Observed): boolean {
+  const isUnknown = postgres === undefined || (postgres.run === pod?.run && postgres.answer === undefined)
+  return isUnknown && conditionOf(database.status, 'Ready')?.status === 'True'
+}
+
+/** A small write to its WAL has not come to rest on the disk: the pod's own probe says so, or a look, where it has none. */
+export function writeHangs(observed: Observed): boolean {
+  const answer = presentAnswer(observed)
+  return observed.pod?.writeHangs === true || (answer?.state === 'answered' && answer.walHangs)
+}
+
+export const writeHangsMessage =
+  'a small write to WAL has hung for 20 s or more: whoever commits waits for the disk; Postgres is left running'
+
+/** The reason of VolumeReady, where data on the disk are damaged. */
+export const checksumFailures = 'ChecksumFailures'
+
+/** Said of data that still serve: what to do is the user's to decide. */
+export function checksumMessage({ count, databases, lastAt }: ChecksumFailures): string {
+  const last = lastAt === null ? '' : `, last at ${lastAt}`
+  return (
+    `data on the disk are damaged: ${count} times Postgres read a page that does not match its checksum${last}, in ` +
+    `${databases.join(', ')}. Postgres goes on serving what it can read: dump that (pg_dump), find the relations ` +
+    'concerned in its log, and look after the storage'
+  )
+}
