@@ -65,7 +65,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const context: ApiContext = {
     cluster,
     caches,
-    tenants: createTenants(cluster, caches.Tenant),
+    tenants: createTenants(cluster, caches.Tenant, configuration.newTenants),
     pgVersions: configuration.pgVersions,
     databaseText: createDatabaseText(caches, surroundingsEpoch),
     surroundingsEpoch,

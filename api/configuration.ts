@@ -68,6 +68,12 @@ export const apiConfiguration = z.strictObject({
       failureBurst: burst.default(50),
     })
     .prefault({}),
+  newTenants: z
+    .strictObject({
+      databases: z.int().min(0).max(10_000).optional().describe('databases at once; omitted: 1000'),
+    })
+    .prefault({})
+    .describe('the limits of an account that its first write makes; those of one that is there are its own'),
   trustedProxies: z
     .array(z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()]))
     .max(100)

@@ -3,6 +3,7 @@
  * What a client gets is `{code, message, reason?}` (seed 000, Errors) and never more than these functions put there.
  */
 import { isClusterError } from '../cluster/index.ts'
+import { databasesQuota } from '../crds/index.ts'
 
 /** Account-level refusals (seed 000, Authentication); an open set. */
 export const refusalReasons = ['membership_revoked', 'plan_expired', 'developer_plan_backup'] as const
@@ -64,6 +65,17 @@ const frameworkErrors: Record<string, [status: number, message: string]> = {
 
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 
+export const limitReached = (limit: number | string): ApiError =>
+  forbidden(`the account has reached its limit of ${limit} databases`)
+
+/** The quota that stands for the account's limit is told as that; any other is somebody else's. */
+function quotaRefusal(message: string): ApiError {
+  const { name, counted } = databasesQuota
+  const limit = message.includes(`exceeded quota: ${name},`) ? message.split(`limited: ${counted}=`, 2)[1] : undefined
+  const number = /^[0-9]+k?/.exec(limit ?? '')?.[0].replace('k', '000')
+  return number === undefined ? forbidden('a quota of the account allows no more of this') : limitReached(number)
+}
+
 /** The refusal that stands for any error. One it does not know is a 500 that says nothing. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
@@ -72,7 +84,7 @@ export function toApiError(error: unknown): ApiError {
   }
   if (isClusterError(error, 'Forbidden')) {
     // The API server's own words; any other prohibition is a fault of the installation.
-    if (error.message.includes('exceeded quota')) return forbidden('a quota of the account allows no more of this')
+    if (error.message.includes('exceeded quota')) return quotaRefusal(error.message)
     if (error.message.includes('is being terminated')) return unavailable('the account is being removed', error)
   }
   if (isClusterError(error, 'Conflict')) {

@@ -36,7 +36,12 @@ export type Tenants = {
   ensure: (account: Account, signal: AbortSignal) => Promise<Tenant>
 }
 
-export function createTenants(cluster: Cluster, cache: Informer<'Tenant'>): Tenants {
+/** `databases`: what a tenant that its first write makes may have at once; absent: the kind's own default. */
+export function createTenants(
+  cluster: Cluster,
+  cache: Informer<'Tenant'>,
+  { databases }: { databases?: number | undefined } = {},
+): Tenants {
   const names = new BoundedMap<string, Names>(namesKept)
   const namesOf = (tenantId: string): Names => {
     const known = names.get(tenantId)
@@ -59,8 +64,9 @@ export function createTenants(cluster: Cluster, cache: Informer<'Tenant'>): Tena
       name,
       labels: { [labels.tenant]: tenantHash(tenantId), [labels.managedBy]: managedByEspalier },
     }
+    const spec = { tenantId, ...(databases === undefined ? {} : { limits: { databases } }) }
     try {
-      return await cluster.create('Tenant', { apiVersion, kind: 'Tenant', metadata, spec: { tenantId } })
+      return await cluster.create('Tenant', { apiVersion, kind: 'Tenant', metadata, spec })
     } catch (error) {
       const existing = isClusterError(error, 'AlreadyExists') ? await cluster.get('Tenant', { name }) : undefined
       if (existing === undefined) throw error

@@ -108,6 +108,7 @@ const texts: Record<string, unknown> = {
   'api.service.type': 'LoadBalancer',
   'api.service.externalTrafficPolicy': 'Cluster',
   'api.service.nodePort': 30500,
+  'api.newTenants.databases': 7,
   'gateway.service.type': 'NodePort',
   'tls.source': 'cert-manager',
   'tls.certManager.issuerRef.kind': 'Issuer',
@@ -352,6 +353,16 @@ function describeChart(program: string): void {
       policyName: 'espalier-marks',
       validationActions: ['Deny'],
     })
+  })
+
+  test('no account that comes by itself gets every port, unless you say so', () => {
+    const newTenants = (...flags: string[]) =>
+      parse(named(rendered([...minimal, ...flags]), 'ConfigMap', 'espalier-api-configuration').data['api.yaml'])
+        .newTenants
+    expect(newTenants()).toEqual({ databases: 25 })
+    expect(newTenants('--set', 'gateway.ports.first=30000,gateway.ports.last=30001')).toEqual({ databases: 1 })
+    expect(newTenants('--set', 'api.newTenants.databases=0')).toEqual({ databases: 0 })
+    expect(newTenants('--set', 'api.newTenants.databases=100')).toEqual({ databases: 100 })
   })
 
   test("the API's metrics are on a port that no Service has, for whoever may read metrics, or nowhere", () => {

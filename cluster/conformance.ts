@@ -9,6 +9,7 @@ import { describeForegroundDeletion } from './conformance/foreground.ts'
 import { describeGarbageCollection } from './conformance/garbage-collection.ts'
 import { describeKinds } from './conformance/kinds.ts'
 import { describeLists } from './conformance/lists.ts'
+import { describeQuotas } from './conformance/quotas.ts'
 import { type ConformanceTarget, type Suite, uniqueName } from './conformance/suite.ts'
 import { describeValidation } from './conformance/validation.ts'
 import { describeWatches } from './conformance/watches.ts'
@@ -59,5 +60,6 @@ export function describeConformance(name: string, open: () => Promise<Conformanc
     describeLists(suite)
     describeWatches(suite)
     describeKinds(suite)
+    describeQuotas(suite)
   })
 }

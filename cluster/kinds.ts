@@ -18,6 +18,7 @@ import type {
   V1PersistentVolumeClaim,
   V1Pod,
   V1PodDisruptionBudget,
+  V1ResourceQuota,
   V1Secret,
   V1Service,
   V1StatefulSet,
@@ -49,6 +50,7 @@ export type Namespace = BuiltIn<V1Namespace, 'v1', 'Namespace'>
 /** Read only, and only where a pod's own word is doubted. */
 export type Node = BuiltIn<V1Node, 'v1', 'Node'>
 export type Pod = BuiltIn<V1Pod, 'v1', 'Pod'>
+export type ResourceQuota = BuiltIn<V1ResourceQuota, 'v1', 'ResourceQuota'>
 export type Service = BuiltIn<V1Service, 'v1', 'Service'>
 export type Secret = BuiltIn<V1Secret, 'v1', 'Secret'>
 export type ConfigMap = BuiltIn<V1ConfigMap, 'v1', 'ConfigMap'>
@@ -94,6 +96,7 @@ export type Kinds = {
   Namespace: Namespace
   Node: Node
   Pod: Pod
+  ResourceQuota: ResourceQuota
   Service: Service
   Secret: Secret
   ConfigMap: ConfigMap
@@ -134,6 +137,7 @@ export const kindInfo: Record<KindName, KindInfo> = {
   Namespace: builtIn('v1', 'namespaces', { namespaced: false }),
   Node: builtIn('v1', 'nodes', { namespaced: false }),
   Pod: builtIn('v1', 'pods'),
+  ResourceQuota: builtIn('v1', 'resourcequotas'),
   Service: builtIn('v1', 'services'),
   Secret: builtIn('v1', 'secrets', { statusSubresource: false }),
   ConfigMap: builtIn('v1', 'configmaps', { statusSubresource: false }),

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { conditions, text, timestamp } from './fields.ts'
-import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { declareKind, group, immutable, type ObjectOfKind } from './kind.ts'
 
 /** The id of an account, and of one of its members: whatever the issuer of tokens calls them. */
 export const tenantId = text(200, 1)
@@ -50,6 +50,9 @@ export const tenant = declareKind({
   ],
 })
 export type Tenant = ObjectOfKind<typeof tenant>
+
+/** The ResourceQuota that holds a tenant to `limits.databases`, and what it counts. */
+export const databasesQuota = { name: 'espalier-limits', counted: `count/manageddatabases.${group}` } as const
 
 /** 20 hexadecimal characters of SHA-256: what a tenant's objects are named by, whatever characters its id has. */
 export function tenantHash(tenantId: string): string {

@@ -71,6 +71,9 @@ export function createCaches(
     namespaces: follow('namespaces', 'Namespace', {
       labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
     }),
+    quotas: follow('quotas', 'ResourceQuota', {
+      labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
+    }),
     statefulSets: follow('stateful-sets', 'StatefulSet', { ...labelled, indexes: byOwner }),
     pods: follow('pods', 'Pod', {
       ...labelled,

@@ -24,7 +24,7 @@ import {
 import { idOf, readOwned } from '../caches.ts'
 import { sizeForNew } from '../catalog.ts'
 import type { ApiContext } from '../context.ts'
-import { badRequest, conflict, forbidden, notFound, retryAfter, unavailable } from '../errors.ts'
+import { badRequest, conflict, limitReached, notFound, retryAfter, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
 import { taskId as newTaskId } from '../ids.ts'
 import { isLive } from '../render/database.ts'
@@ -103,15 +103,15 @@ function versionForNew({ pgVersions: [newest = defaultPgVersion, ...others] }: A
 const creating = new WeakMap<ApiContext, Map<string, number>>()
 
 /**
- * Keeps a tenant within its number of databases. Exact within one process; replicas that create in the same instant may
- * each let one through. @throws ApiError 403
+ * Keeps a tenant within its number of databases, and says so before anything is written. Exact within one process; where
+ * replicas create in the same instant, the quota that the operator keeps decides, in the same words. @throws ApiError 403
  */
 async function withinLimit<T>({ context, account }: Writer, limit: number, create: () => Promise<T>): Promise<T> {
   const counts = creating.get(context) ?? new Map<string, number>()
   creating.set(context, counts)
   const underway = counts.get(account.namespace) ?? 0
   const present = context.caches.ManagedDatabase.list({ namespace: account.namespace }).length
-  if (present + underway >= limit) throw forbidden(`the account has reached its limit of ${limit} databases`)
+  if (present + underway >= limit) throw limitReached(limit)
   counts.set(account.namespace, underway + 1)
   try {
     return await create()

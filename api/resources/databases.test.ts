@@ -130,6 +130,27 @@ describe('create', () => {
     expectError(await client.create('going'), 400, /^name: .*still being deleted/)
   })
 
+  test("the quota of the tenant's limit is told as that limit, another quota as a quota", async () => {
+    const claims = { tenant: 'quotas' }
+    const create = (name: string) =>
+      client.call('POST', '/databases', { claims, body: { name, region: 'local', size: 'small' } })
+    expect((await create('first')).status).toBe(200)
+    const namespace = tenantNamespace('quotas')
+    const quota = (name: string, most: string) =>
+      client.cluster.apply('ResourceQuota', {
+        apiVersion: 'v1',
+        kind: 'ResourceQuota',
+        metadata: { namespace, name },
+        spec: { hard: { 'count/manageddatabases.espalier.dev': most } },
+      })
+    // As the operator keeps it; this replica does not know yet that another one has made the last there may be.
+    await quota('espalier-limits', '1')
+    expectError(await create('second'), 403, /^the account has reached its limit of 1 databases$/)
+    await quota('espalier-limits', '10')
+    await quota('a', '1')
+    expectError(await create('second'), 403, /^a quota of the account allows no more of this$/)
+  })
+
   test("keeps to the tenant's limit of databases, however many ask at once", async () => {
     const tenantId = 'small-account'
     const claims = { tenant: tenantId }

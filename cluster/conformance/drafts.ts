@@ -162,6 +162,12 @@ export const smallest: {
       hostPath: { path: '/nowhere', type: '' },
     },
   }),
+  ResourceQuota: (namespace, name) => ({
+    apiVersion: 'v1',
+    kind: 'ResourceQuota',
+    metadata: { namespace, name },
+    spec: { hard: { 'count/configmaps': '5' } },
+  }),
   PersistentVolumeClaim: (namespace, name) => ({
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',

@@ -100,3 +100,38 @@ test('what cannot change is refused, and what is protected is not deleted', asyn
   await kubectl(['apply', '-f', '-'], manifest('kept', { deletionProtection: false }))
   await kubectl(['delete', 'mdb', 'kept', '-n', namespace, '--timeout=120s'])
 }, 240_000)
+
+test("a tenant's limit binds kubectl, and says it in the API as a limit", async () => {
+  const name = `t-${namespace.slice('espalier-t-'.length)}`
+  const limit = (databases: number) =>
+    kubectl(['patch', 'tenant', name, '--type=merge', '-p', JSON.stringify({ spec: { limits: { databases } } })])
+  const inForce = (databases: number) =>
+    eventually('the quota', async () => {
+      const path = 'jsonpath={.status.hard.count/manageddatabases\\.espalier\\.dev}'
+      return (await kubectl(['get', 'quota', 'espalier-limits', '-n', namespace, '-o', path])) === `${databases}`
+    })
+  await limit(0)
+  try {
+    await inForce(0)
+    expect(await refusal(manifest('beyond'))).toContain('exceeded quota: espalier-limits')
+    const { status, body } = await api.call<{ message: string }>('POST', '/databases', {
+      name: 'beyond',
+      region: 'local',
+      size: 'nano',
+    })
+    expect([status, body.message]).toEqual([403, 'the account has reached its limit of 0 databases'])
+  } finally {
+    await limit(20)
+    await inForce(20)
+  }
+})
+
+test("the API's metrics are on its pods and nowhere behind its Service", async () => {
+  const pods = ['get', 'pods', '-n', 'espalier-system', '-l', 'app.kubernetes.io/component=api', '-o', 'name']
+  const pod = (await kubectl(pods)).trim().split('\n')[0]?.split('/')[1]
+  const page = await kubectl(['get', '--raw', `/api/v1/namespaces/espalier-system/pods/${pod}:8080/proxy/metrics`])
+  expect(page).toMatch(/^espalier_api_cache_synced\{kind="ManagedDatabase"\} 1$/m)
+  expect(page).toMatch(/^nodejs_eventloop_lag_p99_seconds /m)
+  const service = ['get', 'service', 'espalier-api', '-n', 'espalier-system', '-o', 'jsonpath={.spec.ports[*].port}']
+  expect(await kubectl(service)).not.toContain('8080')
+})

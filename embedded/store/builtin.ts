@@ -21,6 +21,7 @@ export type BuiltInKind = Extract<
   | 'Namespace'
   | 'Node'
   | 'Pod'
+  | 'ResourceQuota'
   | 'Service'
   | 'Secret'
   | 'ConfigMap'
@@ -245,6 +246,12 @@ function completeNamespace(object: JsonObject): JsonObject {
   }
 }
 
+/** What a quota allows is in force at once; on Kubernetes a controller says so in its status. */
+const completeQuota = (object: JsonObject): JsonObject => ({
+  ...object,
+  status: { hard: objectIn(objectIn(object, 'spec'), 'hard') },
+})
+
 const workload = { shape: shapes.workload, generation: 'spec' } as const
 
 export const builtIns: { readonly [kind in BuiltInKind]: BuiltIn } = {
@@ -261,6 +268,7 @@ export const builtIns: { readonly [kind in BuiltInKind]: BuiltIn } = {
     complete: specDefaults({ restartPolicy: 'Always', terminationGracePeriodSeconds: 30 }),
     check: checkPod,
   }),
+  ResourceQuota: builtIn({ initialStatus: {}, complete: completeQuota }),
   Service: builtIn({
     shape: shapes.service,
     initialStatus: { loadBalancer: {} },

@@ -14,6 +14,7 @@ import { internEntries } from './intern.ts'
 import { freeze, isObject, type JsonObject, share } from './json.ts'
 import type { OpenFile } from './log-file.ts'
 import { metadataOf, withMetadata } from './objects.ts'
+import { createQuotas } from './quotas.ts'
 import { type Resource, resourcesOf } from './resource.ts'
 import { createState, type State } from './state.ts'
 import * as operations from './store.ts'
@@ -72,7 +73,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       collector.notice(changes)
     },
   })
-  const parts: operations.Parts = { state, committer, resources, bells, now }
+  const parts: operations.Parts = { state, committer, resources, bells, now, quotas: createQuotas(state) }
   const collector = createCollector(state, operations.collectorActions(parts), logger)
 
   let logSource: LogSource | undefined

@@ -28,6 +28,17 @@ export const unknownFieldsRefusal = (resource: Resource, name: string, paths: re
   return new ClusterError('Invalid', `${resource.qualifiedKind} "${name}" is invalid: strict decoding error: ${list}`)
 }
 
+/** One object more than a ResourceQuota allows. */
+export const exceededQuota = (
+  resource: Resource,
+  name: string,
+  { quota, counted, used, limit }: { quota: string; counted: string; used: number; limit: number },
+): ClusterError =>
+  new ClusterError(
+    'Forbidden',
+    `${resource.qualifiedPlural} "${name}" is forbidden: exceeded quota: ${quota}, requested: ${counted}=1, used: ${counted}=${used}, limited: ${counted}=${limit}`,
+  )
+
 export const terminating = (resource: Resource, name: string, namespace: string): ClusterError =>
   new ClusterError(
     'Forbidden',

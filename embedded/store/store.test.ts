@@ -211,7 +211,7 @@ describe('what the store does by itself', () => {
 
   test('an owner of a kind that is not known is left alone', async () => {
     const { cluster } = await testStore()
-    const ownerReferences = [{ apiVersion: 'v1', kind: 'Node', name: 'here', uid: 'x' }]
+    const ownerReferences = [{ apiVersion: 'v1', kind: 'Endpoints', name: 'here', uid: 'x' }]
     await cluster.create('ConfigMap', configMap('mirror', {}, { ownerReferences }))
     const gone = [{ apiVersion: 'v1', kind: 'Pod', name: 'none', uid: 'x' }]
     await cluster.create('ConfigMap', configMap('orphan', {}, { ownerReferences: gone }))

@@ -11,6 +11,7 @@ import type { JsonObject } from './json.ts'
 import { listPage, type Page } from './lists.ts'
 import { requireSelector } from './metadata.ts'
 import { metadataOf, type ObjectReference, withMetadata } from './objects.ts'
+import type { Quotas } from './quotas.ts'
 import { alreadyExists, conflict, modified, notFound, otherUid, terminating } from './refusals.ts'
 import type { Resource } from './resource.ts'
 import type { State } from './state.ts'
@@ -23,6 +24,7 @@ export type Parts = {
   readonly resources: ReadonlyMap<KindName, Resource>
   readonly bells: ReadonlyMap<KindName, Bell>
   readonly now: () => number
+  readonly quotas: Quotas
 }
 
 const collectorName = 'garbage-collector'
@@ -92,23 +94,32 @@ export async function create(parts: Parts, manager: string, kind: KindName, inpu
   const resource = resourceOf(parts, kind)
   const draft = receive(resource, input)
   const reference = locate(resource, metadataOf(draft))
+  let release = () => {}
   const decide = (current: JsonObject | undefined): Decision => {
     requireNamespace(parts, resource, reference)
+    parts.quotas.require(resource, reference)
     if (current !== undefined) throw alreadyExists(resource, reference.name)
-    return { object: created(contextOf(parts, resource, manager), draft), gone: false }
+    const object = created(contextOf(parts, resource, manager), draft)
+    release = parts.quotas.reserve(reference)
+    return { object, gone: false }
   }
-  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)))
+  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)).finally(() => release()))
 }
 
 export async function apply(parts: Parts, manager: string, kind: KindName, input: unknown): Promise<JsonObject> {
   const resource = resourceOf(parts, kind)
   const draft = receive(resource, input)
   const reference = locate(resource, metadataOf(draft))
+  let release = () => {}
   const decide = (current: JsonObject | undefined): Decision => {
-    if (current === undefined) requireNamespace(parts, resource, reference)
-    return applied(contextOf(parts, resource, manager), current, draft)
+    if (current !== undefined) return applied(contextOf(parts, resource, manager), current, draft)
+    requireNamespace(parts, resource, reference)
+    parts.quotas.require(resource, reference)
+    const made = applied(contextOf(parts, resource, manager), current, draft)
+    release = parts.quotas.reserve(reference)
+    return made
   }
-  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)))
+  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)).finally(() => release()))
 }
 
 export async function replace(

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { isClusterError } from '../../cluster/index.ts'
 import { apiVersion, labels, type Tenant, tenantHash, tenantName, tenantNamespace } from '../../crds/index.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, eventually, tenantDraft } from '../testing/installation.ts'
@@ -32,6 +33,76 @@ describe('a tenant', () => {
       () => it.cluster().get('Namespace', key),
       found => found?.metadata.labels?.['pod-security.kubernetes.io/enforce'] === 'restricted',
     )
+  })
+
+  const quotaOf = (id: string) =>
+    it.cluster().get('ResourceQuota', { namespace: tenantNamespace(id), name: 'espalier-limits' })
+  const hard = 'count/manageddatabases.espalier.dev'
+  const inNamespaceOf = (id: string, name: string) => {
+    const draft = databaseDraft(name)
+    return { ...draft, metadata: { ...draft.metadata, namespace: tenantNamespace(id) } }
+  }
+  const withLimit = async (id: string, databases: number) => {
+    for (;;) {
+      const tenant = await get(id)
+      if (tenant === undefined) throw new Error('no tenant')
+      const limits = { ...tenant.spec.limits, databases }
+      const written = await it
+        .cluster()
+        .replace('Tenant', { ...tenant, spec: { ...tenant.spec, limits } })
+        .catch((error: unknown) => {
+          if (!isClusterError(error, 'Conflict')) throw error
+        })
+      if (written !== undefined) return
+    }
+  }
+
+  test('is held to its limit with kubectl too, and the quota follows the limit', async () => {
+    const { spec, ...draft } = tenantDraft('limited')
+    await it.cluster().create('Tenant', { ...draft, spec: { ...spec, tenantId: 'limited', limits: { databases: 1 } } })
+    // It is there before the tenant is said to be ready.
+    await eventually(() => get('limited'), ready)
+    expect((await quotaOf('limited'))?.spec?.hard).toEqual({ [hard]: '1' })
+    await it.cluster().create('ManagedDatabase', inNamespaceOf('limited', 'one'))
+    await expect(it.cluster().create('ManagedDatabase', inNamespaceOf('limited', 'two'))).rejects.toThrow(
+      /exceeded quota: espalier-limits/,
+    )
+    await withLimit('limited', 2000)
+    await eventually(
+      () => quotaOf('limited'),
+      quota => quota?.spec?.hard?.[hard] === '2k',
+    )
+    await it.cluster().create('ManagedDatabase', inNamespaceOf('limited', 'two'))
+
+    // Somebody takes it away: it comes back.
+    const quota = await quotaOf('limited')
+    await it.cluster().delete('ResourceQuota', { namespace: tenantNamespace('limited'), name: 'espalier-limits' })
+    await eventually(
+      () => quotaOf('limited'),
+      found => found !== undefined && found.metadata.uid !== quota?.metadata.uid,
+    )
+  })
+
+  test("leaves other people's quotas alone, and says so where one has its name", async () => {
+    await it.cluster().create('Tenant', tenantDraft('foreign'))
+    await eventually(() => get('foreign'), ready)
+    const namespace = tenantNamespace('foreign')
+    const theirs = { apiVersion: 'v1', kind: 'ResourceQuota', spec: { hard: { pods: '3' } } } as const
+    await it.cluster().create('ResourceQuota', { ...theirs, metadata: { namespace, name: 'theirs' } })
+    await it.stopOperator()
+    await it.cluster().delete('ResourceQuota', { namespace, name: 'espalier-limits' })
+    await it.cluster().create('ResourceQuota', { ...theirs, metadata: { namespace, name: 'espalier-limits' } })
+    await it.startOperator()
+    const told = await eventually(
+      () => get('foreign'),
+      tenant => tenant?.status?.conditions?.some(({ type }) => type === 'LimitsEnforced') === true,
+    )
+    expect(told?.status).toMatchObject({
+      phase: 'ready',
+      conditions: [{ type: 'Ready' }, { type: 'LimitsEnforced', status: 'False', reason: 'QuotaOfAnother' }],
+    })
+    for (const name of ['theirs', 'espalier-limits'])
+      expect((await it.cluster().get('ResourceQuota', { namespace, name }))?.spec).toEqual({ hard: { pods: '3' } })
   })
 
   test('goes when its last database has gone, with its namespace', async () => {

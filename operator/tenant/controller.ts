@@ -1,6 +1,6 @@
 /**
  * The controller of Tenants: each has a namespace, in which everything of the tenant's lives, and which goes with the
- * tenant once no database is left in it.
+ * tenant once no database is left in it. A quota there holds whoever may write to it to the tenant's limits.
  */
 import type { Logger } from 'pino'
 import type { Cluster, Draft, Namespace } from '../../cluster/index.ts'
@@ -20,6 +20,7 @@ import { covers, stamped } from '../managed-database/covers.ts'
 import { type Finding, no, timestamp, yes } from '../managed-database/plan/conditions.ts'
 import { type Metrics, startController } from '../runtime/index.ts'
 import { copiesNote, keepCopies } from './pull-secrets.ts'
+import { isOurs, quotaDraft } from './quota.ts'
 
 export type TenantControllerOptions = {
   cluster: Cluster
@@ -58,23 +59,27 @@ export function namespaceDraft(
   })
 }
 
+/** `LimitsEnforced` stands there only where it is not so. */
+type Findings = { Ready: Finding; LimitsEnforced?: Finding }
+
 /** The status of a tenant, given what was found. */
-function tenantStatus(tenant: Tenant, finding: Finding, now: number): NonNullable<Tenant['status']> {
+function tenantStatus(tenant: Tenant, findings: Findings, now: number): NonNullable<Tenant['status']> {
   const { metadata, spec, status } = tenant
-  const before = status?.conditions?.find(({ type }) => type === 'Ready')
-  const isSame = before?.status === finding.status
+  const conditions = Object.entries(findings).map(([type, finding]) => {
+    const before = status?.conditions?.find(condition => condition.type === type)
+    const isSame = before?.status === finding.status
+    return {
+      type,
+      ...finding,
+      observedGeneration: metadata.generation ?? 0,
+      lastTransitionTime: isSame ? before.lastTransitionTime : timestamp(now),
+    }
+  })
   return {
-    phase: finding.status === 'True' ? 'ready' : 'pending',
+    phase: findings.Ready.status === 'True' ? 'ready' : 'pending',
     namespace: tenantNamespace(spec.tenantId),
     observedGeneration: metadata.generation ?? 0,
-    conditions: [
-      {
-        type: 'Ready',
-        ...finding,
-        observedGeneration: metadata.generation ?? 0,
-        lastTransitionTime: isSame ? before.lastTransitionTime : timestamp(now),
-      },
-    ],
+    conditions,
   }
 }
 
@@ -84,8 +89,8 @@ export function startTenantController(options: TenantControllerOptions): { stop(
 
   const copies = { cluster, sources: caches.systemSecrets, names: pullSecrets, logger }
 
-  const report = async (tenant: Tenant, finding: Finding) => {
-    const status = tenantStatus(tenant, finding, now())
+  const report = async (tenant: Tenant, Ready: Finding, others: Omit<Findings, 'Ready'> = {}) => {
+    const status = tenantStatus(tenant, { Ready, ...others }, now())
     if (canonicalJson(status) === canonicalJson(tenant.status ?? {})) return
     await cluster.replaceStatus('Tenant', { ...tenant, status })
   }
@@ -119,7 +124,26 @@ export function startTenantController(options: TenantControllerOptions): { stop(
     if (pullSecrets.length === 0) await keepCopies(copies, draft.metadata.name, namespace)
     if (!covers(namespace, draft)) await cluster.apply('Namespace', draft)
     if (pullSecrets.length > 0) await keepCopies(copies, draft.metadata.name, namespace)
-    await report(tenant, yes('NamespaceReady', 'its namespace is there'))
+    // Before it is ready, so that nothing is made there without.
+    const limits = await limit(tenant)
+    await report(tenant, yes('NamespaceReady', 'its namespace is there'), limits && { LimitsEnforced: limits })
+    return undefined
+  }
+
+  /** Keeps the tenant's quota as its limits are; gives what is in the way of it. */
+  const limit = async (tenant: Tenant): Promise<Finding | undefined> => {
+    const draft = quotaDraft(tenant)
+    const { name, namespace } = draft.metadata
+    const known = caches.quotas.get({ namespace, name })
+    if (covers(known, draft)) return undefined
+    // The cache has only ours: another's of this name is not in it.
+    const present = known ?? (await cluster.get('ResourceQuota', { namespace, name }))
+    if (present !== undefined && !isOurs(present))
+      return no(
+        'QuotaOfAnother',
+        `there is a ResourceQuota ${name} of somebody else: rename it, so that limits are kept`,
+      )
+    await cluster.apply('ResourceQuota', draft)
     return undefined
   }
 
@@ -161,6 +185,7 @@ export function startTenantController(options: TenantControllerOptions): { stop(
       if (!pullSecrets.includes(object.metadata.name)) return
       for (const tenant of caches.tenants.list()) controller.enqueue(keyOf(tenant))
     }),
+    caches.quotas.onChange(({ object }) => ofNamespace(object.metadata.namespace)),
     caches.databases.onChange(({ type, object }) => {
       if (type === 'deleted') ofNamespace(object.metadata.namespace)
     }),
