@@ -7,6 +7,8 @@ import { apiConfiguration } from '../api/configuration.ts'
 import { generatedFiles } from '../crds/generate.ts'
 import { declarations, labels, region, size } from '../crds/index.ts'
 import { operatorConfiguration } from '../operator/configuration.ts'
+import { systemIdentifierAnnotation } from '../operator/managed-database/children/claim.ts'
+import { ownerKeyAnnotation, ownerUidAnnotation } from '../operator/managed-database/ownership.ts'
 import { namespaceDraft } from '../operator/tenant/controller.ts'
 import { findHelm, lint, type Rendered, render } from './testing.ts'
 
@@ -348,7 +350,10 @@ function describeChart(program: string): void {
         .map(plural)
         .sort(),
     )
-    expect(spec.matchConditions[0].expression).toContain(`'${labels.database}' in object.metadata.labels`)
+    const { expression } = spec.matchConditions[0]
+    expect(expression).toContain(`'${labels.database}' in object.metadata.labels`)
+    for (const mark of [ownerUidAnnotation, ownerKeyAnnotation, systemIdentifierAnnotation])
+      expect(expression).toContain(`'${mark}' in object.metadata.annotations`)
     expect(named(rendered(minimal), 'ValidatingAdmissionPolicyBinding', 'espalier-marks').spec).toEqual({
       policyName: 'espalier-marks',
       validationActions: ['Deny'],

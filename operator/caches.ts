@@ -19,7 +19,10 @@ function slimPod(pod: Pod): Pod {
 
 const labelled = { labels: { [labels.database]: true } } as const
 const one = (value: string | undefined): string[] => (value === undefined ? [] : [value])
-const byOwner = { owner: (object: Parameters<typeof ownerUidOf>[0]) => one(ownerUidOf(object)) }
+const byOwner = {
+  owner: (object: Pick<AnyObject, 'metadata'>) => one(ownerUidOf(object)),
+  database: (object: Pick<AnyObject, 'metadata'>) => one(object.metadata.labels?.[labels.database]),
+}
 
 /** `pullSecrets`: names of those Secrets of the system namespace by which databases' images are pulled. */
 export function createCaches(
@@ -49,6 +52,7 @@ export function createCaches(
     databases: follow('databases', 'ManagedDatabase', {
       indexes: {
         id: database => one(database.metadata.labels?.[labels.id]),
+        uid: database => one(database.metadata.uid),
         size: ({ spec }) => [`${spec.size.name}-v${spec.size.version}`],
         region: ({ spec }) => [spec.region],
         task: ({ status }) => one(status?.operation?.taskId),

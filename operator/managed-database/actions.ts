@@ -1,5 +1,5 @@
 /** What a plan can ask to be done. All that a plan names at once is independent, and is done at once. */
-import type { Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
+import type { AnyObject, Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { ServerNames } from './children/certificate.ts'
 import type { ConditionType } from './plan/conditions.ts'
 
@@ -8,6 +8,8 @@ export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'PodDisruptionBudget' 
 export type Action =
   /** Puts finalizer and id label on the database; without an id, a new one. */
   | { do: 'identify'; id: string | undefined }
+  /** Writes an object with our marks on it. */
+  | { do: 'mark'; kind: KindName; object: AnyObject }
   | { do: 'mint-credentials' }
   | { do: 'issue-certificate'; names: ServerNames }
   | { do: 'create-claim'; draft: Draft<'PersistentVolumeClaim'> }

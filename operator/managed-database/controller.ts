@@ -122,7 +122,8 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
       const { namespace, name, uid } = route.metadata
       const { namespace: home, name: database } = parseKey(key)
       const live = await cluster.get('ManagedDatabase', { namespace: home, name: database })
-      if (live?.metadata.uid === ownerUidOf(route)) return undefined
+      const isHeld = live?.metadata.labels?.[labels.id] === route.metadata.labels?.[labels.database]
+      if (live !== undefined && (isHeld || live.metadata.uid === ownerUidOf(route))) return undefined
       await cluster.delete('ConfigMap', { namespace, name }, { uid })
     }
     return undefined
@@ -219,13 +220,17 @@ function follow(
   const ofChild = ({ object }: { object: AnyObject }) => {
     const owner = ownerKeyOf(object)
     if (owner !== undefined) enqueue(owner)
-    else ofIndex('id', object.metadata.labels?.[labels.database] ?? '')
+    ofIndex('id', object.metadata.labels?.[labels.database] ?? '')
   }
   const all = () => {
     for (const database of caches.databases.list()) enqueue(keyOf(database))
   }
   return [
-    caches.databases.onChange(({ object }) => enqueue(keyOf(object))),
+    caches.databases.onChange(({ type, object }) => {
+      enqueue(keyOf(object))
+      // What it leaves behind may be another's, which was put back in its place.
+      if (type === 'deleted') ofIndex('id', object.metadata.labels?.[labels.id] ?? '')
+    }),
     caches.statefulSets.onChange(ofChild),
     caches.pods.onChange(ofChild),
     caches.services.onChange(ofChild),

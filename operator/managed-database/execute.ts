@@ -5,6 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import {
+  type AnyObject,
   type Cluster,
   ClusterError,
   type Draft,
@@ -21,7 +22,7 @@ import { certificateDraft } from './children/certificate.ts'
 import { credentialsDraft, mintPasswords } from './children/credentials.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import type { Observation } from './observe.ts'
-import { type Owner, ownerUidOf } from './ownership.ts'
+import { isAnothers, type Owner, ownerUidOf } from './ownership.ts'
 import type { PortBook } from './ports.ts'
 import { finishDeletion } from './release.ts'
 
@@ -89,6 +90,9 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
     case 'identify':
       await cluster.replace('ManagedDatabase', identified(database, action.id ?? randomUUID()))
       return 'done'
+    case 'mark':
+      await mark(executor, pass, action.kind, action.object)
+      return 'done'
     case 'mint-credentials':
       await mint(executor, pass)
       return 'done'
@@ -136,6 +140,16 @@ function identified(database: ManagedDatabase, id: string): ManagedDatabase {
     ...database,
     metadata: { ...metadata, labels: { ...metadata.labels, [labels.id]: id }, finalizers: [...finalizers] },
   }
+}
+
+/** Writes our marks, unless the database that the object was another's turns out to live. */
+async function mark({ cluster }: Executor, { observed }: Pass, kind: KindName, object: AnyObject): Promise<void> {
+  const { namespace, name } = object.metadata
+  const found = await cluster.get(kind, { namespace, name })
+  if (found === undefined || found.metadata.uid !== object.metadata.uid) return
+  if (await isAnothers(cluster, observed.database, found)) throw new NameTakenError(kind, found.metadata)
+  // The action names the kind of its object.
+  await cluster.replace(kind, object as Kinds[typeof kind])
 }
 
 function ownerOfPass({ observed: { identity } }: Pass): Owner {

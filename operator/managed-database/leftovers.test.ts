@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { apiVersion, childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, eventually, testNamespace } from '../testing/installation.ts'
+import { ownerUidAnnotation } from './ownership.ts'
 
 const it = useInstallation()
 const key = (name: string) => ({ namespace: testNamespace, name })
@@ -53,13 +54,13 @@ describe('leftovers', () => {
     const database = await it.create('stripped')
     const claim = await it.child('PersistentVolumeClaim', 'stripped', 'claim')
     if (claim === undefined) throw new Error('no claim')
-    const { labels: _, ownerReferences: __, ...metadata } = claim.metadata
+    const { labels: _, annotations: __, ...metadata } = claim.metadata
     await it.cluster().replace('PersistentVolumeClaim', { ...claim, metadata })
     const mended = await eventually(
       () => it.child('PersistentVolumeClaim', 'stripped', 'claim'),
       found => found?.metadata.labels?.[labels.database] !== undefined,
     )
-    expect(mended?.metadata.ownerReferences?.[0]?.uid).toBe(database.metadata.uid)
+    expect(mended?.metadata.annotations?.[ownerUidAnnotation]).toBe(database.metadata.uid)
     expect(mended?.metadata.uid).toBe(claim.metadata.uid)
     await it.when('stripped', isPhase('available'))
   })

@@ -36,7 +36,7 @@ import {
   type Remains,
   type RouteFacts,
 } from './observed.ts'
-import { ownerUidOf } from './ownership.ts'
+import { type Owner, ownerUidOf } from './ownership.ts'
 import { conditionOf } from './plan/conditions.ts'
 import { wantedNames } from './plan/wanted.ts'
 import { podFacts } from './pod.ts'
@@ -60,8 +60,8 @@ export async function observe(
 ): Promise<Observation> {
   const { namespace = '', name, uid = '', labels: marks } = database.metadata
   const { spec, status } = database
-  const remains = remainsOf(caches, uid, namespace)
-  const owned = [...remains.claims, ...remains.secrets, ...remains.services]
+  const own = remainsOf(caches, namespace, { uid, id: undefined })
+  const owned = [...own.claims, ...own.secrets, ...own.services]
   const id = marks?.[labels.id]
   const identity = identityOf(
     database,
@@ -69,7 +69,9 @@ export async function observe(
     id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid),
   )
   const owner = identity.state === 'settled' ? identity.owner : undefined
-  const children = owner ? childrenOf(caches, owner.id, namespace, incarnationOf(database), remains) : noChildren
+  const remains = owner ? remainsOf(caches, namespace, owner) : own
+  const incarnation = incarnationOf(database, remains.claims)
+  const children = owner ? childrenOf(caches, owner.id, namespace, incarnation, remains) : noChildren
   const pod = children.pod && podFacts(children.pod)
   const claim = await claimOf(cluster, database, children.claim)
   const region = caches.regions.get({ name: spec.region })
@@ -85,10 +87,12 @@ export async function observe(
     size: caches.sizes.get({ name: sizeText(spec.size) }),
     image: images[spec.pgVersion],
     podSettings: pods,
+    incarnation,
     children: { ...children, claim },
     remains: owner ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
     pod,
     node: await nodeOf(cluster, pod),
+    isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),
     credentials,
     certificate: certificateOf(children.certificate, keys, owner && region && wantedNames(owner, region), now),
     route: await routeOf(cluster, database, children.route, now),
@@ -114,21 +118,38 @@ const noChildren: Children = {
   route: undefined,
 }
 
-/** No owner reference leads out of its namespace: a mark that somebody wrote in another one makes nothing ours. */
-function remainsOf(caches: Caches, uid: string, namespace: string): Remains {
-  const here = <T extends Pick<AnyObject, 'metadata'>>(objects: readonly T[]): T[] =>
+/** Whether an object of our id is nobody's that lives: of a database before it was put back, or without its marks. */
+function isStray(caches: Caches, { uid, id }: Pick<Owner, 'uid' | 'id'>, object: Pick<AnyObject, 'metadata'>): boolean {
+  if (object.metadata.labels?.[labels.database] !== id) return false
+  const owner = ownerUidOf(object)
+  return owner === undefined || (owner !== uid && caches.databases.byIndex('uid', owner).length === 0)
+}
+
+/**
+ * What is ours by its mark, and what of our id is nobody's. A mark that somebody wrote in another namespace makes
+ * nothing ours. Without an id, only what is marked.
+ */
+function remainsOf(caches: Caches, namespace: string, { uid, id }: { uid: string; id: string | undefined }): Remains {
+  const ofUs = <T extends AnyObject>(informer: {
+    byIndex(name: 'owner' | 'database', value: string): readonly T[]
+  }): T[] => {
+    const strays =
+      id === undefined ? [] : informer.byIndex('database', id).filter(object => isStray(caches, { uid, id }, object))
+    return [...informer.byIndex('owner', uid), ...strays]
+  }
+  const here = <T extends AnyObject>(objects: readonly T[]): T[] =>
     objects.filter(object => object.metadata.namespace === namespace)
-  const configMaps = caches.configMaps.byIndex('owner', uid)
+  const configMaps = ofUs(caches.configMaps)
   const isRoute = (map: (typeof configMaps)[number]) => map.metadata.labels?.[labels.component] === routeComponent
   return {
-    statefulSets: here(caches.statefulSets.byIndex('owner', uid)),
+    statefulSets: here(ofUs(caches.statefulSets)),
     pods: [],
-    services: here(caches.services.byIndex('owner', uid)),
-    networkPolicies: here(caches.networkPolicies.byIndex('owner', uid)),
-    disruptionBudgets: here(caches.disruptionBudgets.byIndex('owner', uid)),
+    services: here(ofUs(caches.services)),
+    networkPolicies: here(ofUs(caches.networkPolicies)),
+    disruptionBudgets: here(ofUs(caches.disruptionBudgets)),
     configurations: here(configMaps).filter(map => !isRoute(map)),
-    claims: here(caches.claims.byIndex('owner', uid)),
-    secrets: here(caches.secrets.byIndex('owner', uid)),
+    claims: here(ofUs(caches.claims)),
+    secrets: here(ofUs(caches.secrets)),
     routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map)),
   }
 }
@@ -144,7 +165,7 @@ function childrenOf(caches: Caches, id: string, namespace: string, incarnation: 
   return {
     credentials: ours(remains.secrets, childNames.credentials(id)),
     certificate: ours(remains.secrets, childNames.tls(id)),
-    claim: caches.claims.get({ namespace, name: childNames.claim(id, incarnation) }),
+    claim: ours(remains.claims, childNames.claim(id, incarnation)),
     configuration: ours(remains.configurations, childNames.configuration(id, incarnation)),
     service: ours(remains.services, childNames.service(id)),
     networkPolicy: ours(remains.networkPolicies, childNames.service(id)),
@@ -157,15 +178,15 @@ function childrenOf(caches: Caches, id: string, namespace: string, incarnation: 
 
 /**
  * The claim of the data: the recorded one, by its uid, whatever was done to its labels and owner; before one is
- * recorded, ours by its owner. Only the cluster's own word counts for a recorded claim that seems to be gone.
+ * recorded, ours by its owner, or nobody's that lives. Only the cluster's own word counts for a recorded claim that seems to be gone.
  */
 async function claimOf(
   cluster: Cluster,
-  { metadata: { namespace, uid }, status }: ManagedDatabase,
+  { metadata: { namespace }, status }: ManagedDatabase,
   cached: PersistentVolumeClaim | undefined,
 ): Promise<PersistentVolumeClaim | undefined> {
   const recorded = status?.volume
-  if (recorded === undefined) return cached && ownerUidOf(cached) === uid ? cached : undefined
+  if (recorded === undefined) return cached
   if (cached?.metadata.uid === recorded.uid) return cached
   return cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
 }

@@ -4,6 +4,7 @@
  */
 import type {
   ConfigMap,
+  KindName,
   NetworkPolicy,
   PersistentVolumeClaim,
   Pod,
@@ -16,6 +17,7 @@ import {
   type Branch,
   type DatabaseRole,
   desiredHash,
+  labels,
   type ManagedDatabase,
   type Region,
   type Route,
@@ -24,6 +26,7 @@ import {
 } from '../../crds/index.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import type { ChecksumFailures } from '../postgres/administrator.ts'
+import { systemIdentifierOf } from './children/claim.ts'
 import type { NodeFacts } from './node.ts'
 import type { Owner } from './ownership.ts'
 import type { PodFacts } from './pod.ts'
@@ -51,7 +54,10 @@ export type Children = {
   route: ConfigMap | undefined
 }
 
-/** Everything of ours that is still there, of any incarnation: what deletion has to take away. */
+/**
+ * Everything of ours that is still there, of any incarnation: what deletion has to take away. With it what has our id
+ * and belongs to no database that lives: the database it belonged to was put back, as this one.
+ */
 export type Remains = {
   statefulSets: StatefulSet[]
   pods: Pod[]
@@ -63,6 +69,18 @@ export type Remains = {
   secrets: Secret[]
   routes: ConfigMap[]
 }
+
+/** The kinds of what remains, but pods, which are their StatefulSet's. */
+export const kindsOfRemains = [
+  { kind: 'PersistentVolumeClaim', field: 'claims' },
+  { kind: 'Secret', field: 'secrets' },
+  { kind: 'StatefulSet', field: 'statefulSets' },
+  { kind: 'Service', field: 'services' },
+  { kind: 'NetworkPolicy', field: 'networkPolicies' },
+  { kind: 'PodDisruptionBudget', field: 'disruptionBudgets' },
+  { kind: 'ConfigMap', field: 'configurations' },
+  { kind: 'ConfigMap', field: 'routes' },
+] as const satisfies { kind: KindName; field: keyof Remains }[]
 
 /** `mark`: the uid of the Secret, by which roles record whose passwords they have; `mintedAt`: RFC 3339. */
 export type CredentialsFacts =
@@ -137,8 +155,12 @@ export type Observed = {
   image: string | undefined
   /** What the installation says of every database's pod. */
   podSettings: PodSettings
+  /** Which volume serves. */
+  incarnation: number
   children: Children
   remains: Remains
+  /** The claim is not marked as ours, nor as a living database's: it was another's, or lost its marks. */
+  isStrayClaim: boolean
   /** Of children.pod. */
   pod: PodFacts | undefined
   /** Of a pod that terminates, or that is not heard of. */
@@ -163,5 +185,15 @@ export const isAtRest = ({ metadata, spec, status }: ManagedDatabase): boolean =
   metadata.deletionTimestamp === undefined &&
   status?.appliedHash === desiredHash(spec)
 
-/** Which volume serves. */
-export const incarnationOf = (database: ManagedDatabase): number => database.status?.incarnation ?? 1
+/**
+ * Which volume serves. A database that was put back without its status has what its claims say, before all the claim
+ * on which data are known to be.
+ */
+export function incarnationOf({ status }: ManagedDatabase, claims: readonly PersistentVolumeClaim[]): number {
+  if (status?.incarnation !== undefined) return status.incarnation
+  const initialised = claims.filter(claim => systemIdentifierOf(claim) !== undefined)
+  const numbers = (initialised.length > 0 ? initialised : claims).map(claim =>
+    Number(claim.metadata.labels?.[labels.incarnation]),
+  )
+  return Math.max(1, ...numbers.filter(number => Number.isSafeInteger(number)))
+}

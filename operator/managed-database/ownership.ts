@@ -1,11 +1,13 @@
 /**
- * Who a child belongs to. Every child in the database's namespace carries a controller reference with the database's
- * uid; a route stands in another namespace, where no reference may point, and carries the uid as an annotation. A name
- * alone proves nothing: an object that is not marked as ours is never changed and never deleted.
+ * Who a child belongs to. Every child carries its database's uid and key as annotations, and the database's id as a
+ * label. None has an owner reference: a garbage collector that is asked for a foreground deletion, or that meets a uid
+ * from before a cluster was restored, would take the data at once, and our own teardown is the only collector. Earlier
+ * versions gave references; they are still understood, and taken off. A name alone proves nothing: an object that is
+ * not marked as ours is never changed and never deleted.
  */
-import type { AnyObject } from '../../cluster/index.ts'
+import type { AnyObject, Cluster } from '../../cluster/index.ts'
 import {
-  apiVersion,
+  group,
   labels,
   type ManagedDatabase,
   managedByEspalier,
@@ -13,10 +15,10 @@ import {
   type OwnerReference,
 } from '../../crds/index.ts'
 
-/** On a route: the uid of the database that holds it. */
+/** The uid of the database that an object belongs to. */
 export const ownerUidAnnotation = 'espalier.dev/owner-uid'
 
-/** On a route: `namespace/name` of the database that holds it. */
+/** `namespace/name` of the database that an object belongs to. */
 export const ownerKeyAnnotation = 'espalier.dev/owner'
 
 /** A database as its children know it. */
@@ -49,22 +51,61 @@ export function childMetadata(owner: Owner, name: string, component: Component):
     name,
     namespace: owner.namespace,
     labels: childLabels(owner, component),
-    ownerReferences: [
-      { apiVersion, kind: 'ManagedDatabase', name: owner.name, uid: owner.uid, controller: true },
-    ] satisfies OwnerReference[],
+    annotations: ownerMarks(owner),
+  }
+}
+
+/** The annotations that say whose an object is. */
+export const ownerMarks = ({ namespace, name, uid }: Omit<Owner, 'id'>): Record<string, string> => ({
+  [ownerUidAnnotation]: uid,
+  [ownerKeyAnnotation]: `${namespace}/${name}`,
+})
+
+const isToDatabase = ({ kind, apiVersion }: OwnerReference): boolean =>
+  kind === 'ManagedDatabase' && apiVersion.startsWith(`${group}/`)
+
+/**
+ * The metadata with the owner's marks and without any reference to a database; undefined where it is so already.
+ * References to others stay.
+ */
+export function markedFor(owner: Omit<Owner, 'id'>, metadata: ObjectMeta): ObjectMeta | undefined {
+  const { ownerReferences: references = [], ...rest } = metadata
+  const others = references.filter(reference => !isToDatabase(reference))
+  const marks = ownerMarks(owner)
+  const isMarked = Object.entries(marks).every(([name, value]) => metadata.annotations?.[name] === value)
+  if (isMarked && others.length === references.length) return undefined
+  return {
+    ...rest,
+    annotations: { ...metadata.annotations, ...marks },
+    ...(others.length > 0 ? { ownerReferences: others } : {}),
   }
 }
 
 /** The uid of the database an object belongs to; undefined where it is not marked as one's. */
 export function ownerUidOf(object: Pick<AnyObject, 'metadata'>): string | undefined {
-  const controller = object.metadata.ownerReferences?.find(reference => reference.controller)
-  if (controller !== undefined) return controller.kind === 'ManagedDatabase' ? controller.uid : undefined
-  return object.metadata.annotations?.[ownerUidAnnotation]
+  return controllerOf(object)?.uid ?? object.metadata.annotations?.[ownerUidAnnotation]
 }
 
 /** `namespace/name` of the database an object is marked as belonging to. */
-export function ownerKeyOf({ metadata }: Pick<AnyObject, 'metadata'>): string | undefined {
-  const controller = metadata.ownerReferences?.find(reference => reference.controller)
-  if (controller?.kind === 'ManagedDatabase') return `${metadata.namespace}/${controller.name}`
-  return metadata.annotations?.[ownerKeyAnnotation]
+export function ownerKeyOf(object: Pick<AnyObject, 'metadata'>): string | undefined {
+  const { namespace, annotations } = object.metadata
+  const controller = controllerOf(object)
+  return controller === undefined ? annotations?.[ownerKeyAnnotation] : `${namespace}/${controller.name}`
 }
+
+/** Whether an object belongs to another database that lives, by the cluster's own word. */
+export async function isAnothers(
+  cluster: Cluster,
+  { metadata }: Pick<ManagedDatabase, 'metadata'>,
+  object: Pick<AnyObject, 'metadata'>,
+): Promise<boolean> {
+  const [uid, key] = [ownerUidOf(object), ownerKeyOf(object)]
+  if (uid === undefined || uid === metadata.uid || key === undefined) return false
+  const [namespace = '', name = ''] = key.split('/')
+  const owner = await cluster.get('ManagedDatabase', { namespace, name })
+  return owner?.metadata.uid === uid
+}
+
+/** The reference that earlier versions gave. */
+const controllerOf = ({ metadata }: Pick<AnyObject, 'metadata'>): OwnerReference | undefined =>
+  metadata.ownerReferences?.find(reference => reference.controller && isToDatabase(reference))

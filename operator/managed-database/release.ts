@@ -12,7 +12,7 @@ import {
   teardownFinalizer,
 } from '../../crds/index.ts'
 import { LeftoversError } from './errors.ts'
-import { ownerUidOf } from './ownership.ts'
+import { isAnothers, ownerUidOf } from './ownership.ts'
 
 const childKinds = [
   'StatefulSet',
@@ -46,14 +46,16 @@ export async function finishDeletion(cluster: Cluster, database: ManagedDatabase
 
 type Found = Pick<AnyObject, 'metadata'> & { kind: string }
 
-async function findLeftovers(cluster: Cluster, { metadata }: ManagedDatabase): Promise<Found[]> {
-  const { namespace, uid, labels: marks } = metadata
+async function findLeftovers(cluster: Cluster, database: ManagedDatabase): Promise<Found[]> {
+  const { namespace, uid, labels: marks } = database.metadata
   const id = marks?.[labels.id]
-  /** With the database's uid, or without any owner and with its id: only a fault strips an owner. */
-  const isOurs = (object: Found) => {
-    const owner = ownerUidOf(object)
-    if (owner !== undefined) return owner === uid
-    return id !== undefined && object.metadata.labels?.[labels.database] === id
+  const others = id === undefined ? [] : (await cluster.list('ManagedDatabase', { labels: { [labels.id]: id } })).items
+  const isShared = others.some(other => other.metadata.uid !== uid)
+  /** With the database's uid; or with its id, where no other has that and what is marked as another's has outlived it. */
+  const isOurs = async (object: Found): Promise<boolean> => {
+    if (ownerUidOf(object) === uid) return true
+    const hasOurId = id !== undefined && object.metadata.labels?.[labels.database] === id
+    return hasOurId && !isShared && !(await isAnothers(cluster, database, object))
   }
   const ofKind = async (kind: KindName, where: string | undefined, selector: LabelSelector): Promise<Found[]> => {
     const { items } = await cluster.list(kind, { namespace: where, labels: selector })
@@ -64,5 +66,6 @@ async function findLeftovers(cluster: Cluster, { metadata }: ManagedDatabase): P
     ...childKinds.map(kind => ofKind(kind, namespace, selector)),
     ofKind('ConfigMap', systemNamespace, { ...selector, [labels.component]: routeComponent }),
   ])
-  return found.flat().filter(isOurs)
+  const ours = await Promise.all(found.flat().map(async object => ((await isOurs(object)) ? [object] : [])))
+  return ours.flat()
 }

@@ -2,7 +2,7 @@
  * A world in which the plan's actions are carried out in memory, at once and without fail, and the cluster does its part
  * after each round: for properties of the plan alone.
  */
-import type { AnyObject, Draft, KindName } from '../../cluster/index.ts'
+import type { AnyObject, Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
 import {
   apiVersion,
   childNames,
@@ -14,12 +14,13 @@ import {
   type Task,
   teardownFinalizer,
 } from '../../crds/index.ts'
+import { exitCodes } from '../instance/refusal.ts'
 import type { Action } from '../managed-database/actions.ts'
 import { instanceFile } from '../managed-database/children/configuration.ts'
 import { portOf, readRoute, routeDraft } from '../managed-database/children/route.ts'
 import { stamped } from '../managed-database/covers.ts'
 import type { Identity, Observed, PostgresAnswer } from '../managed-database/observed.ts'
-import { ownerOf } from '../managed-database/ownership.ts'
+import { childMetadata, ownerOf, ownerUidOf } from '../managed-database/ownership.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
 import { podFacts } from '../managed-database/pod.ts'
 import { progressOf, verdictOn } from '../task/progress.ts'
@@ -135,6 +136,7 @@ export function observedIn(world: World): Observed {
   const route = routes[0]
   const secret = get<AnyObject>(world, 'Secret', childNames.credentials(worldId))
   const facts = pod && podFacts(pod)
+  const claim = get<PersistentVolumeClaim>(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1))
   const told = facts?.address === undefined ? undefined : answerOf(world)
   const credentials = secret && {
     state: 'readable' as const,
@@ -149,10 +151,12 @@ export function observedIn(world: World): Observed {
     size: world.size,
     image: 'postgres:18',
     podSettings: world.podSettings,
+    incarnation: 1,
+    isStrayClaim: claim !== undefined && ownerUidOf(claim) !== uid,
     children: {
       credentials: get(world, 'Secret', childNames.credentials(worldId)),
       certificate: get(world, 'Secret', childNames.tls(worldId)),
-      claim: get(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1)),
+      claim,
       configuration: get(world, 'ConfigMap', childNames.configuration(worldId, 1)),
       service: get(world, 'Service', childNames.service(worldId)),
       networkPolicy: get(world, 'NetworkPolicy', childNames.service(worldId)),
@@ -205,7 +209,7 @@ function perform(world: World, action: Action): void {
   if (database === undefined) return
   const owner = ownerOf(database, worldId)
   const named = (kind: 'Secret', name: string) =>
-    put(world, kind, { apiVersion: 'v1', kind, metadata: { name, namespace: testNamespace } })
+    put(world, kind, { apiVersion: 'v1', kind, metadata: childMetadata(owner, name, 'credentials') })
   switch (action.do) {
     case 'identify':
       database.metadata = {
@@ -213,6 +217,9 @@ function perform(world: World, action: Action): void {
         labels: { ...database.metadata.labels, [labels.id]: action.id ?? worldId },
         finalizers: [teardownFinalizer],
       }
+      return
+    case 'mark':
+      put(world, action.kind as Kept, action.object as Draft<KindName>)
       return
     case 'mint-credentials':
       named('Secret', childNames.credentials(worldId))
@@ -269,9 +276,13 @@ function turn(world: World): void {
       world.data.set(claim.metadata.uid, { systemIdentifier: `system-${++world.minted}`, mark: undefined })
     const { annotations } = set.spec.template.metadata
     const running = { name: 'postgres', ready: true, restartCount: 0, image: '', imageID: '', state: { running: {} } }
+    const terminated = { exitCode: exitCodes['volume-empty'], message: 'the volume is empty' }
+    const refused = { ...running, name: 'prepare', ready: false, state: { terminated } }
     world.objects.set(pod, {
       metadata: { name: podName, namespace: testNamespace, uid: `pod-${++world.minted}`, annotations },
-      status: world.data.has(claim.metadata.uid) ? { podIP: '10.0.0.1', containerStatuses: [running] } : {},
+      status: world.data.has(claim.metadata.uid)
+        ? { podIP: '10.0.0.1', containerStatuses: [running] }
+        : { initContainerStatuses: [refused] },
     })
   }
   turnTasks(world)

@@ -50,7 +50,10 @@ export function certificateDraft(
     apiVersion: 'v1',
     kind: 'Secret',
     type: 'kubernetes.io/tls',
-    metadata: { ...metadata, annotations: { [issuedAnnotation]: new Date(now()).toISOString() } },
+    metadata: {
+      ...metadata,
+      annotations: { ...metadata.annotations, [issuedAnnotation]: new Date(now()).toISOString() },
+    },
     data: Object.fromEntries(Object.entries(data).map(([name, pem]) => [name, Buffer.from(pem).toString('base64')])),
   }
 }

@@ -9,17 +9,32 @@ import { covers } from '../covers.ts'
 import { childMetadata, type Owner } from '../ownership.ts'
 import { canonicalQuantity } from '../quantity.ts'
 
+/** On a claim: the system identifier of the data on its volume, by which a database that was put back knows it. */
+export const systemIdentifierAnnotation = 'espalier.dev/system-identifier'
+
+export const systemIdentifierOf = ({ metadata }: Pick<PersistentVolumeClaim, 'metadata'>): string | undefined =>
+  metadata.annotations?.[systemIdentifierAnnotation]
+
+/** `systemIdentifier`: of the data that stand on it, once that is known. */
 export function claimDraft(
   owner: Owner,
   incarnation: number,
   shape: SizeShape,
   region: Region,
+  systemIdentifier: string | undefined,
 ): Draft<'PersistentVolumeClaim'> {
   const metadata = childMetadata(owner, childNames.claim(owner.id, incarnation), 'postgres')
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: { ...metadata, labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) } },
+    metadata: {
+      ...metadata,
+      labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) },
+      annotations: {
+        ...metadata.annotations,
+        ...(systemIdentifier === undefined ? {} : { [systemIdentifierAnnotation]: systemIdentifier }),
+      },
+    },
     spec: {
       accessModes: ['ReadWriteOncePod'],
       ...(region.spec.storageClass === undefined ? {} : { storageClassName: region.spec.storageClass }),
@@ -31,19 +46,19 @@ export function claimDraft(
 /** The claim with our marks on it and grown to the shape's storage; undefined where it is so already, or goes. */
 export function repairedClaim(
   claim: PersistentVolumeClaim,
-  { metadata: { labels: marks, ownerReferences } }: Draft<'PersistentVolumeClaim'>,
+  { metadata: { labels: marks, annotations } }: Draft<'PersistentVolumeClaim'>,
   shape: SizeShape,
 ): PersistentVolumeClaim | undefined {
   if (claim.metadata.deletionTimestamp !== undefined) return undefined
   const current = claim.spec?.resources?.requests?.storage
   const isLarge = current !== undefined && quantityToBytes(current) >= quantityToBytes(shape.storageSize)
-  if (isLarge && covers(claim.metadata, { labels: marks, ownerReferences })) return undefined
+  if (isLarge && covers(claim.metadata, { labels: marks, annotations })) return undefined
   const storage = isLarge ? current : canonicalQuantity(shape.storageSize)
   const requests = { ...claim.spec?.resources?.requests, storage }
   const metadata = {
     ...claim.metadata,
     labels: { ...claim.metadata.labels, ...marks },
-    ...(ownerReferences === undefined ? {} : { ownerReferences }),
+    annotations: { ...claim.metadata.annotations, ...annotations },
   }
   return { ...claim, metadata, spec: { ...claim.spec, resources: { ...claim.spec?.resources, requests } } }
 }

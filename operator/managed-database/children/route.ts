@@ -15,7 +15,7 @@ import {
   systemNamespace,
 } from '../../../crds/index.ts'
 import { postgresPort } from '../../postgres/configuration.ts'
-import { type Owner, ownerKeyAnnotation, ownerUidAnnotation } from '../ownership.ts'
+import { type Owner, ownerMarks } from '../ownership.ts'
 
 /** The rules of a spec as the gateway takes them: masked, each once, in order. */
 export function maskedRules(spec: Pick<ManagedDatabaseSpec, 'ipAllowlist'>): string[] {
@@ -45,7 +45,7 @@ export function routeDraft(owner: Owner, port: number, rules: string[]): Draft<'
         [labels.database]: owner.id,
         [labels.component]: routeComponent,
       },
-      annotations: { [ownerUidAnnotation]: owner.uid, [ownerKeyAnnotation]: `${owner.namespace}/${owner.name}` },
+      annotations: ownerMarks(owner),
     },
     data: { [routeKey]: JSON.stringify(routeOf(owner, port, rules)) },
   }

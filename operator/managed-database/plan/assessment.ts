@@ -142,7 +142,12 @@ export function assess(observed: Observed, owner: Owner): Assessment {
   const volume = volumeFinding(observed, answered)
   const fatal = volume.fatal ? volume.finding : undefined
   const open = fatal === undefined && mayOpen(observed, answered)
-  const wanted = wantedOf(observed, owner, { open, stopped: isStopped(observed) })
+  const known = observed.database.status?.volume?.systemIdentifier
+  const wanted = wantedOf(observed, owner, {
+    open,
+    stopped: isStopped(observed),
+    systemIdentifier: known ?? (fatal ? undefined : answered?.systemIdentifier),
+  })
   const findings: Findings = {
     KeysAvailable: yes('Present', "the installation's keys are there"),
     VolumeReady: volume.finding,

@@ -10,12 +10,14 @@ import {
   teardownFinalizer,
 } from '../../../crds/index.ts'
 import type { Action } from '../actions.ts'
-import { incarnationOf, type Observed } from '../observed.ts'
+import type { Observed } from '../observed.ts'
 import { type Assessment, assess } from './assessment.ts'
 import { type Findings, nextConditions, no, yes } from './conditions.ts'
 import { deletionBlock, teardown } from './deletion.ts'
 import { checksumFailures } from './health.ts'
+import { marks } from './marks.ts'
 import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
+import { recordFromClaim, type VolumeRecord } from './record.ts'
 import { awaitsPostgres, work } from './work.ts'
 
 export type Plan = {
@@ -35,12 +37,18 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const { database, keys, identity } = observed
   const isDeleting = database.metadata.deletionTimestamp !== undefined
   if (!keys.sealingKey || !keys.authority) return withoutKeys(observed, now)
+  const isGoing = isDeleting && deletionBlock(observed) === undefined
+  const unmarked = marks(observed, { isGoing })
+  if (unmarked.length > 0) return { ...nothing(observed), actions: unmarked }
   if (isDeleting && database.metadata.finalizers?.includes(teardownFinalizer) !== true) return nothing(observed)
-  if (isDeleting && deletionBlock(observed) === undefined) return planTeardown(observed, now, deadlines)
+  if (isGoing) return planTeardown(observed, now, deadlines)
   if (identity.state === 'unsettled' || database.metadata.finalizers?.includes(teardownFinalizer) !== true) {
     const id = identity.state === 'settled' ? identity.owner.id : identity.id
     return { ...nothing(observed), actions: [{ do: 'identify', id }] }
   }
+
+  const found = recordFromClaim(observed)
+  if (found) return recording(observed, found)
 
   const assessment = assess(observed, identity.owner)
   const operation = operationState(observed, assessment, now, deadlines)
@@ -77,6 +85,12 @@ const nothing = ({ database }: Observed): Plan => ({
   awaitsGateways: false,
   wakeAt: undefined,
 })
+
+/** Puts a volume on record that was found, and nothing else: all that follows is decided by what is on record. */
+function recording(observed: Observed, volume: VolumeRecord): Plan {
+  const { database, incarnation } = observed
+  return { ...nothing(observed), status: { ...database.status, incarnation, volume } }
+}
 
 /** No key, no writes but this one: a key is never made again over existing data. */
 function withoutKeys(observed: Observed, now: number): Plan {
@@ -188,7 +202,7 @@ function statusOf(
     conditions: nextConditions(status.conditions ?? [], all, metadata.generation, now),
     appliedHash: state.appliedHash,
     appliedDigests: digestsOf(observed, state),
-    incarnation: incarnationOf(database),
+    incarnation: observed.incarnation,
     volume,
     endpoint: wanted.endpoint ?? status.endpoint,
     domain: wanted.domain ?? status.domain,

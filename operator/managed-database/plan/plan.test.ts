@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
+  apiVersion,
   canonicalJson,
   contains,
   type DatabasePhase,
@@ -16,6 +17,7 @@ import { emptyWorld, observedIn, round, settings, type World } from '../../testi
 import { instanceFile } from '../children/configuration.ts'
 import { readRoute } from '../children/route.ts'
 import type { Observed } from '../observed.ts'
+import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf } from '../ownership.ts'
 import { conditionOf } from './conditions.ts'
 import { type Plan, plan } from './index.ts'
 import { hasEnded, isFinished } from './operation.ts'
@@ -28,6 +30,8 @@ type Start = {
   spec: { suspended: boolean; rules: string[]; size: number }
   before: { suspended: boolean; rules: string[]; rounds: number }
   lost: string[]
+  /** How the children say whose they are: as now, as in earlier versions, or as another uid's that was. */
+  marks: 'annotations' | 'references' | 'of another'
   phase: DatabasePhase | undefined
   appliedHash: 'absent' | 'asked' | 'other' | 'kept'
   forgetOperation: boolean
@@ -49,6 +53,7 @@ const starts: fc.Arbitrary<Start> = fc.record({
     'route',
     'label',
   ]),
+  marks: fc.constantFrom('annotations', 'annotations', 'references', 'of another'),
   phase: fc.option(fc.constantFrom(...databasePhases), { nil: undefined }),
   appliedHash: fc.constantFrom('absent', 'asked', 'other', 'kept', 'kept'),
   forgetOperation: fc.boolean(),
@@ -68,13 +73,14 @@ function worldOf(start: Start): World {
 
 function damage(
   world: World,
-  { spec, lost, phase, appliedHash, forgetOperation, forgetTasks, isDeleted }: Start,
+  { spec, lost, marks, phase, appliedHash, forgetOperation, forgetTasks, isDeleted }: Start,
 ): void {
   const { database } = world
   if (database === undefined) throw new Error('the database is there')
   for (const key of [...world.objects.keys()]) {
     const kind = key.includes('/route-') ? 'route' : (key.split('/')[0] ?? '')
     if (lost.includes(kind)) world.objects.delete(key)
+    else if (kind !== 'Pod') remark(world, key, marks)
   }
   const size = { name: 'small', version: spec.size }
   if (world.size) world.size = { ...world.size, spec: { ...world.size.spec, version: spec.size } }
@@ -104,6 +110,21 @@ function damage(
   }
 }
 
+function remark(world: World, key: string, marks: Start['marks']): void {
+  const object = world.objects.get(key)
+  if (object === undefined || marks === 'annotations') return
+  const { [ownerUidAnnotation]: uid = '', [ownerKeyAnnotation]: _, ...others } = object.metadata.annotations ?? {}
+  const reference = { apiVersion, kind: 'ManagedDatabase', name: 'one', uid, controller: true }
+  const metadata =
+    marks === 'references' && !key.includes('/route-')
+      ? { ...object.metadata, annotations: others, ownerReferences: [foreign, reference] }
+      : { ...object.metadata, annotations: { ...object.metadata.annotations, [ownerUidAnnotation]: 'one-that-was' } }
+  if (marks === 'of another' || !key.includes('/route-')) world.objects.set(key, { ...object, metadata })
+}
+
+/** Whose reference it is, nobody here knows. */
+const foreign = { apiVersion: 'example.com/v1', kind: 'Application', name: 'theirs', uid: 'their-uid' }
+
 /** Whether everything that `inner` admits is admitted by one of `outer`. */
 const isWithin = (inner: string, outer: readonly string[]): boolean => {
   const block = parseCidr(inner)
@@ -122,8 +143,15 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
       ? `${action.kind}/${action.draft.metadata.name}`
       : action.do === 'delete'
         ? `${action.kind}/${action.name}`
-        : action.do,
+        : action.do === 'mark'
+          ? `mark ${action.kind}/${action.object.metadata.name}`
+          : action.do,
   )
+  if (actions.some(action => action.do === 'mark'))
+    expect(
+      actions.every(action => action.do === 'mark'),
+      'nothing is done before everything is marked',
+    ).toBe(true)
   expect(new Set(targets).size, `one action for one thing: ${targets}`).toBe(targets.length)
   for (const action of actions) {
     if (action.do === 'create-claim') expect(recorded, 'a recorded volume is never replaced').toBeUndefined()
@@ -169,6 +197,11 @@ function expectedEnd(world: World): (DatabasePhase | undefined)[] {
   const { volume } = database.status ?? {}
   const claim = [...objects].find(([key]) => key.startsWith('PersistentVolumeClaim/'))?.[1]
   if (volume !== undefined && claim?.metadata.uid !== volume.uid) return ['failed']
+  // What nothing says of: whether it was ever initialised is for the volume to say, and this one is empty.
+  const isStray = claim !== undefined && ownerUidOf(claim) !== database.metadata.uid
+  if (volume === undefined && isStray && !world.data.has(claim.metadata.uid ?? '')) {
+    if (!database.spec.suspended) return ['failed', 'degraded']
+  }
   return [database.spec.suspended ? 'suspended' : 'available']
 }
 
@@ -189,6 +222,8 @@ describe('plan', () => {
         }
         expect(calm, 'it comes to rest').toBe(3)
         expect(expected).toContain(world.database && visiblePhase(world.database))
+        const references = [...world.objects.values()].flatMap(({ metadata }) => metadata.ownerReferences ?? [])
+        expect(references.filter(({ kind }) => kind === 'ManagedDatabase')).toEqual([])
         const open = [...world.tasks.values()].filter((task: Task) => task.status?.finishedAt === undefined)
         expect(open, 'every Task has ended').toEqual([])
       }),
@@ -264,7 +299,10 @@ describe('plan', () => {
   test('never settles a change of rules that no gateway has acknowledged before its deadline', () => {
     fc.assert(
       fc.property(starts, fc.integer({ min: 1, max: 20 }), (start, rounds) => {
-        const world = worldOf({ ...start, isDeleted: false, lost: [], appliedHash: 'other', phase: 'available' })
+        const world = worldOf({
+          ...start,
+          ...{ isDeleted: false, lost: [], marks: 'annotations', appliedHash: 'other', phase: 'available' },
+        })
         world.gatewayAnswers = false
         for (let count = 0; count < rounds; count++) round(world)
         const { database } = world

@@ -10,7 +10,7 @@ import { maskedRules, routeDraft } from '../children/route.ts'
 import { serviceDraft } from '../children/service.ts'
 import { statefulSetDraft } from '../children/stateful-set.ts'
 import { stamped } from '../covers.ts'
-import { incarnationOf, type Observed } from '../observed.ts'
+import type { Observed } from '../observed.ts'
 import type { Owner } from '../ownership.ts'
 
 export type Wanted = {
@@ -43,15 +43,17 @@ const endpointOf = ({ domain: _, ...address }: Outside, port: number): Endpoint 
 /** What the server's certificate must be for. */
 export const wantedNames = (owner: Owner, region: Region): ServerNames => serverNames(owner, outsideOf(owner, region))
 
-/** `open`: the allowlist is in force, else the endpoint is closed. `stopped`: no pod is to run. */
+/**
+ * `open`: the allowlist is in force, else the endpoint is closed. `stopped`: no pod is to run. `systemIdentifier`: of
+ * the data on the claim, once it is known.
+ */
 export function wantedOf(
   observed: Observed,
   owner: Owner,
-  { open, stopped }: { open: boolean; stopped: boolean },
+  { open, stopped, systemIdentifier }: { open: boolean; stopped: boolean; systemIdentifier: string | undefined },
 ): Wanted {
-  const { database, size, region, podSettings } = observed
+  const { database, incarnation, size, region, podSettings } = observed
   const { spec, status } = database
-  const incarnation = incarnationOf(database)
   const shape = size?.spec.shape
   const rules = open ? maskedRules(spec) : []
   const outside = region && outsideOf(owner, region)
@@ -59,13 +61,14 @@ export function wantedOf(
   const instance = { owner, incarnation, size: spec.size, pgVersion: spec.pgVersion }
   // A version that is on offer no more goes on with the image it has.
   const image = observed.image ?? observed.children.statefulSet?.spec?.template.spec?.containers[0]?.image
-  const initialise = status?.volume === undefined
+  // On a claim that another database had there may be data, which only the volume knows.
+  const initialise = status?.volume === undefined && !observed.isStrayClaim
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   return {
     networkPolicy: stamped(networkPolicyDraft(owner)),
     disruptionBudget: podSettings.disruptionBudget ? stamped(disruptionBudgetDraft(owner, incarnation)) : undefined,
     service: stamped(serviceDraft(owner, incarnation)),
-    claim: shape && region && claimDraft(owner, incarnation, shape, region),
+    claim: shape && region && claimDraft(owner, incarnation, shape, region, systemIdentifier),
     configuration: shape && stamped(configurationDraft({ ...instance, shape, initialise })),
     statefulSet:
       shape && volume && image

@@ -29,11 +29,16 @@ function secrets({ credentials, certificate }: Observed, { wanted }: Assessment)
   return actions
 }
 
-/** A volume is claimed only while none has been recorded; one that is lost is never replaced. */
-function volume({ database, children, size }: Observed, { wanted }: Assessment): Action[] {
+/**
+ * A volume is claimed only while none has been recorded; one that is lost is never replaced, and a claim that is not,
+ * or not yet, the database's is left as it is.
+ */
+function volume({ database, children, size, isStrayClaim }: Observed, { wanted }: Assessment): Action[] {
+  const recorded = database.status?.volume
   const { claim } = children
   if (claim === undefined)
-    return database.status?.volume === undefined && wanted.claim ? [{ do: 'create-claim', draft: wanted.claim }] : []
+    return recorded === undefined && wanted.claim ? [{ do: 'create-claim', draft: wanted.claim }] : []
+  if (recorded === undefined ? isStrayClaim : recorded.uid !== claim.metadata.uid) return []
   const repaired = size && wanted.claim && repairedClaim(claim, wanted.claim, size.spec.shape)
   return repaired ? [{ do: 'update-claim', claim: repaired }] : []
 }
