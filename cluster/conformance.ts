@@ -12,14 +12,39 @@ import { describeLists } from './conformance/lists.ts'
 import { describeQuotas } from './conformance/quotas.ts'
 import { type ConformanceTarget, type Suite, uniqueName } from './conformance/suite.ts'
 import { describeValidation } from './conformance/validation.ts'
+import { describeBinding, describeVolumes } from './conformance/volumes.ts'
 import { describeWatches } from './conformance/watches.ts'
 import { describeWrites } from './conformance/writes.ts'
 import type { Cluster, KindName } from './index.ts'
 
 export type { ConformanceTarget } from './conformance/suite.ts'
 
-/** Registers the suite for one adapter. `open` gives a running cluster with all of crds/ installed. */
-export function describeConformance(name: string, open: () => Promise<ConformanceTarget>): void {
+/** What the store of objects does by itself. */
+export const objectGroups = [
+  describeWrites,
+  describeApply,
+  describeValidation,
+  describeDeletion,
+  describeGarbageCollection,
+  describeForegroundDeletion,
+  describeVolumes,
+  describeLists,
+  describeWatches,
+  describeKinds,
+  describeQuotas,
+]
+/** What takes a cluster's storage. */
+export const storageGroups = [describeVolumes, describeBinding]
+
+/**
+ * Registers the suite, or some groups of it, for one adapter. `open` gives a running cluster with all of crds/
+ * installed.
+ */
+export function describeConformance(
+  name: string,
+  open: () => Promise<ConformanceTarget>,
+  groups: readonly ((suite: Suite) => void)[] = [...objectGroups, describeBinding],
+): void {
   describe(`${name} conformance`, () => {
     let opened: { target: ConformanceTarget; cluster: Cluster } | undefined
     let cleanup: { kind: KindName; name: string }[] = []
@@ -51,15 +76,6 @@ export function describeConformance(name: string, open: () => Promise<Conformanc
       },
       removeAfterwards: (kind, object) => void cleanup.push({ kind, name: object }),
     }
-    describeWrites(suite)
-    describeApply(suite)
-    describeValidation(suite)
-    describeDeletion(suite)
-    describeGarbageCollection(suite)
-    describeForegroundDeletion(suite)
-    describeLists(suite)
-    describeWatches(suite)
-    describeKinds(suite)
-    describeQuotas(suite)
+    for (const group of groups) group(suite)
   })
 }

@@ -54,8 +54,8 @@ export type ResourceQuota = BuiltIn<V1ResourceQuota, 'v1', 'ResourceQuota'>
 export type Service = BuiltIn<V1Service, 'v1', 'Service'>
 export type Secret = BuiltIn<V1Secret, 'v1', 'Secret'>
 export type ConfigMap = BuiltIn<V1ConfigMap, 'v1', 'ConfigMap'>
-export type PersistentVolume = BuiltIn<V1PersistentVolume, 'v1', 'PersistentVolume'>
 export type PersistentVolumeClaim = BuiltIn<V1PersistentVolumeClaim, 'v1', 'PersistentVolumeClaim'>
+export type PersistentVolume = BuiltIn<V1PersistentVolume, 'v1', 'PersistentVolume'>
 export type Event = BuiltIn<CoreV1Event, 'v1', 'Event'>
 export type StatefulSet = BuiltIn<V1StatefulSet, 'apps/v1', 'StatefulSet'>
 export type Deployment = BuiltIn<V1Deployment, 'apps/v1', 'Deployment'>
@@ -100,8 +100,8 @@ export type Kinds = {
   Service: Service
   Secret: Secret
   ConfigMap: ConfigMap
-  PersistentVolume: PersistentVolume
   PersistentVolumeClaim: PersistentVolumeClaim
+  PersistentVolume: PersistentVolume
   Event: Event
   StatefulSet: StatefulSet
   Deployment: Deployment
@@ -141,8 +141,8 @@ export const kindInfo: Record<KindName, KindInfo> = {
   Service: builtIn('v1', 'services'),
   Secret: builtIn('v1', 'secrets', { statusSubresource: false }),
   ConfigMap: builtIn('v1', 'configmaps', { statusSubresource: false }),
-  PersistentVolume: builtIn('v1', 'persistentvolumes', { namespaced: false }),
   PersistentVolumeClaim: builtIn('v1', 'persistentvolumeclaims'),
+  PersistentVolume: builtIn('v1', 'persistentvolumes', { namespaced: false }),
   Event: builtIn('v1', 'events', { statusSubresource: false }),
   StatefulSet: builtIn('apps/v1', 'statefulsets'),
   Deployment: builtIn('apps/v1', 'deployments'),

@@ -150,18 +150,6 @@ export const smallest: {
     data: { password: Buffer.from('not a real one').toString('base64') },
   }),
   ConfigMap: (namespace, name) => configMap(namespace, name, { 'text.txt': 'Grüße, 世界' }),
-  PersistentVolume: (_namespace, name) => ({
-    apiVersion: 'v1',
-    kind: 'PersistentVolume',
-    metadata: { name },
-    spec: {
-      accessModes: ['ReadWriteOncePod'],
-      capacity: { storage: '1Gi' },
-      storageClassName: 'espalier-no-such-class',
-      persistentVolumeReclaimPolicy: 'Retain',
-      hostPath: { path: '/nowhere', type: '' },
-    },
-  }),
   ResourceQuota: (namespace, name) => ({
     apiVersion: 'v1',
     kind: 'ResourceQuota',
@@ -173,6 +161,19 @@ export const smallest: {
     kind: 'PersistentVolumeClaim',
     metadata: { namespace, name },
     spec: { accessModes: ['ReadWriteOncePod'], storageClassName: '', resources: { requests: { storage: '1Gi' } } },
+  }),
+  PersistentVolume: (_namespace, name) => ({
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name },
+    spec: {
+      capacity: { storage: '1Gi' },
+      accessModes: ['ReadWriteOncePod'],
+      persistentVolumeReclaimPolicy: 'Retain',
+      // A class that nobody claims a volume of.
+      storageClassName: 'conformance',
+      csi: { driver: 'conformance.espalier.dev', volumeHandle: name },
+    },
   }),
   Event: (namespace, name) => ({
     apiVersion: 'v1',

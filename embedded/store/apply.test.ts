@@ -24,6 +24,7 @@ const resource: Resource = {
   shape,
   generation: 'none',
   initialStatus: undefined,
+  finalizers: [],
   complete: object => object,
   unknownFields: () => [],
   validate: () => [],

@@ -47,6 +47,7 @@ export const shapes = {
   }),
   claim: fields({ spec: fields({ selector: atomic, dataSource: atomic }), status: fields({ conditions }) }),
   disruptionBudget: fields({ spec: fields({ selector: atomic }), status: fields({ conditions }) }),
+  volume: fields({ status: fields({}) }),
   networkPolicy: fields({ spec: fields({ podSelector: atomic }) }),
   event: fields({ involvedObject: atomic, related: atomic }),
 } satisfies { [name: string]: Shape }

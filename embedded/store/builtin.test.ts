@@ -1,7 +1,8 @@
 /** Kubernetes' own kinds: the defaults, the limits and the immutable fields that Espalier relies on. */
 import { describe, expect, test } from 'vitest'
 import { smallest, statefulSet } from '../../cluster/conformance/drafts.ts'
-import { refusal, untyped } from '../../cluster/conformance/suite.ts'
+import { refusal, remove, untyped } from '../../cluster/conformance/suite.ts'
+import type { Admission } from './index.ts'
 import { parseQuantity } from './quantity.ts'
 import { configMap, testStore } from './testing.ts'
 
@@ -50,9 +51,14 @@ test('a ConfigMap holds text under keys that can be file names, and at most 1 Mi
 })
 
 describe('a claim', () => {
-  test('keeps its spec; once bound it may ask for more storage, never for less', async () => {
+  const local = (storageClassName = 'local') => {
+    const draft = smallest.PersistentVolumeClaim('default', 'one')
+    return { ...draft, spec: { ...draft.spec, storageClassName } }
+  }
+
+  test('keeps its spec; once bound it may ask for more storage, never for what is granted or less', async () => {
     const { cluster } = await testStore()
-    const claim = await cluster.create('PersistentVolumeClaim', smallest.PersistentVolumeClaim('default', 'one'))
+    const claim = await cluster.create('PersistentVolumeClaim', local())
     expect(claim.status?.phase).toBe('Pending')
     const asking = (from: typeof claim, storage: string) => ({
       ...from,
@@ -60,19 +66,60 @@ describe('a claim', () => {
     })
     await refusal(cluster.replace('PersistentVolumeClaim', asking(claim, '2Gi')), 'Invalid')
     const named = await cluster.replace('PersistentVolumeClaim', { ...claim, spec: { ...claim.spec, volumeName: 'v' } })
-    const bound = await cluster.replaceStatus('PersistentVolumeClaim', { ...named, status: { phase: 'Bound' } })
+    const bound = await cluster.replaceStatus('PersistentVolumeClaim', {
+      ...named,
+      status: { phase: 'Bound', capacity: { storage: '1Gi' } },
+    })
     const grown = await cluster.replace('PersistentVolumeClaim', asking(bound, '2Gi'))
     expect(grown.spec?.resources?.requests?.storage).toBe('2Gi')
-    const { message } = await refusal(cluster.replace('PersistentVolumeClaim', asking(grown, '1500Mi')), 'Invalid')
-    expect(message).toContain('spec.resources.requests.storage: Forbidden: field can not be less than')
+    const lowered = await cluster.replace('PersistentVolumeClaim', asking(grown, '1500Mi'))
+    expect(lowered.spec?.resources?.requests?.storage).toBe('1500Mi')
+    for (const less of ['1Gi', '512Mi']) {
+      const { message } = await refusal(cluster.replace('PersistentVolumeClaim', asking(lowered, less)), 'Invalid')
+      expect(message).toContain(
+        'spec.resources.requests.storage: Forbidden: field can not be less than status.capacity',
+      )
+    }
     await refusal(
-      cluster.replace('PersistentVolumeClaim', { ...grown, spec: { ...grown.spec, storageClassName: 'other' } }),
+      cluster.replace('PersistentVolumeClaim', { ...lowered, spec: { ...lowered.spec, storageClassName: 'other' } }),
       'Invalid',
     )
     await refusal(
-      cluster.replace('PersistentVolumeClaim', { ...grown, spec: { ...grown.spec, volumeName: 'w' } }),
+      cluster.replace('PersistentVolumeClaim', { ...lowered, spec: { ...lowered.spec, volumeName: 'w' } }),
       'Invalid',
     )
+  })
+
+  test('asks for more only where its class lets volumes grow, and where policy admits it', async () => {
+    const quota: Admission = ({ operation, object }) =>
+      operation === 'update' &&
+      object.kind === 'PersistentVolumeClaim' &&
+      object.spec?.resources?.requests?.storage === '3Gi'
+        ? 'exceeded quota: storage, requested: requests.storage=2Gi, used: requests.storage=1Gi, limited: requests.storage=2Gi'
+        : undefined
+    const { cluster } = await testStore({ growsIn: name => name === 'local', admissions: [quota] })
+    const bound = async (storageClassName: string) => {
+      const claim = await cluster.create('PersistentVolumeClaim', local(storageClassName))
+      const status = { phase: 'Bound', capacity: { storage: '1Gi' } }
+      return cluster.replaceStatus('PersistentVolumeClaim', { ...claim, status })
+    }
+    const ask = (claim: Awaited<ReturnType<typeof bound>>, storage: string) =>
+      cluster.replace('PersistentVolumeClaim', {
+        ...claim,
+        spec: { ...claim.spec, resources: { requests: { storage } } },
+      })
+    const words =
+      'persistentvolumeclaims "one" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize'
+    for (const name of ['fixed', '']) {
+      const claim = await bound(name)
+      expect((await refusal(ask(claim, '2Gi'), 'Forbidden')).message).toBe(words)
+      expect((await cluster.get('PersistentVolumeClaim', claim.metadata))?.metadata).toEqual(claim.metadata)
+      await remove(cluster, 'PersistentVolumeClaim', claim.metadata)
+    }
+    const claim = await bound('local')
+    const { message } = await refusal(ask(claim, '3Gi'), 'Forbidden')
+    expect(message).toContain('persistentvolumeclaims "one" is forbidden: exceeded quota: storage')
+    await ask(claim, '2Gi')
   })
 
   test('must say what it wants', async () => {

@@ -6,6 +6,7 @@ import type { KindName } from '../../cluster/kinds.ts'
 import { shapes } from './builtin-shapes.ts'
 import { equal, isObject, type JsonObject, type JsonValue, listIn, objectIn, textIn, withField } from './json.ts'
 import { forbidden, invalid, type Problem, required, tooLong } from './problems.ts'
+import { claimProtection, volumeProtection } from './protection.ts'
 import { parseQuantity } from './quantity.ts'
 import type { Shape } from './shape.ts'
 
@@ -13,6 +14,8 @@ export type BuiltIn = {
   readonly shape: Shape
   readonly generation: 'all' | 'spec' | 'none'
   readonly initialStatus: JsonObject | undefined
+  /** What holds every object of the kind until its controller lets it go. */
+  readonly finalizers: readonly string[]
   complete(object: JsonObject): JsonObject
   check(object: JsonObject, previous?: JsonObject): Problem[]
 }
@@ -25,8 +28,8 @@ export type BuiltInKind = Extract<
   | 'Service'
   | 'Secret'
   | 'ConfigMap'
-  | 'PersistentVolume'
   | 'PersistentVolumeClaim'
+  | 'PersistentVolume'
   | 'Event'
   | 'StatefulSet'
   | 'Deployment'
@@ -41,6 +44,7 @@ const builtIn = (options: Partial<BuiltIn> = {}): BuiltIn => ({
   shape: shapes.plain,
   generation: 'none',
   initialStatus: undefined,
+  finalizers: [],
   complete: object => object,
   check: () => [],
   ...options,
@@ -145,27 +149,6 @@ function checkPod(object: JsonObject, previous?: JsonObject): Problem[] {
     : []
 }
 
-const volumeMutable = [
-  'accessModes',
-  'capacity',
-  'claimRef',
-  'mountOptions',
-  'persistentVolumeReclaimPolicy',
-  'storageClassName',
-  'volumeAttributesClassName',
-]
-
-/** Where a volume's data are never changes; who has it, and what becomes of it, may. */
-function checkVolume(object: JsonObject, previous?: JsonObject): Problem[] {
-  const spec = objectIn(object, 'spec')
-  if (previous !== undefined)
-    return otherFieldsChanged(object, previous, volumeMutable)
-      ? [forbidden('spec.persistentvolumesource', 'spec.persistentvolumesource is immutable after creation')]
-      : []
-  const modes = listIn(spec, 'accessModes').length > 0 ? [] : [required('spec.accessModes')]
-  return parseQuantity(objectIn(spec, 'capacity').storage) === undefined ? [...modes, required('spec.capacity')] : modes
-}
-
 /** A claim's spec is fixed; a bound claim may ask for more storage. */
 function checkClaim(object: JsonObject, previous?: JsonObject): Problem[] {
   const storage = (claim: JsonObject): JsonValue | undefined =>
@@ -176,7 +159,10 @@ function checkClaim(object: JsonObject, previous?: JsonObject): Problem[] {
     return asked === undefined ? [...problems, required('spec.resources[storage]')] : problems
   }
   const path = 'spec.resources.requests.storage'
-  if (asked === undefined || asked < (parseQuantity(storage(previous)) ?? 0)) {
+  if (asked === undefined) return [required('spec.resources[storage]')]
+  // A request that was too large may be taken back, but never to what is granted already, or below.
+  const granted = parseQuantity(objectIn(objectIn(previous, 'status'), 'capacity').storage) ?? 0
+  if (asked < (parseQuantity(storage(previous)) ?? 0) && asked <= granted) {
     return [forbidden(path, 'field can not be less than status.capacity')]
   }
   const isBound = objectIn(previous, 'status').phase === 'Bound'
@@ -184,8 +170,35 @@ function checkClaim(object: JsonObject, previous?: JsonObject): Problem[] {
   const free = objectIn(previous, 'spec').volumeName === undefined ? ['volumeName'] : []
   const resized = isBound ? ['resources'] : []
   return otherFieldsChanged(object, previous, [...free, ...resized])
-    ? [forbidden('spec', 'spec is immutable after creation except resources.requests for bound claims')]
+    ? [
+        forbidden(
+          'spec',
+          'spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims',
+        ),
+      ]
     : []
+}
+
+const volumeSources = ['csi', 'hostPath', 'local', 'nfs'] as const
+
+/** What a volume is of never changes; whose it is, and what becomes of it afterwards, may. */
+function checkVolume(object: JsonObject, previous?: JsonObject): Problem[] {
+  const spec = objectIn(object, 'spec')
+  const sources = volumeSources.filter(source => spec[source] !== undefined)
+  const problems: Problem[] = []
+  if (parseQuantity(objectIn(spec, 'capacity').storage) === undefined) problems.push(required('spec.capacity'))
+  if (listIn(spec, 'accessModes').length === 0) problems.push(required('spec.accessModes'))
+  if (sources.length === 0) problems.push(required('spec', 'must specify a volume type'))
+  if (sources.length > 1) problems.push(forbidden(`spec.${sources[1]}`, 'may not specify more than 1 volume type'))
+  for (const field of ['driver', 'volumeHandle']) {
+    if (isObject(spec.csi) && !textIn(spec.csi, field)) problems.push(required(`spec.csi.${field}`))
+  }
+  if (previous === undefined) return problems
+  const before = objectIn(previous, 'spec')
+  if (volumeSources.some(source => !equal(before[source], spec[source]))) {
+    problems.push(forbidden('spec.persistentvolumesource', 'spec.persistentvolumesource is immutable after creation'))
+  }
+  return [...problems, ...immutableField('spec.volumeMode', before.volumeMode, spec.volumeMode)]
 }
 
 function checkService(object: JsonObject, previous?: JsonObject): Problem[] {
@@ -277,16 +290,19 @@ export const builtIns: { readonly [kind in BuiltInKind]: BuiltIn } = {
   }),
   Secret: builtIn({ complete: completeSecret, check: checkSecret }),
   ConfigMap: builtIn({ check: (object, previous) => checkData(object, previous, false) }),
-  PersistentVolume: builtIn({
-    initialStatus: { phase: 'Pending' },
-    complete: specDefaults({ persistentVolumeReclaimPolicy: 'Retain', volumeMode: 'Filesystem' }),
-    check: checkVolume,
-  }),
   PersistentVolumeClaim: builtIn({
     shape: shapes.claim,
     initialStatus: { phase: 'Pending' },
+    finalizers: [claimProtection],
     complete: specDefaults({ volumeMode: 'Filesystem' }),
     check: checkClaim,
+  }),
+  PersistentVolume: builtIn({
+    shape: shapes.volume,
+    initialStatus: { phase: 'Pending' },
+    finalizers: [volumeProtection],
+    complete: specDefaults({ persistentVolumeReclaimPolicy: 'Retain', volumeMode: 'Filesystem' }),
+    check: checkVolume,
   }),
   Event: builtIn({ shape: shapes.event }),
   StatefulSet: builtIn({

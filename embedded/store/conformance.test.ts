@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { smallest } from '../../cluster/conformance/drafts.ts'
-import { type ConformanceTarget, describeConformance } from '../../cluster/conformance.ts'
+import { type ConformanceTarget, describeConformance, objectGroups } from '../../cluster/conformance.ts'
 import { openStore } from './index.ts'
 import { definitions, silent } from './testing.ts'
 
@@ -27,16 +27,20 @@ async function open(directory?: string): Promise<ConformanceTarget> {
   }
 }
 
-describeConformance('embedded store in memory', () => open())
+describeConformance('embedded store in memory', () => open(), objectGroups)
 
-describeConformance('embedded store on disk', async () => {
-  const directory = mkdtempSync(join(tmpdir(), 'espalier-store-'))
-  const target = await open(directory)
-  return {
-    ...target,
-    close: async () => {
-      await target.close()
-      rmSync(directory, { recursive: true })
-    },
-  }
-})
+describeConformance(
+  'embedded store on disk',
+  async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'espalier-store-'))
+    const target = await open(directory)
+    return {
+      ...target,
+      close: async () => {
+        await target.close()
+        rmSync(directory, { recursive: true })
+      },
+    }
+  },
+  objectGroups,
+)

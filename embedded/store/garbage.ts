@@ -1,7 +1,8 @@
 /**
  * What a cluster does by itself after a deletion, in the background: dependents whose owners are all gone, or wait for
  * their dependents to go, are deleted; references to such owners are dropped where another owner is left; orphaned
- * dependents are let go; a terminating namespace is emptied and then removed. It works on committed state alone and looks at everything once when the store opens, so it goes
+ * dependents are let go; a claim or volume that is being deleted is let go once nothing uses it; a terminating namespace is
+ * emptied and then removed. It works on committed state alone and looks at everything once when the store opens, so it goes
  * on where a crash interrupted it.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -13,6 +14,7 @@ import type { OwnerReference } from '../../crds/metadata.ts'
 import type { Change } from './history.ts'
 import type { JsonObject } from './json.ts'
 import { metadataOf, type ObjectReference, placeOf, referenceOf } from './objects.ts'
+import { claimsOf, protectionOf } from './protection.ts'
 import type { State } from './state.ts'
 
 export const orphanFinalizer = 'orphan'
@@ -26,6 +28,8 @@ export type CollectorActions = {
   /** Lets the owners of an object go before it does. */
   unblockOwners(reference: ObjectReference, uid: string | undefined): Promise<void>
   dropFinalizer(reference: ObjectReference, uid: string | undefined, finalizer: string): Promise<void>
+  /** Lets a claim or volume that is being deleted go where nothing uses it; otherwise does nothing. */
+  unprotect(reference: ObjectReference): Promise<void>
   /** Removes a terminating namespace that is empty and has no finalizers; otherwise does nothing. */
   removeNamespace(reference: ObjectReference): Promise<void>
 }
@@ -79,6 +83,7 @@ export function createCollector(state: State, actions: CollectorActions, logger:
     if (object === undefined) return
     const { deletionTimestamp, finalizers = [] } = metadataOf(object)
     if (deletionTimestamp === undefined) return collectDependent(reference, object)
+    if (protectionOf(reference.kind) !== undefined) await actions.unprotect(reference)
     if (finalizers.includes(orphanFinalizer)) await orphan(reference, object)
     if (finalizers.includes(foregroundFinalizer)) await waitForDependents(reference, object)
     if (reference.kind === 'Namespace') await empty(reference)
@@ -183,6 +188,8 @@ export function createCollector(state: State, actions: CollectorActions, logger:
       if (deleted || isWaitingObject(reference)) {
         for (const dependent of uid === undefined ? [] : state.dependents(uid)) enqueue(dependent)
       }
+      // Whoever it used may go now.
+      if (reference.kind === 'Pod' && deleted) for (const claim of claimsOf(reference, object)) enqueue(claim)
       if (!deleted) continue
       const namespace = state.get(namespaceOf(reference))
       if (namespace !== undefined && metadataOf(namespace).deletionTimestamp !== undefined) {

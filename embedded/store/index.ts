@@ -7,6 +7,7 @@ import { ClusterError } from '../../cluster/errors.ts'
 import type { KindName, Kinds } from '../../cluster/kinds.ts'
 import type { Cluster, ListResult, LogOptions, ObjectKey, WatchEvent } from '../../cluster/port.ts'
 import type { CustomResourceDefinition } from '../../crds/definition.ts'
+import { type Admission, claimGrowth } from './admission.ts'
 import { createCommitter } from './commit.ts'
 import { type Disk, openDisk } from './disk.ts'
 import { createCollector } from './garbage.ts'
@@ -20,6 +21,7 @@ import { createState, type State } from './state.ts'
 import * as operations from './store.ts'
 import { createBell, type Signal } from './watch.ts'
 
+export type { Admission, AdmissionRequest } from './admission.ts'
 export { StoreError, type StoreErrorReason } from './errors.ts'
 
 export type StoreOptions = {
@@ -37,6 +39,10 @@ export type StoreOptions = {
   eventSweepMs?: number | undefined
   /** Size of the journal, in bytes, from which on it is compacted; default 16 MiB. */
   compactAfterBytes?: number | undefined
+  /** Whether volumes of a storage class can grow; default all. Undefined is the default class. */
+  growsIn?: ((storageClass: string | undefined) => boolean) | undefined
+  /** What else this cluster may refuse; for tests of what a policy or a quota refuses. */
+  admissions?: readonly Admission[] | undefined
   /** How files are opened; for tests of failing disks. */
   openFile?: OpenFile | undefined
 }
@@ -73,7 +79,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       collector.notice(changes)
     },
   })
-  const parts: operations.Parts = { state, committer, resources, bells, now, quotas: createQuotas(state) }
+  const admissions = [claimGrowth(options.growsIn ?? (() => true)), ...(options.admissions ?? [])]
+  const parts: operations.Parts = { state, committer, resources, bells, now, admissions, quotas: createQuotas(state) }
   const collector = createCollector(state, operations.collectorActions(parts), logger)
 
   let logSource: LogSource | undefined
@@ -170,7 +177,7 @@ function connect(parts: operations.Parts, manager: string, logSource: () => LogS
     async replaceStatus<K extends KindName>(kind: K, object: unknown) {
       return typed<K>(await operations.replace(parts, manager, kind, object, 'status'))
     },
-    delete: (kind, key, options = {}) => operations.remove(parts, kind, key, options),
+    delete: (kind, key, options = {}) => operations.remove(parts, manager, kind, key, options),
     async logs(pod, options) {
       const resource = operations.resourceOf(parts, 'Pod')
       if (parts.state.get(operations.locate(resource, pod)) === undefined) {

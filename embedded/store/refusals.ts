@@ -39,6 +39,9 @@ export const exceededQuota = (
     `${resource.qualifiedPlural} "${name}" is forbidden: exceeded quota: ${quota}, requested: ${counted}=1, used: ${counted}=${used}, limited: ${counted}=${limit}`,
   )
 
+export const notAdmitted = (resource: Resource, name: string, why: string): ClusterError =>
+  new ClusterError('Forbidden', `${resource.qualifiedPlural} "${name}" is forbidden: ${why}`)
+
 export const terminating = (resource: Resource, name: string, namespace: string): ClusterError =>
   new ClusterError(
     'Forbidden',

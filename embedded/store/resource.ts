@@ -26,6 +26,8 @@ export type Resource = {
   readonly generation: 'all' | 'spec' | 'none'
   /** The status of a new object. */
   readonly initialStatus: JsonObject | undefined
+  /** What holds every object of the kind until its controller lets it go. */
+  readonly finalizers: readonly string[]
   /** The object with its defaults. */
   complete(object: JsonObject): JsonObject
   /** Paths of fields that the kind does not have. */
@@ -70,6 +72,7 @@ function customResource({ spec }: CustomResourceDefinition): Resource {
     shape: rootShape(shapeOf(root)),
     generation: 'all',
     initialStatus: undefined,
+    finalizers: [],
     complete: object => asObject(withDefaults(root, object), object),
     unknownFields: object => unknownFields(withoutMetadata(root), object),
     validate: (object, previous) => validate(root, forRules(object), previous && forRules(previous)),
@@ -95,12 +98,13 @@ const rootShape = (shape: Shape): Shape =>
 const asObject = (value: JsonValue, otherwise: JsonObject): JsonObject => (isObject(value) ? value : otherwise)
 
 function builtInResource(kind: keyof typeof builtIns): Resource {
-  const { shape, generation, initialStatus, complete, check } = builtIns[kind]
+  const { shape, generation, initialStatus, finalizers, complete, check } = builtIns[kind]
   return {
     ...names(kind),
     shape: rootShape(shape),
     generation,
     initialStatus,
+    finalizers,
     complete: object => complete(withoutNulls(object)),
     unknownFields: () => [],
     validate: check,

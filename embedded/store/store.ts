@@ -3,20 +3,22 @@
  * `writes.ts`, and the writes that the cluster makes by itself.
  */
 import { ClusterError } from '../../cluster/errors.ts'
-import { type KindName, kindNames } from '../../cluster/kinds.ts'
+import { type AnyObject, type KindName, kindNames } from '../../cluster/kinds.ts'
 import type { DeleteOptions, ListOptions, ObjectKey, Propagation, WatchOptions } from '../../cluster/port.ts'
+import type { Admission, AdmissionRequest } from './admission.ts'
 import type { Committer, Decision } from './commit.ts'
 import { type CollectorActions, foregroundFinalizer, orphanFinalizer } from './garbage.ts'
 import type { JsonObject } from './json.ts'
 import { listPage, type Page } from './lists.ts'
 import { requireSelector } from './metadata.ts'
 import { metadataOf, type ObjectReference, withMetadata } from './objects.ts'
+import { isInUse, protectionOf } from './protection.ts'
 import type { Quotas } from './quotas.ts'
-import { alreadyExists, conflict, modified, notFound, otherUid, terminating } from './refusals.ts'
+import { alreadyExists, conflict, modified, notAdmitted, notFound, otherUid, terminating } from './refusals.ts'
 import type { Resource } from './resource.ts'
 import type { State } from './state.ts'
 import { type Bell, type StoreEvent, watch } from './watch.ts'
-import { applied, created, marked, receive, replaced, type WriteContext, withStatus } from './writes.ts'
+import { applied, created, marked, type Outcome, receive, replaced, type WriteContext, withStatus } from './writes.ts'
 
 export type Parts = {
   readonly state: State
@@ -25,6 +27,7 @@ export type Parts = {
   readonly bells: ReadonlyMap<KindName, Bell>
   readonly now: () => number
   readonly quotas: Quotas
+  readonly admissions: readonly Admission[]
 }
 
 const collectorName = 'garbage-collector'
@@ -90,6 +93,36 @@ const present = (object: JsonObject | undefined): JsonObject => {
   return object
 }
 
+/** What is written, once this cluster admits it. */
+function admitted(
+  parts: Parts,
+  resource: Resource,
+  manager: string,
+  previous: JsonObject | undefined,
+  outcome: Outcome,
+): Outcome {
+  if (outcome.object !== previous)
+    admit(parts, resource, manager, previous ? 'update' : 'create', outcome.object, previous)
+  return outcome
+}
+
+/** @throws ClusterError `Forbidden` */
+function admit(
+  parts: Parts,
+  resource: Resource,
+  manager: string,
+  operation: AdmissionRequest['operation'],
+  object: JsonObject,
+  previous: JsonObject | undefined,
+): void {
+  // What passed the rules of its kind is an object of it.
+  const typed = (json: JsonObject): AnyObject => json as unknown as AnyObject
+  for (const admission of parts.admissions) {
+    const why = admission({ operation, object: typed(object), previous: previous && typed(previous), manager })
+    if (why !== undefined) throw notAdmitted(resource, metadataOf(object).name, why)
+  }
+}
+
 export async function create(parts: Parts, manager: string, kind: KindName, input: unknown): Promise<JsonObject> {
   const resource = resourceOf(parts, kind)
   const draft = receive(resource, input)
@@ -100,6 +133,7 @@ export async function create(parts: Parts, manager: string, kind: KindName, inpu
     parts.quotas.require(resource, reference)
     if (current !== undefined) throw alreadyExists(resource, reference.name)
     const object = created(contextOf(parts, resource, manager), draft)
+    admitted(parts, resource, manager, undefined, { object, gone: false })
     release = parts.quotas.reserve(reference)
     return { object, gone: false }
   }
@@ -112,10 +146,12 @@ export async function apply(parts: Parts, manager: string, kind: KindName, input
   const reference = locate(resource, metadataOf(draft))
   let release = () => {}
   const decide = (current: JsonObject | undefined): Decision => {
-    if (current !== undefined) return applied(contextOf(parts, resource, manager), current, draft)
+    const outcome = (): Decision =>
+      admitted(parts, resource, manager, current, applied(contextOf(parts, resource, manager), current, draft))
+    if (current !== undefined) return outcome()
     requireNamespace(parts, resource, reference)
     parts.quotas.require(resource, reference)
-    const made = applied(contextOf(parts, resource, manager), current, draft)
+    const made = outcome()
     release = parts.quotas.reserve(reference)
     return made
   }
@@ -135,14 +171,25 @@ export async function replace(
   const write = part === 'main' ? replaced : withStatus
   const decide = (current: JsonObject | undefined): Decision => {
     if (current === undefined) throw notFound(resource, reference.name)
-    return write(contextOf(parts, resource, manager), current, object)
+    const outcome = write(contextOf(parts, resource, manager), current, object)
+    return part === 'main' ? admitted(parts, resource, manager, current, outcome) : outcome
   }
   return present(await parts.committer.write(reference, decide))
 }
 
-export async function remove(parts: Parts, kind: KindName, key: ObjectKey, options: DeleteOptions): Promise<void> {
+export async function remove(
+  parts: Parts,
+  manager: string,
+  kind: KindName,
+  key: ObjectKey,
+  options: DeleteOptions,
+): Promise<void> {
   const resource = resourceOf(parts, kind)
-  await parts.committer.write(locate(resource, key), current => deleted(parts, resource, current, options))
+  await parts.committer.write(locate(resource, key), current => {
+    const decision = deleted(parts, resource, current, options)
+    if (decision !== undefined && current !== undefined) admit(parts, resource, manager, 'delete', current, current)
+    return decision
+  })
 }
 
 function deleted(
@@ -191,7 +238,7 @@ export function collectorActions(parts: Parts): CollectorActions {
   }
 
   return {
-    delete: (reference, options) => remove(parts, reference.kind, reference, options),
+    delete: (reference, options) => remove(parts, collectorName, reference.kind, reference, options),
     dropOwners: (reference, uid, owners) =>
       change(reference, uid, object => {
         const left = metadataOf(object).ownerReferences?.filter(owner => !owners.has(owner.uid)) ?? []
@@ -207,6 +254,19 @@ export function collectorActions(parts: Parts): CollectorActions {
         const left = metadataOf(object).finalizers?.filter(each => each !== finalizer) ?? []
         return withMetadata(object, { finalizers: left.length > 0 ? left : undefined })
       }),
+    unprotect: async reference => {
+      const resource = resourceOf(parts, reference.kind)
+      const finalizer = protectionOf(reference.kind)
+      await parts.committer.write(reference, current => {
+        if (current === undefined || finalizer === undefined || isInUse(parts.state, reference, current))
+          return undefined
+        const { deletionTimestamp, finalizers = [] } = metadataOf(current)
+        if (deletionTimestamp === undefined || !finalizers.includes(finalizer)) return undefined
+        const left = finalizers.filter(each => each !== finalizer)
+        const next = withMetadata(current, { finalizers: left.length > 0 ? left : undefined })
+        return replaced(contextOf(parts, resource, collectorName), current, next)
+      })
+    },
     removeNamespace: async reference => {
       await parts.committer.write(reference, current => {
         const { deletionTimestamp, finalizers = [] } =
@@ -227,7 +287,7 @@ export async function expireEvents(parts: Parts): Promise<void> {
   await Promise.all(
     stale.map(event => {
       const { namespace, name, uid } = metadataOf(event)
-      return remove(parts, 'Event', { namespace, name }, { uid })
+      return remove(parts, collectorName, 'Event', { namespace, name }, { uid })
     }),
   )
 }

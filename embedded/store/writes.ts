@@ -60,9 +60,13 @@ function asNew({ resource, now }: WriteContext, draft: JsonObject): JsonObject {
     deletionTimestamp: undefined,
     deletionGracePeriodSeconds: undefined,
     managedFields: undefined,
+    finalizers: withFinalizers(metadataOf(draft).finalizers, resource.finalizers),
   })
   return resource.info.statusSubresource ? withField(object, 'status', resource.initialStatus) : object
 }
+
+const withFinalizers = (given: string[] | undefined, held: readonly string[]): string[] | undefined =>
+  held.length === 0 ? given : [...new Set([...(given ?? []), ...held])]
 
 /** The object with everything but its status as it was sent. */
 export function replaced(context: WriteContext, current: JsonObject, input: JsonObject): Outcome {
