@@ -45,9 +45,11 @@ export async function startEmbedded({
     /** A pod's processes are found by the directory of its volume, which stands in the command. */
     async postmaster(namespace, id) {
       const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: childNames.claim(id, 1) })
+      const volume = await cluster.get('PersistentVolume', { name: claim?.spec?.volumeName ?? '' })
+      const directory = volume?.spec?.csi?.volumeHandle ?? 'none'
       for (const pid of await processTree(process.pid)) {
         const command = await readFile(join('/proc', String(pid), 'cmdline'), 'utf8').catch(() => '')
-        if (!command.includes('postgres') || !command.includes(claim?.metadata.uid ?? 'none')) continue
+        if (!command.includes('postgres') || !command.includes(directory)) continue
         return { id: String(pid), kill: async () => void process.kill(pid, 'SIGKILL') }
       }
       throw new Error('no postmaster')

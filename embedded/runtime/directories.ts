@@ -3,7 +3,8 @@
  * the user that workloads run as, and what belongs to a workload is that user's, 0700; otherwise all is the user's own.
  *
  *     identity.json                       what this runtime is
- *     volumes/<namespace>/<claim uid>     one directory per PersistentVolumeClaim
+ *     volumes/<handle>                    one directory per PersistentVolume, whose handle is <namespace>/<uid> of the claim
+ *                                         that it was made for
  *     snapshots/<namespace>/<uid>         one image per VolumeSnapshot
  *     staging/                            images while they are copied; nothing here is worth keeping
  *     pods/<pod uid>/                     home and volumes of a pod; gone with it
@@ -28,7 +29,7 @@ export type Layout = {
   logs: string
   processes: string
   running: string
-  volume(namespace: string, uid: string): string
+  volume(handle: string): string
   snapshot(namespace: string, uid: string): string
   pod(uid: string): string
   log(namespace: string, pod: string): string
@@ -74,7 +75,7 @@ export function openLayout(directory: string, owner?: Owner): Layout {
     logs,
     processes,
     running,
-    volume: (namespace, uid) => join(volumes, namespace, uid),
+    volume: handle => join(volumes, handle),
     snapshot: (namespace, uid) => join(snapshots, namespace, uid),
     pod: uid => join(pods, uid),
     log: (namespace, pod) => join(logs, namespace, pod),

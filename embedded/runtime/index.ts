@@ -16,6 +16,7 @@ import type {
   Kinds,
   LogOptions,
   ObjectKey,
+  PersistentVolume,
   PersistentVolumeClaim,
   Secret,
   VolumeSnapshot,
@@ -32,17 +33,19 @@ import { keepLogs } from './logs/retention.ts'
 import { type AddressPool, claimAddresses } from './network/addresses.ts'
 import { type Address, createServiceResolver, namespaceIndex, type Target } from './network/services.ts'
 import { type BackoffLimits, defaultBackoff } from './pods/backoff.ts'
-import { startKubelet } from './pods/kubelet.ts'
+import { type Kubelet, startKubelet } from './pods/kubelet.ts'
 import { runtimeMarker } from './pods/pod.ts'
 import { defaultProbeTiming, type ProbeTiming } from './pods/probing.ts'
 import { referenceName } from './pods/references.ts'
 import { endLeftovers } from './processes/leftovers.ts'
 import { createClaims } from './volumes/claims.ts'
+import { directoryGrowth, type GrowthOptions, isMore } from './volumes/growth.ts'
+import { createProvisioner } from './volumes/provision.ts'
+import { createReclaim } from './volumes/reclaim.ts'
 import { createSnapshots } from './volumes/snapshots.ts'
 import { createVolumeUse } from './volumes/use.ts'
 import { ownerIndex, ownersOf, startWorkloads } from './workloads/controllers.ts'
 import { defaultJobLimits, type JobLimits } from './workloads/job.ts'
-import { isFinished } from './workloads/template.ts'
 
 export { RuntimeError, type RuntimeErrorReason } from './errors.ts'
 export { createPostgresImages, type PostgresImagesOptions } from './images/postgres.ts'
@@ -63,6 +66,8 @@ export type RuntimeOptions = {
   backoff?: BackoffLimits | undefined
   jobLimits?: JobLimits | undefined
   probeTiming?: ProbeTiming | undefined
+  /** How volumes grow; for tests of growing that takes its time, or fails. */
+  growth?: GrowthOptions | undefined
 }
 
 export type Runtime = {
@@ -79,6 +84,11 @@ export type Runtime = {
 
 const snapshotWorkers = 4
 const claimWorkers = 8
+/** Volumes by the claim that they name, and claims by the volume. */
+const claimIndex = 'claim'
+const volumeIndex = 'volume'
+const claimsOfVolume = ({ spec }: PersistentVolume): string[] =>
+  spec?.claimRef?.name === undefined ? [] : [keyText({ namespace: spec.claimRef.namespace, name: spec.claimRef.name })]
 
 /**
  * @throws RuntimeError `UnsupportedPlatform`, `DirectoryNotWritable`, `DirectoryInUse`, `ProcessWouldNotEnd`
@@ -128,13 +138,23 @@ async function run(
     transform: whole,
     indexes: { [ownerIndex]: ownersOf, [namespaceIndex]: pod => [pod.metadata.namespace ?? ''] },
   })
-  const claimObjects = createInformer(cluster, 'PersistentVolumeClaim', { logger, transform: whole })
+  const claimObjects = createInformer(cluster, 'PersistentVolumeClaim', {
+    logger,
+    transform: whole,
+    indexes: { [volumeIndex]: ({ spec }) => (spec?.volumeName === undefined ? [] : [spec.volumeName]) },
+  })
+  const volumeObjects = createInformer(cluster, 'PersistentVolume', {
+    logger,
+    transform: whole,
+    indexes: { [claimIndex]: claimsOfVolume },
+  })
   const snapshotObjects = createInformer(cluster, 'VolumeSnapshot', { logger, transform: whole })
   const [statefulSets, deployments, jobs] = [follow('StatefulSet'), follow('Deployment'), follow('Job')]
   const [services, secrets, configMaps] = [follow('Service'), follow('Secret'), follow('ConfigMap')]
   const informers = [
     pods,
     claimObjects,
+    volumeObjects,
     snapshotObjects,
     statefulSets,
     deployments,
@@ -146,22 +166,26 @@ async function run(
 
   const events = createEventRecorder({ cluster, component: 'espalier-runtime', instance: nodeName, logger })
   const use = createVolumeUse()
-  const isReferenced = ({ namespace, name }: ObjectKey): boolean =>
-    pods
-      .byIndex(namespaceIndex, namespace ?? '')
-      .some(
-        pod => !isFinished(pod) && pod.spec?.volumes?.some(volume => volume.persistentVolumeClaim?.claimName === name),
-      )
   const shared = { cluster, layout, use, record: events.record, now }
+  /** What claims ask for once it runs: those of an earlier release are looked at before. */
+  const parts: { kubelet?: Kubelet; claimControl?: { enqueue(key: ObjectKey): void } } = {}
   const claims = createClaims({
-    ...{ ...shared, claims: claimObjects, snapshots: snapshotObjects, isReferenced },
-    onProvisioned: ({ namespace }) => kubelet.poke(namespace),
+    ...{ ...shared, claims: claimObjects, volumes: volumeObjects, growth: options.growth ?? directoryGrowth },
+    provision: createProvisioner({
+      ...{ snapshots: snapshotObjects, layout, use, now },
+      findClaim: (namespace, name) => claims.find(namespace, name),
+    }),
+    onProvisioned: ({ namespace }) => parts.kubelet?.poke(namespace),
+    again: key => parts.claimControl?.enqueue(key),
   })
+  const reclaim = createReclaim({ ...shared, volumes: volumeObjects })
   const snapshots = createSnapshots({ ...shared, snapshots: snapshotObjects, findClaim: claims.find, logger })
 
   await Promise.all(informers.map(informer => informer.start()))
+  await claims.adopt()
   const stopKeepingLogs = keepLogs({ layout, pods, statefulSets, logger })
   const claimControl = control('claims', claimWorkers, claimObjects, isClaimSettled, claims.reconcile, logger)
+  const volumeControl = control('volumes', claimWorkers, volumeObjects, isVolumeSettled, reclaim.reconcile, logger)
   const snapshotControl = control(
     'snapshots',
     snapshotWorkers,
@@ -193,6 +217,7 @@ async function run(
       now,
     },
   })
+  Object.assign(parts, { kubelet, claimControl })
   const workloads = startWorkloads({
     ...{ cluster, pods, statefulSets, deployments, jobs, nodeName, logger, now, random },
     jobLimits: options.jobLimits ?? defaultJobLimits,
@@ -214,12 +239,22 @@ async function run(
   claimObjects.onChange(({ object }) => {
     kubelet.poke(object.metadata.namespace)
     lookAtStorage(object.metadata.namespace)
+    for (const { metadata } of volumeObjects.byIndex(claimIndex, keyText(object.metadata))) {
+      volumeControl.enqueue(metadata)
+    }
+  })
+  volumeObjects.onChange(({ object }) => {
+    for (const claim of claimObjects.byIndex(volumeIndex, object.metadata.name)) claimControl.enqueue(claim.metadata)
+    for (const claim of claimsOfVolume(object)) claimControl.enqueue(parseKey(claim))
+    claimControl.enqueueUnsettled(undefined)
+    kubelet.poke(object.spec?.claimRef?.namespace)
   })
   snapshotObjects.onChange(({ object }) => lookAtStorage(object.metadata.namespace))
   pods.onChange(({ object }) => lookAtStorage(object.metadata.namespace))
   use.onRelease(() => {
     kubelet.poke()
     lookAtStorage(undefined)
+    volumeControl.enqueueUnsettled(undefined)
   })
 
   await kubelet.started
@@ -234,6 +269,7 @@ async function run(
       await workloads.stop()
       await snapshotControl.stop()
       await claimControl.stop()
+      await volumeControl.stop()
       await kubelet.stop()
       await events.stop()
       stopKeepingLogs()
@@ -247,13 +283,17 @@ async function run(
 /** Objects of the one-machine store are shared with it: a copy without managedFields would cost more than it saves. */
 const whole = <T>(object: T): T => object
 
-const isClaimSettled = ({ metadata, status }: PersistentVolumeClaim): boolean =>
-  metadata.deletionTimestamp === undefined && status?.phase === 'Bound'
+const isClaimSettled = ({ metadata, spec, status }: PersistentVolumeClaim): boolean =>
+  metadata.deletionTimestamp === undefined &&
+  status?.phase === 'Bound' &&
+  !isMore(spec?.resources?.requests?.storage, status.capacity?.storage)
+const isVolumeSettled = ({ metadata, status }: PersistentVolume): boolean =>
+  metadata.deletionTimestamp === undefined && (status?.phase === 'Bound' || status?.phase === 'Available')
 const isSnapshotSettled = ({ metadata, status }: VolumeSnapshot): boolean =>
   metadata.deletionTimestamp === undefined && status?.readyToUse === true
 
 /** A controller of one kind; those of its objects that wait for something can be looked at again. */
-function control<K extends 'PersistentVolumeClaim' | 'VolumeSnapshot'>(
+function control<K extends 'PersistentVolumeClaim' | 'PersistentVolume' | 'VolumeSnapshot'>(
   name: string,
   workers: number,
   informer: Informer<K>,
@@ -265,6 +305,7 @@ function control<K extends 'PersistentVolumeClaim' | 'VolumeSnapshot'>(
   const controller = startController({ name, workers, reconcile: text => reconcile(parseKey(text)), keys, logger })
   informer.onChange(({ object }) => controller.enqueue(keyText(object.metadata)))
   return {
+    enqueue: (key: ObjectKey) => controller.enqueue(keyText(key)),
     enqueueUnsettled(namespace: string | undefined) {
       for (const object of informer.list({ namespace })) {
         if (!isSettled(object)) controller.enqueue(keyText(object.metadata))

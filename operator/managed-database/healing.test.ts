@@ -103,6 +103,10 @@ describe('a lost volume', () => {
     const id = await it.idOf('lostvolume')
     const name = childNames.claim(id, 1)
     await it.cluster().delete('PersistentVolumeClaim', { namespace: testNamespace, name })
+    // The pod that uses it keeps it; by force it goes all the same.
+    const held = await it.cluster().get('PersistentVolumeClaim', { namespace: testNamespace, name })
+    if (held === undefined) throw new Error('the claim went although a pod uses it')
+    await it.cluster().replace('PersistentVolumeClaim', { ...held, metadata: { ...held.metadata, finalizers: [] } })
     const failed = await it.when('lostvolume', isPhase('failed'))
     expect(condition(failed, 'VolumeReady')).toMatchObject({ status: 'False', reason: 'VolumeLost' })
     await eventually(

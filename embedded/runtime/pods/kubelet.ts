@@ -10,7 +10,7 @@ import { type Informer, keyText, parseKey } from '../../../cluster/informer/inde
 import { type Controller, type ReconcileResult, startController } from '../../../operator/runtime/index.ts'
 import { isFinished, podFinalizer } from '../workloads/template.ts'
 import { type PodHost, type PodRun, removePodDirectory, startPod } from './pod.ts'
-import { isPodReady, podStatus } from './view.ts'
+import { isPodReady, podStatus, timestamp } from './view.ts'
 
 export type KubeletOptions = {
   cluster: Cluster
@@ -44,6 +44,8 @@ const workers = 16
 export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletOptions): Kubelet {
   /** By the pod's name: a pod made again under its old name waits for the end of its predecessor. */
   const runs = new Map<string, Entry>()
+  /** Pods that no node is given to, by name. */
+  const unscheduled = new Set<string>()
   let stopping = false
 
   const started = Promise.withResolvers<void>()
@@ -69,7 +71,10 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
     const uid = pod?.metadata.uid
     const running = runs.get(text)
     if (running !== undefined && running.run.uid !== uid) void end(running, text)
-    if (pod === undefined || uid === undefined) return undefined
+    if (pod === undefined || uid === undefined) {
+      unscheduled.delete(text)
+      return undefined
+    }
 
     const entry = runOf(text, uid)
     if (pod.metadata.deletionTimestamp !== undefined) {
@@ -89,8 +94,37 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
   async function begin(pod: Pod, text: string): Promise<void> {
     // The earlier pod of the same name must be gone from the machine first; its end asks for another pass.
     if (stopping || runs.has(text) || isFinished(pod)) return
+    const obstacle = pod.spec?.nodeName === undefined ? obstacleTo(pod) : undefined
+    if (obstacle !== undefined) return leave(pod, text, obstacle)
+    unscheduled.delete(text)
     const admitted = await admit(pod)
     runs.set(text, { run: startPod(host, admitted, () => controller.enqueue(text)), ending: false })
+  }
+
+  /**
+   * Why no node is given to a pod. One that is not given a node does not use its claims: a claim that is being deleted goes,
+   * whatever is made in its name meanwhile.
+   */
+  function obstacleTo({ metadata, spec }: Pod): string | undefined {
+    for (const { persistentVolumeClaim } of spec?.volumes ?? []) {
+      if (persistentVolumeClaim === undefined) continue
+      const claim = host.findClaim(metadata.namespace ?? '', persistentVolumeClaim.claimName)
+      if (!claim.bound && claim.isTerminating) return claim.message
+    }
+    const labels: Record<string, string> = { 'kubernetes.io/hostname': nodeName, 'kubernetes.io/os': 'linux' }
+    const fits = Object.entries(spec?.nodeSelector ?? {}).every(([label, value]) => labels[label] === value)
+    return fits ? undefined : "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+  }
+
+  async function leave(pod: Pod, text: string, message: string): Promise<void> {
+    unscheduled.add(text)
+    const before = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')
+    if (before?.status === 'False' && before.message === message) return
+    host.warn(pod, 'FailedScheduling', message)
+    const lastTransitionTime = timestamp(host.now())
+    const condition = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message, lastTransitionTime }
+    const status = { ...pod.status, phase: 'Pending', conditions: [condition] }
+    pods.remember(await cluster.replaceStatus('Pod', { ...pod, status }))
   }
 
   /** Marks the pod as run here, so that it is not gone before its processes are. */
@@ -175,6 +209,9 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
         : undefined
     },
     poke(namespace) {
+      for (const text of unscheduled) {
+        if (namespace === undefined || parseKey(text).namespace === namespace) controller.enqueue(text)
+      }
       for (const [text, { run }] of runs) {
         if (namespace === undefined || parseKey(text).namespace === namespace) run.poke()
       }

@@ -18,13 +18,13 @@ import type { References } from './references.ts'
 export type ClaimVolume =
   | {
       bound: true
-      /** The claim's uid. */
+      /** The volume's handle. */
       volume: string
       directory: string
       /** ReadWriteOncePod: one pod at a time. */
       alone: boolean
     }
-  | { bound: false; message: string }
+  | { bound: false; message: string; isTerminating?: boolean }
 
 export type MountOptions = {
   pod: Pod
@@ -38,7 +38,7 @@ export type MountOptions = {
 export type Mounts = {
   /** By the volume's name in the pod. */
   directories: ReadonlyMap<string, string>
-  /** Uids of the claims. */
+  /** Handles of the claims' volumes. */
   claims: string[]
   /** Roots of all claims, and of those no other pod may use meanwhile. */
   claimDirectories: string[]

@@ -71,6 +71,7 @@ test('a claim in use outlives its deletion until the pod is gone, then its direc
   expect(existsSync(directoryOf(directory, found))).toBe(true)
   await cluster.delete('Pod', key('p'))
   await until(async () => (await cluster.get('PersistentVolumeClaim', key('data'))) === undefined)
+  await until(async () => (await cluster.get('PersistentVolume', { name: found.spec?.volumeName ?? '' })) === undefined)
   expect(existsSync(directoryOf(directory, found))).toBe(false)
   expect(readdirSync(join(directory, 'staging'))).toEqual([])
 })

@@ -1,38 +1,45 @@
 /**
- * PersistentVolumeClaims as directories: bound at once, filled from a snapshot or another claim where they say so,
- * removed when they are deleted and no pod uses them any more. A claim that was bound and finds its directory gone is
+ * PersistentVolumeClaims: bound to the volume that they name or that names them, or to a new directory, filled from a
+ * snapshot or another claim where they say so. A claim that was bound and finds its volume or its directory gone is
  * `Lost`; it is never given an empty one again.
  */
-import { existsSync, mkdirSync, renameSync } from 'node:fs'
-import { rm, statfs } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import type { AnyObject, Cluster, ObjectKey, PersistentVolumeClaim, VolumeSnapshot } from '../../../cluster/index.ts'
+import {
+  type AnyObject,
+  type Cluster,
+  isClusterError,
+  type ObjectKey,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+} from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
 import type { ReconcileResult } from '../../../operator/runtime/index.ts'
-import { type Layout, makeOwned, makePassage } from '../directories.ts'
+import type { Layout } from '../directories.ts'
 import { errorCode, messageOf } from '../errors.ts'
 import type { ClaimVolume } from '../pods/mounts.ts'
 import { timestamp } from '../pods/view.ts'
-import { copyTree } from './copier.ts'
-import { takeImage } from './image.ts'
-import type { VolumeUse } from './use.ts'
+import { decideBinding } from './binding.ts'
+import { createGrowth, type GrowthOptions, growingStatus, isMore, settledStatus } from './growth.ts'
+import { bindCompleted, claimReference, driver, handleOf, newHandle, volumeDraft } from './persistent-volume.ts'
+import { SourceNotReady } from './provision.ts'
 
 const claimFinalizer = 'kubernetes.io/pvc-protection'
-/** With less than this a disk counts as full: a database could not even start on it. */
-const leastFreeBytes = 64 * 1024 * 1024
+const boundByController = 'pv.kubernetes.io/bound-by-controller'
 const retryMs = 10_000
 
 export type ClaimsOptions = {
   cluster: Cluster
   claims: Informer<'PersistentVolumeClaim'>
-  snapshots: Informer<'VolumeSnapshot'>
-  /** Whether a pod that has not ended names the claim. */
-  isReferenced(key: ObjectKey): boolean
+  volumes: Informer<'PersistentVolume'>
+  provision(claim: PersistentVolumeClaim): Promise<void>
+  growth: GrowthOptions
   /** Called when a claim has its directory, before its status says so. */
   onProvisioned(key: ObjectKey): void
+  /** Asks for another pass. */
+  again(key: ObjectKey): void
   layout: Layout
-  use: VolumeUse
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
   now: () => number
 }
@@ -40,24 +47,25 @@ export type ClaimsOptions = {
 export type Claims = {
   find(namespace: string, name: string): ClaimVolume
   reconcile(key: ObjectKey): Promise<ReconcileResult>
+  /** Makes a volume for every claim that was bound before there were any. */
+  adopt(): Promise<void>
 }
 
-/** Why a claim cannot be filled yet; it is looked at again when its source changes. */
-class SourceNotReady extends Error {}
-
 export function createClaims(options: ClaimsOptions): Claims {
-  const { cluster, claims, snapshots, layout, use, record, now } = options
-  const directoryOf = ({ metadata: { namespace = '', uid = '' } }: PersistentVolumeClaim): string =>
-    layout.volume(namespace, uid)
+  const { cluster, claims, volumes, layout, record, now } = options
+  const known = { get: (name: string) => volumes.get({ name }), list: () => volumes.list() }
+  const growth = createGrowth(options.growth, now, options.again)
 
-  async function protect(claim: PersistentVolumeClaim): Promise<PersistentVolumeClaim> {
-    const { finalizers = [], uid } = claim.metadata
-    if (finalizers.includes(claimFinalizer) && claim.spec?.volumeName !== undefined) return claim
-    const metadata = { ...claim.metadata, finalizers: [...new Set([...finalizers, claimFinalizer])] }
-    const spec = { ...claim.spec, volumeName: claim.spec?.volumeName ?? `pvc-${uid}` }
-    const written = await cluster.replace('PersistentVolumeClaim', { ...claim, metadata, spec })
+  async function write(claim: PersistentVolumeClaim): Promise<PersistentVolumeClaim> {
+    const written = await cluster.replace('PersistentVolumeClaim', claim)
     claims.remember(written)
     return written
+  }
+
+  async function protect(claim: PersistentVolumeClaim): Promise<PersistentVolumeClaim> {
+    const { finalizers = [] } = claim.metadata
+    if (finalizers.includes(claimFinalizer)) return claim
+    return write({ ...claim, metadata: { ...claim.metadata, finalizers: [...finalizers, claimFinalizer] } })
   }
 
   async function writeStatus(claim: PersistentVolumeClaim, status: PersistentVolumeClaim['status']): Promise<void> {
@@ -65,15 +73,13 @@ export function createClaims(options: ClaimsOptions): Claims {
     claims.remember(await cluster.replaceStatus('PersistentVolumeClaim', { ...claim, ...(status && { status }) }))
   }
 
-  const boundStatus = ({ spec }: PersistentVolumeClaim): PersistentVolumeClaim['status'] => ({
-    phase: 'Bound',
-    ...(spec?.accessModes && { accessModes: spec.accessModes }),
-    capacity: { storage: spec?.resources?.requests?.storage ?? '0' },
-  })
+  async function writeVolume(volume: PersistentVolume): Promise<PersistentVolume> {
+    const written = await cluster.replace('PersistentVolume', volume)
+    volumes.remember(written)
+    return written
+  }
 
-  async function fail(claim: PersistentVolumeClaim, error: unknown): Promise<ReconcileResult> {
-    const message = errorCode(error) === 'ENOSPC' ? 'the disk is full' : messageOf(error)
-    const reason = error instanceof SourceNotReady ? 'WaitForSource' : 'ProvisioningFailed'
+  async function wait(claim: PersistentVolumeClaim, reason: string, message: string): Promise<ReconcileResult> {
     record(claim, 'Warning', reason, message)
     const before = claim.status?.conditions?.find(({ type }) => type === 'Provisioned')
     const unchanged = before?.message === message && before.reason === reason
@@ -89,113 +95,157 @@ export function createClaims(options: ClaimsOptions): Claims {
     return { requeueAfterMs: retryMs }
   }
 
-  /** Makes the directory, whole or not at all: what is copied stands in the staging area until then. */
-  async function provision(claim: PersistentVolumeClaim): Promise<void> {
-    const { namespace = '', uid = '' } = claim.metadata
-    const directory = directoryOf(claim)
-    if (existsSync(directory)) return
-    const { bavail, bsize } = await statfs(layout.root)
-    if (bavail * bsize < leastFreeBytes) throw Object.assign(new Error('the disk is full'), { code: 'ENOSPC' })
-    const staging = join(layout.staging, uid)
-    await rm(staging, { recursive: true, force: true })
-    try {
-      await fill(claim, staging)
-      makeOwned(layout, staging)
-      makePassage(layout, join(layout.volumes, namespace))
-      renameSync(staging, directory)
-    } catch (error) {
-      await rm(staging, { recursive: true, force: true })
-      throw error
-    }
-  }
-
-  async function fill(claim: PersistentVolumeClaim, target: string): Promise<void> {
-    const { namespace = '' } = claim.metadata
-    const source = claim.spec?.dataSource ?? claim.spec?.dataSourceRef
-    if (source === undefined) mkdirSync(target, { mode: 0o700 })
-    else if (source.kind === 'VolumeSnapshot')
-      await fillFromSnapshot(snapshots.get({ namespace, name: source.name }), target)
-    else if (source.kind === 'PersistentVolumeClaim') await fillFromClaim(namespace, source.name, target)
-    else throw new Error(`a data source must be a VolumeSnapshot or a PersistentVolumeClaim, not a ${source.kind}`)
-  }
-
-  async function fillFromSnapshot(snapshot: VolumeSnapshot | undefined, target: string): Promise<void> {
-    const { namespace = '', uid = '' } = snapshot?.metadata ?? {}
-    if (snapshot?.status?.readyToUse !== true || snapshot.metadata.deletionTimestamp !== undefined) {
-      throw new SourceNotReady('the snapshot that it is to be filled from is not there or not ready')
-    }
-    const done = use.read(uid)
-    try {
-      await copyTree({ source: layout.snapshot(namespace, uid), target })
-    } finally {
-      done()
-    }
-  }
-
-  async function fillFromClaim(namespace: string, name: string, target: string): Promise<void> {
-    const source = find(namespace, name)
-    if (!source.bound) throw new SourceNotReady(source.message)
-    const done = use.read(source.volume)
-    try {
-      await takeImage({ volume: source.volume, source: source.directory, target, use, now })
-    } finally {
-      done()
-    }
-  }
-
-  async function remove(claim: PersistentVolumeClaim, key: ObjectKey): Promise<ReconcileResult> {
-    const { finalizers = [], uid = '', resourceVersion = '' } = claim.metadata
-    if (!finalizers.includes(claimFinalizer)) return undefined
-    if (use.isHeld(uid) || options.isReferenced(key)) return undefined // looked at again when that ends
-    const removed = join(layout.staging, `removed-${uid}-${resourceVersion}`)
-    if (existsSync(directoryOf(claim))) renameSync(directoryOf(claim), removed)
-    await rm(removed, { recursive: true, force: true })
-    const metadata = { ...claim.metadata, finalizers: finalizers.filter(name => name !== claimFinalizer) }
-    await cluster.replace('PersistentVolumeClaim', { ...claim, metadata })
+  async function lose(claim: PersistentVolumeClaim, message: string): Promise<ReconcileResult> {
+    if (claim.status?.phase !== 'Lost') record(claim, 'Warning', 'ClaimLost', message)
+    await writeStatus(claim, { ...claim.status, phase: 'Lost' })
     return undefined
+  }
+
+  async function provision(claim: PersistentVolumeClaim, key: ObjectKey): Promise<ReconcileResult> {
+    try {
+      await options.provision(claim)
+    } catch (error) {
+      const message = errorCode(error) === 'ENOSPC' ? 'the disk is full' : messageOf(error)
+      return wait(claim, error instanceof SourceNotReady ? 'WaitForSource' : 'ProvisioningFailed', message)
+    }
+    return bind(claim, await makeVolume(claim), key)
+  }
+
+  /** The volume that stands for the directory of a claim; one that was made before a crash is found again. */
+  async function makeVolume(claim: PersistentVolumeClaim): Promise<PersistentVolume> {
+    const draft = volumeDraft(claim)
+    try {
+      const created = await cluster.create('PersistentVolume', draft)
+      volumes.remember(created)
+      return created
+    } catch (error) {
+      const existing = isClusterError(error, 'AlreadyExists') && (await cluster.get('PersistentVolume', draft.metadata))
+      if (!existing) throw error
+      volumes.remember(existing)
+      return existing
+    }
+  }
+
+  /** Ties the two together, the volume first: each step is found done by whoever goes on after a crash. */
+  async function bind(
+    claim: PersistentVolumeClaim,
+    volume: PersistentVolume,
+    key: ObjectKey,
+  ): Promise<ReconcileResult> {
+    const reference = claimReference(claim)
+    const taken =
+      volume.spec?.claimRef?.uid === reference.uid
+        ? volume
+        : await writeVolume({ ...volume, spec: { ...volume.spec, claimRef: reference } })
+    const complete = await completeClaim(claim, taken.metadata.name)
+    if (complete !== claim) options.onProvisioned(key)
+    return settle(complete, taken, key)
+  }
+
+  async function completeClaim(claim: PersistentVolumeClaim, volumeName: string): Promise<PersistentVolumeClaim> {
+    const { annotations } = claim.metadata
+    if (annotations?.[bindCompleted] !== undefined && claim.spec?.volumeName === volumeName) return claim
+    const found = claim.spec?.volumeName === undefined ? [[boundByController, 'yes']] : []
+    const completed = { ...annotations, ...Object.fromEntries(found), [bindCompleted]: 'yes' }
+    const metadata = { ...claim.metadata, annotations: completed }
+    return write({ ...claim, metadata, spec: { ...claim.spec, volumeName } })
+  }
+
+  /** What a bound claim's status says, and growing where it asks for more than it has. */
+  async function settle(
+    claim: PersistentVolumeClaim,
+    volume: PersistentVolume,
+    key: ObjectKey,
+  ): Promise<ReconcileResult> {
+    const handle = handleOf(volume)
+    if (handle !== undefined && !existsSync(layout.volume(handle))) {
+      return lose(claim, `the directory ${dirname(layout.volume(handle))} no longer holds its volume`)
+    }
+    const from = volume.spec?.capacity?.storage ?? '0'
+    const to = claim.spec?.resources?.requests?.storage ?? '0'
+    const { accessModes } = volume.spec ?? {}
+    const bound = { ...claim.status, phase: 'Bound', capacity: { storage: from }, ...(accessModes && { accessModes }) }
+    if (handle === undefined || !isMore(to, from)) {
+      await writeStatus(claim, settledStatus(bound))
+      return undefined
+    }
+    const uid = claim.metadata.uid ?? ''
+    const attempt = growth.attempt(uid, { claim: key, handle, from, to })
+    if (attempt.kind === 'grown') return grown(claim, volume, attempt.to, key)
+    if (attempt.kind === 'failed') record(claim, 'Warning', 'VolumeResizeFailed', attempt.message)
+    await writeStatus(claim, growingStatus(bound, to, attempt, now()))
+    return attempt.kind === 'failed' ? { requeueAfterMs: options.growth.retryMs } : undefined
+  }
+
+  async function grown(
+    claim: PersistentVolumeClaim,
+    volume: PersistentVolume,
+    storage: string,
+    key: ObjectKey,
+  ): Promise<ReconcileResult> {
+    const spec = { ...volume.spec, capacity: { ...volume.spec?.capacity, storage } }
+    return settle(claim, await writeVolume({ ...volume, spec }), key)
   }
 
   function find(namespace: string, name: string): ClaimVolume {
     const claim = claims.get({ namespace, name })
-    const refuse = (why: string): ClaimVolume => ({ bound: false, message: `persistentvolumeclaim "${name}" ${why}` })
+    const refuse = (why: string) => ({ bound: false as const, message: `persistentvolumeclaim "${name}" ${why}` })
     if (claim === undefined) return refuse('not found')
-    if (claim.metadata.deletionTimestamp !== undefined) return refuse('is being deleted')
+    if (claim.metadata.deletionTimestamp !== undefined) return { ...refuse('is being deleted'), isTerminating: true }
     if (claim.status?.phase === 'Lost') return refuse('has lost its volume')
-    const directory = directoryOf(claim)
+    const lost = claim.status?.phase === 'Bound' ? 'has lost its volume' : 'is not bound'
+    const volume = known.get(claim.spec?.volumeName ?? '')
+    if (volume === undefined || volume.spec?.claimRef?.uid !== claim.metadata.uid) return refuse(lost)
+    const handle = handleOf(volume)
+    if (handle === undefined) return refuse(`is bound to a volume that is not of the driver ${driver}`)
+    const directory = layout.volume(handle)
     // One that stands is whole, so a pod need not wait until the claim's status says so.
-    if (!existsSync(directory)) return refuse(claim.status?.phase === 'Bound' ? 'has lost its volume' : 'is not bound')
+    if (!existsSync(directory)) return refuse(lost)
     const alone = claim.spec?.accessModes?.includes('ReadWriteOncePod') === true
-    return { bound: true, volume: claim.metadata.uid ?? '', directory, alone }
+    return { bound: true, volume: handle, directory, alone }
+  }
+
+  async function reconcile(key: ObjectKey): Promise<ReconcileResult> {
+    const found = claims.get(key)
+    // One that is being deleted stays as it is until no pod uses it; then its volume is free, or goes.
+    if (found === undefined || found.metadata.deletionTimestamp !== undefined) return undefined
+    const claim = await protect(found)
+    const binding = decideBinding(claim, known)
+    switch (binding.kind) {
+      case 'bound':
+      case 'bind':
+        return bind(claim, binding.volume, key)
+      case 'provision':
+        return provision(claim, key)
+      case 'adopt':
+        return adopt(claim, key)
+      case 'wait':
+        return wait(claim, binding.reason, binding.message)
+      case 'lost':
+        return lose(claim, binding.message)
+    }
+  }
+
+  /** Nothing moves and nothing is copied: the directory is the one that the claim has had. */
+  async function adopt(claim: PersistentVolumeClaim, key: ObjectKey): Promise<ReconcileResult> {
+    const directory = layout.volume(newHandle(claim))
+    if (!existsSync(directory)) return lose(claim, `the directory ${dirname(directory)} no longer holds its volume`)
+    return bind(claim, await makeVolume(claim), key)
   }
 
   return {
     find,
-    async reconcile(key) {
-      const found = claims.get(key)
-      if (found === undefined) return undefined
-      if (found.metadata.deletionTimestamp !== undefined) return remove(found, key)
-      const claim = await protect(found)
-      const phase = claim.status?.phase
-      if (phase === 'Bound' || phase === 'Lost') {
-        const isThere = existsSync(directoryOf(claim))
-        if (!isThere)
-          record(
-            claim,
-            'Warning',
-            'ClaimLost',
-            `the directory ${dirname(directoryOf(claim))} no longer holds its volume`,
-          )
-        await writeStatus(claim, isThere ? boundStatus(claim) : { ...claim.status, phase: 'Lost' })
-        return undefined
-      }
-      try {
-        await provision(claim)
-      } catch (error) {
-        return fail(claim, error)
-      }
-      options.onProvisioned(key)
-      await writeStatus(claim, boundStatus(claim))
-      return undefined
+    reconcile,
+    async adopt() {
+      const old = claims.list().filter(claim => decideBinding(claim, known).kind === 'adopt')
+      await Promise.all(
+        old.map(async claim => {
+          if (claim.metadata.deletionTimestamp === undefined) return reconcile(claim.metadata)
+          // Its directory is to go with it, once no pod uses it.
+          if (existsSync(layout.volume(newHandle(claim)))) await makeVolume(claim)
+          return undefined
+        }),
+      )
     },
   }
 }

@@ -21,7 +21,7 @@ export type ImageResult = {
 }
 
 export type ImageOptions = {
-  /** The volume's uid and directory. */
+  /** The volume's handle and directory. */
   volume: string
   source: string
   /** Made by this; removed again where it fails. */

@@ -4,7 +4,7 @@
  */
 import type { ProcessIdentity } from '../processes/table.ts'
 
-/** A volume is named by the uid of its claim, a pod by its own uid. */
+/** A volume is named by its handle, a snapshot and a pod by its own uid. */
 export type VolumeUse = {
   /** Takes a volume for a pod; false while another holds it and one of both wants it for itself alone. */
   hold(volume: string, pod: string, alone: boolean): boolean

@@ -1,0 +1,109 @@
+/** Volumes grow when they do: until then the capacity stays what it is, and the claim says what is going on. */
+import { expect, test } from 'vitest'
+import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
+import { claim, namespace, openTestCluster, until } from '../testing.ts'
+import { type GrowthRequest, InfeasibleGrowth } from './growth.ts'
+
+const key = { namespace, name: 'data' }
+
+async function untilClaim(
+  cluster: Cluster,
+  condition: (claim: PersistentVolumeClaim) => boolean,
+): Promise<PersistentVolumeClaim> {
+  let found: PersistentVolumeClaim | undefined
+  await until(async () => {
+    found = await cluster.get('PersistentVolumeClaim', key)
+    return found !== undefined && condition(found)
+  }).catch(error => {
+    throw new Error(`${error.message}; it is ${JSON.stringify(found?.status)}`)
+  })
+  if (found === undefined) throw new Error('the claim is not there')
+  return found
+}
+
+const capacity = (storage: string) => (found: PersistentVolumeClaim) => found.status?.capacity?.storage === storage
+const ask = (cluster: Cluster, storage: string) =>
+  cluster.apply('PersistentVolumeClaim', claim('data', { resources: { requests: { storage } } }))
+
+/** A bound claim, and growing that waits to be told how it ends. */
+async function openGrowing() {
+  const requests: GrowthRequest[] = []
+  const ends: PromiseWithResolvers<void>[] = []
+  const grow = (request: GrowthRequest) => {
+    requests.push(request)
+    const end = Promise.withResolvers<void>()
+    ends.push(end)
+    return end.promise
+  }
+  const { cluster } = await openTestCluster({ growth: { grow, retryMs: 20 } })
+  await cluster.apply('PersistentVolumeClaim', claim('data'))
+  const bound = await untilClaim(cluster, ({ status }) => status?.phase === 'Bound')
+  const volume = async () => cluster.get('PersistentVolume', { name: bound.spec?.volumeName ?? '' })
+  return { cluster, requests, ends, volume }
+}
+
+test('growing that takes its time leaves the capacity, and says that it goes on', async () => {
+  const { cluster, requests, ends, volume } = await openGrowing()
+  await ask(cluster, '2Gi')
+  const growing = await untilClaim(cluster, ({ status }) => status?.conditions !== undefined)
+  expect(growing.status).toMatchObject({
+    phase: 'Bound',
+    capacity: { storage: '1Gi' },
+    allocatedResources: { storage: '2Gi' },
+    allocatedResourceStatuses: { storage: 'ControllerResizeInProgress' },
+    conditions: [{ type: 'Resizing', status: 'True' }],
+  })
+  expect(requests).toMatchObject([{ claim: key, from: '1Gi', to: '2Gi' }])
+  expect((await volume())?.spec?.capacity).toEqual({ storage: '1Gi' })
+  ends[0]?.resolve()
+  const grown = await untilClaim(cluster, capacity('2Gi'))
+  expect(grown.status?.conditions).toBeUndefined()
+  expect(grown.status?.allocatedResourceStatuses).toBeUndefined()
+  expect((await volume())?.spec?.capacity).toEqual({ storage: '2Gi' })
+  expect(requests).toHaveLength(1)
+})
+
+test('growing that fails says why, is tried again, and counts once it is done', async () => {
+  const { cluster, requests, ends } = await openGrowing()
+  await ask(cluster, '2Gi')
+  await until(() => ends.length === 1)
+  ends[0]?.reject(new Error('the array is busy'))
+  const failed = await untilClaim(
+    cluster,
+    ({ status }) => status?.conditions?.some(({ type }) => type === 'ControllerResizeError') === true,
+  )
+  expect(failed.status).toMatchObject({
+    capacity: { storage: '1Gi' },
+    allocatedResourceStatuses: { storage: 'ControllerResizeInProgress' },
+  })
+  expect(failed.status?.conditions).toContainEqual(
+    expect.objectContaining({ type: 'ControllerResizeError', status: 'True', message: 'the array is busy' }),
+  )
+  await until(() => ends.length === 2)
+  ends[1]?.resolve()
+  expect((await untilClaim(cluster, capacity('2Gi'))).status?.conditions).toBeUndefined()
+  expect(requests).toHaveLength(2)
+})
+
+test('growing that cannot be done says so, until less is asked for', async () => {
+  const { cluster, ends } = await openGrowing()
+  await ask(cluster, '2Ti')
+  await until(() => ends.length === 1)
+  ends[0]?.reject(new InfeasibleGrowth('the pool has 3 GiB left'))
+  const failed = await untilClaim(
+    cluster,
+    ({ status }) => status?.allocatedResourceStatuses?.storage === 'ControllerResizeInfeasible',
+  )
+  expect(failed.status?.capacity).toEqual({ storage: '1Gi' })
+  expect(failed.status?.conditions).toMatchObject([
+    { type: 'ControllerResizeError', status: 'True', message: 'the pool has 3 GiB left' },
+  ])
+  await ask(cluster, '2Gi')
+  const last = async () => {
+    await until(() => ends.length > 1)
+    ends.at(-1)?.resolve()
+    return (await cluster.get('PersistentVolumeClaim', key))?.status?.capacity?.storage === '2Gi'
+  }
+  await until(last)
+  expect((await untilClaim(cluster, capacity('2Gi'))).status?.conditions).toBeUndefined()
+})
