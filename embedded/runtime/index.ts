@@ -37,6 +37,7 @@ import { type Kubelet, startKubelet } from './pods/kubelet.ts'
 import { runtimeMarker } from './pods/pod.ts'
 import { defaultProbeTiming, type ProbeTiming } from './pods/probing.ts'
 import { referenceName } from './pods/references.ts'
+import { createSharedProbes } from './pods/shared-probe.ts'
 import { endLeftovers } from './processes/leftovers.ts'
 import { createClaims } from './volumes/claims.ts'
 import { directoryGrowth, type GrowthOptions, isMore } from './volumes/growth.ts'
@@ -213,6 +214,7 @@ async function run(
       warn: (pod, reason, message) => events.record(pod, 'Warning', reason, message),
       backoff: options.backoff ?? defaultBackoff,
       probeTiming: options.probeTiming ?? defaultProbeTiming,
+      sharedProbes: createSharedProbes({ now }),
       logger,
       now,
     },

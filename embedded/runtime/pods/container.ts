@@ -15,6 +15,7 @@ import type { VolumeUse } from '../volumes/use.ts'
 import { type BackoffLimits, nextWait } from './backoff.ts'
 import type { Container } from './environment.ts'
 import { type ProbeTiming, pause, startProbing } from './probing.ts'
+import type { SharedProbes } from './shared-probe.ts'
 import { forgetTerminationMessage, terminationMessage } from './termination.ts'
 import type { ContainerView, Terminated } from './view.ts'
 
@@ -52,6 +53,7 @@ export type ContainerOptions = {
   owner: Owner | undefined
   backoff: BackoffLimits
   probeTiming: ProbeTiming
+  sharedProbes: SharedProbes
   logger: Logger
   now: () => number
 }
@@ -242,8 +244,19 @@ async function executeProbe(
 ): Promise<number | undefined> {
   const [program, ...args] = command.map(prepared.translate)
   if (program === undefined) return undefined
+  return options.sharedProbes.run([program, ...args], () =>
+    executeNow(options, prepared, [program, ...args], timeoutMs),
+  )
+}
+
+async function executeNow(
+  options: ContainerOptions,
+  prepared: Preparation,
+  command: [string, ...string[]],
+  timeoutMs: number,
+): Promise<number | undefined> {
   const ignored = { push: () => true }
-  const preparation: Preparation = { ...prepared, command: [program, ...args] }
+  const preparation: Preparation = { ...prepared, command }
   const { use, volumes } = options
   const launched = await use.start(volumes, () =>
     launch(launchOptions(options, preparation, { stdout: ignored, stderr: ignored })),

@@ -19,6 +19,7 @@ import { expandReferences, pathTranslator } from './expansion.ts'
 import { type ClaimVolume, type Mounts, mountVolumes, pathMappings } from './mounts.ts'
 import { type ProbeTiming, pause } from './probing.ts'
 import { type References, referencesOf } from './references.ts'
+import type { SharedProbes } from './shared-probe.ts'
 import { type ContainerView, hasCompleted, initialView, type PodView } from './view.ts'
 
 /** What all pods have from the runtime. */
@@ -34,6 +35,7 @@ export type PodHost = {
   warn(pod: Pod, reason: string, message: string): void
   backoff: BackoffLimits
   probeTiming: ProbeTiming
+  sharedProbes: SharedProbes
   logger: Logger
   now: () => number
 }
@@ -157,6 +159,7 @@ export function startPod(host: PodHost, pod: Pod, changed: () => void): PodRun {
       owner: host.layout.owner,
       backoff: host.backoff,
       probeTiming: host.probeTiming,
+      sharedProbes: host.sharedProbes,
       logger: host.logger,
       now: host.now,
     }

@@ -1,0 +1,151 @@
+/**
+ * What an installation costs while nothing happens: databases on the embedded default, at rest. The processor time of our
+ * process, and of their Postgres servers, each against the same servers started by hand on the same data, with nobody
+ * looking after them, in the same run. `node bench/at-rest.ts [databases] [seconds]`
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, readlinkSync, statSync } from 'node:fs'
+import { createApiClient } from '../e2e/client.ts'
+import { createHome } from '../e2e/process.ts'
+import { processTree } from './processes.ts'
+import { against, print } from './statistics.ts'
+
+const databases = Number(process.argv[2] ?? 40)
+const seconds = Number(process.argv[3] ?? 300)
+/** Until what was started has settled: caches, first looks, checkpoints, autovacuum's first round. */
+const settlingMs = 120_000
+/** As it was when each database was looked at every 30 s and probed every 5 s, with 40 of them, in parts of a core. */
+const before = { databases: 40, ours: 0.035, caused: 0.065 }
+const ticks = 100
+
+const pause = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
+
+/** Seconds of a process, with those of its children that have ended. */
+function secondsOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '')
+  return stat
+    .split(' ')
+    .slice(11, 15)
+    .reduce((sum, field) => sum + Number(field) / ticks, 0)
+}
+
+const isPostmaster = (pid: number): boolean => {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[1] === '-D'
+  } catch {
+    return false
+  }
+}
+
+/** Seconds of a postmaster, of its living processes and of those that have ended. */
+const serverSeconds = (postmaster: number): number =>
+  processTree(postmaster).reduce((sum, pid) => {
+    try {
+      return sum + secondsOf(pid)
+    } catch {
+      return sum
+    }
+  }, 0)
+
+const sum = (values: number[]): number => values.reduce((total, value) => total + value, 0)
+
+/** Parts of a core over the time measured: of the servers, and of our own processes. */
+async function measure(postmasters: number[], us: number[]): Promise<{ servers: number; ours: number }> {
+  const read = () => ({ servers: sum(postmasters.map(serverSeconds)), ours: sum(us.map(secondsOf)) })
+  await pause(settlingMs)
+  const first = read()
+  const start = performance.now()
+  await pause(seconds * 1000)
+  const elapsed = (performance.now() - start) / 1000
+  const last = read()
+  return { servers: (last.servers - first.servers) / elapsed, ours: (last.ours - first.ours) / elapsed }
+}
+
+type Command = {
+  uid: number
+  gid: number
+  program: string
+  args: string[]
+  cwd: string
+  environment: NodeJS.ProcessEnv
+}
+
+const textOf = (pid: number, file: 'cmdline' | 'environ'): string[] =>
+  readFileSync(`/proc/${pid}/${file}`, 'utf8').split('\0').slice(0, -1)
+
+function commandOf(pid: number): Command {
+  const environment = textOf(pid, 'environ').map(entry => [entry.split('=', 1)[0] ?? '', entry.replace(/^[^=]*=/, '')])
+  const { uid, gid } = statSync(`/proc/${pid}`)
+  return {
+    ...{ uid, gid },
+    program: readlinkSync(`/proc/${pid}/exe`),
+    args: textOf(pid, 'cmdline').slice(1),
+    cwd: '/',
+    environment: Object.fromEntries(environment),
+  }
+}
+
+function startByHand({ program, args, cwd, environment, uid, gid }: Command): ChildProcess {
+  return spawn(program, args, {
+    cwd,
+    env: environment,
+    stdio: 'ignore',
+    ...(process.getuid?.() === 0 ? { uid, gid } : {}),
+  })
+}
+
+/** Creates them, a few at a time. */
+async function create(api: ReturnType<typeof createApiClient>): Promise<void> {
+  const queue = Array.from({ length: databases }, (_, index) => `rest${index}`)
+  const work = async () => {
+    for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
+      const { body } = await api.create({ name }, {})
+      const done = await api.call('GET', `/databases/${body.id}`, undefined, { prefer: 'wait=60' })
+      if (done.body.status !== 'available') throw new Error(`${name} is ${done.body.status}`)
+    }
+  }
+  await Promise.all([work(), work()])
+}
+
+const home = await createHome(databases + 2)
+try {
+  const running = await home.run()
+  await create(createApiClient(running.api, running.token))
+  const tree = processTree(running.process.pid ?? 0)
+  const postmasters = tree.filter(isPostmaster)
+  if (postmasters.length !== databases) throw new Error(`${postmasters.length} servers run, not ${databases}`)
+  const commands = postmasters.map(commandOf)
+  const ofServers = new Set(postmasters.flatMap(processTree))
+  const managed = await measure(
+    postmasters,
+    tree.filter(pid => !ofServers.has(pid)),
+  )
+  await home.stop()
+
+  const servers = commands.map(startByHand)
+  const alone = await measure(
+    servers.map(({ pid = 0 }) => pid),
+    [],
+  )
+  await Promise.all(
+    servers.map(server => {
+      const ended = once(server, 'exit')
+      server.kill('SIGQUIT')
+      return ended
+    }),
+  )
+
+  const percent = (part: number): string => `${(part * 100).toFixed(2)} %`
+  const share = databases / before.databases
+  const caused = Math.max(0, managed.servers - alone.servers)
+  print(`${databases} databases at rest for ${seconds} s: our processes`, `${percent(managed.ours)} of a core`)
+  print('  of what they took before', against(managed.ours / (before.ours * share), 0.1, 'at most', ' times'))
+  print('their Postgres servers', `${percent(managed.servers)} of a core, by themselves ${percent(alone.servers)}`)
+  print(
+    '  caused by us, of what that was before',
+    `${percent(caused)}, ${against(caused / (before.caused * share), 0.1, 'at most', ' times')}`,
+  )
+} finally {
+  await home.remove()
+}
