@@ -5,8 +5,10 @@ import {
   type GatewayLease,
   gatewayClockSkewSeconds,
   gatewayLeaseSeconds,
+  newlyUnreachable,
   portRefusedBy,
   portsInUseAnnotation,
+  unreachableAnnotation,
 } from './route.ts'
 
 const now = Date.parse('2026-01-01T00:00:00Z')
@@ -41,4 +43,22 @@ test('portRefusedBy names the live gateways that could not bind the port', () =>
   const refusing = (name: string, ports: string, age = 1) => lease(name, age, { [portsInUseAnnotation]: ports })
   const leases = [refusing('a', '5432,6000'), refusing('b', '15432'), refusing('c', '5432', 1000), acked('d', '1')]
   expect(portRefusedBy(5432, leases, now)).toEqual(['a'])
+})
+
+describe('ports out of reach', () => {
+  const listing = (listed: string | undefined) =>
+    lease('gateway-one', 1, listed === undefined ? {} : { [unreachableAnnotation]: listed })
+  test.each<[string | undefined, string | undefined, number[]]>([
+    [undefined, '5432', []],
+    ['5432,5440', undefined, [5432, 5440]],
+    ['5432,5440', '5432', [5440]],
+    ['5432', '5432', []],
+    ['0,-1,70000,x,,5432', undefined, [5432]],
+  ])('%j after %j are news of %j', (now, before, expected) => {
+    expect(newlyUnreachable(listing(now), listing(before))).toEqual(expected)
+  })
+  test('are read up to a bound', () => {
+    const many = Array.from({ length: 10_000 }, (_, index) => index + 1).join(',')
+    expect(newlyUnreachable(listing(many), undefined)).toHaveLength(100)
+  })
 })

@@ -35,6 +35,11 @@ export const routeComponent = 'route'
 export const acknowledgedAnnotation = 'espalier.dev/acknowledged-resource-version'
 /** On a gateway's Lease: the routed ports it could not listen on, as `5432,5440`; absent where there is none. */
 export const portsInUseAnnotation = 'espalier.dev/ports-in-use'
+/**
+ * On a gateway's Lease: routed ports whose databases it could not connect to a moment ago, as `5432,5440`; absent where
+ * there is none. The operator takes a look at each when it comes to be listed.
+ */
+export const unreachableAnnotation = 'espalier.dev/unreachable-ports'
 export const gatewayComponent = 'gateway'
 export const gatewayLeaseName = (identity: string): string => `gateway-${identity}`
 /** A replica that has not renewed its Lease for this long refuses new connections. */
@@ -75,6 +80,21 @@ export function portRefusedBy(port: number, leases: readonly GatewayLease[], now
     .filter(lease => lease.metadata.annotations?.[portsInUseAnnotation]?.split(',').includes(String(port)))
     .map(lease => lease.metadata.name)
 }
+
+/** The ports that a Lease lists as out of reach and an earlier state of it did not. Pure. */
+export function newlyUnreachable(lease: GatewayLease, previous: GatewayLease | undefined): number[] {
+  const before = new Set(unreachableOf(previous))
+  return unreachableOf(lease).filter(port => !before.has(port))
+}
+
+/** More than any gateway lists are not read: a Lease is another's word. */
+const mostUnreachable = 100
+
+const unreachableOf = (lease: GatewayLease | undefined): number[] =>
+  (lease?.metadata.annotations?.[unreachableAnnotation] ?? '')
+    .split(',', mostUnreachable)
+    .map(Number)
+    .filter(port => Number.isInteger(port) && port > 0 && port <= 65535)
 
 function isLive(lease: GatewayLease, now: number): boolean {
   const renewed = Date.parse(lease.spec?.renewTime ?? '')

@@ -27,6 +27,7 @@ async function front(onTarget: (socket: Socket) => void, limits: Partial<Connect
     onTarget(socket)
   })
   const state: State = { verdict: admit, admitting: true, place: { host, port: target.port } }
+  const unreachable: number[] = []
   const metrics = createMetrics({ connections: () => connections.count(), routes: () => 1, admitting: () => true })
   const agent = createDenialAgent({ certificate, now: Date.now })
   const connections = createConnections({
@@ -36,6 +37,7 @@ async function front(onTarget: (socket: Socket) => void, limits: Partial<Connect
     refuse: createRefuse({ agent, metrics, now: Date.now, logger: pino({ level: 'silent' }) }),
     limits,
     metrics,
+    onUnreachable: port => void unreachable.push(port),
   })
   const { server, port } = await listen(host, socket => connections.accept(6000, socket))
   const clients: Socket[] = []
@@ -54,7 +56,7 @@ async function front(onTarget: (socket: Socket) => void, limits: Partial<Connect
     const { values } = (await metrics.registry.getSingleMetric('espalier_gateway_connections_total')?.get()) ?? {}
     return Object.fromEntries((values ?? []).map(({ labels, value }) => [labels.outcome, value]))
   }
-  return { dial, state, connections, targets, outcomes }
+  return { dial, state, connections, targets, outcomes, unreachable }
 }
 
 /** What a client that sends a StartupMessage is told. */
@@ -230,9 +232,14 @@ describe('a connection is refused', () => {
   })
 
   test('where the target refuses', async () => {
-    const { dial, state } = await front(echo)
+    const { dial, state, unreachable } = await front(echo)
     state.place = { host, port: await freePort(host) }
     expect(await refusalOf(await dial())).toMatchObject({ C: '57P03', M: 'the database is not available right now' })
+    expect(unreachable).toEqual([6000])
+    // One that is not there to be connected to is no news.
+    state.place = undefined
+    await refusalOf(await dial())
+    expect(unreachable).toEqual([6000])
   })
 
   test('where the target does not answer in time', async () => {

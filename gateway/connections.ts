@@ -50,6 +50,8 @@ export function createConnections(options: {
   refuse: Refuse
   limits?: Partial<ConnectionLimits> | undefined
   metrics: GatewayMetrics
+  /** A database that is said to be there could not be connected to. */
+  onUnreachable: (port: number) => void
 }): Connections {
   const { admitting, resolve, refuse, metrics } = options
   const limits = { ...connectionLimits, ...options.limits }
@@ -95,6 +97,7 @@ export function createConnections(options: {
     if (first === undefined) return
     const place = resolve(first.target)
     const target = place && (await connectTarget(place, limits.connectMs))
+    if (place !== undefined && target === undefined && !client.destroyed) options.onUnreachable(port)
     if (client.destroyed) target?.destroy()
     else if (target === undefined) refuse(client, { port, address, label: first.label }, 'unavailable', notAvailable)
     else if (judge(client, port, address) === undefined) target.destroy()

@@ -20,6 +20,8 @@ export function createInProcessPlane(options: {
   metrics: GatewayMetrics
   /** A port that could not be listened on is listened on now. */
   onRecovered: () => void
+  /** A database that is said to be there could not be connected to. */
+  onUnreachable: (port: number) => void
   now: () => number
   logger: Logger
 }): InProcessPlane {
@@ -34,6 +36,7 @@ export function createInProcessPlane(options: {
     refuse: options.refuse,
     limits: options.limits,
     metrics: options.metrics,
+    onUnreachable: options.onUnreachable,
   })
   const listeners = createListeners({
     host: options.host,

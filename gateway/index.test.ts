@@ -3,7 +3,14 @@ import { connect, type Socket } from 'node:net'
 import pino from 'pino'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { systemNamespace } from '../crds/metadata.ts'
-import { acknowledged, gatewayLeaseSeconds, portRefusedBy, type Route, routeKey } from '../crds/route.ts'
+import {
+  acknowledged,
+  gatewayLeaseSeconds,
+  newlyUnreachable,
+  portRefusedBy,
+  type Route,
+  routeKey,
+} from '../crds/route.ts'
 import { type Gateway, type GatewayOptions, startGateway } from './index.ts'
 import { testCertificate } from './testing/certificate.ts'
 import { errorFields, startupMessage } from './testing/client.ts'
@@ -84,6 +91,20 @@ test('rules are in force once they are acknowledged, whichever way they change',
     await untilAcknowledged(await cluster.putRoute(routeOn(port, open ? everyone : [])))
     expect(await answerOf(port)).toBe(open ? 'ok' : '28000')
   }
+})
+
+test('a database that cannot be connected to is told in the Lease, and a while later no more', async () => {
+  const port = await freePort(host)
+  await start()
+  await untilAcknowledged(await cluster.putRoute(routeOn(port, everyone)))
+  const listed = async () => (await cluster.leases()).flatMap(lease => newlyUnreachable(lease, undefined))
+  expect(await answerOf(port)).toBe('ok')
+  expect(await listed()).toEqual([])
+  target = { host, port: await freePort(host) }
+  expect(await answerOf(port)).toBe('57P03')
+  await until('it is told', async () => (await listed()).includes(port))
+  clock.offset += 16_000
+  await until('it is told no more', async () => (await listed()).length === 0)
 })
 
 test('1,000 open sessions outlive changes of their rules, and nobody new is admitted after them', async () => {

@@ -13,6 +13,7 @@ import { createInProcessPlane } from './in-process.ts'
 import { createMetrics } from './metrics.ts'
 import { createRefuse } from './refuse.ts'
 import { startReplica } from './replica.ts'
+import { createUnreachable } from './unreachable.ts'
 
 export type { ConnectionLimits, Resolve } from './connections.ts'
 export type { Certificate, DenialLimits } from './denial.ts'
@@ -63,6 +64,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     routes: () => replica.table().size,
     admitting: () => replica.admitting(),
   })
+  const unreachable = createUnreachable({ now, onReport: () => replica.announce() })
   const plane = createInProcessPlane({
     host: options.listenHost,
     resolve: options.resolve,
@@ -70,10 +72,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     limits: options.limits,
     metrics,
     onRecovered: () => replica.announce(),
+    onUnreachable: unreachable.report,
     now,
     logger,
   })
-  const replica = startReplica({ cluster, identity, plane, heartbeatMs, now, logger })
+  const replica = startReplica({
+    ...{ cluster, identity, plane, heartbeatMs, now, logger },
+    unreachablePorts: unreachable.ports,
+  })
 
   return {
     admitting: replica.admitting,

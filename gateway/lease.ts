@@ -15,6 +15,7 @@ import {
   gatewayLeaseName,
   gatewayLeaseSeconds,
   portsInUseAnnotation,
+  unreachableAnnotation,
 } from '../crds/route.ts'
 
 export type LeaseContent = {
@@ -22,6 +23,8 @@ export type LeaseContent = {
   version: string
   /** Routed ports that cannot be listened on. */
   refusedPorts: number[]
+  /** Routed ports whose databases could not be connected to just now. */
+  unreachablePorts: number[]
 }
 
 export type LeaseKeeper = {
@@ -70,9 +73,9 @@ export function keepLease(options: {
     clearTimeout(retry)
     if (released) return false
     try {
-      const { version, refusedPorts } = await content()
+      const said = await content()
       const at = now()
-      await cluster.apply('Lease', leaseOf(identity, version, refusedPorts, at))
+      await cluster.apply('Lease', leaseOf(identity, said, at))
       if (failures > 0) logger.info({ lease: name }, 'the lease is renewed again')
       failures = 0
       const lapsed = !valid()
@@ -127,7 +130,7 @@ export function keepLease(options: {
   }
 }
 
-const leaseOf = (identity: string, version: string, refusedPorts: number[], at: number) => ({
+const leaseOf = (identity: string, { version, refusedPorts, unreachablePorts }: LeaseContent, at: number) => ({
   apiVersion: 'coordination.k8s.io/v1' as const,
   kind: 'Lease' as const,
   metadata: {
@@ -137,6 +140,7 @@ const leaseOf = (identity: string, version: string, refusedPorts: number[], at: 
     annotations: {
       [acknowledgedAnnotation]: version,
       ...(refusedPorts.length > 0 ? { [portsInUseAnnotation]: refusedPorts.join(',') } : {}),
+      ...(unreachablePorts.length > 0 ? { [unreachableAnnotation]: unreachablePorts.join(',') } : {}),
     },
   },
   spec: {

@@ -32,6 +32,8 @@ export function startReplica(options: {
   /** Names this replica, and its Lease; no two replicas share one. */
   identity: string
   plane: DataPlane
+  /** Routed ports whose databases could not be connected to just now. */
+  unreachablePorts: () => number[]
   heartbeatMs?: number | undefined
   now: () => number
   logger: Logger
@@ -52,7 +54,7 @@ export function startReplica(options: {
     heartbeatMs: options.heartbeatMs ?? defaultHeartbeatMs,
     content: async () => {
       const read = version
-      return { version: read, ...(await plane.inForce()) }
+      return { version: read, ...(await plane.inForce()), unreachablePorts: options.unreachablePorts() }
     },
     following: () => follower.following(),
     onTenure: () => follower.restart(),

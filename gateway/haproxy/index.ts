@@ -11,6 +11,7 @@ import { type Certificate, createDenialAgent, type DenialLimits } from '../denia
 import { createMetrics } from '../metrics.ts'
 import { createRefuse } from '../refuse.ts'
 import { startReplica } from '../replica.ts'
+import { createUnreachable } from '../unreachable.ts'
 import type { PortRange } from './configuration.ts'
 import type { Paths } from './paths.ts'
 import { createHaproxyPlane } from './plane.ts'
@@ -70,6 +71,7 @@ export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promi
     buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5],
     registers: [metrics.registry],
   })
+  const unreachable = createUnreachable({ now, onReport: () => replica.announce() })
   const targets = followTargets({ cluster, onChange: () => plane.retarget(), logger })
   const plane = createHaproxyPlane({
     paths,
@@ -81,11 +83,15 @@ export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promi
     onPushed: ({ all, seconds }) => pushes.observe({ scope: all ? 'all' : 'change' }, seconds),
     logger,
   })
-  const replica = startReplica({ cluster, identity, plane, heartbeatMs, now, logger })
+  const replica = startReplica({
+    ...{ cluster, identity, plane, heartbeatMs, now, logger },
+    unreachablePorts: unreachable.ports,
+  })
   const refusals = await serveRefusals({
     path: paths.refusals,
     table: replica.table,
     admitting: replica.admitting,
+    onUnreachable: unreachable.report,
     refuse: createRefuse({ agent, metrics, now, logger }),
     logger,
   })

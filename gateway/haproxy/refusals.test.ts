@@ -31,6 +31,7 @@ const table: RouteTable = new Map([
 
 let path: string
 let admitting: boolean
+const unreachable: number[] = []
 beforeEach(async () => {
   admitting = true
   const directory = await mkdtemp(join(tmpdir(), 'espalier-refusals-'))
@@ -42,6 +43,7 @@ beforeEach(async () => {
     path,
     table: () => table,
     admitting: () => admitting,
+    onUnreachable: port => void unreachable.push(port),
     refuse: createRefuse({ agent, metrics, now: Date.now, logger }),
     logger,
   })
@@ -83,6 +85,18 @@ describe('says', () => {
       C: code,
       M: expect.stringMatching(message),
     })
+  })
+
+  test('who could not be connected to, and of nobody else', async () => {
+    unreachable.length = 0
+    for (const id of ['5432 denied', '5432 too-many', '5432 closed'])
+      await told(header('10.0.0.1', id), startupMessage())
+    expect(unreachable).toEqual([])
+    await told(header('192.0.2.1', '5432 '), startupMessage())
+    expect(unreachable).toEqual([])
+    await told(header('10.0.0.1', '5432 '), startupMessage())
+    await told(header('10.0.0.1', '5432 -'), startupMessage())
+    expect(unreachable).toEqual([5432, 5432])
   })
 
   test('that it is out of touch, whatever the reason', async () => {

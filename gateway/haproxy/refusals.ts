@@ -24,9 +24,11 @@ export async function serveRefusals(options: {
   table: () => RouteTable
   admitting: () => boolean
   refuse: Refuse
+  /** A database could not be connected to. */
+  onUnreachable: (port: number) => void
   logger: Logger
 }): Promise<Refusals> {
-  const { path, table, admitting, refuse, logger } = options
+  const { path, table, admitting, refuse, onUnreachable, logger } = options
 
   const take = async (socket: Socket): Promise<void> => {
     const header = await nextHeader(socket)
@@ -46,8 +48,11 @@ export async function serveRefusals(options: {
     if (!admitting() || id[2] === reasons.closed) refuse(socket, who, 'out-of-touch', outOfTouch)
     else if (found.kind === 'deny') refuse(socket, who, 'denied', notAdmitted(found.label, address))
     else if (id[2] === reasons.tooMany) refuse(socket, who, 'too-many', tooMany(found.label))
-    // Its database does not answer, or it was judged by rules that have just changed in its favour.
-    else refuse(socket, who, 'unavailable', notAvailable)
+    else {
+      // Its database does not answer, or it was judged by rules that have just changed in its favour.
+      if (id[2] !== reasons.denied) onUnreachable(port)
+      refuse(socket, who, 'unavailable', notAvailable)
+    }
   }
 
   const open = new Set<Socket>()

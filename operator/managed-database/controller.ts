@@ -5,7 +5,15 @@
 import type { Logger } from 'pino'
 import { type AnyObject, type Cluster, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { canonicalJson, labels, type ManagedDatabase, type PgVersion, systemNamespace } from '../../crds/index.ts'
+import {
+  canonicalJson,
+  labels,
+  type ManagedDatabase,
+  newlyUnreachable,
+  type PgVersion,
+  routeName,
+  systemNamespace,
+} from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { type InstallationKeys, isInstallationKey } from '../keys.ts'
 import type { PodSettings } from '../pod-settings.ts'
@@ -184,7 +192,11 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     logger,
     metrics,
   })
-  const unfollow = follow(caches, enqueue, { awaitingGateways, awaitingPort })
+  const suspect = (key: string) => {
+    looks.suspect(key)
+    enqueue(key)
+  }
+  const unfollow = follow(caches, { enqueue, suspect }, { awaitingGateways, awaitingPort })
 
   return {
     stop: async () => {
@@ -211,11 +223,17 @@ const worst = (errors: readonly unknown[]): unknown =>
 /** Which databases are looked at again when something changes. */
 function follow(
   caches: Caches,
-  enqueue: (key: string) => void,
+  { enqueue, suspect }: Record<'enqueue' | 'suspect', (key: string) => void>,
   waiting: { awaitingGateways: Iterable<string>; awaitingPort: Iterable<string> },
 ): (() => void)[] {
   const ofIndex = (index: string, value: string) => {
     for (const database of caches.databases.byIndex(index, value)) enqueue(keyOf(database))
+  }
+  /** A gateway could not connect to the database that holds this port. */
+  const suspectPort = (port: number) => {
+    const route = caches.configMaps.get({ namespace: systemNamespace, name: routeName(port) })
+    for (const database of caches.databases.byIndex('id', route?.metadata.labels?.[labels.database] ?? ''))
+      suspect(keyOf(database))
   }
   const ofChild = ({ object }: { object: AnyObject }) => {
     const owner = ownerKeyOf(object)
@@ -249,8 +267,9 @@ function follow(
     }),
     caches.sizes.onChange(({ object }) => ofIndex('size', object.metadata.name)),
     caches.regions.onChange(({ object }) => ofIndex('region', object.metadata.name)),
-    caches.gateways.onChange(() => {
+    caches.gateways.onChange(({ type, object, previous }) => {
       for (const key of waiting.awaitingGateways) enqueue(key)
+      if (type === 'set') for (const port of newlyUnreachable(object, previous)) suspectPort(port)
     }),
     caches.systemSecrets.onChange(({ object }) => {
       if (isInstallationKey(object.metadata.name)) all()

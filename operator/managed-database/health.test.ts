@@ -88,6 +88,24 @@ describe('slow is not broken', () => {
   })
 })
 
+describe('a Postgres that only the gateway finds gone', () => {
+  test('is looked at once it says so, and no sooner', async () => {
+    const database = await it.create('unreachable', open)
+    const { podIP = '' } = (await podOf('unreachable')).status ?? {}
+    const looks = () => it.workload().postgres.looks.get(podIP) ?? 0
+    it.workload().postgres.stop(podIP)
+    const before = looks()
+    const port = database.status?.endpoint?.port ?? 0
+    it.gateway().cannotReach([port + 1000, port])
+    const began = Date.now()
+    const degraded = await it.when('unreachable', isPhase('degraded'))
+    expect(condition(degraded, 'Ready')).toMatchObject({ reason: 'NotAnswering' })
+    expect(Date.now() - began).toBeLessThan(10_000)
+    expect(looks()).toBeGreaterThan(before)
+    it.gateway().cannotReach([])
+  })
+})
+
 describe('a write to WAL that hangs', () => {
   test("is told by the pod's readiness, and ends nothing", async () => {
     await it.create('hangs', open)

@@ -11,11 +11,14 @@ import {
   managedByEspalier,
   routeComponent,
   systemNamespace,
+  unreachableAnnotation,
 } from '../../crds/index.ts'
 
 export type FakeGateway = {
   /** While it is held back, nothing more is acknowledged. */
   hold(isHeld: boolean): void
+  /** It cannot connect to the databases behind these ports. */
+  cannotReach(ports: number[]): void
   stop(): Promise<void>
 }
 
@@ -36,6 +39,7 @@ export async function startFakeGateway({
   let seen = '0'
   let acknowledged = '0'
   let isHeld = false
+  let unreachable: number[] = []
   let writing: Promise<void> | undefined
   let isAsked = false
 
@@ -44,7 +48,7 @@ export async function startFakeGateway({
       isAsked = false
       if (!isHeld) acknowledged = seen
       try {
-        await cluster.apply('Lease', leaseOf(acknowledged))
+        await cluster.apply('Lease', leaseOf(acknowledged, unreachable))
       } catch (error) {
         logger.warn({ err: error }, 'the fake gateway could not write its lease')
       }
@@ -71,6 +75,10 @@ export async function startFakeGateway({
       isHeld = held
       ask()
     },
+    cannotReach: ports => {
+      unreachable = ports
+      ask()
+    },
     stop: async () => {
       clearInterval(heartbeat)
       await routes.stop()
@@ -79,14 +87,17 @@ export async function startFakeGateway({
   }
 }
 
-const leaseOf = (version: string) => ({
+const leaseOf = (version: string, unreachable: number[]) => ({
   apiVersion: 'coordination.k8s.io/v1' as const,
   kind: 'Lease' as const,
   metadata: {
     name: gatewayLeaseName('fake'),
     namespace: systemNamespace,
     labels: { [labels.component]: gatewayComponent, [labels.managedBy]: managedByEspalier },
-    annotations: { [acknowledgedAnnotation]: version },
+    annotations: {
+      [acknowledgedAnnotation]: version,
+      ...(unreachable.length > 0 ? { [unreachableAnnotation]: unreachable.join(',') } : {}),
+    },
   },
   spec: {
     holderIdentity: 'fake',
