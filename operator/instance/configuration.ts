@@ -23,7 +23,12 @@ export type InstanceConfiguration = {
   prepareCopy?: boolean
   /** Whose volume was copied: a database's id. Absent: this database's own. */
   copyOf?: string
-  /** Text of each file, written into the data directory before every start. */
+  /** Libraries that Postgres loads as it starts, where the image has them. */
+  preload?: string[]
+  /**
+   * Text of each file. They stand beside instance.json too, and are read there by Postgres, so that a change takes a reload;
+   * these here are for an image whose `espalier instance prepare` copies them before every start.
+   */
   files: Record<ConfigurationFile, string>
 }
 
@@ -40,7 +45,7 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
     throw refuse('is not JSON')
   }
   if (!isRecord(value)) throw refuse('must be an object')
-  const { databaseId, incarnation, pgVersion, initialise, prepareCopy = false, copyOf, files } = value
+  const { databaseId, incarnation, pgVersion, initialise, prepareCopy = false, copyOf, preload, files } = value
   if (typeof databaseId !== 'string' || databaseId === '') throw refuse('databaseId must be a string')
   if (typeof incarnation !== 'number' || !Number.isSafeInteger(incarnation) || incarnation < 1) {
     throw refuse('incarnation must be a whole number from 1')
@@ -51,6 +56,9 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
   if (typeof prepareCopy !== 'boolean') throw refuse('prepareCopy must be true or false')
   if (copyOf !== undefined && typeof copyOf !== 'string') throw refuse('copyOf must be a string')
   if (initialise && prepareCopy) throw refuse('a copy is never initialised')
+  const isName = (name: unknown) => typeof name === 'string' && /^[a-z0-9_]{1,63}$/.test(name)
+  if (preload !== undefined && !(Array.isArray(preload) && preload.every(isName)))
+    throw refuse('preload must be a list of names of libraries')
   if (!isRecord(files)) throw refuse('files must be an object')
   const file = (name: ConfigurationFile): string => {
     const content = files[name]
@@ -64,6 +72,7 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
     initialise,
     prepareCopy,
     ...(copyOf === undefined ? {} : { copyOf }),
+    ...(preload === undefined ? {} : { preload }),
     files: {
       'postgresql.conf': file('postgresql.conf'),
       'pg_hba.conf': file('pg_hba.conf'),

@@ -26,6 +26,7 @@ import {
   smallShape,
 } from '../postgres/testing.ts'
 import { configurationFiles, type InstanceConfiguration } from './configuration.ts'
+import { availableLibraries } from './libraries.ts'
 import { exitCodes } from './refusal.ts'
 
 const databaseId = 'aaaaaaaa-0000-4000-8000-000000000000'
@@ -38,6 +39,9 @@ const configurationOf = (major: PgVersion): InstanceConfiguration => ({
   initialise: true,
   files: renderConfiguration(smallShape, major),
 })
+
+/** What the root of a volume that was made ready holds. */
+const whole = ['espalier-configuration', 'espalier-identity.json', 'pgdata']
 
 const made: Mounts[] = []
 afterEach(() => {
@@ -98,7 +102,12 @@ describe.each(pgVersions)('Postgres %s', major => {
     const first = prepare(mounts, major)
     expect(first).toEqual({ code: 0, stderr: '', stdout: 'initialised a new data directory\n' })
     expect(identityOf(mounts)).toMatchObject({ databaseId, incarnation: 1, pgVersion: major })
-    expect(readdirSync(mounts.volume).sort()).toEqual(['espalier-identity.json', 'lost+found', 'pgdata'])
+    expect(readdirSync(mounts.volume).sort()).toEqual([
+      'espalier-configuration',
+      'espalier-identity.json',
+      'lost+found',
+      'pgdata',
+    ])
     expect(await starts(mounts, major)).toBe(true)
     expect(describeDatabase(mounts, major)).toContain(
       `found: UTF8 ${major === '16' ? 'c' : 'b'} C.UTF-8 C.UTF-8 on pg_catalog.english É f`,
@@ -110,6 +119,79 @@ describe.each(pgVersions)('Postgres %s', major => {
     expect(listing(mounts.volume)).toEqual(before)
     expect(readFileSync(join(mounts.volume, 'pgdata/global/pg_control'))).toEqual(control)
   })
+})
+
+describe('the configuration', () => {
+  const major = '18'
+  const postgresConf = ({ volume }: Mounts) => readFileSync(join(volume, 'pgdata/postgresql.conf'), 'utf8')
+  const withSettings = (text: string): InstanceConfiguration => {
+    const before = configurationOf(major)
+    return { ...before, files: { ...before.files, 'postgresql.conf': before.files['postgresql.conf'] + text } }
+  }
+
+  test('is read where it is mounted, and copied where an older operator mounts instance.json alone', async () => {
+    const mounts = mountsFor(major)
+    expect(prepare(mounts, major).code).toBe(0)
+    expect(postgresConf(mounts)).toContain(`include '${mounts.configuration}/postgresql.conf'`)
+    for (const name of configurationFiles) rmSync(join(mounts.configuration, name))
+    expect(prepare(mounts, major).code).toBe(0)
+    expect(postgresConf(mounts)).not.toContain('include')
+    expect(readFileSync(join(mounts.volume, 'pgdata/pg_hba.conf'), 'utf8')).toContain('cert map=espalier')
+    expect(await starts(mounts, major)).toBe(true)
+  })
+
+  test.each([
+    ['a value that it does not take', "work_mem = 'lots'\n", 'work_mem'],
+    ['a setting that it does not know', 'no_such_setting = 1\n', 'no_such_setting'],
+    ['what it cannot read', '= =\n', 'syntax error'],
+  ])('that Postgres refuses for %s keeps it from nothing: it starts with the one before', async (_, text, why) => {
+    const mounts = mountsFor(major)
+    expect(prepare(mounts, major).code).toBe(0)
+    configure(mounts, withSettings(text))
+    expect(prepare(mounts, major).code).toBe(0)
+    expect(postgresConf(mounts)).toMatch(new RegExp(`espalier.refused = '.*${why}`))
+    expect(postgresConf(mounts)).toContain(`include '${mounts.volume}/espalier-configuration/postgresql.conf'`)
+    expect(await starts(mounts, major)).toBe(true)
+
+    configure(mounts, withSettings("work_mem = '5MB'\n"))
+    expect(prepare(mounts, major).code).toBe(0)
+    expect(postgresConf(mounts)).not.toContain('espalier.refused')
+    const accepted = readFileSync(join(mounts.volume, 'espalier-configuration/postgresql.conf'), 'utf8')
+    expect(accepted).toContain("work_mem = '5MB'")
+  })
+
+  test('that was never good is left for Postgres to say so', () => {
+    const mounts = mountsFor(major)
+    configure(mounts, withSettings("work_mem = 'lots'\n"))
+    expect(prepare(mounts, major).code).toBe(0)
+    expect(existsSync(join(mounts.volume, 'espalier-configuration'))).toBe(false)
+    expect(postgresConf(mounts)).not.toContain('espalier.refused')
+  })
+
+  test('loads libraries where the image has them, and none that it lacks', async () => {
+    const mounts = mountsFor(major)
+    configure(mounts, { ...configurationOf(major), preload: ['pg_stat_statements', 'no_such_library'] })
+    expect(prepare(mounts, major).code).toBe(0)
+    expect(postgresConf(mounts)).toContain("shared_preload_libraries = 'pg_stat_statements'\n")
+    expect(await starts(mounts, major)).toBe(true)
+  })
+})
+
+test.each([
+  ['Debian', 'usr/lib/postgresql/18/lib', 'usr/share/postgresql/18/extension', true],
+  ['the npm package', 'usr/lib/postgresql/18/lib/postgresql', 'usr/lib/postgresql/18/share/postgresql/extension', true],
+  ['an image without contrib', 'usr/lib/postgresql/18/lib', undefined, false],
+])('libraries are found as %s lays them out', (_, libraries, extensions, isThere) => {
+  const root = mountsFor('18').root
+  const put = (directory: string, name: string) => {
+    mkdirSync(join(root, directory), { recursive: true })
+    writeFileSync(join(root, directory, name), '')
+  }
+  put('usr/lib/postgresql/18/bin', 'postgres')
+  put(libraries, 'gathers.so')
+  if (extensions !== undefined) put(extensions, 'gathers.control')
+  const path = `/nowhere:${join(root, 'usr/lib/postgresql/18/bin')}`
+  expect(availableLibraries(['gathers'], '18', path)).toEqual(isThere ? ['gathers'] : [])
 })
 
 describe('killed', () => {
@@ -166,7 +248,7 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
       if (killed.signal !== 'SIGKILL') expect(killed).toMatchObject({ status: 0, stderr: '' })
       expect(prepare(mounts, major, { path })).toMatchObject({ code: 0, stderr: '' })
       expect(listing(join(mounts.volume, 'pgdata'))).toEqual(listing(template))
-      expect(readdirSync(mounts.volume).sort()).toEqual(['espalier-identity.json', 'pgdata'])
+      expect(readdirSync(mounts.volume).sort()).toEqual(whole)
       check(mounts)
       if (killed.signal !== 'SIGKILL') return n - 1
     }
@@ -179,7 +261,8 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
       },
       mounts => {
         expect(identityOf(mounts)).toMatchObject({ databaseId, incarnation: 1 })
-        expect(readFileSync(join(mounts.volume, 'pgdata/pg_hba.conf'), 'utf8')).toContain('cert map=espalier')
+        const started = readFileSync(join(mounts.volume, 'pgdata/postgresql.conf'), 'utf8')
+        expect(started).toContain(`hba_file = '${mounts.configuration}/pg_hba.conf'`)
       },
     )
     expect(points).toBeGreaterThan(20)
@@ -316,7 +399,7 @@ describe('refused', () => {
       stderr: 'espalier instance: initdb-failed: initdb failed: initdb: error: invalid locale settings\n',
     })
     expect(prepare(mounts, major).code).toBe(0)
-    expect(readdirSync(mounts.volume).sort()).toEqual(['espalier-identity.json', 'pgdata'])
+    expect(readdirSync(mounts.volume).sort()).toEqual(whole)
   })
 
   test("for an image of another version's", () => {

@@ -4,19 +4,19 @@
  * configuration, and refuses whatever would lose data. Killed at any point, the next run ends in the same state.
  */
 import { randomBytes } from 'node:crypto'
-import { chmodSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { configurationFiles, type InstanceConfiguration, readInstanceConfiguration } from './configuration.ts'
+import { type InstanceConfiguration, readInstanceConfiguration } from './configuration.ts'
 import { removeDurably, renameDurably, syncDirectory, writeDurably } from './files.ts'
 import { initialise } from './initialise.ts'
-import { renderSettings } from './settings.ts'
+import { checkConfiguration, writeConfiguration } from './postgres-files.ts'
 import { tlsSettings } from './tls.ts'
 import { dataDirectory, type Identity, identityFile, inspectVolume, planVolume, stagingPrefix } from './volume.ts'
 
 export type PrepareOptions = {
   /** The volume; Postgres's data directory is `pgdata` in it. */
   data: string
-  /** The mounted ConfigMap, with `instance.json`. */
+  /** The mounted ConfigMap, with `instance.json` and the files that Postgres reads there. */
   configuration: string
   /** The mounted Secret, with `tls.crt`, `tls.key` and `ca.crt`. */
   tls: string
@@ -25,7 +25,7 @@ export type PrepareOptions = {
 /** @throws Refusal and errors of the file system (see refusalOf) */
 export function prepare(options: PrepareOptions): { initialised: boolean } {
   const wanted = readInstanceConfiguration(options.configuration)
-  const tls = tlsSettings(options.tls, process.getuid?.() ?? 0)
+  const mounts = { configuration: options.configuration, tls: tlsSettings(options.tls, process.getuid?.() ?? 0) }
   const root = options.data
   const volume = inspectVolume(root)
   const steps = planVolume(volume, wanted)
@@ -33,11 +33,12 @@ export function prepare(options: PrepareOptions): { initialised: boolean } {
   const keep = steps.find(step => step.do === 'publish')?.staging
   for (const name of volume.staged) if (name !== keep) removeLeftover(join(root, name))
   for (const step of steps) {
-    if (step.do === 'initialise') initialiseVolume(root, wanted, tls)
+    if (step.do === 'initialise') initialiseVolume(root, wanted, mounts)
     else if (step.do === 'publish') publish(root, step.staging)
     else adopt(root, step.identity, wanted)
   }
-  writeConfiguration(join(root, dataDirectory), wanted, tls)
+  writeConfiguration(join(root, dataDirectory), wanted, mounts)
+  checkConfiguration(root, wanted, mounts)
   return { initialised: steps.some(step => step.do === 'initialise') }
 }
 
@@ -53,13 +54,15 @@ function removeLeftover(directory: string): void {
 const writeIdentity = (root: string, identity: Identity): void =>
   writeDurably(join(root, identityFile), `${JSON.stringify(identity)}\n`)
 
-function initialiseVolume(root: string, wanted: InstanceConfiguration, tls: Record<string, string>): void {
+type Mounts = { configuration: string; tls: Record<string, string> }
+
+function initialiseVolume(root: string, wanted: InstanceConfiguration, mounts: Mounts): void {
   const { databaseId, incarnation, pgVersion } = wanted
   const staging = `${stagingPrefix}${randomBytes(4).toString('hex')}`
   const directory = join(root, staging)
   mkdirSync(directory, { mode: 0o700 })
   initialise(directory, pgVersion)
-  writeConfiguration(directory, wanted, tls)
+  writeConfiguration(directory, wanted, mounts)
   syncDirectory(root)
   writeIdentity(root, { databaseId, incarnation, initialisedAt: new Date().toISOString(), pgVersion, staging })
   publish(root, staging)
@@ -76,19 +79,4 @@ function adopt(root: string, source: Identity, wanted: InstanceConfiguration): v
   removeDurably(join(root, dataDirectory, 'postmaster.pid'))
   const { databaseId, incarnation, pgVersion } = wanted
   writeIdentity(root, { databaseId, incarnation, initialisedAt: source.initialisedAt, pgVersion })
-}
-
-/**
- * Writes our files and empties postgresql.auto.conf: whatever ALTER SYSTEM left there, even in a copy, ends here. (No
- * user may run it, and from 17 on it is switched off too.)
- */
-function writeConfiguration(directory: string, { files }: InstanceConfiguration, tls: Record<string, string>): void {
-  // A volume that Kubernetes gave to a group has g+rwxs on everything; Postgres starts on 0700 or 0750 only.
-  if ((statSync(directory).mode & 0o7777) !== 0o700) chmodSync(directory, 0o700)
-  for (const name of configurationFiles) {
-    const text =
-      name === 'postgresql.conf' ? `${files[name]}\n# The mounted certificate.\n${renderSettings(tls)}` : files[name]
-    writeDurably(join(directory, name), text)
-  }
-  writeDurably(join(directory, 'postgresql.auto.conf'), '')
 }

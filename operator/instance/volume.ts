@@ -5,6 +5,7 @@
  *     pgdata/                  Postgres's data directory; appears by one rename
  *     pgdata.new-<random>/     data being made by initdb; worthless unless the identity names it
  *     espalier-room            what the operator last wrote to see that it can; worthless
+ *     espalier-configuration/  the operator's files as Postgres last accepted them
  *
  * so a volume that was initialised once is known for good, even with its data gone.
  */

@@ -176,6 +176,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
           passwords,
           mark: credentials.state === 'readable' ? credentials.mark : undefined,
           commits: !pod.probesWal,
+          configuration: decided.configurationDigest,
         })
       if (facts?.run === run && facts.answer?.state === 'answered')
         sizes.request({ key, access, target, run, walPosition: facts.answer.walPosition })

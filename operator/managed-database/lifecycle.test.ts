@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createInformer } from '../../cluster/informer/index.ts'
 import {
   annotations,
+  childNames,
   desiredHash,
   labels,
   type ManagedDatabase,
@@ -224,6 +225,50 @@ describe('change', () => {
     expect(new Set(seen)).toEqual(new Set(['available', undefined]))
     expect(await it.tasksOf('upgraded')).toHaveLength(1)
     expect((await it.child('Pod', 'upgraded', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
+  })
+
+  test('of its configuration comes into force by a reload, once it is mounted, under a pod that goes on', async () => {
+    const before = await it.create('reloaded')
+    const uid = before.status?.volume?.uid ?? ''
+    await it.when('reloaded', found => found.status?.operation === undefined)
+    const pod = await it.child('Pod', 'reloaded', 'pod')
+    const data = it.workload().postgres.data.get(uid)
+    if (data === undefined) throw new Error('there are no data')
+    // As an older operator left it: other files, which Postgres has read.
+    const wanted = data.configuration.inForce
+    data.configuration = { ...data.configuration, inForce: 'older', onDisk: 'older' }
+    await it.workload().restart({ namespace: testNamespace, name: pod?.metadata.name ?? '' })
+    await it.when('reloaded', isPhase('available'))
+    it.workload().postgres.mount(uid, wanted)
+    await eventually(
+      async () => data.configuration.inForce,
+      digest => digest === wanted,
+    )
+    expect(it.workload().postgres.reloads.get(uid)).toBe(1)
+    expect((await it.child('Pod', 'reloaded', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
+    expect(await it.tasksOf('reloaded')).toHaveLength(1)
+  })
+
+  test('of its configuration that Postgres does not take is said, and never reloaded', async () => {
+    const before = await it.create('refusing')
+    const uid = before.status?.volume?.uid ?? ''
+    const data = it.workload().postgres.data.get(uid)
+    if (data === undefined) throw new Error('there are no data')
+    const wanted = data.configuration.inForce
+    data.configuration = { ...data.configuration, inForce: 'older', onDisk: wanted, errors: ['work_mem: no'] }
+    const pod = { namespace: testNamespace, name: childNames.pod(await it.idOf('refusing'), 1) }
+    await it.workload().restart(pod)
+    const told = await it.when('refusing', hasCondition('ConfigurationRefused', 'NotTaken'))
+    expect(condition(told, 'ConfigurationRefused')?.message).toContain('work_mem: no')
+    expect(told.status?.phase).toBe('available')
+    expect(it.workload().postgres.reloads.get(uid)).toBeUndefined()
+    data.configuration = { ...data.configuration, errors: [] }
+    await it.workload().restart(pod)
+    await it.when('refusing', found => condition(found, 'ConfigurationRefused') === undefined)
+    await eventually(
+      async () => data.configuration.inForce,
+      digest => digest === wanted,
+    )
   })
 
   test('what is asked last counts, and the operation before it fails', async () => {

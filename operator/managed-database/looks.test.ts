@@ -24,6 +24,8 @@ const observation = (more: Partial<Reachable> = {}): Reachable => ({
   wal: 'unasked',
   hasRoom: true,
   privilegesInOrder: true,
+  platformInOrder: true,
+  configuration: { inForce: 'd', onDisk: 'd', isMounted: true, refused: null, errors: [], pendingRestart: [] },
   ...more,
 })
 
@@ -70,6 +72,7 @@ describe('looks', () => {
     passwords: { admin: 'a', app: 'b', app_read_only: 'c' },
     mark: 'm',
     commits: false,
+    configuration: 'd',
   })
   const open = () => {
     const answered: string[] = []

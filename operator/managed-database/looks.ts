@@ -23,6 +23,8 @@ export type LookRequest = {
   mark: string | undefined
   /** Nothing in the pod sees to it that WAL can be written: the look does. */
   commits: boolean
+  /** The digest of the files that should be in force. */
+  configuration: string | undefined
 }
 
 export type Looks = {
@@ -68,12 +70,14 @@ export function answerOf(
     walHangs: observation.wal === 'hangs',
     walPosition: observation.walPosition ?? undefined,
     checksumFailures: observation.checksumFailures ?? undefined,
+    configuration: observation.configuration,
+    platformInOrder: observation.platformInOrder,
   }
 }
 
 /** What is known after a look that came to this. Pure. */
 export function conclude(
-  { run, ready, mark }: Pick<LookRequest, 'run' | 'ready' | 'mark'>,
+  { run, ready, mark, configuration }: Pick<LookRequest, 'run' | 'ready' | 'mark' | 'configuration'>,
   answer: PostgresAnswer,
   last: PostgresFacts | undefined,
   at: number,
@@ -87,7 +91,8 @@ export function conclude(
   const isSilent = answer.state === 'refused' && answer.reason === 'silent'
   if (isSilent && before?.answer?.state === 'answered' && !before.isDoubtful)
     return { ...none, mark: before.mark, answer: before.answer, isDoubtful: true }
-  return { ...none, mark, answer, isDoubtful: false }
+  const since = hasOtherFiles(configuration, answer) ? (before?.otherFilesSince ?? at) : undefined
+  return { ...none, mark, answer, isDoubtful: false, ...(since === undefined ? {} : { otherFilesSince: since }) }
 }
 
 export function createLooks(options: { now: () => number; onAnswer: (key: string) => void; logger: Logger }): Looks {
@@ -165,6 +170,12 @@ export function createLooks(options: { now: () => number; onAnswer: (key: string
       await Promise.all(running)
     },
   }
+}
+
+/** Whether Postgres reads its files where they are mounted, and has not read those that it should. */
+function hasOtherFiles(configuration: string | undefined, answer: PostgresAnswer): boolean {
+  if (answer.state !== 'answered' || configuration === undefined || !answer.configuration.isMounted) return false
+  return answer.configuration.inForce !== configuration
 }
 
 type Answered = Extract<PostgresAnswer, { state: 'answered' }>

@@ -14,6 +14,8 @@ const answered: PostgresAnswer = {
   walHangs: false,
   walPosition: '0/1',
   checksumFailures: undefined,
+  platformInOrder: true,
+  configuration: { inForce: 'd', onDisk: 'd', isMounted: true, refused: null, errors: [], pendingRestart: [] },
 }
 const facts: PostgresFacts = {
   at: 1_000,

@@ -25,7 +25,7 @@ export function retryDelay(sinceStartMs: number): number {
   return sinceStartMs < 60_000 ? 250 : 2_000
 }
 
-/** How long after a reload to see whether the certificate is the new one: a mounted Secret takes up to a minute to change. */
+/** How long after a look to see whether certificate or files are the new ones: what is mounted takes up to a minute. */
 function reloadDelay(sinceIssuedMs: number): number {
   if (sinceIssuedMs < 5_000) return 100
   return sinceIssuedMs < 120_000 ? 5_000 : 60_000
@@ -65,6 +65,8 @@ export function nextLook({ key, facts, pod, awaited, suspectedAt, ...more }: Loo
   if (facts.isOutdated) return now
   if (facts.isDoubtful) return facts.at + doubtMs
   if (facts.answer?.state === 'answered' && facts.answer.walHangs) return facts.at + hangingMs
+  const since = facts.otherFilesSince
+  if (since !== undefined) return facts.at + Math.min(usually, reloadDelay(now - since))
   if (suspectedAt !== undefined) return Math.min(facts.at + usually, Math.max(suspectedAt, facts.at + suspicionMs))
   return facts.at + usually
 }

@@ -26,6 +26,7 @@ import {
 } from '../../crds/index.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import type { ChecksumFailures } from '../postgres/administrator.ts'
+import type { ConfigurationState } from '../postgres/state.ts'
 import { systemIdentifierOf } from './children/claim.ts'
 import type { NodeFacts } from './node.ts'
 import type { Owner } from './ownership.ts'
@@ -120,6 +121,8 @@ export type PostgresFacts = {
   isDoubtful: boolean
   /** Something was done in Postgres since: a new look is due, and nothing is decided by this one. */
   isOutdated: boolean
+  /** Since when it has not read the files that it should have, as far as is known. */
+  otherFilesSince?: number | undefined
 }
 
 export type PostgresAnswer =
@@ -143,6 +146,9 @@ export type PostgresAnswer =
       walPosition: string | undefined
       /** Something more can be written to its volume. */
       hasRoom: boolean
+      configuration: ConfigurationState
+      /** The platform's own role and statistics are there; nobody's service waits for them. */
+      platformInOrder: boolean
     }
 
 export type Observed = {

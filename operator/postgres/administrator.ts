@@ -13,13 +13,18 @@ import {
   grantStatements,
   grantsMade,
   parseMark,
+  platformSchemaQuery,
   type RolePasswords,
+  replicationStatements,
   roleStatements,
   schemaQuery,
+  statisticsShown,
+  statisticsStatements,
 } from './roles.ts'
 import { scramVerifier } from './scram.ts'
 import {
   type ChecksumFailures,
+  type ConfigurationState,
   committedWrite,
   maintenanceDatabase,
   roomStatements,
@@ -68,8 +73,12 @@ export type PostgresObservation =
       wal: 'written' | 'hangs' | 'unasked'
       /** Whether something more can be written to its volume. */
       hasRoom: boolean
-      /** Whether ensureRoles would find nothing to do but passwords. */
+      /** What of the operator's files is in force. */
+      configuration: ConfigurationState
+      /** Whether ensureRoles would find nothing to do for users' roles but passwords. */
       privilegesInOrder: boolean
+      /** Whether it would find nothing to do for what is the platform's own; no user waits for that. */
+      platformInOrder: boolean
     }
 
 type Reachable = Extract<PostgresObservation, { reachable: true }>
@@ -100,7 +109,7 @@ export type PostgresAdministrator = {
   measure(target: PostgresTarget, signal: AbortSignal): Promise<number | undefined>
 
   /**
-   * Makes the three roles, the application database and its grants, or restores what differs; idempotent, and safe to
+   * Makes the roles, the application database and its grants, or restores what differs; idempotent, and safe to
    * break off and to run twice at once. A role's password is set where the role is new or carries another mark; a role
    * that carries this mark and another password was changed by its user, and keeps it.
    * @throws PostgresError; RangeError for a password that is not printable ASCII; the signal's reason
@@ -179,8 +188,14 @@ export function createAdministrator({
       connect(target, maintenanceDatabase, signal, async connection => {
         await connection.rows(roleLock)
         const state = await ensureRolesAndDatabase(connection, desired)
-        if (grantsMade(state)) return
-        await connect(target, applicationDatabase, signal, inside => makeGrants(inside, state), state.version)
+        if (grantsMade(state) && statisticsShown(state)) return
+        await connect(
+          target,
+          applicationDatabase,
+          signal,
+          inside => workInside(connection, inside, state),
+          state.version,
+        )
         logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
       }),
 
@@ -189,6 +204,15 @@ export function createAdministrator({
         await connection.rows('SELECT pg_reload_conf()')
       }),
   }
+}
+
+/** Marks are written one after the other, each over what the one before left. */
+async function workInside(connection: Connection, inside: Connection, state: ServerState): Promise<void> {
+  if (!grantsMade(state)) await makeGrants(inside, state)
+  const after = await readState(connection)
+  if (statisticsShown(after)) return
+  const [schema] = await inside.rows<{ owner: string }>(platformSchemaQuery)
+  await inside.transaction(statisticsStatements(after, schema?.owner))
 }
 
 async function makeGrants(connection: Connection, state: ServerState): Promise<void> {
@@ -230,7 +254,7 @@ async function findRoom(connection: Connection, { dataDirectory }: ServerState):
 /** Everything but the grants inside the application database; returns the state that this leaves. */
 async function ensureRolesAndDatabase(connection: Connection, desired: DesiredRoles): Promise<ServerState> {
   const state = await readState(connection)
-  const statements = roleStatements(state, await passwordsToSet(state, desired))
+  const statements = [...roleStatements(state, await passwordsToSet(state, desired)), ...replicationStatements(state)]
   await connection.transaction(statements)
   if (state.database === null && !state.hasInitialDatabase) {
     await connection.alone(createDatabase, createDatabaseTimeoutMs)
@@ -270,6 +294,8 @@ async function observationOf(
     applicationDatabase: state.database !== null,
     walPosition: state.walPosition,
     checksumFailures: state.checksumFailures,
+    configuration: state.configuration,
+    platformInOrder: replicationStatements(state).length === 0 && statisticsShown(state),
     privilegesInOrder: roleStatements(state).length === 0 && grantsMade(state),
   }
 }

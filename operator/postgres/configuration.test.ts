@@ -113,6 +113,29 @@ describe('settings', () => {
     expect(fixed.filter(isSettingForSizes)).toEqual([])
   })
 
+  test.each<[string, string]>([
+    ['-1', '102400kB'],
+    [' -1', '102400kB'],
+    ['', '102400kB'],
+    ['20MB', '20MB'],
+  ])('bound temporary files, where a size says %j', (own, limit) => {
+    expect(postgresSettings(shape({ postgresSettings: { temp_file_limit: own } }), '17').temp_file_limit).toBe(limit)
+  })
+
+  test('keep WAL of a copy that nobody fetches within a part of the volume', () => {
+    fc.assert(
+      fc.property(anyShape, size => {
+        const kept = postgresSettings(size, '17').max_slot_wal_keep_size ?? ''
+        expect(Number(/^(\d+)MB$/.exec(kept)?.[1]) * 2 ** 20).toBeLessThanOrEqual(quantityToBytes(size.storageSize) / 5)
+      }),
+    )
+  })
+
+  test('summarise WAL where Postgres can', () => {
+    expect(postgresSettings(smallShape, '16')).not.toHaveProperty('summarize_wal')
+    expect(postgresSettings(smallShape, '17')).toHaveProperty('summarize_wal', 'on')
+  })
+
   test('switch ALTER SYSTEM off where Postgres can', () => {
     expect(postgresSettings(smallShape, '16')).not.toHaveProperty('allow_alter_system')
     expect(postgresSettings(smallShape, '17')).toHaveProperty('allow_alter_system', 'off')
@@ -127,7 +150,9 @@ describe('settings', () => {
       'hostnossl all all all reject',
       'hostnossl replication all all reject',
       'hostssl all postgres all cert map=espalier',
+      'hostssl replication espalier_replication all cert map=espalier_replication',
       'hostssl replication all all reject',
+      'hostssl all espalier_replication all reject',
       'hostssl all all all scram-sha-256',
     ])
   })
@@ -175,7 +200,11 @@ describe('as a real Postgres reads them', () => {
       const found = await rows<{ name: string }>(server, 'SELECT DISTINCT lower(name) AS name FROM pg_file_settings')
       const expected = Object.keys(postgresSettings(smallShape, major))
       expect(found.map(({ name }) => name).sort()).toEqual(
-        [...expected, 'ssl_ca_file', 'ssl_cert_file', 'ssl_key_file'].sort(),
+        [
+          ...expected,
+          ...['espalier.configuration', 'hba_file', 'ident_file', 'shared_preload_libraries'],
+          ...['ssl_ca_file', 'ssl_cert_file', 'ssl_key_file'],
+        ].sort(),
       )
       expect(await rows(server, 'SELECT * FROM pg_hba_file_rules WHERE error IS NOT NULL')).toEqual([])
       expect(await rows(server, 'SELECT * FROM pg_ident_file_mappings WHERE error IS NOT NULL')).toEqual([])

@@ -6,6 +6,7 @@
  * The settings that only the running pod knows (its address; where the certificate is mounted) are not here: see
  * `postgresCommand` and operator/instance/tls.ts.
  */
+import { createHash } from 'node:crypto'
 import { isSettingForSizes, type PgVersion, type SizeShape } from '../../crds/index.ts'
 import type { ConfigurationFile } from '../instance/configuration.ts'
 import { renderSettings } from '../instance/settings.ts'
@@ -15,6 +16,14 @@ import { quantityToBytes, quantityToNumber } from './quantity.ts'
 /** The common name of the operator's client certificate, and the only way into the superuser. */
 export const operatorCommonName = 'espalier-operator'
 export const superuser = 'postgres'
+/** The role that copies an instance (backups, later replicas), and the common name by which alone it logs in. */
+export const replicationRole = 'espalier_replication'
+export const replicationCommonName = 'espalier-replication'
+/** What Postgres gathers of the statements it ran; loaded where the image has it. */
+export const statisticsLibrary = 'pg_stat_statements'
+export const preloadedLibraries = [statisticsLibrary]
+/** In postgresql.conf: which version of the three files this is, so that Postgres itself tells which one is in force. */
+const digestSetting = 'espalier.configuration'
 /** Where Postgres listens, on the pod's own address. */
 export const postgresPort = 5432
 
@@ -82,9 +91,17 @@ function derivedSettings(shape: SizeShape): Record<string, string> {
  *   SQLSTATE), so that no name of a user's can pass for a level: the level is the first word after the prefix.
  * - wal_level is `replica`, which base backups need. `logical` would cost WAL and gain nothing: no user's role has
  *   REPLICATION, so nobody could read it.
+ * - archive_mode is on, with a command that says "done": switching it on later would take a restart, and a command that
+ *   failed would keep every piece of WAL. The archive replaces the command by a reload.
+ * - summarize_wal (from 17 on) is what incremental backups are made from: what was not summarised while it was written
+ *   cannot be made good.
+ * - max_slot_wal_keep_size: WAL stands on the same volume as the data. A copy that is never fetched loses its slot rather
+ *   than fill it.
+ * - pg_stat_statements records statements on data only: what makes a role holds its password.
  * - Addresses and sockets: none, but the one on the command line.
  */
 function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, string> {
+  const storage = quantityToBytes(shape.storageSize)
   return {
     listen_addresses: '',
     port: String(postgresPort),
@@ -100,48 +117,79 @@ function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, str
     full_page_writes: 'on',
     synchronous_commit: 'on',
     wal_level: 'replica',
-    archive_mode: 'off',
+    archive_mode: 'on',
+    archive_command: 'true',
+    archive_library: '',
+    archive_timeout: '0',
+    max_slot_wal_keep_size: `${Math.floor(clamp(storage / 5, 128 * MiB, 64 * GiB) / MiB)}MB`,
+    [`${statisticsLibrary}.track`]: 'top',
+    [`${statisticsLibrary}.track_utility`]: 'off',
     dynamic_shared_memory_type: 'posix',
     log_destination: 'stderr',
     logging_collector: 'off',
     log_line_prefix: '%m [%p:%l] %e %q[user=%u db=%d client=%h] ',
     log_timezone: 'UTC',
     lc_messages: 'C',
-    ...(Number(version) >= 17 ? { allow_alter_system: 'off' } : {}),
+    ...(Number(version) >= 17 ? { allow_alter_system: 'off', summarize_wal: 'on', wal_summary_keep_time: '10d' } : {}),
   }
 }
 
+/** A size may set another limit, not none: temporary files would fill the volume. */
+const isUnbounded = (limit: string): boolean => /^\s*(-|$)/.test(limit)
+
 /** Every setting of postgresql.conf for a size, as Postgres takes it. */
 export function postgresSettings(shape: SizeShape, version: PgVersion): Record<string, string> {
-  const own = Object.entries(shape.postgresSettings).filter(([name]) => isSettingForSizes(name))
+  const own = Object.entries(shape.postgresSettings).filter(
+    ([name, value]) => isSettingForSizes(name) && !(name === 'temp_file_limit' && isUnbounded(value)),
+  )
   return { ...derivedSettings(shape), ...Object.fromEntries(own), ...fixedSettings(shape, version) }
 }
 
 /**
- * Who may log in. The superuser only by the operator's certificate, from anywhere; every other role by password over
- * TLS; nobody without TLS, and nobody for replication. The first line that fits decides, so none can be got around.
+ * Who may log in. The superuser only by the operator's certificate, from anywhere; for replication one role, by a
+ * certificate of its own, and into no database; every other role by password over TLS; nobody without TLS. The first line
+ * that fits decides, so none can be got around.
  */
-const pgHba = `# TYPE     DATABASE     USER          ADDRESS  METHOD
-hostnossl  all          all           all      reject
-hostnossl  replication  all           all      reject
-hostssl    all          ${superuser}      all      cert map=espalier
-hostssl    replication  all           all      reject
-hostssl    all          all           all      scram-sha-256
+const pgHba = `# TYPE     DATABASE     USER                  ADDRESS  METHOD
+hostnossl  all          all                   all      reject
+hostnossl  replication  all                   all      reject
+hostssl    all          ${superuser}              all      cert map=espalier
+hostssl    replication  ${replicationRole}  all      cert map=espalier_replication
+hostssl    replication  all                   all      reject
+hostssl    all          ${replicationRole}  all      reject
+hostssl    all          all                   all      scram-sha-256
 `
 
-const pgIdent = `# MAP     SYSTEM-USERNAME    PG-USERNAME
-espalier  ${operatorCommonName}  ${superuser}
+const pgIdent = `# MAP                 SYSTEM-USERNAME       PG-USERNAME
+espalier              ${operatorCommonName}     ${superuser}
+espalier_replication  ${replicationCommonName}  ${replicationRole}
 `
 
-/** The three files, for InstanceConfiguration.files. */
-export function renderConfiguration(shape: SizeShape, version: PgVersion): Record<ConfigurationFile, string> {
-  const heading = '# Written by the operator before every start; changes made here are lost.\n'
-  return {
+/** Which version of the files these are; by it the operator knows what is in force. */
+export const digestOfFiles = (files: Readonly<Record<ConfigurationFile, string>>): string =>
+  createHash('sha256')
+    .update(JSON.stringify(Object.entries(files).sort()))
+    .digest('hex')
+    .slice(0, 16)
+
+export type RenderedConfiguration = { files: Record<ConfigurationFile, string>; digest: string }
+
+/** The three files, and the digest that the first of them carries. */
+export function renderWithDigest(shape: SizeShape, version: PgVersion): RenderedConfiguration {
+  const heading = '# Written by the operator; changes made here are lost.\n'
+  const files = {
     'postgresql.conf': heading + renderSettings(postgresSettings(shape, version)),
     'pg_hba.conf': heading + pgHba,
     'pg_ident.conf': heading + pgIdent,
   }
+  const digest = digestOfFiles(files)
+  const marked = files['postgresql.conf'] + renderSettings({ [digestSetting]: digest })
+  return { files: { ...files, 'postgresql.conf': marked }, digest }
 }
+
+/** The three files, for InstanceConfiguration.files. */
+export const renderConfiguration = (shape: SizeShape, version: PgVersion): Record<ConfigurationFile, string> =>
+  renderWithDigest(shape, version).files
 
 /**
  * The command of the Postgres container, for a volume mounted at this path. `POD_IP` must be in its environment (the

@@ -62,6 +62,8 @@ const sessionSettings: Record<string, string> = {
   log_duration: 'off',
   log_min_duration_statement: '-1',
   log_min_error_statement: 'panic',
+  // Of an operator's statements none is kept; where the library is not loaded this names nothing.
+  'pg_stat_statements.track': 'none',
 }
 
 /** Settings that only some versions know, by server_version_num; the others would refuse a session that names them. */

@@ -7,6 +7,8 @@
  *   OPTION on `app` and `app_read_only`, so it can neither drop nor alter them, nor hand them on; and no membership that
  *   reaches files, programs or replication.
  * - `app` owns the application database, and through it the schema `public`.
+ * - `espalier_replication` copies the instance, by a certificate of the platform's, and has no password: no user is a member
+ *   of it, and it enters no database.
  * - `app_read_only` reads what `app` and `admin` make, by grants that either of them can take back. It is no member of
  *   pg_read_all_data, which would show it the password hashes too.
  *
@@ -15,6 +17,7 @@
  */
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
+import { replicationRole, statisticsLibrary, superuser } from './configuration.ts'
 import { type DatabaseLock, initialDatabase, type RoleState, type ServerState } from './state.ts'
 
 const identifiers = (names: readonly string[]): string => names.map(escapeIdentifier).join(', ')
@@ -36,6 +39,35 @@ const attributes = (role: DatabaseRole) => ({
 function attributesText(role: DatabaseRole): string {
   const makes = role === 'admin' ? 'CREATEROLE CREATEDB' : 'NOCREATEROLE NOCREATEDB'
   return `LOGIN NOSUPERUSER INHERIT ${makes} NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'`
+}
+
+/** The role that copies the instance: no password, so that nothing but its certificate lets it in. */
+const replicationAttributes = {
+  superuser: false,
+  inherit: false,
+  createRole: false,
+  createDatabase: false,
+  login: true,
+  replication: true,
+  bypassRls: false,
+  connectionLimit: -1,
+  expires: false,
+}
+
+const replicationText =
+  "LOGIN REPLICATION NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity' PASSWORD NULL"
+
+/** Statements on the platform's own role, for one transaction in any database; users notice nothing of them. */
+export function replicationStatements({ roles, replicationMembers }: ServerState): string[] {
+  const name = escapeIdentifier(replicationRole)
+  const state = roles[replicationRole]
+  if (state === undefined) return [`CREATE ROLE ${name} ${replicationText}`]
+  const asWanted = watched.every(key => state[key] === replicationAttributes[key]) && state.verifier === null
+  return [
+    ...(asWanted ? [] : [`ALTER ROLE ${name} ${replicationText}`]),
+    // Whoever made a role of this name before it was ours was made a member of it.
+    ...replicationMembers.map(member => `REVOKE ${name} FROM ${escapeIdentifier(member)} CASCADE`),
+  ]
 }
 
 const watched = [
@@ -80,6 +112,8 @@ export type RoleMark = {
   credentials?: string
   /** On `app_read_only`: the objects for which the grants were made (see grantsMark). */
   grants?: string
+  /** On `app_read_only`: the application database in which statistics of statements can be read, by its number. */
+  statistics?: string
 }
 
 const markPrefix = 'espalier '
@@ -87,10 +121,11 @@ const markPrefix = 'espalier '
 export function parseMark(comment: string | null | undefined): RoleMark {
   if (!comment?.startsWith(markPrefix)) return {}
   try {
-    const { credentials, grants } = JSON.parse(comment.slice(markPrefix.length))
+    const { credentials, grants, statistics } = JSON.parse(comment.slice(markPrefix.length))
     return {
       ...(typeof credentials === 'string' ? { credentials } : {}),
       ...(typeof grants === 'string' ? { grants } : {}),
+      ...(typeof statistics === 'string' ? { statistics } : {}),
     }
   } catch {
     return {}
@@ -184,6 +219,39 @@ function grantsMark({ database: made, roles }: ServerState): string | undefined 
 export function grantsMade(state: ServerState): boolean {
   const wanted = grantsMark(state)
   return wanted !== undefined && parseMark(state.roles.app_read_only?.comment).grants === wanted
+}
+
+/** Whether statements' statistics can be read in the application database, where the server gathers them. */
+export function statisticsShown({ gathersStatistics, database: made, roles }: ServerState): boolean {
+  return !gathersStatistics || made === null || parseMark(roles.app_read_only?.comment).statistics === made.oid
+}
+
+/** Where the platform's own objects stand in the application database. */
+export const platformSchema = 'espalier'
+
+/** Who owns the platform's schema in the application database, if there is one. */
+export const platformSchemaQuery = {
+  text: 'SELECT pg_get_userbyid(nspowner) AS owner FROM pg_namespace WHERE nspname = $1',
+  values: [platformSchema],
+}
+
+/**
+ * Statements for one transaction inside the application database, ending with the mark that they were made. A schema of
+ * this name that a user made stays the user's, and nothing is made in it: what a superuser makes must stand where no user
+ * can put anything first.
+ */
+export function statisticsStatements(state: ServerState, schemaOwner: string | undefined): string[] {
+  const mark = comment('app_read_only', {
+    ...parseMark(state.roles.app_read_only?.comment),
+    statistics: state.database?.oid ?? '',
+  })
+  if (schemaOwner !== undefined && schemaOwner !== superuser) return [mark]
+  return [
+    ...(schemaOwner === undefined ? [`CREATE SCHEMA ${platformSchema}`] : []),
+    `CREATE EXTENSION IF NOT EXISTS ${statisticsLibrary} SCHEMA ${platformSchema}`,
+    `GRANT USAGE ON SCHEMA ${platformSchema} TO admin`,
+    mark,
+  ]
 }
 
 /** So many schemas get grants after the fact; their names go through the operator's memory. */

@@ -4,6 +4,7 @@
  */
 import { escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
+import { replicationRole, statisticsLibrary } from './configuration.ts'
 
 /** pg_authid, as far as we look after it. */
 export type RoleState = {
@@ -37,7 +38,7 @@ export type ServerState = {
   systemIdentifier: string
   inRecovery: boolean
   checksums: boolean
-  roles: Partial<Record<DatabaseRole, RoleState>>
+  roles: Partial<Record<DatabaseRole | typeof replicationRole, RoleState>>
   /** Of our roles, in each other and in those that Postgres makes by itself; not in those that users make. */
   memberships: Membership[]
   /** The application database. */
@@ -51,6 +52,27 @@ export type ServerState = {
   /** The platform's databases that everyone may connect to. */
   openDatabases: string[]
   dataDirectory: string
+  configuration: ConfigurationState
+  /** Whether the server gathers statistics of statements, so that they can be read. */
+  gathersStatistics: boolean
+  /** Who belongs to the replication role, some of them: nobody may. */
+  replicationMembers: string[]
+}
+
+/** What of the operator's files is in force, by the server's own word. */
+export type ConfigurationState = {
+  /** The digest in the files that were read last; null for files from before there was one. */
+  inForce: string | null
+  /** The digest in the files as they stand now. */
+  onDisk: string | null
+  /** The files are read where they are mounted; else copies are, made as the pod started. */
+  isMounted: boolean
+  /** Why `espalier instance prepare` had it start with older files. */
+  refused: string | null
+  /** What it cannot take of the files as they stand now, some of it. */
+  errors: string[]
+  /** Settings that were changed and take a restart. */
+  pendingRestart: string[]
 }
 
 /**
@@ -91,6 +113,29 @@ export const sizeQuery = {
   values: [applicationDatabase],
 }
 
+/** How much is told of what is wrong with a configuration, and of members that a role must not have. */
+const fewErrors = 5
+const fewMembers = 100
+
+/**
+ * A setting that takes a restart cannot be applied, and one of the command line wins over the files: neither is wrong with
+ * them. Each of the three views reads its file anew.
+ */
+const configurationState = `json_build_object(
+  'inForce', current_setting('espalier.configuration', true),
+  'refused', nullif(current_setting('espalier.refused', true), ''),
+  'isMounted', NOT starts_with(current_setting('hba_file'), current_setting('data_directory') || '/')
+    AND nullif(current_setting('espalier.refused', true), '') IS NULL,
+  'onDisk', (SELECT setting FROM pg_file_settings WHERE name = 'espalier.configuration' ORDER BY seqno DESC LIMIT 1),
+  'errors', (SELECT coalesce(json_agg(message), '[]') FROM (
+    SELECT concat_ws(': ', f.name, f.error) AS message FROM pg_file_settings f LEFT JOIN pg_settings s ON s.name = lower(f.name)
+    WHERE f.error IS NOT NULL AND NOT (s.context IS NOT DISTINCT FROM 'postmaster' AND f.error = 'setting could not be applied')
+    UNION ALL SELECT 'pg_hba.conf: ' || error FROM pg_hba_file_rules WHERE error IS NOT NULL
+    UNION ALL SELECT 'pg_ident.conf: ' || error FROM pg_ident_file_mappings WHERE error IS NOT NULL
+    LIMIT ${fewErrors}) AS wrong),
+  'pendingRestart', (SELECT coalesce(json_agg(name ORDER BY name), '[]') FROM pg_settings
+    WHERE pending_restart AND source <> 'command line'))`
+
 /**
  * One row with one column, `state`: a ServerState. Its length does not depend on what users make: `admin` can make roles by
  * the million, of each of which it is a member, and have each of them grant what it may.
@@ -103,6 +148,11 @@ SELECT json_build_object(
   'inRecovery', pg_is_in_recovery(),
   'checksums', current_setting('data_checksums') = 'on',
   'dataDirectory', current_setting('data_directory'),
+  'configuration', ${configurationState},
+  'gathersStatistics', '${statisticsLibrary}' = ANY (regexp_split_to_array(current_setting('shared_preload_libraries'), '\\s*,\\s*')),
+  'replicationMembers', (SELECT coalesce(json_agg(name), '[]') FROM (SELECT DISTINCT m.rolname AS name
+    FROM pg_auth_members a JOIN pg_authid r ON r.oid = a.roleid JOIN pg_authid m ON m.oid = a.member
+    WHERE r.rolname = '${replicationRole}' LIMIT ${fewMembers}) AS granted),
   'roles', (SELECT coalesce(json_object_agg(rolname, json_build_object(
       'oid', oid::text, 'superuser', rolsuper, 'inherit', rolinherit, 'createRole', rolcreaterole,
       'createDatabase', rolcreatedb, 'login', rolcanlogin, 'replication', rolreplication,
@@ -132,5 +182,5 @@ SELECT json_build_object(
   'openDatabases', (SELECT coalesce(json_agg(datname), '[]')
     FROM pg_database WHERE datname IN ($3, $4) AND has_database_privilege('public', oid, 'CONNECT, TEMPORARY'))
 ) AS state`,
-  values: [databaseRoles, applicationDatabase, initialDatabase, maintenanceDatabase],
+  values: [[...databaseRoles, replicationRole], applicationDatabase, initialDatabase, maintenanceDatabase],
 }

@@ -12,7 +12,7 @@ import { Client } from 'pg'
 import type { PgVersion, SizeShape } from '../../crds/index.ts'
 import type { InstanceConfiguration } from '../instance/index.ts'
 import { type Authority, type CertifiedKey, createAuthority, issueServerCertificate } from '../pki/index.ts'
-import { renderConfiguration } from './configuration.ts'
+import { preloadedLibraries, renderConfiguration } from './configuration.ts'
 import type { PostgresTarget } from './connection.ts'
 import { giveToPostgres, instanceFolder, nodeBinary, postgresEnvironment } from './testing-install.ts'
 
@@ -67,11 +67,16 @@ const writeMounted = (path: string, text: string): void => {
   giveToPostgres(path)
 }
 
-/** Writes another instance.json. */
+/** Writes another instance.json, and Postgres's files beside it, as they are mounted. */
 export function configure(mounts: Mounts, configuration: InstanceConfiguration): void {
-  const path = join(mounts.configuration, 'instance.json')
-  rmSync(path, { force: true })
-  writeMounted(path, JSON.stringify(configuration))
+  for (const [name, text] of Object.entries({
+    'instance.json': JSON.stringify(configuration),
+    ...configuration.files,
+  })) {
+    const path = join(mounts.configuration, name)
+    rmSync(path, { force: true })
+    writeMounted(path, text)
+  }
 }
 
 /** The command that prepares an instance: node, the entry, and its arguments. */
@@ -127,6 +132,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
     incarnation: 1,
     pgVersion: major,
     initialise: true,
+    preload: preloadedLibraries,
     files: renderConfiguration({ ...smallShape, ...shape }, major),
   }
   const mounts = makeMounts(configuration, tls, certificate)

@@ -12,6 +12,7 @@ import {
   type PostgresTarget,
   type RoleObservation,
 } from '../postgres/administrator.ts'
+import type { ConfigurationState } from '../postgres/state.ts'
 
 type Role = { mark: string; password: string }
 
@@ -25,6 +26,9 @@ export type FakeData = {
   /** No commit comes to rest on its disk. */
   walHangs?: boolean
   checksumFailures?: ChecksumFailures
+  /** The platform's own role and statistics were made. */
+  hasPlatform?: boolean
+  configuration: ConfigurationState
 }
 
 export type FakePostgres = {
@@ -35,12 +39,25 @@ export type FakePostgres = {
   readonly looks: Map<string, number>
   /** How often any volume was initialised. */
   readonly initialised: Map<string, number>
-  /** A server starts: on the data of this claim, at this address. */
-  start(address: string, claimUid: string): void
+  /** A server starts: on the data of this claim, at this address, with the files of this digest. */
+  start(address: string, claimUid: string, digest: string | null): void
+  /** Other files are mounted. */
+  mount(claimUid: string, digest: string | null): void
+  /** How often any server was told to read its files again. */
+  readonly reloads: Map<string, number>
   stop(address: string): void
   initialise(claimUid: string): void
   /** A user sets a role's password. */
   changePassword(claimUid: string, role: (typeof databaseRoles)[number], password: string): void
+}
+
+const noConfiguration: ConfigurationState = {
+  inForce: null,
+  onDisk: null,
+  isMounted: true,
+  refused: null,
+  errors: [],
+  pendingRestart: [],
 }
 
 export function createFakePostgres(): FakePostgres {
@@ -48,6 +65,7 @@ export function createFakePostgres(): FakePostgres {
   const initialised = new Map<string, number>()
   const looks = new Map<string, number>()
   const servers = new Map<string, string>()
+  const reloads = new Map<string, number>()
   let systems = 7_000_000_000_000_000_000n
 
   const find = ({ host }: PostgresTarget): FakeData => {
@@ -66,7 +84,7 @@ export function createFakePostgres(): FakePostgres {
     observe: async (target, { passwords, commits }): Promise<PostgresObservation> => {
       looks.set(target.host, (looks.get(target.host) ?? 0) + 1)
       try {
-        const { systemIdentifier, roles, isFull, isSlow, walHangs, checksumFailures = null } = find(target)
+        const { systemIdentifier, roles, isFull, isSlow, walHangs, checksumFailures = null, ...more } = find(target)
         if (isSlow) return { reachable: false, reason: 'timeout', message: 'Query read timeout' }
         const exists = databaseRoles.every(role => roles[role] !== undefined)
         return {
@@ -87,6 +105,8 @@ export function createFakePostgres(): FakePostgres {
           wal: commits ? (walHangs ? 'hangs' : 'written') : 'unasked',
           hasRoom: isFull !== true,
           privilegesInOrder: exists,
+          platformInOrder: more.hasPlatform === true,
+          configuration: { ...more.configuration },
         }
       } catch (error) {
         if (!(error instanceof PostgresError)) throw error
@@ -98,7 +118,9 @@ export function createFakePostgres(): FakePostgres {
       return 8_000_000
     },
     ensureRoles: async (target, { passwords, mark }: DesiredRoles) => {
-      const { roles } = find(target)
+      const found = find(target)
+      const { roles } = found
+      found.hasPlatform = true
       for (const role of databaseRoles)
         if (roles[role]?.mark !== mark) roles[role] = { mark, password: passwords[role] }
     },
@@ -109,7 +131,10 @@ export function createFakePostgres(): FakePostgres {
         : { result: 'refused', message: 'password authentication failed for user "app"' }
     },
     reload: async target => {
-      find(target)
+      const { configuration } = find(target)
+      const uid = servers.get(target.host) ?? ''
+      reloads.set(uid, (reloads.get(uid) ?? 0) + 1)
+      if (configuration.isMounted && configuration.errors.length === 0) configuration.inForce = configuration.onDisk
     },
   }
 
@@ -118,15 +143,24 @@ export function createFakePostgres(): FakePostgres {
     data,
     initialised,
     looks,
-    start: (address, claimUid) => {
+    reloads,
+    start: (address, claimUid, digest) => {
       servers.set(address, claimUid)
+      const found = data.get(claimUid)
+      if (found === undefined) return
+      const pendingRestart: string[] = []
+      found.configuration = { ...found.configuration, inForce: digest, onDisk: digest, isMounted: true, pendingRestart }
+    },
+    mount: (claimUid, digest) => {
+      const found = data.get(claimUid)
+      if (found !== undefined) found.configuration.onDisk = digest
     },
     stop: address => {
       servers.delete(address)
     },
     initialise: claimUid => {
       initialised.set(claimUid, (initialised.get(claimUid) ?? 0) + 1)
-      data.set(claimUid, { systemIdentifier: String(++systems), roles: {} })
+      data.set(claimUid, { systemIdentifier: String(++systems), roles: {}, configuration: { ...noConfiguration } })
     },
     changePassword: (claimUid, role, password) => {
       const found = data.get(claimUid)?.roles[role]

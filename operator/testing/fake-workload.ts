@@ -9,7 +9,7 @@ import type { Cluster, ConfigMap, Pod, StatefulSet } from '../../cluster/index.t
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
 import { labels } from '../../crds/index.ts'
 import { exitCodes, type RefusalReason } from '../instance/refusal.ts'
-import { instanceFile } from '../managed-database/children/configuration.ts'
+import { configurationAnnotation, instanceFile } from '../managed-database/children/configuration.ts'
 import { postgresContainer, prepareContainer } from '../managed-database/children/stateful-set.ts'
 import { createFakePostgres, type FakePostgres } from './fake-postgres.ts'
 
@@ -43,6 +43,7 @@ export async function startFakeWorkload({
   })
   const claims = createInformer(cluster, 'PersistentVolumeClaim', { ...labelled, logger: quiet })
   const pods = createInformer(cluster, 'Pod', { ...labelled, logger: quiet })
+  const configurations = createInformer(cluster, 'ConfigMap', { ...labelled, logger: quiet })
   let addresses = 0
   /** What is being worked on, one thing at a time for each StatefulSet. */
   const chains = new Map<string, Promise<void>>()
@@ -91,19 +92,26 @@ export async function startFakeWorkload({
   const run = async (pod: Pod, claimUid: string): Promise<void> => {
     const refusal = await prepare(pod, claimUid)
     const podIP = addressOf(++addresses)
-    if (refusal === undefined) postgres.start(podIP, claimUid)
+    if (refusal === undefined) postgres.start(podIP, claimUid, await mountedDigest(pod))
     await cluster.replaceStatus('Pod', { ...pod, status: refusal ? failed(refusal) : running(podIP, 0) })
   }
 
   /** What `espalier instance prepare` does with the volume. */
   const prepare = async ({ metadata, spec }: Pod, claimUid: string): Promise<RefusalReason | undefined> => {
-    const configuration = spec?.volumes?.find(volume => volume.configMap !== undefined)?.configMap?.name ?? ''
-    const map = await cluster.get('ConfigMap', { namespace: metadata.namespace, name: configuration })
+    const map = await cluster.get('ConfigMap', { namespace: metadata.namespace, name: configurationName({ spec }) })
     if (map === undefined) return 'configuration'
     if (postgres.data.has(claimUid)) return undefined
     if (!mayInitialise(map)) return 'volume-empty'
     postgres.initialise(claimUid)
     return undefined
+  }
+
+  const configurationName = ({ spec }: Pick<Pod, 'spec'>): string =>
+    spec?.volumes?.find(volume => volume.configMap !== undefined)?.configMap?.name ?? ''
+
+  const mountedDigest = async (pod: Pod): Promise<string | null> => {
+    const { namespace } = pod.metadata
+    return digestIn(await cluster.get('ConfigMap', { namespace, name: configurationName(pod) }))
   }
 
   const onSet = (set: StatefulSet) => serially(keyOf(set), () => reconcile(set))
@@ -117,7 +125,17 @@ export async function startFakeWorkload({
     const set = statefulSets.get({ ...object.metadata, name: object.metadata.name.replace(/-0$/, '') })
     if (set) void onSet(set)
   })
-  await Promise.all([statefulSets, claims, pods].map(informer => informer.start()))
+  /** As a kubelet changes what is mounted, under the server that runs. */
+  configurations.onChange(({ type, object }) => {
+    if (type !== 'set') return
+    const { namespace, name } = object.metadata
+    for (const set of statefulSets.list({ namespace: namespace ?? '' })) {
+      if (configurationName({ spec: set.spec?.template.spec } as Pick<Pod, 'spec'>) !== name) continue
+      const claim = claims.get({ namespace, name: claimOf(set) })
+      postgres.mount(claim?.metadata.uid ?? '', digestIn(object))
+    }
+  })
+  await Promise.all([statefulSets, claims, pods, configurations].map(informer => informer.start()))
 
   return {
     postgres,
@@ -130,7 +148,7 @@ export async function startFakeWorkload({
     },
     stop: async () => {
       stopped = true
-      await Promise.all([statefulSets, claims, pods].map(informer => informer.stop()))
+      await Promise.all([statefulSets, claims, pods, configurations].map(informer => informer.stop()))
       await Promise.all(chains.values())
     },
   }
@@ -138,6 +156,9 @@ export async function startFakeWorkload({
 
 const claimOf = (set: StatefulSet): string =>
   set.spec?.template.spec?.volumes?.find(volume => volume.persistentVolumeClaim)?.persistentVolumeClaim?.claimName ?? ''
+
+const digestIn = (map: ConfigMap | undefined): string | null =>
+  map?.metadata.annotations?.[configurationAnnotation] ?? null
 
 function mayInitialise(map: ConfigMap): boolean {
   const parsed: unknown = JSON.parse(map.data?.[instanceFile] ?? '{}')

@@ -16,7 +16,7 @@ import {
 } from '../../crds/index.ts'
 import { exitCodes } from '../instance/refusal.ts'
 import type { Action } from '../managed-database/actions.ts'
-import { instanceFile } from '../managed-database/children/configuration.ts'
+import { configurationAnnotation, instanceFile } from '../managed-database/children/configuration.ts'
 import { portOf, readRoute, routeDraft } from '../managed-database/children/route.ts'
 import { stamped } from '../managed-database/covers.ts'
 import type { Identity, Observed, PostgresAnswer } from '../managed-database/observed.ts'
@@ -54,6 +54,8 @@ export type World = {
   now: number
   minted: number
 }
+
+const inForceEverywhere = { isMounted: true, refused: null, errors: [], pendingRestart: [] }
 
 const place = (kind: string, name: string): string => `${kind}/${name}`
 
@@ -104,6 +106,8 @@ function answerOf(world: World): { answer: PostgresAnswer; mark: string | undefi
   const claim = get<AnyObject>(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1))
   const data = world.data.get(claim?.metadata.uid ?? '')
   const mark = get<AnyObject>(world, 'Secret', childNames.credentials(worldId))?.metadata.uid
+  const map = get<AnyObject>(world, 'ConfigMap', childNames.configuration(worldId, 1))
+  const digest = map?.metadata.annotations?.[configurationAnnotation] ?? null
   if (data === undefined) return undefined
   const answer: PostgresAnswer = {
     state: 'answered',
@@ -116,6 +120,8 @@ function answerOf(world: World): { answer: PostgresAnswer; mark: string | undefi
     walHangs: false,
     checksumFailures: undefined,
     walPosition: '0/1',
+    platformInOrder: true,
+    configuration: { ...inForceEverywhere, inForce: digest, onDisk: digest },
   }
   return { answer, mark }
 }

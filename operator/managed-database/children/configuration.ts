@@ -1,11 +1,16 @@
-/** The ConfigMap that tells an instance what it is: `instance.json`, read by its init container before every start. */
+/**
+ * The ConfigMap that tells an instance what it is: `instance.json`, read by its init container before every start, and
+ * Postgres's own files, which the running server reads where they are mounted when it is told to reload.
+ */
 import type { Draft } from '../../../cluster/index.ts'
 import { childNames, type PgVersion, type SizeShape } from '../../../crds/index.ts'
 import type { InstanceConfiguration } from '../../instance/configuration.ts'
-import { renderConfiguration } from '../../postgres/configuration.ts'
+import { preloadedLibraries, renderWithDigest } from '../../postgres/configuration.ts'
 import { childMetadata, type Owner } from '../ownership.ts'
 
 export const instanceFile = 'instance.json'
+/** On the ConfigMap: the digest of its files, which Postgres tells of those it has read. */
+export const configurationAnnotation = 'espalier.dev/configuration'
 
 export type ConfigurationRequest = {
   owner: Owner
@@ -18,17 +23,20 @@ export type ConfigurationRequest = {
 
 export function configurationDraft(request: ConfigurationRequest): Draft<'ConfigMap'> {
   const { owner, incarnation, pgVersion, shape, initialise } = request
+  const { files, digest } = renderWithDigest(shape, pgVersion)
   const configuration: InstanceConfiguration = {
     databaseId: owner.id,
     incarnation,
     pgVersion,
     initialise,
-    files: renderConfiguration(shape, pgVersion),
+    preload: preloadedLibraries,
+    files,
   }
+  const metadata = childMetadata(owner, childNames.configuration(owner.id, incarnation), 'postgres')
   return {
     apiVersion: 'v1',
     kind: 'ConfigMap',
-    metadata: childMetadata(owner, childNames.configuration(owner.id, incarnation), 'postgres'),
-    data: { [instanceFile]: JSON.stringify(configuration, undefined, 2) },
+    metadata: { ...metadata, annotations: { ...metadata.annotations, [configurationAnnotation]: digest } },
+    data: { [instanceFile]: JSON.stringify(configuration, undefined, 2), ...files },
   }
 }

@@ -9,6 +9,8 @@ import type { Condition, ManagedDatabaseStatus } from '../../../crds/index.ts'
  * - KeysAvailable: the installation's sealing key and authority are there.
  * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
  * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
+ * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
+ * - RestartPending: only while something waits for a restart; what, is in status.pendingRestart.
  * - DeletionBlocked: only on a database being deleted, and why that does not go on.
  */
 const conditionTypes = [
@@ -19,12 +21,19 @@ const conditionTypes = [
   'CredentialsReady',
   'EndpointReady',
   'ServicesReady',
+  'ConfigurationRefused',
+  'RestartPending',
   'DeletionBlocked',
 ] as const
 export type ConditionType = (typeof conditionTypes)[number]
 
 /** Gone as soon as a pass finds nothing of them. */
-const passing: ReadonlySet<ConditionType> = new Set(['ServicesReady', 'DeletionBlocked'])
+const passing: ReadonlySet<ConditionType> = new Set([
+  'ServicesReady',
+  'ConfigurationRefused',
+  'RestartPending',
+  'DeletionBlocked',
+])
 
 /** What a pass found about one aspect. */
 export type Finding = { status: 'True' | 'False' | 'Unknown'; reason: string; message: string }
@@ -43,7 +52,7 @@ export const timestamp = (now: number): string => `${new Date(now).toISOString()
 
 /**
  * The conditions after a pass. One whose status is the same keeps the time of its last transition; one that a pass
- * found nothing about stays as it was; DeletionBlocked goes when nothing blocks, ServicesReady when none is asked for.
+ * found nothing about stays as it was, but those that are only there while something is so.
  */
 export function nextConditions(
   before: readonly Condition[],

@@ -13,6 +13,7 @@ import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 import { type Assessment, assess } from './assessment.ts'
 import { type Findings, nextConditions, no, yes } from './conditions.ts'
+import { configurationFinding } from './configuration.ts'
 import { deletionBlock, teardown } from './deletion.ts'
 import { checksumFailures } from './health.ts'
 import { marks } from './marks.ts'
@@ -27,6 +28,8 @@ export type Plan = {
   awaitsPostgres: boolean
   /** The gateways' acknowledgement is waited for. */
   awaitsGateways: boolean
+  /** The digest of the files that Postgres should run with. */
+  configurationDigest: string | undefined
   /** When to look again even if nothing happens, in ms since the epoch. */
   wakeAt: number | undefined
 }
@@ -59,6 +62,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
     actions: work(observed, assessment),
     status,
     awaitsPostgres: awaitsPostgres(observed),
+    configurationDigest: assessment.wanted.configurationDigest,
     awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
     wakeAt: earliest(
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
@@ -83,6 +87,7 @@ const nothing = ({ database }: Observed): Plan => ({
   status: database.status ?? {},
   awaitsPostgres: false,
   awaitsGateways: false,
+  configurationDigest: undefined,
   wakeAt: undefined,
 })
 
@@ -131,6 +136,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
       operation,
     },
     awaitsPostgres: false,
+    configurationDigest: undefined,
     awaitsGateways: step.actions.length === 0 && observed.route?.acknowledged === false,
     wakeAt: earliest(operation && !late ? Date.parse(operation.deadlineAt) : undefined, nodeWake(observed, now)),
   }
@@ -184,6 +190,7 @@ function statusOf(
   const { status = {}, metadata } = database
   const { answered, wanted, findings, fatal } = assessment
   const { claim } = children
+  const refused = configurationFinding(observed)
   const volume =
     status.volume ??
     (answered && claim?.metadata.uid && !fatal
@@ -193,6 +200,7 @@ function statusOf(
     ...findings,
     Progressing: state.progressing,
     ...(database.spec.services.length > 0 ? { ServicesReady: servicesNotRun } : {}),
+    ...(refused ? { ConfigurationRefused: refused } : {}),
     ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
   }
   return {

@@ -3,7 +3,7 @@ import type { Draft } from '../../../cluster/index.ts'
 import { type Endpoint, hostLabel, type Region } from '../../../crds/index.ts'
 import { type ServerNames, serverNames } from '../children/certificate.ts'
 import { claimDraft } from '../children/claim.ts'
-import { configurationDraft } from '../children/configuration.ts'
+import { configurationAnnotation, configurationDraft } from '../children/configuration.ts'
 import { disruptionBudgetDraft } from '../children/disruption-budget.ts'
 import { networkPolicyDraft } from '../children/network-policy.ts'
 import { maskedRules, routeDraft } from '../children/route.ts'
@@ -20,6 +20,8 @@ export type Wanted = {
   disruptionBudget: Draft<'PodDisruptionBudget'> | undefined
   claim: Draft<'PersistentVolumeClaim'> | undefined
   configuration: Draft<'ConfigMap'> | undefined
+  /** Of the files of that configuration, as Postgres tells it. */
+  configurationDigest: string | undefined
   statefulSet: Draft<'StatefulSet'> | undefined
   /** For the port it holds; absent while it holds none. */
   route: Draft<'ConfigMap'> | undefined
@@ -63,13 +65,15 @@ export function wantedOf(
   const image = observed.image ?? observed.children.statefulSet?.spec?.template.spec?.containers[0]?.image
   // On a claim that another database had there may be data, which only the volume knows.
   const initialise = status?.volume === undefined && !observed.isStrayClaim
+  const configuration = shape && configurationDraft({ ...instance, shape, initialise })
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   return {
     networkPolicy: stamped(networkPolicyDraft(owner)),
     disruptionBudget: podSettings.disruptionBudget ? stamped(disruptionBudgetDraft(owner, incarnation)) : undefined,
     service: stamped(serviceDraft(owner, incarnation)),
     claim: shape && region && claimDraft(owner, incarnation, shape, region, systemIdentifier),
-    configuration: shape && stamped(configurationDraft({ ...instance, shape, initialise })),
+    configuration: configuration && stamped(configuration),
+    configurationDigest: configuration?.metadata.annotations?.[configurationAnnotation],
     statefulSet:
       shape && volume && image
         ? stamped(statefulSetDraft({ ...instance, image, shape, volume, suspended: stopped, pods: podSettings }))

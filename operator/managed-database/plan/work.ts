@@ -6,6 +6,7 @@ import { covers } from '../covers.ts'
 import { isAtRest, type Observed } from '../observed.ts'
 import { type Assessment, isOutOfDate } from './assessment.ts'
 import { conditionOf } from './conditions.ts'
+import { awaitsReload } from './configuration.ts'
 import { presentAnswer } from './health.ts'
 import { mayStop } from './stop.ts'
 import { isLost } from './volume.ts'
@@ -102,14 +103,16 @@ function isLockedOut(observed: Observed): boolean {
   return (certificate.issuedAt ?? 0) > pod.startedAt
 }
 
-function inPostgres(observed: Observed, { answered, fatal }: Assessment): Action[] {
+function inPostgres(observed: Observed, { answered, fatal, wanted }: Assessment): Action[] {
   const { credentials, certificate, postgres } = observed
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
   const actions: Action[] = []
   const current = credentials.state === 'readable' && postgres.mark === credentials.mark
-  if (current && !answered.rolesInOrder) actions.push({ do: 'ensure-roles' })
+  if (current && !(answered.rolesInOrder && answered.platformInOrder)) actions.push({ do: 'ensure-roles' })
   const shown = answered.certificate
   if (certificate.state === 'good' && shown !== undefined && shown !== certificate.fingerprint)
+    actions.push({ do: 'reload' })
+  else if (awaitsReload(observed, wanted) && answered.configuration.onDisk === wanted.configurationDigest)
     actions.push({ do: 'reload' })
   return actions
 }
