@@ -7,6 +7,7 @@ import type { Logger } from 'pino'
 import { ClusterError } from '../../cluster/errors.ts'
 import type { KindName } from '../../cluster/kinds.ts'
 import type { Disk } from './disk.ts'
+import { DirectoryGone } from './errors.ts'
 import { type Change, createHistory, type History } from './history.ts'
 import { freeze, type JsonObject } from './json.ts'
 import { type ObjectReference, placeOf, withMetadata } from './objects.ts'
@@ -182,8 +183,15 @@ function refuseTooLarge(reference: ObjectReference, text: string): void {
 
 const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
+const exhausted = new Set(['EMFILE', 'ENFILE'])
+
 function diskMessage(error: unknown): string {
+  if (error instanceof DirectoryGone)
+    return `${error.message}; nothing is kept any more: stop Espalier, put the directory back, and start it again`
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+  if (exhausted.has(code)) {
+    return `no file can be opened any more (${code}): nothing was written; raise the limit of open files (ulimit -n)`
+  }
   return full.has(code)
     ? `the disk that holds the store is full (${code}): nothing was written; free some space and try again`
     : `the store cannot write to its disk (${code}): nothing was written`

@@ -4,19 +4,20 @@
  * them will come back. The owner of the state appends one batch at a time and applies it afterwards.
  *
  * Journal n holds what happened after snapshot n. A snapshot is written beside the running journal of its number, and
- * replaces what came before only when it is whole and on disk.
+ * replaces what came before only when it is whole and on disk. A directory that is deleted or replaced while it is open takes
+ * nothing any more. Appending needs no file descriptor that is not open already.
  */
-import { chmodSync, mkdirSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { chmodSync, mkdirSync, statSync } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import { StoreError } from './errors.ts'
+import { DirectoryGone, StoreError } from './errors.ts'
 import type { JsonObject } from './json.ts'
 import { lockDirectory } from './lock.ts'
 import { type LogFile, logFile, type OpenFile, openFile as openRealFile } from './log-file.ts'
 import { batchPayload, type Header, headerPayload } from './records.ts'
 import { journalName, type Recovered, recover, type Sink, snapshotName, storeFiles } from './recovery.ts'
-import { syncDirectory, unfinishedSnapshot, writeSnapshot } from './snapshot.ts'
+import { unfinishedSnapshot, writeSnapshot } from './snapshot.ts'
 
 export type Disk = {
   /** @throws NodeJS.ErrnoException; then nothing of the batch is kept, and a later append may succeed. */
@@ -61,6 +62,12 @@ function prepareDirectory(directory: string): () => void {
   }
 }
 
+/** What tells a file from every other one; undefined where there is none. */
+function identityOf(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false })
+  return found && `${found.dev}/${found.ino}`
+}
+
 const inaccessible = (directory: string, error: unknown): StoreError =>
   new StoreError('inaccessible', `${directory} cannot be used: ${error instanceof Error ? error.message : error}`, {
     cause: error,
@@ -69,6 +76,10 @@ const inaccessible = (directory: string, error: unknown): StoreError =>
 async function createDisk(options: DiskOptions, recovered: Recovered, unlock: () => void): Promise<Disk> {
   const { directory, source, logger, compactAfterBytes = defaultCompactAfterBytes } = options
   const openFile = options.openFile ?? openRealFile
+  /** Open for as long as the store is, so that names can be made to last where no file can be opened any more. */
+  const handle = await open(directory, 'r')
+  const syncNames = (): Promise<void> => handle.sync()
+  const place = identityOf(directory)
   let number = recovered.journal.number
   let snapshotBytes = recovered.snapshotBytes
   let compaction: Promise<void> = Promise.resolve()
@@ -80,11 +91,17 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
       ? logFile(await openFile(join(directory, journalName(number)), 'r+', 0o600), recovered.journal.length)
       : await beginJournal({ number, version: recovered.version })
 
+  /** @throws DirectoryGone where another directory, or none, has the name, or the journal is not in it */
+  function requirePlace(): void {
+    const isThere = identityOf(directory) === place && identityOf(join(directory, journalName(number))) !== undefined
+    if (!isThere) throw new DirectoryGone(directory)
+  }
+
   async function beginJournal(header: Header): Promise<LogFile> {
     const log = logFile(await openFile(join(directory, journalName(header.number)), 'w', 0o600), 0)
     try {
       await log.append(headerPayload(header))
-      await syncDirectory(directory)
+      await syncNames()
       return log
     } catch (error) {
       await log.close()
@@ -108,7 +125,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
 
   async function compact(header: Header, objects: JsonObject[]): Promise<void> {
     try {
-      snapshotBytes = await writeSnapshot(directory, header, objects, openFile)
+      snapshotBytes = await writeSnapshot(directory, header, objects, openFile, syncNames)
       await removeBefore(header.number)
     } catch (error) {
       // The journals are all there still, so nothing is lost; the next compaction covers this one.
@@ -123,7 +140,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
   async function repair(): Promise<void> {
     await compaction
     const header = { number: number + 1, version: source.version() }
-    snapshotBytes = await writeSnapshot(directory, header, source.objects(), openFile)
+    snapshotBytes = await writeSnapshot(directory, header, source.objects(), openFile, syncNames)
     const next = await beginJournal(header)
     await journal.close().catch(() => undefined)
     journal = next
@@ -144,7 +161,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
     } catch (error) {
       // The old journal must be the last one again before anything more is written to it.
       await rm(join(directory, journalName(number + 1)), { force: true })
-      await syncDirectory(directory)
+      await syncNames()
       limit = journal.length + compactAfterBytes
       logger.warn({ err: error }, 'the journal could not be begun anew; going on in the old one')
     }
@@ -152,13 +169,21 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
 
   return {
     async append(records) {
+      requirePlace()
       if (!journal.trusted) await repair()
       else if (journal.length > limit && !compacting) await makeRoom()
       await journal.append(batchPayload(records))
+      try {
+        requirePlace()
+      } catch (error) {
+        journal.distrust()
+        throw error
+      }
     },
     async close() {
       await compaction
       await journal.close()
+      await handle.close()
       unlock()
     },
   }

@@ -1,6 +1,15 @@
 /** What is on disk: it comes back, alone to its owner, and damage or a full disk is told rather than made worse. */
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import pino from 'pino'
 import { describe, expect, test } from 'vitest'
@@ -198,6 +207,35 @@ describe('damage', () => {
     expect(readFileSync(journal)).toEqual(bytes)
   })
 
+  test('a flipped bit anywhere is refused, names file and place, and changes nothing', async () => {
+    const { directory, journal } = await written()
+    const sound = readFileSync(journal)
+    for (let at = 0; at < sound.length; at++) {
+      const bytes = Buffer.from(sound)
+      bytes.writeUInt8(bytes.readUInt8(at) ^ (1 << (at % 8)), at)
+      writeFileSync(journal, bytes)
+      const error = await refusedToOpen(directory)
+      expect(error.reason).toBe('corrupt')
+      expect(error.message).toMatch(/journal-00000001 is damaged at byte \d+/)
+      expect(readFileSync(journal).equals(bytes)).toBe(true)
+    }
+    writeFileSync(journal, sound)
+    const { cluster } = await testStore({ directory })
+    expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b', c: 'c' })
+  })
+
+  test('of the last record says how to go on without it', async () => {
+    const { directory, journal } = await written()
+    const bytes = readFileSync(journal)
+    const at = bytes.length - 20
+    bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at)
+    writeFileSync(journal, bytes)
+    const [, length = ''] = /truncate -s (\d+)/.exec((await refusedToOpen(directory)).message) ?? []
+    truncateSync(journal, Number(length))
+    const { cluster } = await testStore({ directory })
+    expect(await dataOf(cluster)).toEqual({ a: 'a', b: 'b' })
+  })
+
   test('a record that is missing in between is refused', async () => {
     const { directory, journal } = await written()
     const frames = decodeFrames(readFileSync(journal)).payloads.map(encodeFrame)
@@ -297,5 +335,55 @@ describe('a bad disk', () => {
     await store.close()
     const { cluster: again } = await testStore({ directory })
     expect(await dataOf(again)).toEqual(expected)
+  })
+})
+
+test('without a file descriptor left writes are kept all the same, and nothing that was acknowledged is lost', async () => {
+  const directory = temporaryDirectory()
+  const script = join(import.meta.dirname, 'descriptors.fixture.ts')
+  const command = 'ulimit -n 40; exec "$0" "$@"'
+  const { stdout, signal, stderr } = spawnSync('sh', ['-c', command, process.execPath, script, directory], {
+    encoding: 'utf8',
+  })
+  expect(signal, stderr).toBe('SIGKILL')
+  const outcomes = stdout.trim().split('\n')
+  expect(outcomes).toHaveLength(62)
+  expect(outcomes[1]).toBe('- EMFILE')
+  const kept = outcomes.filter(line => line.endsWith(' kept')).map(line => line.split(' ')[0] ?? '')
+  expect(kept).toHaveLength(61)
+  const { cluster } = await testStore({ directory })
+  expect(Object.keys(await dataOf(cluster)).sort()).toEqual(kept.sort())
+  // As soon as files can be opened again, the journal is begun anew.
+  expect(files(directory, 'journal')).not.toEqual(['journal-00000001'])
+})
+
+describe('a directory that is taken away while it is open', () => {
+  const gone = /store is gone: it was deleted or moved while it was in use; nothing is kept any more/
+
+  test('keeps nothing any more, and says so; what was read is still there to read', async () => {
+    const directory = join(temporaryDirectory(), 'store')
+    const { cluster } = await testStore({ directory })
+    await cluster.create('ConfigMap', configMap('one', { value: '1' }))
+    rmSync(directory, { recursive: true })
+    expect((await refusal(cluster.create('ConfigMap', configMap('two')), 'Unavailable')).message).toMatch(gone)
+    // Not even where somebody makes a directory of the name again.
+    mkdirSync(directory)
+    expect((await refusal(cluster.create('ConfigMap', configMap('two')), 'Unavailable')).message).toMatch(gone)
+    expect(readdirSync(directory)).toEqual([])
+    expect(await dataOf(cluster)).toEqual({ one: '1' })
+  })
+
+  test('and put back goes on, without what was refused', async () => {
+    const directory = join(temporaryDirectory(), 'store')
+    const store = await open(directory)
+    const cluster = store.connect('test')
+    await cluster.create('ConfigMap', configMap('one', { value: '1' }))
+    renameSync(directory, `${directory}.aside`)
+    await refusal(cluster.create('ConfigMap', configMap('refused')), 'Unavailable')
+    renameSync(`${directory}.aside`, directory)
+    await cluster.create('ConfigMap', configMap('two', { value: '2' }))
+    await store.close()
+    const { cluster: again } = await testStore({ directory })
+    expect(await dataOf(again)).toEqual({ one: '1', two: '2' })
   })
 })

@@ -2,6 +2,14 @@
 
 export type StoreErrorReason = 'locked' | 'corrupt' | 'inaccessible' | 'definition'
 
+/** The directory of an open store was deleted, moved away or replaced: what is written there reaches nobody. */
+export class DirectoryGone extends Error {
+  override readonly name = 'DirectoryGone'
+  constructor(directory: string) {
+    super(`${directory} is gone: it was deleted or moved while it was in use`)
+  }
+}
+
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   readonly reason: StoreErrorReason

@@ -36,13 +36,17 @@ export type Frames = {
   payloads: Buffer[]
   /** Where the last sound frame ends. */
   end: number
-  /** What stands after it: nothing, the rest of a write that was cut off, or damage with sound frames behind it. */
-  rest: 'nothing' | 'torn' | 'damaged'
+  /**
+   * What stands after it: nothing, the rest of a write that was cut off, damage with sound frames behind it, or a last
+   * frame that was written whole and is damaged.
+   */
+  rest: 'nothing' | 'torn' | 'damaged' | 'damaged at the end'
 }
 
 /**
  * All sound frames from the start of a file. A batch is written only once the one before it is on disk, so a bad frame
- * with a sound one behind it cannot be a write that was cut off: it is damage.
+ * with a sound one behind it cannot be a write that was cut off: it is damage. So is a last frame that is there to its
+ * end: whoever wrote it may have been told that it is safe.
  */
 export function decodeFrames(file: Buffer): Frames {
   const payloads: Buffer[] = []
@@ -55,5 +59,36 @@ export function decodeFrames(file: Buffer): Frames {
   for (let next = file.indexOf(magic, end + 1); next !== -1; next = file.indexOf(magic, next + 1)) {
     if (decodeFrame(file, next) !== undefined) return { payloads, end, rest: 'damaged' }
   }
-  return { payloads, end, rest: 'torn' }
+  return { payloads, end, rest: isCutOff(file.subarray(end), end) ? 'torn' : 'damaged at the end' }
+}
+
+const sectorBytes = 512
+
+/**
+ * Whether what stands behind the last sound frame is a write that was cut off, which nobody was told of: it ends before
+ * its frame does, or a part of it never came to the disk and reads as zeros. (No payload holds a zero: it is JSON.) Anything
+ * else was there whole, and has been changed since.
+ * @param at where in its file it stands
+ */
+function isCutOff(rest: Buffer, at: number): boolean {
+  if (hasUnwritten(rest, at)) return true
+  const isWhole = rest.length >= headerBytes && headerBytes + rest.readUInt32BE(4) <= rest.length
+  return !isWhole && !isSoundButForItsHeader(rest)
+}
+
+/** Whether a sector of the disk, or the part of it that is meant, is all zeros. */
+function hasUnwritten(rest: Buffer, at: number): boolean {
+  for (let from = 0, to = sectorBytes - (at % sectorBytes); from < rest.length; from = to, to += sectorBytes) {
+    if (rest.subarray(from, to).every(byte => byte === 0)) return true
+  }
+  return false
+}
+
+/** Whether it is a whole frame that reaches to the end, with another length or another magic than it was given. */
+function isSoundButForItsHeader(rest: Buffer): boolean {
+  if (rest.length < headerBytes) return false
+  const payload = rest.subarray(headerBytes)
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(payload.length)
+  return rest.readUInt32BE(8) === checksum(length, payload)
 }

@@ -21,6 +21,8 @@ export type LogFile = {
   /** Writes a payload; it is on disk after the next `append`. */
   write(payload: Buffer): Promise<void>
   append(payload: Buffer): Promise<void>
+  /** What was appended last is not to count: nobody must find it behind what is written next. */
+  distrust(): void
   close(): Promise<void>
 }
 
@@ -84,6 +86,9 @@ export function logFile(file: WritableFile, start: number): LogFile {
       await sync()
       length += bytes
       dirty = false
+    },
+    distrust() {
+      trusted = false
     },
     close: () => file.close(),
   }

@@ -88,6 +88,13 @@ async function readJournal(directory: string, expected: Header, last: boolean, s
   const path = join(directory, name)
   const file = await readFile(path)
   const frames = decodeFrames(file)
+  if (frames.rest === 'damaged at the end') {
+    throw corrupt(
+      directory,
+      name,
+      `is damaged at byte ${frames.end}: its last record was written whole and has been changed since. To go on without that record, cut the file there (truncate -s ${frames.end})`,
+    )
+  }
   if (frames.rest === 'damaged' || (frames.rest === 'torn' && !last)) {
     throw corrupt(directory, name, `is damaged at byte ${frames.end}, with sound records behind it`)
   }
@@ -136,6 +143,10 @@ function batchOf(directory: string, name: string, payload: Buffer): LogRecord[] 
 }
 
 const corrupt = (directory: string, file: string, what: string, cause?: unknown): StoreError =>
-  new StoreError('corrupt', `${join(directory, file)} ${what}: restore the directory from a copy, or remove it`, {
-    cause,
-  })
+  new StoreError(
+    'corrupt',
+    `${join(directory, file)} ${what}. Nothing was changed; restore the directory from a copy`,
+    {
+      cause,
+    },
+  )

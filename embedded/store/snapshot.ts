@@ -20,6 +20,7 @@ export async function writeSnapshot(
   header: Header,
   objects: readonly JsonObject[],
   openFile: OpenFile,
+  syncNames: () => Promise<void> = () => syncDirectory(directory),
 ): Promise<number> {
   const path = join(directory, unfinishedSnapshot)
   const file = await openFile(path, 'w', 0o600)
@@ -38,7 +39,7 @@ export async function writeSnapshot(
     await file.close()
   }
   await rename(path, join(directory, snapshotName(header.number)))
-  await syncDirectory(directory)
+  await syncNames()
   return bytes
 }
 
