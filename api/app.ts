@@ -49,6 +49,7 @@ export type AppOptions = {
   metrics: ApiMetrics
   logger: FastifyBaseLogger
   stopping: AbortSignal
+  unready?: (() => string | undefined) | undefined
   now: () => number
 }
 
@@ -74,6 +75,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     idempotency: createIdempotency(cluster, now),
     audit: createAudit(audit, now),
     stopping: options.stopping,
+    unready: options.unready ?? (() => undefined),
     now,
   }
   for (const property of ['principal', 'account', 'subjectId']) app.decorateRequest(property, undefined)

@@ -27,6 +27,8 @@ export type ApiContext = {
   audit: Audit
   /** Aborted when the API begins to stop: long polls answer at once. */
   stopping: AbortSignal
+  /** Why no request can be served, beside the caches. */
+  unready: () => string | undefined
   now: () => number
 }
 

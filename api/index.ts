@@ -22,6 +22,8 @@ export type ApiOptions = {
   /** Serves HTTPS with it; absent: plain HTTP. */
   certificate?: Certificate | undefined
   logger: Logger
+  /** Why no request can be served, beside what the API sees by itself. */
+  unready?: (() => string | undefined) | undefined
   /** Of the program, for its figures. */
   version?: string
   now?: () => number
@@ -59,6 +61,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       metrics,
       logger,
       stopping: stopping.signal,
+      unready: options.unready,
       now,
     })
     await startCaches(caches)

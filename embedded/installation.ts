@@ -17,6 +17,7 @@ import { issueServerCertificate } from '../operator/pki/index.ts'
 import { bootstrap, readAuthority } from './bootstrap.ts'
 import { gatewayHost } from './catalog.ts'
 import { EmbeddedError } from './errors.ts'
+import { watchHome } from './home.ts'
 import { assertPortFree } from './ports.ts'
 import { createPostgresImages, type ImageResolver, type Runtime, RuntimeError, startRuntime } from './runtime/index.ts'
 import { pathsOf, type Settings } from './settings.ts'
@@ -32,6 +33,8 @@ export type Installation = {
   metrics: string
   /** For tests and benchmarks: the store behind it all. */
   store: Store
+  /** Resolves with what is wrong where the home is taken away while it runs: then nothing is kept any more. */
+  gone: Promise<string>
   stop(): Promise<void>
 }
 
@@ -142,6 +145,8 @@ export async function startInstallation(
       logger: logger.child({ part: 'runtime' }),
     })
     teardown.push(() => started.stop())
+    const watch = watchHome(home, [paths.store, ...started.directories])
+    teardown.push(async () => watch.stop())
     store.setLogSource((pod, options) => started.logs(pod, options))
     runtime = started
 
@@ -155,6 +160,7 @@ export async function startInstallation(
         certificates: {},
       }),
       identity: 'embedded',
+      otherChecks: { home: watch.check },
       otherMetrics: async () => [await gateway.registry.metrics(), await api?.registry.metrics()].join('\n'),
       logger,
     })
@@ -167,6 +173,7 @@ export async function startInstallation(
         authentication: { publicKey, issuer, audience },
         auditFile: paths.auditLog,
       }),
+      unready: watch.check,
       logger: logger.child({ part: 'api' }),
     })
     api = listening
@@ -177,6 +184,7 @@ export async function startInstallation(
       docs: `${listening.address}/docs`,
       metrics: `http://${gatewayHost}:${ports.last}/metrics`,
       store,
+      gone: watch.gone,
       stop: () => teardown.run(),
     }
   } catch (error) {

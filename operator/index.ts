@@ -12,6 +12,7 @@ import { createAccess, type PostgresAccess } from './managed-database/access.ts'
 import { startDatabaseController } from './managed-database/controller.ts'
 import type { Authority } from './pki/index.ts'
 import {
+  type Check,
   createEventRecorder,
   createMetrics,
   fenced,
@@ -43,6 +44,8 @@ export type OperatorOptions = {
   administrator?: PostgresAccess
   logger: Logger
   now?: () => number
+  /** What else has to hold for the operator to be ready. */
+  otherChecks?: Record<string, Check>
   /** Figures of other parts of the process, for the same page. */
   otherMetrics?: () => Promise<string>
 }
@@ -104,6 +107,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       ready: {
         caches: () => (caches.isSynced() ? undefined : 'the caches are not synced yet'),
         keys: () => missingKeys(keys()),
+        ...options.otherChecks,
       },
       metrics: {
         contentType: metrics.contentType,

@@ -9,7 +9,7 @@ import { operation } from '../operation.ts'
 const shape = z.strictObject({ status: z.literal('ok') })
 const ok = JSON.stringify({ status: 'ok' })
 
-export function addHealth(app: App, { caches, stopping, now }: ApiContext): void {
+export function addHealth(app: App, { caches, stopping, unready, now }: ApiContext): void {
   const live = operation(
     {
       operationId: 'getHealth',
@@ -36,7 +36,7 @@ export function addHealth(app: App, { caches, stopping, now }: ApiContext): void
   )
   app.get('/readyz', { schema: ready }, async (_request, reply) => {
     if (stopping.aborted) throw unavailable('stopping')
-    const reason = unreadiness(statesOf(caches), now())
+    const reason = unready() ?? unreadiness(statesOf(caches), now())
     if (reason !== undefined) throw unavailable(reason)
     return sendJson(reply, ok)
   })

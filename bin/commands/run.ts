@@ -37,9 +37,15 @@ const command: Command = {
     console.log(`METRICS ${installation.metrics}`)
     console.log(`HOME ${settings.home}`)
     console.log('Ready. One machine, for trying and developing. Stop with Ctrl-C; data is kept.')
-    await stopped
-    await installation.stop()
-    return 0
+    const failure = await Promise.race([stopped.then(() => undefined), installation.gone])
+    if (failure === undefined) {
+      await installation.stop()
+      return 0
+    }
+    console.error(`espalier run: ${failure}. Stopping.`)
+    // What cannot be stopped in order has lost its data already; nothing may look as if it served.
+    await installation.stop().catch((error: unknown) => logger.warn({ err: error }, 'not everything stopped cleanly'))
+    return 1
   },
 }
 export default command

@@ -72,6 +72,8 @@ export type RuntimeOptions = {
 }
 
 export type Runtime = {
+  /** The directories whose loss is the loss of data. */
+  directories: readonly string[]
   /** Where a connection to a Service goes now: a pod that is ready; undefined where there is none. */
   resolve(target: Target): Address | undefined
   /**
@@ -261,6 +263,7 @@ async function run(
 
   await kubelet.started
   return {
+    directories: [layout.root, layout.volumes],
     resolve: createServiceResolver({ services, pods, readyAddress: kubelet.readyAddress }),
     async logs(pod, { container, tailLines, sinceTime } = {}) {
       const name = container ?? pods.get(pod)?.spec?.containers[0]?.name
