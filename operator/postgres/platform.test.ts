@@ -221,7 +221,9 @@ describe('an image without contrib', () => {
     const again = await runPostgres(server.mounts, { major: '18' })
     const target = { ...server.target, port: again.port }
     await administrator.ensureRoles(target, { passwords, mark: 'first' }, signal)
-    expect(await administrator.observe(target, { passwords, commits: false }, signal)).toMatchObject({ platformInOrder: true })
+    expect(await administrator.observe(target, { passwords, commits: false }, signal)).toMatchObject({
+      platformInOrder: true,
+    })
     const client = await connectAs({ target }, 'app', passwords.app)
     const { rows } = await client.query(
       "SELECT count(*)::int AS count FROM pg_class WHERE relnamespace = 'espalier'::regnamespace",
