@@ -8,7 +8,11 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseDocument } from 'yaml'
-import { root } from '../kind/settings.ts'
+import { logged } from '../../images/command.ts'
+import { kubectlOf } from '../kind/addons.ts'
+import { writeAuthority } from '../kind/authority.ts'
+import { readCluster } from '../kind/cluster.ts'
+import { pathsOf, readSettings, root } from '../kind/settings.ts'
 
 /** What is open may go on as long as the test lasts when a replica of the gateway is replaced, as by default. */
 const sessionGraceSeconds = 3600
@@ -22,8 +26,8 @@ const environment = {
 }
 
 /** @throws Error naming the command, where it fails */
-async function run(program: string, args: string[], cwd = root): Promise<void> {
-  const child = spawn(program, args, { cwd, stdio: 'inherit', env: environment })
+async function run(program: string, args: string[], cwd = root, env: NodeJS.ProcessEnv = {}): Promise<void> {
+  const child = spawn(program, args, { cwd, stdio: 'inherit', env: { ...environment, ...env } })
   const [code] = await once(child, 'close')
   if (code !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${code}`)
 }
@@ -51,8 +55,12 @@ async function main(revision: string): Promise<void> {
   await node('e2e/kind/up.ts')
   try {
     await installOld(revision)
+    const settings = readSettings(environment)
+    const kubectl = kubectlOf(logged(pathsOf(settings).log), await readCluster(settings))
     const vitest = join(root, 'node_modules/vitest/vitest.mjs')
-    await run(process.execPath, [vitest, 'run', '--config', 'e2e/upgrade/vitest.config.ts'])
+    await run(process.execPath, [vitest, 'run', '--config', 'e2e/upgrade/vitest.config.ts'], root, {
+      NODE_EXTRA_CA_CERTS: await writeAuthority(settings, kubectl),
+    })
   } finally {
     if (process.env.ESPALIER_KIND_KEEP === undefined) await node('e2e/kind/down.ts')
   }
