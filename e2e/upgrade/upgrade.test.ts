@@ -26,11 +26,11 @@ beforeAll(async () => {
   const ip_allowlist = openTo(provider.clientAddress)
   for (const name of names) {
     const { body } = await api.create({ name, pg_version: '17', ip_allowlist })
-    expect(body.status).toBe('available')
+    ids.set(name, body.id)
+    await eventually('available', async () => (await api.read(body.id)).body.status === 'available', 180_000)
     const connection = await api.connection(body.id)
     await query(connection, `CREATE TABLE kept AS SELECT '${name}' AS name`)
     connections.set(name, connection)
-    ids.set(name, body.id)
   }
 })
 afterAll(async () => {
