@@ -43,6 +43,10 @@ async function installOld(revision: string): Promise<void> {
     const path = join(checkout, 'e2e/kind/values.yaml')
     const values = parseDocument(await readFile(path, 'utf8'))
     values.setIn(['gateway', 'terminationGracePeriodSeconds'], sessionGraceSeconds)
+    // Ten databases have room beside the rest on a node of two cores.
+    const little = { requests: { cpu: '10m' } }
+    for (const part of ['operator', 'api']) values.setIn([part, 'resources'], little)
+    values.setIn(['gateway', 'resources'], { haproxy: little, agent: little })
     await writeFile(path, String(values))
     await node('e2e/kind/deploy.ts', checkout)
   } finally {
