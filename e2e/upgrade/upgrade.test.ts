@@ -4,6 +4,7 @@
  */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels, type ManagedDatabase } from '../../crds/index.ts'
@@ -60,23 +61,22 @@ const owned = async (): Promise<string[]> => {
 function followPhases(): { seen: Set<string>; stop(): void } {
   const seen = new Set<string>()
   const stopping = new AbortController()
-  const follow = async () => {
+  const note = ({ metadata, status }: ManagedDatabase) => seen.add(`${metadata.name} ${status?.phase}`)
+  /** One watch, from the state of now until it ends: the API server closes all of a kind whose definition changes. */
+  const watchOnce = async () => {
     const { items, resourceVersion } = await provider.cluster.list('ManagedDatabase', { namespace })
-    const note = ({ metadata, status }: ManagedDatabase) => seen.add(`${metadata.name} ${status?.phase}`)
     items.forEach(note)
-    let version = resourceVersion
+    const options = { namespace, resourceVersion, signal: stopping.signal }
+    for await (const event of provider.cluster.watch('ManagedDatabase', options))
+      if (event.type !== 'BOOKMARK') note(event.object)
+  }
+  const follow = async () => {
     while (!stopping.signal.aborted) {
-      const options = { namespace, resourceVersion: version, signal: stopping.signal }
-      for await (const event of provider.cluster.watch('ManagedDatabase', options)) {
-        if (event.type === 'BOOKMARK') version = event.resourceVersion
-        else {
-          note(event.object)
-          version = event.object.metadata.resourceVersion ?? version
-        }
-      }
+      await watchOnce().catch(() => {})
+      await sleep(100)
     }
   }
-  follow().catch(error => seen.add(`the watch failed: ${error}`))
+  void follow()
   return { seen, stop: () => stopping.abort() }
 }
 
