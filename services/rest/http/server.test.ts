@@ -5,6 +5,9 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { HttpResponse } from '../engine/answer.ts'
+import type { IncomingBody } from '../engine/exchange.ts'
+import { Pieces } from '../parse/pieces.ts'
+import { piecesOf } from '../postgres/messages.ts'
 import { until } from '../testing/service.ts'
 import { type Handler, type HttpSettings, makeServer } from './server.ts'
 import { maximumWaiting } from './turns.ts'
@@ -15,6 +18,18 @@ const answered = (headers: HttpResponse['headers'] = [], body: Buffer | string =
   headers,
   body,
 })
+
+/** A body as the service has it read. */
+async function wholeOf(body: IncomingBody): Promise<Buffer> {
+  const pieces = new Pieces()
+  await body.read({
+    push: chunk => pieces.add(chunk),
+    get held() {
+      return pieces.length
+    },
+  })
+  return Buffer.concat(piecesOf(pieces.bytes()))
+}
 
 async function serve(handle: Handler, settings: Partial<HttpSettings> = {}): Promise<Server> {
   const rules = () => ({ corsOrigins: undefined, traceHeader: undefined })
@@ -95,7 +110,7 @@ describe('the server', () => {
   })
 
   test('holds no more bodies than it may, and serves what is small meanwhile', async () => {
-    const server = await serve(async (_, readBody) => answered([], String((await readBody()).length)), {
+    const server = await serve(async (_, body) => answered([], String((await wholeOf(body)).length)), {
       maximumHeldBytes: 4 * megabyte,
     })
     const first = await dial(server)
@@ -124,8 +139,10 @@ describe('the server', () => {
 
   test('takes nothing of a body that nobody reads, and goes on serving the connection', async () => {
     const server = await serve(
-      async ({ headers }, readBody) =>
-        headers.authorization === undefined ? answered([], 'refused') : answered([], String((await readBody()).length)),
+      async ({ headers }, body) =>
+        headers.authorization === undefined
+          ? answered([], 'refused')
+          : answered([], String((await wholeOf(body)).length)),
       { maximumHeldBytes: megabyte },
     )
     const strangers = await Promise.all(Array.from({ length: 4 }, () => dial(server)))
@@ -147,7 +164,7 @@ describe('the server', () => {
   })
 
   test('holds a body that comes byte by byte in not much more than its length', async () => {
-    const server = await serve(async (_, readBody) => answered([], String((await readBody()).length)))
+    const server = await serve(async (_, body) => answered([], String((await wholeOf(body)).length)))
     const { socket, said } = await dial(server)
     const before = process.memoryUsage().rss
     socket.write(chunked)
@@ -163,7 +180,7 @@ describe('the server', () => {
   })
 
   test('keeps the bytes of a body in order, however they come', async () => {
-    const server = await serve(async (_, readBody) => answered([], await readBody()))
+    const server = await serve(async (_, body) => answered([], await wholeOf(body)))
     await fc.assert(
       fc.asyncProperty(fc.array(fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 3_000 })), async parts => {
         const { socket, said } = await dial(server)
@@ -250,7 +267,7 @@ describe('the server', () => {
   })
 
   test('trusts no connection on which HTTP/1.0 has sent chunks (RFC 9112 section 6.1)', async () => {
-    const server = await serve(async (_, readBody) => answered([], String((await readBody()).length)))
+    const server = await serve(async (_, body) => answered([], String((await wholeOf(body)).length)))
     const { socket, said } = await dial(server)
     const head = 'POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n'
     socket.write(`${head}1\r\nx\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n`)
@@ -260,8 +277,8 @@ describe('the server', () => {
 
   test('tells whoever reads a body that the client is gone', async () => {
     const told: unknown[] = []
-    const server = await serve(async (_, readBody, signal) => {
-      await readBody().catch((error: unknown) => told.push(error, signal.aborted))
+    const server = await serve(async (_, body, signal) => {
+      await wholeOf(body).catch((error: unknown) => told.push(error, signal.aborted))
       return answered()
     })
     const { socket } = await dial(server)
