@@ -20,8 +20,7 @@ const answered = (headers: HttpResponse['headers'] = [], body: Buffer | string =
 })
 
 /** A body as the service has it read. */
-async function wholeOf(body: IncomingBody): Promise<Buffer> {
-  const pieces = new Pieces()
+async function wholeOf(body: IncomingBody, pieces = new Pieces()): Promise<Buffer> {
   await body.read({
     push: chunk => pieces.add(chunk),
     get held() {
@@ -110,22 +109,25 @@ describe('the server', () => {
   })
 
   test('holds no more bodies than it may, and serves what is small meanwhile', async () => {
-    const server = await serve(async (_, body) => answered([], String((await wholeOf(body)).length)), {
-      maximumHeldBytes: 4 * megabyte,
-    })
+    const bodies: Pieces[] = []
+    const handle: Handler = async (_, body) => {
+      const pieces = new Pieces()
+      bodies.push(pieces)
+      return answered([], String((await wholeOf(body, pieces)).length))
+    }
+    const server = await serve(handle, { maximumHeldBytes: 4 * megabyte })
     const first = await dial(server)
     first.socket.write(post(3 * megabyte))
     first.socket.write(Buffer.alloc(3 * megabyte - 1))
     // The first is held once it has been read as far as it goes.
-    await until(async () => {
-      const second = await dial(server)
-      second.socket.write(post(2 * megabyte))
-      second.socket.write(Buffer.alloc(2 * megabyte))
-      await until(() => second.said() !== '')
-      const isRefused = second.said().startsWith('HTTP/1.1 503 ')
-      second.socket.destroy()
-      return isRefused
-    })
+    await until(() => bodies[0]?.length === 3 * megabyte - 1)
+    const second = await dial(server)
+    second.socket.write(post(2 * megabyte))
+    second.socket.write(Buffer.alloc(2 * megabyte))
+    await until(() => second.said() !== '')
+    expect(second.said()).toMatch(/^HTTP\/1.1 503 /)
+    expect(second.said()).toMatch(/^Retry-After: 1$/im)
+    second.socket.destroy()
     const small = await dial(server)
     small.socket.write(`${post(3)}abc`)
     await until(() => small.said().endsWith('3'))
@@ -161,6 +163,18 @@ describe('the server', () => {
     stranger?.socket.write(Buffer.alloc(2 * megabyte))
     stranger?.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     await until(() => stranger?.said().match(/refused/g)?.length === 2)
+  })
+
+  test('lets go of who sends more than a body may have after it has been answered', async () => {
+    const server = await serve(async () => answered([], 'refused'), { maximumBodyBytes: megabyte })
+    const { socket, said } = await dial(server)
+    socket.write(chunked)
+    await until(() => said().endsWith('refused'))
+    const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(65_536), Buffer.from('\r\n')])
+    await until(async () => {
+      socket.write(chunk)
+      return socket.destroyed || (await connections(server)) === 0
+    })
   })
 
   test('holds a body that comes byte by byte in not much more than its length', async () => {
