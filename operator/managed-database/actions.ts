@@ -14,6 +14,8 @@ export type Action =
   | { do: 'issue-certificate'; names: ServerNames }
   | { do: 'create-claim'; draft: Draft<'PersistentVolumeClaim'> }
   | { do: 'update-claim'; claim: PersistentVolumeClaim }
+  /** Asks for another size of the volume, which the cluster may refuse. */
+  | { do: 'grow-claim'; claim: PersistentVolumeClaim }
   | { [K in AppliedKind]: { do: 'apply'; kind: K; draft: Draft<K> } }[AppliedKind]
   /** Claims a free port by a closed route; the one it had before, if that is free. */
   | { do: 'claim-port'; preferred: number | undefined }

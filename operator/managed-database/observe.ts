@@ -29,6 +29,7 @@ import {
   type CertificateFacts,
   type Children,
   type CredentialsFacts,
+  type GrowthRefusal,
   incarnationOf,
   isAtRest,
   type Observed,
@@ -38,6 +39,7 @@ import {
 } from './observed.ts'
 import { type Owner, ownerUidOf } from './ownership.ts'
 import { conditionOf } from './plan/conditions.ts'
+import { sizeInForce } from './plan/size.ts'
 import { wantedNames } from './plan/wanted.ts'
 import { podFacts } from './pod.ts'
 
@@ -56,7 +58,11 @@ export async function observe(
   { caches, cluster, images, pods, now }: Observer,
   database: ManagedDatabase,
   keys: InstallationKeys,
-  learnt: { facts: PostgresFacts | undefined; dataBytes: number | undefined },
+  learnt: {
+    facts: PostgresFacts | undefined
+    dataBytes: number | undefined
+    growthRefusal: GrowthRefusal | undefined
+  },
 ): Promise<Observation> {
   const { namespace = '', name, uid = '', labels: marks } = database.metadata
   const { spec, status } = database
@@ -76,6 +82,7 @@ export async function observe(
   const claim = await claimOf(cluster, database, children.claim)
   const region = caches.regions.get({ name: spec.region })
   const { facts: credentials, passwords } = credentialsOf(children.credentials, keys)
+  const inForce = sizeInForce(database, children.statefulSet)
   const annotated = readOperation(database)
   const task = (taskId: string | undefined) =>
     taskId === undefined ? undefined : caches.tasks.get({ namespace, name: childNames.task(taskId) })
@@ -85,6 +92,8 @@ export async function observe(
     keys: { sealingKey: keys.sealingKey !== undefined, authority: keys.authority !== undefined },
     region,
     size: caches.sizes.get({ name: sizeText(spec.size) }),
+    inForce: { pinned: inForce, size: caches.sizes.get({ name: sizeText(inForce) }) },
+    growthRefusal: learnt.growthRefusal,
     image: images[spec.pgVersion],
     podSettings: pods,
     incarnation,

@@ -19,6 +19,7 @@ import {
   desiredHash,
   labels,
   type ManagedDatabase,
+  type PinnedSize,
   type Region,
   type Route,
   type Size,
@@ -151,12 +152,28 @@ export type PostgresAnswer =
       platformInOrder: boolean
     }
 
+/** The cluster's word against a volume's growth. */
+export type GrowthRefusal = {
+  /** The uid of the claim. */
+  claim: string
+  /** What was asked for. */
+  storage: string
+  message: string
+  /** When to ask again, in ms since the epoch. */
+  retryAt: number
+  isDue: boolean
+}
+
 export type Observed = {
   database: ManagedDatabase
   identity: Identity
   keys: KeysFacts
   region: Region | undefined
+  /** Of the size that is asked for. */
   size: Size | undefined
+  /** The size that the database has; before it has one, the one that is asked for. */
+  inForce: { pinned: PinnedSize; size: Size | undefined }
+  growthRefusal: GrowthRefusal | undefined
   /** The image that runs the database's major version; absent where the installation has none. */
   image: string | undefined
   /** What the installation says of every database's pod. */

@@ -5,16 +5,20 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Cluster, ConfigMap, Pod, StatefulSet } from '../../cluster/index.ts'
+import type { Cluster, ConfigMap, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
 import { labels } from '../../crds/index.ts'
 import { exitCodes, type RefusalReason } from '../instance/refusal.ts'
 import { configurationAnnotation, instanceFile } from '../managed-database/children/configuration.ts'
 import { postgresContainer, prepareContainer } from '../managed-database/children/stateful-set.ts'
 import { createFakePostgres, type FakePostgres } from './fake-postgres.ts'
+import { createFakeVolumes, type FakeVolumes } from './fake-volumes.ts'
 
 export type FakeWorkload = {
   postgres: FakePostgres
+  /** How volumes grow; after a change `regrow` has every claim looked at again. */
+  volumes: FakeVolumes
+  regrow(): void
   /** Ends the Postgres of a pod and starts it again, as a kubelet would after a crash. */
   restart(pod: { namespace: string; name: string }): Promise<void>
   stop(): Promise<void>
@@ -44,6 +48,7 @@ export async function startFakeWorkload({
   const claims = createInformer(cluster, 'PersistentVolumeClaim', { ...labelled, logger: quiet })
   const pods = createInformer(cluster, 'Pod', { ...labelled, logger: quiet })
   const configurations = createInformer(cluster, 'ConfigMap', { ...labelled, logger: quiet })
+  const volumes = createFakeVolumes(cluster)
   let addresses = 0
   /** What is being worked on, one thing at a time for each StatefulSet. */
   const chains = new Map<string, Promise<void>>()
@@ -83,10 +88,28 @@ export async function startFakeWorkload({
     if (pod !== undefined) return
     const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: claimOf(set) })
     if (claim === undefined) return
-    if (claim.status?.phase !== 'Bound')
-      await cluster.replaceStatus('PersistentVolumeClaim', { ...claim, status: { phase: 'Bound' } })
+    if (claim.status?.phase !== 'Bound') await bind(claim)
     const created = await cluster.create('Pod', podOf(set))
     await run(created, claim.metadata.uid ?? '')
+  }
+
+  const bind = async (claim: PersistentVolumeClaim): Promise<void> => {
+    const capacity = { storage: claim.spec?.resources?.requests?.storage ?? '0' }
+    await cluster.replaceStatus('PersistentVolumeClaim', { ...claim, status: { phase: 'Bound', capacity } })
+  }
+
+  /** Lets the volume of a claim grow; it is looked at as it is in the cluster, since steps follow fast upon each other. */
+  const grow = async ({ metadata: { namespace, name } }: PersistentVolumeClaim): Promise<void> => {
+    const claim = await cluster.get('PersistentVolumeClaim', { namespace, name })
+    if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
+    const [set] = statefulSets.byIndex('claim', keyOf(claim))
+    const pod = set && (await cluster.get('Pod', { namespace, name: `${set.metadata.name}-0` }))
+    await volumes.step(claim, pod?.status?.podIP !== undefined)
+  }
+  const isGrowing = ({ spec, status }: PersistentVolumeClaim): boolean =>
+    status?.phase === 'Bound' && spec?.resources?.requests?.storage !== status.capacity?.storage
+  const onClaim = (claim: PersistentVolumeClaim) => {
+    if (isGrowing(claim)) void serially(`${keyOf(claim)} grows`, () => grow(claim))
   }
 
   const run = async (pod: Pod, claimUid: string): Promise<void> => {
@@ -114,15 +137,23 @@ export async function startFakeWorkload({
     return digestIn(await cluster.get('ConfigMap', { namespace, name: configurationName(pod) }))
   }
 
+  const setOf = ({ metadata }: Pod): StatefulSet | undefined =>
+    statefulSets.get({ ...metadata, name: metadata.name.replace(/-0$/, '') })
   const onSet = (set: StatefulSet) => serially(keyOf(set), () => reconcile(set))
   statefulSets.onChange(({ object }) => void onSet(object))
   claims.onChange(({ object }) => {
+    onClaim(object)
     for (const set of statefulSets.byIndex('claim', keyOf(object))) void onSet(set)
   })
   pods.onChange(({ type, object }) => {
-    if (type === 'set') return
+    if (type === 'set') {
+      const set = setOf(object)
+      const claim = set && claims.get({ namespace: set.metadata.namespace, name: claimOf(set) })
+      if (claim) onClaim(claim)
+      return
+    }
     if (object.status?.podIP !== undefined) postgres.stop(object.status.podIP)
-    const set = statefulSets.get({ ...object.metadata, name: object.metadata.name.replace(/-0$/, '') })
+    const set = setOf(object)
     if (set) void onSet(set)
   })
   /** As a kubelet changes what is mounted, under the server that runs. */
@@ -139,6 +170,10 @@ export async function startFakeWorkload({
 
   return {
     postgres,
+    volumes,
+    regrow: () => {
+      for (const claim of claims.list()) onClaim(claim)
+    },
     restart: async ({ namespace, name }) => {
       const pod = await cluster.get('Pod', { namespace, name })
       const podIP = pod?.status?.podIP

@@ -1,10 +1,9 @@
 /**
  * The volume claim of one incarnation. It is made once and never from a template, so that nothing but the operator
- * decides when a database gets a volume; it only ever grows.
+ * decides when a database gets a volume. How it grows: plan/growth.ts.
  */
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { childNames, labels, type Region, type SizeShape } from '../../../crds/index.ts'
-import { quantityToBytes } from '../../postgres/quantity.ts'
 import { covers } from '../covers.ts'
 import { childMetadata, type Owner } from '../ownership.ts'
 import { canonicalQuantity } from '../quantity.ts'
@@ -43,22 +42,17 @@ export function claimDraft(
   }
 }
 
-/** The claim with our marks on it and grown to the shape's storage; undefined where it is so already, or goes. */
+/** The claim with our marks on it; undefined where it has them, or goes. */
 export function repairedClaim(
   claim: PersistentVolumeClaim,
   { metadata: { labels: marks, annotations } }: Draft<'PersistentVolumeClaim'>,
-  shape: SizeShape,
 ): PersistentVolumeClaim | undefined {
   if (claim.metadata.deletionTimestamp !== undefined) return undefined
-  const current = claim.spec?.resources?.requests?.storage
-  const isLarge = current !== undefined && quantityToBytes(current) >= quantityToBytes(shape.storageSize)
-  if (isLarge && covers(claim.metadata, { labels: marks, annotations })) return undefined
-  const storage = isLarge ? current : canonicalQuantity(shape.storageSize)
-  const requests = { ...claim.spec?.resources?.requests, storage }
+  if (covers(claim.metadata, { labels: marks, annotations })) return undefined
   const metadata = {
     ...claim.metadata,
     labels: { ...claim.metadata.labels, ...marks },
     annotations: { ...claim.metadata.annotations, ...annotations },
   }
-  return { ...claim, metadata, spec: { ...claim.spec, resources: { ...claim.spec?.resources, requests } } }
+  return { ...claim, metadata }
 }
