@@ -150,9 +150,8 @@ export async function startTestOperator(
   } = {},
 ): Promise<Operator> {
   const { wrap = cluster => cluster, administrator = workload?.postgres.access, configuration, now } = options
-  const own = store.connect('espalier-operator')
   return startOperator({
-    cluster: wrap(workload?.volumes.admitting(own) ?? own),
+    cluster: wrap(store.connect('espalier-operator')),
     configuration: { ...testConfiguration, ...configuration },
     identity: 'test',
     logger: silent,

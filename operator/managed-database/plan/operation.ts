@@ -21,7 +21,6 @@ import { sizeAnnotation, sizeText } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment, Pending } from './assessment.ts'
 import { completed, conditionOf, type Finding, no, timestamp, yes } from './conditions.ts'
-import { comesIntoForce } from './size.ts'
 
 export type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
 
@@ -105,12 +104,6 @@ function beginUpdate(observed: Observed, hash: string, now: number, deadlines: D
   return begin(own, hash, now, deadlines)
 }
 
-/** The operation that brings a size into force whose own operation has failed. */
-const ofGrownSize = ({ database: { metadata } }: Observed, hash: string) => ({
-  taskId: derivedId(`${metadata.uid}/${hash}/${metadata.generation}/grown`),
-  name: 'update-managed-size' as const,
-})
-
 /** The operation that tears a database down. */
 export function deletion(observed: Observed, now: number, deadlines: Deadlines): StatusOperation {
   const { database } = observed
@@ -125,7 +118,7 @@ export function deletion(observed: Observed, now: number, deadlines: Deadlines):
 /** The state of operations after this pass. */
 export function operationState(
   observed: Observed,
-  { pending, fatal, wanted }: Assessment,
+  { pending, fatal }: Assessment,
   now: number,
   deadlines: Deadlines,
 ): OperationState {
@@ -140,10 +133,6 @@ export function operationState(
 
   const current = hasEnded(status) ? undefined : status?.operation
   const fits = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
-  if (!fits && appliedHash === hash && comesIntoForce(observed, wanted.size)) {
-    const operation = begin(ofGrownSize(observed, hash), hash, now, deadlines)
-    return { operation, progressing: yes('Starting', 'the volume has grown: Postgres is restarted'), appliedHash }
-  }
   if (!fits && appliedHash === hash) {
     return { operation: undefined, progressing: atRest(last, pending), appliedHash }
   }
@@ -152,7 +141,6 @@ export function operationState(
   const settled = (finding: Finding): OperationState => ({ operation, progressing: finding, appliedHash: hash })
   if (fatal) return settled(no(fatal.reason, fatal.message))
   if (pending === undefined) return settled(no(completed, 'everything asked is in force'))
-  if (pending.isHopeless) return settled(no(pending.reason, pending.message))
   if (now >= Date.parse(operation.deadlineAt))
     return settled(no('DeadlineExceeded', `not done by ${operation.deadlineAt}; still trying: ${pending.message}`))
   return { operation, progressing: yes(pending.reason, pending.message), appliedHash }

@@ -2,23 +2,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { RestError } from '../errors.ts'
-import { payloadReader } from './payload.ts'
-import { parseRequest, type RequestHead } from './request.ts'
-
-type Sent = RequestHead & { readonly body: Buffer }
+import { type HttpRequest, parseRequest } from './request.ts'
 
 const rules = { schemas: ['api'], rootFunction: undefined, openApiDisabled: false, timeZones: new Set(['UTC']) }
-const plain: Sent = { method: 'GET', path: '/a', query: '', headers: {}, body: Buffer.from('{}') }
+const plain: HttpRequest = { method: 'GET', path: '/a', query: '', headers: {}, body: Buffer.from('{}') }
 
-function attempt(sent: Partial<Sent>): 'parsed' | string {
+function attempt(request: Partial<HttpRequest>): 'parsed' | string {
   try {
-    const { body, ...head } = { ...plain, ...sent }
-    const { body: form } = parseRequest(head, rules)
-    if (form !== undefined) {
-      const reader = payloadReader(form)
-      reader.push(body)
-      reader.end()
-    }
+    parseRequest({ ...plain, ...request }, rules)
     return 'parsed'
   } catch (error) {
     if (error instanceof RestError && error.status >= 400 && error.status < 500) return error.code
