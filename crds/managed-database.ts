@@ -87,16 +87,14 @@ export const managedDatabase = declareKind({
       .strictObject({ hash: z.string().max(64), members: z.record(z.string().max(63), z.string().max(64)) })
       .optional()
       .describe('what appliedHash is made of, member by member: by this a change is named by what it changes'),
+    size: pinnedSize
+      .optional()
+      .describe('the size in force: another than the one asked for until that can be had, see condition SizeApplied'),
     incarnation: z.int().min(1).optional().describe('which volume serves: a restore brings up the next one'),
     volume: z
       .strictObject({
         claim: z.string().max(253),
         uid: z.string().max(64),
-        volumeName: z
-          .string()
-          .max(253)
-          .optional()
-          .describe('the PersistentVolume; it outlives a claim that somebody deletes'),
         systemIdentifier: z.string().max(32).describe("Postgres's own number for this cluster of data"),
       })
       .optional()

@@ -17,6 +17,7 @@ import { loadSync } from '@grpc/proto-loader'
 import type { Logger } from 'pino'
 import { z } from 'zod'
 import { createController } from './controller.ts'
+import { holdLock } from './lock.ts'
 import { createNode } from './node.ts'
 import { openPool } from './pool.ts'
 import { shapes } from './requests.ts'
@@ -37,6 +38,8 @@ export type DriverOptions = {
   overcommit: number
   version: string
   logger: Logger
+  /** Ends the wait for another driver that has the pool. */
+  signal?: AbortSignal | undefined
   now?: () => number
 }
 export type Driver = { stop(): Promise<void> }
@@ -103,8 +106,28 @@ const shutdown = (server: Server): Promise<void> =>
     server.tryShutdown(() => resolve())
   })
 
-/** Starts the driver; it serves when this resolves. */
+/**
+ * Starts the driver; it serves when this resolves. While another driver has the pool it waits, and touches neither the pool
+ * nor a socket.
+ */
 export async function startDriver(options: DriverOptions): Promise<Driver> {
+  await mkdir(options.pool, { recursive: true, mode: 0o700 })
+  const release = await holdLock({ path: join(options.pool, 'lock'), signal: options.signal, logger: options.logger })
+  try {
+    const driver = await serve(options)
+    return {
+      async stop() {
+        await driver.stop()
+        release()
+      },
+    }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+async function serve(options: DriverOptions): Promise<Driver> {
   const { socket, registration, kubeletSocket = socket, node, version, logger, now = Date.now } = options
   const pool = await openPool({ directory: options.pool, overcommit: options.overcommit, now })
   const serial = createSerial()

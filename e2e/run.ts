@@ -4,11 +4,12 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pgVersions, systemNamespace } from '../crds/index.ts'
 import { logged } from '../images/command.ts'
 import { kubectlOf } from './kind/addons.ts'
+import { writeAuthority } from './kind/authority.ts'
 import { type ClusterFile, readCluster } from './kind/cluster.ts'
 import { pathsOf, readSettings, root, type Settings } from './kind/settings.ts'
 
@@ -52,19 +53,7 @@ async function onKind(): Promise<number> {
   const conforms = await conformance(settings, cluster)
   const deployed = await run([join(root, 'e2e/kind/deploy.ts')])
   if (deployed !== 0) return deployed
-  const kubectl = kubectlOf(logged(pathsOf(settings).log), cluster)
-  // The API's certificate is from the installation's own authority.
-  const authority = join(settings.home, 'ca.crt')
-  const get = [
-    'get',
-    'configmap',
-    'espalier-ca',
-    '--namespace',
-    systemNamespace,
-    '--output',
-    'jsonpath={.data.ca\\.crt}',
-  ]
-  await writeFile(authority, await kubectl(get))
+  const authority = await writeAuthority(settings, kubectlOf(logged(pathsOf(settings).log), cluster))
   const built = await Promise.all(
     pgVersions.map(major =>
       readFile(join(settings.home, 'images', `postgres-${major}.tar.image`)).catch(() => undefined),

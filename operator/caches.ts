@@ -7,7 +7,7 @@ import type { AnyObject, Cluster, KindName, Kinds, Pod } from '../cluster/index.
 import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from '../cluster/informer/index.ts'
 import { gatewayComponent, labels, managedByEspalier, systemNamespace, tenantNamespace } from '../crds/index.ts'
 import { withoutForeignData } from './keys.ts'
-import { slimVolume } from './managed-database/children/persistent-volume.ts'
+import { sizeText } from './managed-database/children/stateful-set.ts'
 import { ownerKeyOf, ownerUidOf } from './managed-database/ownership.ts'
 import type { Metrics } from './runtime/index.ts'
 import { endedOf } from './task/retention.ts'
@@ -19,7 +19,7 @@ function slimPod(pod: Pod): Pod {
 }
 
 const labelled = { labels: { [labels.database]: true } } as const
-const one = (value: string | undefined): string[] => (value === undefined ? [] : [value])
+const one = <T>(value: T | undefined): T[] => (value === undefined ? [] : [value])
 const byOwner = {
   owner: (object: Pick<AnyObject, 'metadata'>) => one(ownerUidOf(object)),
   database: (object: Pick<AnyObject, 'metadata'>) => one(object.metadata.labels?.[labels.database]),
@@ -54,7 +54,8 @@ export function createCaches(
       indexes: {
         id: database => one(database.metadata.labels?.[labels.id]),
         uid: database => one(database.metadata.uid),
-        size: ({ spec }) => [`${spec.size.name}-v${spec.size.version}`],
+        /** Those that have a size, and those that are to have it. */
+        size: ({ spec, status }) => [...new Set([spec.size, ...one(status?.size)].map(sizeText))],
         region: ({ spec }) => [spec.region],
         task: ({ status }) => one(status?.operation?.taskId),
       },
@@ -89,7 +90,6 @@ export function createCaches(
     networkPolicies: follow('network-policies', 'NetworkPolicy', { ...labelled, indexes: byOwner }),
     disruptionBudgets: follow('disruption-budgets', 'PodDisruptionBudget', { ...labelled, indexes: byOwner }),
     claims: follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
-    volumes: follow('volumes', 'PersistentVolume', { ...labelled, transform: slimVolume, indexes: byOwner }),
     secrets: follow('secrets', 'Secret', { ...labelled, indexes: byOwner }),
     configMaps: follow('config-maps', 'ConfigMap', {
       ...labelled,

@@ -36,9 +36,9 @@ const startWith = (installation: Installation, fuse?: Fuse): Promise<Operator> =
   })
 
 /** The database as the scenario finds it, made by an operator that nothing disturbs. */
-async function prepare(installation: Installation, { before }: Scenario): Promise<void> {
+async function prepare(installation: Installation, { before, earlier }: Scenario): Promise<void> {
   if (before === undefined) return
-  const { cluster } = installation
+  const { cluster, workload } = installation
   await createDatabase(cluster, { ...subject, taskId: '66666666-2222-4333-8444-555555555555' }, before)
   const operator = await startWith(installation)
   const phase = before.suspended ? 'suspended' : 'available'
@@ -46,6 +46,16 @@ async function prepare(installation: Installation, { before }: Scenario): Promis
     () => cluster.get('ManagedDatabase', { namespace: testNamespace, name: subject.name }),
     found => found?.status?.phase === phase && found.status.operation === undefined,
   )
+  if (earlier && workload) {
+    const { growth, refusal } = workload.volumes
+    Object.assign(workload.volumes, earlier.volumes)
+    await earlier.act(cluster, subject)
+    await eventually(
+      () => earlier.isDone(cluster, subject),
+      isDone => isDone,
+    )
+    Object.assign(workload.volumes, { growth, refusal })
+  }
   await operator.stop()
 }
 
@@ -59,6 +69,7 @@ async function run(scenario: Scenario, after: number): Promise<Run> {
   await prepare(installation, scenario)
   const isPrepared = () => [...workload.postgres.data.values()].every(({ roles }) => roles.app !== undefined)
   const witness = await startWitness(cluster, scenario, subject, isPrepared)
+  Object.assign(workload.volumes, scenario.volumes)
   const fuse = createFuse(after)
   let operator = await startWith(installation, fuse)
   await scenario.act(cluster, subject)

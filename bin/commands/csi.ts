@@ -1,6 +1,9 @@
 /** `espalier csi`: the driver for copy-on-write volumes on one node. */
+import { mkdir } from 'node:fs/promises'
 import { createServer } from 'node:http'
+import { dirname } from 'node:path'
 import { pino } from 'pino'
+import { holdLock } from '../../csi/lock.ts'
 import { mountPoolFile } from '../../csi/pool-file.ts'
 import { driverName, startDriver } from '../../csi/server.ts'
 import { type Command, parseFlags, stopSignal, UsageError } from '../command.ts'
@@ -17,7 +20,9 @@ Usage: espalier csi --node NAME --socket PATH --pool DIRECTORY [options]
   --overcommit FACTOR      how many times the pool's size may be promised to volumes (default: 1)
   --registration DIRECTORY where kubelet looks for drivers (default: it is not told)
   --kubelet-socket PATH    --socket, as kubelet sees it
-  --health PORT            serves /healthz there
+  --health PORT            serves /healthz and /readyz there
+
+One driver at a time serves a pool: another one waits until it has ended.
 
 Environment: ESPALIER_LOG, the log level (default: info).`
 
@@ -49,23 +54,49 @@ const command: Command = {
     const gibibytes = positive(flags['pool-size'], '--pool-size')
     const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
     const stopped = stopSignal()
-    if (flags['pool-file'] !== undefined) await mountPoolFile(flags['pool-file'], gibibytes * 2 ** 30, pool)
-    const driver = await startDriver({
-      node,
-      socket,
-      pool,
-      overcommit: positive(flags.overcommit, '--overcommit'),
-      registration: flags.registration,
-      kubeletSocket: flags['kubelet-socket'],
-      version: '0.1.0',
-      logger,
+    const stopping = new AbortController()
+    void stopped.then(() => stopping.abort(new Error('stopped')))
+    const { signal } = stopping
+    let isReady = false
+    // A driver that waits for another one to end is alive: to start it again would help nobody.
+    const health = createServer(({ url }, reply) => {
+      const isWaiting = url === '/readyz' && !isReady
+      reply.writeHead(isWaiting ? 503 : 200).end(isWaiting ? 'waiting for the pool\n' : 'ok\n')
     })
-    const health = createServer((_request, reply) => reply.end('ok\n'))
     if (flags.health !== undefined) health.listen(positive(flags.health, '--health'))
+    const poolFile = flags['pool-file']
+    let releaseFile = () => {}
+    const open = async () => {
+      if (poolFile !== undefined) {
+        await mkdir(dirname(poolFile), { recursive: true, mode: 0o700 })
+        releaseFile = await holdLock({ path: `${poolFile}.lock`, signal, logger })
+        await mountPoolFile(poolFile, gibibytes * 2 ** 30, pool)
+      }
+      return startDriver({
+        node,
+        socket,
+        pool,
+        overcommit: positive(flags.overcommit, '--overcommit'),
+        registration: flags.registration,
+        kubeletSocket: flags['kubelet-socket'],
+        version: '0.1.0',
+        signal,
+        logger,
+      })
+    }
+    const driver = await open().catch((error: unknown) => {
+      health.close()
+      releaseFile()
+      if (!signal.aborted) throw error
+      return undefined
+    })
+    if (driver === undefined) return 0
+    isReady = true
     logger.info({ node, pool }, 'the driver serves')
     await stopped
     health.close()
     await driver.stop()
+    releaseFile()
     return 0
   },
 }

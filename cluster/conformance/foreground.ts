@@ -41,6 +41,20 @@ export function describeForegroundDeletion(suite: Suite): void {
       await suite.cluster().replace(kind, { ...object, metadata: { ...object.metadata, finalizers } })
     })
 
+  /**
+   * Waits until the collector has seen everything of these kinds that was made before: it follows each kind by itself, and
+   * an owner whose dependents it has yet to see is let go at once.
+   */
+  const untilSeen = async (namespace: string): Promise<void> => {
+    const absent = { apiVersion: 'v1', kind: 'ConfigMap', name: 'absent', uid: 'b2c7c2a6-3f6e-4d53-9e0c-6f5f0a4d2d11' }
+    const metadata = { namespace, name: 'seen', ownerReferences: [absent] }
+    await suite.cluster().create('Secret', { ...smallest.Secret(namespace, 'seen'), metadata })
+    await suite
+      .cluster()
+      .create('PersistentVolumeClaim', { ...smallest.PersistentVolumeClaim(namespace, 'seen'), metadata })
+    for (const kind of ['Secret', 'PersistentVolumeClaim'] as const) await gone(kind, { namespace, name: 'seen' })
+  }
+
   const make = (namespace: string, name: string, metadata: object = {}) =>
     suite.cluster().create('ConfigMap', configMap(namespace, name, {}, metadata))
 
@@ -76,6 +90,7 @@ export function describeForegroundDeletion(suite: Suite): void {
       await suite
         .cluster()
         .create('PersistentVolumeClaim', { ...claim, metadata: { ...claim.metadata, ownerReferences } })
+      await untilSeen(namespace)
       await suite.cluster().delete('ManagedDatabase', keyOf(owner), { propagation: 'Foreground' })
       await gone('Secret', { namespace, name: 'credentials' })
       await gone('PersistentVolumeClaim', { namespace, name: 'data' })

@@ -22,6 +22,7 @@ import { type Controller, type EventRecorder, type Metrics, startController } fr
 import type { PostgresAccess } from './access.ts'
 import { serviceHost } from './children/addresses.ts'
 import { type Executor, execute, type Pass } from './execute.ts'
+import { createGrowthBook } from './growths.ts'
 import { createLooks } from './looks.ts'
 import { createDatabaseMetrics } from './metrics.ts'
 import { nextLook } from './next-look.ts'
@@ -71,7 +72,8 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   const looks = createLooks({ now, onAnswer: enqueue, logger })
   const sizes = createSizes({ now, onMeasured: enqueue, logger })
   const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
-  const executor: Executor = { cluster, ports: createPortBook(isTaken, now), now, outdateLooks: looks.outdate }
+  const growths = createGrowthBook(now)
+  const executor: Executor = { cluster, ports: createPortBook(isTaken, now), growths, now, outdateLooks: looks.outdate }
 
   const reconcile = async (key: string, passSignal: AbortSignal) => {
     const database = caches.databases.get(parseKey(key))
@@ -81,20 +83,22 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     const observation = await observe(observer, database, currentKeys, {
       facts: looks.get(key),
       dataBytes: sizes.get(key),
+      growthRefusal: growths.refusalOf(key),
     })
     const decided = plan(observation.observed, now(), settings)
     if (decided.awaitsGateways) awaitingGateways.add(key)
     else awaitingGateways.delete(key)
     const pass = passOf(key, observation, currentKeys, passSignal)
-    const { problems, errors, awaitsPort, released } = await execute(executor, pass, decided.actions)
+    const { problems, errors, awaitsPort, growthRefused, released } = await execute(executor, pass, decided.actions)
     if (released) return forget(key)
     if (awaitsPort && !awaitingPort.has(key)) logger.warn({ key, problems }, 'waits for a free port')
     if (awaitsPort) awaitingPort.add(key)
     else awaitingPort.delete(key)
     await report(database, withProblems(decided.status, problems, now()))
-    // What could not be written keeps nobody from looking at Postgres.
-    const wakeMs = wakeAfter(pass, decided)
     if (errors.length > 0) throw worst(errors)
+    // What was refused is told at once, by the next pass.
+    if (growthRefused) return { requeueAfterMs: 0 }
+    const wakeMs = wakeAfter(pass, decided)
     return { requeueAfterMs: awaitsPort ? Math.min(portMs, wakeMs ?? portMs) : wakeMs }
   }
 
@@ -125,6 +129,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   const forget = async (key: string): Promise<undefined> => {
     looks.forget(key)
     sizes.forget(key)
+    growths.forget(key)
     awaitingGateways.delete(key)
     awaitingPort.delete(key)
     for (const route of caches.configMaps.byIndex('ownerKey', key)) {
@@ -257,7 +262,6 @@ function follow(
     caches.networkPolicies.onChange(ofChild),
     caches.disruptionBudgets.onChange(ofChild),
     caches.claims.onChange(ofChild),
-    caches.volumes.onChange(ofChild),
     caches.secrets.onChange(ofChild),
     caches.configMaps.onChange(change => {
       ofChild(change)

@@ -12,6 +12,7 @@ import {
   isClusterError,
   type KindName,
   type Kinds,
+  type PersistentVolumeClaim,
 } from '../../cluster/index.ts'
 import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
@@ -20,8 +21,8 @@ import type { PostgresAccess } from './access.ts'
 import type { Action, AppliedKind, Problem } from './actions.ts'
 import { certificateDraft } from './children/certificate.ts'
 import { credentialsDraft, mintPasswords } from './children/credentials.ts'
-import { changedVolume, copiedVolume } from './children/persistent-volume.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
+import type { GrowthBook } from './growths.ts'
 import type { Observation } from './observe.ts'
 import { isAnothers, type Owner, ownerUidOf } from './ownership.ts'
 import type { PortBook } from './ports.ts'
@@ -31,6 +32,7 @@ export type Executor = {
   /** Every write of a pass goes through it. */
   cluster: Cluster
   ports: PortBook
+  growths: GrowthBook
   now: () => number
   /** What was learnt of this database's Postgres is not true any more. */
   outdateLooks: (key: string) => void
@@ -50,16 +52,19 @@ export type Outcome = {
   errors: unknown[]
   /** Its region has no port left: a problem that only another database's end, or a wider range, mends. */
   awaitsPort: boolean
+  /** The volume must not grow: there is something to tell. */
+  growthRefused: boolean
   /** The database itself is gone: nothing more can be said of it. */
   released: boolean
 }
 
 export async function execute(executor: Executor, pass: Pass, actions: readonly Action[]): Promise<Outcome> {
-  const outcome: Outcome = { problems: [], errors: [], awaitsPort: false, released: false }
+  const outcome: Outcome = { problems: [], errors: [], awaitsPort: false, growthRefused: false, released: false }
   const results = await Promise.allSettled(actions.map(action => perform(executor, pass, action)))
   for (const result of results) {
     if (result.status === 'fulfilled') {
       if (result.value === 'released') outcome.released = true
+      if (result.value === 'refused') outcome.growthRefused = true
       continue
     }
     if (result.reason instanceof RangeExhaustedError) outcome.awaitsPort = true
@@ -84,7 +89,9 @@ function problemOf(error: unknown): Problem | undefined {
     : undefined
 }
 
-async function perform(executor: Executor, pass: Pass, action: Action): Promise<'done' | 'released'> {
+type Done = 'done' | 'refused' | 'released'
+
+async function perform(executor: Executor, pass: Pass, action: Action): Promise<Done> {
   const { cluster } = executor
   const { database } = pass.observed
   switch (action.do) {
@@ -106,14 +113,10 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
     case 'create-claim':
       await make(executor, pass, 'PersistentVolumeClaim', action.draft)
       return 'done'
+    case 'grow-claim':
+      return grow(executor, pass, action.claim)
     case 'update-claim':
       await cluster.replace('PersistentVolumeClaim', action.claim)
-      return 'done'
-    case 'change-volume':
-      await changeVolume(executor, action)
-      return 'done'
-    case 'copy-volume':
-      await copyVolume(executor, action)
       return 'done'
     case 'apply':
       await put(executor, pass, action.kind, action.draft)
@@ -159,25 +162,6 @@ async function mark({ cluster }: Executor, { observed }: Pass, kind: KindName, o
   await cluster.replace(kind, object as Kinds[typeof kind])
 }
 
-async function changeVolume(
-  { cluster }: Executor,
-  { name, uid, change }: Extract<Action, { do: 'change-volume' }>,
-): Promise<void> {
-  const volume = await cluster.get('PersistentVolume', { name })
-  if (volume === undefined || volume.metadata.uid !== uid) return
-  const changed = changedVolume(volume, change)
-  if (changed !== volume) await cluster.replace('PersistentVolume', changed)
-}
-
-async function copyVolume(
-  { cluster }: Executor,
-  { from, uid, name, owner }: Extract<Action, { do: 'copy-volume' }>,
-): Promise<void> {
-  const volume = await cluster.get('PersistentVolume', { name: from })
-  if (volume === undefined || volume.metadata.uid !== uid) return
-  await cluster.create('PersistentVolume', copiedVolume(volume, name, owner))
-}
-
 function ownerOfPass({ observed: { identity } }: Pass): Owner {
   if (identity.state === 'settled') return identity.owner
   throw new ClusterError('Conflict', 'the id of the database is not settled')
@@ -187,6 +171,23 @@ async function mint(executor: Executor, pass: Pass): Promise<void> {
   const { sealingKey } = pass.keys
   if (sealingKey === undefined) return
   await make(executor, pass, 'Secret', credentialsDraft(ownerOfPass(pass), sealingKey, mintPasswords()))
+}
+
+/** What a quota or a storage class refuses is told, and not asked for again at once. */
+async function grow(
+  { cluster, growths }: Executor,
+  { key }: Pass,
+  claim: PersistentVolumeClaim,
+): Promise<'done' | 'refused'> {
+  try {
+    await cluster.replace('PersistentVolumeClaim', claim)
+  } catch (error) {
+    if (!isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) throw error
+    growths.refused(key, claim, error.message)
+    return 'refused'
+  }
+  growths.admitted(key)
+  return 'done'
 }
 
 /** What stands under a draft's name, if it is the database's own. @throws NameTakenError where it is not */

@@ -21,7 +21,6 @@ import type { InstallationKeys } from '../keys.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import { fingerprintOf, isGoodCertificate, issuedAt } from './children/certificate.ts'
 import { openCredentials, type Passwords } from './children/credentials.ts'
-import { copyName, type VolumeFacts, volumeFacts } from './children/persistent-volume.ts'
 import { portOf, readRoute } from './children/route.ts'
 import { sizeText } from './children/stateful-set.ts'
 import { identityOf } from './identity.ts'
@@ -30,16 +29,17 @@ import {
   type CertificateFacts,
   type Children,
   type CredentialsFacts,
+  type GrowthRefusal,
   incarnationOf,
   isAtRest,
   type Observed,
   type PostgresFacts,
   type Remains,
   type RouteFacts,
-  type Volumes,
 } from './observed.ts'
 import { type Owner, ownerUidOf } from './ownership.ts'
 import { conditionOf } from './plan/conditions.ts'
+import { sizeInForce } from './plan/size.ts'
 import { wantedNames } from './plan/wanted.ts'
 import { podFacts } from './pod.ts'
 
@@ -58,7 +58,11 @@ export async function observe(
   { caches, cluster, images, pods, now }: Observer,
   database: ManagedDatabase,
   keys: InstallationKeys,
-  learnt: { facts: PostgresFacts | undefined; dataBytes: number | undefined },
+  learnt: {
+    facts: PostgresFacts | undefined
+    dataBytes: number | undefined
+    growthRefusal: GrowthRefusal | undefined
+  },
 ): Promise<Observation> {
   const { namespace = '', name, uid = '', labels: marks } = database.metadata
   const { spec, status } = database
@@ -78,6 +82,7 @@ export async function observe(
   const claim = await claimOf(cluster, database, children.claim)
   const region = caches.regions.get({ name: spec.region })
   const { facts: credentials, passwords } = credentialsOf(children.credentials, keys)
+  const inForce = sizeInForce(database, children.statefulSet)
   const annotated = readOperation(database)
   const task = (taskId: string | undefined) =>
     taskId === undefined ? undefined : caches.tasks.get({ namespace, name: childNames.task(taskId) })
@@ -87,12 +92,13 @@ export async function observe(
     keys: { sealingKey: keys.sealingKey !== undefined, authority: keys.authority !== undefined },
     region,
     size: caches.sizes.get({ name: sizeText(spec.size) }),
+    inForce: { pinned: inForce, size: caches.sizes.get({ name: sizeText(inForce) }) },
+    growthRefusal: learnt.growthRefusal,
     image: images[spec.pgVersion],
     podSettings: pods,
     incarnation,
     children: { ...children, claim },
     remains: owner ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
-    volumes: await volumesOf(caches, cluster, database, claim, owner),
     pod,
     node: await nodeOf(cluster, pod),
     isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),
@@ -153,9 +159,6 @@ function remainsOf(caches: Caches, namespace: string, { uid, id }: { uid: string
     configurations: here(configMaps).filter(map => !isRoute(map)),
     claims: here(ofUs(caches.claims)),
     secrets: here(ofUs(caches.secrets)),
-    volumes: ofUs(caches.volumes)
-      .map(volume => volumeFacts(volume, undefined))
-      .filter(({ claim }) => claim?.startsWith(`${namespace}/`)),
     routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map)),
   }
 }
@@ -195,35 +198,6 @@ async function claimOf(
   if (recorded === undefined) return cached
   if (cached?.metadata.uid === recorded.uid) return cached
   return cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
-}
-
-/**
- * The volumes behind the claim and the record: from the cluster itself where one seems to be gone or going, since a stop of
- * Postgres may depend on it.
- */
-async function volumesOf(
-  caches: Caches,
-  cluster: Cluster,
-  { status }: ManagedDatabase,
-  claim: PersistentVolumeClaim | undefined,
-  owner: Owner | undefined,
-): Promise<Volumes> {
-  const recorded = status?.volume
-  const cached = (name: string | undefined) => (name === undefined ? undefined : caches.volumes.get({ name }))
-  const boundName = claim?.spec?.volumeName
-  const isOurs = recorded === undefined || claim?.metadata.uid === recorded.uid
-  const isGoing = [claim, cached(boundName)].some(object => object?.metadata.deletionTimestamp !== undefined)
-  const isCalm = isOurs && !isGoing
-  const read = async (name: string | undefined): Promise<VolumeFacts | undefined> => {
-    if (name === undefined) return undefined
-    const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
-    return volume && volumeFacts(volume, owner)
-  }
-  const bound = await read(boundName)
-  const known = recorded?.volumeName === boundName ? bound : await read(recorded?.volumeName)
-  const isCopied = recorded !== undefined && (bound?.isGoing === true || known?.isGoing === true)
-  const copy = isCopied ? await read(copyName(recorded.uid)) : undefined
-  return { bound, recorded: known, copy: copy?.isGoing ? undefined : copy }
 }
 
 function credentialsOf(

@@ -19,6 +19,7 @@ import {
   desiredHash,
   labels,
   type ManagedDatabase,
+  type PinnedSize,
   type Region,
   type Route,
   type Size,
@@ -28,7 +29,6 @@ import type { PodSettings } from '../pod-settings.ts'
 import type { ChecksumFailures } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
 import { systemIdentifierOf } from './children/claim.ts'
-import type { VolumeFacts } from './children/persistent-volume.ts'
 import type { NodeFacts } from './node.ts'
 import type { Owner } from './ownership.ts'
 import type { PodFacts } from './pod.ts'
@@ -70,7 +70,6 @@ export type Remains = {
   claims: PersistentVolumeClaim[]
   secrets: Secret[]
   routes: ConfigMap[]
-  volumes: VolumeFacts[]
 }
 
 /** The kinds of what remains, but pods, which are their StatefulSet's. */
@@ -84,16 +83,6 @@ export const kindsOfRemains = [
   { kind: 'ConfigMap', field: 'configurations' },
   { kind: 'ConfigMap', field: 'routes' },
 ] as const satisfies { kind: KindName; field: keyof Remains }[]
-
-/**
- * The PersistentVolumes that matter. `bound`: of the claim. `recorded`: the one that is on record, mostly the same.
- * `copy`: a second object for the storage of one that is going.
- */
-export type Volumes = {
-  bound: VolumeFacts | undefined
-  recorded: VolumeFacts | undefined
-  copy: VolumeFacts | undefined
-}
 
 /** `mark`: the uid of the Secret, by which roles record whose passwords they have; `mintedAt`: RFC 3339. */
 export type CredentialsFacts =
@@ -163,12 +152,28 @@ export type PostgresAnswer =
       platformInOrder: boolean
     }
 
+/** The cluster's word against a volume's growth. */
+export type GrowthRefusal = {
+  /** The uid of the claim. */
+  claim: string
+  /** What was asked for. */
+  storage: string
+  message: string
+  /** When to ask again, in ms since the epoch. */
+  retryAt: number
+  isDue: boolean
+}
+
 export type Observed = {
   database: ManagedDatabase
   identity: Identity
   keys: KeysFacts
   region: Region | undefined
+  /** Of the size that is asked for. */
   size: Size | undefined
+  /** The size that the database has; before it has one, the one that is asked for. */
+  inForce: { pinned: PinnedSize; size: Size | undefined }
+  growthRefusal: GrowthRefusal | undefined
   /** The image that runs the database's major version; absent where the installation has none. */
   image: string | undefined
   /** What the installation says of every database's pod. */
@@ -179,7 +184,6 @@ export type Observed = {
   remains: Remains
   /** The claim is not marked as ours, nor as a living database's: it was another's, or lost its marks. */
   isStrayClaim: boolean
-  volumes: Volumes
   /** Of children.pod. */
   pod: PodFacts | undefined
   /** Of a pod that terminates, or that is not heard of. */

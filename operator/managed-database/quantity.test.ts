@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { quantityToNumber } from '../postgres/quantity.ts'
+import { quantityToNumber } from '../../crds/index.ts'
 import { canonicalQuantity } from './quantity.ts'
 
 test.each([

@@ -2,7 +2,7 @@
  * The one spelling of a resource quantity that the API server stores, so that a draft compares equal with what became
  * of it (Kubernetes API reference, Quantity: no fraction, the largest suffix that leaves an integer).
  */
-import { quantityToNumber } from '../postgres/quantity.ts'
+import { quantityToNumber } from '../../crds/index.ts'
 
 const binary = { Ti: 2 ** 40, Gi: 2 ** 30, Mi: 2 ** 20, Ki: 2 ** 10, '': 1 }
 const decimal = { T: 1e12, G: 1e9, M: 1e6, k: 1e3, '': 1, m: 1e-3 }

@@ -49,7 +49,7 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
     const ready = conditionOf(after, 'Ready')
     reports.push({ type: isBad ? 'Warning' : 'Normal', reason, message: ready?.message ?? phase })
   }
-  for (const type of ['VolumeReady', 'CredentialsReady', 'DeletionBlocked', 'KeysAvailable'] as const) {
+  for (const type of ['VolumeReady', 'SizeApplied', 'CredentialsReady', 'DeletionBlocked', 'KeysAvailable'] as const) {
     const [was, is] = [conditionOf(before, type), conditionOf(after, type)]
     if (is === undefined || is.reason === was?.reason || transient.has(is.reason)) continue
     if (is.status === 'False' || is.reason === 'PasswordChangedByUser' || type === 'DeletionBlocked')
@@ -59,7 +59,7 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
 }
 
 /** Reasons that are steps on the way and nothing to be warned of. */
-const transient = new Set(['Pending', 'Minting', 'RolesPending'])
+const transient = new Set(['Pending', 'Minting', 'RolesPending', 'Growing', 'AwaitsResume', 'Restarting'])
 
 export type EndedOperation = { name: string; outcome: string; seconds: number }
 

@@ -3,8 +3,11 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
+  bytesTold,
   isSettingForSizes,
   pgVersions,
+  quantityToBytes,
+  quantityToNumber,
   type SizeShape,
   settingPrefixesNotForSizes,
   settingsNotForSizes,
@@ -19,7 +22,6 @@ import {
   renderConfiguration,
 } from './configuration.ts'
 import { withConnection } from './connection.ts'
-import { quantityToBytes, quantityToNumber } from './quantity.ts'
 import { type RunningPostgres, smallShape, startPostgres } from './testing.ts'
 
 describe('quantities', () => {
@@ -44,6 +46,22 @@ describe('quantities', () => {
   test.each(['', '1gi', '-1', '1e3', '.5', '1 Gi', 'Gi', '1Ei'])('%j is none', text => {
     expect(() => quantityToNumber(text)).toThrow(RangeError)
   })
+})
+
+test.each([
+  ['1073741824', 2 ** 30],
+  ['10Gi', 10 * 2 ** 30],
+  ['1Pi', 2 ** 50],
+  ['2E', 2e18],
+  ['1.5e3', 1500],
+  ['1E3', 1000],
+  ['.5k', 500],
+  ['1500m', 2],
+  ['many', undefined],
+  ['', undefined],
+  [undefined, undefined],
+])('a cluster may tell %s', (text, bytes) => {
+  expect(bytesTold(text)).toBe(bytes)
 })
 
 describe('settings', () => {

@@ -7,11 +7,16 @@
  * `postgresCommand` and operator/instance/tls.ts.
  */
 import { createHash } from 'node:crypto'
-import { isSettingForSizes, type PgVersion, type SizeShape } from '../../crds/index.ts'
+import {
+  isSettingForSizes,
+  type PgVersion,
+  quantityToBytes,
+  quantityToNumber,
+  type SizeShape,
+} from '../../crds/index.ts'
 import type { ConfigurationFile } from '../instance/configuration.ts'
 import { renderSettings } from '../instance/settings.ts'
 import { dataDirectory } from '../instance/volume.ts'
-import { quantityToBytes, quantityToNumber } from './quantity.ts'
 
 /** The common name of the operator's client certificate, and the only way into the superuser. */
 export const operatorCommonName = 'espalier-operator'

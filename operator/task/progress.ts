@@ -20,6 +20,7 @@ const maximumMessages = 100
 /** How far an operation is at each of its steps, in per cent. */
 const progressAt: Record<string, number> = {
   Preparing: 10,
+  Growing: 20,
   Stopping: 30,
   Starting: 30,
   Connecting: 60,

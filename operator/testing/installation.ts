@@ -150,8 +150,9 @@ export async function startTestOperator(
   } = {},
 ): Promise<Operator> {
   const { wrap = cluster => cluster, administrator = workload?.postgres.access, configuration, now } = options
+  const own = store.connect('espalier-operator')
   return startOperator({
-    cluster: wrap(store.connect('espalier-operator')),
+    cluster: wrap(workload?.volumes.admitting(own) ?? own),
     configuration: { ...testConfiguration, ...configuration },
     identity: 'test',
     logger: silent,

@@ -2,7 +2,7 @@
  * A world in which the plan's actions are carried out in memory, at once and without fail, and the cluster does its part
  * after each round: for properties of the plan alone.
  */
-import type { AnyObject, Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
+import type { AnyObject, Draft, KindName, PersistentVolumeClaim, StatefulSet } from '../../cluster/index.ts'
 import {
   apiVersion,
   childNames,
@@ -18,10 +18,12 @@ import { exitCodes } from '../instance/refusal.ts'
 import type { Action } from '../managed-database/actions.ts'
 import { configurationAnnotation, instanceFile } from '../managed-database/children/configuration.ts'
 import { portOf, readRoute, routeDraft } from '../managed-database/children/route.ts'
+import { sizeText } from '../managed-database/children/stateful-set.ts'
 import { stamped } from '../managed-database/covers.ts'
 import type { Identity, Observed, PostgresAnswer } from '../managed-database/observed.ts'
 import { childMetadata, ownerOf, ownerUidOf } from '../managed-database/ownership.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
+import { sizeInForce } from '../managed-database/plan/size.ts'
 import { podFacts } from '../managed-database/pod.ts'
 import { progressOf, verdictOn } from '../task/progress.ts'
 import { regionDraft, sizeDraft, testConfiguration, testNamespace } from './installation.ts'
@@ -44,7 +46,11 @@ export type World = {
   database: ManagedDatabase | undefined
   objects: Map<string, Stored>
   tasks: Map<string, Task>
-  size: Size | undefined
+  /** By their names. */
+  sizes: Map<string, Size>
+  /** Whether volumes get what is asked of them, do not yet, or must not ask. */
+  growth: 'answered' | 'held' | 'refused'
+  growthRefusal: Observed['growthRefusal']
   region: Region | undefined
   keys: boolean
   /** What is on each volume, by the claim's uid. */
@@ -60,6 +66,10 @@ const inForceEverywhere = { isMounted: true, refused: null, errors: [], pendingR
 const place = (kind: string, name: string): string => `${kind}/${name}`
 
 export const settings = { deadlines: testConfiguration.deadlines }
+
+/** A draft with its spec is whole. */
+const sizeOf = (name: string): Size =>
+  ({ ...sizeDraft(name, name === 'large' ? { storageSize: '2Gi' } : {}), apiVersion, kind: 'Size' }) as Size
 
 export function emptyWorld(spec: Partial<ManagedDatabase['spec']> = {}, status: ManagedDatabaseStatus = {}): World {
   return {
@@ -85,7 +95,9 @@ export function emptyWorld(spec: Partial<ManagedDatabase['spec']> = {}, status: 
     },
     objects: new Map(),
     tasks: new Map(),
-    size: { ...sizeDraft('small'), apiVersion, kind: 'Size' } as Size, // a draft with its spec is whole
+    sizes: new Map(['small', 'large'].map(name => [`${name}-v1`, sizeOf(name)])),
+    growth: 'answered',
+    growthRefusal: undefined,
     region: { ...regionDraft(), apiVersion, kind: 'Region' } as Region,
     keys: true,
     data: new Map(),
@@ -149,12 +161,16 @@ export function observedIn(world: World): Observed {
     mark: secret.metadata.uid ?? '',
     mintedAt: '2026-01-01T00:00:00Z',
   }
+  const statefulSet = get<StatefulSet>(world, 'StatefulSet', childNames.statefulSet(worldId, 1))
+  const inForce = sizeInForce(database, statefulSet)
   return {
     database,
     identity,
     keys: { sealingKey: world.keys, authority: world.keys },
     region: world.region,
-    size: world.size,
+    size: world.sizes.get(sizeText(database.spec.size)),
+    inForce: { pinned: inForce, size: world.sizes.get(sizeText(inForce)) },
+    growthRefusal: world.growthRefusal,
     image: 'postgres:18',
     podSettings: world.podSettings,
     incarnation: 1,
@@ -167,12 +183,11 @@ export function observedIn(world: World): Observed {
       service: get(world, 'Service', childNames.service(worldId)),
       networkPolicy: get(world, 'NetworkPolicy', childNames.service(worldId)),
       disruptionBudget: get(world, 'PodDisruptionBudget', childNames.service(worldId)),
-      statefulSet: get(world, 'StatefulSet', childNames.statefulSet(worldId, 1)),
+      statefulSet,
       pod,
       route,
     },
     remains: {
-      volumes: [],
       statefulSets: allOf(world, 'StatefulSet'),
       pods: allOf(world, 'Pod'),
       services: allOf(world, 'Service'),
@@ -183,7 +198,6 @@ export function observedIn(world: World): Observed {
       secrets: allOf(world, 'Secret'),
       routes,
     },
-    volumes: { bound: undefined, recorded: undefined, copy: undefined },
     pod: facts,
     node: undefined,
     credentials: credentials ?? { state: 'absent' },
@@ -238,6 +252,14 @@ function perform(world: World, action: Action): void {
     case 'create-claim':
       put(world, 'PersistentVolumeClaim', action.draft)
       return
+    case 'grow-claim': {
+      const storage = action.claim.spec?.resources?.requests?.storage ?? ''
+      const claim = action.claim.metadata.uid ?? ''
+      if (world.growth === 'refused')
+        world.growthRefusal = { claim, storage, message: 'quota', retryAt: Number.POSITIVE_INFINITY, isDue: false }
+      else put(world, 'PersistentVolumeClaim', action.claim)
+      return
+    }
     case 'update-claim':
       put(world, 'PersistentVolumeClaim', action.claim)
       return
@@ -269,6 +291,14 @@ function perform(world: World, action: Action): void {
 
 type SetInWorld = { spec: { replicas: number; template: { metadata: { annotations: Record<string, string> } } } }
 
+/** Gives a claim its volume, and what more it asks for. */
+function provide(world: World, claim: PersistentVolumeClaim): void {
+  const storage = claim.spec?.resources?.requests?.storage ?? '0'
+  if (claim.status !== undefined && world.growth !== 'answered') return
+  const status = { phase: 'Bound', capacity: { storage } }
+  world.objects.set(place('PersistentVolumeClaim', claim.metadata.name), { ...claim, status })
+}
+
 /** What the cluster, its nodes and the controller of Tasks do between two passes. */
 function turn(world: World): void {
   world.now += 1000
@@ -276,7 +306,8 @@ function turn(world: World): void {
   const podName = childNames.pod(worldId, 1)
   const pod = place('Pod', podName)
   if (set?.spec.replicas !== 1) world.objects.delete(pod)
-  const claim = get<AnyObject>(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1))
+  const claim = get<PersistentVolumeClaim>(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1))
+  if (claim) provide(world, claim)
   const map = get<{ data: Record<string, string> }>(world, 'ConfigMap', childNames.configuration(worldId, 1))
   if (set?.spec.replicas === 1 && !world.objects.has(pod) && claim?.metadata.uid && map) {
     const mayInitialise = JSON.parse(map.data[instanceFile] ?? '{}').initialise === true

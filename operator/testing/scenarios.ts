@@ -10,6 +10,7 @@ import {
   type OperationName,
   renderOperation,
 } from '../../crds/index.ts'
+import type { FakeVolumes } from './fake-volumes.ts'
 import { databaseDraft, editSpec, testNamespace } from './installation.ts'
 
 export type Scenario = {
@@ -18,6 +19,12 @@ export type Scenario = {
   before: Partial<ManagedDatabase['spec']> | undefined
   /** Everything that any client may be let in by, before or after. */
   rules: string[]
+  /** Its Task may fail: what is asked cannot be had. */
+  mayFail?: true
+  /** What becomes of volumes from then on. */
+  volumes?: Partial<Pick<FakeVolumes, 'growth' | 'refusal'>>
+  /** What was asked before, and could not be had. */
+  earlier?: Pick<Scenario, 'act' | 'isDone' | 'volumes'>
   act(cluster: Cluster, database: Subject): Promise<void>
   isDone(cluster: Cluster, database: Subject): Promise<boolean>
 }
@@ -47,15 +54,18 @@ const hasEnded = async (cluster: Cluster, { taskId }: Subject): Promise<boolean>
   return task?.status?.finishedAt !== undefined
 }
 
+const toLarge = (spec: ManagedDatabase['spec']) => ({ ...spec, size: { name: 'large', version: 1 } })
+
 /** Settled, its operation forgotten, and its Task at an end. */
 const settledAs =
-  (phase: string) =>
+  (phase: string, size = 'small') =>
   async (cluster: Cluster, subject: Subject): Promise<boolean> => {
     const database = await cluster.get('ManagedDatabase', key(subject))
     const { status } = database ?? {}
     return (
       database !== undefined &&
       status?.phase === phase &&
+      status.size?.name === size &&
       status.operation === undefined &&
       status.appliedHash === desiredHash(database.spec) &&
       (await hasEnded(cluster, subject))
@@ -125,9 +135,39 @@ export const scenarios: Scenario[] = [
     name: 'size',
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],
-    act: (cluster, subject) =>
-      change(cluster, subject, 'update-managed-size', spec => ({ ...spec, size: { name: 'large', version: 1 } })),
-    isDone: settledAs('available'),
+    act: (cluster, subject) => change(cluster, subject, 'update-managed-size', toLarge),
+    isDone: settledAs('available', 'large'),
+  },
+  {
+    name: 'size, refused by a quota',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    mayFail: true,
+    volumes: { refusal: 'exceeded quota: storage' },
+    act: (cluster, subject) => change(cluster, subject, 'update-managed-size', toLarge),
+    isDone: settledAs('available', 'small'),
+  },
+  {
+    name: 'size, refused before and admitted now',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    mayFail: true,
+    earlier: {
+      volumes: { refusal: 'exceeded quota: storage' },
+      act: (cluster, subject) => change(cluster, subject, 'update-managed-size', toLarge),
+      isDone: settledAs('available', 'small'),
+    },
+    act: async () => {},
+    isDone: settledAs('available', 'large'),
+  },
+  {
+    name: 'size, that the storage driver cannot give',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    mayFail: true,
+    volumes: { growth: { mode: 'failing', message: 'the pool is full' } },
+    act: (cluster, subject) => change(cluster, subject, 'update-managed-size', toLarge),
+    isDone: settledAs('available', 'small'),
   },
   {
     name: 'suspend',

@@ -1,11 +1,12 @@
 /**
  * Watches one database from beside the operator and remembers whatever should never have been so: an endpoint open too
- * early or too wide, a password that changed, a Task that ended twice or too early, a record of the volume rewritten.
+ * early or too wide, a password that changed, a pod of a size that its volume had not, a Task that ended twice or too early, a record of the volume rewritten.
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { canonicalJson, childNames, type ManagedDatabase, type Task } from '../../crds/index.ts'
 import { readRoute } from '../managed-database/children/route.ts'
+import { sizeAnnotation } from '../managed-database/children/stateful-set.ts'
 import { conditionOf } from '../managed-database/plan/conditions.ts'
 import { hasEnded } from '../managed-database/plan/operation.ts'
 import { silent, testNamespace } from './installation.ts'
@@ -15,7 +16,7 @@ export type Witness = { readonly complaints: string[]; stop(): Promise<void> }
 
 export async function startWitness(
   cluster: Cluster,
-  scenario: Pick<Scenario, 'rules'>,
+  scenario: Pick<Scenario, 'rules' | 'mayFail'>,
   subject: Subject,
   /** Whether the database's roles have their passwords. */
   isPrepared: () => boolean,
@@ -26,6 +27,8 @@ export async function startWitness(
   const tasks = createInformer(cluster, 'Task', follow)
   const secrets = createInformer(cluster, 'Secret', follow)
   const routes = createInformer(cluster, 'ConfigMap', { logger: silent })
+  const pods = createInformer(cluster, 'Pod', follow)
+  const claims = createInformer(cluster, 'PersistentVolumeClaim', follow)
   let volume: string | undefined
   let passwords: string | undefined
   let last: ManagedDatabase | undefined
@@ -47,7 +50,8 @@ export async function startWitness(
     const before = ended.get(task.metadata.name)
     if (before !== undefined && before !== text) complaints.push(`${task.metadata.name} changed after its end`)
     ended.set(task.metadata.name, text)
-    if (task.status.phase === 'failed') complaints.push(`${task.spec.name} failed: ${task.status.error}`)
+    if (task.status.phase === 'failed' && !scenario.mayFail)
+      complaints.push(`${task.spec.name} failed: ${task.status.error}`)
     const runs = last?.status?.operation
     const isCurrent = runs !== undefined && childNames.task(runs.taskId) === task.metadata.name
     if (before === undefined && isCurrent && !hasEnded(last?.status))
@@ -66,7 +70,12 @@ export async function startWitness(
     if (!isPrepared()) complaints.push('the endpoint was open before the roles were there')
     for (const rule of route.rules) if (!scenario.rules.includes(rule)) complaints.push(`it was open to ${rule}`)
   })
-  const informers = [databases, tasks, secrets, routes]
+  pods.onChange(({ type, object }) => {
+    if (type === 'deleted' || object.metadata.annotations?.[sizeAnnotation] !== 'large-v1') return
+    const capacities = claims.list().map(claim => claim.status?.capacity?.storage)
+    if (!capacities.includes('2Gi')) complaints.push(`a pod of the larger size stood on ${capacities}`)
+  })
+  const informers = [databases, tasks, secrets, routes, claims, pods]
   await Promise.all(informers.map(informer => informer.start()))
   return {
     complaints,

@@ -10,6 +10,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { describeConfiguration, type RestConfiguration, type Sources } from './configuration/index.ts'
 import { errorAnswer, type HttpResponse } from './engine/answer.ts'
+import type { IncomingBody } from './engine/exchange.ts'
 import { Listener } from './engine/listener.ts'
 import { Loader } from './engine/loader.ts'
 import { createMetrics } from './engine/metrics.ts'
@@ -161,11 +162,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
       })
     : undefined
 
-  async function handle(
-    request: RequestHead,
-    readBody: () => Promise<Buffer>,
-    signal: AbortSignal,
-  ): Promise<HttpResponse> {
+  async function handle(request: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
     const start = performance.now()
     const { state } = loader
     const answered =
@@ -176,7 +173,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
             error: undefined,
             sql: undefined,
           }
-        : await answerRequest(state, pool, request, readBody, signal)
+        : await answerRequest(state, pool, request, body, signal)
     const { response, role, error } = answered
     const sql = state?.configuration.logQuery ? answered.sql : undefined
     // 499 is what nginx calls it; nobody is there to be told.
@@ -200,7 +197,11 @@ export async function startRest(options: RestOptions): Promise<RestService> {
   }
 
   const server = makeServer(
-    { maximumBodyBytes: base.serverMaxBodyBytes, maximumHeaderBytes: base.serverMaxHeaderBytes },
+    {
+      maximumBodyBytes: base.serverMaxBodyBytes,
+      maximumHeaderBytes: base.serverMaxHeaderBytes,
+      maximumHeldBytes: base.serverMaxHeldBytes,
+    },
     () => {
       const { configuration } = loader.state ?? { configuration: base }
       return { corsOrigins: configuration.serverCorsAllowedOrigins, traceHeader: configuration.serverTraceHeader }

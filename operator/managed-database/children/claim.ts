@@ -1,31 +1,18 @@
 /**
  * The volume claim of one incarnation. It is made once and never from a template, so that nothing but the operator
- * decides when a database gets a volume; it only ever grows.
+ * decides when a database gets a volume. How it grows: plan/growth.ts.
  */
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
-import { childNames, labels, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
-import { quantityToBytes } from '../../postgres/quantity.ts'
+import { childNames, labels, type Region, type SizeShape } from '../../../crds/index.ts'
 import { covers } from '../covers.ts'
 import { childMetadata, type Owner } from '../ownership.ts'
 import { canonicalQuantity } from '../quantity.ts'
-import type { VolumeFacts } from './persistent-volume.ts'
 
 /** On a claim: the system identifier of the data on its volume, by which a database that was put back knows it. */
 export const systemIdentifierAnnotation = 'espalier.dev/system-identifier'
 
 export const systemIdentifierOf = ({ metadata }: Pick<PersistentVolumeClaim, 'metadata'>): string | undefined =>
   metadata.annotations?.[systemIdentifierAnnotation]
-
-function claimMetadata(owner: Owner, incarnation: number, systemIdentifier: string | undefined): ObjectMeta {
-  const metadata = childMetadata(owner, childNames.claim(owner.id, incarnation), 'postgres')
-  const known: Record<string, string> =
-    systemIdentifier === undefined ? {} : { [systemIdentifierAnnotation]: systemIdentifier }
-  return {
-    ...metadata,
-    labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) },
-    annotations: { ...metadata.annotations, ...known },
-  }
-}
 
 /** `systemIdentifier`: of the data that stand on it, once that is known. */
 export function claimDraft(
@@ -35,10 +22,18 @@ export function claimDraft(
   region: Region,
   systemIdentifier: string | undefined,
 ): Draft<'PersistentVolumeClaim'> {
+  const metadata = childMetadata(owner, childNames.claim(owner.id, incarnation), 'postgres')
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: claimMetadata(owner, incarnation, systemIdentifier),
+    metadata: {
+      ...metadata,
+      labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) },
+      annotations: {
+        ...metadata.annotations,
+        ...(systemIdentifier === undefined ? {} : { [systemIdentifierAnnotation]: systemIdentifier }),
+      },
+    },
     spec: {
       accessModes: ['ReadWriteOncePod'],
       ...(region.spec.storageClass === undefined ? {} : { storageClassName: region.spec.storageClass }),
@@ -47,42 +42,17 @@ export function claimDraft(
   }
 }
 
-/** The claim that takes a volume over whose own claim is gone: of the volume's own size, so that it fits. */
-export function reboundClaimDraft(
-  owner: Owner,
-  incarnation: number,
-  systemIdentifier: string,
-  { name, accessModes, capacity, storageClass }: VolumeFacts,
-): Draft<'PersistentVolumeClaim'> {
-  return {
-    apiVersion: 'v1',
-    kind: 'PersistentVolumeClaim',
-    metadata: claimMetadata(owner, incarnation, systemIdentifier),
-    spec: {
-      volumeName: name,
-      accessModes,
-      ...(storageClass === '' ? {} : { storageClassName: storageClass }),
-      resources: { requests: { storage: capacity ?? '0' } },
-    },
-  }
-}
-
-/** The claim with our marks on it and grown to the shape's storage; undefined where it is so already, or goes. */
+/** The claim with our marks on it; undefined where it has them, or goes. */
 export function repairedClaim(
   claim: PersistentVolumeClaim,
   { metadata: { labels: marks, annotations } }: Draft<'PersistentVolumeClaim'>,
-  shape: SizeShape,
 ): PersistentVolumeClaim | undefined {
   if (claim.metadata.deletionTimestamp !== undefined) return undefined
-  const current = claim.spec?.resources?.requests?.storage
-  const isLarge = current !== undefined && quantityToBytes(current) >= quantityToBytes(shape.storageSize)
-  if (isLarge && covers(claim.metadata, { labels: marks, annotations })) return undefined
-  const storage = isLarge ? current : canonicalQuantity(shape.storageSize)
-  const requests = { ...claim.spec?.resources?.requests, storage }
+  if (covers(claim.metadata, { labels: marks, annotations })) return undefined
   const metadata = {
     ...claim.metadata,
     labels: { ...claim.metadata.labels, ...marks },
     annotations: { ...claim.metadata.annotations, ...annotations },
   }
-  return { ...claim, metadata, spec: { ...claim.spec, resources: { ...claim.spec?.resources, requests } } }
+  return { ...claim, metadata }
 }

@@ -25,15 +25,12 @@ export type VolumeFacts = {
   claim: string | undefined
   claimUid: string | undefined
   isBound: boolean
-  /** It says whose it is. */
-  isMarked: boolean
   accessModes: string[]
   capacity: string | undefined
   storageClass: string
 }
 
-export function volumeFacts(volume: PersistentVolume, owner: Owner | undefined): VolumeFacts {
-  const { metadata, spec, status } = volume
+export function volumeFacts({ metadata, spec, status }: PersistentVolume): VolumeFacts {
   const { claimRef } = spec ?? {}
   return {
     name: metadata.name,
@@ -44,7 +41,6 @@ export function volumeFacts(volume: PersistentVolume, owner: Owner | undefined):
     claim: claimRef?.name === undefined ? undefined : `${claimRef.namespace}/${claimRef.name}`,
     claimUid: claimRef?.uid,
     isBound: status?.phase === 'Bound',
-    isMarked: owner !== undefined && isMarked(owner, volume),
     accessModes: spec?.accessModes ?? [],
     capacity: spec?.capacity?.storage,
     storageClass: spec?.storageClassName ?? '',
@@ -71,10 +67,7 @@ export function slimVolume(volume: PersistentVolume): PersistentVolume {
 }
 
 /** `give-back`: with its reclaim policy as it was, and as the volume of the claim of this uid that was. */
-export type VolumeChange =
-  | { to: 'mark' | 'retain'; owner: Owner }
-  | { to: 'unclaim' }
-  | { to: 'give-back'; claimUid: string | undefined }
+export type VolumeChange = { to: 'mark' | 'retain' | 'unclaim' } | { to: 'give-back'; claimUid: string | undefined }
 
 const marked = (owner: Owner, volume: PersistentVolume): PersistentVolume => {
   const metadata = markedFor(owner, volume.metadata) ?? volume.metadata
@@ -82,20 +75,20 @@ const marked = (owner: Owner, volume: PersistentVolume): PersistentVolume => {
   return { ...volume, metadata: { ...metadata, labels: { ...metadata.labels, ...marks } } }
 }
 
-const isMarked = (owner: Owner, volume: PersistentVolume): boolean =>
+export const isMarked = (owner: Owner, volume: PersistentVolume): boolean =>
   markedFor(owner, volume.metadata) === undefined && volume.metadata.labels?.[labels.database] === owner.id
 
 /** The volume after the change; the same object where it is so already. */
-export function changedVolume(volume: PersistentVolume, change: VolumeChange): PersistentVolume {
+export function changedVolume(volume: PersistentVolume, change: VolumeChange, owner: Owner): PersistentVolume {
   const { metadata, spec } = volume
   switch (change.to) {
     case 'mark':
-      return isMarked(change.owner, volume) ? volume : marked(change.owner, volume)
+      return isMarked(owner, volume) ? volume : marked(owner, volume)
     case 'retain': {
       const { persistentVolumeReclaimPolicy: before } = spec ?? {}
       if (before === undefined || before === retain) return volume
       const annotations = { ...metadata.annotations, [reclaimPolicyAnnotation]: before }
-      return marked(change.owner, {
+      return marked(owner, {
         ...volume,
         metadata: { ...metadata, annotations },
         spec: { ...spec, persistentVolumeReclaimPolicy: retain },

@@ -11,15 +11,23 @@ import type { PodFacts } from '../pod.ts'
 import { conditionOf, type Finding, type Findings, no, yes } from './conditions.ts'
 import { credentialsFinding } from './credentials.ts'
 import { presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
-import { isStopped, mayStop } from './stop.ts'
+import type { SizeState } from './size.ts'
+import { isStopped } from './stop.ts'
 import { volumeFinding } from './volume.ts'
 import { type Wanted, wantedOf } from './wanted.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
-export type Step = 'Preparing' | 'Stopping' | 'Starting' | 'Connecting' | 'PreparingRoles' | 'OpeningEndpoint'
+export type Step =
+  | 'Growing'
+  | 'Preparing'
+  | 'Stopping'
+  | 'Starting'
+  | 'Connecting'
+  | 'PreparingRoles'
+  | 'OpeningEndpoint'
 
-/** `reason`: the step, or why it cannot be done. */
-export type Pending = { step: Step; reason: string; message: string }
+/** `reason`: the step, or why it cannot be done; `isHopeless`: waiting alone mends it not. */
+export type Pending = { step: Step; reason: string; message: string; isHopeless?: true }
 
 export type Assessment = {
   wanted: Wanted
@@ -33,9 +41,9 @@ export type Assessment = {
   serves: boolean
 }
 
-/** Whether a pod is of another size than the one asked, or stands on another volume. */
-export const isOutOfDate = ({ database, children }: Observed, pod: PodFacts): boolean =>
-  pod.size !== sizeText(database.spec.size) || pod.volume !== children.claim?.metadata.uid
+/** Whether a pod is of another size than it is to have, or stands on another volume. */
+export const isOutOfDate = ({ children }: Observed, { size }: Wanted, pod: PodFacts): boolean =>
+  pod.size !== sizeText(size.effective) || pod.volume !== children.claim?.metadata.uid
 
 const works = (answer: Assessment['answered']): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
 
@@ -64,13 +72,14 @@ const at = (step: Step, message: string, reason: string = step): Pending => ({ s
 
 /** The first of the steps that is not done yet. */
 function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pending | undefined {
-  const { database, children, pod, region, size } = observed
+  const { database, children, pod, region } = observed
   const { spec } = database
+  const { shape, effective } = wanted.size
   if (region === undefined) return at('Preparing', `there is no region ${spec.region}`, 'RegionNotFound')
-  if (size === undefined)
+  if (shape === undefined)
     return at(
       'Preparing',
-      `there is no size ${sizeText(spec.size)}: \`kubectl get sizes\` lists those there are`,
+      `there is no size ${sizeText(effective)}: \`kubectl get sizes\` lists those there are`,
       'SizeNotFound',
     )
   if (wanted.statefulSet === undefined && observed.image === undefined)
@@ -82,21 +91,28 @@ function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pe
     return at('Preparing', 'writing the configuration')
   if (!covers(children.statefulSet, wanted.statefulSet)) return at('Preparing', 'preparing the instance')
   const lost = lostNode(observed.node)
-  if (spec.suspended && pod !== undefined && !mayStop(observed))
-    return at('Stopping', findings.VolumeReady?.message ?? '', findings.VolumeReady?.reason)
   if (spec.suspended && pod !== undefined)
     return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
   if (lost) return at('Starting', lost.message, lost.reason)
-  const instance = spec.suspended ? undefined : pendingInstance(observed, findings)
+  const instance = spec.suspended ? undefined : pendingInstance(observed, wanted, findings)
   if (instance) return instance
   const { EndpointReady: endpoint } = findings
-  return endpoint?.status === 'True' ? undefined : at('OpeningEndpoint', endpoint?.message ?? '')
+  if (endpoint?.status !== 'True') return at('OpeningEndpoint', endpoint?.message ?? '')
+  return pendingSize(wanted.size)
 }
 
-function pendingInstance(observed: Observed, findings: Findings): Pending | undefined {
+/** Last, so that whatever else was asked with a size that cannot come into force does. */
+function pendingSize({ hindrance }: SizeState): Pending | undefined {
+  // A volume that only grows where a pod mounts it has to wait for one.
+  if (hindrance === undefined || hindrance.reason === 'AwaitsResume') return undefined
+  const { reason, message, passes } = hindrance
+  return { ...at('Growing', message, reason), ...(passes ? {} : { isHopeless: true }) }
+}
+
+function pendingInstance(observed: Observed, wanted: Wanted, findings: Findings): Pending | undefined {
   const { pod } = observed
   if (pod === undefined) return at('Starting', 'waiting for the pod')
-  if (pod.terminating || isOutOfDate(observed, pod)) return at('Starting', 'restarting Postgres')
+  if (pod.terminating || isOutOfDate(observed, wanted, pod)) return at('Starting', 'restarting Postgres')
   if (pod.address === undefined) return at('Starting', pod.trouble?.message ?? 'starting the instance')
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return at('Connecting', answer?.message ?? 'waiting for Postgres to answer')

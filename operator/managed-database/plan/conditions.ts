@@ -8,6 +8,7 @@ import type { Condition, ManagedDatabaseStatus } from '../../../crds/index.ts'
  *   why it did not.
  * - KeysAvailable: the installation's sealing key and authority are there.
  * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
+ * - SizeApplied: only while another size is asked for than is in force, and why; never True.
  * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
  * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
  * - RestartPending: only while something waits for a restart; what, is in status.pendingRestart.
@@ -20,6 +21,7 @@ const conditionTypes = [
   'VolumeReady',
   'CredentialsReady',
   'EndpointReady',
+  'SizeApplied',
   'ServicesReady',
   'ConfigurationRefused',
   'RestartPending',
@@ -29,6 +31,7 @@ export type ConditionType = (typeof conditionTypes)[number]
 
 /** Gone as soon as a pass finds nothing of them. */
 const passing: ReadonlySet<ConditionType> = new Set([
+  'SizeApplied',
   'ServicesReady',
   'ConfigurationRefused',
   'RestartPending',

@@ -10,15 +10,18 @@ import {
   teardownFinalizer,
 } from '../../../crds/index.ts'
 import type { Action } from '../actions.ts'
+import { covers } from '../covers.ts'
 import type { Observed } from '../observed.ts'
 import { type Assessment, assess } from './assessment.ts'
 import { type Findings, nextConditions, no, yes } from './conditions.ts'
 import { configurationFinding } from './configuration.ts'
 import { deletionBlock, teardown } from './deletion.ts'
+import { isHeldBack } from './growth.ts'
 import { checksumFailures } from './health.ts'
 import { marks } from './marks.ts'
 import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
-import { nextRecord, recordFromClaim, type VolumeRecord } from './record.ts'
+import { recordFromClaim, type VolumeRecord } from './record.ts'
+import { recordedSize, sizeFinding } from './size.ts'
 import { awaitsPostgres, work } from './work.ts'
 
 export type Plan = {
@@ -59,7 +62,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const status = statusOf(observed, assessment, operation, block, now)
   const runs = operation.progressing.status === 'True'
   return {
-    actions: work(observed, identity.owner, assessment),
+    actions: work(observed, assessment),
     status,
     awaitsPostgres: awaitsPostgres(observed),
     configurationDigest: assessment.wanted.configurationDigest,
@@ -67,6 +70,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
     wakeAt: earliest(
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
       nodeWake(observed, now),
+      growthRetry(observed),
     ),
   }
 }
@@ -76,6 +80,12 @@ const silentNodeMs = 30_000
 
 const nodeWake = ({ node }: Observed, now: number): number | undefined =>
   node?.silentSince === undefined ? undefined : now + silentNodeMs
+
+/** When to ask again for a growth that was refused. */
+function growthRetry({ children: { claim }, size, growthRefusal }: Observed): number | undefined {
+  const isHeld = claim && size && isHeldBack(growthRefusal, claim, size.spec.shape.storageSize)
+  return isHeld ? growthRefusal?.retryAt : undefined
+}
 
 const earliest = (...times: (number | undefined)[]): number | undefined => {
   const known = times.filter(time => time !== undefined)
@@ -143,7 +153,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
 }
 
 /** What is wrong with a volume whose Postgres goes on answering what it can. */
-const impaired = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
+const impaired = new Set(['DiskFull', checksumFailures])
 
 function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, state: OperationState): DatabasePhase {
   const { spec, status } = observed.database
@@ -186,13 +196,23 @@ function statusOf(
   block: { reason: string; message: string } | undefined,
   now: number,
 ): ManagedDatabaseStatus {
-  const { database, pod, branches } = observed
+  const { database, children, pod, branches } = observed
   const { status = {}, metadata } = database
   const { answered, wanted, findings, fatal } = assessment
+  const { claim } = children
   const refused = configurationFinding(observed)
+  const volume =
+    status.volume ??
+    (answered && claim?.metadata.uid && !fatal
+      ? { claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier: answered.systemIdentifier }
+      : undefined)
+  const isPrepared = covers(children.statefulSet, wanted.statefulSet)
+  const size = recordedSize(observed, wanted.size, isPrepared)
+  const told = sizeFinding(observed, wanted.size, size)
   const all: Findings = {
     ...findings,
     Progressing: state.progressing,
+    ...(told ? { SizeApplied: told } : {}),
     ...(database.spec.services.length > 0 ? { ServicesReady: servicesNotRun } : {}),
     ...(refused ? { ConfigurationRefused: refused } : {}),
     ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
@@ -204,8 +224,9 @@ function statusOf(
     conditions: nextConditions(status.conditions ?? [], all, metadata.generation, now),
     appliedHash: state.appliedHash,
     appliedDigests: digestsOf(observed, state),
+    size,
     incarnation: observed.incarnation,
-    volume: nextRecord(observed, fatal ? undefined : answered),
+    volume,
     endpoint: wanted.endpoint ?? status.endpoint,
     domain: wanted.domain ?? status.domain,
     instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],

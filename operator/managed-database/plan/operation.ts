@@ -21,6 +21,7 @@ import { sizeAnnotation, sizeText } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment, Pending } from './assessment.ts'
 import { completed, conditionOf, type Finding, no, timestamp, yes } from './conditions.ts'
+import { comesIntoForce } from './size.ts'
 
 export type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
 
@@ -104,6 +105,12 @@ function beginUpdate(observed: Observed, hash: string, now: number, deadlines: D
   return begin(own, hash, now, deadlines)
 }
 
+/** The operation that brings a size into force whose own operation has failed. */
+const ofGrownSize = ({ database: { metadata } }: Observed, hash: string) => ({
+  taskId: derivedId(`${metadata.uid}/${hash}/${metadata.generation}/grown`),
+  name: 'update-managed-size' as const,
+})
+
 /** The operation that tears a database down. */
 export function deletion(observed: Observed, now: number, deadlines: Deadlines): StatusOperation {
   const { database } = observed
@@ -118,7 +125,7 @@ export function deletion(observed: Observed, now: number, deadlines: Deadlines):
 /** The state of operations after this pass. */
 export function operationState(
   observed: Observed,
-  { pending, fatal }: Assessment,
+  { pending, fatal, wanted }: Assessment,
   now: number,
   deadlines: Deadlines,
 ): OperationState {
@@ -133,6 +140,10 @@ export function operationState(
 
   const current = hasEnded(status) ? undefined : status?.operation
   const fits = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
+  if (!fits && appliedHash === hash && comesIntoForce(observed, wanted.size)) {
+    const operation = begin(ofGrownSize(observed, hash), hash, now, deadlines)
+    return { operation, progressing: yes('Starting', 'the volume has grown: Postgres is restarted'), appliedHash }
+  }
   if (!fits && appliedHash === hash) {
     return { operation: undefined, progressing: atRest(last, pending), appliedHash }
   }
@@ -141,6 +152,7 @@ export function operationState(
   const settled = (finding: Finding): OperationState => ({ operation, progressing: finding, appliedHash: hash })
   if (fatal) return settled(no(fatal.reason, fatal.message))
   if (pending === undefined) return settled(no(completed, 'everything asked is in force'))
+  if (pending.isHopeless) return settled(no(pending.reason, pending.message))
   if (now >= Date.parse(operation.deadlineAt))
     return settled(no('DeadlineExceeded', `not done by ${operation.deadlineAt}; still trying: ${pending.message}`))
   return { operation, progressing: yes(pending.reason, pending.message), appliedHash }

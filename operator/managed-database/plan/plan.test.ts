@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   apiVersion,
+  bytesTold,
   canonicalJson,
   contains,
   type DatabasePhase,
@@ -16,6 +17,7 @@ import {
 import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
 import { instanceFile } from '../children/configuration.ts'
 import { readRoute } from '../children/route.ts'
+import { sizeAnnotation, sizeText } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf } from '../ownership.ts'
 import { conditionOf } from './conditions.ts'
@@ -27,8 +29,9 @@ const rules = fc.uniqueArray(fc.constantFrom('10.0.0.0/8', '192.0.2.7', '203.0.1
 })
 
 type Start = {
-  spec: { suspended: boolean; rules: string[]; size: number }
+  spec: { suspended: boolean; rules: string[]; size: 'small' | 'large' }
   before: { suspended: boolean; rules: string[]; rounds: number }
+  growth: World['growth']
   lost: string[]
   /** How the children say whose they are: as now, as in earlier versions, or as another uid's that was. */
   marks: 'annotations' | 'references' | 'of another'
@@ -41,8 +44,9 @@ type Start = {
 
 /** A database that was on its way to one thing for some rounds, was damaged, and is asked for another. */
 const starts: fc.Arbitrary<Start> = fc.record({
-  spec: fc.record({ suspended: fc.boolean(), rules, size: fc.constantFrom(1, 1, 1, 2) }),
+  spec: fc.record({ suspended: fc.boolean(), rules, size: fc.constantFrom('small', 'small', 'large') }),
   before: fc.record({ suspended: fc.boolean(), rules, rounds: fc.nat(14) }),
+  growth: fc.constantFrom('answered', 'answered', 'refused'),
   lost: fc.subarray([
     'ConfigMap',
     'Secret',
@@ -73,17 +77,17 @@ function worldOf(start: Start): World {
 
 function damage(
   world: World,
-  { spec, lost, marks, phase, appliedHash, forgetOperation, forgetTasks, isDeleted }: Start,
+  { spec, growth, lost, marks, phase, appliedHash, forgetOperation, forgetTasks, isDeleted }: Start,
 ): void {
   const { database } = world
   if (database === undefined) throw new Error('the database is there')
+  world.growth = growth
   for (const key of [...world.objects.keys()]) {
     const kind = key.includes('/route-') ? 'route' : (key.split('/')[0] ?? '')
     if (lost.includes(kind)) world.objects.delete(key)
     else if (kind !== 'Pod') remark(world, key, marks)
   }
-  const size = { name: 'small', version: spec.size }
-  if (world.size) world.size = { ...world.size, spec: { ...world.size.spec, version: spec.size } }
+  const size = { name: spec.size, version: 1 }
   const next = { ...database.spec, suspended: spec.suspended, ipAllowlist: asked(spec.rules), size }
   const hash = { absent: undefined, asked: desiredHash(next), other: 'other', kept: database.status?.appliedHash }[
     appliedHash
@@ -164,6 +168,8 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
       expect([routes, claims, secrets, statefulSets, pods].flat()).toEqual([])
       expect(observed.task, 'a deletion is recorded before its subject goes').toBeDefined()
     }
+    if (action.do === 'apply' && action.kind === 'StatefulSet')
+      checkVolume(observed, action.draft.spec?.template.metadata?.annotations?.[sizeAnnotation])
     if (action.do !== 'apply' || action.kind !== 'ConfigMap') continue
     const instance = action.draft.data?.[instanceFile]
     if (instance !== undefined && recorded !== undefined)
@@ -188,6 +194,13 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
   if (recorded !== undefined) expect(status.volume, 'a record of a volume never changes').toEqual(recorded)
   const isTold = canonicalJson(status) !== canonicalJson(database.status)
   if (isTold && status.phase === 'available') expect(conditionOf(status, 'Ready')?.status).toBe('True')
+}
+
+/** Postgres gets no size that its volume has not. */
+function checkVolume({ children: { claim }, inForce }: Observed, given: string | undefined): void {
+  if (claim?.status === undefined || given === sizeText(inForce.pinned)) return
+  const wanted = given === 'large-v1' ? '2Gi' : '1Gi'
+  expect(bytesTold(claim.status.capacity?.storage)).toBeGreaterThanOrEqual(bytesTold(wanted) ?? 0)
 }
 
 /** The phase that a world comes to rest in. */

@@ -3,32 +3,15 @@
  * suspension. Whatever stops a pod, and is not the deletion of the database itself, asks here first.
  */
 import type { Observed } from '../observed.ts'
-import { isKept, perilOf } from './peril.ts'
+import { isLost } from './volume.ts'
 
-/** Whether the data outlive the pod. A claim or volume that somebody deletes is held by nothing but the pod that uses it. */
-export function mayStop(observed: Observed): boolean {
-  const peril = perilOf(observed)
-  return peril === 'none' || peril === 'lost' || isKept(observed)
+/** Whether the data outlive the pod. A claim that somebody deletes is held by nothing but the pod that uses it. */
+export function mayStop({ children: { claim } }: Observed): boolean {
+  return claim?.metadata.deletionTimestamp === undefined
 }
 
-/**
- * Whether a stop is also the occasion to bind the volume to a new claim. Then the StatefulSet goes to no pod, rather than
- * that its pod is deleted for another to be made.
- */
-export const stopsToRebind = (observed: Observed): boolean => {
-  const peril = perilOf(observed)
-  return peril === 'going' || peril === 'detached'
-}
-
-/** Whether no pod is to run: suspended as asked, nothing to run it on, or a volume to be bound to a new claim. */
+/** Whether no pod is to run: suspended as asked, or nothing to run it on. */
 export function isStopped(observed: Observed): boolean {
-  const { database, children, pod } = observed
-  const peril = perilOf(observed)
-  if (peril === 'lost') return true
-  if (stopsToRebind(observed) && mayStop(observed)) {
-    // Postgres stopped by itself, or was stopped: what was begun is brought to its end.
-    const isDown = pod === undefined || pod.terminating || pod.address === undefined
-    if (peril === 'detached' || isDown || children.statefulSet?.spec?.replicas === 0) return true
-  }
-  return database.spec.suspended && (pod === undefined || mayStop(observed))
+  if (isLost(observed)) return true
+  return observed.database.spec.suspended && (observed.pod === undefined || mayStop(observed))
 }

@@ -12,8 +12,10 @@ import { statefulSetDraft } from '../children/stateful-set.ts'
 import { stamped } from '../covers.ts'
 import type { Observed } from '../observed.ts'
 import type { Owner } from '../ownership.ts'
+import { type SizeState, sizeState } from './size.ts'
 
 export type Wanted = {
+  size: SizeState
   service: Draft<'Service'>
   networkPolicy: Draft<'NetworkPolicy'>
   /** Absent where the installation asks for none. */
@@ -54,13 +56,14 @@ export function wantedOf(
   owner: Owner,
   { open, stopped, systemIdentifier }: { open: boolean; stopped: boolean; systemIdentifier: string | undefined },
 ): Wanted {
-  const { database, incarnation, size, region, podSettings } = observed
+  const { database, incarnation, region, podSettings } = observed
   const { spec, status } = database
-  const shape = size?.spec.shape
+  const size = sizeState(observed)
+  const { effective, shape } = size
   const rules = open ? maskedRules(spec) : []
   const outside = region && outsideOf(owner, region)
   const port = observed.route?.port
-  const instance = { owner, incarnation, size: spec.size, pgVersion: spec.pgVersion }
+  const instance = { owner, incarnation, size: effective, pgVersion: spec.pgVersion }
   // A version that is on offer no more goes on with the image it has.
   const image = observed.image ?? observed.children.statefulSet?.spec?.template.spec?.containers[0]?.image
   // On a claim that another database had there may be data, which only the volume knows.
@@ -68,6 +71,7 @@ export function wantedOf(
   const configuration = shape && configurationDraft({ ...instance, shape, initialise })
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   return {
+    size,
     networkPolicy: stamped(networkPolicyDraft(owner)),
     disruptionBudget: podSettings.disruptionBudget ? stamped(disruptionBudgetDraft(owner, incarnation)) : undefined,
     service: stamped(serviceDraft(owner, incarnation)),

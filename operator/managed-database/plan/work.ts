@@ -1,22 +1,21 @@
 /** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
 import type { Action } from '../actions.ts'
 import { repairedClaim } from '../children/claim.ts'
-import { templateAnnotation, withoutPod } from '../children/stateful-set.ts'
+import { templateAnnotation } from '../children/stateful-set.ts'
 import { covers } from '../covers.ts'
 import { isAtRest, type Observed } from '../observed.ts'
-import type { Owner } from '../ownership.ts'
 import { type Assessment, isOutOfDate } from './assessment.ts'
 import { conditionOf } from './conditions.ts'
 import { awaitsReload } from './configuration.ts'
+import { isHeldBack, resizedClaim } from './growth.ts'
 import { presentAnswer } from './health.ts'
-import { rescue } from './rescue.ts'
-import { isStopped, mayStop, stopsToRebind } from './stop.ts'
+import { mayStop } from './stop.ts'
+import { isLost } from './volume.ts'
 
-export function work(observed: Observed, owner: Owner, assessment: Assessment): Action[] {
+export function work(observed: Observed, assessment: Assessment): Action[] {
   return [
     ...secrets(observed, assessment),
     ...volume(observed, assessment),
-    ...rescue(observed, owner),
     ...instance(observed, assessment),
     ...restart(observed, assessment),
     ...inPostgres(observed, assessment),
@@ -36,14 +35,18 @@ function secrets({ credentials, certificate }: Observed, { wanted }: Assessment)
  * A volume is claimed only while none has been recorded; one that is lost is never replaced, and a claim that is not,
  * or not yet, the database's is left as it is.
  */
-function volume({ database, children, size, isStrayClaim }: Observed, { wanted }: Assessment): Action[] {
+function volume({ database, children, size, growthRefusal, isStrayClaim }: Observed, { wanted }: Assessment): Action[] {
   const recorded = database.status?.volume
   const { claim } = children
   if (claim === undefined)
     return recorded === undefined && wanted.claim ? [{ do: 'create-claim', draft: wanted.claim }] : []
   if (recorded === undefined ? isStrayClaim : recorded.uid !== claim.metadata.uid) return []
-  const repaired = size && wanted.claim && repairedClaim(claim, wanted.claim, size.spec.shape)
-  return repaired ? [{ do: 'update-claim', claim: repaired }] : []
+  const repaired = wanted.claim && repairedClaim(claim, wanted.claim)
+  if (repaired) return [{ do: 'update-claim', claim: repaired }]
+  const storage = size?.spec.shape.storageSize
+  const resized = storage && resizedClaim(claim, storage)
+  if (!resized || isHeldBack(growthRefusal, claim, storage)) return []
+  return [{ do: 'grow-claim', claim: resized }]
 }
 
 /** Service, fence and configuration first; the StatefulSet once all that its pod mounts, and the fence, is there. */
@@ -58,7 +61,7 @@ function instance(observed: Observed, { wanted }: Assessment): Action[] {
   actions.push(...disruptionBudget(children.disruptionBudget, wanted.disruptionBudget))
   const { configuration, credentials, certificate, claim, networkPolicy } = children
   const canStart = [configuration, credentials, certificate, claim, networkPolicy].every(child => child !== undefined)
-  const stops = isStopped(observed) && children.statefulSet !== undefined
+  const stops = isLost(observed) && children.statefulSet !== undefined
   if (wanted.statefulSet && (canStart || stops) && !covers(children.statefulSet, wanted.statefulSet))
     actions.push({ do: 'apply', kind: 'StatefulSet', draft: wanted.statefulSet })
   return actions
@@ -82,18 +85,16 @@ function disruptionBudget(
  * before configuration and template are the new ones.
  */
 function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
-  const { database, children, pod, size } = observed
+  const { database, children, pod } = observed
   const { statefulSet } = children
-  if (!wanted.statefulSet || !pod || pod.terminating || !statefulSet || !size || fatal || database.spec.suspended)
-    return []
+  if (!pod || pod.terminating || !statefulSet || !wanted.size.shape || fatal || database.spec.suspended) return []
   if (!mayStop(observed)) return []
   if (!covers(statefulSet, wanted.statefulSet) || !covers(children.configuration, wanted.configuration)) return []
   const { generation = 0 } = statefulSet.metadata
   if ((statefulSet.status?.observedGeneration ?? generation) < generation) return []
   const template = statefulSet.spec?.template.metadata?.annotations ?? {}
   const outdated = pod.trouble !== undefined && pod.template !== template[templateAnnotation]
-  if (!isOutOfDate(observed, pod) && !outdated && !isLockedOut(observed)) return []
-  if (stopsToRebind(observed)) return [{ do: 'apply', kind: 'StatefulSet', draft: withoutPod(wanted.statefulSet) }]
+  if (!isOutOfDate(observed, wanted, pod) && !outdated && !isLockedOut(observed)) return []
   const { namespace = '' } = database.metadata
   return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
 }

@@ -39,6 +39,7 @@ test('without any source there are the defaults', () => {
     serverWorkers: 1,
     serverMaxBodyBytes: 10 * 1024 * 1024,
     serverMaxHeaderBytes: 16 * 1024,
+    serverMaxHeldBytes: undefined,
     appSettings: {},
   })
 })

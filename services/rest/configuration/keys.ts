@@ -271,6 +271,11 @@ export const keys = {
     16_384,
     'Most bytes of the head of a request.',
   ),
+  serverMaxHeldBytes: optional(
+    'server-max-held-bytes',
+    values.whole(1_048_576, 1_099_511_627_776),
+    'Most bytes of bodies that a worker holds at once; 256 MiB, or 4 times server-max-body-bytes where that is more, where not set.',
+  ),
   serverPort: key('server-port', values.whole(0, 65_535), 3_000, 'Port of the server; 0 takes a free one.'),
   serverTimingEnabled: key(
     'server-timing-enabled',

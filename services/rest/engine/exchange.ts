@@ -1,5 +1,5 @@
 /** One request on its way to its answer: what it is answered from, by whom it was asked, and when it is not wanted any more. */
-import { canonicalPath, type HttpRequest } from '../parse/request.ts'
+import { canonicalPath, type RequestHead } from '../parse/request.ts'
 import type { Pool } from '../postgres/pool.ts'
 import type { State } from './state.ts'
 import type { Timing } from './timing.ts'
@@ -13,10 +13,22 @@ export type Session = {
   readonly isAuthenticated: boolean
 }
 
+/** Takes a body as it comes, and says how many bytes it holds of it. */
+export type BodySink = { push(chunk: Buffer): void; readonly held: number }
+
+/** A body that is still to come. */
+export type IncomingBody = {
+  /** In bytes, where the client says it. */
+  readonly length: number | undefined
+  /** Nothing of it is taken, or counted, before. Rejects with what the sink throws, and where there is no room for it. */
+  read(into: BodySink): Promise<void>
+}
+
 export type Exchange = {
   readonly state: State
   readonly pool: Pool
-  readonly http: HttpRequest
+  readonly http: RequestHead
+  readonly body: IncomingBody
   readonly session: Session
   readonly timing: Timing
   /** Aborted when the client is gone. */

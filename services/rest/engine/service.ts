@@ -1,17 +1,18 @@
 /** Answers one request: who asks, what is asked, how it is asked of Postgres, and what is said in return. */
 import { anonymousRefused } from '../authentication/index.ts'
 import type { RestError } from '../errors.ts'
-import { checkJson } from '../parse/payload.ts'
+import { smallBodyBytes } from '../http/budget.ts'
+import { type Payload, payloadReader } from '../parse/payload.ts'
 import type { Preferences } from '../parse/preferences.ts'
 import { type ApiRequest, parseRequest, type RequestHead } from '../parse/request.ts'
-import { findTable, type PlannedAction, plan as planRequest } from '../plan/index.ts'
+import { findTable, type PlannedAction, plan as planRequest, planWithoutBody } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
-import { DatabaseError } from '../postgres/errors.ts'
 import type { Pool } from '../postgres/pool.ts'
 import { render } from '../sql/index.ts'
+import { admit } from './admission.ts'
 import { answer, errorAnswer, type HttpResponse } from './answer.ts'
 import { restErrorOf } from './database-error.ts'
-import { type Exchange, type Session, sessionFacts } from './exchange.ts'
+import { type Exchange, type IncomingBody, type Session, sessionFacts } from './exchange.ts'
 import { decides, execute } from './execute.ts'
 import { answerOpenApi } from './openapi.ts'
 import { allowed, functionMethods, tableMethods } from './options.ts'
@@ -51,16 +52,26 @@ function transactionMode({ state, session }: Exchange, plan: Plan, chosen: Prefe
   }
 }
 
-/** Postgres reads the values of a body, so it may be the one to find that they are no JSON. */
-function rethrow(error: unknown, action: PlannedAction): never {
-  const isJson = error instanceof DatabaseError && error.sqlState === '22P02' && /type json$/.test(error.message)
-  if (isJson && 'payload' in action && action.payload?.kind === 'json') checkJson(action.payload)
-  throw error
+/** What is larger is taken only from who may write: the others have been let have as much by the first read of the socket. */
+const largeBodyBytes = smallBodyBytes
+
+/** The body of a request, read as it comes; of one that has none, what nothing makes. */
+async function payloadOf(exchange: Exchange, request: ApiRequest, action: PlannedAction): Promise<Payload | undefined> {
+  if (request.body === undefined) return undefined
+  const { state, body, timing } = exchange
+  if (body.length === undefined || body.length > largeBodyBytes) {
+    await admit(exchange, request.schema, planWithoutBody(request, action, state.cache, state.planSettings))
+  }
+  const reader = payloadReader(request.body)
+  await body.read(reader)
+  timing.leaveOut()
+  return reader.end()
 }
 
 async function answerPlanned(exchange: Exchange, request: ApiRequest, action: PlannedAction): Promise<HttpResponse> {
   const { state, pool, timing, signal } = exchange
-  const plan = planRequest(request, action, state.cache, state.planSettings)
+  const payload = await payloadOf(exchange, request, action)
+  const plan = planRequest(request, action, payload, state.cache, state.planSettings)
   const rendered = render(plan)
   exchange.onStatement(rendered.write?.text ?? rendered.main.text)
   timing.mark('plan')
@@ -68,7 +79,7 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
   const mode = transactionMode(exchange, plan, chosen)
   const facts = sessionFacts(exchange, request.schema)
   const routineSettings = plan.kind === 'call' ? plan.routine.settings : []
-  const execution = execute(pool, {
+  const outcome = await execute(pool, {
     plan,
     rendered,
     facts: { ...facts, timezone: request.preferences.timezone, settings: [...facts.settings, ...routineSettings] },
@@ -76,7 +87,6 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
     prepared: state.configuration.dbPreparedStatements,
     signal,
   })
-  const outcome = await execution.catch(error => rethrow(error, action))
   timing.mark('transaction')
   return answer({ request, plan, outcome, transactionEnd: chosen })
 }
@@ -107,12 +117,12 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
   return profile.length === 0 ? response : { ...response, headers: [...response.headers, ...profile] }
 }
 
-/** Answers a request; every error becomes a response. The body is read once it is known who asks: whoever may not ask is not listened to. */
+/** Answers a request; every error becomes a response. The body is read once it is known who asks, and for what: whoever may not ask is not listened to. */
 export async function answerRequest(
   state: State,
   pool: Pool,
-  head: RequestHead,
-  readBody: () => Promise<Buffer>,
+  http: RequestHead,
+  body: IncomingBody,
   signal: AbortSignal,
 ): Promise<Answered> {
   const { configuration } = state
@@ -128,11 +138,9 @@ export async function answerRequest(
     return { ...response, headers: [...response.headers, ['Server-Timing', timing.toString()]] }
   }
   try {
-    session = await authenticate(state, head)
+    session = await authenticate(state, http)
     timing.mark('jwt')
-    const http = { ...head, body: await readBody() }
-    timing.leaveOut()
-    const response = await respond({ state, pool, http, session, timing, signal, onStatement })
+    const response = await respond({ state, pool, http, body, session, timing, signal, onStatement })
     return { response: timed(response), role: session.role, error: undefined, sql }
   } catch (cause) {
     const error = restErrorOf(cause, session?.isAuthenticated === true)

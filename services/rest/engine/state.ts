@@ -4,6 +4,7 @@ import type { RestConfiguration } from '../configuration/index.ts'
 import type { RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/index.ts'
 import type { SchemaCache } from '../schema-cache/types.ts'
+import { type Admissions, noAdmissions } from './admission.ts'
 import type { RoleSettings } from './role-settings.ts'
 
 /** What the configuration comes to. */
@@ -16,7 +17,11 @@ export type ConfiguredState = {
   readonly appSettings: readonly (readonly [string, string])[]
 }
 
-export type State = ConfiguredState & { readonly cache: SchemaCache; readonly rules: RequestRules }
+export type State = ConfiguredState & {
+  readonly cache: SchemaCache
+  readonly rules: RequestRules
+  readonly admissions: Admissions
+}
 
 export function configuredState(
   configuration: RestConfiguration,
@@ -52,6 +57,7 @@ export function stateOf(configured: ConfiguredState, cache: SchemaCache): State 
   return {
     ...configured,
     cache,
+    admissions: noAdmissions(),
     rules: {
       schemas: configuration.dbSchemas,
       rootFunction: configuration.dbRootSpec,

@@ -1,6 +1,7 @@
 /** HTTP around the service: reads requests within their limits, writes responses, and tells when a client is gone. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { errorAnswer, type HttpResponse } from '../engine/answer.ts'
+import type { BodySink, IncomingBody } from '../engine/exchange.ts'
 import { serviceName, version } from '../engine/version.ts'
 import { RestError } from '../errors.ts'
 import type { Headers, RequestHead } from '../parse/request.ts'
@@ -12,7 +13,7 @@ export type HttpSettings = {
   readonly maximumBodyBytes: number
   readonly maximumHeaderBytes: number
   /** Of the bodies of all requests and answers together. */
-  readonly maximumHeldBytes?: number
+  readonly maximumHeldBytes?: number | undefined
 }
 
 /** What may change while the server runs. */
@@ -21,8 +22,7 @@ export type ResponseRules = {
   readonly traceHeader: string | undefined
 }
 
-/** `readBody` is for whoever may have it read: nothing of a body is taken, or counted, before. */
-export type Handler = (head: RequestHead, readBody: () => Promise<Buffer>, signal: AbortSignal) => Promise<HttpResponse>
+export type Handler = (head: RequestHead, body: IncomingBody, signal: AbortSignal) => Promise<HttpResponse>
 
 const tooLarge = (limit: number) =>
   new RestError({
@@ -43,50 +43,79 @@ const noRoom = () =>
     ],
   })
 
-const noBody: Buffer = Buffer.alloc(0)
+/** As much of a body as comes at once is taken at once; of what is larger, so much at a time, and others have their turn in between. */
+const turnBytes = 65_536
 
-/** A copy of the first bytes with more room. */
-function enlarged(held: Buffer, length: number, room: number): Buffer {
-  const larger = Buffer.allocUnsafe(room)
-  held.copy(larger, 0, 0, length)
-  return larger
+type Reading = {
+  readonly request: IncomingMessage
+  readonly into: BodySink
+  readonly limit: number
+  readonly share: Share
+  readonly gone: AbortSignal
 }
 
-/** The whole body; one that is too large, or that there is no room for, is refused as soon as that shows. */
-function readBody(request: IncomingMessage, limit: number, share: Share, gone: AbortSignal): Promise<Buffer> {
-  const most = Number(request.headers['content-length'] ?? limit)
-  if (most > limit) return Promise.reject(tooLarge(limit))
+/** Reads a body to its end; one that is too large, that there is no room for, or that its reader refuses, is refused as soon as that shows. */
+function readBody({ request, into, limit, share, gone }: Reading): Promise<void> {
+  if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.reject(tooLarge(limit))
   return new Promise((resolve, reject) => {
     if (gone.aborted) return reject(gone.reason)
-    // In one piece: a chunk may be of one byte, and kept by itself would take four hundred.
-    let held = noBody
     let length = 0
-    request.on('data', (chunk: Buffer) => {
-      const at = length
+    let isOver = false
+    let isTurnOver = false
+    const end = (error?: unknown) => {
+      isOver = true
+      if (error === undefined) resolve()
+      else reject(error)
+    }
+    const take = (chunk: Buffer) => {
       length += chunk.length
-      if (length > limit) return reject(tooLarge(limit))
-      if (!share.grow(length)) {
-        held = noBody
-        return reject(noRoom())
+      if (length > limit) throw tooLarge(limit)
+      into.push(chunk)
+      if (!share.grow(into.held)) throw noRoom()
+    }
+    const read = () => {
+      if (isOver || isTurnOver) return
+      try {
+        while (!isOver && !isTurnOver) {
+          const chunk: Buffer | null = request.read()
+          if (chunk === null) return
+          take(chunk)
+          isTurnOver = length > turnBytes
+        }
+        setImmediate(() => {
+          isTurnOver = false
+          read()
+        })
+      } catch (error) {
+        end(error)
       }
-      if (at === 0) held = chunk
-      else {
-        // Twice what it was, so that it is not copied each time; more than is announced does not come.
-        if (length > held.length) held = enlarged(held, at, Math.min(Math.max(length, 2 * at), most))
-        chunk.copy(held, at)
-      }
-    })
-    request.on('end', () => resolve(held.subarray(0, length)))
+    }
+    request.on('readable', read)
+    request.on('end', () => end())
     // Whatever else ends a body early ends its connection as well.
     request.on('error', () => {})
-    gone.addEventListener('abort', () => reject(gone.reason))
+    gone.addEventListener('abort', () => end(gone.reason))
   })
 }
 
-const hasBody = ({ method, headers }: IncomingMessage): boolean =>
-  method !== 'GET' &&
-  method !== 'HEAD' &&
-  (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined)
+/** Undefined where the client does not say it. */
+const bodyLength = ({ headers }: IncomingMessage): number | undefined =>
+  headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : undefined
+
+/**
+ * What is left of a body that is answered without it, so that the next request of its connection can be read; with more than a body may have, the connection ends. Node by
+ * itself would read on for as long as it comes.
+ */
+function discard(request: IncomingMessage, limit: number): void {
+  if (bodyLength(request) === 0 || request.readableEnded || request.destroyed) return
+  let left = limit
+  request.removeAllListeners('readable')
+  request.on('data', (chunk: Buffer) => {
+    left -= chunk.length
+    if (left < 0) request.socket.destroy()
+  })
+  request.resume()
+}
 
 /** Each name once; Node has joined or dropped repeated ones, but for Set-Cookie, which no request has. */
 const headersOf = ({ headers }: IncomingMessage): Headers =>
@@ -171,22 +200,28 @@ export function makeServer(settings: HttpSettings, rules: () => ResponseRules, h
       query: question === -1 ? '' : url.slice(question + 1),
       headers,
     }
-    let body = noBody
-    const readOnce = async () => {
-      if (hasBody(incoming)) body = await readBody(incoming, maximumBodyBytes, share, gone.signal)
-      return body
+    let held = 0
+    const body: IncomingBody = {
+      length: bodyLength(incoming),
+      async read(into) {
+        if (this.length === 0) return
+        await readBody({ request: incoming, into, limit: maximumBodyBytes, share, gone: gone.signal })
+        held = into.held
+      },
     }
     try {
-      const answer = await handle(head, readOnce, gone.signal)
+      const answer = await handle(head, body, gone.signal)
       if (response.destroyed) return
+      discard(incoming, maximumBodyBytes)
       const { body: content = '' } = answer
       // A server that ends answers what it has been asked, and no more.
       if (!server.listening) response.shouldKeepAlive = false
       // What has been written has been written: only of a read it can be said that it may be asked for again.
-      if (!share.grow(body.length + Buffer.byteLength(content)) && method === 'GET') throw noRoom()
+      if (!share.grow(held + Buffer.byteLength(content)) && method === 'GET') throw noRoom()
       send(response, answer, extra, isHead)
     } catch (error) {
       if (response.destroyed || response.headersSent) return
+      discard(incoming, maximumBodyBytes)
       const refusal =
         error instanceof RestError ? error : new RestError({ status: 500, code: 'RSTX00', message: 'Internal error' })
       send(response, errorAnswer(refusal, true, serviceName), extra, isHead)

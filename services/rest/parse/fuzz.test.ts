@@ -2,14 +2,23 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { RestError } from '../errors.ts'
-import { type HttpRequest, parseRequest } from './request.ts'
+import { payloadReader } from './payload.ts'
+import { parseRequest, type RequestHead } from './request.ts'
+
+type Sent = RequestHead & { readonly body: Buffer }
 
 const rules = { schemas: ['api'], rootFunction: undefined, openApiDisabled: false, timeZones: new Set(['UTC']) }
-const plain: HttpRequest = { method: 'GET', path: '/a', query: '', headers: {}, body: Buffer.from('{}') }
+const plain: Sent = { method: 'GET', path: '/a', query: '', headers: {}, body: Buffer.from('{}') }
 
-function attempt(request: Partial<HttpRequest>): 'parsed' | string {
+function attempt(sent: Partial<Sent>): 'parsed' | string {
   try {
-    parseRequest({ ...plain, ...request }, rules)
+    const { body, ...head } = { ...plain, ...sent }
+    const { body: form } = parseRequest(head, rules)
+    if (form !== undefined) {
+      const reader = payloadReader(form)
+      reader.push(body)
+      reader.end()
+    }
     return 'parsed'
   } catch (error) {
     if (error instanceof RestError && error.status >= 400 && error.status < 500) return error.code

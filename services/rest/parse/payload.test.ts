@@ -1,12 +1,35 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { maximumJsonDepth, type PayloadRequest, parsePayload } from './payload.ts'
-import { refusal } from './testing.ts'
+import { RestError } from '../errors.ts'
+import { piecesOf } from '../postgres/messages.ts'
+import { maximumFields } from './csv.ts'
+import { maximumJsonDepth } from './json-scanner.ts'
+import { type BodyForm, bodyForm, type Payload, payloadReader } from './payload.ts'
+import { queryParameters } from './query.ts'
+import { cut, refusal, wholeCsv } from './testing.ts'
 
-const read = (body: string | Buffer, contentType?: string, more: Partial<PayloadRequest> = {}) =>
-  parsePayload({ body: Buffer.from(body), contentType, forFunction: false, keysAreNamed: false, ...more })
-const refused = (body: string, contentType?: string, more: Partial<PayloadRequest> = {}) =>
-  refusal(() => read(body, contentType, more))
+type How = Partial<Pick<BodyForm, 'forFunction' | 'keysAreNamed'>>
+
+/** As it comes in these parts. */
+function readParts(parts: readonly Buffer[], contentType?: string, { forFunction, keysAreNamed }: How = {}): Payload {
+  const reader = payloadReader(bodyForm(contentType, forFunction ?? false, keysAreNamed ?? false))
+  for (const part of parts) reader.push(part)
+  return reader.end()
+}
+const read = (body: string | Buffer, contentType?: string, how?: How) =>
+  readParts([Buffer.from(body)], contentType, how)
+const refused = (body: string, contentType?: string, how?: How) => refusal(() => read(body, contentType, how))
+
+/** The JSON of a payload; of CSV with the names of the columns for its own keys. */
+function jsonOf(payload: Payload): unknown {
+  if (payload.kind !== 'json') throw new Error('it is no JSON')
+  const { json, csvKeys } = payload
+  const text = typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString()
+  const value: unknown = JSON.parse(text)
+  if (csvKeys === undefined) return value
+  const rows = value as Record<string, unknown>[] // what CSV becomes
+  return rows.map(row => Object.fromEntries(Array.from(csvKeys, ([name, key]) => [name, row[key]])))
+}
 
 describe('JSON', () => {
   test.each<[string, { isArray: boolean; keys: string[] }]>([
@@ -19,7 +42,7 @@ describe('JSON', () => {
     ['{"__proto__":1}', { isArray: false, keys: ['__proto__'] }],
   ])('%s is handed on as it was sent', (body, expected) => {
     for (const type of [undefined, 'application/json; charset=utf-8', 'application/vnd.pgrst.object+json']) {
-      expect(read(body, type)).toEqual({ kind: 'json', json: Buffer.from(body), isCsv: false, ...expected })
+      expect(read(body, type)).toEqual({ kind: 'json', json: Buffer.from(body), ...expected })
     }
   })
 
@@ -79,10 +102,7 @@ describe('JSON', () => {
 })
 
 describe('CSV', () => {
-  const rows = (text: string): unknown => {
-    const payload = read(text, 'text/csv')
-    return payload.kind === 'json' ? JSON.parse(String(payload.json)) : payload
-  }
+  const rows = (text: string): unknown => jsonOf(read(text, 'text/csv'))
 
   test.each<[string, unknown]>([
     ['a,b\n1,2', [{ a: '1', b: '2' }]],
@@ -112,7 +132,7 @@ describe('CSV', () => {
 
   test('has the keys of its head', () => {
     expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ isArray: true, keys: ['a', 'b'] })
-    expect(read('a,b', 'text/csv')).toMatchObject({ keys: ['a', 'b'], isCsv: true })
+    expect(read('a,b', 'text/csv')).toMatchObject({ keys: ['a', 'b'], csvKeys: expect.anything() })
   })
 
   test.each([
@@ -142,6 +162,59 @@ describe('CSV', () => {
     )
   })
 
+  test('is what it is as a whole, wherever it has been cut', () => {
+    const pieces = fc.constantFrom(
+      ...['a', '"', '""', ',', '\r', '\n', '\r\n', ' ', 'é', '😀', '\ufeff', '\u0001', '\\', 'NULL', 'NUL', 'N'],
+    )
+    const anyText = fc.array(pieces, { maxLength: 40 }).map(list => list.join(''))
+    const field = fc.oneof(
+      anyText.map(text => `"${text.replaceAll('"', '""')}"`),
+      anyText.map(text => text.replace(/[",\r\n]/g, '')),
+    )
+    const table = fc
+      .tuple(fc.integer({ min: 1, max: 4 }), fc.constantFrom('\n', '\r\n', '\r'), fc.boolean())
+      .chain(([width, end, last]) =>
+        fc
+          .array(fc.array(field, { minLength: width, maxLength: width }), { minLength: 1, maxLength: 6 })
+          .map(records => records.map(record => record.join()).join(end) + (last ? end : '')),
+      )
+    const answerOf = (run: () => unknown): unknown => {
+      try {
+        return run()
+      } catch (error) {
+        return error instanceof RestError ? [error.code, error.message] : error
+      }
+    }
+    fc.assert(
+      fc.property(fc.oneof(table, anyText), fc.array(fc.nat(200)), (text, cuts) => {
+        const streamed = () => jsonOf(readParts(cut(Buffer.from(text), cuts), 'text/csv'))
+        expect(answerOf(streamed)).toEqual(answerOf(() => wholeCsv(text)))
+      }),
+      { numRuns: 3_000 },
+    )
+  })
+
+  test('has no more columns than a relation can have', () => {
+    const line = (fields: number) => 'a,'.repeat(fields - 1)
+    expect(read(`${line(maximumFields)}a`, 'text/csv')).toMatchObject({ keys: ['a'] })
+    expect(refused(`${line(maximumFields + 1)}a`, 'text/csv')).toMatchObject({ code: 'RST102' })
+  })
+
+  test('becomes JSON of no more than nine times its length, whatever it is', () => {
+    const worst = [
+      '\n'.repeat(20_000),
+      `${','.repeat(1_599)}\n${`${','.repeat(1_599)}\n`.repeat(20)}`,
+      `a\n${'\u0001'.repeat(20_000)}`,
+      `a\n${'1\n'.repeat(20_000)}`,
+    ]
+    for (const text of worst) {
+      const payload = read(text, 'text/csv')
+      if (payload.kind !== 'json' || typeof payload.json === 'string') throw new Error('it is no JSON of bytes')
+      const length = piecesOf(payload.json).reduce((sum, piece) => sum + piece.length, 0)
+      expect(length).toBeLessThanOrEqual(9 * text.length + 10)
+    }
+  })
+
   test('of 10 MB in one field or in very many is read', () => {
     const large = 'x'.repeat(10_000_000)
     expect(read(`a\n"${large}"`, 'text/csv')).toMatchObject({ keys: ['a'] })
@@ -152,20 +225,72 @@ describe('CSV', () => {
   })
 })
 
+/** What it gives, or the code of what it throws. */
+function codeOr<T>(run: () => T): T | string {
+  try {
+    return run()
+  } catch (error) {
+    if (error instanceof RestError) return error.code
+    throw error
+  }
+}
+
 describe('a form', () => {
   const type = 'application/x-www-form-urlencoded'
 
   test('is one object for a relation, and fields for a function', () => {
-    expect(read('a=1&b=x+y&a=2', type)).toMatchObject({ json: '{"a":"2","b":"x y"}', isArray: false, keys: ['a', 'b'] })
+    expect(read('a=1&b=x+y&a=2', type)).toMatchObject({ isArray: false, keys: ['a', 'b'] })
+    expect(jsonOf(read('a=1&b=x+y&a=2', type))).toEqual({ a: '2', b: 'x y' })
     expect(read('a=1&b=x+y&a=2', type, { forFunction: true })).toEqual({
       kind: 'form',
       fields: [
-        ['a', '1'],
-        ['b', 'x y'],
-        ['a', '2'],
+        ['a', Buffer.from('1')],
+        ['b', Buffer.from('x y')],
+        ['a', Buffer.from('2')],
       ],
     })
-    expect(read('__proto__=1', type)).toMatchObject({ json: '{"__proto__":"1"}', keys: ['__proto__'] })
+    expect(read('__proto__=1', type)).toMatchObject({ json: Buffer.from('{"__proto__":"1"}'), keys: ['__proto__'] })
+  })
+
+  test('is decoded as a query string is, wherever it has been cut', () => {
+    const pieces = fc.constantFrom(
+      'a',
+      'é',
+      '=',
+      '&',
+      '+',
+      '%',
+      '%4',
+      '%41',
+      '%zz',
+      '%2B',
+      '%26',
+      '%C3',
+      '%A9',
+      '%ff',
+      '%F0%9F%98%80',
+      '"',
+      '\\',
+      '\u0001',
+      '%0',
+      '%00',
+    )
+    const text = fc.array(pieces, { maxLength: 30 }).map(list => list.join(''))
+    fc.assert(
+      fc.property(text, fc.array(fc.nat(100)), (body, cuts) => {
+        const expected = codeOr(() => queryParameters(body))
+        const parts = () => cut(Buffer.from(body), cuts)
+        const found = codeOr(() => {
+          const payload = readParts(parts(), type, { forFunction: true })
+          if (payload.kind !== 'form') throw new Error('it is no form')
+          return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
+        })
+        expect(found).toEqual(expected)
+        const record = codeOr(() => jsonOf(readParts(parts(), type)))
+        expect(record).toEqual(typeof expected === 'string' ? expected : Object.fromEntries(expected))
+      }),
+      { numRuns: 2_000 },
+    )
   })
 
   test('of too many fields is refused', () => {

@@ -7,7 +7,7 @@ import { select } from './select.ts'
 import type { At, Field, Filter, LogicTree, OrderTerm, ParsedQuery } from './types.ts'
 
 /** At most so many parameters: each costs a look at all that came before. */
-const maximumParameters = 1_000
+export const maximumParameters = 1_000
 
 /** Percent-encoding and `+` undone; bytes that are no UTF-8 become U+FFFD, as Postgres could not take them. */
 function decoded(text: string): string {
@@ -23,17 +23,16 @@ function decoded(text: string): string {
 }
 
 const refused = (message: string) => new RestError({ status: 400, code: 'RST100', message })
+export const tooManyParameters = () => refused(`A query string has at most ${maximumParameters} parameters`)
+/** Postgres has no such character in a text, and the protocol ends a name at it. */
+export const holdsNul = () => refused('A query string cannot hold the character NUL')
 
 /** The parameters in order; one without `=` has an empty value. */
 export function queryParameters(query: string): [name: string, value: string][] {
   if (query === '') return []
-  // The body of a form comes here too, so what is too long is not taken apart first.
   const parts = query.split('&', maximumParameters + 1)
-  if (parts.length > maximumParameters) {
-    throw refused(`A query string has at most ${maximumParameters} parameters`)
-  }
-  // Postgres has no such character in a text, and the protocol ends a name at it.
-  if (/\0|%00/.test(query)) throw refused('A query string cannot hold the character NUL')
+  if (parts.length > maximumParameters) throw tooManyParameters()
+  if (/\0|%00/.test(query)) throw holdsNul()
   return parts
     .filter(part => part !== '')
     .map(part => {

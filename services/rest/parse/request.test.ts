@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type HttpRequest, parseRequest, type RequestRules } from './request.ts'
+import { parseRequest, type RequestHead, type RequestRules } from './request.ts'
 import { refusal } from './testing.ts'
 
 const plainRules: RequestRules = {
@@ -8,8 +8,8 @@ const plainRules: RequestRules = {
   openApiDisabled: false,
   timeZones: new Set(),
 }
-const read = (method: string, path: string, more: Partial<HttpRequest> = {}, rules: Partial<RequestRules> = {}) =>
-  parseRequest({ method, path, query: '', headers: {}, body: Buffer.from('{}'), ...more }, { ...plainRules, ...rules })
+const read = (method: string, path: string, more: Partial<RequestHead> = {}, rules: Partial<RequestRules> = {}) =>
+  parseRequest({ method, path, query: '', headers: {}, ...more }, { ...plainRules, ...rules })
 const action = (...given: Parameters<typeof read>) => read(...given).action
 
 describe('an action', () => {
@@ -20,21 +20,35 @@ describe('an action', () => {
     ['GET', '/a%20b%2Fc', { relation: 'a b/c' }],
     ['GET', '/%C3%A4', { relation: 'ä' }],
     ['GET', '/rpc', { kind: 'read', relation: 'rpc' }],
-    ['POST', '/a', { kind: 'insert', relation: 'a', payload: { kind: 'json' } }],
-    ['PATCH', '/a', { kind: 'update', payload: { kind: 'json' } }],
-    ['PUT', '/a', { kind: 'put', payload: { kind: 'json' } }],
+    ['POST', '/a', { kind: 'insert', relation: 'a' }],
+    ['PATCH', '/a', { kind: 'update', relation: 'a' }],
+    ['PUT', '/a', { kind: 'put', relation: 'a' }],
     ['DELETE', '/a', { kind: 'delete', relation: 'a' }],
     ['OPTIONS', '/a', { kind: 'options', relation: 'a' }],
     ['GET', '/', { kind: 'openapi', headersOnly: false }],
     ['GET', '', { kind: 'openapi' }],
     ['HEAD', '/', { kind: 'openapi', headersOnly: true }],
     ['OPTIONS', '/', { kind: 'options-root' }],
-    ['GET', '/rpc/f', { kind: 'call', name: 'f', method: 'GET', payload: undefined, atRoot: false }],
+    ['GET', '/rpc/f', { kind: 'call', name: 'f', method: 'GET', atRoot: false }],
     ['HEAD', '/rpc/f', { kind: 'call', method: 'HEAD' }],
-    ['POST', '/rpc/f', { kind: 'call', method: 'POST', payload: { kind: 'json' } }],
+    ['POST', '/rpc/f', { kind: 'call', method: 'POST' }],
     ['OPTIONS', '/rpc/f', { kind: 'options-function', name: 'f' }],
   ])('of %s %s', (method, path, expected) => {
     expect(action(method, path)).toMatchObject(expected)
+  })
+
+  test.each([
+    ['GET', '/a', undefined],
+    ['HEAD', '/rpc/f', undefined],
+    ['GET', '/rpc/f', undefined],
+    ['DELETE', '/a', undefined],
+    ['OPTIONS', '/a', undefined],
+    ['POST', '/a', { type: 'json', forFunction: false, keysAreNamed: false }],
+    ['PATCH', '/a', { type: 'json', forFunction: false, keysAreNamed: false }],
+    ['PUT', '/a', { type: 'json', forFunction: false, keysAreNamed: false }],
+    ['POST', '/rpc/f', { type: 'json', forFunction: true, keysAreNamed: false }],
+  ])('of %s %s has the body %o read', (method, path, expected) => {
+    expect(read(method, path).body).toEqual(expected)
   })
 
   test('at the root may be a function', () => {
@@ -71,7 +85,7 @@ describe('an action', () => {
 
 describe('a schema', () => {
   const latin1 = (text: string) => Buffer.from(text).toString('latin1')
-  const schema = (method: string, headers: HttpRequest['headers']) => read(method, '/a', { headers }).schema
+  const schema = (method: string, headers: RequestHead['headers']) => read(method, '/a', { headers }).schema
 
   test('is the first, or the one of a profile', () => {
     expect(schema('GET', {})).toBe('api')
@@ -98,9 +112,8 @@ test('the rest is put together', () => {
     ...{ range: { offset: 1, limit: 2 }, query: { limits: [{ value: 5 }] } },
   })
   expect(read('DELETE', '/a', { headers }).range).toEqual({ offset: 0, limit: undefined })
-  expect(read('POST', '/a', { query: 'columns=x', body: Buffer.from('[{"y":1}]') }).action).toMatchObject({
-    payload: { keys: undefined },
-  })
+  expect(read('POST', '/a', { query: 'columns=x' }).body).toMatchObject({ keysAreNamed: true })
+  expect(read('POST', '/a', { headers }).body).toMatchObject({ type: 'csv', keysAreNamed: false })
   expect(read('GET', '/rpc/f', { query: 'a=1&select=b' }).query.parameters).toEqual([['a', '1']])
   expect(refusal(() => read('POST', '/rpc/f', { query: 'a=1' })).code).toBe('RST100')
 })

@@ -1,7 +1,7 @@
 /** A request as a whole, parsed: which resource, what is to be done with it, and how the answer is to look. */
 import { RestError } from '../errors.ts'
 import { type MediaType, parseAccept } from './media.ts'
-import { type Payload, parsePayload } from './payload.ts'
+import { type BodyForm, bodyForm } from './payload.ts'
 import { type Preferences, parsePreferences } from './preferences.ts'
 import { parseQuery } from './query.ts'
 import { parseRangeHeader } from './range.ts'
@@ -10,17 +10,14 @@ import type { ParsedQuery, Range } from './types.ts'
 /** Headers by their names in lower case; several of one name joined by commas. */
 export type Headers = Readonly<Record<string, string | undefined>>
 
-export type HttpRequest = {
+/** A request but for its body. */
+export type RequestHead = {
   readonly method: string
   /** As sent, still encoded, without the query string. */
   readonly path: string
   readonly query: string
   readonly headers: Headers
-  readonly body: Buffer
 }
-
-/** A request whose body has not been read. */
-export type RequestHead = Omit<HttpRequest, 'body'>
 
 export type Action =
   | { readonly kind: 'openapi'; readonly headersOnly: boolean }
@@ -28,20 +25,19 @@ export type Action =
   | { readonly kind: 'options'; readonly relation: string }
   | { readonly kind: 'options-function'; readonly name: string }
   | { readonly kind: 'read'; readonly relation: string; readonly headersOnly: boolean }
-  | { readonly kind: 'insert' | 'update' | 'put'; readonly relation: string; readonly payload: Payload }
-  | { readonly kind: 'delete'; readonly relation: string }
+  | { readonly kind: 'insert' | 'update' | 'put' | 'delete'; readonly relation: string }
   | {
       readonly kind: 'call'
       readonly name: string
       readonly method: 'GET' | 'HEAD' | 'POST'
-      /** Of a POST. */
-      readonly payload: Payload | undefined
       /** Whether it is the function that stands at the root. */
       readonly atRoot: boolean
     }
 
 export type ApiRequest = {
   readonly action: Action
+  /** How the body is read; undefined where the action takes none. */
+  readonly body: BodyForm | undefined
   readonly schema: string
   readonly query: ParsedQuery
   readonly preferences: Preferences
@@ -118,10 +114,7 @@ function schemaOf(method: string, headers: Headers, schemas: readonly string[]):
   })
 }
 
-function actionOf(request: HttpRequest, resource: Resource, keysAreNamed: boolean): Action {
-  const { method, body, headers } = request
-  const payload = (forFunction: boolean) =>
-    parsePayload({ body, contentType: headers['content-type'], forFunction, keysAreNamed })
+function actionOf(method: string, resource: Resource): Action {
   switch (resource.kind) {
     case 'root':
       if (method === 'GET' || method === 'HEAD') return { kind: 'openapi', headersOnly: method === 'HEAD' }
@@ -129,8 +122,7 @@ function actionOf(request: HttpRequest, resource: Resource, keysAreNamed: boolea
       throw unsupportedMethod(method)
     case 'function': {
       const { name, atRoot } = resource
-      if (method === 'GET' || method === 'HEAD') return { kind: 'call', name, method, payload: undefined, atRoot }
-      if (method === 'POST') return { kind: 'call', name, method, payload: payload(true), atRoot }
+      if (method === 'GET' || method === 'HEAD' || method === 'POST') return { kind: 'call', name, method, atRoot }
       if (method === 'OPTIONS') return { kind: 'options-function', name }
       throw new RestError({ status: 405, code: 'RST101', message: `Cannot use the ${method} method on RPC` })
     }
@@ -141,11 +133,11 @@ function actionOf(request: HttpRequest, resource: Resource, keysAreNamed: boolea
         case 'HEAD':
           return { kind: 'read', relation, headersOnly: method === 'HEAD' }
         case 'POST':
-          return { kind: 'insert', relation, payload: payload(false) }
+          return { kind: 'insert', relation }
         case 'PATCH':
-          return { kind: 'update', relation, payload: payload(false) }
+          return { kind: 'update', relation }
         case 'PUT':
-          return { kind: 'put', relation, payload: payload(false) }
+          return { kind: 'put', relation }
         case 'DELETE':
           return { kind: 'delete', relation }
         case 'OPTIONS':
@@ -157,15 +149,30 @@ function actionOf(request: HttpRequest, resource: Resource, keysAreNamed: boolea
   }
 }
 
+function bodyOf(action: Action, contentType: string | undefined, keysAreNamed: boolean): BodyForm | undefined {
+  switch (action.kind) {
+    case 'insert':
+    case 'update':
+    case 'put':
+      return bodyForm(contentType, false, keysAreNamed)
+    case 'call':
+      return action.method === 'POST' ? bodyForm(contentType, true, keysAreNamed) : undefined
+    default:
+      return undefined
+  }
+}
+
 /** Parses a request; what is wrong with it is said as a RestError. */
-export function parseRequest(request: HttpRequest, rules: RequestRules): ApiRequest {
+export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequest {
   const { method, path, headers } = request
   const resource = resourceOf(path, rules, method)
   const schema = schemaOf(method, headers, rules.schemas)
   const isCallByGet = resource.kind === 'function' && (method === 'GET' || method === 'HEAD')
   const query = parseQuery(request.query, isCallByGet)
+  const action = actionOf(method, resource)
   return {
-    action: actionOf(request, resource, query.columns !== undefined),
+    action,
+    body: bodyOf(action, headers['content-type'], query.columns !== undefined),
     schema,
     query,
     preferences: parsePreferences(headers.prefer, rules.timeZones),

@@ -113,7 +113,7 @@ describe('a call', () => {
     ])
     expect(readOnly).toBe(true)
     const { arguments: words } = plan('GET /rpc/join?words=x&words=y')
-    expect(words.kind === 'values' && names(words.list)).toEqual([['words', ['x', 'y']]])
+    expect(words.kind === 'values' && names(words.list)).toEqual([['words', { list: ['x', 'y'] }]])
   })
 
   test('by POST passes the body on, for the parameters that it has', () => {
@@ -133,8 +133,8 @@ describe('a call', () => {
     const form = { 'content-type': 'application/x-www-form-urlencoded' }
     const { arguments: fields } = plan('POST /rpc/add', { body: 'a=1&b=2', headers: form })
     expect(fields.kind === 'values' && names(fields.list)).toEqual([
-      ['a', '1'],
-      ['b', '2'],
+      ['a', Buffer.from('1')],
+      ['b', Buffer.from('2')],
     ])
   })
 

@@ -1,6 +1,7 @@
 /** Which function a call means, among those of its name, and what it is given. */
 import { RestError } from '../errors.ts'
-import type { Payload } from '../parse/payload.ts'
+import type { BodyForm, Payload } from '../parse/payload.ts'
+import type { Bytes } from '../postgres/messages.ts'
 import type { Parameter, QualifiedName, Routine, SchemaCache } from '../schema-cache/types.ts'
 import { suggestion } from './suggestions.ts'
 import type { Argument, CallArguments } from './types.ts'
@@ -78,6 +79,18 @@ function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Rest
   })
 }
 
+/** What is asked for before the names of its arguments are known. */
+function unknownName(cache: SchemaCache, wanted: QualifiedName): RestError {
+  const meant = suggestion(wanted.name, cache.routines.get(wanted.schema)?.keys() ?? [], typo)
+  return new RestError({
+    status: 404,
+    code: 'RST202',
+    message: `Could not find the function ${qualified(wanted)} in the schema cache`,
+    details: `Searched for functions of the name ${qualified(wanted)}, but no matches were found in the schema cache.`,
+    hint: meant === undefined ? null : `Perhaps you meant to call the function ${wanted.schema}.${meant}`,
+  })
+}
+
 function ambiguous(found: readonly Routine[]): RestError {
   const signature = (routine: Routine) =>
     `${qualified(routine)}(${routine.parameters.map(({ name, type }) => `${name} => ${type}`).join(', ')})`
@@ -100,7 +113,33 @@ export function findRoutine(cache: SchemaCache, wanted: QualifiedName, offer: Of
   return first
 }
 
-type NamedValues = readonly (readonly [name: string, value: string])[]
+/** The functions that a call with a body can mean, as far as that is known before the body. RST202 and RST203. */
+export function possibleRoutines(
+  cache: SchemaCache,
+  wanted: QualifiedName,
+  body: BodyForm | undefined,
+  columns: readonly string[] | undefined,
+): readonly Routine[] {
+  const type = body?.type
+  if (type === 'text' || type === 'xml' || type === 'bytea') {
+    return [findRoutine(cache, wanted, { names: new Set(), unnamed: type })]
+  }
+  const unnamed = type === 'json' ? 'json' : undefined
+  if (columns !== undefined) return [findRoutine(cache, wanted, { names: new Set(columns), unnamed })]
+  const overloads = cache.routines.get(wanted.schema)?.get(wanted.name)
+  if (overloads === undefined) throw unknownName(cache, wanted)
+  return overloads
+}
+
+/** Arguments that say nothing, for a plan that is not run. */
+export function emptyArguments({ parameters }: Routine): CallArguments {
+  const [only] = parameters
+  return only !== undefined && isUnnamed(parameters)
+    ? { kind: 'unnamed', value: '', type: only.type }
+    : { kind: 'json', json: '{}', parameters }
+}
+
+type NamedValues = readonly (readonly [name: string, value: string | Bytes])[]
 
 /** What a call offers, from its query string and body. */
 export function offerOf(
@@ -115,7 +154,7 @@ export function offerOf(
     case 'form':
       return { names: new Set(payload.fields.map(([name]) => name)), unnamed: undefined }
     case 'json':
-      return { names: new Set(columns ?? payload.keys), unnamed: payload.isCsv ? undefined : 'json' }
+      return { names: new Set(columns ?? payload.keys), unnamed: payload.csvKeys === undefined ? 'json' : undefined }
   }
 }
 
@@ -125,7 +164,7 @@ function valuesFor(routine: Routine, values: NamedValues): Argument[] {
     const given = values.flatMap(([name, value]) => (name === parameter.name ? [value] : []))
     const last = given.at(-1)
     if (last === undefined) return []
-    return [{ parameter, value: parameter.variadic ? given : last }]
+    return [{ parameter, value: parameter.variadic ? { list: given } : last }]
   })
 }
 

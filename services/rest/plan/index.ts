@@ -7,17 +7,18 @@ import type { ParsedQuery } from '../parse/types.ts'
 import {
   type Column,
   type QualifiedName,
+  type Routine,
   representationKey,
   type SchemaCache,
   type Table,
 } from '../schema-cache/types.ts'
-import { callArguments, findRoutine, offerOf } from './call.ts'
+import { callArguments, emptyArguments, findRoutine, offerOf, possibleRoutines } from './call.ts'
 import { planConditions } from './conditions.ts'
 import type { Output } from './fields.ts'
 import { negotiate } from './media.ts'
 import { planRead } from './read.ts'
 import { suggestion } from './suggestions.ts'
-import type { BodyPlan, Condition, Plan, ReadNode, WriteSource, WrittenColumn } from './types.ts'
+import type { BodyPlan, CallArguments, Condition, Plan, ReadNode, WriteSource, WrittenColumn } from './types.ts'
 
 export type PlanSettings = {
   readonly maximumRows: number | undefined
@@ -64,17 +65,57 @@ const outputOf = ({ shape }: BodyPlan): Output => (shape.kind === 'csv' ? 'text'
 const withoutBody = (body: BodyPlan): BodyPlan =>
   body.explain === undefined ? { ...body, shape: { kind: 'none' } } : body
 
-export function plan(request: ApiRequest, action: PlannedAction, cache: SchemaCache, settings: PlanSettings): Plan {
+/** `payload` is there where the request has a body that is read. */
+export function plan(
+  request: ApiRequest,
+  action: PlannedAction,
+  payload: Payload | undefined,
+  cache: SchemaCache,
+  settings: PlanSettings,
+): Plan {
   const context = { request, cache, settings }
   switch (action.kind) {
     case 'read':
       return planReading(context, action)
     case 'call':
-      return planCall(context, action)
+      return planCall(context, action, payload)
     default:
-      return planWrite(context, action)
+      return planWrite(context, action, payload)
   }
 }
+
+/**
+ * What a request that has a body could come to, before the body is there: whatever is wrong with the rest of it is found, and what is planned can be held against the
+ * privileges of who asks. Of a function that has others of its name, one plan for each.
+ */
+export function planWithoutBody(
+  request: ApiRequest,
+  action: PlannedAction,
+  cache: SchemaCache,
+  settings: PlanSettings,
+): readonly Plan[] {
+  const context = { request, cache, settings }
+  switch (action.kind) {
+    case 'insert':
+    case 'put':
+      return [planWrite(context, action, noRecords([]))]
+    case 'update': {
+      // To change nothing takes no privilege. Which columns are changed is not known: any will do.
+      const columns = findTable(cache, request.schema, action.relation).columns.values()
+      const [first] = columns.filter(({ generated }) => !generated)
+      return first === undefined ? [] : [planWrite(context, action, noRecords([first.name]))]
+    }
+    case 'call': {
+      const { body, query } = request
+      const routines = possibleRoutines(cache, routineName(action, request.schema), body, query.columns)
+      return routines.map(routine => planRoutine(context, action, routine, emptyArguments(routine)))
+    }
+    default:
+      return []
+  }
+}
+
+const noRecords = (keys: readonly string[]): JsonPayload => ({ kind: 'json', json: '[]', isArray: true, keys })
 
 function planReading(context: Context, { relation, headersOnly }: ActionOf<'read'>): Plan {
   const { request, cache, settings } = context
@@ -91,11 +132,20 @@ function planReading(context: Context, { relation, headersOnly }: ActionOf<'read
   }
 }
 
-function planCall(context: Context, action: ActionOf<'call'>): Plan {
+function planCall(context: Context, action: ActionOf<'call'>, payload: Payload | undefined): Plan {
+  const { request, cache } = context
+  const { parameters, columns } = request.query
+  const routine = findRoutine(cache, routineName(action, request.schema), offerOf(parameters, payload, columns))
+  return planRoutine(context, action, routine, callArguments(routine, parameters, payload, columns))
+}
+
+function planRoutine(
+  context: Context,
+  action: ActionOf<'call'>,
+  routine: Routine,
+  given: CallArguments,
+): Extract<Plan, { kind: 'call' }> {
   const { request, cache, settings } = context
-  const wanted = splitName(action, request.schema)
-  const { parameters } = request.query
-  const routine = findRoutine(cache, wanted, offerOf(parameters, action.payload, request.query.columns))
   const body = bodyOf(context, routine)
   const { maxAffected, handling } = request.preferences
   const maximumAffected = handling === 'strict' ? maxAffected : undefined
@@ -116,7 +166,7 @@ function planCall(context: Context, action: ActionOf<'call'>): Plan {
   return {
     kind: 'call',
     routine,
-    arguments: callArguments(routine, parameters, action.payload, request.query.columns),
+    arguments: given,
     read: planRead(reading, returned, request.query, request.range),
     body: headersOnly ? withoutBody(body) : body,
     count: request.preferences.count,
@@ -128,13 +178,19 @@ function planCall(context: Context, action: ActionOf<'call'>): Plan {
 }
 
 /** A root function may be named with its schema. */
-function splitName({ name, atRoot }: ActionOf<'call'>, schema: string): QualifiedName {
+function routineName({ name, atRoot }: ActionOf<'call'>, schema: string): QualifiedName {
   const dot = name.indexOf('.')
   if (!atRoot || dot === -1) return { schema, name }
   return { schema: name.slice(0, dot), name: name.slice(dot + 1) }
 }
 
-function planWrite(context: Context, action: ActionOf<'insert' | 'update' | 'put' | 'delete'>): Plan {
+type WriteAction = ActionOf<'insert' | 'update' | 'put' | 'delete'>
+
+function planWrite(
+  context: Context,
+  action: WriteAction,
+  payload: Payload | undefined,
+): Extract<Plan, { kind: 'write' }> {
   const { request, cache, settings } = context
   const table = findTable(cache, request.schema, action.relation)
   const relation = { schema: table.schema, name: table.name }
@@ -165,7 +221,7 @@ function planWrite(context: Context, action: ActionOf<'insert' | 'update' | 'put
   return {
     kind: 'write',
     relation,
-    write: writeOf(context, action, table, conditions),
+    write: writeOf(context, action, payload, table, conditions),
     read,
     returning: wants === 'representation' ? returningOf(read, locationKey) : locationKey,
     body: shown,
@@ -179,12 +235,13 @@ function planWrite(context: Context, action: ActionOf<'insert' | 'update' | 'put
 
 function writeOf(
   { request, cache }: Context,
-  action: ActionOf<'insert' | 'update' | 'put' | 'delete'>,
+  action: WriteAction,
+  payload: Payload | undefined,
   table: Table,
   conditions: Condition[],
 ): Extract<Plan, { kind: 'write' }>['write'] {
   if (action.kind === 'delete') return { kind: 'delete', conditions }
-  const source = sourceOf(jsonOf(action.payload), table, request, cache)
+  const source = sourceOf(jsonOf(payload), table, request, cache)
   if (action.kind === 'update') return { kind: 'update', source, conditions }
   const { resolution } = request.preferences
   const target = request.query.onConflict ?? table.primaryKey
@@ -199,8 +256,8 @@ function writeOf(
   }
 }
 
-function jsonOf(payload: Payload): JsonPayload {
-  if (payload.kind !== 'json') throw new Error('a relation takes no raw body; parsing sees to that')
+function jsonOf(payload: Payload | undefined): JsonPayload {
+  if (payload?.kind !== 'json') throw new Error('a relation takes no raw body; parsing sees to that')
   return payload
 }
 
@@ -209,12 +266,16 @@ function sourceOf(payload: JsonPayload, table: Table, request: ApiRequest, cache
   return {
     json: payload.json,
     isArray: payload.isArray,
-    columns: [...new Set(names)].map(name => writtenColumn(table, name, cache)),
+    columns: [...new Set(names)].map((name, place) => writtenColumn(table, name, keyOf(payload, name, place), cache)),
     useDefaults: request.preferences.missing === 'default',
   }
 }
 
-function writtenColumn(table: Table, name: string, cache: SchemaCache): WrittenColumn {
+/** The key in the JSON; of a column that CSV does not have, one that no record has. */
+const keyOf = ({ csvKeys }: JsonPayload, name: string, place: number): string =>
+  csvKeys === undefined ? name : (csvKeys.get(name) ?? `-${place}`)
+
+function writtenColumn(table: Table, name: string, key: string, cache: SchemaCache): WrittenColumn {
   const column: Column | undefined = table.columns.get(name)
   if (column === undefined) {
     throw new RestError({
@@ -225,7 +286,7 @@ function writtenColumn(table: Table, name: string, cache: SchemaCache): WrittenC
   }
   const { type, baseType, default: expression } = column
   const fromJson = cache.representations.get(representationKey('json', type))?.function
-  return { name, type, baseType, fromJson, default: expression }
+  return { name, key, type, baseType, fromJson, default: expression }
 }
 
 /** A PUT names one row, by its whole primary key and by nothing else. */

@@ -4,6 +4,7 @@
  */
 import type { MediaType } from '../parse/media.ts'
 import type { AggregateName, JsonStep, Operation, Range } from '../parse/types.ts'
+import type { Bytes } from '../postgres/messages.ts'
 import type { ColumnPair, MediaHandler, Parameter, QualifiedName, Routine } from '../schema-cache/types.ts'
 
 /** A column of the relation that a node reads, as far as it is known. */
@@ -111,6 +112,8 @@ export type Count = 'exact' | 'planned' | 'estimated'
 /** A column that a write sets. */
 export type WrittenColumn = {
   readonly name: string
+  /** Its key in the JSON. */
+  readonly key: string
   readonly type: string
   readonly baseType: string
   /** The function that makes one of json. */
@@ -119,7 +122,7 @@ export type WrittenColumn = {
 }
 
 export type WriteSource = {
-  readonly json: Buffer | string
+  readonly json: Bytes | string
   readonly isArray: boolean
   readonly columns: readonly WrittenColumn[]
   /** Whether a key that is missing gets the column's default rather than null. */
@@ -141,14 +144,14 @@ export type Write =
 export type Argument = {
   readonly parameter: Parameter
   /** One value, or of a variadic parameter a list. */
-  readonly value: string | readonly string[] | Buffer
+  readonly value: string | Bytes | { readonly list: readonly (string | Bytes)[] }
 }
 
 export type CallArguments =
   | { readonly kind: 'values'; readonly list: readonly Argument[] }
-  | { readonly kind: 'json'; readonly json: Buffer | string; readonly parameters: readonly Parameter[] }
+  | { readonly kind: 'json'; readonly json: Bytes | string; readonly parameters: readonly Parameter[] }
   /** The whole body for the one unnamed parameter. */
-  | { readonly kind: 'unnamed'; readonly value: Buffer | string; readonly type: string }
+  | { readonly kind: 'unnamed'; readonly value: Bytes | string; readonly type: string }
 
 export type Plan =
   | {

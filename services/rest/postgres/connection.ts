@@ -120,8 +120,14 @@ export class Connection {
         resolve,
         reject,
       }
-      this.#socket.write(this.#writer.take())
+      this.#send(this.#writer.take())
     })
+  }
+
+  #send(pieces: readonly Buffer[]): void {
+    this.#socket.cork()
+    for (const piece of pieces) this.#socket.write(piece)
+    this.#socket.uncork()
   }
 
   #write(steps: readonly Step[], prepared: boolean, preparing: Running['preparing']): void {

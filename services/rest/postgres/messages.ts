@@ -1,46 +1,83 @@
 /** The messages of the extended query protocol that a request takes (Postgres manual section 55.7), both ways. */
 import { DatabaseError } from './errors.ts'
 
-export type Parameter = string | Buffer | null
+/** Bytes in one piece or in several, one after the other. */
+export type Bytes = Buffer | readonly Buffer[]
+/** As text, but what is `binary`. */
+export type Parameter = string | Bytes | Binary | null
+
+export const piecesOf = (bytes: Bytes): readonly Buffer[] => (Buffer.isBuffer(bytes) ? [bytes] : bytes)
+
+type Binary = { readonly binary: Bytes }
+const isBinary = (value: Parameter): value is Binary => typeof value === 'object' && value !== null && 'binary' in value
 
 /** Buffers are made this large and handed out piece by piece: one for each batch would be most of what there is to collect. */
 const slabBytes = 65_536
 /** What is left of a slab is used while there is this much of it. */
 const leastRoom = 2_048
+/** A piece of so many bytes is sent as it is: what is large is in memory once. */
+const ownPieceBytes = 32_768
 
-/** Puts messages one after the other into one buffer, which grows. */
+/** Puts messages one after the other into one buffer, which grows; what is large stands between such buffers. */
 export class MessageWriter {
   #buffer = Buffer.allocUnsafe(slabBytes)
-  /** Where the batch begins; what is before it has been taken. */
+  /** Where what has not been taken or sealed begins. */
   #from = 0
   #length = 0
-  #start = 0
+  /** Of this batch, what comes before the buffer. */
+  #sealed: Buffer[] = []
+  #sealedBytes = 0
+  /** Where the length of the message that is being written goes, and how many bytes of the batch come before that. */
+  #start = { buffer: this.#buffer, at: 0, before: 0 }
+
+  /** Bytes of this batch. */
+  get #written(): number {
+    return this.#sealedBytes + this.#length - this.#from
+  }
 
   #room(bytes: number): void {
     if (this.#length + bytes <= this.#buffer.length) return
     const batch = this.#length - this.#from
     const larger = Buffer.allocUnsafe(Math.max(slabBytes, batch * 2, batch + bytes))
     this.#buffer.copy(larger, 0, this.#from, this.#length)
-    this.#start -= this.#from
+    if (this.#start.buffer === this.#buffer && this.#start.at >= this.#from) {
+      this.#start.buffer = larger
+      this.#start.at -= this.#from
+    }
     this.#from = 0
     this.#length = batch
     this.#buffer = larger
   }
 
+  /** Puts a piece behind all that has been written, without a copy. */
+  #insert(piece: Buffer): void {
+    const before = this.#buffer.subarray(this.#from, this.#length)
+    this.#sealed.push(before, piece)
+    this.#sealedBytes += before.length + piece.length
+    this.#from = this.#length
+  }
+
   #begin(type: number): void {
     this.#room(5)
     this.#buffer[this.#length] = type
-    this.#start = this.#length + 1
+    this.#start = { buffer: this.#buffer, at: this.#length + 1, before: this.#written + 1 }
     this.#length += 5
   }
 
   #end(): void {
-    this.#buffer.writeInt32BE(this.#length - this.#start, this.#start)
+    const { buffer, at, before } = this.#start
+    buffer.writeInt32BE(this.#written - before, at)
   }
 
   #int16(value: number): void {
     this.#room(2)
     this.#length = this.#buffer.writeInt16BE(value, this.#length)
+  }
+
+  /** A 16-bit number without a sign. */
+  #count(value: number): void {
+    this.#room(2)
+    this.#length = this.#buffer.writeUInt16BE(value, this.#length)
   }
 
   #int32(value: number): void {
@@ -56,16 +93,25 @@ export class MessageWriter {
   }
 
   #parameter(value: Parameter): void {
-    if (value === null) {
-      this.#int32(-1)
-      return
+    if (value === null) this.#int32(-1)
+    else if (typeof value === 'string') {
+      const bytes = Buffer.byteLength(value)
+      this.#int32(bytes)
+      this.#room(bytes)
+      this.#length += this.#buffer.write(value, this.#length)
+    } else {
+      const pieces = piecesOf(isBinary(value) ? value.binary : value)
+      this.#int32(pieces.reduce((sum, { length }) => sum + length, 0))
+      for (const piece of pieces) this.#piece(piece)
     }
-    const bytes = typeof value === 'string' ? Buffer.byteLength(value) : value.length
-    this.#int32(bytes)
-    this.#room(bytes)
-    if (typeof value === 'string') this.#buffer.write(value, this.#length)
-    else value.copy(this.#buffer, this.#length)
-    this.#length += bytes
+  }
+
+  #piece(piece: Buffer): void {
+    if (piece.length >= ownPieceBytes) this.#insert(piece)
+    else {
+      this.#room(piece.length)
+      this.#length += piece.copy(this.#buffer, this.#length)
+    }
   }
 
   /** Parse: `name` is empty for a statement that is used once. */
@@ -77,15 +123,16 @@ export class MessageWriter {
     this.#end()
   }
 
-  /** Bind to the unnamed portal: parameters as text; results in the formats given (0 text, 1 binary), none meaning all text. */
+  /** Bind to the unnamed portal: results in the formats given (0 text, 1 binary), none meaning all text. */
   bind(name: string, parameters: readonly Parameter[], formats: readonly number[]): void {
     this.#begin(0x42)
     this.#text('')
     this.#text(name)
-    this.#int16(0)
-    // A 16-bit count without a sign.
-    this.#room(2)
-    this.#length = this.#buffer.writeUInt16BE(parameters.length, this.#length)
+    if (parameters.some(isBinary)) {
+      this.#count(parameters.length)
+      for (const parameter of parameters) this.#int16(isBinary(parameter) ? 1 : 0)
+    } else this.#int16(0)
+    this.#count(parameters.length)
     for (const parameter of parameters) this.#parameter(parameter)
     this.#int16(formats.length)
     for (const format of formats) this.#int16(format)
@@ -114,9 +161,11 @@ export class MessageWriter {
     this.#end()
   }
 
-  /** Everything since the last call. */
-  take(): Buffer {
-    const taken = this.#buffer.subarray(this.#from, this.#length)
+  /** Everything since the last call, to be sent in this order. */
+  take(): readonly Buffer[] {
+    const taken = [...this.#sealed, this.#buffer.subarray(this.#from, this.#length)]
+    this.#sealed = []
+    this.#sealedBytes = 0
     // The socket may hold on to it: the next batch stands after it, or in a buffer of its own. A large one is not kept for little ones.
     const isSpent = this.#buffer.length - this.#length < leastRoom || this.#buffer.length > slabBytes
     if (isSpent) this.#buffer = Buffer.allocUnsafe(slabBytes)
@@ -201,12 +250,16 @@ export function affectedRows(buffer: Buffer, start: number, end: number): number
   return count
 }
 
+/** An error repeats a value that is wrong, however large: so much of a field is kept. */
+const maximumFieldBytes = 1_048_576
+
 export function errorResponse(buffer: Buffer, start: number, end: number): DatabaseError {
   const fields = new Map<string, string>()
   for (let at = start; at < end && buffer[at] !== 0; ) {
     const close = buffer.indexOf(0, at + 1)
     if (close === -1 || close >= end) break
-    fields.set(String.fromCharCode(buffer[at] ?? 0), buffer.toString('utf8', at + 1, close))
+    const kept = Math.min(close, at + 1 + maximumFieldBytes)
+    fields.set(String.fromCharCode(buffer[at] ?? 0), buffer.toString('utf8', at + 1, kept))
     at = close + 1
   }
   return new DatabaseError(fields)

@@ -1,25 +1,30 @@
 /** A function call as the source of rows. */
-import type { CallArguments, Plan } from '../plan/types.ts'
-import { arrayLiteral, identifier, qualified, type StatementWriter } from './statement.ts'
+import type { Argument, CallArguments, Plan } from '../plan/types.ts'
+import type { Bytes } from '../postgres/messages.ts'
+import { arrayBytes, identifier, qualified, type StatementWriter, type Value } from './statement.ts'
 
 type CallPlan = Extract<Plan, { kind: 'call' }>
 
-/** Bytes as Postgres reads them from text (manual section 8.4.1). */
-const hexadecimal = (value: Buffer | string): string => `\\x${Buffer.from(value).toString('hex')}`
+/** Bytes go as they are: as text they would take twice their length. */
+const unnamedValue = (value: Bytes | string, type: string): Value =>
+  type === 'bytea' ? { binary: typeof value === 'string' ? Buffer.from(value) : value } : value
+
+const argumentValue = (value: Argument['value']): Value =>
+  typeof value === 'object' && 'list' in value ? arrayBytes(value.list) : value
 
 /** The arguments, and what has to stand in FROM for them. */
 function argumentsSql(writer: StatementWriter, given: CallArguments): { list: string; from: string | undefined } {
   switch (given.kind) {
     case 'values': {
-      const list = given.list.map(({ parameter: { name, castType, variadic }, value }) => {
-        const text = typeof value === 'string' || Buffer.isBuffer(value) ? value : arrayLiteral(value)
-        return `${variadic ? 'VARIADIC ' : ''}${identifier(name)} := ${writer.value(text)}::${castType}`
-      })
+      const list = given.list.map(
+        ({ parameter: { name, castType, variadic }, value }) =>
+          `${variadic ? 'VARIADIC ' : ''}${identifier(name)} := ${writer.value(argumentValue(value))}::${castType}`,
+      )
       return { list: list.join(', '), from: undefined }
     }
     case 'unnamed':
       return {
-        list: `${writer.value(given.type === 'bytea' ? hexadecimal(given.value) : given.value)}::${given.type}`,
+        list: `${writer.value(unnamedValue(given.value, given.type))}::${given.type}`,
         from: undefined,
       }
     case 'json': {

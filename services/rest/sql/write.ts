@@ -13,21 +13,26 @@ function valueSql(writer: StatementWriter, { useDefaults }: WriteSource, column:
   const converted = column.fromJson === undefined ? own : `${qualified(column.fromJson)}(${own})`
   if (!useDefaults || column.default === null) return converted
   // The default is an expression of the catalog; it is evaluated only for a row that needs it.
-  return `CASE WHEN (rst_element.value -> ${writer.sharedValue(column.name)}) IS NULL THEN ${column.default} ELSE ${converted} END`
+  return `CASE WHEN (rst_element.value -> ${writer.sharedValue(column.key)}) IS NULL THEN ${column.default} ELSE ${converted} END`
+}
+
+/** The records that a function of Postgres makes of JSON, as rows of `rst_body`: by the keys of the JSON, and then by the names of the columns. */
+function recordsSql(records: string, columns: readonly WrittenColumn[]): string {
+  const list = columns.map(({ key, type, fromJson }) => `${identifier(key)} ${fromJson === undefined ? type : 'json'}`)
+  const definition = `(${list.join(', ')})`
+  if (columns.every(({ key, name }) => key === name)) return `${records} AS ${body}${definition}`
+  const named = columns.map(({ key, name }) => `rst_record.${identifier(key)} AS ${identifier(name)}`)
+  return `LATERAL (SELECT ${named.join(', ')} FROM ${records} AS rst_record${definition}) AS ${body}`
 }
 
 /** The records of the payload as rows of `rst_body`. */
 function payloadSql(writer: StatementWriter, { json, isArray, columns, useDefaults }: WriteSource): string {
   const payload = `${writer.value(json)}::json`
-  const list = columns.map(
-    ({ name, type, fromJson }) => `${identifier(name)} ${fromJson === undefined ? type : 'json'}`,
-  )
-  const definition = `AS ${body}(${list.join(', ')})`
   if (columns.length === 0)
     return isArray ? `json_array_elements(${payload}) AS ${body}` : `(SELECT ${payload}) AS ${body}`
-  if (!useDefaults) return `${isArray ? 'json_to_recordset' : 'json_to_record'}(${payload}) ${definition}`
+  if (!useDefaults) return recordsSql(`${isArray ? 'json_to_recordset' : 'json_to_record'}(${payload})`, columns)
   const elements = isArray ? `json_array_elements(${payload})` : `(SELECT ${payload})`
-  return `${elements} AS rst_element(value), json_to_record(rst_element.value) ${definition}`
+  return `${elements} AS rst_element(value), ${recordsSql('json_to_record(rst_element.value)', columns)}`
 }
 
 const conditionsSql = (writer: StatementWriter, source: string, conditions: readonly Condition[]) =>

@@ -1,6 +1,7 @@
 /** For tests: a small schema cache made by hand, with every kind of thing that a request can meet, and requests planned against it. */
 import { column, keys, parameter, routine, table, toOne } from '../openapi/testing.ts'
-import { type HttpRequest, parseRequest } from '../parse/request.ts'
+import { payloadReader } from '../parse/payload.ts'
+import { parseRequest, type RequestHead } from '../parse/request.ts'
 import { type PlannedAction, type PlanSettings, plan } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import {
@@ -121,7 +122,7 @@ export const sampleCache = cacheOf({
 
 export const sampleSettings: PlanSettings = { maximumRows: undefined, aggregatesEnabled: true, plansEnabled: true }
 
-export type Sent = Partial<Omit<HttpRequest, 'body'>> & { body?: string | Buffer }
+export type Sent = Partial<RequestHead> & { body?: string | Buffer }
 
 /** `GET /projects?select=id`, parsed and planned. */
 export function planned(
@@ -131,12 +132,13 @@ export function planned(
   settings: Partial<PlanSettings> = {},
 ): Plan {
   const [, method = '', path = '', query = ''] = /^(\S+) ([^?]*)\??(.*)$/s.exec(line) ?? []
-  const body = Buffer.from(sent.body ?? '')
   const request = parseRequest(
-    { method, path, query, headers: {}, ...sent, body },
+    { method, path, query, headers: {}, ...sent },
     { schemas: ['test'], rootFunction: undefined, openApiDisabled: false, timeZones: new Set(['UTC']) },
   )
-  return plan(request, statement(request.action), cache, { ...sampleSettings, ...settings })
+  const reader = request.body === undefined ? undefined : payloadReader(request.body)
+  reader?.push(Buffer.from(sent.body ?? ''))
+  return plan(request, statement(request.action), reader?.end(), cache, { ...sampleSettings, ...settings })
 }
 
 function statement(action: ReturnType<typeof parseRequest>['action']): PlannedAction {

@@ -1,4 +1,4 @@
-/** Kubernetes resource quantities, in the forms that crds/fields.ts lets in. */
+/** Kubernetes resource quantities: in the forms that crds/fields.ts lets in, and as a cluster may spell them. */
 
 const factors: Record<string, number> = {
   '': 1,
@@ -25,3 +25,23 @@ export function quantityToNumber(quantity: string): number {
 
 /** Whole bytes of a quantity, rounded up as Kubernetes does. @throws RangeError */
 export const quantityToBytes = (quantity: string): number => Math.ceil(quantityToNumber(quantity))
+
+const furtherFactors: Record<string, number> = {
+  ...factors,
+  n: 1e-9,
+  u: 1e-6,
+  P: 1e15,
+  E: 1e18,
+  Pi: 2 ** 50,
+  Ei: 2 ** 60,
+}
+
+/** Bytes of a quantity that others wrote (Kubernetes API reference, Quantity); undefined for what is none. */
+export function bytesTold(quantity: string | undefined): number | undefined {
+  const [, digits, suffix = '', exponent = '0'] =
+    /^([0-9]+\.?[0-9]*|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?$/.exec(quantity ?? '') ?? []
+  const factor = furtherFactors[suffix]
+  return digits === undefined || factor === undefined
+    ? undefined
+    : Math.ceil(Number(digits) * factor * 10 ** Number(exponent))
+}
