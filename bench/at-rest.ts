@@ -38,6 +38,12 @@ const isPostmaster = (pid: number): boolean => {
   }
 }
 
+/** A server's process that has just been forked still looks like its postmaster. */
+function outermost(pids: number[]): number[] {
+  const below = new Set(pids.flatMap(pid => processTree(pid).slice(1)))
+  return pids.filter(pid => !below.has(pid))
+}
+
 /** Seconds of a postmaster, of its living processes and of those that have ended. */
 const serverSeconds = (postmaster: number): number =>
   processTree(postmaster).reduce((sum, pid) => {
@@ -113,7 +119,7 @@ try {
   const running = await home.run()
   await create(createApiClient(running.api, running.token))
   const tree = processTree(running.process.pid ?? 0)
-  const postmasters = tree.filter(isPostmaster)
+  const postmasters = outermost(tree.filter(isPostmaster))
   if (postmasters.length !== databases) throw new Error(`${postmasters.length} servers run, not ${databases}`)
   const commands = postmasters.map(commandOf)
   const ofServers = new Set(postmasters.flatMap(processTree))

@@ -150,7 +150,7 @@ export function createInformer<K extends KindName>(
 
   const sink = {
     replaceAll: (items: T[], resourceVersion: string) => {
-      publish(cache.replaceAll(items.map(transform), resourceVersion))
+      publish(cache.replaceAll(items, resourceVersion))
       state.lists++
       state.synced = true
       started?.resolve()
@@ -177,7 +177,8 @@ export function createInformer<K extends KindName>(
         started = Promise.withResolvers<void>()
         // Who awaits it still sees the rejection; who does not is not brought down by it.
         started.promise.catch(() => {})
-        if (!stopped) reflector = startReflector({ cluster, kind, namespace, labels, sink, clock, logger })
+        if (!stopped)
+          reflector = startReflector({ cluster, kind, namespace, labels, sink, keep: transform, clock, logger })
         else started.reject(new ClusterError('Unavailable', `the ${kind} informer is stopped`))
       }
       return started.promise

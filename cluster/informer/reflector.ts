@@ -33,17 +33,21 @@ export type ReflectorSink<T> = {
 
 export type Reflector = { stop: () => Promise<void> }
 
+const whole = <T>(object: T): T => object
+
 export function startReflector<K extends KindName>(options: {
   cluster: Cluster
   kind: K
   namespace?: string | undefined
   labels?: LabelSelector | undefined
   sink: ReflectorSink<Kinds[K]>
+  /** What is kept of a listed object: a page is let go of before the next one is asked for. Default: all of it. */
+  keep?: ((object: Kinds[K]) => Kinds[K]) | undefined
   clock: Clock
   random?: () => number
   logger: Logger
 }): Reflector {
-  const { cluster, kind, namespace, labels, sink, clock, logger, random = Math.random } = options
+  const { cluster, kind, namespace, labels, sink, clock, logger, random = Math.random, keep = whole } = options
   const stopping = new AbortController()
   /** The version to watch from; none: list first. */
   let version: string | undefined
@@ -62,13 +66,14 @@ export function startReflector<K extends KindName>(options: {
     try {
       for (;;) {
         const page = await cluster.list(kind, { namespace, labels, limit: pageSize, continueToken })
-        items.push(...page.items)
+        for (const object of page.items) items.push(keep(object))
         continueToken = page.continueToken
         if (!continueToken || stopping.signal.aborted) return { items, resourceVersion: page.resourceVersion }
       }
     } catch (error) {
-      if (continueToken && isClusterError(error, 'Expired')) return await cluster.list(kind, { namespace, labels })
-      throw error
+      if (!continueToken || !isClusterError(error, 'Expired')) throw error
+      const all = await cluster.list(kind, { namespace, labels })
+      return { ...all, items: all.items.map(keep) }
     }
   }
 
