@@ -3,20 +3,15 @@
  * what carries our label, without what nobody reads.
  */
 import type { Logger } from 'pino'
-import type { AnyObject, Cluster, KindName, Kinds, Pod } from '../cluster/index.ts'
+import type { AnyObject, Cluster, KindName, Kinds } from '../cluster/index.ts'
 import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from '../cluster/informer/index.ts'
 import { gatewayComponent, labels, managedByEspalier, systemNamespace, tenantNamespace } from '../crds/index.ts'
 import { withoutForeignData } from './keys.ts'
 import { sizeText } from './managed-database/children/stateful-set.ts'
 import { ownerKeyOf, ownerUidOf } from './managed-database/ownership.ts'
 import type { Metrics } from './runtime/index.ts'
+import { createSharing, slimPod, slimTask } from './slim.ts'
 import { endedOf } from './task/retention.ts'
-
-/** Of a pod only its identity and its state; its specification is its StatefulSet's. */
-function slimPod(pod: Pod): Pod {
-  const { spec, ...rest } = withoutManagedFields(pod)
-  return spec?.nodeName === undefined ? rest : { ...rest, spec: { containers: [], nodeName: spec.nodeName } }
-}
 
 const labelled = { labels: { [labels.database]: true } } as const
 const one = <T>(value: T | undefined): T[] => (value === undefined ? [] : [value])
@@ -32,6 +27,7 @@ export function createCaches(
   metrics: Metrics,
   pullSecrets: ReadonlySet<string> = new Set(),
 ) {
+  const sharing = createSharing()
   let started: Promise<void> | undefined
   const rememberers = new Map<KindName, ((object: AnyObject) => void)[]>()
   const all: { start(): Promise<void>; stop(): Promise<void>; readonly synced: boolean }[] = []
@@ -40,7 +36,12 @@ export function createCaches(
     kind: K,
     options: Omit<InformerOptions<K>, 'logger'> = {},
   ): Informer<K> => {
-    const informer = createInformer<K>(cluster, kind, { ...options, logger: logger.child({ cache: name }) })
+    const { transform = withoutManagedFields<Kinds[K]> } = options
+    const informer = createInformer<K>(cluster, kind, {
+      ...options,
+      transform: object => sharing.share(transform(object)),
+      logger: logger.child({ cache: name }),
+    })
     metrics.watchInformer(name, () => informer.state)
     all.push(informer)
     // What is remembered under a kind is of that kind.
@@ -64,6 +65,7 @@ export function createCaches(
       indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`] },
     }),
     tasks: follow('tasks', 'Task', {
+      transform: slimTask,
       indexes: {
         /** Of the Tasks that have not finished: whose they are. */
         open: ({ metadata, spec, status }) =>

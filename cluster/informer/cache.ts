@@ -17,7 +17,8 @@ export type Change<T> = { type: 'set' | 'deleted'; object: T; previous?: T }
 
 export type IndexFunctions<T> = Record<string, (object: T) => readonly string[]>
 
-type Index<T> = { valuesOf: (object: T) => readonly string[]; entries: Map<string, Set<T>> }
+/** Most values have one object, for which a set of its own would take more memory than many an object. */
+type Index<T> = { valuesOf: (object: T) => readonly string[]; entries: Map<string, T | Set<T>> }
 
 export class ObjectCache<T extends Cacheable> {
   readonly #namespaces = new Map<string, Map<string, T>>()
@@ -49,7 +50,9 @@ export class ObjectCache<T extends Cacheable> {
   byIndex(name: string, value: string): T[] {
     const index = this.#indexes.get(name)
     if (!index) throw new Error(`there is no index "${name}"`)
-    return [...(index.entries.get(value) ?? [])]
+    const entry = index.entries.get(value)
+    if (entry === undefined) return []
+    return entry instanceof Set ? [...entry] : [entry]
   }
 
   /** Takes in one watch event. An event older than what the cache holds of that object changes nothing. */
@@ -127,9 +130,11 @@ export class ObjectCache<T extends Cacheable> {
   #index(object: T): void {
     for (const { valuesOf, entries } of this.#indexes.values()) {
       for (const value of valuesOf(object)) {
-        const set = entries.get(value)
-        if (set) set.add(object)
-        else entries.set(value, new Set([object]))
+        const entry = entries.get(value)
+        if (entry instanceof Set) entry.add(object)
+        else if (entry === undefined) entries.set(value, object)
+        // A function may give a value twice.
+        else if (entry !== object) entries.set(value, new Set([entry, object]))
       }
     }
   }
@@ -137,8 +142,9 @@ export class ObjectCache<T extends Cacheable> {
   #unindex(object: T): void {
     for (const { valuesOf, entries } of this.#indexes.values()) {
       for (const value of valuesOf(object)) {
-        const set = entries.get(value)
-        if (set?.delete(object) && set.size === 0) entries.delete(value)
+        const entry = entries.get(value)
+        if (entry === object || (entry instanceof Set && entry.delete(object) && entry.size === 0))
+          entries.delete(value)
       }
     }
   }
