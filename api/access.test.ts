@@ -22,6 +22,7 @@ function* operations(
     '/managed/v1/databases': { name: 'probe', region: 'local', size: 'small' },
     '/managed/v1/databases/{id}': { options: ['probe'] },
     '/managed/v1/databases/{id}/backup': { kind: 'hot' },
+    '/managed/v1/databases/{id}/size': { size: 'large' },
   }
   for (const [template, methods] of Object.entries(description.paths)) {
     const kind = /\/(databases|backups|tasks|sizes)\/\{id\}/.exec(template)?.[1] ?? ''
@@ -68,7 +69,7 @@ describe('credentials', () => {
         expectError(await client.call(method, path, { body, token: null, headers: { authorization } }), 401)
       }
     }
-    expect(count).toBe(17)
+    expect(count).toBe(18)
     for (const path of ['./healthz', './readyz', '/openapi.json', './docs', './docs/static/swagger-ui.css']) {
       expect((await client.call('GET', path, { token: null })).status, path).toBe(200)
     }
@@ -92,7 +93,7 @@ describe('objects of another tenant', () => {
       expect(withoutIds(answer.body), `${method} ${template}`).toBe(withoutIds(other.body))
       compared++
     }
-    expect(compared).toBe(8)
+    expect(compared).toBe(9)
     for (const path of [
       '/databases',
       '/backups',

@@ -35,7 +35,7 @@ const takesChanges: readonly DatabasePhase[] = ['available', 'degraded']
 export const isSettled = (database: ManagedDatabase | undefined): boolean =>
   database === undefined || atRest.includes(visiblePhase(database))
 
-const busy = (phase: DatabasePhase) =>
+export const busy = (phase: DatabasePhase) =>
   conflict(
     `the database is ${phase}: wait until it is available, then try again; its tasks say what holds it up`,
     retryAfter.busy,

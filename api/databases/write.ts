@@ -29,9 +29,10 @@ import type { Ids } from '../idempotency.ts'
 import { taskId as newTaskId } from '../ids.ts'
 import { isLive } from '../render/database.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
-import type { CreateDatabaseInput, UpdateDatabaseInput } from '../shapes/database.ts'
+import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from '../shapes/database.ts'
 import type { Account } from '../tenants.ts'
-import { decideDeletion, decideUpdate, specOfNew } from './decide.ts'
+import { decideDeletion, decideUpdate, specOfNew, type Update } from './decide.ts'
+import { decideResize } from './resize.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
@@ -87,9 +88,13 @@ export async function requireOffer({ cluster, caches }: ApiContext, input: Creat
     const offered = caches.Region.list().map(region => region.metadata.name)
     throw badRequest(`region: there is no region of this name; on offer: ${offered.sort().join(', ') || 'none'}`)
   }
+  return sizeForNew(await knownSizes({ cluster, caches }, input.size), input.size)
+}
+
+/** The sizes on record; the cluster's own word where the cache knows none of this name. */
+async function knownSizes({ cluster, caches }: Pick<ApiContext, 'cluster' | 'caches'>, name: string) {
   const cached = caches.Size.list()
-  const isKnown = cached.some(({ spec }) => spec.name === input.size)
-  return sizeForNew(isKnown ? cached : (await cluster.list('Size')).items, input.size)
+  return cached.some(({ spec }) => spec.name === name) ? cached : (await cluster.list('Size')).items
 }
 
 /** @throws ApiError 400 for a version that this installation has no image of */
@@ -185,36 +190,67 @@ const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
 
 /** What was asked, in the form in which it is stored: what an input holds beyond that is ignored, here too. */
 const askedOf = (
-  input: CreateDatabaseInput | UpdateDatabaseInput,
+  input: CreateDatabaseInput | UpdateDatabaseInput | ResizeDatabaseInput,
   { ipAllowlist }: Pick<ManagedDatabase['spec'], 'ipAllowlist'>,
 ): Record<string, unknown> => ({
   ...input,
-  ...(input.ip_allowlist === undefined ? {} : { ip_allowlist: ipAllowlist }),
+  ...(!('ip_allowlist' in input) || input.ip_allowlist === undefined ? {} : { ip_allowlist: ipAllowlist }),
 })
 
-/** @throws ApiError 404, 409 */
-export async function updateDatabase(writer: Writer, id: string, input: UpdateDatabaseInput): Promise<Written> {
+/** A change of a spec, decided on the object as it is; undefined: nothing would change. */
+type Decision = (current: ManagedDatabase) => Update | undefined
+type Change = {
+  decide: Decision
+  asked: CreateDatabaseInput | UpdateDatabaseInput | ResizeDatabaseInput
+  taskId: string
+}
+
+/** @throws ApiError 404, and what the decision throws */
+async function changeDatabase(writer: Writer, id: string, { decide, asked, taskId }: Change): Promise<Written> {
   const { context, account } = writer
-  const { database, taskId, operation } = await guarded(async () => {
+  const { database, operation } = await guarded(async () => {
     const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
     if (current === undefined) throw notFound('database')
-    const update = decideUpdate(current, input)
-    if (update === undefined) return { database: current, taskId: undefined, operation: undefined }
+    // An earlier try with the same ids came as far as this.
+    const before = readOperation(current)
+    if (before?.taskId === taskId) return { database: current, operation: before.name }
+    const update = decide(current)
+    if (update === undefined) return { database: current, operation: undefined }
     const { spec, operation } = update
-    const taskId = operation === undefined ? undefined : newTaskId(context.now())
     const marks: Record<string, string> = { [updatedAtAnnotation]: timeNow(context) }
-    if (operation !== undefined && taskId !== undefined) {
+    if (operation !== undefined)
       marks[annotations.operation] = renderOperation({ taskId, name: operation, hash: desiredHash(spec) })
-    }
     const stored = await context.cluster.replace('ManagedDatabase', annotated({ ...current, spec }, marks))
-    return { database: stored, taskId, operation }
+    return { database: stored, operation }
   })
   context.caches.ManagedDatabase.remember(database)
-  if (taskId !== undefined && operation !== undefined) {
-    const subject = { id, name: database.metadata.name }
-    await recordTask(writer, { taskId, name: operation, subject, request: askedOf(input, database.spec) })
-  }
+  if (operation === undefined) return { database, taskId: undefined }
+  const subject = { id, name: database.metadata.name }
+  await recordTask(writer, { taskId, name: operation, subject, request: askedOf(asked, database.spec) })
   return { database, taskId }
+}
+
+/** @throws ApiError 404, 409 */
+export const updateDatabase = (writer: Writer, id: string, input: UpdateDatabaseInput): Promise<Written> =>
+  changeDatabase(writer, id, {
+    decide: current => decideUpdate(current, input),
+    asked: input,
+    taskId: newTaskId(writer.context.now()),
+  })
+
+/** @throws ApiError 400, 404, 409 */
+export async function resizeDatabase(
+  writer: Writer,
+  id: string,
+  input: ResizeDatabaseInput,
+  taskId: string,
+): Promise<Written> {
+  const sizes = await knownSizes(writer.context, input.size)
+  return changeDatabase(writer, id, {
+    decide: current => decideResize(current, sizes, input.size),
+    asked: input,
+    taskId,
+  })
 }
 
 const annotated = (database: ManagedDatabase, marks: Record<string, string>): ManagedDatabase => ({

@@ -2,6 +2,7 @@
 import type { Kinds } from '../../cluster/index.ts'
 import { hostLabel, visiblePhase } from '../../crds/index.ts'
 import { byDatabase, type Caches, idOf } from '../caches.ts'
+import { sizeInForce } from '../databases/resize.ts'
 import { renderAllowlist } from '../shapes/allowlist.ts'
 import type { Connection } from '../shapes/common.ts'
 import type { DatabaseShape } from '../shapes/database.ts'
@@ -31,7 +32,7 @@ function renderDatabase(database: ManagedDatabase, { region, tenant, branchCount
     id,
     region: spec.region,
     name: metadata.name,
-    size: spec.size.name,
+    size: sizeInForce(database).name,
     status: visiblePhase(database),
     created_at: apiTime(metadata.creationTimestamp),
     updated_at: updatedAt(database),

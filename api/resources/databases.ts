@@ -8,7 +8,14 @@ import type { ApiContext, App } from '../context.ts'
 import { refuseServices } from '../databases/decide.ts'
 import { createPageAnswers } from '../databases/page.ts'
 import { createSingleAnswers, type SingleAnswer } from '../databases/single.ts'
-import { createDatabase, deleteDatabase, requireOffer, updateDatabase, type Writer } from '../databases/write.ts'
+import {
+  createDatabase,
+  deleteDatabase,
+  requireOffer,
+  resizeDatabase,
+  updateDatabase,
+  type Writer,
+} from '../databases/write.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
 import type { Answer, Ids } from '../idempotency.ts'
@@ -21,6 +28,7 @@ import {
   databaseShape,
   deleteDatabaseQuery,
   listDatabasesQuery,
+  resizeDatabaseInput,
   updateDatabaseInput,
 } from '../shapes/database.ts'
 import { requireCurrentPlan } from '../tenants.ts'
@@ -30,6 +38,7 @@ export function addDatabases(app: App, context: ApiContext): void {
   addList(app, context)
   addRead(app, context)
   addUpdate(app, context)
+  addResize(app, context)
   addDelete(app, context)
 }
 
@@ -161,6 +170,41 @@ function addUpdate(app: App, context: ApiContext): void {
     reply.headers(taskHeaders(written.taskId))
     const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
     return sendJson(reply, context.databaseText(settled, writer.account.tenant))
+  })
+}
+
+function addResize(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'resizeDatabase',
+      tag: 'databases',
+      summary: 'Give a database another size',
+      description:
+        'Its volume grows first, then Postgres is restarted, which takes some seconds. Where the volume cannot grow, the task fails with the reason, and everything stays as it is on the size it has; another size, also that one, can be asked for at any time. Storage never shrinks. Refused with 409 while another operation is under way.',
+      success: { status: 204, description: 'The resize is under way', headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Idempotency-Key', 'Prefer'],
+    },
+    { params: idParameter, body: resizeDatabaseInput, querystring: z.strictObject({}) },
+  )
+  app.post('/databases/:id/size', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { id } = request.params
+    const key = idempotencyKey(request.headers['idempotency-key'])
+    requireCurrentPlan(writer.account, context.now())
+    const work = async (ids: Ids): Promise<Answer> => {
+      const { database, ...written } = await resizeDatabase(writer, id, request.body, ids.taskId)
+      context.audit.done(request, { status: 204, taskId: written.taskId })
+      await waitUntilSettled(context, request, reply, database)
+      return { status: 204, body: '', headers: taskHeaders(written.taskId) }
+    }
+    const path = `/databases/${id}/size`
+    const answer = await context.idempotency.once(
+      { namespace: writer.account.namespace, key, method: 'POST', path, body: request.body },
+      () => ({ objectId: id, taskId: taskId(context.now()) }),
+      work,
+    )
+    return reply.code(204).headers(answer.headers).send()
   })
 }
 

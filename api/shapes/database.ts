@@ -13,7 +13,7 @@ export const databaseShape = output(
       id: z.string(),
       region: z.string(),
       name: z.string(),
-      size: z.string(),
+      size: z.string().describe('the size in force; another one that was asked for comes into force by and by'),
       status: z.enum(databasePhases),
       created_at: time,
       updated_at: time,
@@ -86,6 +86,16 @@ export const updateDatabaseInput = input(
     .meta({ example: { ip_allowlist: { rules: [{ cidr: '203.0.113.0/24', label: 'office' }] } } }),
 )
 export type UpdateDatabaseInput = z.output<typeof updateDatabaseInput>
+
+export const resizeDatabaseInput = input(
+  'ResizeManagedDatabaseInput',
+  z
+    .strictObject({
+      size: z.string().min(1).max(50).describe('the name of an active size with at least as much storage'),
+    })
+    .meta({ example: { size: 'large' } }),
+)
+export type ResizeDatabaseInput = z.output<typeof resizeDatabaseInput>
 
 export const listDatabasesQuery = z.strictObject({
   region: z.string().min(1).max(63).optional().describe('only databases of this region'),
