@@ -15,7 +15,13 @@ export const applicationDatabase = 'app'
 export const sealingKeySecret = 'espalier-sealing-key'
 /** The Secret in the system namespace that holds the certificate authority: `tls.crt` and `tls.key`, PEM. */
 export const authoritySecret = 'espalier-ca'
-/** The ConfigMap in the system namespace that tells everybody the authority's certificate: `ca.crt`, PEM. */
+/** The Secret in the system namespace by which another authority is to take its place: the same keys. */
+export const nextAuthoritySecret = 'espalier-ca-next'
+/** The Secret in the system namespace in which the operator keeps which authorities are in force. */
+export const authorityStateSecret = 'espalier-ca-state'
+/** On the authority's Secret, `true`: a new authority is to be made, and to take its place. */
+export const rotateAnnotation = 'espalier.dev/rotate'
+/** The ConfigMap in the system namespace that tells everybody whom to trust: `ca.crt`, one certificate or more, PEM. */
 export const authorityConfigMap = 'espalier-ca'
 /** The TLS Secrets in the system namespace of Espalier's own servers. */
 export const systemCertificates = { api: 'espalier-api-tls', gateway: 'espalier-gateway-tls' } as const

@@ -44,6 +44,24 @@ export const operatorConfiguration = z.strictObject({
     .describe(
       "keeps the certificates of Espalier's own servers fresh and publishes the authority; omitted: none of it is done",
     ),
+  authority: z
+    .strictObject({
+      announceMs: z
+        .int()
+        .min(0)
+        .max(90 * 86_400_000)
+        .default(7 * 86_400_000)
+        .describe('how long clients are told of a new certificate authority before it signs'),
+      settleMs: z.int().min(0).max(3600_000).default(180_000).describe('how long each further step takes at least'),
+      lookMs: z
+        .int()
+        .min(1)
+        .max(60_000)
+        .default(10_000)
+        .describe('how often it is looked whether servers have come on'),
+    })
+    .prefault({})
+    .describe('the pace at which one certificate authority takes the place of another'),
   deadlines: z
     .strictObject({
       creatingMs: minutes(10),

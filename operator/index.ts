@@ -5,12 +5,13 @@
 import type { Logger } from 'pino'
 import type { Cluster } from '../cluster/index.ts'
 import { systemNamespace } from '../crds/index.ts'
+import { startAuthorityController } from './authority/controller.ts'
+import type { Trust } from './authority/state.ts'
 import { createCaches } from './caches.ts'
 import type { OperatorConfiguration } from './configuration.ts'
 import { createKeyReader, type InstallationKeys } from './keys.ts'
 import { createAccess, type PostgresAccess } from './managed-database/access.ts'
 import { startDatabaseController } from './managed-database/controller.ts'
-import type { Authority } from './pki/index.ts'
 import {
   type Check,
   createEventRecorder,
@@ -89,6 +90,11 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       }),
       startTaskController({ ...common, workers: fewWorkers }),
       startTenantController({ ...common, workers: fewWorkers, pullSecrets: pullSecretNames }),
+      startAuthorityController({
+        ...common,
+        servers: (['api', 'gateway'] as const).filter(server => configuration.certificates?.[server]),
+        waits: configuration.authority,
+      }),
       ...(configuration.certificates
         ? [startSystemCertificates({ ...common, keys, wanted: configuration.certificates })]
         : []),
@@ -179,8 +185,8 @@ function accessReader(
   given: PostgresAccess | undefined,
   now: () => number,
   logger: Logger,
-): (authority: Authority) => PostgresAccess {
-  let current: { authority: Authority; access: PostgresAccess } | undefined
+): (authority: Trust) => PostgresAccess {
+  let current: { authority: Trust; access: PostgresAccess } | undefined
   return authority => {
     if (given !== undefined) return given
     if (current?.authority !== authority) current = { authority, access: createAccess({ authority, now, logger }) }

@@ -3,10 +3,19 @@
  * installation is made and never again: where one is missing the operator writes nothing but that it is missing.
  */
 import type { Secret } from '../cluster/index.ts'
-import { authoritySecret, sealingKeySecret, systemCertificates, systemNamespace } from '../crds/index.ts'
+import {
+  authoritySecret,
+  authorityStateSecret,
+  canonicalJson,
+  nextAuthoritySecret,
+  sealingKeySecret,
+  systemCertificates,
+  systemNamespace,
+} from '../crds/index.ts'
+import { readState, signingOf, type Trust, trustOf } from './authority/state.ts'
 import type { Authority } from './pki/index.ts'
 
-export type InstallationKeys = { sealingKey: Uint8Array | undefined; authority: Authority | undefined }
+export type InstallationKeys = { sealingKey: Uint8Array | undefined; authority: Trust | undefined }
 
 type Cache = { get(key: { namespace: string; name: string }): Secret | undefined }
 
@@ -14,8 +23,10 @@ const bytesOf = (secret: Secret | undefined, key: string): Buffer => Buffer.from
 
 const keyBytes = 32
 
-/** The Secrets without which nothing is done. */
-export const isInstallationKey = (name: string): boolean => name === sealingKeySecret || name === authoritySecret
+const installationKeys = [sealingKeySecret, authoritySecret, nextAuthoritySecret, authorityStateSecret]
+
+/** The Secrets that say by which keys everything is done. */
+export const isInstallationKey = (name: string): boolean => installationKeys.includes(name)
 
 const certificates: ReadonlySet<string> = new Set(Object.values(systemCertificates))
 
@@ -30,21 +41,51 @@ export function withoutForeignData(secret: Secret, named: ReadonlySet<string> = 
   return { apiVersion: secret.apiVersion, kind: secret.kind, metadata }
 }
 
-/** Reads the keys out of a cache of the system namespace's Secrets; the same objects as long as they are unchanged. */
+/** Reads the keys out of a cache of the system namespace's Secrets; the same object as long as they say the same. */
 export function createKeyReader(secrets: Cache): () => InstallationKeys {
-  let last: { sealing: Secret | undefined; authority: Secret | undefined; keys: InstallationKeys } | undefined
+  let read: { of: (Secret | undefined)[]; keys: InstallationKeys } | undefined
   return () => {
-    const sealing = secrets.get({ namespace: systemNamespace, name: sealingKeySecret })
-    const authority = secrets.get({ namespace: systemNamespace, name: authoritySecret })
-    if (last !== undefined && last.sealing === sealing && last.authority === authority) return last.keys
-    const sealingKey = bytesOf(sealing, 'key')
-    const cert = bytesOf(authority, 'tls.crt').toString('utf8')
-    const key = bytesOf(authority, 'tls.key').toString('utf8')
-    const keys = {
-      sealingKey: sealingKey.length === keyBytes ? sealingKey : undefined,
-      authority: cert !== '' && key !== '' ? { cert, key } : undefined,
+    const of = installationKeys.map(name => secrets.get({ namespace: systemNamespace, name }))
+    if (read === undefined || of.some((secret, index) => secret !== read?.of[index])) {
+      const keys = keysOf(secrets)
+      read = { of, keys: read !== undefined && isSame(read.keys, keys) ? read.keys : keys }
     }
-    last = { sealing, authority, keys }
-    return keys
+    return read.keys
   }
+}
+
+const isSame = (left: InstallationKeys, right: InstallationKeys): boolean =>
+  canonicalJson(left.authority ?? {}) === canonicalJson(right.authority ?? {}) &&
+  Buffer.from(left.sealingKey ?? []).equals(Buffer.from(right.sealingKey ?? []))
+
+function keysOf(secrets: Cache): InstallationKeys {
+  const sealingKey = bytesOf(secrets.get({ namespace: systemNamespace, name: sealingKeySecret }), 'key')
+  return {
+    sealingKey: sealingKey.length === keyBytes ? sealingKey : undefined,
+    authority: readTrust(secrets),
+  }
+}
+
+/** The authority that a Secret holds. */
+export function authorityOf(secret: Secret | undefined): Authority | undefined {
+  const [cert, key] = ['tls.crt', 'tls.key'].map(name => bytesOf(secret, name).toString('utf8').trim())
+  // Certificates are joined to bundles: each ends its line.
+  return cert && key ? { cert: `${cert}\n`, key: `${key}\n` } : undefined
+}
+
+/**
+ * What is in force. Absent where the authority's Secret is gone; but not in the moment in which the operator puts the new
+ * one into its place.
+ */
+export function readTrust(secrets: Cache): Trust | undefined {
+  const get = (name: string) => secrets.get({ namespace: systemNamespace, name })
+  const given = authorityOf(get(authoritySecret))
+  const next = authorityOf(get(nextAuthoritySecret))
+  const state = readState(get(authorityStateSecret))
+  const isBeingPut = next !== undefined && state !== undefined && signingOf(state).cert === next.cert
+  if (given === undefined && !isBeingPut) return undefined
+  const atHand = [given, next].filter(authority => authority !== undefined)
+  if (state !== undefined) return trustOf(state, atHand)
+  const [first, ...besides] = atHand
+  return first && trustOf({ authorities: [{ ...first, use: 'signs' }], changedAt: '' }, besides)
 }

@@ -29,8 +29,13 @@ const subject: Subject = {
 const limit = 100
 const atOnce = 6
 
-const startWith = (installation: Installation, fuse?: Fuse): Promise<Operator> =>
+const startWith = (
+  installation: Installation,
+  fuse?: Fuse,
+  configuration: Scenario['configuration'] = {},
+): Promise<Operator> =>
   startTestOperator(installation, {
+    configuration,
     ...(fuse ? { wrap: fuse.cluster } : {}),
     ...(fuse && installation.workload ? { administrator: fuse.access(installation.workload.postgres.access) } : {}),
   })
@@ -71,14 +76,14 @@ async function run(scenario: Scenario, after: number): Promise<Run> {
   const witness = await startWitness(cluster, scenario, subject, isPrepared)
   Object.assign(workload.volumes, scenario.volumes)
   const fuse = createFuse(after)
-  let operator = await startWith(installation, fuse)
+  let operator = await startWith(installation, fuse, scenario.configuration)
   await scenario.act(cluster, subject)
   const isDone = () => scenario.isDone(cluster, subject)
   const isOver = async () => fuse.isBlown || (await isDone())
   await eventually(isOver, over => over)
   if (fuse.isBlown) {
     await operator.stop()
-    operator = await startWith(installation)
+    operator = await startWith(installation, undefined, scenario.configuration)
     await eventually(isDone, done => done)
   }
   await operator.stop()

@@ -4,6 +4,7 @@ import pg from 'pg'
 import { pino } from 'pino'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { PgVersion, SizeShape } from '../../crds/index.ts'
+import { trustIn } from '../../operator/authority/state.ts'
 import { serviceHost } from '../../operator/managed-database/children/addresses.ts'
 import { certificateDraft, serverNames } from '../../operator/managed-database/children/certificate.ts'
 import { configurationDraft } from '../../operator/managed-database/children/configuration.ts'
@@ -35,7 +36,7 @@ const shape: SizeShape = {
 }
 const size = { name: 'test', version: 1 }
 const owner = { namespace: 'espalier-t-test', name: 'orders', uid: randomUUID(), id: randomUUID() }
-const authority = createAuthority(Date.now)
+const authority = trustIn(createAuthority(Date.now))
 
 /** A pod as the operator draws it, on a volume of its own. */
 function worldOf(directory: string, image: string, pgVersion: PgVersion): PodWorld {

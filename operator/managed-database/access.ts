@@ -62,7 +62,11 @@ async function login(target: PostgresTarget, password: string, signal: AbortSign
   }
 }
 
-export const createAccess = (options: { authority: Authority; now: () => number; logger: Logger }): PostgresAccess => ({
+export const createAccess = (options: {
+  authority: Authority & { known?: readonly Authority[] }
+  now: () => number
+  logger: Logger
+}): PostgresAccess => ({
   ...createAdministrator(options),
   login,
 })

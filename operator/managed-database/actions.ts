@@ -25,6 +25,8 @@ export type Action =
   | { do: 'ensure-roles' }
   /** Has Postgres read its certificate again. */
   | { do: 'reload' }
+  /** Postgres was seen to show the certificate of this fingerprint: so it is noted on its Secret. */
+  | { do: 'note-loaded'; fingerprint: string }
   /** Looks at the cluster itself for anything left, and lets the database go if there is nothing. */
   | { do: 'finish-deletion' }
 

@@ -73,7 +73,8 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   const sizes = createSizes({ now, onMeasured: enqueue, logger })
   const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
   const growths = createGrowthBook(now)
-  const executor: Executor = { cluster, ports: createPortBook(isTaken, now), growths, now, outdateLooks: looks.outdate }
+  const ports = createPortBook(isTaken, now)
+  const executor: Executor = { cluster, ports, growths, now, keys, outdateLooks: looks.outdate }
 
   const reconcile = async (key: string, passSignal: AbortSignal) => {
     const database = caches.databases.get(parseKey(key))
@@ -119,7 +120,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
       access: authority && options.accessFor(authority),
       target:
         address !== undefined && owner && authority
-          ? { host: address, port: postgresPort, serverName: serviceHost(owner), ca: authority.cert }
+          ? { host: address, port: postgresPort, serverName: serviceHost(owner), ca: authority.accepted }
           : undefined,
       signal: passSignal,
     }
@@ -203,7 +204,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     looks.suspect(key)
     enqueue(key)
   }
-  const unfollow = follow(caches, { enqueue, suspect }, { awaitingGateways, awaitingPort })
+  const unfollow = follow(caches, { enqueue, suspect }, { awaitingGateways, awaitingPort }, keys)
 
   return {
     stop: async () => {
@@ -232,7 +233,9 @@ function follow(
   caches: Caches,
   { enqueue, suspect }: Record<'enqueue' | 'suspect', (key: string) => void>,
   waiting: { awaitingGateways: Iterable<string>; awaitingPort: Iterable<string> },
+  keys: () => InstallationKeys,
 ): (() => void)[] {
+  let known = keys()
   const ofIndex = (index: string, value: string) => {
     for (const database of caches.databases.byIndex(index, value)) enqueue(keyOf(database))
   }
@@ -279,7 +282,9 @@ function follow(
       if (type === 'set') for (const port of newlyUnreachable(object, previous)) suspectPort(port)
     }),
     caches.systemSecrets.onChange(({ object }) => {
-      if (isInstallationKey(object.metadata.name)) all()
+      if (!isInstallationKey(object.metadata.name) || keys() === known) return
+      known = keys()
+      all()
     }),
   ]
 }

@@ -19,7 +19,7 @@ import type { InstallationKeys } from '../keys.ts'
 import { diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
 import type { PostgresAccess } from './access.ts'
 import type { Action, AppliedKind, Problem } from './actions.ts'
-import { certificateDraft } from './children/certificate.ts'
+import { certificateDraft, fingerprintOf, loadedAnnotation } from './children/certificate.ts'
 import { credentialsDraft, mintPasswords } from './children/credentials.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import type { GrowthBook } from './growths.ts'
@@ -34,6 +34,8 @@ export type Executor = {
   ports: PortBook
   growths: GrowthBook
   now: () => number
+  /** As they are at the moment: what is issued late in a pass is issued under what is in force then. */
+  keys: () => InstallationKeys
   /** What was learnt of this database's Postgres is not true any more. */
   outdateLooks: (key: string) => void
 }
@@ -105,7 +107,7 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
       await mint(executor, pass)
       return 'done'
     case 'issue-certificate': {
-      const { authority } = pass.keys
+      const { authority } = executor.keys()
       if (authority === undefined) return 'done'
       await put(executor, pass, 'Secret', certificateDraft(ownerOfPass(pass), authority, action.names, executor.now))
       return 'done'
@@ -132,6 +134,9 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
       await cluster.delete(kind, { namespace, name }, { uid })
       return 'done'
     }
+    case 'note-loaded':
+      await noteLoaded(executor, pass, action.fingerprint)
+      return 'done'
     case 'ensure-roles':
     case 'reload':
       await inPostgres(executor, pass, action.do)
@@ -241,6 +246,14 @@ async function put<K extends 'Secret' | AppliedKind>(
 ): Promise<void> {
   if (!known(pass, kind, draft.metadata.name)) await existing(executor, pass, kind, draft)
   await executor.cluster.apply(kind, draft)
+}
+
+/** On the Secret as it was observed: one that was issued anew meanwhile is another, and refuses. */
+async function noteLoaded({ cluster }: Executor, { observed }: Pass, fingerprint: string): Promise<void> {
+  const { certificate } = observed.children
+  if (certificate === undefined || fingerprintOf(certificate) !== fingerprint) return
+  const annotations = { ...certificate.metadata.annotations, [loadedAnnotation]: fingerprint }
+  await cluster.replace('Secret', { ...certificate, metadata: { ...certificate.metadata, annotations } })
 }
 
 async function inPostgres({ outdateLooks }: Executor, pass: Pass, what: 'ensure-roles' | 'reload'): Promise<void> {

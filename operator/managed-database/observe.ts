@@ -19,7 +19,7 @@ import {
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import type { PodSettings } from '../pod-settings.ts'
-import { fingerprintOf, isGoodCertificate, issuedAt } from './children/certificate.ts'
+import { fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from './children/certificate.ts'
 import { openCredentials, type Passwords } from './children/credentials.ts'
 import { portOf, readRoute } from './children/route.ts'
 import { sizeText } from './children/stateful-set.ts'
@@ -89,7 +89,11 @@ export async function observe(
   const observed: Observed = {
     database,
     identity,
-    keys: { sealingKey: keys.sealingKey !== undefined, authority: keys.authority !== undefined },
+    keys: {
+      sealingKey: keys.sealingKey !== undefined,
+      authority: keys.authority !== undefined,
+      isChanging: keys.authority?.isChanging === true,
+    },
     region,
     size: caches.sizes.get({ name: sizeText(spec.size) }),
     inForce: { pinned: inForce, size: caches.sizes.get({ name: sizeText(inForce) }) },
@@ -221,7 +225,7 @@ function certificateOf(
   now: () => number,
 ): CertificateFacts {
   if (secret === undefined) return { state: 'absent' }
-  const facts = { fingerprint: fingerprintOf(secret), issuedAt: issuedAt(secret) }
+  const facts = { fingerprint: fingerprintOf(secret), issuedAt: issuedAt(secret), isLoaded: isLoaded(secret) }
   // Without its region nothing says what names it should have: it stays as it is.
   const isGood = !authority || !names || isGoodCertificate(secret, authority, names, now)
   return { state: isGood ? 'good' : 'due', ...facts }

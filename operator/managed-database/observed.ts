@@ -34,7 +34,12 @@ import type { Owner } from './ownership.ts'
 import type { PodFacts } from './pod.ts'
 
 /** Whether the installation's keys are there: nothing is done without them, and they are never made anew. */
-export type KeysFacts = { sealingKey: boolean; authority: boolean }
+export type KeysFacts = {
+  sealingKey: boolean
+  authority: boolean
+  /** One authority is taking the place of another: it waits for every server. */
+  isChanging: boolean
+}
 
 /**
  * The id that children are named by. `unsettled`: the label must be written first, with the id given (that of the
@@ -93,7 +98,13 @@ export type CredentialsFacts =
 /** `due`: to be issued anew, for whatever reason; `issuedAt`: ms since the epoch. */
 export type CertificateFacts =
   | { state: 'absent' }
-  | { state: 'due' | 'good'; fingerprint: string | undefined; issuedAt: number | undefined }
+  | {
+      state: 'due' | 'good'
+      fingerprint: string | undefined
+      issuedAt: number | undefined
+      /** It is on record that Postgres shows it. */
+      isLoaded: boolean
+    }
 
 export type RouteFacts = {
   port: number

@@ -218,3 +218,13 @@ export function isIssuedBy(authority: Authority, { cert, key }: CertifiedKey): b
     return false
   }
 }
+
+/** Whether a certificate and key are an authority that was made here: they fit, and it signed itself. */
+export function isAuthority({ cert, key }: CertifiedKey): boolean {
+  try {
+    const certificate = new X509Certificate(cert)
+    return certificate.ca && certificate.subject === `CN=${authorityName}` && isIssuedBy({ cert, key }, { cert, key })
+  } catch {
+    return false
+  }
+}

@@ -138,26 +138,32 @@ export function createAdministrator({
   now,
   logger,
 }: {
-  authority: Authority
+  /** `known`: further ones that servers may trust instead. */
+  authority: Authority & { known?: readonly Authority[] }
   now: () => number
   logger: Logger
 }): PostgresAdministrator {
   const verdicts = createVerdicts({ now })
-  let current: CertifiedKey | undefined
-  const certificate = (): CertifiedKey => {
-    if (current === undefined || needsRenewal(current.cert, now)) {
-      current = issueClientCertificate(authority, { commonName: operatorCommonName }, now)
-    }
-    return current
-  }
+  const certificates = (authority.known ?? [authority]).map(issuer => clientCertificate(issuer, now))
 
-  const connect = <T>(
+  /** By the certificate of the first authority that the server trusts: it may not have heard of the newest, or of older ones. */
+  const connect = async <T>(
     target: PostgresTarget,
     database: string,
     signal: AbortSignal,
     work: (connection: Connection) => Promise<T>,
     version?: number,
-  ): Promise<T> => withConnection(target, database, certificate(), signal, work, version)
+  ): Promise<T> => {
+    let refused: unknown
+    for (const certificate of certificates)
+      try {
+        return await withConnection(target, database, certificate(), signal, work, version)
+      } catch (error) {
+        if (!isRefusal(error)) throw error
+        refused ??= error
+      }
+    throw refused
+  }
 
   return {
     observe: async (target, { passwords, commits }, signal) => {
@@ -214,6 +220,21 @@ async function workInside(connection: Connection, inside: Connection, state: Ser
   const [schema] = await inside.rows<{ owner: string }>(platformSchemaQuery)
   await inside.transaction(statisticsStatements(after, schema?.owner))
 }
+
+/** A client's certificate of the operator's, renewed in time. */
+function clientCertificate(issuer: Authority, now: () => number): () => CertifiedKey {
+  let current: CertifiedKey | undefined
+  return () => {
+    if (current === undefined || needsRenewal(current.cert, now))
+      current = issueClientCertificate(issuer, { commonName: operatorCommonName }, now)
+    return current
+  }
+}
+
+/** A server that does not trust a client's certificate may just hang up, once the handshake is over on our side. */
+const isRefusal = (error: unknown): boolean =>
+  error instanceof PostgresError &&
+  (error.reason === 'tls' || error.reason === 'auth' || error.code === 'ECONNRESET' || error.code === 'EPIPE')
 
 async function makeGrants(connection: Connection, state: ServerState): Promise<void> {
   const schemas = await connection.rows<{ name: string }>(schemaQuery)

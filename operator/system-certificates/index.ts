@@ -15,11 +15,12 @@ import {
   systemCertificates,
   systemNamespace,
 } from '../../crds/index.ts'
+import type { Trust } from '../authority/state.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { isGoodCertificate, type ServerNames } from '../managed-database/children/certificate.ts'
+import { isGoodCertificate, type ServerNames, trustAnnotation } from '../managed-database/children/certificate.ts'
 import { covers, stamped } from '../managed-database/covers.ts'
-import { type Authority, issueServerCertificate } from '../pki/index.ts'
+import { issueServerCertificate } from '../pki/index.ts'
 import { type Metrics, startController } from '../runtime/index.ts'
 
 export type SystemCertificatesOptions = {
@@ -48,27 +49,32 @@ const ownLabels = { [labels.managedBy]: managedByEspalier }
 
 export function secretDraft(
   server: SystemServer,
-  authority: Authority,
+  authority: Trust,
   names: ServerNames,
   now: () => number,
 ): Draft<'Secret'> {
   const { cert, key } = issueServerCertificate(authority, names, now)
-  const data = { 'tls.crt': cert, 'tls.key': key, 'ca.crt': authority.cert }
+  const data = { 'tls.crt': cert, 'tls.key': key, 'ca.crt': authority.bundle }
   return {
     apiVersion: 'v1',
     kind: 'Secret',
     type: 'kubernetes.io/tls',
-    metadata: { name: systemCertificates[server], namespace: systemNamespace, labels: ownLabels },
+    metadata: {
+      name: systemCertificates[server],
+      namespace: systemNamespace,
+      labels: ownLabels,
+      annotations: { [trustAnnotation]: authority.mark },
+    },
     data: Object.fromEntries(Object.entries(data).map(([name, pem]) => [name, Buffer.from(pem).toString('base64')])),
   }
 }
 
-const configMapDraft = (authority: Authority): Draft<'ConfigMap'> =>
+const configMapDraft = (authority: Trust): Draft<'ConfigMap'> =>
   stamped({
     apiVersion: 'v1',
     kind: 'ConfigMap',
     metadata: { name: authorityConfigMap, namespace: systemNamespace, labels: ownLabels },
-    data: { 'ca.crt': authority.cert },
+    data: { 'ca.crt': authority.bundle },
   })
 
 const isOurs = (secret: Secret): boolean => secret.metadata.labels?.[labels.managedBy] === managedByEspalier
@@ -77,13 +83,13 @@ export function startSystemCertificates(options: SystemCertificatesOptions): { s
   const { caches, keys, wanted, metrics, logger, now, signal } = options
   const cluster = caches.remembering(options.cluster)
 
-  const publish = async (authority: Authority) => {
+  const publish = async (authority: Trust) => {
     const draft = configMapDraft(authority)
     const found = await cluster.get('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
     if (!covers(found, draft)) await cluster.apply('ConfigMap', draft)
   }
 
-  const renew = async (server: SystemServer, names: ServerNames, authority: Authority) => {
+  const renew = async (server: SystemServer, names: ServerNames, authority: Trust) => {
     const name = systemCertificates[server]
     const found = caches.systemSecrets.get({ namespace: systemNamespace, name })
     if (found !== undefined && !isOurs(found)) {

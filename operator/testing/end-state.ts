@@ -32,6 +32,8 @@ const ownOfEachRun = new Set([
   'espalier.dev/volume',
   'espalier.dev/draft',
   'espalier.dev/issued',
+  'espalier.dev/trust',
+  'espalier.dev/loaded',
   'espalier.dev/owner-uid',
 ])
 

@@ -2,6 +2,7 @@
  * Postgres servers that are a few fields in memory: what the operator asks of one, without the second that a real one
  * takes to initialise. A server's data live with the uid of its volume claim, as real data do on a volume.
  */
+import { X509Certificate } from 'node:crypto'
 import { databaseRoles } from '../../crds/index.ts'
 import type { Login, PostgresAccess } from '../managed-database/access.ts'
 import {
@@ -31,7 +32,14 @@ export type FakeData = {
   configuration: ConfigurationState
 }
 
+/** The certificate that a server shows, and whom it trusts; PEM. */
+export type Tls = { certificate: string; trusts: string }
+/** Reads the TLS Secret as it is mounted. */
+export type Mounted = () => Promise<Tls | undefined>
+
 export type FakePostgres = {
+  /** How often any server was started. */
+  readonly starts: Map<string, number>
   access: PostgresAccess
   /** What stands on a claim's volume, by the claim's uid. */
   readonly data: Map<string, FakeData>
@@ -39,8 +47,11 @@ export type FakePostgres = {
   readonly looks: Map<string, number>
   /** How often any volume was initialised. */
   readonly initialised: Map<string, number>
-  /** A server starts: on the data of this claim, at this address, with the files of this digest. */
-  start(address: string, claimUid: string, digest: string | null): void
+  /**
+   * A server starts: on the data of this claim, at this address, with the files of this digest, and with the certificate
+   * that `mounted` gives now and at each reload.
+   */
+  start(address: string, claimUid: string, digest: string | null, mounted?: Mounted): Promise<void>
   /** Other files are mounted. */
   mount(claimUid: string, digest: string | null): void
   /** How often any server was told to read its files again. */
@@ -64,13 +75,16 @@ export function createFakePostgres(): FakePostgres {
   const data = new Map<string, FakeData>()
   const initialised = new Map<string, number>()
   const looks = new Map<string, number>()
-  const servers = new Map<string, string>()
+  const servers = new Map<string, { claimUid: string; mounted: Mounted; tls: Tls | undefined }>()
+  const starts = new Map<string, number>()
   const reloads = new Map<string, number>()
   let systems = 7_000_000_000_000_000_000n
 
-  const find = ({ host }: PostgresTarget): FakeData => {
-    const found = data.get(servers.get(host) ?? '')
+  const find = ({ host, ca }: PostgresTarget): FakeData => {
+    const server = servers.get(host)
+    const found = data.get(server?.claimUid ?? '')
     if (found === undefined) throw new PostgresError('network', `connect ECONNREFUSED ${host}`, 'ECONNREFUSED')
+    if (server?.tls !== undefined) shakeHands(server.tls, ca)
     return found
   }
 
@@ -99,7 +113,7 @@ export function createFakePostgres(): FakePostgres {
             app_read_only: observeRole(roles.app_read_only, passwords?.app_read_only),
           },
           applicationDatabase: exists,
-          certificate: undefined,
+          certificate: fingerprintOf(servers.get(target.host)?.tls),
           walPosition: '0/1',
           checksumFailures,
           wal: commits ? (walHangs ? 'hangs' : 'written') : 'unasked',
@@ -132,9 +146,11 @@ export function createFakePostgres(): FakePostgres {
     },
     reload: async target => {
       const { configuration } = find(target)
-      const uid = servers.get(target.host) ?? ''
+      const server = servers.get(target.host)
+      const uid = server?.claimUid ?? ''
       reloads.set(uid, (reloads.get(uid) ?? 0) + 1)
       if (configuration.isMounted && configuration.errors.length === 0) configuration.inForce = configuration.onDisk
+      if (server !== undefined) server.tls = await server.mounted()
     },
   }
 
@@ -144,8 +160,10 @@ export function createFakePostgres(): FakePostgres {
     initialised,
     looks,
     reloads,
-    start: (address, claimUid, digest) => {
-      servers.set(address, claimUid)
+    starts,
+    start: async (address, claimUid, digest, mounted = async () => undefined) => {
+      starts.set(claimUid, (starts.get(claimUid) ?? 0) + 1)
+      servers.set(address, { claimUid, mounted, tls: await mounted() })
       const found = data.get(claimUid)
       if (found === undefined) return
       const pendingRestart: string[] = []
@@ -167,4 +185,32 @@ export function createFakePostgres(): FakePostgres {
       if (found !== undefined) found.password = password
     },
   }
+}
+
+const certificatesIn = (pem: string): string[] => pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? []
+
+const fingerprintOf = (tls: Tls | undefined): string | undefined =>
+  tls === undefined ? undefined : new X509Certificate(tls.certificate).fingerprint256
+
+const verified = new Map<string, boolean>()
+
+function isSignedBy(certificate: string, authority: string): boolean {
+  const key = `${certificate}${authority}`
+  const known = verified.get(key)
+  if (known !== undefined) return known
+  const isSigned = new X509Certificate(certificate).verify(new X509Certificate(authority).publicKey)
+  verified.set(key, isSigned)
+  return isSigned
+}
+
+/**
+ * Each checks the other. `ca` names the authorities whose keys the operator has, so it stands for its client certificates
+ * too: by one of them it gets in.
+ */
+function shakeHands({ certificate, trusts }: Tls, ca: string): void {
+  const accepted = certificatesIn(ca)
+  if (!accepted.some(authority => isSignedBy(certificate, authority)))
+    throw new PostgresError('tls', 'unable to verify the first certificate', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE')
+  if (!certificatesIn(trusts).some(authority => accepted.includes(authority)))
+    throw new PostgresError('tls', 'tlsv1 alert unknown ca', 'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA')
 }

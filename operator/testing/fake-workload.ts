@@ -11,7 +11,7 @@ import { labels } from '../../crds/index.ts'
 import { exitCodes, type RefusalReason } from '../instance/refusal.ts'
 import { configurationAnnotation, instanceFile } from '../managed-database/children/configuration.ts'
 import { postgresContainer, prepareContainer } from '../managed-database/children/stateful-set.ts'
-import { createFakePostgres, type FakePostgres } from './fake-postgres.ts'
+import { createFakePostgres, type FakePostgres, type Tls } from './fake-postgres.ts'
 import { createFakeVolumes, type FakeVolumes } from './fake-volumes.ts'
 
 export type FakeWorkload = {
@@ -115,8 +115,16 @@ export async function startFakeWorkload({
   const run = async (pod: Pod, claimUid: string): Promise<void> => {
     const refusal = await prepare(pod, claimUid)
     const podIP = addressOf(++addresses)
-    if (refusal === undefined) postgres.start(podIP, claimUid, await mountedDigest(pod))
+    if (refusal === undefined) await postgres.start(podIP, claimUid, await mountedDigest(pod), () => mountedIn(pod))
     await cluster.replaceStatus('Pod', { ...pod, status: refusal ? failed(refusal) : running(podIP, 0) })
+  }
+
+  /** The TLS Secret of a pod, as a kubelet mounts it: what is current. */
+  const mountedIn = async ({ metadata, spec }: Pod): Promise<Tls | undefined> => {
+    const name = spec?.volumes?.find(volume => volume.secret !== undefined)?.secret?.secretName ?? ''
+    const secret = await cluster.get('Secret', { namespace: metadata.namespace, name })
+    const text = (key: string) => Buffer.from(secret?.data?.[key] ?? '', 'base64').toString('utf8')
+    return secret && { certificate: text('tls.crt'), trusts: text('ca.crt') }
   }
 
   /** What `espalier instance prepare` does with the volume. */

@@ -166,7 +166,7 @@ export function observedIn(world: World): Observed {
   return {
     database,
     identity,
-    keys: { sealingKey: world.keys, authority: world.keys },
+    keys: { sealingKey: world.keys, authority: world.keys, isChanging: false },
     region: world.region,
     size: world.sizes.get(sizeText(database.spec.size)),
     inForce: { pinned: inForce, size: world.sizes.get(sizeText(inForce)) },
@@ -202,7 +202,7 @@ export function observedIn(world: World): Observed {
     node: undefined,
     credentials: credentials ?? { state: 'absent' },
     certificate: world.objects.has(place('Secret', childNames.tls(worldId)))
-      ? { state: 'good', fingerprint: undefined, issuedAt: undefined }
+      ? { state: 'good', fingerprint: undefined, issuedAt: undefined, isLoaded: false }
       : { state: 'absent' },
     route: route && {
       port: portOf(route) ?? 0,
@@ -283,6 +283,7 @@ function perform(world: World, action: Action): void {
       return
     }
     case 'reload':
+    case 'note-loaded':
       return
     case 'finish-deletion':
       world.database = undefined

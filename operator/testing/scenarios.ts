@@ -3,13 +3,20 @@ import type { Cluster } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
+  authoritySecret,
+  authorityStateSecret,
   childNames,
   desiredHash,
   labels,
   type ManagedDatabase,
+  nextAuthoritySecret,
   type OperationName,
   renderOperation,
+  rotateAnnotation,
+  systemNamespace,
 } from '../../crds/index.ts'
+import { readState } from '../authority/state.ts'
+import type { OperatorConfiguration } from '../index.ts'
 import type { FakeVolumes } from './fake-volumes.ts'
 import { databaseDraft, editSpec, testNamespace } from './installation.ts'
 
@@ -27,9 +34,13 @@ export type Scenario = {
   earlier?: Pick<Scenario, 'act' | 'isDone' | 'volumes'>
   act(cluster: Cluster, database: Subject): Promise<void>
   isDone(cluster: Cluster, database: Subject): Promise<boolean>
+  /** How the operator is configured otherwise than usually. */
+  configuration?: Partial<OperatorConfiguration>
 }
 
 export type Subject = { name: string; id: string; taskId: string }
+
+const secretOf = (cluster: Cluster, name: string) => cluster.get('Secret', { namespace: systemNamespace, name })
 
 const key = ({ name }: Subject) => ({ namespace: testNamespace, name })
 const narrow = { rules: [{ cidr: '198.51.100.0/24' }] }
@@ -182,6 +193,31 @@ export const scenarios: Scenario[] = [
     rules: ['198.51.100.0/24'],
     act: (cluster, subject) => change(cluster, subject, 'update-managed', spec => ({ ...spec, suspended: false })),
     isDone: settledAs('available'),
+  },
+  {
+    name: 'authority',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    configuration: { authority: { announceMs: 0, settleMs: 0, lookMs: 5 } },
+    act: async cluster => {
+      const secret = await secretOf(cluster, authoritySecret)
+      if (secret === undefined) throw new Error('there is no authority')
+      await cluster.replace('Secret', {
+        ...secret,
+        metadata: { ...secret.metadata, annotations: { [rotateAnnotation]: 'true' } },
+      })
+    },
+    isDone: async (cluster, { id }) => {
+      const [given, next, state, tls] = await Promise.all([
+        secretOf(cluster, authoritySecret),
+        secretOf(cluster, nextAuthoritySecret),
+        secretOf(cluster, authorityStateSecret),
+        cluster.get('Secret', { namespace: testNamespace, name: childNames.tls(id) }),
+      ])
+      const [certificate, trusted] = [given?.data?.['tls.crt'], tls?.data?.['ca.crt']]
+      const isAtRest = readState(state)?.authorities.length === 1 && given?.immutable === true && next === undefined
+      return isAtRest && certificate !== undefined && certificate === trusted
+    },
   },
   {
     name: 'delete',

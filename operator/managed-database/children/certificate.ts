@@ -6,12 +6,22 @@ import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { Draft, Secret } from '../../../cluster/index.ts'
 import { childNames, type Endpoint } from '../../../crds/index.ts'
-import { type Authority, isIssuedBy, issueServerCertificate, needsRenewal } from '../../pki/index.ts'
+import type { Trust } from '../../authority/state.ts'
+import { isIssuedBy, issueServerCertificate, needsRenewal } from '../../pki/index.ts'
 import { childMetadata, type Owner } from '../ownership.ts'
 import { serviceHost } from './addresses.ts'
 
 /** On the TLS Secret: when its certificate was issued, RFC 3339. */
 const issuedAnnotation = 'espalier.dev/issued'
+
+/** On a TLS Secret: the mark of the trust it was issued under. */
+export const trustAnnotation = 'espalier.dev/trust'
+/**
+ * On a database's TLS Secret, while an authority is being replaced: the fingerprint of the certificate that its Postgres
+ * was seen to show. Postgres reads its certificate first and whom it trusts last, of one mounted version or a later one:
+ * what shows this certificate trusts what stands beside it.
+ */
+export const loadedAnnotation = 'espalier.dev/loaded'
 
 /** What a server answers to. */
 export type ServerNames = { dnsNames: string[]; ipAddresses: string[] }
@@ -37,22 +47,21 @@ export function serverNames(
   }
 }
 
-export function certificateDraft(
-  owner: Owner,
-  authority: Authority,
-  names: ServerNames,
-  now: () => number,
-): Draft<'Secret'> {
-  const { cert, key } = issueServerCertificate(authority, names, now)
+export function certificateDraft(owner: Owner, trust: Trust, names: ServerNames, now: () => number): Draft<'Secret'> {
+  const { cert, key } = issueServerCertificate(trust, names, now)
   const metadata = childMetadata(owner, childNames.tls(owner.id), 'tls')
-  const data = { 'tls.crt': cert, 'tls.key': key, 'ca.crt': authority.cert }
+  const data = { 'tls.crt': cert, 'tls.key': key, 'ca.crt': trust.bundle }
   return {
     apiVersion: 'v1',
     kind: 'Secret',
     type: 'kubernetes.io/tls',
     metadata: {
       ...metadata,
-      annotations: { ...metadata.annotations, [issuedAnnotation]: new Date(now()).toISOString() },
+      annotations: {
+        ...metadata.annotations,
+        [issuedAnnotation]: new Date(now()).toISOString(),
+        [trustAnnotation]: trust.mark,
+      },
     },
     data: Object.fromEntries(Object.entries(data).map(([name, pem]) => [name, Buffer.from(pem).toString('base64')])),
   }
@@ -66,21 +75,38 @@ export function issuedAt(secret: Secret): number | undefined {
   return Number.isNaN(at) ? undefined : at
 }
 
+const fingerprints = new WeakMap<Secret, string | undefined>()
+
 /** SHA-256 of the certificate in a TLS Secret, as Node writes fingerprints; undefined where it holds none. */
 export function fingerprintOf(secret: Secret): string | undefined {
+  if (!fingerprints.has(secret)) fingerprints.set(secret, readFingerprint(text(secret, 'tls.crt')))
+  return fingerprints.get(secret)
+}
+
+function readFingerprint(certificate: string): string | undefined {
   try {
-    return new X509Certificate(text(secret, 'tls.crt')).fingerprint256
+    return new X509Certificate(certificate).fingerprint256
   } catch {
     return undefined
   }
 }
 
-/** Signatures are slow to check, and what was checked of an unchanged Secret stays so. */
-const checked = new WeakMap<Secret, { authority: Authority; names: string; isOurs: boolean }>()
+/** Whether the Secret's certificate was issued under the trust of this mark. */
+export const isUnder = (secret: Secret, mark: string): boolean =>
+  secret.metadata.annotations?.[trustAnnotation] === mark
 
-function isOurs(secret: Secret, authority: Authority, names: ServerNames): boolean {
+/** Whether the database was seen to show the Secret's certificate. */
+export function isLoaded(secret: Secret): boolean {
+  const loaded = secret.metadata.annotations?.[loadedAnnotation]
+  return loaded !== undefined && loaded === fingerprintOf(secret)
+}
+
+/** Signatures are slow to check, and what was checked of an unchanged Secret stays so. */
+const checked = new WeakMap<Secret, { trust: Trust; names: string; isOurs: boolean }>()
+
+function isOurs(secret: Secret, trust: Trust, names: ServerNames): boolean {
   const cert = text(secret, 'tls.crt')
-  if (text(secret, 'ca.crt') !== authority.cert || !isIssuedBy(authority, { cert, key: text(secret, 'tls.key') }))
+  if (text(secret, 'ca.crt') !== trust.bundle || !isIssuedBy(trust, { cert, key: text(secret, 'tls.key') }))
     return false
   const certificate = new X509Certificate(cert)
   return (
@@ -89,17 +115,12 @@ function isOurs(secret: Secret, authority: Authority, names: ServerNames): boole
   )
 }
 
-/** Whether the Secret holds a certificate of this authority for these names that is not due for renewal. */
-export function isGoodCertificate(
-  secret: Secret,
-  authority: Authority,
-  names: ServerNames,
-  now: () => number,
-): boolean {
+/** Whether the Secret holds a certificate under this trust for these names that is not due for renewal. */
+export function isGoodCertificate(secret: Secret, trust: Trust, names: ServerNames, now: () => number): boolean {
   const namesText = JSON.stringify(names)
   let known = checked.get(secret)
-  if (known?.authority !== authority || known.names !== namesText) {
-    known = { authority, names: namesText, isOurs: isOurs(secret, authority, names) }
+  if (known?.trust !== trust || known.names !== namesText) {
+    known = { trust, names: namesText, isOurs: isOurs(secret, trust, names) }
     checked.set(secret, known)
   }
   return known.isOurs && !needsRenewal(text(secret, 'tls.crt'), now)

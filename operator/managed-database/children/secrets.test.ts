@@ -2,6 +2,7 @@ import { randomBytes, X509Certificate } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Secret } from '../../../cluster/index.ts'
 import { databaseRoles, SealError } from '../../../crds/index.ts'
+import { trustIn } from '../../authority/state.ts'
 import { createAuthority } from '../../pki/index.ts'
 import type { Owner } from '../ownership.ts'
 import { certificateDraft, fingerprintOf, isGoodCertificate, issuedAt, serverNames } from './certificate.ts'
@@ -40,7 +41,7 @@ describe('credentials', () => {
 })
 
 describe('a certificate', () => {
-  const authority = createAuthority()
+  const authority = trustIn(createAuthority())
   const start = Date.parse('2026-01-01T00:00:00Z')
   const day = 24 * 3600_000
   const names = serverNames(owner, {
@@ -64,7 +65,7 @@ describe('a certificate', () => {
     expect(isGood()).toBe(true)
     expect(isGood({ days: 59 })).toBe(true)
     expect(isGood({ days: 61 })).toBe(false)
-    expect(isGood({ authority: createAuthority() })).toBe(false)
+    expect(isGood({ authority: trustIn(createAuthority()) })).toBe(false)
     expect(isGood({ names: { ...names, dnsNames: [...names.dnsNames, 'other.test'] } })).toBe(false)
     expect(isGood({ names: { ...names, ipAddresses: ['192.0.2.2'] } })).toBe(false)
     expect(isGood()).toBe(true)

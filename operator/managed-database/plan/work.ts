@@ -109,16 +109,18 @@ function isLockedOut(observed: Observed): boolean {
 }
 
 function inPostgres(observed: Observed, { answered, fatal, wanted }: Assessment): Action[] {
-  const { credentials, certificate, postgres } = observed
+  const { credentials, certificate, postgres, keys } = observed
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
   const actions: Action[] = []
   const current = credentials.state === 'readable' && postgres.mark === credentials.mark
   if (current && !(answered.rolesInOrder && answered.platformInOrder)) actions.push({ do: 'ensure-roles' })
   const shown = answered.certificate
-  if (certificate.state === 'good' && shown !== undefined && shown !== certificate.fingerprint)
-    actions.push({ do: 'reload' })
+  const isShown = certificate.state === 'good' && shown === certificate.fingerprint
+  if (certificate.state === 'good' && shown !== undefined && !isShown) actions.push({ do: 'reload' })
   else if (awaitsReload(observed, wanted) && answered.configuration.onDisk === wanted.configurationDigest)
     actions.push({ do: 'reload' })
+  if (keys.isChanging && isShown && shown !== undefined && !certificate.isLoaded)
+    actions.push({ do: 'note-loaded', fingerprint: shown })
   return actions
 }
 
@@ -142,8 +144,10 @@ function isSettled({ database, pod }: Observed): boolean {
 
 /** Whether Postgres is to be looked at as soon as may be: something is waited for that only it can tell. */
 export function awaitsPostgres(observed: Observed): boolean {
-  const { pod, postgres, credentials } = observed
+  const { pod, postgres, credentials, certificate, keys } = observed
   if (pod?.address === undefined || pod.terminating) return false
+  // Every other server waits for this one.
+  if (keys.isChanging && certificate.state === 'good' && !certificate.isLoaded) return true
   const answer = presentAnswer(observed)
   if (postgres === undefined && isSettled(observed)) return false
   if (answer === undefined || postgres?.isOutdated) return true

@@ -1,0 +1,196 @@
+/**
+ * Has one authority take the place of another, where that is asked for: by the annotation `espalier.dev/rotate` on the
+ * Secret `espalier-ca` (a new one is made), by a Secret `espalier-ca-next` that holds the new one, by another one put
+ * into `espalier-ca` itself, or because the one in force ends within a year. Every step is a single guarded write of the
+ * Secret `espalier-ca-state`, and each is decided from what stands there.
+ */
+import { X509Certificate } from 'node:crypto'
+import type { Logger } from 'pino'
+import { type Cluster, type Draft, isClusterError, type Secret } from '../../cluster/index.ts'
+import {
+  authoritySecret,
+  authorityStateSecret,
+  labels,
+  managedByEspalier,
+  nextAuthoritySecret,
+  rotateAnnotation,
+  type SystemServer,
+  systemNamespace,
+} from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import { authorityOf, isInstallationKey } from '../keys.ts'
+import { type Authority, createAuthority, isAuthority } from '../pki/index.ts'
+import { type Metrics, startController } from '../runtime/index.ts'
+import { atRest, nextStep, type Waits } from './rotation.ts'
+import { serversBehind } from './servers.ts'
+import { type AuthorityState, progressAnnotation, readState, signingOf, stateDraft, trustOf } from './state.ts'
+
+export type AuthorityControllerOptions = {
+  cluster: Cluster
+  caches: Caches
+  /** Of Espalier's own servers those whose certificates the operator issues. */
+  servers: readonly SystemServer[]
+  waits: Waits & { /** How often it is looked whether servers have come on. */ lookMs: number }
+  metrics: Metrics
+  logger: Logger
+  now: () => number
+  signal: AbortSignal
+}
+
+const yearMs = 365 * 86_400_000
+const hourMs = 3600_000
+const namedServers = 5
+const theAuthority = 'authority'
+
+/** A Secret with an authority, as the bootstrap makes it. */
+const authorityDraft = (name: string, { cert, key }: Authority): Draft<'Secret'> => ({
+  apiVersion: 'v1',
+  kind: 'Secret',
+  type: 'Opaque',
+  immutable: true,
+  metadata: { name, namespace: systemNamespace, labels: { [labels.managedBy]: managedByEspalier } },
+  data: {
+    'tls.crt': Buffer.from(cert).toString('base64'),
+    'tls.key': Buffer.from(key).toString('base64'),
+  },
+})
+
+export function startAuthorityController(options: AuthorityControllerOptions): { stop(): Promise<void> } {
+  const { caches, servers, waits, logger, metrics, now, signal } = options
+  const cluster = caches.remembering(options.cluster)
+  const get = (name: string) => caches.systemSecrets.get({ namespace: systemNamespace, name })
+  const again = (ms: number) => ({ requeueAfterMs: Math.max(0, ms) })
+
+  const reconcile = async () => {
+    const [givenSecret, nextSecret, stateSecret] = [authoritySecret, nextAuthoritySecret, authorityStateSecret].map(get)
+    const [given, next] = [authorityOf(givenSecret), authorityOf(nextSecret)]
+    const state = readState(stateSecret)
+    if (given === undefined) return state && next ? putInPlace(state, next) : undefined
+    if (state === undefined) return begin(given, stateSecret)
+    if (next === undefined && isAsked(givenSecret, given, now())) return makeNext()
+    const desired = next ?? given
+    if (!isAuthority(desired)) {
+      const name = next ? nextAuthoritySecret : authoritySecret
+      logger.error({ secret: name }, 'what stands in this Secret is no certificate authority of ours: it is left aside')
+      return again(hourMs)
+    }
+    return advance(state, desired, stateSecret, next && nextSecret)
+  }
+
+  /** The first state of all, or of one that somebody deleted or spoilt. */
+  const begin = async (given: Authority, before: Secret | undefined) => {
+    if (!isAuthority(given)) {
+      logger.error({ secret: authoritySecret }, 'what stands in this Secret is no certificate authority of ours')
+      return again(hourMs)
+    }
+    const changedAt = new Date(now()).toISOString()
+    await write({ authorities: [{ ...given, use: 'signs' }], changedAt }, atRest, before)
+    return again(0)
+  }
+
+  const advance = async (
+    state: AuthorityState,
+    desired: Authority,
+    stateSecret: Secret | undefined,
+    nextSecret: Secret | undefined,
+  ) => {
+    const { mark } = trustOf(state, [])
+    let behind: string[] = []
+    const isLoaded = () => {
+      behind = serversBehind(caches, servers, { mark, mountedBefore: now() - waits.settleMs })
+      return behind.length === 0
+    }
+    const decision = nextStep(state, desired, { isLoaded, now: now() }, waits)
+    switch (decision.do) {
+      case 'change':
+        await write(decision.to, decision.step, stateSecret)
+        logger.info({ step: decision.step }, 'the certificate authority is being replaced')
+        return again(0)
+      case 'wait':
+        await tell(state, `${decision.step}; until ${new Date(decision.until).toISOString()} at least`, stateSecret)
+        return again(Math.min(decision.until - now(), hourMs))
+      case 'await-servers':
+        await tell(state, `${decision.step}; waits for ${named(behind)}`, stateSecret)
+        return again(waits.lookMs)
+      case 'rest':
+        await tell(state, atRest, stateSecret)
+        return nextSecret === undefined ? again(hourMs) : finish(desired, nextSecret)
+    }
+  }
+
+  /** The new authority is in force: its Secret takes the name of the old one's. */
+  const finish = async (desired: Authority, nextSecret: Secret) => {
+    const givenSecret = get(authoritySecret)
+    const { name, uid } =
+      authorityOf(givenSecret)?.cert === desired.cert ? nextSecret.metadata : (givenSecret?.metadata ?? {})
+    if (name !== undefined) await cluster.delete('Secret', { namespace: systemNamespace, name }, { uid })
+    return undefined
+  }
+
+  /** Between the old one's deletion and this the new one stands in two Secrets still. */
+  const putInPlace = async (state: AuthorityState, next: Authority) => {
+    if (signingOf(state).cert !== next.cert) return undefined
+    await create(authorityDraft(authoritySecret, next))
+    logger.info('the certificate authority has been replaced: back up its Secret')
+    return undefined
+  }
+
+  const makeNext = async () => {
+    await create(authorityDraft(nextAuthoritySecret, createAuthority(now)))
+    logger.info({ secret: nextAuthoritySecret }, 'a new certificate authority was made')
+    return undefined
+  }
+
+  /** Whoever was faster made one as good. */
+  const create = async (draft: Draft<'Secret'>) => {
+    try {
+      await cluster.create('Secret', draft)
+    } catch (error) {
+      if (!isClusterError(error, 'AlreadyExists')) throw error
+    }
+  }
+
+  const write = async (state: AuthorityState, progress: string, before: Secret | undefined) => {
+    const draft = stateDraft(state, progress)
+    if (before === undefined) await cluster.create('Secret', draft)
+    else await cluster.replace('Secret', { ...before, ...draft, metadata: { ...before.metadata, ...draft.metadata } })
+  }
+
+  const tell = async (state: AuthorityState, progress: string, before: Secret | undefined) => {
+    if (before?.metadata.annotations?.[progressAnnotation] !== progress) await write(state, progress, before)
+  }
+
+  const controller = startController({
+    name: 'authority',
+    workers: 1,
+    reconcile,
+    signal,
+    logger,
+    metrics,
+  })
+  const unfollow = caches.systemSecrets.onChange(({ object }) => {
+    if (isInstallationKey(object.metadata.name)) controller.enqueue(theAuthority)
+  })
+  controller.enqueue(theAuthority)
+  return {
+    stop: async () => {
+      unfollow()
+      await controller.stop()
+    },
+  }
+}
+
+/** By the annotation, or by time: all that it has signed ends with it. */
+function isAsked(secret: Secret | undefined, { cert }: Authority, now: number): boolean {
+  if (secret?.metadata.annotations?.[rotateAnnotation] === 'true') return true
+  try {
+    return now > new X509Certificate(cert).validToDate.getTime() - yearMs
+  } catch {
+    return false
+  }
+}
+
+const named = (servers: readonly string[]): string =>
+  servers.length > namedServers
+    ? `${servers.slice(0, namedServers).join(', ')} and ${servers.length - namedServers} more`
+    : servers.join(', ')
