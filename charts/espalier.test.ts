@@ -5,9 +5,10 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { apiConfiguration } from '../api/configuration.ts'
 import { generatedFiles } from '../crds/generate.ts'
-import { declarations, labels, region, size } from '../crds/index.ts'
+import { annotations, declarations, labels, region, size } from '../crds/index.ts'
 import { operatorConfiguration } from '../operator/configuration.ts'
 import { systemIdentifierAnnotation } from '../operator/managed-database/children/claim.ts'
+import { reclaimPolicyAnnotation } from '../operator/managed-database/children/persistent-volume.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation } from '../operator/managed-database/ownership.ts'
 import { namespaceDraft } from '../operator/tenant/controller.ts'
 import { findHelm, lint, type Rendered, render } from './testing.ts'
@@ -352,7 +353,7 @@ function describeChart(program: string): void {
     )
     const { expression } = spec.matchConditions[0]
     expect(expression).toContain(`'${labels.database}' in object.metadata.labels`)
-    for (const mark of [ownerUidAnnotation, ownerKeyAnnotation, systemIdentifierAnnotation])
+    for (const mark of [ownerUidAnnotation, ownerKeyAnnotation, systemIdentifierAnnotation, reclaimPolicyAnnotation])
       expect(expression).toContain(`'${mark}' in object.metadata.annotations`)
     expect(named(rendered(minimal), 'ValidatingAdmissionPolicyBinding', 'espalier-marks').spec).toEqual({
       policyName: 'espalier-marks',
@@ -389,6 +390,23 @@ function describeChart(program: string): void {
     expect(named(off, 'PodMonitor', 'espalier-api')).toBeUndefined()
     expect(JSON.stringify(named(off, 'NetworkPolicy', 'espalier-api').spec.ingress)).not.toContain('8080')
     expect(parse(named(off, 'ConfigMap', 'espalier-api-configuration').data['api.yaml']).http).toBeUndefined()
+  })
+
+  test('claims and volumes of databases are deleted by the operator, by force, and with their namespace or storage', () => {
+    const claims = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-claims').spec
+    expect(claims.matchConstraints.resourceRules).toMatchObject([
+      { resources: ['persistentvolumeclaims'], operations: ['DELETE'] },
+    ])
+    expect(claims.matchConditions[0].expression).toContain(`'${labels.database}' in oldObject.metadata.labels`)
+    const [allowed] = claims.validations
+    for (const who of ['espalier-operator', annotations.force, 'namespace-controller'])
+      expect(allowed.expression).toContain(who)
+    const volumes = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-volumes').spec
+    expect(volumes.matchConditions[0].expression).toContain("oldObject.status.phase == 'Bound'")
+    expect(volumes.matchConditions[0].expression).toContain(`'${reclaimPolicyAnnotation}' in`)
+    const role = named(rendered(minimal), 'ClusterRole', 'espalier-operator')
+    const rule = role.rules.find(({ resources }: Rendered) => resources.includes('persistentvolumes'))
+    expect(rule.verbs).toEqual(['get', 'list', 'watch', 'create', 'update'])
   })
 
   test('the dashboard asks for metrics that there are', () => {

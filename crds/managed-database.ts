@@ -95,6 +95,11 @@ export const managedDatabase = declareKind({
       .strictObject({
         claim: z.string().max(253),
         uid: z.string().max(64),
+        volumeName: z
+          .string()
+          .max(253)
+          .optional()
+          .describe('the PersistentVolume; it outlives a claim that somebody deletes'),
         systemIdentifier: z.string().max(32).describe("Postgres's own number for this cluster of data"),
       })
       .optional()

@@ -7,6 +7,7 @@ import type { AnyObject, Cluster, KindName, Kinds } from '../cluster/index.ts'
 import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from '../cluster/informer/index.ts'
 import { gatewayComponent, labels, managedByEspalier, systemNamespace, tenantNamespace } from '../crds/index.ts'
 import { withoutForeignData } from './keys.ts'
+import { slimVolume } from './managed-database/children/persistent-volume.ts'
 import { sizeText } from './managed-database/children/stateful-set.ts'
 import { ownerKeyOf, ownerUidOf } from './managed-database/ownership.ts'
 import type { Metrics } from './runtime/index.ts'
@@ -92,6 +93,7 @@ export function createCaches(
     networkPolicies: follow('network-policies', 'NetworkPolicy', { ...labelled, indexes: byOwner }),
     disruptionBudgets: follow('disruption-budgets', 'PodDisruptionBudget', { ...labelled, indexes: byOwner }),
     claims: follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
+    volumes: follow('volumes', 'PersistentVolume', { ...labelled, transform: slimVolume, indexes: byOwner }),
     secrets: follow('secrets', 'Secret', { ...labelled, indexes: byOwner }),
     configMaps: follow('config-maps', 'ConfigMap', {
       ...labelled,

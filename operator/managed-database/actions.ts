@@ -1,6 +1,8 @@
 /** What a plan can ask to be done. All that a plan names at once is independent, and is done at once. */
 import type { AnyObject, Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { ServerNames } from './children/certificate.ts'
+import type { VolumeChange } from './children/persistent-volume.ts'
+import type { Owner } from './ownership.ts'
 import type { ConditionType } from './plan/conditions.ts'
 
 export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'PodDisruptionBudget' | 'Service' | 'StatefulSet'
@@ -16,6 +18,9 @@ export type Action =
   | { do: 'update-claim'; claim: PersistentVolumeClaim }
   /** Asks for another size of the volume, which the cluster may refuse. */
   | { do: 'grow-claim'; claim: PersistentVolumeClaim }
+  | { do: 'change-volume'; name: string; uid: string; change: VolumeChange }
+  /** Makes a second object for the same storage. */
+  | { do: 'copy-volume'; from: string; uid: string; name: string; owner: Owner }
   | { [K in AppliedKind]: { do: 'apply'; kind: K; draft: Draft<K> } }[AppliedKind]
   /** Claims a free port by a closed route; the one it had before, if that is free. */
   | { do: 'claim-port'; preferred: number | undefined }

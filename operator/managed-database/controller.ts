@@ -96,10 +96,11 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     if (awaitsPort) awaitingPort.add(key)
     else awaitingPort.delete(key)
     await report(database, withProblems(decided.status, problems, now()))
+    // What could not be written keeps nobody from looking at Postgres.
+    const wakeMs = wakeAfter(pass, decided)
     if (errors.length > 0) throw worst(errors)
     // What was refused is told at once, by the next pass.
     if (growthRefused) return { requeueAfterMs: 0 }
-    const wakeMs = wakeAfter(pass, decided)
     return { requeueAfterMs: awaitsPort ? Math.min(portMs, wakeMs ?? portMs) : wakeMs }
   }
 
@@ -265,6 +266,7 @@ function follow(
     caches.networkPolicies.onChange(ofChild),
     caches.disruptionBudgets.onChange(ofChild),
     caches.claims.onChange(ofChild),
+    caches.volumes.onChange(ofChild),
     caches.secrets.onChange(ofChild),
     caches.configMaps.onChange(change => {
       ofChild(change)

@@ -21,6 +21,7 @@ import type { PostgresAccess } from './access.ts'
 import type { Action, AppliedKind, Problem } from './actions.ts'
 import { certificateDraft, fingerprintOf, loadedAnnotation } from './children/certificate.ts'
 import { credentialsDraft, mintPasswords } from './children/credentials.ts'
+import { changedVolume, copiedVolume } from './children/persistent-volume.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import type { GrowthBook } from './growths.ts'
 import type { Observation } from './observe.ts'
@@ -120,6 +121,12 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
     case 'update-claim':
       await cluster.replace('PersistentVolumeClaim', action.claim)
       return 'done'
+    case 'change-volume':
+      await changeVolume(executor, action)
+      return 'done'
+    case 'copy-volume':
+      await copyVolume(executor, action)
+      return 'done'
     case 'apply':
       await put(executor, pass, action.kind, action.draft)
       return 'done'
@@ -165,6 +172,25 @@ async function mark({ cluster }: Executor, { observed }: Pass, kind: KindName, o
   if (await isAnothers(cluster, observed.database, found)) throw new NameTakenError(kind, found.metadata)
   // The action names the kind of its object.
   await cluster.replace(kind, object as Kinds[typeof kind])
+}
+
+async function changeVolume(
+  { cluster }: Executor,
+  { name, uid, change }: Extract<Action, { do: 'change-volume' }>,
+): Promise<void> {
+  const volume = await cluster.get('PersistentVolume', { name })
+  if (volume === undefined || volume.metadata.uid !== uid) return
+  const changed = changedVolume(volume, change)
+  if (changed !== volume) await cluster.replace('PersistentVolume', changed)
+}
+
+async function copyVolume(
+  { cluster }: Executor,
+  { from, uid, name, owner }: Extract<Action, { do: 'copy-volume' }>,
+): Promise<void> {
+  const volume = await cluster.get('PersistentVolume', { name: from })
+  if (volume === undefined || volume.metadata.uid !== uid) return
+  await cluster.create('PersistentVolume', copiedVolume(volume, name, owner))
 }
 
 function ownerOfPass({ observed: { identity } }: Pass): Owner {

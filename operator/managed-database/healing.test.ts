@@ -280,29 +280,3 @@ describe('keys of the installation', () => {
     await it.when(`${database}new`, isPhase('available'))
   })
 })
-
-describe('a claim that somebody deletes', () => {
-  const deleted = async (name: string) => {
-    await it.create(name, open)
-    const claim = await it.child('PersistentVolumeClaim', name, 'claim')
-    if (claim === undefined) throw new Error('no claim')
-    // What the API server gives every claim: it stays as long as a pod uses it.
-    const metadata = { ...claim.metadata, finalizers: ['kubernetes.io/pvc-protection'] }
-    await it.cluster().replace('PersistentVolumeClaim', { ...claim, metadata })
-    await it.cluster().delete('PersistentVolumeClaim', { namespace: testNamespace, name: claim.metadata.name })
-    return it.when(name, hasCondition('VolumeReady', 'VolumeBeingDeleted'))
-  }
-
-  test.each([
-    ['resized', { size: { name: 'large', version: 1 } }],
-    ['suspended', { suspended: true }],
-  ])('stops no pod that is to be %s', async (what, change) => {
-    const name = `goes${what}`
-    await deleted(name)
-    const pod = await it.child('Pod', name, 'pod')
-    const asked = await editSpec(it.cluster(), name, spec => ({ ...spec, ...change }))
-    await it.when(name, found => found.status?.observedGeneration === asked.metadata.generation)
-    expect((await it.child('StatefulSet', name, 'statefulSet'))?.spec?.replicas).toBe(1)
-    expect((await it.child('Pod', name, 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
-  })
-})

@@ -21,6 +21,7 @@ import type { InstallationKeys } from '../keys.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import { fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from './children/certificate.ts'
 import { openCredentials, type Passwords } from './children/credentials.ts'
+import { copyName, type VolumeFacts, volumeFacts } from './children/persistent-volume.ts'
 import { portOf, readRoute } from './children/route.ts'
 import { sizeText } from './children/stateful-set.ts'
 import { identityOf } from './identity.ts'
@@ -36,6 +37,7 @@ import {
   type PostgresFacts,
   type Remains,
   type RouteFacts,
+  type Volumes,
 } from './observed.ts'
 import { type Owner, ownerUidOf } from './ownership.ts'
 import { conditionOf } from './plan/conditions.ts'
@@ -103,6 +105,7 @@ export async function observe(
     incarnation,
     children: { ...children, claim },
     remains: owner ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
+    volumes: await volumesOf(caches, cluster, database, claim, owner),
     pod,
     node: await nodeOf(cluster, pod),
     isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),
@@ -163,6 +166,9 @@ function remainsOf(caches: Caches, namespace: string, { uid, id }: { uid: string
     configurations: here(configMaps).filter(map => !isRoute(map)),
     claims: here(ofUs(caches.claims)),
     secrets: here(ofUs(caches.secrets)),
+    volumes: ofUs(caches.volumes)
+      .map(volume => volumeFacts(volume, undefined))
+      .filter(({ claim }) => claim?.startsWith(`${namespace}/`)),
     routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map)),
   }
 }
@@ -202,6 +208,35 @@ async function claimOf(
   if (recorded === undefined) return cached
   if (cached?.metadata.uid === recorded.uid) return cached
   return cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
+}
+
+/**
+ * The volumes behind the claim and the record: from the cluster itself where one seems to be gone or going, since a stop of
+ * Postgres may depend on it.
+ */
+async function volumesOf(
+  caches: Caches,
+  cluster: Cluster,
+  { status }: ManagedDatabase,
+  claim: PersistentVolumeClaim | undefined,
+  owner: Owner | undefined,
+): Promise<Volumes> {
+  const recorded = status?.volume
+  const cached = (name: string | undefined) => (name === undefined ? undefined : caches.volumes.get({ name }))
+  const boundName = claim?.spec?.volumeName
+  const isOurs = recorded === undefined || claim?.metadata.uid === recorded.uid
+  const isGoing = [claim, cached(boundName)].some(object => object?.metadata.deletionTimestamp !== undefined)
+  const isCalm = isOurs && !isGoing
+  const read = async (name: string | undefined): Promise<VolumeFacts | undefined> => {
+    if (name === undefined) return undefined
+    const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
+    return volume && volumeFacts(volume, owner)
+  }
+  const bound = await read(boundName)
+  const known = recorded?.volumeName === boundName ? bound : await read(recorded?.volumeName)
+  const isCopied = recorded !== undefined && (bound?.isGoing === true || known?.isGoing === true)
+  const copy = isCopied ? await read(copyName(recorded.uid)) : undefined
+  return { bound, recorded: known, copy: copy?.isGoing ? undefined : copy }
 }
 
 function credentialsOf(

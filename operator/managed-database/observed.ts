@@ -29,6 +29,7 @@ import type { PodSettings } from '../pod-settings.ts'
 import type { ChecksumFailures } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
 import { systemIdentifierOf } from './children/claim.ts'
+import type { VolumeFacts } from './children/persistent-volume.ts'
 import type { NodeFacts } from './node.ts'
 import type { Owner } from './ownership.ts'
 import type { PodFacts } from './pod.ts'
@@ -75,6 +76,7 @@ export type Remains = {
   claims: PersistentVolumeClaim[]
   secrets: Secret[]
   routes: ConfigMap[]
+  volumes: VolumeFacts[]
 }
 
 /** The kinds of what remains, but pods, which are their StatefulSet's. */
@@ -88,6 +90,16 @@ export const kindsOfRemains = [
   { kind: 'ConfigMap', field: 'configurations' },
   { kind: 'ConfigMap', field: 'routes' },
 ] as const satisfies { kind: KindName; field: keyof Remains }[]
+
+/**
+ * The PersistentVolumes that matter. `bound`: of the claim. `recorded`: the one that is on record, mostly the same.
+ * `copy`: a second object for the storage of one that is going.
+ */
+export type Volumes = {
+  bound: VolumeFacts | undefined
+  recorded: VolumeFacts | undefined
+  copy: VolumeFacts | undefined
+}
 
 /** `mark`: the uid of the Secret, by which roles record whose passwords they have; `mintedAt`: RFC 3339. */
 export type CredentialsFacts =
@@ -195,6 +207,7 @@ export type Observed = {
   remains: Remains
   /** The claim is not marked as ours, nor as a living database's: it was another's, or lost its marks. */
   isStrayClaim: boolean
+  volumes: Volumes
   /** Of children.pod. */
   pod: PodFacts | undefined
   /** Of a pod that terminates, or that is not heard of. */

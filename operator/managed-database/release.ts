@@ -11,6 +11,7 @@ import {
   systemNamespace,
   teardownFinalizer,
 } from '../../crds/index.ts'
+import { changedVolume, volumeFacts } from './children/persistent-volume.ts'
 import { LeftoversError } from './errors.ts'
 import { isAnothers, ownerUidOf } from './ownership.ts'
 
@@ -27,6 +28,7 @@ const childKinds = [
 
 /** @throws LeftoversError; ClusterError */
 export async function finishDeletion(cluster: Cluster, database: ManagedDatabase): Promise<'released'> {
+  await giveBackVolumes(cluster, database)
   const leftovers = await findLeftovers(cluster, database)
   if (leftovers.length > 0) {
     await Promise.all(
@@ -42,6 +44,21 @@ export async function finishDeletion(cluster: Cluster, database: ManagedDatabase
   const finalizers = database.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
   await cluster.replace('ManagedDatabase', { ...database, metadata: { ...database.metadata, finalizers } })
   return 'released'
+}
+
+/** No volume is left retained that no cache knew of. @throws LeftoversError; ClusterError */
+async function giveBackVolumes(cluster: Cluster, { metadata, status }: ManagedDatabase): Promise<void> {
+  const { namespace = '', uid = '', labels: marks } = metadata
+  const id = marks?.[labels.id]
+  if (id === undefined) return
+  const { items } = await cluster.list('PersistentVolume', { labels: { [labels.database]: id } })
+  const kept = items.filter(volume => {
+    const { isGoing, policyBefore, claim } = volumeFacts(volume, undefined)
+    return !isGoing && policyBefore !== undefined && claim?.startsWith(`${namespace}/`) && ownerUidOf(volume) === uid
+  })
+  const change = { to: 'give-back', claimUid: status?.volume?.uid ?? uid } as const
+  await Promise.all(kept.map(volume => cluster.replace('PersistentVolume', changedVolume(volume, change))))
+  if (kept.length > 0) throw new LeftoversError(`let go of ${kept.map(volume => volume.metadata.name).join(', ')}`)
 }
 
 type Found = Pick<AnyObject, 'metadata'> & { kind: string }

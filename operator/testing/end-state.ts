@@ -27,6 +27,7 @@ const ownOfEachRun = new Set([
   'finishedAt',
   'messages',
   'systemIdentifier',
+  'volumeName',
   'podIP',
   'data',
   'espalier.dev/volume',

@@ -5,12 +5,20 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Cluster, ConfigMap, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
+import type {
+  Cluster,
+  ConfigMap,
+  PersistentVolume,
+  PersistentVolumeClaim,
+  Pod,
+  StatefulSet,
+} from '../../cluster/index.ts'
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
 import { labels } from '../../crds/index.ts'
 import { exitCodes, type RefusalReason } from '../instance/refusal.ts'
 import { configurationAnnotation, instanceFile } from '../managed-database/children/configuration.ts'
 import { postgresContainer, prepareContainer } from '../managed-database/children/stateful-set.ts'
+import { createFakeBinding, handleOf, reservationOf } from './fake-binding.ts'
 import { createFakePostgres, type FakePostgres, type Tls } from './fake-postgres.ts'
 import { createFakeVolumes, type FakeVolumes } from './fake-volumes.ts'
 
@@ -46,9 +54,14 @@ export async function startFakeWorkload({
     logger: quiet,
   })
   const claims = createInformer(cluster, 'PersistentVolumeClaim', { ...labelled, logger: quiet })
+  const volumes = createInformer(cluster, 'PersistentVolume', {
+    indexes: { claim: volume => [reservationOf(volume)] },
+    logger: quiet,
+  })
+  const binding = createFakeBinding(cluster, postgres.data)
   const pods = createInformer(cluster, 'Pod', { ...labelled, logger: quiet })
   const configurations = createInformer(cluster, 'ConfigMap', { ...labelled, logger: quiet })
-  const volumes = createFakeVolumes(cluster)
+  const growing = createFakeVolumes(cluster)
   let addresses = 0
   /** What is being worked on, one thing at a time for each StatefulSet. */
   const chains = new Map<string, Promise<void>>()
@@ -87,15 +100,11 @@ export async function startFakeWorkload({
     }
     if (pod !== undefined) return
     const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: claimOf(set) })
-    if (claim === undefined) return
-    if (claim.status?.phase !== 'Bound') await bind(claim)
+    if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
+    const volume = await binding.bind(claim)
+    if (volume === undefined) return
     const created = await cluster.create('Pod', podOf(set))
-    await run(created, claim.metadata.uid ?? '')
-  }
-
-  const bind = async (claim: PersistentVolumeClaim): Promise<void> => {
-    const capacity = { storage: claim.spec?.resources?.requests?.storage ?? '0' }
-    await cluster.replaceStatus('PersistentVolumeClaim', { ...claim, status: { phase: 'Bound', capacity } })
+    await run(created, handleOf(volume))
   }
 
   /** Lets the volume of a claim grow; it is looked at as it is in the cluster, since steps follow fast upon each other. */
@@ -104,7 +113,7 @@ export async function startFakeWorkload({
     if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
     const [set] = statefulSets.byIndex('claim', keyOf(claim))
     const pod = set && (await cluster.get('Pod', { namespace, name: `${set.metadata.name}-0` }))
-    await volumes.step(claim, pod?.status?.podIP !== undefined)
+    await growing.step(claim, pod?.status?.podIP !== undefined)
   }
   const isGrowing = ({ spec, status }: PersistentVolumeClaim): boolean =>
     status?.phase === 'Bound' && spec?.resources?.requests?.storage !== status.capacity?.storage
@@ -112,10 +121,10 @@ export async function startFakeWorkload({
     if (isGrowing(claim)) void serially(`${keyOf(claim)} grows`, () => grow(claim))
   }
 
-  const run = async (pod: Pod, claimUid: string): Promise<void> => {
-    const refusal = await prepare(pod, claimUid)
+  const run = async (pod: Pod, handle: string): Promise<void> => {
+    const refusal = await prepare(pod, handle)
     const podIP = addressOf(++addresses)
-    if (refusal === undefined) await postgres.start(podIP, claimUid, await mountedDigest(pod), () => mountedIn(pod))
+    if (refusal === undefined) await postgres.start(podIP, handle, await mountedDigest(pod), () => mountedIn(pod))
     await cluster.replaceStatus('Pod', { ...pod, status: refusal ? failed(refusal) : running(podIP, 0) })
   }
 
@@ -128,12 +137,12 @@ export async function startFakeWorkload({
   }
 
   /** What `espalier instance prepare` does with the volume. */
-  const prepare = async ({ metadata, spec }: Pod, claimUid: string): Promise<RefusalReason | undefined> => {
+  const prepare = async ({ metadata, spec }: Pod, handle: string): Promise<RefusalReason | undefined> => {
     const map = await cluster.get('ConfigMap', { namespace: metadata.namespace, name: configurationName({ spec }) })
     if (map === undefined) return 'configuration'
-    if (postgres.data.has(claimUid)) return undefined
+    if (postgres.data.has(handle)) return undefined
     if (!mayInitialise(map)) return 'volume-empty'
-    postgres.initialise(claimUid)
+    postgres.initialise(handle)
     return undefined
   }
 
@@ -149,8 +158,15 @@ export async function startFakeWorkload({
     statefulSets.get({ ...metadata, name: metadata.name.replace(/-0$/, '') })
   const onSet = (set: StatefulSet) => serially(keyOf(set), () => reconcile(set))
   statefulSets.onChange(({ object }) => void onSet(object))
+  const onVolume = ({ metadata: { name } }: PersistentVolume) =>
+    void serially(`volume ${name}`, () => binding.reclaim(name))
+  volumes.onChange(({ object }) => {
+    onVolume(object)
+    for (const set of statefulSets.byIndex('claim', reservationOf(object))) void onSet(set)
+  })
   claims.onChange(({ object }) => {
     onClaim(object)
+    for (const volume of volumes.byIndex('claim', keyOf(object))) onVolume(volume)
     for (const set of statefulSets.byIndex('claim', keyOf(object))) void onSet(set)
   })
   pods.onChange(({ type, object }) => {
@@ -171,14 +187,15 @@ export async function startFakeWorkload({
     for (const set of statefulSets.list({ namespace: namespace ?? '' })) {
       if (configurationName({ spec: set.spec?.template.spec } as Pick<Pod, 'spec'>) !== name) continue
       const claim = claims.get({ namespace, name: claimOf(set) })
-      postgres.mount(claim?.metadata.uid ?? '', digestIn(object))
+      const volume = volumes.get({ name: claim?.spec?.volumeName ?? '' })
+      postgres.mount(volume ? handleOf(volume) : '', digestIn(object))
     }
   })
-  await Promise.all([statefulSets, claims, pods, configurations].map(informer => informer.start()))
+  await Promise.all([statefulSets, claims, volumes, pods, configurations].map(informer => informer.start()))
 
   return {
     postgres,
-    volumes,
+    volumes: growing,
     regrow: () => {
       for (const claim of claims.list()) onClaim(claim)
     },
@@ -191,7 +208,7 @@ export async function startFakeWorkload({
     },
     stop: async () => {
       stopped = true
-      await Promise.all([statefulSets, claims, pods, configurations].map(informer => informer.stop()))
+      await Promise.all([statefulSets, claims, volumes, pods, configurations].map(informer => informer.stop()))
       await Promise.all(chains.values())
     },
   }

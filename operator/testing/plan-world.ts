@@ -188,6 +188,7 @@ export function observedIn(world: World): Observed {
       route,
     },
     remains: {
+      volumes: [],
       statefulSets: allOf(world, 'StatefulSet'),
       pods: allOf(world, 'Pod'),
       services: allOf(world, 'Service'),
@@ -198,6 +199,7 @@ export function observedIn(world: World): Observed {
       secrets: allOf(world, 'Secret'),
       routes,
     },
+    volumes: { bound: undefined, recorded: undefined, copy: undefined },
     pod: facts,
     node: undefined,
     credentials: credentials ?? { state: 'absent' },

@@ -3,16 +3,28 @@
  * decides when a database gets a volume. How it grows: plan/growth.ts.
  */
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
-import { childNames, labels, type Region, type SizeShape } from '../../../crds/index.ts'
+import { childNames, labels, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
 import { covers } from '../covers.ts'
 import { childMetadata, type Owner } from '../ownership.ts'
 import { canonicalQuantity } from '../quantity.ts'
+import type { VolumeFacts } from './persistent-volume.ts'
 
 /** On a claim: the system identifier of the data on its volume, by which a database that was put back knows it. */
 export const systemIdentifierAnnotation = 'espalier.dev/system-identifier'
 
 export const systemIdentifierOf = ({ metadata }: Pick<PersistentVolumeClaim, 'metadata'>): string | undefined =>
   metadata.annotations?.[systemIdentifierAnnotation]
+
+function claimMetadata(owner: Owner, incarnation: number, systemIdentifier: string | undefined): ObjectMeta {
+  const metadata = childMetadata(owner, childNames.claim(owner.id, incarnation), 'postgres')
+  const known: Record<string, string> =
+    systemIdentifier === undefined ? {} : { [systemIdentifierAnnotation]: systemIdentifier }
+  return {
+    ...metadata,
+    labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) },
+    annotations: { ...metadata.annotations, ...known },
+  }
+}
 
 /** `systemIdentifier`: of the data that stand on it, once that is known. */
 export function claimDraft(
@@ -22,22 +34,34 @@ export function claimDraft(
   region: Region,
   systemIdentifier: string | undefined,
 ): Draft<'PersistentVolumeClaim'> {
-  const metadata = childMetadata(owner, childNames.claim(owner.id, incarnation), 'postgres')
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: {
-      ...metadata,
-      labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) },
-      annotations: {
-        ...metadata.annotations,
-        ...(systemIdentifier === undefined ? {} : { [systemIdentifierAnnotation]: systemIdentifier }),
-      },
-    },
+    metadata: claimMetadata(owner, incarnation, systemIdentifier),
     spec: {
       accessModes: ['ReadWriteOncePod'],
       ...(region.spec.storageClass === undefined ? {} : { storageClassName: region.spec.storageClass }),
       resources: { requests: { storage: canonicalQuantity(shape.storageSize) } },
+    },
+  }
+}
+
+/** The claim that takes a volume over whose own claim is gone: of the volume's own size, so that it fits. */
+export function reboundClaimDraft(
+  owner: Owner,
+  incarnation: number,
+  systemIdentifier: string,
+  { name, accessModes, capacity, storageClass }: VolumeFacts,
+): Draft<'PersistentVolumeClaim'> {
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: claimMetadata(owner, incarnation, systemIdentifier),
+    spec: {
+      volumeName: name,
+      accessModes,
+      ...(storageClass === '' ? {} : { storageClassName: storageClass }),
+      resources: { requests: { storage: capacity ?? '0' } },
     },
   }
 }

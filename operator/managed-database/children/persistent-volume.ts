@@ -25,12 +25,15 @@ export type VolumeFacts = {
   claim: string | undefined
   claimUid: string | undefined
   isBound: boolean
+  /** It says whose it is. */
+  isMarked: boolean
   accessModes: string[]
   capacity: string | undefined
   storageClass: string
 }
 
-export function volumeFacts({ metadata, spec, status }: PersistentVolume): VolumeFacts {
+export function volumeFacts(volume: PersistentVolume, owner: Owner | undefined): VolumeFacts {
+  const { metadata, spec, status } = volume
   const { claimRef } = spec ?? {}
   return {
     name: metadata.name,
@@ -41,6 +44,7 @@ export function volumeFacts({ metadata, spec, status }: PersistentVolume): Volum
     claim: claimRef?.name === undefined ? undefined : `${claimRef.namespace}/${claimRef.name}`,
     claimUid: claimRef?.uid,
     isBound: status?.phase === 'Bound',
+    isMarked: owner !== undefined && isMarked(owner, volume),
     accessModes: spec?.accessModes ?? [],
     capacity: spec?.capacity?.storage,
     storageClass: spec?.storageClassName ?? '',
@@ -67,7 +71,10 @@ export function slimVolume(volume: PersistentVolume): PersistentVolume {
 }
 
 /** `give-back`: with its reclaim policy as it was, and as the volume of the claim of this uid that was. */
-export type VolumeChange = { to: 'mark' | 'retain' | 'unclaim' } | { to: 'give-back'; claimUid: string | undefined }
+export type VolumeChange =
+  | { to: 'mark' | 'retain'; owner: Owner }
+  | { to: 'unclaim' }
+  | { to: 'give-back'; claimUid: string | undefined }
 
 const marked = (owner: Owner, volume: PersistentVolume): PersistentVolume => {
   const metadata = markedFor(owner, volume.metadata) ?? volume.metadata
@@ -75,20 +82,20 @@ const marked = (owner: Owner, volume: PersistentVolume): PersistentVolume => {
   return { ...volume, metadata: { ...metadata, labels: { ...metadata.labels, ...marks } } }
 }
 
-export const isMarked = (owner: Owner, volume: PersistentVolume): boolean =>
+const isMarked = (owner: Owner, volume: PersistentVolume): boolean =>
   markedFor(owner, volume.metadata) === undefined && volume.metadata.labels?.[labels.database] === owner.id
 
 /** The volume after the change; the same object where it is so already. */
-export function changedVolume(volume: PersistentVolume, change: VolumeChange, owner: Owner): PersistentVolume {
+export function changedVolume(volume: PersistentVolume, change: VolumeChange): PersistentVolume {
   const { metadata, spec } = volume
   switch (change.to) {
     case 'mark':
-      return isMarked(owner, volume) ? volume : marked(owner, volume)
+      return isMarked(change.owner, volume) ? volume : marked(change.owner, volume)
     case 'retain': {
       const { persistentVolumeReclaimPolicy: before } = spec ?? {}
       if (before === undefined || before === retain) return volume
       const annotations = { ...metadata.annotations, [reclaimPolicyAnnotation]: before }
-      return marked(owner, {
+      return marked(change.owner, {
         ...volume,
         metadata: { ...metadata, annotations },
         spec: { ...spec, persistentVolumeReclaimPolicy: retain },

@@ -12,7 +12,7 @@ import { childNames, labels, type PinnedSize, type SizeShape } from '../../../cr
 import { dataDirectory } from '../../instance/volume.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import { postgresCommand, postgresPort } from '../../postgres/configuration.ts'
-import { digestOf } from '../covers.ts'
+import { digestOf, draftAnnotation, stamped } from '../covers.ts'
 import { childLabels, childMetadata, type Owner } from '../ownership.ts'
 import { canonicalQuantity } from '../quantity.ts'
 import { podSelector } from './addresses.ts'
@@ -129,6 +129,16 @@ const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest)
     { name: 'temporary', emptyDir: { sizeLimit: canonicalQuantity(shape.temporaryDataSize) } },
   ],
 })
+
+/** The same, with nothing running. */
+export const withoutPod = (draft: Draft): Draft => {
+  const { [draftAnnotation]: _, ...annotations } = draft.metadata.annotations ?? {}
+  return stamped({
+    ...draft,
+    metadata: { ...draft.metadata, annotations },
+    ...(draft.spec && { spec: { ...draft.spec, replicas: 0 } }),
+  })
+}
 
 export function statefulSetDraft(request: StatefulSetRequest): Draft {
   const { owner, incarnation, size, volume, suspended } = request

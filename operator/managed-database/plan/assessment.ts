@@ -12,7 +12,7 @@ import { conditionOf, type Finding, type Findings, no, yes } from './conditions.
 import { credentialsFinding } from './credentials.ts'
 import { presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
 import type { SizeState } from './size.ts'
-import { isStopped } from './stop.ts'
+import { isStopped, mayStop } from './stop.ts'
 import { volumeFinding } from './volume.ts'
 import { type Wanted, wantedOf } from './wanted.ts'
 
@@ -91,6 +91,8 @@ function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pe
     return at('Preparing', 'writing the configuration')
   if (!covers(children.statefulSet, wanted.statefulSet)) return at('Preparing', 'preparing the instance')
   const lost = lostNode(observed.node)
+  if (spec.suspended && pod !== undefined && !mayStop(observed))
+    return at('Stopping', findings.VolumeReady?.message ?? '', findings.VolumeReady?.reason)
   if (spec.suspended && pod !== undefined)
     return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
   if (lost) return at('Starting', lost.message, lost.reason)

@@ -1,11 +1,12 @@
 /**
  * Taking a database away, in the order of design section 6 rule 12: the endpoint is closed, and that is acknowledged,
- * before the workload stops; the volume goes when no pod can write to it; the Secrets and the route after that; the
- * finalizer when nothing is left. Everything is deleted by uid.
+ * before the workload stops; the volume goes when no pod can write to it, also one that was retained; the Secrets and the
+ * route after that; the finalizer when nothing is left. Everything is deleted by uid.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { annotations } from '../../../crds/index.ts'
 import type { Action } from '../actions.ts'
+import { copyName } from '../children/persistent-volume.ts'
 import { routeDraft } from '../children/route.ts'
 import { stamped } from '../covers.ts'
 import { lostNode } from '../node.ts'
@@ -71,8 +72,12 @@ export function teardown(observed: Observed, owner: Owner | undefined): Teardown
     const message = lostNode(observed.node)?.message ?? 'stopping Postgres'
     return { actions: workload, message, progress: 50 }
   }
+  const copies = owner === undefined ? [] : copiedFirst(observed, owner)
+  if (copies.length > 0) return { actions: copies, message: 'deleting the volume', progress: 60 }
   if (remains.claims.length > 0)
     return { actions: remove('PersistentVolumeClaim', remains.claims), message: 'deleting the volume', progress: 70 }
+  const kept = givenBack(observed)
+  if (kept.length > 0) return { actions: kept, message: 'deleting the data that were kept', progress: 80 }
   const rest = [
     ...remove('Secret', remains.secrets),
     ...remove('NetworkPolicy', remains.networkPolicies),
@@ -85,6 +90,27 @@ export function teardown(observed: Observed, owner: Owner | undefined): Teardown
 
 const hasRest = ({ remains: { secrets, networkPolicies, disruptionBudgets, routes } }: Observed): boolean =>
   secrets.length + networkPolicies.length + disruptionBudgets.length + routes.length > 0
+
+/**
+ * A volume that we retained, and whose own object is going, would leave its storage behind: there is to be a second object, by
+ * which it is deleted.
+ */
+function copiedFirst({ database, remains: { volumes } }: Observed, owner: Owner): Action[] {
+  const { uid } = database.status?.volume ?? {}
+  if (uid === undefined || volumes.some(({ name }) => name === copyName(uid))) return []
+  return volumes
+    .filter(({ isGoing, policyBefore, claimUid }) => isGoing && policyBefore !== undefined && claimUid === uid)
+    .map(volume => ({ do: 'copy-volume', from: volume.name, uid: volume.uid, name: copyName(uid), owner }))
+}
+
+/** What was retained goes the way that its storage class wants, now that its claim is gone. Nothing waits for that. */
+const givenBack = ({ database, remains: { volumes } }: Observed): Action[] =>
+  volumes
+    .filter(({ isGoing, policyBefore }) => !isGoing && policyBefore !== undefined)
+    .map(({ name, uid }) => {
+      const claimUid = database.status?.volume?.uid ?? database.metadata.uid
+      return { do: 'change-volume', name, uid, change: { to: 'give-back', claimUid } }
+    })
 
 const hasWorkload = ({ remains }: Observed): boolean =>
   remains.statefulSets.length + remains.pods.length + remains.services.length + remains.configurations.length > 0

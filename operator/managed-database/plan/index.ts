@@ -20,7 +20,7 @@ import { isHeldBack } from './growth.ts'
 import { checksumFailures } from './health.ts'
 import { marks } from './marks.ts'
 import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
-import { recordFromClaim, type VolumeRecord } from './record.ts'
+import { nextRecord, recordFromClaim, type VolumeRecord } from './record.ts'
 import { recordedSize, sizeFinding } from './size.ts'
 import { awaitsPostgres, work } from './work.ts'
 
@@ -62,7 +62,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const status = statusOf(observed, assessment, operation, block, now)
   const runs = operation.progressing.status === 'True'
   return {
-    actions: work(observed, assessment),
+    actions: work(observed, identity.owner, assessment),
     status,
     awaitsPostgres: awaitsPostgres(observed),
     configurationDigest: assessment.wanted.configurationDigest,
@@ -153,7 +153,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
 }
 
 /** What is wrong with a volume whose Postgres goes on answering what it can. */
-const impaired = new Set(['DiskFull', checksumFailures])
+const impaired = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
 
 function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, state: OperationState): DatabasePhase {
   const { spec, status } = observed.database
@@ -199,13 +199,7 @@ function statusOf(
   const { database, children, pod, branches } = observed
   const { status = {}, metadata } = database
   const { answered, wanted, findings, fatal } = assessment
-  const { claim } = children
   const refused = configurationFinding(observed)
-  const volume =
-    status.volume ??
-    (answered && claim?.metadata.uid && !fatal
-      ? { claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier: answered.systemIdentifier }
-      : undefined)
   const isPrepared = covers(children.statefulSet, wanted.statefulSet)
   const size = recordedSize(observed, wanted.size, isPrepared)
   const told = sizeFinding(observed, wanted.size, size)
@@ -226,7 +220,7 @@ function statusOf(
     appliedDigests: digestsOf(observed, state),
     size,
     incarnation: observed.incarnation,
-    volume,
+    volume: nextRecord(observed, fatal ? undefined : answered),
     endpoint: wanted.endpoint ?? status.endpoint,
     domain: wanted.domain ?? status.domain,
     instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],

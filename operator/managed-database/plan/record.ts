@@ -5,6 +5,8 @@
 import type { ManagedDatabaseStatus } from '../../../crds/index.ts'
 import { systemIdentifierOf } from '../children/claim.ts'
 import type { Observed } from '../observed.ts'
+import type { Assessment } from './assessment.ts'
+import { isRebound } from './peril.ts'
 
 export type VolumeRecord = NonNullable<ManagedDatabaseStatus['volume']>
 
@@ -13,12 +15,37 @@ export type VolumeRecord = NonNullable<ManagedDatabaseStatus['volume']>
  * claim was put back, with or after its database, and says that these data stand on it. Nothing else is done before
  * that is on record.
  */
-export function recordFromClaim({ database, children: { claim }, isStrayClaim }: Observed): VolumeRecord | undefined {
+export function recordFromClaim(observed: Observed): VolumeRecord | undefined {
+  const { database, children, isStrayClaim, volumes } = observed
+  const { claim } = children
   const recorded = database.status?.volume
   const { name = '', uid } = claim?.metadata ?? {}
   const systemIdentifier = claim && systemIdentifierOf(claim)
   if (claim === undefined || uid === undefined || systemIdentifier === undefined) return undefined
-  if (recorded === undefined) return { claim: name, uid, systemIdentifier }
-  const isPutBack = isStrayClaim && recorded.uid !== uid && recorded.systemIdentifier === systemIdentifier
-  return isPutBack ? { ...recorded, uid } : undefined
+  const { volumeName } = claim.spec ?? {}
+  const bound = volumeName === undefined ? {} : { volumeName }
+  if (recorded === undefined) return { claim: name, uid, systemIdentifier, ...bound }
+  if (recorded.uid === uid || recorded.systemIdentifier !== systemIdentifier) return undefined
+  if (isStrayClaim) return { claim: recorded.claim, uid, systemIdentifier, ...bound }
+  const isOurs = isRebound(observed, claim) && volumes.recorded?.claimUid === uid
+  return isOurs ? { ...recorded, uid } : undefined
 }
+
+/** The record after a pass. Its volume's name is there before anything is done that only the volume survives. */
+export function nextRecord(observed: Observed, answered: Assessment['answered']): VolumeRecord | undefined {
+  const { database, children, volumes } = observed
+  const { claim } = children
+  const recorded = database.status?.volume
+  if (recorded === undefined) {
+    if (answered === undefined || claim?.metadata.uid === undefined) return undefined
+    const { systemIdentifier } = answered
+    return named({ claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier }, claim.spec?.volumeName)
+  }
+  // The object that it was by is going, and there is another for the same storage.
+  if (volumes.copy !== undefined) return named(recorded, volumes.copy.name)
+  const isOurs = claim?.metadata.uid === recorded.uid
+  return recorded.volumeName === undefined && isOurs ? named(recorded, claim.spec?.volumeName) : recorded
+}
+
+const named = (record: VolumeRecord, volumeName: string | undefined): VolumeRecord =>
+  volumeName === undefined ? record : { ...record, volumeName }

@@ -2,16 +2,43 @@
  * The one gate before anything of ours stops Postgres: a new size or volume, a restart that was asked for or is due,
  * suspension. Whatever stops a pod, and is not the deletion of the database itself, asks here first.
  */
+import { sizeText } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
-import { isLost } from './volume.ts'
+import { conditionOf } from './conditions.ts'
+import { isKept, perilOf } from './peril.ts'
 
-/** Whether the data outlive the pod. A claim that somebody deletes is held by nothing but the pod that uses it. */
-export function mayStop({ children: { claim } }: Observed): boolean {
-  return claim?.metadata.deletionTimestamp === undefined
+/** Whether the data outlive the pod. A claim or volume that somebody deletes is held by nothing but the pod that uses it. */
+export function mayStop(observed: Observed): boolean {
+  const peril = perilOf(observed)
+  return peril === 'none' || peril === 'lost' || isKept(observed)
 }
 
-/** Whether no pod is to run: suspended as asked, or nothing to run it on. */
+/**
+ * Whether a stop is also the occasion to bind the volume to a new claim. Then the StatefulSet goes to no pod, rather than
+ * that its pod is deleted for another to be made.
+ */
+export const stopsToRebind = (observed: Observed): boolean => {
+  const peril = perilOf(observed)
+  return peril === 'going' || peril === 'detached'
+}
+
+/** Whether another size is on its way. A claim that goes does not grow any more, so the new claim comes first. */
+function isResizing({ database, inForce, size }: Observed): boolean {
+  const { spec, status } = database
+  const runs = status?.operation !== undefined && conditionOf(status, 'Progressing')?.status === 'True'
+  return runs && size !== undefined && sizeText(spec.size) !== sizeText(inForce.pinned)
+}
+
+/** Whether no pod is to run: suspended as asked, nothing to run it on, or a volume to be bound to a new claim. */
 export function isStopped(observed: Observed): boolean {
-  if (isLost(observed)) return true
-  return observed.database.spec.suspended && (observed.pod === undefined || mayStop(observed))
+  const { database, children, pod } = observed
+  const peril = perilOf(observed)
+  if (peril === 'lost') return true
+  if (stopsToRebind(observed) && mayStop(observed)) {
+    // Postgres stopped by itself, or was stopped: what was begun is brought to its end.
+    const isDown = pod === undefined || pod.terminating || pod.address === undefined
+    if (peril === 'detached' || isDown || isResizing(observed)) return true
+    if (children.statefulSet?.spec?.replicas === 0) return true
+  }
+  return database.spec.suspended && (pod === undefined || mayStop(observed))
 }

@@ -7,6 +7,7 @@ import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 import { type Finding, no, yes } from './conditions.ts'
 import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from './health.ts'
+import { isKept, perilOf } from './peril.ts'
 
 /** What `espalier instance prepare` refuses because of what it found on the volume. */
 const fatalRefusals: Partial<Record<RefusalReason, string>> = {
@@ -19,14 +20,6 @@ const fatalRefusals: Partial<Record<RefusalReason, string>> = {
   'identity-unreadable': 'IdentityMismatch',
 }
 
-/** Whether the claim that holds the data is gone, or is another one under its name. */
-export function isLost({ database, children }: Observed): boolean {
-  const recorded = database.status?.volume
-  if (recorded === undefined) return false
-  const { claim } = children
-  return claim === undefined || claim.metadata.uid !== recorded.uid || claim.status?.phase === 'Lost'
-}
-
 const fatal = (reason: string, message: string) => ({ finding: no(reason, message), fatal: true })
 
 export function volumeFinding(
@@ -36,7 +29,8 @@ export function volumeFinding(
   const { database, children, pod } = observed
   const recorded = database.status?.volume
   const { claim } = children
-  if (recorded !== undefined && isLost(observed))
+  const peril = perilOf(observed)
+  if (recorded !== undefined && peril === 'lost')
     return fatal(
       'VolumeLost',
       `the volume claim ${recorded.claim} that holds the data is gone${claim === undefined ? '' : '; another one has its name'}; restore the database from a backup`,
@@ -49,6 +43,7 @@ export function volumeFinding(
   const trouble = pod?.trouble
   const refusal = trouble?.refusal === undefined ? undefined : fatalRefusals[trouble.refusal]
   if (trouble && refusal !== undefined) return fatal(refusal, trouble.message)
+  if (peril === 'going' || peril === 'detached') return { finding: no('VolumeBeingDeleted', perilMessage(observed)) }
   if (trouble?.diskFull) return { finding: no('DiskFull', `the volume is full: ${trouble.message}`) }
   if (answered?.hasRoom === false)
     return { finding: no('DiskFull', 'the volume is full: Postgres can read, and cannot write') }
@@ -56,8 +51,19 @@ export function volumeFinding(
   if (answered?.checksumFailures !== undefined)
     return { finding: no(checksumFailures, checksumMessage(answered.checksumFailures)) }
   if (claim === undefined) return { finding: no('Pending', 'the volume is being claimed') }
-  if (claim.metadata.deletionTimestamp !== undefined)
-    return { finding: no('VolumeBeingDeleted', `somebody deletes ${claim.metadata.name}: it goes when Postgres stops`) }
   const bound = claim.status?.phase === 'Bound' || pod?.address !== undefined
   return { finding: bound ? yes('Bound', 'the volume is there') : no('Pending', 'the volume is being made') }
+}
+
+/** What will become of the data of a volume that somebody deletes, and when. */
+function perilMessage(observed: Observed): string {
+  const { database, children, volumes } = observed
+  const { claim = '', volumeName } = database.status?.volume ?? {}
+  if (perilOf(observed) === 'detached')
+    return `the volume claim ${claim} was deleted: its volume ${volumeName} is kept, and is being bound to a new claim`
+  const isClaim = children.claim?.metadata.deletionTimestamp !== undefined
+  const what = isClaim ? `the volume claim ${claim}` : `the volume ${volumes.bound?.name}`
+  if (!isKept(observed))
+    return `somebody deletes ${what}: it goes when Postgres stops, so nothing of ours stops Postgres before the volume is set to Retain`
+  return `somebody deletes ${what}: the data are kept on volume ${volumeName}, which is set to Retain. Postgres serves on; when it next stops (suspended and resumed, resized or restarted) the volume is bound to a new claim, and nothing is lost`
 }

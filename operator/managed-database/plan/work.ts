@@ -1,21 +1,23 @@
 /** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
 import type { Action } from '../actions.ts'
 import { repairedClaim } from '../children/claim.ts'
-import { templateAnnotation } from '../children/stateful-set.ts'
+import { templateAnnotation, withoutPod } from '../children/stateful-set.ts'
 import { covers } from '../covers.ts'
 import { isAtRest, type Observed } from '../observed.ts'
+import type { Owner } from '../ownership.ts'
 import { type Assessment, isOutOfDate } from './assessment.ts'
 import { conditionOf } from './conditions.ts'
 import { awaitsReload } from './configuration.ts'
 import { isHeldBack, resizedClaim } from './growth.ts'
 import { presentAnswer } from './health.ts'
-import { mayStop } from './stop.ts'
-import { isLost } from './volume.ts'
+import { rescue } from './rescue.ts'
+import { isStopped, mayStop, stopsToRebind } from './stop.ts'
 
-export function work(observed: Observed, assessment: Assessment): Action[] {
+export function work(observed: Observed, owner: Owner, assessment: Assessment): Action[] {
   return [
     ...secrets(observed, assessment),
     ...volume(observed, assessment),
+    ...rescue(observed, owner),
     ...instance(observed, assessment),
     ...restart(observed, assessment),
     ...inPostgres(observed, assessment),
@@ -61,7 +63,7 @@ function instance(observed: Observed, { wanted }: Assessment): Action[] {
   actions.push(...disruptionBudget(children.disruptionBudget, wanted.disruptionBudget))
   const { configuration, credentials, certificate, claim, networkPolicy } = children
   const canStart = [configuration, credentials, certificate, claim, networkPolicy].every(child => child !== undefined)
-  const stops = isLost(observed) && children.statefulSet !== undefined
+  const stops = isStopped(observed) && children.statefulSet !== undefined
   if (wanted.statefulSet && (canStart || stops) && !covers(children.statefulSet, wanted.statefulSet))
     actions.push({ do: 'apply', kind: 'StatefulSet', draft: wanted.statefulSet })
   return actions
@@ -87,7 +89,8 @@ function disruptionBudget(
 function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
   const { database, children, pod } = observed
   const { statefulSet } = children
-  if (!pod || pod.terminating || !statefulSet || !wanted.size.shape || fatal || database.spec.suspended) return []
+  if (!wanted.statefulSet || !pod || pod.terminating || !statefulSet || !wanted.size.shape) return []
+  if (fatal || database.spec.suspended) return []
   if (!mayStop(observed)) return []
   if (!covers(statefulSet, wanted.statefulSet) || !covers(children.configuration, wanted.configuration)) return []
   const { generation = 0 } = statefulSet.metadata
@@ -95,6 +98,7 @@ function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
   const template = statefulSet.spec?.template.metadata?.annotations ?? {}
   const outdated = pod.trouble !== undefined && pod.template !== template[templateAnnotation]
   if (!isOutOfDate(observed, wanted, pod) && !outdated && !isLockedOut(observed)) return []
+  if (stopsToRebind(observed)) return [{ do: 'apply', kind: 'StatefulSet', draft: withoutPod(wanted.statefulSet) }]
   const { namespace = '' } = database.metadata
   return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
 }

@@ -1,0 +1,52 @@
+/**
+ * What has befallen the volume of a database that somebody deletes, or has deleted, its claim or the volume itself. A
+ * pod that runs holds both; the data outlive it only where the volume says `Retain` and is on record by its name.
+ */
+import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
+import type { Observed } from '../observed.ts'
+import { ownerUidOf } from '../ownership.ts'
+
+/**
+ * - none: nothing, or no data are on record yet.
+ * - going: claim or volume go as soon as no pod holds them.
+ * - detached: the claim is gone, the volume is there, and is to get a new claim.
+ * - lost: neither is there, or another claim stands in the way.
+ */
+export type Peril = 'none' | 'going' | 'detached' | 'lost'
+
+export function perilOf(observed: Observed): Peril {
+  const { database, children, volumes } = observed
+  const recorded = database.status?.volume
+  const { claim } = children
+  if (recorded === undefined) return 'none'
+  if (claim?.metadata.uid === recorded.uid && claim.status?.phase !== 'Lost')
+    return claim.metadata.deletionTimestamp !== undefined || volumes.bound?.isGoing === true ? 'going' : 'none'
+  const isFree = claim === undefined || claim.metadata.uid === recorded.uid || isRebound(observed, claim)
+  return isFree && isThere(observed) ? 'detached' : 'lost'
+}
+
+/** Whether this is the claim that we made for the volume, in place of the one that is gone. */
+export function isRebound({ database }: Observed, claim: PersistentVolumeClaim): boolean {
+  const volumeName = database.status?.volume?.volumeName
+  return (
+    volumeName !== undefined &&
+    claim.spec?.volumeName === volumeName &&
+    ownerUidOf(claim) === database.metadata.uid &&
+    claim.metadata.uid !== database.status?.volume?.uid
+  )
+}
+
+/** Whether the volume on record is there, with the data, and for no other claim. */
+function isThere({ database, children, volumes: { recorded } }: Observed): boolean {
+  const { claim = '', uid } = database.status?.volume ?? {}
+  if (recorded === undefined || recorded.claim !== `${database.metadata.namespace}/${claim}`) return false
+  // What goes with the policy `Delete` and without a claim is being emptied.
+  if (recorded.isGoing && !recorded.isRetained) return false
+  const { claimUid } = recorded
+  return claimUid === undefined || claimUid === uid || claimUid === children.claim?.metadata.uid
+}
+
+/** Whether the data outlive the claim: the volume on record stays, whatever becomes of the claim. */
+export function isKept({ volumes: { recorded, bound } }: Observed): boolean {
+  return recorded?.isRetained === true && !recorded.isGoing && bound?.isRetained !== false
+}
