@@ -22,6 +22,7 @@ import type { Paths } from '../gateway/haproxy/paths.ts'
 import { testCertificate } from '../gateway/testing/certificate.ts'
 import { openTestCluster, type TestCluster } from '../gateway/testing/cluster.ts'
 import { haproxyVersion, openHaproxy, type TestHaproxy } from '../gateway/testing/haproxy.ts'
+import { anyLogins } from '../gateway/testing/logins.ts'
 import { until } from '../gateway/testing/sockets.ts'
 import { issueClientCertificate } from '../operator/pki/index.ts'
 import { startPostgres } from '../operator/postgres/testing.ts'
@@ -185,7 +186,7 @@ async function main(): Promise<void> {
   const postgres = await startPostgres({ major: '18', shape: { connections: 150 } })
   const { cert, key } = issueClientCertificate(postgres.authority, { commonName: 'espalier-operator' })
   const cluster = await openTestCluster()
-  const haproxy = await openHaproxy({ ports })
+  const haproxy = await openHaproxy({ ports, logins: anyLogins })
   print('HAProxy', haproxyVersion)
   const agent = fork(fileURLToPath(import.meta.url), ['agent', JSON.stringify(haproxy.paths)], {
     serialization: 'advanced',

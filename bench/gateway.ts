@@ -22,6 +22,7 @@ import { buildTable, verdict, withRoute } from '../gateway/table.ts'
 import { testCertificate } from '../gateway/testing/certificate.ts'
 import { packet } from '../gateway/testing/client.ts'
 import { openTestCluster, type TestCluster } from '../gateway/testing/cluster.ts'
+import { anyLogins } from '../gateway/testing/logins.ts'
 import { freePort, listen, ownLoopback } from '../gateway/testing/sockets.ts'
 import { issueClientCertificate } from '../operator/pki/index.ts'
 import { startPostgres } from '../operator/postgres/testing.ts'
@@ -253,6 +254,7 @@ async function main(): Promise<void> {
     certificate: testCertificate('gateway.test'),
     resolve: ({ service }) => (service === 'bare' ? direct : postgres),
     denialLimits: { perAddress: { perSecond: 1e6, burst: 1e6 } },
+    loginLimits: anyLogins,
     logger: pino({ level: 'error' }),
   })
   try {

@@ -47,6 +47,9 @@ export const gatewayLeaseSeconds = 90
 /** How far the clocks of a gateway and of the operator may be apart: it is waited for so much longer. */
 export const gatewayClockSkewSeconds = 10
 
+/** After so long without a Lease that lives, no gateway admits anybody: the last one has closed by itself. */
+export const gatewaysClosedAfterMs = (gatewayLeaseSeconds + gatewayClockSkewSeconds) * 1000
+
 /** The part of a Lease that says what a gateway replica has in force. */
 export type GatewayLease = { metadata: ObjectMeta; spec?: { renewTime?: string } }
 
@@ -98,7 +101,7 @@ const unreachableOf = (lease: GatewayLease | undefined): number[] =>
 
 function isLive(lease: GatewayLease, now: number): boolean {
   const renewed = Date.parse(lease.spec?.renewTime ?? '')
-  return now - renewed < (gatewayLeaseSeconds + gatewayClockSkewSeconds) * 1000
+  return now - renewed < gatewaysClosedAfterMs
 }
 
 const version = /^[0-9]{1,30}$/

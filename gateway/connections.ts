@@ -1,12 +1,14 @@
 /**
  * What becomes of each accepted connection: admitted ones are joined to their target, the others refused in Postgres's
  * words. A verdict is asked for when the connection arrives and again right before it is joined, so that one which
- * dawdles is judged by the rules of the moment. Once joined, only its two ends close it.
+ * dawdles is judged by the rules of the moment. Between them it waits for its turn to log in. Once joined, only its two
+ * ends close it.
  */
 import type { Socket } from 'node:net'
 import type { RouteTarget } from '../crds/route.ts'
+import { createLogins, type Login, type LoginLimits, watchLogin } from './logins.ts'
 import type { GatewayMetrics } from './metrics.ts'
-import { notAdmitted, notAvailable, outOfTouch, tooMany } from './refusal.ts'
+import { notAdmitted, notAvailable, outOfTouch, tooMany, tooManyLogins } from './refusal.ts'
 import type { Refuse } from './refuse.ts'
 import { connectTarget, join, untilFirstBytes } from './session.ts'
 import { normaliseAddress, type Verdict } from './table.ts'
@@ -26,7 +28,7 @@ export type ConnectionLimits = {
 export const connectionLimits: ConnectionLimits = {
   perRoute: 2_000,
   total: 20_000,
-  firstBytesMs: 5_000,
+  firstBytesMs: 10_000,
   connectMs: 5_000,
   lingerMs: 60_000,
 }
@@ -40,6 +42,8 @@ export type Connections = {
   count(): number
   /** Waits for open connections to end, at most so long, then closes the rest. */
   drain(ms: number): Promise<void>
+  /** Connections that have not logged in. */
+  logins(): { underway: number; waiting: number }
 }
 
 export function createConnections(options: {
@@ -49,12 +53,14 @@ export function createConnections(options: {
   resolve: Resolve
   refuse: Refuse
   limits?: Partial<ConnectionLimits> | undefined
+  loginLimits?: Partial<LoginLimits> | undefined
   metrics: GatewayMetrics
   /** A database that is said to be there could not be connected to. */
   onUnreachable: (port: number) => void
 }): Connections {
   const { admitting, resolve, refuse, metrics } = options
   const limits = { ...connectionLimits, ...options.limits }
+  const logins = createLogins(options.loginLimits)
   const admitted = new Set<Socket>()
   const admittedOf = new Map<number, number>()
 
@@ -87,14 +93,20 @@ export function createConnections(options: {
     return true
   }
 
-  const serve = async (client: Socket, port: number, address: string): Promise<void> => {
+  const serve = async (client: Socket, port: number, address: string, login: Login): Promise<void> => {
     if (!(await untilFirstBytes(client, limits.firstBytesMs))) {
       metrics.count('silent')
       client.destroy()
       return
     }
+    const inTime = await login.begin()
+    if (client.destroyed) return
     const first = judge(client, port, address)
     if (first === undefined) return
+    if (!inTime) {
+      refuse(client, { port, address, label: first.label }, 'too-many-logins', tooManyLogins(first.label, address))
+      return
+    }
     const place = resolve(first.target)
     const target = place && (await connectTarget(place, limits.connectMs))
     if (place !== undefined && target === undefined && !client.destroyed) options.onUnreachable(port)
@@ -103,6 +115,7 @@ export function createConnections(options: {
     else if (judge(client, port, address) === undefined) target.destroy()
     else {
       metrics.count('allowed')
+      watchLogin(client, target, login)
       join(client, target, limits.lingerMs)
     }
   }
@@ -118,10 +131,20 @@ export function createConnections(options: {
       }
       const found = judge(socket, port, address)
       if (found === undefined) return
-      if (claim(port, socket)) void serve(socket, port, address)
-      else refuse(socket, { port, address, label: found.label }, 'too-many', tooMany(found.label))
+      const who = { port, address, label: found.label }
+      const login = logins.arrive(port, address)
+      if (login === undefined) refuse(socket, who, 'too-many-logins', tooManyLogins(found.label, address))
+      else if (!claim(port, socket)) {
+        login.end()
+        refuse(socket, who, 'too-many', tooMany(found.label))
+      } else {
+        // Whatever becomes of it: refused, joined or gone.
+        socket.once('close', login.end)
+        void serve(socket, port, address, login)
+      }
     },
     count: () => admitted.size,
+    logins: logins.count,
     drain: async ms => {
       const over = Promise.all([...admitted].map(socket => new Promise(resolve => socket.once('close', resolve))))
       const deadline = setTimeout(() => {

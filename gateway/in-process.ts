@@ -5,18 +5,20 @@
 import type { Logger } from 'pino'
 import { type ConnectionLimits, type Connections, createConnections, type Resolve } from './connections.ts'
 import { createListeners } from './listeners.ts'
+import type { LoginLimits } from './logins.ts'
 import type { GatewayMetrics } from './metrics.ts'
 import type { DataPlane } from './plane.ts'
 import type { Refuse } from './refuse.ts'
 import { type RouteTable, verdict } from './table.ts'
 
-export type InProcessPlane = DataPlane & Pick<Connections, 'count' | 'drain'>
+export type InProcessPlane = DataPlane & Pick<Connections, 'count' | 'drain' | 'logins'>
 
 export function createInProcessPlane(options: {
   host: string
   resolve: Resolve
   refuse: Refuse
   limits?: Partial<ConnectionLimits> | undefined
+  loginLimits?: Partial<LoginLimits> | undefined
   metrics: GatewayMetrics
   /** A port that could not be listened on is listened on now. */
   onRecovered: () => void
@@ -35,6 +37,7 @@ export function createInProcessPlane(options: {
     resolve: options.resolve,
     refuse: options.refuse,
     limits: options.limits,
+    loginLimits: options.loginLimits,
     metrics: options.metrics,
     onUnreachable: options.onUnreachable,
   })
@@ -63,6 +66,7 @@ export function createInProcessPlane(options: {
       return true
     },
     count: connections.count,
+    logins: connections.logins,
     drain: connections.drain,
   }
 }

@@ -15,6 +15,7 @@ import { type Gateway, type GatewayOptions, startGateway } from './index.ts'
 import { testCertificate } from './testing/certificate.ts'
 import { errorFields, startupMessage } from './testing/client.ts'
 import { openTestCluster, type TestCluster } from './testing/cluster.ts'
+import { anyLogins } from './testing/logins.ts'
 import { freePort, listen, ownLoopback, until } from './testing/sockets.ts'
 
 const certificate = testCertificate('gateway.test')
@@ -47,6 +48,7 @@ async function start(options: Partial<GatewayOptions> = {}): Promise<Gateway> {
     listenHost: host,
     certificate,
     resolve: () => target,
+    loginLimits: anyLogins,
     heartbeatMs: 50,
     now,
     logger: pino({ level: 'silent' }),

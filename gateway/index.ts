@@ -10,6 +10,7 @@ import type { Cluster } from '../cluster/port.ts'
 import type { ConnectionLimits, Resolve } from './connections.ts'
 import { type Certificate, createDenialAgent, type DenialLimits } from './denial.ts'
 import { createInProcessPlane } from './in-process.ts'
+import type { LoginLimits } from './logins.ts'
 import { createMetrics } from './metrics.ts'
 import { createRefuse } from './refuse.ts'
 import { startReplica } from './replica.ts'
@@ -27,6 +28,7 @@ export type GatewayOptions = {
   certificate: Certificate
   resolve: Resolve
   limits?: Partial<ConnectionLimits>
+  loginLimits?: Partial<LoginLimits>
   denialLimits?: Partial<DenialLimits>
   heartbeatMs?: number
   /** Takes the gateway's figures; without one it keeps its own. */
@@ -61,6 +63,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const metrics = createMetrics({
     registry: options.registry,
     connections: () => plane.count(),
+    logins: () => plane.logins(),
     routes: () => replica.table().size,
     admitting: () => replica.admitting(),
   })
@@ -70,6 +73,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     resolve: options.resolve,
     refuse: createRefuse({ agent, metrics, now, logger }),
     limits: options.limits,
+    loginLimits: options.loginLimits,
     metrics,
     onRecovered: () => replica.announce(),
     onUnreachable: unreachable.report,

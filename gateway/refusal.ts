@@ -18,6 +18,13 @@ export const notAdmitted = (label: string, address: string): Refusal => ({
 
 export const tooMany = (label: string): Refusal => ({ code: '53300', message: `too many connections to ${label}` })
 
+/** Too many of the address's connections have not logged in, or it waited for its turn too long. */
+export const tooManyLogins = (label: string, address: string): Refusal => ({
+  code: '53300',
+  message: `too many connections to ${label} from ${address} that have not logged in`,
+  hint: 'Connections that say nothing are ended after 10 seconds. Open fewer at once, or keep those that have logged in.',
+})
+
 export const notAvailable: Refusal = {
   code: '57P03',
   message: 'the database is not available right now',

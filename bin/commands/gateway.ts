@@ -11,6 +11,7 @@ import { drain } from '../../gateway/haproxy/drain.ts'
 import { startHaproxyGateway } from '../../gateway/haproxy/index.ts'
 import { pathsIn } from '../../gateway/haproxy/paths.ts'
 import { writeConfiguration } from '../../gateway/haproxy/write.ts'
+import { loginLimits } from '../../gateway/logins.ts'
 import { createMetrics, startHealthServer } from '../../operator/runtime/index.ts'
 import { type Command, parseFlags, stopSignal, UsageError } from '../command.ts'
 
@@ -36,6 +37,8 @@ configuration: writes haproxy.cfg and the empty files of its maps, before HAProx
   --proxy-protocol-from CIDRS    load balancers that speak PROXY protocol, separated by commas (default: none)
   --max-connections N            of all routes at once (default: ${haproxyDefaults.maxConnections})
   --max-connections-per-route N  of one (default: ${haproxyDefaults.maxConnectionsPerRoute})
+  --max-logins-per-address N     connections of one address to one route that log in at once (default: ${loginLimits.perAddress})
+  --max-logins-per-route N       of all addresses (default: ${loginLimits.perRoute})
   --threads N                    of HAProxy (default: ${haproxyDefaults.threads})
   --operations-port N            HAProxy's own /healthz and /metrics (default: ${haproxyDefaults.operationsPort})
   --host ADDRESS                 what to listen on (default: ${haproxyDefaults.host})
@@ -83,6 +86,8 @@ async function configuration(args: string[]): Promise<number> {
     'proxy-protocol-from': { type: 'string', default: '' },
     'max-connections': { type: 'string', default: String(haproxyDefaults.maxConnections) },
     'max-connections-per-route': { type: 'string', default: String(haproxyDefaults.maxConnectionsPerRoute) },
+    'max-logins-per-address': { type: 'string', default: String(loginLimits.perAddress) },
+    'max-logins-per-route': { type: 'string', default: String(loginLimits.perRoute) },
     threads: { type: 'string', default: String(haproxyDefaults.threads) },
     'operations-port': { type: 'string', default: String(haproxyDefaults.operationsPort) },
   })
@@ -105,6 +110,11 @@ async function configuration(args: string[]): Promise<number> {
     }),
     maxConnections: wholeNumber('--max-connections', flags['max-connections'], 1_000_000),
     maxConnectionsPerRoute: wholeNumber('--max-connections-per-route', flags['max-connections-per-route'], 1_000_000),
+    logins: {
+      ...loginLimits,
+      perAddress: wholeNumber('--max-logins-per-address', flags['max-logins-per-address'], 10_000),
+      perRoute: wholeNumber('--max-logins-per-route', flags['max-logins-per-route'], 10_000),
+    },
     threads: wholeNumber('--threads', flags.threads, 64),
     operationsPort,
   })

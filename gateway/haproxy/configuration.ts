@@ -8,6 +8,8 @@
  *
  * It keeps to what both HAProxy 2.6 and 3.0 understand.
  */
+import { type LoginLimits, loginLimits } from '../logins.ts'
+import { beginMs, loginActions, loginRefusal } from './logins.ts'
 import { deadlineKey, type Paths } from './paths.ts'
 
 export type PortRange = { first: number; last: number }
@@ -22,6 +24,8 @@ export type HaproxyOptions = {
   /** Connections at once, of all routes and of one. */
   maxConnections: number
   maxConnectionsPerRoute: number
+  /** Of connections that have not logged in. */
+  logins: LoginLimits
   threads: number
   /** Where /healthz and HAProxy's own /metrics are. */
   operationsPort: number
@@ -32,6 +36,7 @@ export const haproxyDefaults = {
   proxyProtocolFrom: [],
   maxConnections: 20_000,
   maxConnectionsPerRoute: 2_000,
+  logins: loginLimits,
   threads: 2,
   operationsPort: 8405,
 } satisfies Partial<HaproxyOptions>
@@ -44,7 +49,7 @@ const refusedPerSource = { inTenSeconds: 100, atOnce: 20 }
 /** Names in the configuration that others need to know. */
 export const frontendName = 'databases'
 /** Why HAProxy hands a connection to the agent, as the last word of the unique id in its PROXY header. */
-export const reasons = { denied: 'denied', closed: 'closed', tooMany: 'too-many' } as const
+export const reasons = { denied: 'denied', closed: 'closed', tooMany: 'too-many', logins: loginRefusal } as const
 
 export function renderConfiguration(options: HaproxyOptions): string {
   const { paths, host, ports, proxyProtocolFrom, maxConnections } = options
@@ -54,6 +59,15 @@ export function renderConfiguration(options: HaproxyOptions): string {
     proxyProtocolFrom.length > 0
       ? [`    tcp-request connection expect-proxy layer4 if { src ${proxyProtocolFrom.join(' ')} }`]
       : []
+  const verdict = [
+    '    tcp-request content set-var(txn.now) date',
+    `    tcp-request content set-var(txn.left) str(${deadlineKey}),map_str_int(${paths.state},0),sub(txn.now)`,
+    // A lookup that finds nothing leaves a variable as it was.
+    '    tcp-request content unset-var(txn.target)',
+    `    tcp-request content set-var(txn.target) var(sess.key),map_ip(${paths.allow})`,
+    `    tcp-request content set-var(txn.reason) str(${reasons.closed}) unless { var(txn.left) -m int gt 0 } or ${isRefused}`,
+    `    tcp-request content set-var(txn.reason) str(${reasons.denied}) unless ${found('txn.target')} or ${isRefused}`,
+  ]
   const agent = `server agent unix@${paths.refusals} send-proxy-v2 proxy-v2-options unique-id`
   return `${[
     '# Written by espalier gateway configuration; changed by nobody.',
@@ -61,11 +75,17 @@ export function renderConfiguration(options: HaproxyOptions): string {
     '    log stdout format raw local0 notice',
     // The operations page and the runtime API need a few of their own.
     `    maxconn ${maxConnections + 100}`,
+    // A script that sleeps is not always woken in 2.6 where there are several threads (seen: one wait in a thousand).
+    '.if version_atleast(3.0)',
     `    nbthread ${options.threads}`,
+    '.else',
+    '    nbthread 1',
+    '.endif',
     `    stats socket ${paths.runtime} mode 600 level admin`,
     '    stats timeout 10m',
     // It is told to stop once no session is open; what else is connected then is the agent.
     '    hard-stop-after 5s',
+    `    lua-load ${paths.logins}`,
     '',
     'defaults databases',
     '    mode tcp',
@@ -89,6 +109,7 @@ export function renderConfiguration(options: HaproxyOptions): string {
     `frontend ${frontendName} from databases`,
     `    bind ${host}:${ports.first}-${ports.last}`,
     `    maxconn ${maxConnections}`,
+    `    filter ${loginActions.watch}`,
     // What the agent is told in the PROXY header: the port that was really dialled, and why it gets the connection.
     '    unique-id-format "%[var(sess.port)] %[var(txn.reason)]"',
     // Before a PROXY header is read: it may name another port, but not choose a database by it.
@@ -100,22 +121,24 @@ export function renderConfiguration(options: HaproxyOptions): string {
     '    tcp-request session set-var-fmt(sess.key) "fd00::%[var(sess.group)]:%[src]"',
     `    tcp-request session track-sc0 src table refused unless { var(sess.key),map_ip(${paths.allow}) -m found }`,
     `    tcp-request session reject if { sc0_conn_rate gt ${refusedPerSource.inTenSeconds} } or { sc0_conn_cur gt ${refusedPerSource.atOnce} }`,
-    '    tcp-request inspect-delay 5s',
-    '    tcp-request content set-var(txn.now) date',
-    `    tcp-request content set-var(txn.left) str(${deadlineKey}),map_str_int(${paths.state},0),sub(txn.now)`,
-    // A lookup that finds nothing leaves a variable as it was.
-    '    tcp-request content unset-var(txn.target)',
-    `    tcp-request content set-var(txn.target) var(sess.key),map_ip(${paths.allow})`,
-    `    tcp-request content set-var(txn.reason) str(${reasons.closed}) unless { var(txn.left) -m int gt 0 }`,
-    `    tcp-request content set-var(txn.reason) str(${reasons.denied}) unless ${found('txn.target')} or ${isRefused}`,
+    `    tcp-request inspect-delay ${beginMs / 1000}s`,
+    ...verdict,
     // A place of its route's is taken once, when the connection arrives.
     `    tcp-request content set-var(txn.reason) str(${reasons.tooMany}) if !${isRefused} !${found('sess.counted')} { var(sess.port),table_conn_cur(routes) ge ${options.maxConnectionsPerRoute} }`,
     `    tcp-request content track-sc1 var(sess.port) table routes unless ${isRefused}`,
     `    tcp-request content set-var(sess.counted) str(yes) unless ${isRefused}`,
+    // Whoever has said nothing yet counts, too.
+    `    tcp-request content ${loginActions.arrive} unless ${isRefused} or ${found('txn.login')}`,
     `    tcp-request content reject if ${isRefused} { be_conn(refusals) ge ${refusalsAtOnce} }`,
     `    tcp-request content accept if ${isRefused}`,
     // Waits for the first bytes: a database is not troubled by who says nothing. All of the above is judged again then.
     '    tcp-request content reject unless { req.len gt 0 }',
+    // Waits for its turn. Rules may have changed meanwhile.
+    `    tcp-request content ${loginActions.begin}`,
+    `    tcp-request content reject if ${found('txn.left_early')}`,
+    ...verdict,
+    `    tcp-request content reject if ${isRefused} { be_conn(refusals) ge ${refusalsAtOnce} }`,
+    `    tcp-request content accept if ${isRefused}`,
     '    tcp-request content set-dst var(txn.target),field(1,:)',
     '    tcp-request content set-dst-port var(txn.target),field(2,:)',
     `    use_backend refusals if ${isRefused}`,

@@ -12,6 +12,7 @@ import { testCertificate } from '../testing/certificate.ts'
 import { errorFields, startupMessage, tlsRequest } from '../testing/client.ts'
 import { openTestCluster, type TestCluster } from '../testing/cluster.ts'
 import { haproxyVersion, openHaproxy, type TestHaproxy } from '../testing/haproxy.ts'
+import { anyLogins } from '../testing/logins.ts'
 import { proxyHeader } from '../testing/proxy-header.ts'
 import { listen, ownLoopback, received, until } from '../testing/sockets.ts'
 import { refusalsAtOnce } from './configuration.ts'
@@ -35,7 +36,11 @@ else
     beforeEach(async () => {
       clock = { offset: 0 }
       cluster = await openTestCluster()
-      haproxy = await openHaproxy({ proxyProtocolFrom: [`${balancer}/32`], maxConnectionsPerRoute: 150 })
+      haproxy = await openHaproxy({
+        proxyProtocolFrom: [`${balancer}/32`],
+        maxConnectionsPerRoute: 150,
+        logins: anyLogins,
+      })
       const host = ownLoopback()
       const sockets: Socket[] = []
       // Says "ok", then echoes.

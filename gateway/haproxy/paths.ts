@@ -6,6 +6,8 @@ import { join } from 'node:path'
 
 export type Paths = {
   configuration: string
+  /** The script that counts logins. */
+  logins: string
   /** HAProxy's runtime API. */
   runtime: string
   /** The agent's socket for connections that are to be refused. */
@@ -23,6 +25,7 @@ export const deadlineKey = 'deadline'
 
 export const pathsIn = (directory: string): Paths => ({
   configuration: join(directory, 'haproxy.cfg'),
+  logins: join(directory, 'logins.lua'),
   runtime: join(directory, 'haproxy.sock'),
   refusals: join(directory, 'deny.sock'),
   allow: join(directory, 'allow.map'),

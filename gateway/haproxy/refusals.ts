@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { chmod, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import type { Logger } from 'pino'
-import { notAdmitted, notAvailable, outOfTouch, tooMany } from '../refusal.ts'
+import { notAdmitted, notAvailable, outOfTouch, tooMany, tooManyLogins } from '../refusal.ts'
 import type { Refuse } from '../refuse.ts'
 import { normaliseAddress, type RouteTable, verdict } from '../table.ts'
 import { reasons, refusalsAtOnce } from './configuration.ts'
@@ -48,6 +48,7 @@ export async function serveRefusals(options: {
     if (!admitting() || id[2] === reasons.closed) refuse(socket, who, 'out-of-touch', outOfTouch)
     else if (found.kind === 'deny') refuse(socket, who, 'denied', notAdmitted(found.label, address))
     else if (id[2] === reasons.tooMany) refuse(socket, who, 'too-many', tooMany(found.label))
+    else if (id[2] === reasons.logins) refuse(socket, who, 'too-many-logins', tooManyLogins(found.label, address))
     else {
       // Its database does not answer, or it was judged by rules that have just changed in its favour.
       if (id[2] !== reasons.denied) onUnreachable(port)

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import {
   acknowledgedAnnotation,
   gatewayLeaseName,
+  gatewaysClosedAfterMs,
   labels,
   portsInUseAnnotation,
   systemNamespace,
@@ -130,6 +131,29 @@ describe('deadlines', () => {
     expect(visiblePhase(degraded)).toBe('degraded')
     it.gateway().hold(false)
     await it.when('stuck', isPhase('available'))
+  })
+
+  test('a deletion does not wait for gateways where none lives, once the last one must have closed', async () => {
+    await patient.create('ungated', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
+    await patient.gateway().stop()
+    const { items } = await patient.cluster().list('Lease', {
+      namespace: systemNamespace,
+      labels: { [labels.component]: 'gateway' },
+    })
+    for (const { metadata } of items)
+      await patient.cluster().delete('Lease', { namespace: systemNamespace, name: metadata.name })
+    await patient.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'ungated' })
+    const waiting = await patient.when(
+      'ungated',
+      found => condition(found, 'Progressing')?.message.includes('no gateway lives') === true,
+    )
+    expect(waiting.status?.phase).toBe('deleting')
+    expect(await patient.child('StatefulSet', 'ungated', 'statefulSet')).toBeDefined()
+
+    // Its Lease would have ended by now.
+    await patient.stopOperator()
+    await patient.startOperator({ now: () => Date.now() + gatewaysClosedAfterMs })
+    await patient.gone('ungated')
   })
 
   test('a deletion that takes too long says so and goes on', async () => {

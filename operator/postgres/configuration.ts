@@ -38,8 +38,15 @@ export const postgresPort = 5432
  */
 const platformReserve = 5
 
-/** max_connections of a size: connections for application roles, and the platform's reserve. */
-export const maxConnections = (shape: Pick<SizeShape, 'connections'>): number => shape.connections + platformReserve
+/**
+ * Places for connections that have not logged in: before that a reserve is open to anybody, so who opens connections and
+ * says nothing would shut out the operator from a full database. Two gateways let in so many at once (gateway/logins.ts).
+ */
+const loginReserve = 24
+
+/** max_connections of a size: connections for application roles, and what is held back. */
+export const maxConnections = (shape: Pick<SizeShape, 'connections'>): number =>
+  shape.connections + platformReserve + loginReserve
 
 const MiB = 2 ** 20
 const GiB = 2 ** 30
@@ -112,9 +119,10 @@ function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, str
     port: String(postgresPort),
     unix_socket_directories: '',
     max_connections: String(maxConnections(shape)),
-    superuser_reserved_connections: String(platformReserve),
+    superuser_reserved_connections: String(platformReserve + loginReserve),
     reserved_connections: '0',
-    authentication_timeout: '20s',
+    // The gateway counts on it: after this and a little more, what is open has logged in.
+    authentication_timeout: '10s',
     password_encryption: 'scram-sha-256',
     ssl: 'on',
     ssl_min_protocol_version: 'TLSv1.2',

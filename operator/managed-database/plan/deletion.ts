@@ -4,7 +4,7 @@
  * route after that; the finalizer when nothing is left. Everything is deleted by uid.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
-import { annotations } from '../../../crds/index.ts'
+import { annotations, gatewaysClosedAfterMs } from '../../../crds/index.ts'
 import type { Action } from '../actions.ts'
 import { copyName } from '../children/persistent-volume.ts'
 import { routeDraft } from '../children/route.ts'
@@ -47,8 +47,21 @@ const remove = (kind: KindName, objects: readonly AnyObject[]): Action[] =>
       uid: metadata.uid ?? '',
     }))
 
+/**
+ * Where no gateway lives there is nobody to acknowledge that the endpoint is closed. The last one may have died a moment
+ * ago, with sessions that it lets in until its Lease would have ended: so long is waited, and no longer.
+ */
+function awaitedGateways({ database, route }: Observed, now: number): string | undefined {
+  if (route === undefined || route.acknowledged) return undefined
+  if (route.waitingFor.length > 0) return 'waiting for every gateway to close the endpoint'
+  const since = Date.parse(database.metadata.deletionTimestamp ?? '')
+  return now - since < gatewaysClosedAfterMs
+    ? 'no gateway lives: waiting until the last one must have closed the endpoint'
+    : undefined
+}
+
 /** Without an owner (the id was never settled) nothing was ever made, and only what is marked as ours is looked for. */
-export function teardown(observed: Observed, owner: Owner | undefined): Teardown {
+export function teardown(observed: Observed, owner: Owner | undefined, now: number): Teardown {
   const { remains, branches, route, children } = observed
   if (branches.length > 0)
     return { actions: remove('Branch', branches), message: `deleting ${branches.length} branches`, progress: 10 }
@@ -58,8 +71,8 @@ export function teardown(observed: Observed, owner: Owner | undefined): Teardown
       const draft = stamped(routeDraft(owner, route.port, []))
       return { actions: [{ do: 'apply', kind: 'ConfigMap', draft }], message: 'closing the endpoint', progress: 20 }
     }
-    if (!route.acknowledged && hasWorkload(observed))
-      return { actions: [], message: 'waiting for every gateway to close the endpoint', progress: 30 }
+    const awaited = awaitedGateways(observed, now)
+    if (awaited !== undefined && hasWorkload(observed)) return { actions: [], message: awaited, progress: 30 }
   }
   const workload = [
     ...remove('StatefulSet', remains.statefulSets),
@@ -69,7 +82,8 @@ export function teardown(observed: Observed, owner: Owner | undefined): Teardown
     ...(remains.statefulSets.length === 0 ? remove('Pod', remains.pods) : []),
   ]
   if (hasWorkload(observed)) {
-    const message = lostNode(observed.node)?.message ?? 'stopping Postgres'
+    const stopping = route?.acknowledged === false ? 'stopping Postgres; no gateway lives' : 'stopping Postgres'
+    const message = lostNode(observed.node)?.message ?? stopping
     return { actions: workload, message, progress: 50 }
   }
   const copies = owner === undefined ? [] : copiedFirst(observed, owner)

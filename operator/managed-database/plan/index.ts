@@ -123,7 +123,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   const { status = {}, metadata } = database
   const ended = hasEnded(status) && !isFinished(task)
   const operation = ended ? status.operation : deletion(observed, now, deadlines)
-  const step = teardown(observed, identity.state === 'settled' ? identity.owner : undefined)
+  const step = teardown(observed, identity.state === 'settled' ? identity.owner : undefined, now)
   const late = operation !== undefined && now >= Date.parse(operation.deadlineAt)
   const findings: Findings = {
     Ready: no('Deleting', 'the database is being deleted'),

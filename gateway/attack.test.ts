@@ -1,0 +1,213 @@
+/**
+ * An admitted address that opens connections and says nothing, before a real Postgres, through either data plane: others
+ * log in at once, the operator does, and a pool gets all of its connections.
+ */
+import { Socket } from 'node:net'
+import pg from 'pg'
+import pino from 'pino'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { acknowledged, type Route } from '../crds/route.ts'
+import { issueClientCertificate, issueServerCertificate } from '../operator/pki/index.ts'
+import { type RunningPostgres, startPostgres } from '../operator/postgres/testing.ts'
+import { startHaproxyGateway } from './haproxy/index.ts'
+import { startGateway } from './index.ts'
+import { loginLimits } from './logins.ts'
+import { errorFields, startupMessage, tlsRequest } from './testing/client.ts'
+import { openTestCluster, type TestCluster } from './testing/cluster.ts'
+import { haproxyVersion, openHaproxy } from './testing/haproxy.ts'
+import { freePort, ownLoopback, received, until } from './testing/sockets.ts'
+
+const logger = pino({ level: process.env.ESPALIER_TEST_LOG || 'silent' })
+const password = 'a password of some length'
+const attacker = '127.0.0.66'
+
+type Front = { host: string; port: number; stop(): Promise<void> }
+type Start = (cluster: TestCluster, postgres: RunningPostgres) => Promise<Front>
+
+const certificateOf = (postgres: RunningPostgres) =>
+  issueServerCertificate(postgres.authority, { dnsNames: [postgres.target.serverName] })
+const denialLimits = { perAddress: { perSecond: 1000, burst: 1000 }, total: { perSecond: 1000, burst: 1000 } }
+
+async function admitAll(cluster: TestCluster, route: Route): Promise<void> {
+  const version = await cluster.putRoute(route)
+  await until('acknowledged', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
+}
+const routeOn = (port: number, target: number): Route => ({
+  databaseId: 'id',
+  label: 'shop-12345678',
+  port,
+  target: { namespace: 'espalier-t-1', service: 'db-1', port: target },
+  rules: ['127.0.0.0/8'],
+})
+
+const planes: Record<string, Start> = {
+  'in one process': async (cluster, postgres) => {
+    const host = ownLoopback()
+    const port = await freePort(host)
+    const gateway = await startGateway({
+      cluster: cluster.operator,
+      identity: 'one',
+      listenHost: host,
+      certificate: certificateOf(postgres),
+      resolve: () => postgres,
+      denialLimits,
+      logger,
+    })
+    await admitAll(cluster, routeOn(port, postgres.port))
+    return { host, port, stop: () => gateway.stop({ drainMs: 0 }) }
+  },
+}
+if (haproxyVersion === undefined) test.skip('logins with HAProxy: needs haproxy on this machine', () => {})
+else
+  planes[`with HAProxy ${haproxyVersion}`] = async (cluster, postgres) => {
+    const haproxy = await openHaproxy()
+    const gateway = await startHaproxyGateway({
+      cluster: cluster.operator,
+      identity: 'one',
+      paths: haproxy.paths,
+      ports: haproxy.ports,
+      certificate: certificateOf(postgres),
+      denialLimits,
+      heartbeatMs: 50,
+      logger,
+    })
+    const route = routeOn(haproxy.ports.first, postgres.port)
+    await cluster.putService(route.target, postgres.host)
+    await admitAll(cluster, route)
+    const stop = async () => {
+      await gateway.stop({ settleMs: 0 })
+      await haproxy.close()
+    }
+    return { host: haproxy.host, port: route.port, stop }
+  }
+
+describe.each(Object.entries(planes))('%s', (_, start) => {
+  let postgres: RunningPostgres
+  let cluster: TestCluster
+  let front: Front
+  let operator: pg.Client
+
+  const asOperator = async (): Promise<pg.Client> => {
+    const { cert, key } = issueClientCertificate(postgres.authority, { commonName: 'espalier-operator' })
+    const { host, port, ca, serverName } = postgres.target
+    const client = new pg.Client({
+      host,
+      port,
+      user: 'postgres',
+      database: 'postgres',
+      ssl: { ca, servername: serverName, cert, key },
+      connectionTimeoutMillis: 5_000,
+    })
+    client.on('error', () => {})
+    await client.connect()
+    return client
+  }
+
+  beforeAll(async () => {
+    postgres = await startPostgres({ major: '18', shape: { connections: 110 } })
+    cluster = await openTestCluster()
+    front = await start(cluster, postgres)
+    operator = await asOperator()
+    await operator.query(`CREATE ROLE shopper LOGIN PASSWORD '${password}'`)
+  })
+  afterAll(async () => {
+    await operator?.end()
+    await front?.stop()
+    await cluster?.close()
+    await postgres?.stop()
+  })
+
+  const dial = (from: string): Promise<Socket> =>
+    new Promise((resolve, reject) => {
+      const socket = new Socket({ allowHalfOpen: true })
+      onTestFinished(() => void socket.destroy())
+      socket.once('error', reject)
+      socket.connect({ host: front.host, port: front.port, localAddress: from }, () => {
+        socket.off('error', reject).on('error', () => {})
+        resolve(socket)
+      })
+    })
+  /** Logs in by password from an address. */
+  const login = async (from: string): Promise<pg.Client> => {
+    const client = new pg.Client({
+      user: 'shopper',
+      password,
+      database: 'postgres',
+      ssl: { ca: postgres.ca, servername: postgres.target.serverName },
+      stream: () => {
+        const socket = new Socket()
+        const connect = socket.connect.bind(socket)
+        socket.connect = () => connect({ host: front.host, port: front.port, localAddress: from })
+        return socket
+      },
+    })
+    client.on('error', () => {})
+    onTestFinished(() => client.end().catch(() => {}))
+    await client.connect()
+    return client
+  }
+  /** Asks for TLS and says no more. */
+  const fallSilent = (from: string, count: number) =>
+    Promise.all(
+      Array.from({ length: count }, async () => {
+        const socket = await dial(from)
+        const silent = { socket, answer: '' }
+        socket.once('data', data => {
+          silent.answer = String(data)
+        })
+        socket.write(tlsRequest)
+        return silent
+      }),
+    )
+  /** How many of them Postgres has answered. */
+  const answered = (silent: { answer: string }[]): number => silent.filter(({ answer }) => answer === 'S').length
+
+  test('who opens connections and says nothing is refused, and shuts out neither others nor the operator', async () => {
+    const silent = await fallSilent(attacker, 200)
+    await until('some have reached Postgres', () => answered(silent) >= loginLimits.perAddress)
+
+    const began = performance.now()
+    const other = await login('127.0.0.7')
+    expect(performance.now() - began).toBeLessThan(3_000)
+    expect((await other.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+    await (await asOperator()).end()
+    expect(answered(silent)).toBe(loginLimits.perAddress)
+
+    // One more is told why, at once: too many wait already.
+    await fallSilent(attacker, 60)
+    const further = await dial(attacker)
+    further.write(startupMessage())
+    expect(errorFields(await received(further))).toMatchObject({
+      C: '53300',
+      M: `too many connections to shop-12345678 from ${attacker} that have not logged in`,
+    })
+  })
+
+  test('silence is ended after 10 seconds, and its places are free again', async () => {
+    const silent = await fallSilent('127.0.0.8', loginLimits.perAddress)
+    await until('all have reached Postgres', () => answered(silent) === silent.length)
+    const closed = silent.map(({ socket }) => received(socket))
+    const began = performance.now()
+    await Promise.all(closed)
+    expect(performance.now() - began).toBeLessThan(13_000)
+    expect((await (await login('127.0.0.8')).query('SELECT 2 AS two')).rows).toEqual([{ two: 2 }])
+  }, 60_000)
+
+  test('a pool opens 100 connections of one address at once, and they count no more', async () => {
+    const clients = await Promise.all(Array.from({ length: 100 }, () => login('127.0.0.9')))
+    const answers = await Promise.all(clients.map(client => client.query('SELECT 3 AS three')))
+    expect(answers.every(({ rows }) => rows[0].three === 3)).toBe(true)
+    const began = performance.now()
+    await login('127.0.0.9')
+    expect(performance.now() - began).toBeLessThan(3_000)
+  })
+
+  test('who fails to log in, over and over, is in nobody’s way', async () => {
+    for (let round = 0; round < 3 * loginLimits.perAddress; round++) {
+      const socket = await dial('127.0.0.10')
+      socket.write(startupMessage())
+      await received(socket)
+    }
+    expect((await (await login('127.0.0.10')).query('SELECT 4 AS four')).rows).toEqual([{ four: 4 }])
+  })
+})
