@@ -58,7 +58,7 @@ export function describeForegroundDeletion(suite: Suite): void {
   const make = (namespace: string, name: string, metadata: object = {}) =>
     suite.cluster().create('ConfigMap', configMap(namespace, name, {}, metadata))
 
-  describe('foreground deletion', () => {
+  describe('foreground deletion', { timeout: 150_000 }, () => {
     test('marks the owner, deletes its dependents, and waits for those that block it', async context => {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()

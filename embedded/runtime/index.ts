@@ -10,19 +10,9 @@ import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import type {
-  Cluster,
-  ConfigMap,
-  Kinds,
-  LogOptions,
-  ObjectKey,
-  PersistentVolume,
-  PersistentVolumeClaim,
-  Secret,
-  VolumeSnapshot,
-} from '../../cluster/index.ts'
-import { createInformer, type Informer, keyText, parseKey } from '../../cluster/informer/index.ts'
-import { createEventRecorder, type ReconcileResult, startController } from '../../operator/runtime/index.ts'
+import type { Cluster, ConfigMap, LogOptions, ObjectKey, Secret } from '../../cluster/index.ts'
+import { createInformer } from '../../cluster/informer/index.ts'
+import { createEventRecorder } from '../../operator/runtime/index.ts'
 import { lockDirectory } from '../store/lock.ts'
 import { type Layout, type Owner, openLayout } from './directories.ts'
 import { messageOf, RuntimeError } from './errors.ts'
@@ -39,11 +29,8 @@ import { defaultProbeTiming, type ProbeTiming } from './pods/probing.ts'
 import { referenceName } from './pods/references.ts'
 import { createSharedProbes } from './pods/shared-probe.ts'
 import { endLeftovers } from './processes/leftovers.ts'
-import { createClaims } from './volumes/claims.ts'
-import { directoryGrowth, type GrowthOptions, isMore } from './volumes/growth.ts'
-import { createProvisioner } from './volumes/provision.ts'
-import { createReclaim } from './volumes/reclaim.ts'
-import { createSnapshots } from './volumes/snapshots.ts'
+import { directoryGrowth, type GrowthOptions } from './volumes/growth.ts'
+import { createStorage } from './volumes/storage.ts'
 import { createVolumeUse } from './volumes/use.ts'
 import { ownerIndex, ownersOf, startWorkloads } from './workloads/controllers.ts'
 import { defaultJobLimits, type JobLimits } from './workloads/job.ts'
@@ -84,14 +71,6 @@ export type Runtime = {
   /** Ends all pods with their grace and leaves their objects to the next start. */
   stop(): Promise<void>
 }
-
-const snapshotWorkers = 4
-const claimWorkers = 8
-/** Volumes by the claim that they name, and claims by the volume. */
-const claimIndex = 'claim'
-const volumeIndex = 'volume'
-const claimsOfVolume = ({ spec }: PersistentVolume): string[] =>
-  spec?.claimRef?.name === undefined ? [] : [keyText({ namespace: spec.claimRef.namespace, name: spec.claimRef.name })]
 
 /**
  * @throws RuntimeError `UnsupportedPlatform`, `DirectoryNotWritable`, `DirectoryInUse`, `ProcessWouldNotEnd`
@@ -141,63 +120,22 @@ async function run(
     transform: whole,
     indexes: { [ownerIndex]: ownersOf, [namespaceIndex]: pod => [pod.metadata.namespace ?? ''] },
   })
-  const claimObjects = createInformer(cluster, 'PersistentVolumeClaim', {
-    logger,
-    transform: whole,
-    indexes: { [volumeIndex]: ({ spec }) => (spec?.volumeName === undefined ? [] : [spec.volumeName]) },
-  })
-  const volumeObjects = createInformer(cluster, 'PersistentVolume', {
-    logger,
-    transform: whole,
-    indexes: { [claimIndex]: claimsOfVolume },
-  })
-  const snapshotObjects = createInformer(cluster, 'VolumeSnapshot', { logger, transform: whole })
   const [statefulSets, deployments, jobs] = [follow('StatefulSet'), follow('Deployment'), follow('Job')]
   const [services, secrets, configMaps] = [follow('Service'), follow('Secret'), follow('ConfigMap')]
-  const informers = [
-    pods,
-    claimObjects,
-    volumeObjects,
-    snapshotObjects,
-    statefulSets,
-    deployments,
-    jobs,
-    services,
-    secrets,
-    configMaps,
-  ]
+  const informers = [pods, statefulSets, deployments, jobs, services, secrets, configMaps]
 
   const events = createEventRecorder({ cluster, component: 'espalier-runtime', instance: nodeName, logger })
   const use = createVolumeUse()
-  const shared = { cluster, layout, use, record: events.record, now }
-  /** What claims ask for once it runs: those of an earlier release are looked at before. */
-  const parts: { kubelet?: Kubelet; claimControl?: { enqueue(key: ObjectKey): void } } = {}
-  const claims = createClaims({
-    ...{ ...shared, claims: claimObjects, volumes: volumeObjects, growth: options.growth ?? directoryGrowth },
-    provision: createProvisioner({
-      ...{ snapshots: snapshotObjects, layout, use, now },
-      findClaim: (namespace, name) => claims.find(namespace, name),
-    }),
-    onProvisioned: ({ namespace }) => parts.kubelet?.poke(namespace),
-    again: key => parts.claimControl?.enqueue(key),
+  let kubelet: Kubelet | undefined
+  const storage = createStorage({
+    ...{ cluster, layout, use, record: events.record, growth: options.growth ?? directoryGrowth, logger, now },
+    onChange: namespace => kubelet?.poke(namespace),
   })
-  const reclaim = createReclaim({ ...shared, volumes: volumeObjects })
-  const snapshots = createSnapshots({ ...shared, snapshots: snapshotObjects, findClaim: claims.find, logger })
 
   await Promise.all(informers.map(informer => informer.start()))
-  await claims.adopt()
+  await storage.start()
   const stopKeepingLogs = keepLogs({ layout, pods, statefulSets, logger })
-  const claimControl = control('claims', claimWorkers, claimObjects, isClaimSettled, claims.reconcile, logger)
-  const volumeControl = control('volumes', claimWorkers, volumeObjects, isVolumeSettled, reclaim.reconcile, logger)
-  const snapshotControl = control(
-    'snapshots',
-    snapshotWorkers,
-    snapshotObjects,
-    isSnapshotSettled,
-    snapshots.reconcile,
-    logger,
-  )
-  const kubelet = startKubelet({
+  const started = startKubelet({
     cluster,
     pods,
     nodeName,
@@ -211,7 +149,7 @@ async function run(
         secret: name => secrets.get({ namespace, name }),
         configMap: name => configMaps.get({ namespace, name }),
       }),
-      findClaim: claims.find,
+      findClaim: storage.find,
       runtimeId: identity.runtimeId,
       warn: (pod, reason, message) => events.record(pod, 'Warning', reason, message),
       backoff: options.backoff ?? defaultBackoff,
@@ -221,7 +159,7 @@ async function run(
       now,
     },
   })
-  Object.assign(parts, { kubelet, claimControl })
+  kubelet = started
   const workloads = startWorkloads({
     ...{ cluster, pods, statefulSets, deployments, jobs, nodeName, logger, now, random },
     jobLimits: options.jobLimits ?? defaultJobLimits,
@@ -233,38 +171,19 @@ async function run(
     ['configMap', configMaps],
   ] as const) {
     informer.onChange(({ object: { metadata } }: { object: Secret | ConfigMap }) =>
-      kubelet.refresh(metadata.namespace ?? '', referenceName(kind, metadata.name)),
+      started.refresh(metadata.namespace ?? '', referenceName(kind, metadata.name)),
     )
   }
-  const lookAtStorage = (namespace: string | undefined) => {
-    claimControl.enqueueUnsettled(namespace)
-    snapshotControl.enqueueUnsettled(namespace)
-  }
-  claimObjects.onChange(({ object }) => {
-    kubelet.poke(object.metadata.namespace)
-    lookAtStorage(object.metadata.namespace)
-    for (const { metadata } of volumeObjects.byIndex(claimIndex, keyText(object.metadata))) {
-      volumeControl.enqueue(metadata)
-    }
-  })
-  volumeObjects.onChange(({ object }) => {
-    for (const claim of claimObjects.byIndex(volumeIndex, object.metadata.name)) claimControl.enqueue(claim.metadata)
-    for (const claim of claimsOfVolume(object)) claimControl.enqueue(parseKey(claim))
-    claimControl.enqueueUnsettled(undefined)
-    kubelet.poke(object.spec?.claimRef?.namespace)
-  })
-  snapshotObjects.onChange(({ object }) => lookAtStorage(object.metadata.namespace))
-  pods.onChange(({ object }) => lookAtStorage(object.metadata.namespace))
+  pods.onChange(({ object }) => storage.lookAgain(object.metadata.namespace))
   use.onRelease(() => {
-    kubelet.poke()
-    lookAtStorage(undefined)
-    volumeControl.enqueueUnsettled(undefined)
+    started.poke()
+    storage.lookAgain(undefined)
   })
 
-  await kubelet.started
+  await started.started
   return {
     directories: [layout.root, layout.volumes],
-    resolve: createServiceResolver({ services, pods, readyAddress: kubelet.readyAddress }),
+    resolve: createServiceResolver({ services, pods, readyAddress: started.readyAddress }),
     async logs(pod, { container, tailLines, sinceTime } = {}) {
       const name = container ?? pods.get(pod)?.spec?.containers[0]?.name
       if (name === undefined) return []
@@ -272,10 +191,8 @@ async function run(
     },
     async stop() {
       await workloads.stop()
-      await snapshotControl.stop()
-      await claimControl.stop()
-      await volumeControl.stop()
-      await kubelet.stop()
+      await storage.stop()
+      await started.stop()
       await events.stop()
       stopKeepingLogs()
       await Promise.all(informers.map(informer => informer.stop()))
@@ -287,35 +204,3 @@ async function run(
 
 /** Objects of the one-machine store are shared with it: a copy without managedFields would cost more than it saves. */
 const whole = <T>(object: T): T => object
-
-const isClaimSettled = ({ metadata, spec, status }: PersistentVolumeClaim): boolean =>
-  metadata.deletionTimestamp === undefined &&
-  status?.phase === 'Bound' &&
-  !isMore(spec?.resources?.requests?.storage, status.capacity?.storage)
-const isVolumeSettled = ({ metadata, status }: PersistentVolume): boolean =>
-  metadata.deletionTimestamp === undefined && (status?.phase === 'Bound' || status?.phase === 'Available')
-const isSnapshotSettled = ({ metadata, status }: VolumeSnapshot): boolean =>
-  metadata.deletionTimestamp === undefined && status?.readyToUse === true
-
-/** A controller of one kind; those of its objects that wait for something can be looked at again. */
-function control<K extends 'PersistentVolumeClaim' | 'PersistentVolume' | 'VolumeSnapshot'>(
-  name: string,
-  workers: number,
-  informer: Informer<K>,
-  isSettled: (object: Kinds[K]) => boolean,
-  reconcile: (key: ObjectKey) => Promise<ReconcileResult>,
-  logger: Logger,
-) {
-  const keys = () => informer.list().map(object => keyText(object.metadata))
-  const controller = startController({ name, workers, reconcile: text => reconcile(parseKey(text)), keys, logger })
-  informer.onChange(({ object }) => controller.enqueue(keyText(object.metadata)))
-  return {
-    enqueue: (key: ObjectKey) => controller.enqueue(keyText(key)),
-    enqueueUnsettled(namespace: string | undefined) {
-      for (const object of informer.list({ namespace })) {
-        if (!isSettled(object)) controller.enqueue(keyText(object.metadata))
-      }
-    },
-    stop: () => controller.stop(),
-  }
-}

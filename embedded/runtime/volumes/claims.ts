@@ -6,6 +6,7 @@
 import { existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import type { Logger } from 'pino'
 import {
   type AnyObject,
   type Cluster,
@@ -41,6 +42,7 @@ export type ClaimsOptions = {
   again(key: ObjectKey): void
   layout: Layout
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
+  logger: Logger
   now: () => number
 }
 
@@ -233,18 +235,23 @@ export function createClaims(options: ClaimsOptions): Claims {
     return bind(claim, await makeVolume(claim), key)
   }
 
+  async function takeOver(claim: PersistentVolumeClaim): Promise<void> {
+    if (claim.metadata.deletionTimestamp === undefined) await reconcile(claim.metadata)
+    // Its directory is to go with it, once no pod uses it.
+    else if (existsSync(layout.volume(newHandle(claim)))) await makeVolume(claim)
+  }
+
   return {
     find,
     reconcile,
     async adopt() {
       const old = claims.list().filter(claim => decideBinding(claim, known).kind === 'adopt')
       await Promise.all(
-        old.map(async claim => {
-          if (claim.metadata.deletionTimestamp === undefined) return reconcile(claim.metadata)
-          // Its directory is to go with it, once no pod uses it.
-          if (existsSync(layout.volume(newHandle(claim)))) await makeVolume(claim)
-          return undefined
-        }),
+        old.map(claim =>
+          takeOver(claim).catch(error => {
+            options.logger.warn({ err: error, claim: claim.metadata.name }, 'a claim got no volume yet; will try again')
+          }),
+        ),
       )
     },
   }
