@@ -43,8 +43,43 @@ const noRoom = () =>
     ],
   })
 
-/** As much of a body as comes at once is taken at once; of what is larger, so much at a time, and others have their turn in between. */
+/** After so much of a body others have their turn; and after so long, where it comes in many small chunks. */
 const turnBytes = 65_536
+const turnMs = 2
+/** Chunks of fewer bytes are put together before they are looked at: one may be of one byte. */
+const smallChunkBytes = 1_024
+const gatheredBytes = 16_384
+
+/** Hands on chunks of a body, small ones together; but the first one as it is, since most bodies are one. */
+class Gatherer {
+  readonly #handOn: (chunk: Buffer) => void
+  #gathered: Buffer | undefined
+  #filled = 0
+  #isFirst = true
+
+  constructor(handOn: (chunk: Buffer) => void) {
+    this.#handOn = handOn
+  }
+
+  push(chunk: Buffer): void {
+    if (this.#isFirst || chunk.length >= smallChunkBytes) {
+      this.#isFirst = false
+      this.flush()
+      this.#handOn(chunk)
+      return
+    }
+    this.#gathered ??= Buffer.allocUnsafe(gatheredBytes)
+    this.#filled += chunk.copy(this.#gathered, this.#filled)
+    if (this.#filled > gatheredBytes - smallChunkBytes) this.flush()
+  }
+
+  flush(): void {
+    const whole = this.#gathered?.subarray(0, this.#filled)
+    this.#gathered = undefined
+    this.#filled = 0
+    if (whole !== undefined) this.#handOn(whole)
+  }
+}
 
 type Reading = {
   readonly request: IncomingMessage
@@ -59,39 +94,48 @@ function readBody({ request, into, limit, share, gone }: Reading): Promise<void>
   if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.reject(tooLarge(limit))
   return new Promise((resolve, reject) => {
     if (gone.aborted) return reject(gone.reason)
-    let length = 0
+    const { socket } = request
     let isOver = false
-    let isTurnOver = false
     const end = (error?: unknown) => {
       isOver = true
       if (error === undefined) resolve()
       else reject(error)
     }
-    const take = (chunk: Buffer) => {
-      length += chunk.length
-      if (length > limit) throw tooLarge(limit)
-      into.push(chunk)
-      if (!share.grow(into.held)) throw noRoom()
-    }
-    const read = () => {
-      if (isOver || isTurnOver) return
+    const attempt = (step: () => void) => {
       try {
-        while (!isOver && !isTurnOver) {
-          const chunk: Buffer | null = request.read()
-          if (chunk === null) return
-          take(chunk)
-          isTurnOver = length > turnBytes
-        }
-        setImmediate(() => {
-          isTurnOver = false
-          read()
-        })
+        if (!isOver) step()
       } catch (error) {
         end(error)
       }
     }
-    request.on('readable', read)
-    request.on('end', () => end())
+    let turn: { readonly began: number; readonly from: number } | undefined
+    const giveWay = () => {
+      // What has been read of the socket already comes all the same.
+      socket.pause()
+      setImmediate(() => {
+        turn = undefined
+        socket.resume()
+      })
+    }
+    let length = 0
+    const gatherer = new Gatherer(chunk => {
+      into.push(chunk)
+      if (!share.grow(into.held)) throw noRoom()
+      if (turn === undefined || socket.isPaused()) return
+      if (length - turn.from >= turnBytes || performance.now() - turn.began >= turnMs) giveWay()
+    })
+    request.on('data', (chunk: Buffer) =>
+      attempt(() => {
+        turn ??= { began: performance.now(), from: length }
+        length += chunk.length
+        if (length > limit) throw tooLarge(limit)
+        gatherer.push(chunk)
+      }),
+    )
+    request.on('end', () => {
+      attempt(() => gatherer.flush())
+      end()
+    })
     // Whatever else ends a body early ends its connection as well.
     request.on('error', () => {})
     gone.addEventListener('abort', () => end(gone.reason))
@@ -109,7 +153,6 @@ const bodyLength = ({ headers }: IncomingMessage): number | undefined =>
 function discard(request: IncomingMessage, limit: number): void {
   if (bodyLength(request) === 0 || request.readableEnded || request.destroyed) return
   let left = limit
-  request.removeAllListeners('readable')
   request.on('data', (chunk: Buffer) => {
     left -= chunk.length
     if (left < 0) request.socket.destroy()

@@ -93,15 +93,28 @@ class RecordKeys {
     this.#distinct = 0
   }
 
+  /** Most records have their keys in one order: whether it is the first record's at this place. */
+  takesSame(chunk: Buffer, from: number, end: number): boolean {
+    if (this.#record === 1) return false
+    const expected = this.#written[this.#place]
+    if (expected === undefined || expected.length !== end - from) return false
+    for (let at = from; at < end; at++) if (chunk[at] !== expected[at - from]) return false
+    this.#see(this.#place++)
+    return true
+  }
+
   /** `written` is looked at only now. */
   key(written: Buffer, isEscaped: boolean, isCut: boolean): void {
-    const slot = this.#slotOf(written, isEscaped, isCut)
+    const slot = this.#slotOf(keyText(written, isEscaped, isCut), written)
     this.#place++
     if (slot === undefined) this.isUniform = false
-    else if (this.#seenIn[slot] !== this.#record) {
-      this.#seenIn[slot] = this.#record
-      this.#distinct++
-    }
+    else this.#see(slot)
+  }
+
+  #see(slot: number): void {
+    if (this.#seenIn[slot] === this.#record) return
+    this.#seenIn[slot] = this.#record
+    this.#distinct++
   }
 
   end(): void {
@@ -113,15 +126,10 @@ class RecordKeys {
     return Object.keys(Object.fromEntries(this.#slots))
   }
 
-  #slotOf(written: Buffer, isEscaped: boolean, isCut: boolean): number | undefined {
-    if (this.#record > 1) {
-      // Most records have their keys in one order.
-      if (this.#written[this.#place]?.equals(written) === true) return this.#place
-      return this.#slots.get(keyText(written, isEscaped, isCut)) ?? (this.#isCutOff ? 0 : undefined)
-    }
-    const text = keyText(written, isEscaped, isCut)
+  #slotOf(text: string, written: Buffer): number | undefined {
     const known = this.#slots.get(text)
     if (known !== undefined) return known
+    if (this.#record > 1) return this.#isCutOff ? 0 : undefined
     if (this.#slots.size === maximumKeys) {
       this.#isCutOff = true
       return 0
@@ -231,6 +239,9 @@ export class JsonScanner {
         default: {
           // A number ends where something else begins, which is looked at again.
           while (state !== afterValue) {
+            while ((state === inWhole || state === inFraction) && isDigit(byte) && at + 1 < length) {
+              byte = chunk[++at] as number // as above
+            }
             state = this.#number(byte, state)
             if (state === afterValue || ++at === length) break
             byte = chunk[at] as number // as above
@@ -336,6 +347,7 @@ export class JsonScanner {
 
   #endKey(chunk: Buffer, from: number, end: number): void {
     const isWhole = this.#keyBefore.length === 0 && end - from <= maximumKeyBytes
+    if (isWhole && this.#keys.takesSame(chunk, from, end)) return
     if (!isWhole) this.#keepKey(chunk.subarray(0, end), from)
     const written = isWhole ? chunk.subarray(from, end) : this.#keyBefore
     this.#keys.key(written, this.#isKeyEscaped, this.#isKeyCut)

@@ -286,6 +286,9 @@ describe('a form', () => {
           return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
         })
         expect(found).toEqual(expected)
+        // V8 13.6 takes a key with an escape for another that it has seen before: of those JSON.parse cannot be asked.
+        const isPlain = ([name]: readonly [string, string]) => JSON.stringify(name) === `"${name}"`
+        if (typeof expected !== 'string' && !expected.every(isPlain)) return
         const record = codeOr(() => jsonOf(readParts(parts(), type)))
         expect(record).toEqual(typeof expected === 'string' ? expected : Object.fromEntries(expected))
       }),

@@ -128,43 +128,17 @@ class JsonReader implements PayloadReader {
   }
 }
 
-class CsvPayloadReader implements PayloadReader {
-  readonly #reader = new CsvReader()
-
-  get held(): number {
-    return this.#reader.held
-  }
-
-  push(chunk: Buffer): void {
-    this.#reader.push(chunk)
-  }
-
-  end(): JsonPayload {
-    const { json, keys } = this.#reader.end()
-    return { kind: 'json', json, isArray: true, keys: [...keys.keys()], csvKeys: keys }
-  }
-}
-
-class FormReader implements PayloadReader {
-  readonly #reader: FormFieldsReader | FormRecordReader
-
-  constructor({ forFunction }: BodyForm) {
-    this.#reader = forFunction ? new FormFieldsReader() : new FormRecordReader()
-  }
-
-  get held(): number {
-    return this.#reader.held
-  }
-
-  push(chunk: Buffer): void {
-    this.#reader.push(chunk)
-  }
-
-  end(): Payload {
-    const read = this.#reader.end()
-    return 'json' in read
-      ? { kind: 'json', json: read.json, isArray: false, keys: read.names }
-      : { kind: 'form', fields: read }
+/** A reader whose result becomes a payload. */
+function madeOf<Result>(
+  reader: { readonly held: number; push(chunk: Buffer): void; end(): Result },
+  payload: (result: Result) => Payload,
+): PayloadReader {
+  return {
+    get held() {
+      return reader.held
+    },
+    push: chunk => reader.push(chunk),
+    end: () => payload(reader.end()),
   }
 }
 
@@ -173,9 +147,12 @@ export function payloadReader(form: BodyForm): PayloadReader {
     case 'json':
       return new JsonReader(form)
     case 'csv':
-      return new CsvPayloadReader()
+      return madeOf(new CsvReader(), ({ json, keys }) => {
+        return { kind: 'json', json, isArray: true, keys: [...keys.keys()], csvKeys: keys }
+      })
     case 'form':
-      return new FormReader(form)
+      if (form.forFunction) return madeOf(new FormFieldsReader(), fields => ({ kind: 'form', fields }))
+      return madeOf(new FormRecordReader(), ({ json, names }) => ({ kind: 'json', json, isArray: false, keys: names }))
     default:
       return new RawReader(form.type)
   }

@@ -125,6 +125,11 @@ export class Connection {
   }
 
   #send(pieces: readonly Buffer[]): void {
+    const [only] = pieces
+    if (only !== undefined && pieces.length === 1) {
+      this.#socket.write(only)
+      return
+    }
     this.#socket.cork()
     for (const piece of pieces) this.#socket.write(piece)
     this.#socket.uncork()

@@ -65,13 +65,14 @@ const backslash = 0x5c
 /** A part of an array's value. By hand: a pattern takes a hundred times as long where there is much to escape. */
 function escapedPart(part: Buffer): Buffer {
   let more = 0
-  for (const byte of part) if (byte === quote || byte === backslash) more++
+  for (let at = 0; at < part.length; at++) if (part[at] === quote || part[at] === backslash) more++
   if (more === 0) return part
   const escaped = Buffer.allocUnsafe(part.length + more)
-  let at = 0
-  for (const byte of part) {
-    if (byte === quote || byte === backslash) escaped[at++] = backslash
-    escaped[at++] = byte
+  let end = 0
+  for (let at = 0; at < part.length; at++) {
+    const byte = part[at] as number // at is within the part
+    if (byte === quote || byte === backslash) escaped[end++] = backslash
+    escaped[end++] = byte
   }
   return escaped
 }
