@@ -64,7 +64,15 @@ async function prepare(installation: Installation, { before, earlier }: Scenario
   await operator.stop()
 }
 
-type Run = { effects: string[]; isBlown: boolean; end: string[]; complaints: string[]; initialised: number[] }
+type Run = {
+  effects: string[]
+  isBlown: boolean
+  end: string[]
+  complaints: string[]
+  initialised: number[]
+  /** How many volumes hold data in the end. */
+  held: number
+}
 
 /** One run with a crash after the n-th effect. */
 async function run(scenario: Scenario, after: number): Promise<Run> {
@@ -91,8 +99,9 @@ async function run(scenario: Scenario, after: number): Promise<Run> {
   await witness.stop()
   const { effects, isBlown } = fuse
   const initialised = [...workload.postgres.initialised.values()]
+  const held = workload.postgres.data.size
   await installation.close()
-  return { effects, isBlown, end, complaints: witness.complaints, initialised }
+  return { effects, isBlown, end, complaints: witness.complaints, initialised, held }
 }
 
 /** Where two lists of texts differ, as far as is needed to see what it is. */
@@ -106,13 +115,15 @@ describe.each(scenarios)('$name', scenario => {
     const undisturbed = await run(scenario, Number.POSITIVE_INFINITY)
     expect(undisturbed.complaints).toEqual([])
     const crash = async (after: number): Promise<boolean> => {
-      const { isBlown, effects, end, complaints, initialised } = await run(scenario, after)
+      const { isBlown, effects, end, complaints, initialised, held } = await run(scenario, after)
       const where = `after effect ${after}, ${effects.at(-1)}`
       expect(complaints, where).toEqual([])
       expect(differences(end, undisturbed.end), where).toEqual([])
       expect(initialised.every(count => count === 1) && initialised.length <= 1, where).toBe(true)
+      expect(held, where).toBe(undisturbed.held)
       return isBlown
     }
+    expect(undisturbed.held).toBe(scenario.name.startsWith('delete') ? 0 : 1)
     let count = 0
     for (let first = 1; first <= limit; first += atOnce) {
       const points = Array.from({ length: atOnce }, (_, index) => first + index)

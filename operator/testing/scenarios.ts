@@ -28,6 +28,8 @@ export type Scenario = {
   rules: string[]
   /** Its Task may fail: what is asked cannot be had. */
   mayFail?: true
+  /** Somebody deletes its volume: that is told by its phase, and the record comes to name another claim. */
+  isEndangered?: true
   /** What becomes of volumes from then on. */
   volumes?: Partial<Pick<FakeVolumes, 'growth' | 'refusal'>>
   /** What was asked before, and could not be had. */
@@ -113,7 +115,53 @@ async function change(
   await editSpec(cluster, subject.name, edit, annotationOf(subject, name, edit(database.spec)))
 }
 
+/** Somebody deletes the claim, or the volume, of a database that runs. */
+async function deleteVolume(cluster: Cluster, { id }: Subject, what: ('claim' | 'volume')[]): Promise<void> {
+  const claim = await cluster.get('PersistentVolumeClaim', { namespace: testNamespace, name: childNames.claim(id, 1) })
+  const { name = '', namespace } = claim?.metadata ?? {}
+  if (what.includes('volume')) await cluster.delete('PersistentVolume', { name: claim?.spec?.volumeName ?? '' })
+  if (what.includes('claim')) await cluster.delete('PersistentVolumeClaim', { namespace, name })
+}
+
+/** All there are: a swept database is alone in its cluster. */
+const volumesOf = async (cluster: Cluster) => (await cluster.list('PersistentVolume')).items
+
+/** At rest on one volume, that is retained no more. */
+const isRescued = async (cluster: Cluster, subject: Subject): Promise<boolean> => {
+  const [volume, ...others] = await volumesOf(cluster)
+  const database = await cluster.get('ManagedDatabase', key(subject))
+  const ready = database?.status?.conditions?.find(({ type }) => type === 'VolumeReady')
+  const isBack = volume?.spec?.persistentVolumeReclaimPolicy === 'Delete' && others.length === 0
+  return isBack && ready?.reason === 'Bound' && (await settledAs('available', 'large')(cluster, subject))
+}
+
+const toLargeWhile = (what: ('claim' | 'volume')[]): Scenario => ({
+  name: `size, while somebody deletes the ${what.join(' and the ')}`,
+  before: { ipAllowlist: narrow },
+  rules: ['198.51.100.0/24'],
+  isEndangered: true,
+  act: async (cluster, subject) => {
+    await deleteVolume(cluster, subject, what)
+    await change(cluster, subject, 'update-managed-size', toLarge)
+  },
+  isDone: isRescued,
+})
+
 export const scenarios: Scenario[] = [
+  toLargeWhile(['claim']),
+  toLargeWhile(['volume']),
+  {
+    name: 'delete, while somebody deletes the volume and the claim',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    isEndangered: true,
+    act: async (cluster, subject) => {
+      await deleteVolume(cluster, subject, ['volume', 'claim'])
+      await cluster.delete('ManagedDatabase', key(subject))
+    },
+    isDone: async (cluster, subject) =>
+      (await cluster.get('ManagedDatabase', key(subject))) === undefined && (await volumesOf(cluster)).length === 0,
+  },
   {
     name: 'create',
     before: undefined,

@@ -74,6 +74,9 @@ export function teardown(observed: Observed, owner: Owner | undefined, now: numb
     const awaited = awaitedGateways(observed, now)
     if (awaited !== undefined && hasWorkload(observed)) return { actions: [], message: awaited, progress: 30 }
   }
+  // Before the pod goes, and with it a claim and a volume that only it holds.
+  const copies = owner === undefined ? [] : copiedFirst(observed, owner)
+  if (copies.length > 0) return { actions: copies, message: 'keeping hold of the volume', progress: 40 }
   const workload = [
     ...remove('StatefulSet', remains.statefulSets),
     ...remove('Service', remains.services),
@@ -86,10 +89,11 @@ export function teardown(observed: Observed, owner: Owner | undefined, now: numb
     const message = lostNode(observed.node)?.message ?? stopping
     return { actions: workload, message, progress: 50 }
   }
-  const copies = owner === undefined ? [] : copiedFirst(observed, owner)
-  if (copies.length > 0) return { actions: copies, message: 'deleting the volume', progress: 60 }
   if (remains.claims.length > 0)
     return { actions: remove('PersistentVolumeClaim', remains.claims), message: 'deleting the volume', progress: 70 }
+  // Storage that two objects name may be kept for the one when the other goes.
+  if (remains.volumes.some(({ isGoing, policyBefore }) => isGoing && policyBefore !== undefined))
+    return { actions: [], message: 'waiting for the old volume to go', progress: 75 }
   const kept = givenBack(observed)
   if (kept.length > 0) return { actions: kept, message: 'deleting the data that were kept', progress: 80 }
   const rest = [

@@ -1,0 +1,139 @@
+/**
+ * What others do to a database's storage: a foreground deletion, a claim and a volume that somebody deletes, with force and
+ * without. No row is lost, and nothing restarts that was not asked to.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { childNames } from '../../crds/index.ts'
+import { type ApiClient, type Database, eventually, openTo, query } from '../client.ts'
+import { type KindProvider, startKind } from '../providers/kind.ts'
+
+const tenant = 'storage'
+const minutes = (count: number) => count * 60_000
+let provider: KindProvider
+let api: ApiClient
+let namespace: string
+let database: Database
+
+const kubectl = (...args: string[]) => provider.kubectl(args)
+const refusal = (...args: string[]) => kubectl(...args).then(() => 'deleted', String)
+const resource = () => provider.cluster.get('ManagedDatabase', { namespace, name: 'stored' })
+const claimName = () => childNames.claim(database.id, 1)
+const claim = () => provider.cluster.get('PersistentVolumeClaim', { namespace, name: claimName() })
+const volumeName = async () => (await claim())?.spec?.volumeName ?? ''
+const volume = async () => provider.cluster.get('PersistentVolume', { name: await volumeName() })
+const condition = async (type: string) => (await resource())?.status?.conditions?.find(each => each.type === type)
+const pod = () => provider.cluster.get('Pod', { namespace, name: childNames.pod(database.id, 1) })
+const serves = async () => {
+  const rows = await query(await api.connection(database.id), 'SELECT n FROM kept')
+  expect(rows).toEqual([{ n: 42 }])
+}
+const patch = (spec: object) =>
+  kubectl('patch', 'mdb', 'stored', '-n', namespace, '--type=merge', '-p', JSON.stringify({ spec }))
+const isBound = () => eventually('bound', async () => (await condition('VolumeReady'))?.reason === 'Bound', minutes(4))
+const isSecured = () =>
+  eventually(
+    'secured',
+    async () => (await condition('VolumeReady'))?.message.includes('nothing is lost') === true,
+    minutes(1),
+  )
+
+beforeAll(async () => {
+  provider = await startKind()
+  api = await provider.client(tenant)
+  namespace = provider.namespace(tenant)
+  const rules = openTo(provider.clientAddress)
+  database = (await api.create({ name: 'stored', pg_version: '17', ip_allowlist: rules })).body
+  await query(await api.connection(database.id), 'CREATE TABLE kept AS SELECT 42 AS n')
+}, minutes(4))
+afterAll(async () => {
+  await provider?.stop()
+})
+
+test('without force nobody deletes a claim or a volume of a database', async () => {
+  const labelled = async () => (await volume())?.metadata.labels?.['espalier.dev/database'] === database.id
+  await eventually('labelled', labelled, minutes(1))
+  expect(await refusal('delete', 'pvc', claimName(), '-n', namespace, '--wait=false')).toContain('espalier.dev/force')
+  expect(await refusal('delete', 'pv', await volumeName(), '--wait=false')).toContain('espalier.dev/force')
+  expect((await claim())?.metadata.deletionTimestamp).toBeUndefined()
+  expect((await volume())?.metadata.deletionTimestamp).toBeUndefined()
+})
+
+test.each([
+  ['claim', async () => ['pvc', claimName(), '-n', namespace]],
+  ['volume', async () => ['pv', await volumeName()]],
+] as const)(
+  'a %s that is deleted by force is kept, and bound anew when the database is resized',
+  async (what, named) => {
+    const target = await named()
+    const before = { claim: await claim(), volume: await volume(), pod: await pod() }
+    await kubectl('annotate', ...target, 'espalier.dev/force=true')
+    await kubectl('delete', ...target, '--wait=false')
+    await isSecured()
+    expect((await condition('VolumeReady'))?.reason).toBe('VolumeBeingDeleted')
+    expect((await volume())?.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
+    expect((await pod())?.metadata.uid).toBe(before.pod?.metadata.uid)
+    await serves()
+
+    const size = (await resource())?.spec.size.name === 'nano' ? 'small' : 'nano'
+    // A volume never shrinks: where the smaller size would want that, suspending is the other planned stop.
+    if (size === 'small') await patch({ size: { name: size, version: 1 } })
+    else {
+      await patch({ suspended: true })
+      await eventually('suspended', async () => (await resource())?.status?.phase === 'suspended', minutes(4))
+      await patch({ suspended: false })
+    }
+    await isBound()
+    await eventually('available', async () => (await resource())?.status?.phase === 'available', minutes(4))
+    await serves()
+    const after = { claim: await claim(), volume: await volume() }
+    expect(after.claim?.metadata.uid, what).not.toBe(before.claim?.metadata.uid)
+    expect(after.volume?.spec?.csi?.volumeHandle).toBe(before.volume?.spec?.csi?.volumeHandle)
+    const isBack = async () =>
+      (await volume())?.spec?.persistentVolumeReclaimPolicy === before.volume?.spec?.persistentVolumeReclaimPolicy
+    await eventually('given back', isBack, minutes(1))
+  },
+  minutes(12),
+)
+
+test(
+  'a foreground deletion that is blocked takes nothing',
+  async () => {
+    await patch({ deletionProtection: false })
+    // The API server's own refusal is one thing; a deletion that came past it, and is blocked, another.
+    await provider.cluster.create('Branch', {
+      apiVersion: 'espalier.dev/v1alpha1',
+      kind: 'Branch',
+      metadata: { name: 'held', namespace },
+      spec: {
+        databaseName: 'stored',
+        databaseId: database.id,
+        depth: 1,
+        region: 'local',
+        size: { name: 'nano', version: 1 },
+        pgVersion: '17',
+        ipAllowlist: { rules: [] },
+        services: [],
+        options: [],
+      },
+    })
+    const before = { claim: await claim(), pod: await pod() }
+    await kubectl('delete', 'mdb', 'stored', '-n', namespace, '--cascade=foreground', '--wait=false')
+    await eventually('blocked', async () => (await condition('DeletionBlocked'))?.reason === 'HasBranches', minutes(1))
+    // The collector took 15 s for it once: nothing to be awaited says that it leaves something alone.
+    await sleep(30_000)
+    expect((await claim())?.metadata.uid).toBe(before.claim?.metadata.uid)
+    expect((await claim())?.metadata.deletionTimestamp).toBeUndefined()
+    expect((await pod())?.metadata.uid).toBe(before.pod?.metadata.uid)
+    await serves()
+    const name = await volumeName()
+    await kubectl('annotate', 'mdb', 'stored', '-n', namespace, 'espalier.dev/force=true')
+    await eventually('gone', async () => (await resource()) === undefined, minutes(4))
+    await eventually(
+      'freed',
+      async () => (await provider.cluster.get('PersistentVolume', { name })) === undefined,
+      minutes(2),
+    )
+  },
+  minutes(10),
+)
