@@ -154,7 +154,7 @@ async function run(
       warn: (pod, reason, message) => events.record(pod, 'Warning', reason, message),
       backoff: options.backoff ?? defaultBackoff,
       probeTiming: options.probeTiming ?? defaultProbeTiming,
-      sharedProbes: createSharedProbes({ now }),
+      sharedProbes: createSharedProbes({ now, directory: layout.staging }),
       logger,
       now,
     },
