@@ -44,6 +44,7 @@ test('describes exactly the routes there are', () => {
     'PATCH /managed/v1/databases/{id}',
     'POST /managed/v1/databases',
     'POST /managed/v1/databases/{id}/backup',
+    'POST /managed/v1/databases/{id}/restart',
     'POST /managed/v1/databases/{id}/size',
   ])
 })

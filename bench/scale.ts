@@ -10,7 +10,15 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { leanFlags } from '../bin/lean.mjs'
-import { apiVersion, childNames, desiredHash, labels, type ManagedDatabase, managedByEspalier } from '../crds/index.ts'
+import {
+  apiVersion,
+  askedBy,
+  childNames,
+  desiredHash,
+  labels,
+  type ManagedDatabase,
+  managedByEspalier,
+} from '../crds/index.ts'
 import { startOperator } from '../operator/index.ts'
 import {
   databaseDraft,
@@ -92,7 +100,7 @@ async function stopChild(child: ChildProcess): Promise<void> {
 }
 
 const isApplied = (database: ManagedDatabase): boolean =>
-  database.status?.phase === 'available' && database.status.appliedHash === desiredHash(database.spec)
+  database.status?.phase === 'available' && database.status.appliedHash === desiredHash(askedBy(database))
 
 /** Tells, by one watch, when a database's status has caught up with its spec. */
 async function followStatus({ cluster }: Installation) {

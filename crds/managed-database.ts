@@ -38,6 +38,7 @@ export const operationNames = [
   'rotate-password-managed',
   'backup-managed',
   'restore-managed',
+  'restart-managed',
   'delete-managed',
   'create-branch',
   'delete-branch',
@@ -120,6 +121,26 @@ export const managedDatabase = declareKind({
     services: serviceStatuses.optional().describe('how the services do'),
     branchCount: z.int().min(0).optional().describe('branches it has now'),
     storageUsedBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
+    pendingRestart: z
+      .array(
+        z.strictObject({
+          reason: z.string().max(63),
+          message: z.string().max(1000),
+          since: timestamp,
+        }),
+      )
+      .max(16)
+      .optional()
+      .describe('what comes into force at the next restart: one that is asked for, or in the region’s window'),
+    maintenance: z
+      .strictObject({
+        restart: z.string().max(63).describe('which window: when it opened'),
+        startedAt: timestamp,
+        endedAt: timestamp.optional(),
+        outcome: z.enum(['completed', 'failed']).optional(),
+      })
+      .optional()
+      .describe('the last restart in a maintenance window of the region; without endedAt it runs'),
     operation: z
       .strictObject({
         taskId: z.string().max(64),

@@ -59,6 +59,8 @@ export const annotations = {
   operation: 'espalier.dev/operation',
   /** `true` lets a database with branches, or an owner's children, be torn down. */
   force: 'espalier.dev/force',
+  /** On a ManagedDatabase: asks for a restart. Any other value than before asks for another one; RFC 3339 by the API. */
+  restart: 'espalier.dev/restart',
 } as const
 
 /** Held by the operator on every ManagedDatabase until all that it made is gone. */

@@ -100,6 +100,7 @@ describe('golden hashes', () => {
       { services: [rest, { serviceType: 'rag', serviceId: '00000002', rag }] },
       '7ed764df2b43749925e22f7561a72982',
     ],
+    ['a restart', { restart: '2026-01-01T00:00:00Z' }, '480ab6161e06133a8d42980726418e57'],
     [
       'what takes no work',
       { displayName: 'Shop', options: ['x'], deletionProtection: true, backup, deletion: { keepBackups: true } },
@@ -107,7 +108,8 @@ describe('golden hashes', () => {
     ],
   ])('%s', (_name, more, hash) => {
     const base = { region: 'local', size: { name: 'small', version: 1 }, pgVersion: '18' }
-    expect(desiredHash(managedDatabase.spec.parse({ ...base, ...more }))).toBe(hash)
+    const { restart, ...rest } = more as { restart?: string }
+    expect(desiredHash({ ...managedDatabase.spec.parse({ ...base, ...rest }), restart })).toBe(hash)
   })
 })
 
@@ -148,6 +150,7 @@ describe('operationOfChange', () => {
     ['allowlist', otherRules, 'update-managed-ip-allowlists'],
     ['services', { services: [rest] }, 'update-managed'],
     ['suspension', { suspended: true }, 'update-managed'],
+    ['a restart', { restart: 'now' } as object, 'restart-managed'],
     ['size and allowlist', { size: { name: 'large', version: 1 }, ...otherRules }, 'update-managed'],
     ['nothing', {}, 'update-managed'],
   ])('%s', (_name, change, name) => {

@@ -45,7 +45,16 @@ export function canonicalJson(value: unknown): string {
 }
 
 /** The part of a spec that takes the operator's work to come into force; names and options do not. */
-export type Asked = Pick<ManagedDatabaseSpec, 'services' | 'ipAllowlist' | 'size' | 'suspended'>
+export type Asked = Pick<ManagedDatabaseSpec, 'services' | 'ipAllowlist' | 'size' | 'suspended'> & {
+  /** The annotation `espalier.dev/restart`, which stands beside the spec: what asks for a deed is no description. */
+  restart?: string | undefined
+}
+
+/** What a database asks for. */
+export const askedBy = ({ spec, metadata }: Pick<ManagedDatabase, 'spec' | 'metadata'>): Asked => ({
+  ...spec,
+  restart: metadata.annotations?.[annotations.restart],
+})
 
 export type Member = {
   /** What is asked; undefined where an object does not use it. */
@@ -62,6 +71,7 @@ const members: Readonly<Record<string, Member>> = {
   },
   size: { of: ({ size }) => size, operation: 'update-managed-size' },
   suspended: { of: ({ suspended }) => suspended, operation: 'update-managed' },
+  restart: { of: ({ restart }) => restart, operation: 'restart-managed' },
 }
 
 const digestOf = (value: unknown, length: number): string =>
@@ -108,7 +118,7 @@ export function readOperation(database: ManagedDatabase): Operation | undefined 
   if (text === undefined) return undefined
   const parsed = operationAnnotation.safeParse(parseJson(text))
   if (!parsed.success) return undefined
-  return parsed.data.name === 'delete-managed' || parsed.data.hash === desiredHash(database.spec)
+  return parsed.data.name === 'delete-managed' || parsed.data.hash === desiredHash(askedBy(database))
     ? parsed.data
     : undefined
 }
@@ -127,7 +137,7 @@ export function visiblePhase(database: ManagedDatabase): DatabasePhase {
   const phase = database.status?.phase
   if (phase === undefined) return 'creating'
   const settled = phase === 'available' || phase === 'degraded' || phase === 'suspended'
-  if (!settled || database.status?.appliedHash === desiredHash(database.spec)) return phase
+  if (!settled || database.status?.appliedHash === desiredHash(askedBy(database))) return phase
   if (phase === 'suspended') return database.spec.suspended ? 'suspended' : 'resuming'
   return database.spec.suspended ? 'suspending' : 'modifying'
 }

@@ -33,6 +33,23 @@ export const region = declareKind({
           { rule: 'self.ports.first <= self.ports.last', message: 'ports.first must not be above ports.last' },
         ],
       }),
+    maintenance: z
+      .strictObject({
+        schedule: z
+          .string()
+          .max(100)
+          .regex(/^[^ ]+( [^ ]+){4}$/, 'must have five fields: minute, hour, day of month, month, day of week')
+          .describe('when the window opens, as cron says it: `0 3 * * 6` is Saturdays at 3'),
+        timeZone: z.string().min(1).max(64).optional().describe('IANA, for example Europe/Berlin; omitted: UTC'),
+        duration: z
+          .string()
+          .max(6)
+          .regex(/^[1-9][0-9]{0,3}[mh]$/, 'must be minutes or hours, for example 90m or 4h')
+          .describe('how long restarts may begin: 90m, 4h'),
+        maxConcurrent: z.int().min(1).max(1000).default(1).describe('databases restarted at once'),
+      })
+      .optional()
+      .describe('when databases are restarted that something waits in for a restart; omitted: when asked only'),
     objectStore: z
       .strictObject({
         endpoint: z.string().max(300),

@@ -10,6 +10,7 @@ import { withoutForeignData } from './keys.ts'
 import { slimVolume } from './managed-database/children/persistent-volume.ts'
 import { sizeText } from './managed-database/children/stateful-set.ts'
 import { ownerKeyOf, ownerUidOf } from './managed-database/ownership.ts'
+import { isOfInterest } from './region/admission.ts'
 import type { Metrics } from './runtime/index.ts'
 import { createSharing, slimPod, slimTask } from './slim.ts'
 import { endedOf } from './task/retention.ts'
@@ -59,6 +60,8 @@ export function createCaches(
         /** Those that have a size, and those that are to have it. */
         size: ({ spec, status }) => [...new Set([spec.size, ...one(status?.size)].map(sizeText))],
         region: ({ spec }) => [spec.region],
+        /** Of those that a restart waits for, or that are being restarted: their region. */
+        rollout: database => (isOfInterest(database) ? [database.spec.region] : []),
         task: ({ status }) => one(status?.operation?.taskId),
       },
     }),

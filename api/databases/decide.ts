@@ -88,6 +88,14 @@ function updatedSpec(current: ManagedDatabaseSpec, input: UpdateDatabaseInput): 
   }
 }
 
+/** @throws ApiError 409 while the database is busy, or does not run */
+export function decideRestart(database: ManagedDatabase): void {
+  const phase = visiblePhase(database)
+  if (phase === 'suspended')
+    throw conflict('the database is suspended: it takes what is pending when it is resumed', retryAfter.ownAction)
+  if (!takesChanges.includes(phase)) throw busy(phase)
+}
+
 /**
  * Whether a DELETE goes ahead: `underway` where the database is being deleted already.
  * @throws ApiError 409 under deletion protection, or with branches and without force

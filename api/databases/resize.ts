@@ -1,6 +1,7 @@
 /** What a resize comes to: a pure function of the database as it is now, of the sizes on record and of what is asked. */
 import type { Kinds } from '../../cluster/index.ts'
 import {
+  askedBy,
   bytesTold,
   type DatabasePhase,
   desiredHash,
@@ -33,7 +34,7 @@ const hindrance = ({ status }: ManagedDatabase): string | undefined => {
 /** Whether nothing runs but a resize that has changed nothing yet, so that another can take its place. */
 function onlyWaitsForSize(database: ManagedDatabase): boolean {
   const operation = database.status?.operation
-  const isOfThis = operation?.name === 'update-managed-size' && operation.hash === desiredHash(database.spec)
+  const isOfThis = operation?.name === 'update-managed-size' && operation.hash === desiredHash(askedBy(database))
   return isOfThis && hindrance(database) !== undefined
 }
 

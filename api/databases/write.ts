@@ -9,6 +9,7 @@ import { isClusterError, type Kinds } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
+  askedBy,
   childNames,
   defaultPgVersion,
   desiredHash,
@@ -31,7 +32,7 @@ import { isLive } from '../render/database.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from '../shapes/database.ts'
 import type { Account } from '../tenants.ts'
-import { decideDeletion, decideUpdate, specOfNew, type Update } from './decide.ts'
+import { decideDeletion, decideRestart, decideUpdate, specOfNew, type Update } from './decide.ts'
 import { decideResize } from './resize.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
@@ -219,7 +220,11 @@ async function changeDatabase(writer: Writer, id: string, { decide, asked, taskI
     const { spec, operation } = update
     const marks: Record<string, string> = { [updatedAtAnnotation]: timeNow(context) }
     if (operation !== undefined)
-      marks[annotations.operation] = renderOperation({ taskId, name: operation, hash: desiredHash(spec) })
+      marks[annotations.operation] = renderOperation({
+        taskId,
+        name: operation,
+        hash: desiredHash(askedBy({ ...current, spec })),
+      })
     const stored = await context.cluster.replace('ManagedDatabase', annotated({ ...current, spec }, marks))
     return { database: stored, operation }
   })
@@ -253,6 +258,25 @@ export async function resizeDatabase(
   })
 }
 
+/** Asks for a restart, by the annotation that does so for kubectl too. @throws ApiError 404, 409 */
+export async function restartDatabase(writer: Writer, id: string): Promise<Written> {
+  const { context, account } = writer
+  const { database, taskId } = await guarded(async () => {
+    const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
+    if (current === undefined) throw notFound('database')
+    decideRestart(current)
+    const taskId = newTaskId(context.now())
+    const asking = annotated(current, { [annotations.restart]: timeNow(context) })
+    const operation = renderOperation({ taskId, name: 'restart-managed', hash: desiredHash(askedBy(asking)) })
+    const marks = { [updatedAtAnnotation]: timeNow(context), [annotations.operation]: operation }
+    return { database: await context.cluster.replace('ManagedDatabase', annotated(asking, marks)), taskId }
+  })
+  context.caches.ManagedDatabase.remember(database)
+  const subject = { id, name: database.metadata.name }
+  await recordTask(writer, { taskId, name: 'restart-managed', subject, request: {} })
+  return { database, taskId }
+}
+
 const annotated = (database: ManagedDatabase, marks: Record<string, string>): ManagedDatabase => ({
   ...database,
   metadata: { ...database.metadata, annotations: { ...database.metadata.annotations, ...marks } },
@@ -280,7 +304,7 @@ export async function deleteDatabase(writer: Writer, id: string, force: boolean)
     if (decision === 'underway') return { database: current, taskId: deletionTask(current), asked: false }
     // A deletion that was marked before but never asked for keeps its task.
     const taskId = deletionTask(current) ?? newTaskId(context.now())
-    const hash = desiredHash(current.spec)
+    const hash = desiredHash(askedBy(current))
     const marked = await cluster.replace(
       'ManagedDatabase',
       annotated(current, {

@@ -18,6 +18,46 @@ const stored = async (name: string) => {
   return database
 }
 
+describe('restart', () => {
+  const restart = (id: string) => client.call('POST', `/databases/${id}/restart`)
+
+  test('is asked for by the annotation that kubectl has, with a task; meanwhile 409', async () => {
+    const id = await createSettled(client, 'again')
+    const asked = await restart(id)
+    expect(asked).toMatchObject({ status: 202, body: { id, status: 'modifying' } })
+    const taskId = asked.headers['x-task-id']
+    expect(asked.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
+    expect(readOperation(await stored('again'))).toMatchObject({ name: 'restart-managed', taskId })
+    expect((await stored('again')).metadata.annotations?.[annotations.restart]).toMatch(/^\d{4}-\d\d-\d\dT[0-9:.]+Z$/)
+    expect((await client.call('GET', `/tasks/${taskId}`)).body).toMatchObject({
+      name: 'restart-managed',
+      status: 'queued',
+    })
+    expectError(await restart(id), 409, /the database is modifying/)
+    await settle(client.cluster, 'acme', 'again')
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
+    const relabelled = { options: ['x'] }
+    expect((await client.call('PATCH', `/databases/${id}`, { body: relabelled })).body.status).toBe('available')
+    expect((await restart(id)).status).toBe(202)
+  })
+
+  test.each([
+    ['suspended', /takes what is pending when it is resumed/],
+    ['failed', /the database is failed/],
+  ] as const)('of a %s database is 409, with the reason', async (phase, message) => {
+    const id = await createSettled(client, `${phase}too`)
+    await settle(client.cluster, 'acme', `${phase}too`, { phase })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
+    expectError(await restart(id), 409, message)
+  })
+
+  test('of nothing is 404, and a query is refused', async () => {
+    expectError(await restart('00000000-0000-4000-8000-000000000000'), 404, /database/)
+    const id = await createSettled(client, 'queried')
+    expectError(await client.call('POST', `/databases/${id}/restart?now=1`), 400, /now/)
+  })
+})
+
 describe('change', () => {
   test('what needs no operator holds at once, without a task', async () => {
     const id = await createSettled(client, 'calm', { display_name: 'Calm' })

@@ -13,6 +13,7 @@ import {
   deleteDatabase,
   requireOffer,
   resizeDatabase,
+  restartDatabase,
   updateDatabase,
   type Writer,
 } from '../databases/write.ts'
@@ -40,6 +41,7 @@ export function addDatabases(app: App, context: ApiContext): void {
   addUpdate(app, context)
   addResize(app, context)
   addDelete(app, context)
+  addRestart(app, context)
 }
 
 const writerOf = (context: ApiContext, request: FastifyRequest): Writer => ({
@@ -228,5 +230,30 @@ function addDelete(app: App, context: ApiContext): void {
     reply.headers(taskHeaders(written.taskId))
     await waitUntilSettled(context, request, reply, database)
     return reply.code(204).send()
+  })
+}
+
+function addRestart(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'restartDatabase',
+      tag: 'databases',
+      summary: 'Restart a database',
+      description:
+        'Takes some seconds, in which sessions end and new ones wait or are refused. What waits for a restart comes into force with it: another image, changed settings. Refused with 409 while another operation is under way, and for one that is suspended.',
+      success: { status: 202, description: 'The database', shape: databaseShape, headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Prefer'],
+    },
+    { params: idParameter, querystring: z.strictObject({}) },
+  )
+  app.post('/databases/:id/restart', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    requireCurrentPlan(writer.account, context.now())
+    const { database, ...written } = await restartDatabase(writer, request.params.id)
+    context.audit.done(request, { status: 202, taskId: written.taskId })
+    reply.code(202).headers(taskHeaders(written.taskId))
+    const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
+    return sendJson(reply, context.databaseText(settled, writer.account.tenant))
   })
 }

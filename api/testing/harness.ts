@@ -7,6 +7,7 @@ import { createInformer } from '../../cluster/informer/index.ts'
 import { definitionOf } from '../../crds/definition.ts'
 import {
   apiVersion,
+  askedBy,
   childNames,
   databaseRoles,
   declarations,
@@ -233,7 +234,7 @@ export async function settle(
     ...database,
     status: {
       phase: 'available',
-      appliedHash: desiredHash(database.spec),
+      appliedHash: desiredHash(askedBy(database)),
       endpoint: { host: '127.0.0.1', port: 15432 },
       storageUsedBytes: 4096,
       ...status,

@@ -14,6 +14,7 @@ import type {
   StatefulSet,
 } from '../../cluster/index.ts'
 import {
+  askedBy,
   type Branch,
   type DatabaseRole,
   desiredHash,
@@ -230,7 +231,7 @@ export type Observed = {
 export const isAtRest = ({ metadata, spec, status }: ManagedDatabase): boolean =>
   status?.operation === undefined &&
   metadata.deletionTimestamp === undefined &&
-  status?.appliedHash === desiredHash(spec)
+  status?.appliedHash === desiredHash(askedBy({ metadata, spec }))
 
 /**
  * Which volume serves. A database that was put back without its status has what its claims say, before all the claim

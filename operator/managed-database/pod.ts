@@ -3,8 +3,12 @@ import type { Pod } from '../../cluster/index.ts'
 import { type RefusalReason, reasonOfExitCode } from '../instance/refusal.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import {
+  imageAnnotation,
+  maintenanceAnnotation,
   postgresContainer,
   prepareContainer,
+  type RestartMarks,
+  restartAnnotation,
   sizeAnnotation,
   templateAnnotation,
   volumeAnnotation,
@@ -31,11 +35,19 @@ export type PodFacts = {
   volume: string | undefined
   /** The digest of the template it was made from. */
   template: string | undefined
+  /** The image as the installation named it when the pod was made; absent on one of an older operator's. */
+  image: string | undefined
+  /** What the node says that its Postgres runs. */
+  imageId: string | undefined
+  /** What asked for its last restart, and the maintenance window of its last one. */
+  marks: RestartMarks
   /** Changes whenever Postgres was started anew: what was learnt of it before is old then. */
   run: string
   /** When the Postgres container was started, in ms. */
   startedAt: number | undefined
   trouble: PodTrouble | undefined
+  /** It will not come to run by itself: what it was made from is to be made good, and a crash that passes is not this. */
+  isStuck: boolean
 }
 
 /** Why a pod does not run, in Kubernetes' words or in those of `espalier instance`. */
@@ -131,6 +143,13 @@ function isUnreadySince(pod: Pod, startedAt: number | undefined): boolean {
   return condition?.status === 'False' && Date.parse(condition.lastTransitionTime ?? '') > startedAt + settlingMs
 }
 
+/** So often in a row Postgres may end by itself, and come back from the template that it had. */
+const passingCrashes = 3
+
+/** Postgres ran, and has ended: killed for its memory, say. Its node starts it again. */
+const isPassingCrash = (postgres: ContainerStatus | undefined): boolean =>
+  postgres !== undefined && failureOf(postgres) !== undefined && postgres.restartCount < passingCrashes
+
 export function podFacts(pod: Pod): PodFacts {
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])]
   const postgres = pod.status?.containerStatuses?.find(status => status.name === postgresContainer)
@@ -140,6 +159,7 @@ export function podFacts(pod: Pod): PodFacts {
   const isUnheardOf = isReady && pod.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'False'
   const probesWal = pod.metadata.annotations?.[walProbeAnnotation] === 'true'
   const startedAt = running?.startedAt === undefined ? undefined : Date.parse(running.startedAt)
+  const trouble = statuses.map(containerTrouble).find(found => found !== undefined) ?? unschedulable(pod)
   return {
     name: pod.metadata.name,
     uid: pod.metadata.uid ?? '',
@@ -153,10 +173,17 @@ export function podFacts(pod: Pod): PodFacts {
     size: pod.metadata.annotations?.[sizeAnnotation],
     volume: pod.metadata.annotations?.[volumeAnnotation],
     template: pod.metadata.annotations?.[templateAnnotation],
+    image: pod.metadata.annotations?.[imageAnnotation],
+    imageId: running === undefined ? undefined : postgres?.imageID,
+    marks: {
+      restart: pod.metadata.annotations?.[restartAnnotation],
+      maintenance: pod.metadata.annotations?.[maintenanceAnnotation],
+    },
     run: [pod.metadata.uid, postgres?.containerID ?? '', postgres?.restartCount ?? 0, running?.startedAt ?? ''].join(
       '/',
     ),
     startedAt,
-    trouble: statuses.map(containerTrouble).find(trouble => trouble !== undefined) ?? unschedulable(pod),
+    trouble,
+    isStuck: trouble !== undefined && !isPassingCrash(postgres),
   }
 }

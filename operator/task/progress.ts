@@ -3,6 +3,7 @@
  * settled; one whose operation is not the subject's any more ends with the reason why.
  */
 import {
+  askedBy,
   desiredHash,
   labels,
   type ManagedDatabase,
@@ -108,7 +109,7 @@ export function verdictOn(task: Task, database: ManagedDatabase | undefined, now
   if (isDeleting) return over('the database is being deleted')
   const asked = readOperation(database)
   if (asked?.taskId !== taskId) return over('a later change to the database took its place')
-  if (status?.operation !== undefined || status?.appliedHash !== desiredHash(database.spec))
+  if (status?.operation !== undefined || status?.appliedHash !== desiredHash(askedBy(database)))
     return waitingSince(task, now)
   // It asked for nothing that was not so already.
   const progressing = conditionOf(status, 'Progressing')

@@ -29,6 +29,8 @@ export type FakeWorkload = {
   regrow(): void
   /** Ends the Postgres of a pod and starts it again, as a kubelet would after a crash. */
   restart(pod: { namespace: string; name: string }): Promise<void>
+  /** True: from now on no pod that is made comes to run; false: those that did not do. */
+  refuse(refuses: boolean): void
   stop(): Promise<void>
 }
 
@@ -66,6 +68,9 @@ export async function startFakeWorkload({
   /** What is being worked on, one thing at a time for each StatefulSet. */
   const chains = new Map<string, Promise<void>>()
   let stopped = false
+  /** Pods wait for it before they run. */
+  let refusing: Promise<void> = Promise.resolve()
+  let accept = () => {}
 
   const serially = (key: string, work: () => Promise<void>): Promise<void> => {
     const next = (chains.get(key) ?? Promise.resolve()).then(() => untilDone(key, work))
@@ -104,6 +109,7 @@ export async function startFakeWorkload({
     const volume = await binding.bind(claim)
     if (volume === undefined) return
     const created = await cluster.create('Pod', podOf(set))
+    await refusing
     await run(created, handleOf(volume))
   }
 
@@ -206,8 +212,16 @@ export async function startFakeWorkload({
       const restarts = (pod.status?.containerStatuses?.[0]?.restartCount ?? 0) + 1
       await cluster.replaceStatus('Pod', { ...pod, status: running(podIP, restarts) })
     },
+    refuse: refuses => {
+      accept()
+      if (refuses)
+        refusing = new Promise(resolve => {
+          accept = resolve
+        })
+    },
     stop: async () => {
       stopped = true
+      accept()
       await Promise.all([statefulSets, claims, volumes, pods, configurations].map(informer => informer.stop()))
       await Promise.all(chains.values())
     },

@@ -3,6 +3,7 @@ import type { Cluster } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
+  askedBy,
   authoritySecret,
   authorityStateSecret,
   childNames,
@@ -80,7 +81,7 @@ const settledAs =
       status?.phase === phase &&
       status.size?.name === size &&
       status.operation === undefined &&
-      status.appliedHash === desiredHash(database.spec) &&
+      status.appliedHash === desiredHash(askedBy(database)) &&
       (await hasEnded(cluster, subject))
     )
   }
@@ -227,6 +228,23 @@ export const scenarios: Scenario[] = [
     volumes: { growth: { mode: 'failing', message: 'the pool is full' } },
     act: (cluster, subject) => change(cluster, subject, 'update-managed-size', toLarge),
     isDone: settledAs('available', 'small'),
+  },
+  {
+    name: 'restart',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    act: async (cluster, subject) => {
+      const database = await cluster.get('ManagedDatabase', key(subject))
+      if (database === undefined) throw new Error('there is no database to restart')
+      const restart = '2026-01-01T00:00:00Z'
+      const hash = desiredHash({ ...database.spec, restart })
+      await editSpec(cluster, subject.name, spec => spec, {
+        [annotations.restart]: restart,
+        [annotations.operation]: renderOperation({ taskId: subject.taskId, name: 'restart-managed', hash }),
+      })
+      await createTask(cluster, subject, 'restart-managed')
+    },
+    isDone: settledAs('available'),
   },
   {
     name: 'suspend',

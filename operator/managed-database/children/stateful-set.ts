@@ -1,7 +1,8 @@
 /**
  * The StatefulSet of one incarnation: one Postgres pod on the volume the operator made. It has no claim template, so it
- * can never come by an empty volume of its own, and is `OnDelete`, so that a new template (a new release of Espalier)
- * restarts nothing: the operator deletes the pod when a change asked for needs a restart.
+ * can never come by an empty volume of its own, and is `OnDelete`, so that a new template restarts nothing: the operator
+ * deletes the pod when a restart is due, and gives the StatefulSet a new template (a new release of Espalier, another image)
+ * only then: see plan/template.ts.
  *
  * The pod meets the "restricted" Pod Security Standard. Which signal ends Postgres is the image's to say (STOPSIGNAL SIGINT,
  * the fast shutdown): a cluster without the feature gate ContainerStopSignals drops `lifecycle.stopSignal` from what is
@@ -29,6 +30,12 @@ export const sizeAnnotation = 'espalier.dev/size'
 export const volumeAnnotation = 'espalier.dev/volume'
 /** On a pod: a digest of the template it was made from. A pod that does not run is made anew from a newer one. */
 export const templateAnnotation = 'espalier.dev/template'
+/** On a pod: the image as the installation names it, whatever digest that was pinned to. */
+export const imageAnnotation = 'espalier.dev/image'
+/** On a pod: a digest of what asked for its last restart. */
+export const restartAnnotation = 'espalier.dev/restart'
+/** On a pod: the maintenance window that it was last restarted in. */
+export const maintenanceAnnotation = 'espalier.dev/maintenance'
 export const prepareContainer = 'prepare'
 export const postgresContainer = 'postgres'
 
@@ -94,6 +101,13 @@ const postgres = (image: string, shape: SizeShape): Container => ({
   volumeMounts,
 })
 
+/** What has asked for restarts, as a pod that was made since carries it. */
+export type RestartMarks = { restart: string | undefined; maintenance: string | undefined }
+
+/** The mark of an annotation that asks for a restart: its text is anybody's, and may be long. */
+export const restartMark = (asked: string | undefined): string | undefined =>
+  asked === undefined ? undefined : digestOf(asked)
+
 export type StatefulSetRequest = {
   owner: Owner
   incarnation: number
@@ -104,6 +118,8 @@ export type StatefulSetRequest = {
   volume: string
   suspended: boolean
   pods: PodSettings
+  /** Absent: no restart was ever asked for. */
+  marks?: RestartMarks
 }
 
 const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest): PodSpec => ({
@@ -141,7 +157,8 @@ export const withoutPod = (draft: Draft): Draft => {
 }
 
 export function statefulSetDraft(request: StatefulSetRequest): Draft {
-  const { owner, incarnation, size, volume, suspended } = request
+  const { owner, incarnation, image, size, volume, suspended } = request
+  const { restart, maintenance } = request.marks ?? {}
   const selector = podSelector(owner, incarnation)
   const metadata = childMetadata(owner, childNames.statefulSet(owner.id, incarnation), 'postgres')
   const spec = podSpec(request)
@@ -161,6 +178,9 @@ export function statefulSetDraft(request: StatefulSetRequest): Draft {
             [sizeAnnotation]: sizeText(size),
             [volumeAnnotation]: volume,
             [templateAnnotation]: digestOf(spec),
+            [imageAnnotation]: image,
+            ...(restart === undefined ? {} : { [restartAnnotation]: restart }),
+            ...(maintenance === undefined ? {} : { [maintenanceAnnotation]: maintenance }),
             [walProbeAnnotation]: 'true',
           },
         },

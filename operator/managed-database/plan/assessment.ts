@@ -14,7 +14,7 @@ import { presentAnswer, stands, writeHangs, writeHangsMessage } from './health.t
 import type { SizeState } from './size.ts'
 import { isStopped, mayStop } from './stop.ts'
 import { volumeFinding } from './volume.ts'
-import { type Wanted, wantedOf } from './wanted.ts'
+import { type Wanted, wantedMarks, wantedOf } from './wanted.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
 export type Step =
@@ -41,9 +41,18 @@ export type Assessment = {
   serves: boolean
 }
 
-/** Whether a pod is of another size than it is to have, or stands on another volume. */
-export const isOutOfDate = ({ children }: Observed, { size }: Wanted, pod: PodFacts): boolean =>
-  pod.size !== sizeText(size.effective) || pod.volume !== children.claim?.metadata.uid
+/** Whether a restart that was asked for, or is due in the region's window, is still to come. */
+function lacksRestart({ database }: Observed, { marks }: PodFacts): boolean {
+  const wanted = wantedMarks(database)
+  const lacks = (mark: keyof typeof wanted) => wanted[mark] !== undefined && wanted[mark] !== marks[mark]
+  return lacks('restart') || lacks('maintenance')
+}
+
+/** Whether a pod is of another size than it is to have, stands on another volume, or is to be restarted. */
+export const isOutOfDate = (observed: Observed, { size }: Wanted, pod: PodFacts): boolean =>
+  pod.size !== sizeText(size.effective) ||
+  pod.volume !== observed.children.claim?.metadata.uid ||
+  lacksRestart(observed, pod)
 
 const works = (answer: Assessment['answered']): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
 

@@ -3,6 +3,7 @@
  * the same whether it is asked for the first time or after a crash at any point.
  */
 import {
+  askedBy,
   type DatabasePhase,
   desiredDigests,
   desiredHash,
@@ -20,6 +21,7 @@ import { isHeldBack } from './growth.ts'
 import { checksumFailures } from './health.ts'
 import { marks } from './marks.ts'
 import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
+import { pendingRestarts, restartFinding } from './pending-restart.ts'
 import { nextRecord, recordFromClaim, type VolumeRecord } from './record.ts'
 import { recordedSize, sizeFinding } from './size.ts'
 import { awaitsPostgres, work } from './work.ts'
@@ -184,9 +186,10 @@ function storageUsed(before: number | undefined, now: number | undefined): numbe
 const servicesNotRun = no('NotAvailable', 'services are not run by this version; nothing of spec.services is in force')
 
 /** Of what is in force; unchanged where that is not what is asked. */
-function digestsOf({ database: { spec, status } }: Observed, { appliedHash }: OperationState) {
-  if (appliedHash === undefined || appliedHash !== desiredHash(spec)) return status?.appliedDigests
-  return { hash: appliedHash, members: desiredDigests(spec) }
+function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
+  const asked = askedBy(database)
+  if (appliedHash === undefined || appliedHash !== desiredHash(asked)) return database.status?.appliedDigests
+  return { hash: appliedHash, members: desiredDigests(asked) }
 }
 
 function statusOf(
@@ -200,6 +203,8 @@ function statusOf(
   const { status = {}, metadata } = database
   const { answered, wanted, findings, fatal } = assessment
   const refused = configurationFinding(observed)
+  const pending = pendingRestarts(observed, wanted, now)
+  const restarts = restartFinding(pending)
   const isPrepared = covers(children.statefulSet, wanted.statefulSet)
   const size = recordedSize(observed, wanted.size, isPrepared)
   const told = sizeFinding(observed, wanted.size, size)
@@ -209,6 +214,7 @@ function statusOf(
     ...(told ? { SizeApplied: told } : {}),
     ...(database.spec.services.length > 0 ? { ServicesReady: servicesNotRun } : {}),
     ...(refused ? { ConfigurationRefused: refused } : {}),
+    ...(restarts ? { RestartPending: restarts } : {}),
     ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
   }
   return {
@@ -227,5 +233,7 @@ function statusOf(
     branchCount: branches.filter(branch => branch.spec.deletionRequestedAt === undefined).length,
     storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
     operation: state.operation,
+    pendingRestart: pending.length > 0 ? pending : undefined,
+    maintenance: state.maintenance,
   }
 }

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import {
   appliedDigests,
+  askedBy,
   canonicalJson,
   type Digests,
   desiredDigests,
@@ -33,6 +34,8 @@ export type OperationState = {
   progressing: Finding
   /** What is in force now, by its hash; absent as long as nothing has settled. */
   appliedHash: string | undefined
+  /** The restart in the region's window, if there was one. */
+  maintenance: ManagedDatabaseStatus['maintenance']
 }
 
 export const isFinished = (task: Task | undefined): boolean =>
@@ -54,10 +57,10 @@ function derivedId(text: string): string {
  * was, since an older operator wrote the hash, the children tell: template, replicas and route.
  */
 function changeOf(observed: Observed): OperationName {
-  const { spec, status } = observed.database
-  if (status?.appliedHash === undefined) return 'create-managed'
-  const after = desiredDigests(spec)
-  return operationOfChange(appliedDigests(observed.database) ?? digestsOfChildren(observed, after), after)
+  const { database } = observed
+  if (database.status?.appliedHash === undefined) return 'create-managed'
+  const after = desiredDigests(askedBy(database))
+  return operationOfChange(appliedDigests(database) ?? digestsOfChildren(observed, after), after)
 }
 
 /** The digests of what the children were made for; as asked where they do not tell. */
@@ -119,43 +122,86 @@ export function deletion(observed: Observed, now: number, deadlines: Deadlines):
   const annotated = readOperation(database)
   const own = { taskId: derivedId(`${database.metadata.uid}/delete`), name: 'delete-managed' as const }
   const asked = annotated?.name === 'delete-managed' ? annotated : own
-  return begin(asked, desiredHash(database.spec), now, deadlines)
+  return begin(asked, desiredHash(askedBy(database)), now, deadlines)
+}
+
+/** The operation of a restart in the region's window: nobody asked for it but the region. */
+function beginMaintenance(observed: Observed, mark: string, hash: string, now: number, deadlines: Deadlines) {
+  const taskId = derivedId(`${observed.database.metadata.uid}/maintenance/${mark}`)
+  return begin({ taskId, name: 'restart-managed' }, hash, now, deadlines)
+}
+
+/** A restart is done with the restart, also where a size waits for its volume meanwhile. */
+const pendingOf = (name: OperationName, pending: Pending | undefined): Pending | undefined =>
+  name === 'restart-managed' && pending?.step === 'Growing' ? undefined : pending
+
+/** How the restart in the region's window goes. One that failed and has come right since is no failure any more. */
+function maintenanceAfter(
+  { database: { status } }: Observed,
+  { pending, fatal, serves }: Assessment,
+  now: number,
+  { modifyingMs }: Deadlines,
+): OperationState['maintenance'] {
+  const before = status?.maintenance
+  if (before === undefined || before.outcome === 'completed') return before
+  const endedAt = before.endedAt ?? timestamp(now)
+  const isStopped = status?.phase === 'suspended'
+  const isDone = pendingOf('restart-managed', pending) === undefined
+  if (!fatal && isDone && (serves || isStopped)) return { ...before, endedAt, outcome: 'completed' }
+  const isLate = now >= Date.parse(before.startedAt) + modifyingMs
+  return fatal || isLate ? { ...before, endedAt, outcome: 'failed' } : before
 }
 
 /** The state of operations after this pass. */
 export function operationState(
   observed: Observed,
-  { pending, fatal, wanted }: Assessment,
+  assessment: Assessment,
   now: number,
   deadlines: Deadlines,
 ): OperationState {
-  const { status, spec } = observed.database
-  const hash = desiredHash(spec)
+  const { fatal } = assessment
+  const { status } = observed.database
+  const hash = desiredHash(askedBy(observed.database))
   const appliedHash = status?.appliedHash
   const outcome = conditionOf(status, 'Progressing')
   const last = outcome?.status === 'False' ? no(outcome.reason, outcome.message) : no(completed, 'nothing to be done')
+  const maintenance = maintenanceAfter(observed, assessment, now, deadlines)
 
   if (hasEnded(status) && !isFinished(observed.task))
-    return { operation: status?.operation, progressing: last, appliedHash }
+    return { operation: status?.operation, progressing: last, appliedHash, maintenance: status?.maintenance }
 
   const current = hasEnded(status) ? undefined : status?.operation
   const fits = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
-  if (!fits && appliedHash === hash && comesIntoForce(observed, wanted.size)) {
+  const window = status?.maintenance
+  const isMaintained = window !== undefined && window.endedAt === undefined
+  if (!fits && appliedHash === hash && comesIntoForce(observed, assessment.wanted.size)) {
     const operation = begin(ofGrownSize(observed, hash), hash, now, deadlines)
-    return { operation, progressing: yes('Starting', 'the volume has grown: Postgres is restarted'), appliedHash }
+    const progressing = yes('Starting', 'the volume has grown: Postgres is restarted')
+    return { operation, progressing, appliedHash, maintenance }
   }
-  if (!fits && appliedHash === hash) {
-    return { operation: undefined, progressing: atRest(last, pending), appliedHash }
+  if (!fits && appliedHash === hash && !isMaintained) {
+    return { operation: undefined, progressing: atRest(last, assessment.pending), appliedHash, maintenance }
   }
 
-  const operation = fits ? current : beginUpdate(observed, hash, now, deadlines)
-  const settled = (finding: Finding): OperationState => ({ operation, progressing: finding, appliedHash: hash })
+  const begun = () =>
+    isMaintained && appliedHash === hash
+      ? beginMaintenance(observed, window.restart, hash, now, deadlines)
+      : beginUpdate(observed, hash, now, deadlines)
+  const operation = fits ? current : begun()
+  const pending = pendingOf(operation.name, assessment.pending)
+  const settled = (finding: Finding): OperationState => ({
+    operation,
+    progressing: finding,
+    appliedHash: hash,
+    maintenance,
+  })
   if (fatal) return settled(no(fatal.reason, fatal.message))
   if (pending === undefined) return settled(no(completed, 'everything asked is in force'))
   if (pending.isHopeless) return settled(no(pending.reason, pending.message))
   if (now >= Date.parse(operation.deadlineAt))
     return settled(no('DeadlineExceeded', `not done by ${operation.deadlineAt}; still trying: ${pending.message}`))
-  return { operation, progressing: yes(pending.reason, pending.message), appliedHash }
+  const why = isMaintained && operation.name === 'restart-managed' ? ", in the region's maintenance window" : ''
+  return { operation, progressing: yes(pending.reason, `${pending.message}${why}`), appliedHash, maintenance }
 }
 
 /** What failed and has come right since is no failure any more; what cannot go on says why. */

@@ -1,6 +1,6 @@
 /** What every child of a database should be, as far as its size and region are known. */
 import type { Draft } from '../../../cluster/index.ts'
-import { type Endpoint, hostLabel, type Region } from '../../../crds/index.ts'
+import { annotations, type Endpoint, hostLabel, type ManagedDatabase, type Region } from '../../../crds/index.ts'
 import { type ServerNames, serverNames } from '../children/certificate.ts'
 import { claimDraft } from '../children/claim.ts'
 import { configurationAnnotation, configurationDraft } from '../children/configuration.ts'
@@ -8,11 +8,12 @@ import { disruptionBudgetDraft } from '../children/disruption-budget.ts'
 import { networkPolicyDraft } from '../children/network-policy.ts'
 import { maskedRules, routeDraft } from '../children/route.ts'
 import { serviceDraft } from '../children/service.ts'
-import { statefulSetDraft } from '../children/stateful-set.ts'
+import { type RestartMarks, restartMark, statefulSetDraft, templateAnnotation } from '../children/stateful-set.ts'
 import { stamped } from '../covers.ts'
 import type { Observed } from '../observed.ts'
 import type { Owner } from '../ownership.ts'
 import { type SizeState, sizeState } from './size.ts'
+import { referenceOf, withTemplate } from './template.ts'
 
 export type Wanted = {
   size: SizeState
@@ -25,6 +26,9 @@ export type Wanted = {
   /** Of the files of that configuration, as Postgres tells it. */
   configurationDigest: string | undefined
   statefulSet: Draft<'StatefulSet'> | undefined
+  /** The digest of the template for the next restart, which the StatefulSet need not have yet; and its image. */
+  newestTemplate: string | undefined
+  image: string | undefined
   /** For the port it holds; absent while it holds none. */
   route: Draft<'ConfigMap'> | undefined
   rules: string[]
@@ -32,6 +36,12 @@ export type Wanted = {
   endpoint: Endpoint | undefined
   certificate: ServerNames | undefined
 }
+
+/** The restarts that a pod must have had. */
+export const wantedMarks = ({ metadata, status }: ManagedDatabase): RestartMarks => ({
+  restart: restartMark(metadata.annotations?.[annotations.restart]),
+  maintenance: status?.maintenance?.restart,
+})
 
 type Outside = { domain: string; host: string; externalIpAddress?: string }
 
@@ -65,11 +75,16 @@ export function wantedOf(
   const port = observed.route?.port
   const instance = { owner, incarnation, size: effective, pgVersion: spec.pgVersion }
   // A version that is on offer no more goes on with the image it has.
-  const image = observed.image ?? observed.children.statefulSet?.spec?.template.spec?.containers[0]?.image
+  const image = observed.image ?? referenceOf(observed.children.statefulSet?.spec?.template)
   // On a claim that another database had there may be data, which only the volume knows.
   const initialise = status?.volume === undefined && !observed.isStrayClaim
   const configuration = shape && configurationDraft({ ...instance, shape, initialise })
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
+  const marks = wantedMarks(database)
+  const newest =
+    shape && volume && image
+      ? statefulSetDraft({ ...instance, image, shape, volume, suspended: stopped, pods: podSettings, marks })
+      : undefined
   return {
     size,
     networkPolicy: stamped(networkPolicyDraft(owner)),
@@ -78,10 +93,9 @@ export function wantedOf(
     claim: shape && region && claimDraft(owner, incarnation, shape, region, systemIdentifier),
     configuration: configuration && stamped(configuration),
     configurationDigest: configuration?.metadata.annotations?.[configurationAnnotation],
-    statefulSet:
-      shape && volume && image
-        ? stamped(statefulSetDraft({ ...instance, image, shape, volume, suspended: stopped, pods: podSettings }))
-        : undefined,
+    statefulSet: newest && stamped(withTemplate(observed, newest)),
+    newestTemplate: newest?.spec?.template.metadata?.annotations?.[templateAnnotation],
+    image,
     route: port === undefined ? undefined : stamped(routeDraft(owner, port, rules)),
     rules,
     domain: outside?.domain,

@@ -1,0 +1,56 @@
+/** What waits for a restart, and since when: nothing of it is urgent, and nothing of it happens by itself. */
+import type { ManagedDatabaseStatus } from '../../../crds/index.ts'
+import type { Observed } from '../observed.ts'
+import { type Finding, timestamp, yes } from './conditions.ts'
+import { presentAnswer } from './health.ts'
+import type { Wanted } from './wanted.ts'
+
+export type PendingRestart = NonNullable<ManagedDatabaseStatus['pendingRestart']>[number]
+type Reason = 'Image' | 'PodTemplate' | 'Settings' | 'Configuration'
+type Found = { reason: Reason; message: string }
+
+/** What the pod was made from and would not be made from any more. */
+function ofTemplate({ pod }: Observed, { newestTemplate, image }: Wanted): Found[] {
+  if (pod === undefined || newestTemplate === undefined || pod.template === newestTemplate) return []
+  if (pod.image !== undefined && image !== undefined && pod.image !== image)
+    return [{ reason: 'Image', message: `the pod runs ${pod.image}; ${image} is what a new one runs` }]
+  return [{ reason: 'PodTemplate', message: 'the pod was made from an older template' }]
+}
+
+/** What Postgres itself says; undefined where it has not been asked in its present run. */
+function ofSettings(observed: Observed, { configurationDigest }: Wanted): Found[] | undefined {
+  const answer = presentAnswer(observed)
+  if (answer?.state !== 'answered') return undefined
+  const { pendingRestart, isMounted, refused, inForce } = answer.configuration
+  const found: Found[] = []
+  if (pendingRestart.length > 0)
+    found.push({ reason: 'Settings', message: `changed, and taken at a start only: ${pendingRestart.join(', ')}` })
+  if (!isMounted && refused === null && configurationDigest !== undefined && inForce !== configurationDigest)
+    found.push({
+      reason: 'Configuration',
+      message: 'the pod is from before configuration was reloaded: it has copies, made as it started',
+    })
+  return found
+}
+
+export function pendingRestarts(observed: Observed, wanted: Wanted, now: number): PendingRestart[] {
+  const { pod, database } = observed
+  const before = database.status?.pendingRestart ?? []
+  if (pod === undefined || pod.terminating || database.spec.suspended) return []
+  const told = before.filter(({ reason }) => reason === 'Settings' || reason === 'Configuration')
+  const found = [...ofTemplate(observed, wanted), ...(ofSettings(observed, wanted) ?? told)]
+  return found.map(({ reason, message }) => ({
+    reason,
+    message: message.slice(0, 1000),
+    since: before.find(entry => entry.reason === reason)?.since ?? timestamp(now),
+  }))
+}
+
+export function restartFinding(pending: readonly PendingRestart[]): Finding | undefined {
+  const [first] = pending
+  if (first === undefined) return undefined
+  return yes(
+    first.reason,
+    `${pending.map(({ message }) => message).join('; ')}. It comes into force at the next restart`,
+  )
+}
