@@ -1,6 +1,7 @@
 /**
  * `/ca.pem`: the certificate of the authority that signs the databases' certificates, for clients to verify with
- * (`sslmode=verify-full sslrootcert=ca.pem`). It is public, so it takes no token.
+ * (`sslmode=verify-full sslrootcert=ca.pem`); two of them while one authority takes the place of another. It is public, so it
+ * takes no token.
  */
 import { z } from 'zod'
 import type { Cluster } from '../../cluster/index.ts'
@@ -37,7 +38,8 @@ export function addCertificateAuthority(app: App, { cluster, now }: ApiContext):
       summary: "The certificate by which databases' certificates are verified",
       success: {
         status: 200,
-        description: 'A certificate, PEM (RFC 7468)',
+        description:
+          'A certificate, PEM (RFC 7468); more than one while an authority is being replaced: trust them all',
         shape: z.string(),
         mediaType: 'application/x-pem-file',
       },

@@ -175,6 +175,24 @@ describe('an authority', () => {
     await expectServed(before)
   })
 
+  test('that is lost with all that is known of it costs the operator its way in, and nobody a restart', async () => {
+    const lost = authorityOf(await secret(authoritySecret))
+    await it.stopOperator()
+    for (const name of [authoritySecret, authorityStateSecret])
+      await it.cluster().delete('Secret', { namespace: systemNamespace, name })
+    await put(authoritySecret)
+    await it.startOperator()
+    const told = await it.when('one', found => condition(found, 'Ready')?.reason === 'NotTrusted')
+    expect(condition(told, 'Ready')?.message).toMatch(/put its Secret back, or restart Postgres/)
+    expect(await startsOf('one')).toBe(1)
+    await it.cluster().delete('Secret', { namespace: systemNamespace, name: authoritySecret })
+    await put(authoritySecret, lost)
+    await it.when('one', found => condition(found, 'Ready')?.reason === 'Serving')
+    await eventually(state, now => now?.authorities.length === 1 && now.authorities[0]?.cert === lost?.cert)
+    complaints.length = 0
+    await expectServed(lost?.cert)
+  })
+
   test('that ends within a year is replaced without being asked for', async () => {
     const before = await given()
     await it.stopOperator()

@@ -135,6 +135,11 @@ function pendingInstance(observed: Observed, wanted: Wanted, findings: Findings)
   return pod.ready ? undefined : at('Connecting', 'waiting for the pod to be ready')
 }
 
+const isDistrust = ({ reason }: { reason: string }): boolean => reason === 'tls' || reason === 'auth'
+
+const distrusted = (pod: string): string =>
+  `Postgres goes by an authority that is not here any more: put its Secret back, or restart Postgres (kubectl delete pod ${pod})`
+
 /** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
 function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 'pending'>): Finding {
   const { findings, fatal } = assessed
@@ -150,7 +155,10 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
   }
   const answer = presentAnswer(observed)
   const { CredentialsReady: credentials, EndpointReady: endpoint } = findings
-  if (answer?.state === 'refused') return no('NotAnswering', answer.message)
+  if (answer?.state === 'refused')
+    return isDistrust(answer)
+      ? no('NotTrusted', `${answer.message}; ${distrusted(pod.name)}`)
+      : no('NotAnswering', answer.message)
   if (writeHangs(observed)) return no('WriteHangs', writeHangsMessage)
   if (answer === undefined && !stands(observed)) return no('NotAnswering', 'Postgres has not answered yet')
   if (credentials?.status !== 'True') return no(credentials?.reason ?? 'CredentialsPending', credentials?.message ?? '')

@@ -83,7 +83,7 @@ function disruptionBudget(
 
 /**
  * Deletes the pod, for the StatefulSet to make it anew: when its size or volume is not the one asked; when it does not run and was
- * made from an older template; when it runs with a certificate by which nobody can tell it to take the new one. Never
+ * made from an older template; when it runs with a certificate that has ended, so that nobody can tell it to take the new one. Never
  * before configuration and template are the new ones.
  */
 function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
@@ -97,17 +97,21 @@ function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
   if ((statefulSet.status?.observedGeneration ?? generation) < generation) return []
   const template = statefulSet.spec?.template.metadata?.annotations ?? {}
   const outdated = pod.trouble !== undefined && pod.template !== template[templateAnnotation]
-  if (!isOutOfDate(observed, wanted, pod) && !outdated && !isLockedOut(observed)) return []
+  if (!isOutOfDate(observed, wanted, pod) && !outdated && !showsExpired(observed)) return []
   if (stopsToRebind(observed)) return [{ do: 'apply', kind: 'StatefulSet', draft: withoutPod(wanted.statefulSet) }]
   const { namespace = '' } = database.metadata
   return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
 }
 
-/** Postgres and the operator do not trust each other, and a certificate issued since it started would mend that. */
-function isLockedOut(observed: Observed): boolean {
+/**
+ * Postgres shows a certificate that has ended, by which clients refuse it too, and was started before the one it should
+ * show was issued. (One that merely does not trust the operator serves its clients, and is not restarted for that.)
+ */
+function showsExpired(observed: Observed): boolean {
   const { certificate, pod } = observed
   const answer = presentAnswer(observed)
-  if (answer?.state !== 'refused' || (answer.reason !== 'tls' && answer.reason !== 'auth')) return false
+  if (answer?.state !== 'refused' || answer.reason !== 'tls' || !/certificate has expired/.test(answer.message))
+    return false
   if (certificate.state !== 'good' || pod?.startedAt === undefined) return false
   return (certificate.issuedAt ?? 0) > pod.startedAt
 }
