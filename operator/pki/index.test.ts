@@ -7,6 +7,7 @@ import * as der from './der.ts'
 import {
   type CertifiedKey,
   createAuthority,
+  isAuthority,
   isIssuedBy,
   issueClientCertificate,
   issueServerCertificate,
@@ -169,4 +170,37 @@ describe('encoding', () => {
   test('writes object identifiers', () => {
     expect(der.objectIdentifier('1.2.840.10045.4.3.2').toString('hex')).toBe('06082a8648ce3d040302')
   })
+})
+
+describe('two authorities of the same name', () => {
+  const [old, young] = [createAuthority(), createAuthority()]
+  const serverOf = (authority: CertifiedKey) => issueServerCertificate(authority, { dnsNames: ['db.test.svc'] })
+  const clientOf = (authority: CertifiedKey) => issueClientCertificate(authority, { commonName: 'espalier-operator' })
+
+  test.each([
+    ['old', 'young', [old, young], old, young],
+    ['young', 'old', [old, young], young, old],
+    ['old', 'young', [young, old], old, young],
+    ['young', 'old', [young, old], young, old],
+  ] as const)(
+    'stand in one bundle: a server of the %s and a client of the %s one trust each other',
+    async (...given) => {
+      const [, , bundle, ofServer, ofClient] = given
+      const ca = bundle.map(({ cert }) => cert).join('')
+      const opinions = await handshake(serverOf(ofServer), clientOf(ofClient), ca, 'db.test.svc')
+      expect(opinions).toEqual({ client: 'accepted', server: 'accepted' })
+    },
+  )
+
+  test('one alone does not stand for the other', async () => {
+    const opinions = await handshake(serverOf(old), clientOf(old), young.cert, 'db.test.svc')
+    expect(Object.values(opinions)).not.toContain('accepted')
+  })
+
+  test.each<[string, CertifiedKey, boolean]>([
+    ['an authority', old, true],
+    ["one with another's key", { cert: old.cert, key: young.key }, false],
+    ['what it has signed', serverOf(old), false],
+    ['no certificate', { cert: 'a', key: 'b' }, false],
+  ])('%s is told from what is none', (_, pair, expected) => expect(isAuthority(pair)).toBe(expected))
 })
