@@ -6,6 +6,7 @@ import { parse } from 'yaml'
 import { apiConfiguration } from '../api/configuration.ts'
 import { generatedFiles } from '../crds/generate.ts'
 import { annotations, declarations, labels, region, size } from '../crds/index.ts'
+import { wantedSizes } from '../operator/bootstrap/sizes.ts'
 import { operatorConfiguration } from '../operator/configuration.ts'
 import { systemIdentifierAnnotation } from '../operator/managed-database/children/claim.ts'
 import { reclaimPolicyAnnotation } from '../operator/managed-database/children/persistent-volume.ts'
@@ -359,6 +360,16 @@ function describeChart(program: string): void {
       policyName: 'espalier-marks',
       validationActions: ['Deny'],
     })
+  })
+
+  test('the bootstrap is told every size as it will be applied, and looks before it changes anything', () => {
+    const objects = rendered(minimal)
+    const { args } = named(objects, 'Job', 'espalier-bootstrap').spec.template.spec.containers[0]
+    const sizes = wantedSizes.parse(JSON.parse(args[args.indexOf('--sizes') + 1]))
+    const applied = objects.filter(object => object.kind === 'Size').map(({ spec }) => spec)
+    expect(sizes).toEqual(applied.map(({ name, version, shape }) => ({ name, version, shape })))
+    // Where the kind is served, the cluster is asked already while rendering; without a cluster that finds nothing.
+    expect(rendered([...minimal, '--api-versions', 'espalier.dev/v1alpha1/Size'])).toEqual(objects)
   })
 
   test('no account that comes by itself gets every port, unless you say so', () => {

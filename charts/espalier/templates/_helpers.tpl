@@ -224,3 +224,12 @@ helm.sh/hook: pre-install,pre-upgrade
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 helm.sh/hook-weight: {{ . | quote }}
 {{- end }}
+
+{{- /* Name, version and shape of every size, as JSON. */}}
+{{- define "espalier.wantedSizes" -}}
+{{- $sizes := list }}
+{{- range .Values.sizes }}
+{{- $sizes = append $sizes (dict "name" .name "version" (int .version) "shape" .shape) }}
+{{- end }}
+{{- toJson $sizes }}
+{{- end }}
