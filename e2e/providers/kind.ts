@@ -37,6 +37,8 @@ export type KindProvider = Provider & {
   stopApiServer(): Promise<() => Promise<void>>
   /** The node says nothing any more, though all that runs on it goes on; the answer has it speak again. */
   silenceNode(): Promise<() => Promise<void>>
+  /** Nothing that is written to a database's volume comes to rest any more; the answer has it go on. */
+  freezeVolume(namespace: string, id: string): Promise<() => Promise<void>>
 }
 
 export async function startKind(): Promise<KindProvider> {
@@ -126,6 +128,15 @@ export async function startKind(): Promise<KindProvider> {
     async silenceNode() {
       await onNode('kill -STOP $(pidof kubelet)')
       return async () => void (await onNode('kill -CONT $(pidof kubelet)'))
+    },
+
+    async freezeVolume(namespace, id) {
+      const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: childNames.claim(id, 1) })
+      const volume = claim?.spec?.volumeName
+      if (volume === undefined) throw new Error('the claim has no volume')
+      const mounted = `$(findmnt -rno TARGET | grep '/pods/.*/${volume}/mount$' | head -1)`
+      await onNode(`fsfreeze -f ${mounted}`)
+      return async () => void (await onNode(`fsfreeze -u ${mounted}`))
     },
 
     async stop() {
