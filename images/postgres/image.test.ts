@@ -14,6 +14,7 @@ import {
   prepareContainer,
   statefulSetDraft,
 } from '../../operator/managed-database/children/stateful-set.ts'
+import { walProbeCommand } from '../../operator/managed-database/children/wal-probe.ts'
 import { createAuthority } from '../../operator/pki/index.ts'
 import { podSettings } from '../../operator/pod-settings.ts'
 import { createAdministrator } from '../../operator/postgres/administrator.ts'
@@ -101,6 +102,16 @@ function describePostgres(major: PgVersion): void {
     })
     expect(output).toContain('espalier instance prepare')
     expect(code).toBe(0)
+  })
+
+  test('has what the probe of WAL takes', async () => {
+    const { code } = await opened.run(containerOf(world, prepareContainer))
+    expect(code).toBe(0)
+    const command = walProbeCommand('/var/lib/espalier/data/pgdata/pg_wal', '/dev/shm/espalier-wal-probe')
+    expect(await opened.run({ ...containerOf(world, postgresContainer), command })).toMatchObject({
+      code: 0,
+      output: '',
+    })
   })
 
   test('a pod of the operator initialises its volume, serves, and is stopped while clients are connected', async () => {
