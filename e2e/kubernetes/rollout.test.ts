@@ -40,10 +40,11 @@ beforeAll(async () => {
   )
 }, minutes(10))
 afterAll(async () => {
+  if (provider === undefined) return
   await setWindow(undefined)
   await upgrade(grace.before)
   for (const { id } of databases ?? []) await api.remove(id)
-  await provider?.stop()
+  await provider.stop()
 }, minutes(15))
 
 /** The chart again, as it is installed but for one value of databases' pods. */
@@ -169,7 +170,7 @@ test(
   minutes(8),
 )
 
-test('rules that the operator writes come into force by a reload, under a session that goes on', async () => {
+test('the files that Postgres reads stand beside instance.json, in every database', async () => {
   const { items } = await provider.cluster.list('ConfigMap', { namespace, labels: { [labels.component]: 'postgres' } })
   expect(items.length).toBeGreaterThanOrEqual(count)
   for (const { data } of items)
