@@ -17,7 +17,7 @@ const immutableSpec = immutable('a backup')
 
 export const backup = declareKind({
   kind: 'Backup',
-  description: 'one restore point of a database',
+  description: 'one restore point of a database; none is taken yet, see its conditions',
   plural: 'backups',
   shortNames: ['bkp'],
   scope: 'Namespaced',

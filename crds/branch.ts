@@ -10,9 +10,12 @@ import { serviceConfigs, serviceStatuses } from './services.ts'
 
 export const branchPhases = ['creating', 'available', 'failed', 'deleting', 'deleted'] as const
 
+/** The reason of what has failed because this version does not run its kind. */
+export const notAvailable = 'NotAvailable'
+
 export const branch = declareKind({
   kind: 'Branch',
-  description: 'a copy of a database, with an address and credentials of its own',
+  description: 'a copy of a database, with an address and credentials of its own; none is made yet, see its conditions',
   plural: 'branches',
   shortNames: ['br'],
   scope: 'Namespaced',
@@ -63,3 +66,12 @@ export const branch = declareKind({
   ],
 })
 export type Branch = ObjectOfKind<typeof branch>
+
+/** Whether nothing ever came of a branch, nor will. */
+const isNotRun = ({ status }: Branch): boolean =>
+  status?.phase === 'failed' &&
+  status.conditions?.some(({ type, reason }) => type === 'Ready' && reason === notAvailable) === true
+
+/** Whether a branch counts, for limits and for the deletion of its database: until its deletion is asked for. */
+export const isLiveBranch = (branch: Branch): boolean =>
+  branch.spec.deletionRequestedAt === undefined && !isNotRun(branch)

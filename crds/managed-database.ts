@@ -69,15 +69,23 @@ export const managedDatabase = declareKind({
     instances: z.int().min(1).max(1).default(1).describe('Postgres instances; 1 for now'),
     displayName: displayName.optional(),
     ipAllowlist: ipAllowlist.default({ rules: [] }).describe('who may reach the Postgres endpoint; no rules close it'),
-    services: serviceConfigs.default([]).describe('what runs beside the database; at most one of each type'),
+    services: serviceConfigs
+      .default([])
+      .describe(
+        'what runs beside the database, at most one of each type; none is run yet, see condition ServicesReady',
+      ),
     options: options.default([]),
     deletionProtection: z.boolean().default(false).describe('true: the database cannot be deleted'),
-    backup: backupPolicy.default({ durable: false }).describe('when backups are taken, and how long they are kept'),
+    backup: backupPolicy
+      .default({ durable: false })
+      .describe('when backups are taken, and how long they are kept; none are taken yet, see condition BackupsReady'),
     suspended: z.boolean().default(false).describe('true: stopped, its volume kept'),
     deletion: z
       .strictObject({ keepBackups: z.boolean().default(false) })
       .default({ keepBackups: false })
-      .describe('what deleting the database leaves behind'),
+      .describe(
+        'what deleting the database leaves behind; there are no backups yet to keep, see condition BackupsReady',
+      ),
   }),
   status: z.strictObject({
     phase: z.enum(databasePhases).optional().describe('what it is doing, in one word'),

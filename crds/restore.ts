@@ -5,7 +5,7 @@ import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 
 export const restore = declareKind({
   kind: 'Restore',
-  description: 'one return of a database to a restore point, in place',
+  description: 'one return of a database to a restore point, in place; none is done yet, see its conditions',
   plural: 'restores',
   shortNames: ['rst'],
   scope: 'Namespaced',

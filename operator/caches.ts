@@ -68,6 +68,8 @@ export function createCaches(
     branches: follow('branches', 'Branch', {
       indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`] },
     }),
+    backups: follow('backups', 'Backup'),
+    restores: follow('restores', 'Restore'),
     tasks: follow('tasks', 'Task', {
       transform: slimTask,
       indexes: {

@@ -12,6 +12,7 @@ import type { OperatorConfiguration } from './configuration.ts'
 import { createKeyReader, type InstallationKeys } from './keys.ts'
 import { createAccess, type PostgresAccess } from './managed-database/access.ts'
 import { startDatabaseController } from './managed-database/controller.ts'
+import { startNotRunControllers } from './not-run/controller.ts'
 import { startRegionController } from './region/controller.ts'
 import {
   type Check,
@@ -90,6 +91,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         events,
       }),
       startRegionController({ ...common, events }),
+      startNotRunControllers({ ...common, events }),
       startTaskController({ ...common, workers: fewWorkers }),
       startTenantController({ ...common, workers: fewWorkers, pullSecrets: pullSecretNames }),
       startAuthorityController({

@@ -1,6 +1,6 @@
 /** A ManagedDatabase as the API gives it (seed 000), and its text, made once per version of what it is made from. */
 import type { Kinds } from '../../cluster/index.ts'
-import { hostLabel, visiblePhase } from '../../crds/index.ts'
+import { hostLabel, isLiveBranch, visiblePhase } from '../../crds/index.ts'
 import { byDatabase, type Caches, idOf } from '../caches.ts'
 import { sizeInForce } from '../databases/resize.ts'
 import { renderAllowlist } from '../shapes/allowlist.ts'
@@ -88,8 +88,8 @@ export function createDatabaseText(caches: Caches, epoch: () => number): Databas
 }
 
 /** A branch counts until its deletion is requested (seed 000, ManagedDatabase). */
-export const isLive = ({ metadata, spec }: Kinds['Branch']): boolean =>
-  spec.deletionRequestedAt === undefined && metadata.deletionTimestamp === undefined
+export const isLive = (branch: Kinds['Branch']): boolean =>
+  isLiveBranch(branch) && branch.metadata.deletionTimestamp === undefined
 
 /** The JSON of an object with `connection` added. */
 export const withConnection = (text: string, connection: Connection): string =>

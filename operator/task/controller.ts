@@ -16,6 +16,7 @@ import {
   type Task,
 } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
+import { notRunMessages } from '../not-run/controller.ts'
 import { type Controller, lowPriority, type Metrics, startController } from '../runtime/index.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
 import { expired, isOutdated, isSurplus, surplusBeside } from './retention.ts'
@@ -69,11 +70,15 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
       if (database !== undefined) await create(database)
       return undefined
     }
-    if (task.spec.subject.kind !== 'database') return undefined
+    const { kind } = task.spec.subject
     if (task.status?.finishedAt !== undefined) {
       // The Task of an operation that its database still names would only be made again.
       const isOver = database === undefined && (isOutdated(task, now()) || isSurplus(caches, task))
       if (isOver) await cluster.delete('Task', { namespace, name }, { uid: task.metadata.uid })
+      return undefined
+    }
+    if (kind !== 'database') {
+      await write(task, finished(task.status, now(), notRunMessages[kind]))
       return undefined
     }
     if (database !== undefined) {

@@ -9,7 +9,7 @@ import type { Condition, ManagedDatabaseStatus } from '../../../crds/index.ts'
  * - KeysAvailable: the installation's sealing key and authority are there.
  * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
  * - SizeApplied: only while another size is asked for than is in force, and why; never True.
- * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
+ * - ServicesReady, BackupsReady: only where services or backups are asked for, and never True yet: nothing runs them.
  * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
  * - RestartPending: only while something waits for a restart; what, is in status.pendingRestart.
  * - DeletionBlocked: only on a database being deleted, and why that does not go on.
@@ -23,6 +23,7 @@ const conditionTypes = [
   'EndpointReady',
   'SizeApplied',
   'ServicesReady',
+  'BackupsReady',
   'ConfigurationRefused',
   'RestartPending',
   'DeletionBlocked',
@@ -33,6 +34,7 @@ export type ConditionType = (typeof conditionTypes)[number]
 const passing: ReadonlySet<ConditionType> = new Set([
   'SizeApplied',
   'ServicesReady',
+  'BackupsReady',
   'ConfigurationRefused',
   'RestartPending',
   'DeletionBlocked',

@@ -4,7 +4,7 @@
  * route after that; the finalizer when nothing is left. Everything is deleted by uid.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
-import { annotations, gatewaysClosedAfterMs } from '../../../crds/index.ts'
+import { annotations, gatewaysClosedAfterMs, isLiveBranch } from '../../../crds/index.ts'
 import type { Action } from '../actions.ts'
 import { copyName } from '../children/persistent-volume.ts'
 import { routeDraft } from '../children/route.ts'
@@ -20,7 +20,7 @@ export function deletionBlock({ database, branches }: Observed): { reason: strin
       reason: 'DeletionProtected',
       message: 'deletion protection is on: switch it off (spec.deletionProtection) for the deletion to go on',
     }
-  const living = branches.filter(branch => branch.spec.deletionRequestedAt === undefined)
+  const living = branches.filter(isLiveBranch)
   if (living.length > 0 && database.metadata.annotations?.[annotations.force] !== 'true')
     return {
       reason: 'HasBranches',

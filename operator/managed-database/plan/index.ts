@@ -7,6 +7,7 @@ import {
   type DatabasePhase,
   desiredDigests,
   desiredHash,
+  isLiveBranch,
   type ManagedDatabaseStatus,
   teardownFinalizer,
 } from '../../../crds/index.ts'
@@ -20,6 +21,7 @@ import { deletionBlock, teardown } from './deletion.ts'
 import { isHeldBack } from './growth.ts'
 import { checksumFailures } from './health.ts'
 import { marks } from './marks.ts'
+import { notAvailableFindings } from './not-available.ts'
 import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
 import { pendingRestarts, restartFinding } from './pending-restart.ts'
 import { nextRecord, recordFromClaim, type VolumeRecord } from './record.ts'
@@ -182,9 +184,6 @@ function storageUsed(before: number | undefined, now: number | undefined): numbe
   return Math.abs(now - before) > Math.max(noticeableBytes, before / 20) ? now : before
 }
 
-/** The API refuses services; what was asked for by kubectl is not passed over in silence. */
-const servicesNotRun = no('NotAvailable', 'services are not run by this version; nothing of spec.services is in force')
-
 /** Of what is in force; unchanged where that is not what is asked. */
 function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
   const asked = askedBy(database)
@@ -212,7 +211,7 @@ function statusOf(
     ...findings,
     Progressing: state.progressing,
     ...(told ? { SizeApplied: told } : {}),
-    ...(database.spec.services.length > 0 ? { ServicesReady: servicesNotRun } : {}),
+    ...notAvailableFindings(database.spec),
     ...(refused ? { ConfigurationRefused: refused } : {}),
     ...(restarts ? { RestartPending: restarts } : {}),
     ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
@@ -230,7 +229,7 @@ function statusOf(
     endpoint: wanted.endpoint ?? status.endpoint,
     domain: wanted.domain ?? status.domain,
     instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
-    branchCount: branches.filter(branch => branch.spec.deletionRequestedAt === undefined).length,
+    branchCount: branches.filter(isLiveBranch).length,
     storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
     operation: state.operation,
     pendingRestart: pending.length > 0 ? pending : undefined,

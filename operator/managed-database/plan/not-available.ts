@@ -1,0 +1,33 @@
+/**
+ * What a spec asks for that this version does not do. The API refuses it; what was asked for by kubectl is not passed over
+ * in silence. A part that comes to be done goes from here.
+ */
+import type { ManagedDatabaseSpec } from '../../../crds/index.ts'
+import { type Findings, no } from './conditions.ts'
+
+export function notAvailableFindings({ services, backup, deletion }: ManagedDatabaseSpec): Findings {
+  const ofBackups = [
+    ...(backup.schedule === undefined ? [] : ['spec.backup.schedule']),
+    ...(backup.retentionDays === undefined ? [] : ['spec.backup.retentionDays']),
+    ...(backup.durable ? ['spec.backup.durable'] : []),
+    ...(deletion.keepBackups ? ['spec.deletion.keepBackups'] : []),
+  ]
+  return {
+    ...(services.length > 0
+      ? {
+          ServicesReady: no(
+            'NotAvailable',
+            'services are not run by this version; nothing of spec.services is in force',
+          ),
+        }
+      : {}),
+    ...(ofBackups.length > 0
+      ? {
+          BackupsReady: no(
+            'NotAvailable',
+            `backups are not taken by this version; nothing comes of ${ofBackups.join(', ')}`,
+          ),
+        }
+      : {}),
+  }
+}
