@@ -162,6 +162,8 @@ describe('with real Postgres', () => {
     ['create', [6, 12, 15, 18]],
     ['allowlist narrowed', [1]],
     ['size', [3, 5]],
+    ['size, while somebody deletes the claim', [2, 8]],
+    ['size, while somebody deletes the volume', [11]],
     ['delete', [3, 8]],
   ])('%s survives crashes at a spread of its effects', async (name, points) => {
     for (const after of points) await crash(scenarioOf(name), after)
