@@ -50,8 +50,13 @@ const json = { 'content-type': 'application/json' }
 const csv = { 'content-type': 'text/csv' }
 
 /** Sends the head of a request and some of its body, never all of it: an answer is one that did not wait for the body. */
-async function begin(line: string, headers: Record<string, string>, begun: string): Promise<string> {
-  const socket = connect({ port: service.port, host: '127.0.0.1' })
+async function begin(
+  line: string,
+  headers: Record<string, string>,
+  begun: string,
+  port = service.port,
+): Promise<string> {
+  const socket = connect({ port, host: '127.0.0.1' })
   onTestFinished(() => {
     socket.destroy()
   })
@@ -186,5 +191,30 @@ describe('CSV', () => {
     const headers = { ...csv, prefer: 'return=representation, missing=default' }
     const { text } = await send('POST /open?select=a,b&columns=a,b', headers, 'b\n1')
     expect(JSON.parse(text)).toEqual([{ a: 'none', b: '1' }])
+  })
+})
+
+describe('with a function before each request', () => {
+  let guarded: TestService
+  beforeAll(async () => {
+    await postgres.run(`
+      CREATE SCHEMA guard; GRANT USAGE ON SCHEMA guard TO anon; CREATE TABLE guard.seen (at timestamptz); GRANT INSERT ON guard.seen TO anon;
+      CREATE FUNCTION guard.check() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+        IF current_setting('request.headers', true)::json ->> 'x-refused' IS NOT NULL THEN
+          RAISE insufficient_privilege USING MESSAGE = 'not you';
+        END IF;
+        IF current_setting('transaction_read_only') = 'off' THEN INSERT INTO guard.seen VALUES (now()); END IF;
+      END $$`)
+    const keys = { 'db-schemas': 'api', 'db-anon-role': 'anon', 'db-pre-request': 'guard.check' }
+    guarded = await startService(postgres.uri('authenticator'), keys)
+  })
+  afterAll(() => guarded?.stop())
+
+  test('a large body is refused by it before it has come, and otherwise is seen by it once', async () => {
+    expect(await begin('POST /open', { ...json, 'x-refused': '1' }, '[', guarded.port)).toContain('not you')
+    const body = JSON.stringify(rows(10_000))
+    const answer = await guarded.ask('/open', { method: 'POST', headers: json, body })
+    expect(answer.status).toBe(201)
+    expect((await postgres.run('SELECT FROM guard.seen')).rowCount).toBe(1)
   })
 })
