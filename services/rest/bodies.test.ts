@@ -20,9 +20,11 @@ const schema = `
   CREATE FUNCTION api.named(a text) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT length(a)';
   CREATE FUNCTION api.secret(a text) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
   CREATE FUNCTION api.secret(b int) RETURNS int LANGUAGE sql AS 'SELECT 2';
+  CREATE FUNCTION api.secret_json(json) RETURNS int LANGUAGE sql AS 'SELECT 1';
+  CREATE FUNCTION api.secret_bytes(bytea) RETURNS int LANGUAGE sql AS 'SELECT 1';
   CREATE FUNCTION api.half(a text) RETURNS int LANGUAGE sql AS 'SELECT 1';
   CREATE FUNCTION api.half(b int) RETURNS int LANGUAGE sql AS 'SELECT 2';
-  REVOKE EXECUTE ON FUNCTION api.secret(text), api.secret(int), api.half(text) FROM PUBLIC;
+  REVOKE EXECUTE ON FUNCTION api.secret_json, api.secret_bytes, api.secret(text), api.secret(int), api.half(text) FROM PUBLIC;
   GRANT SELECT, INSERT, UPDATE ON api.open TO anon;
   GRANT INSERT (b), UPDATE (b), SELECT ON api.partly TO anon;
   GRANT SELECT, INSERT, UPDATE ON api.locked TO member;`
@@ -97,6 +99,8 @@ describe('an answer that does not wait for a large body', () => {
     ['POST /seen', json, 400, '42501'],
     ['POST /partly?columns=a', json, 400, '42501'],
     ['POST /rpc/secret', json, 400, '42501'],
+    ['POST /rpc/secret_json', json, 400, '42501'],
+    ['POST /rpc/secret_bytes', { 'content-type': 'application/octet-stream' }, 400, '42501'],
     ['POST /rpc/secret', { 'content-type': 'application/x-www-form-urlencoded' }, 400, '42501'],
   ])('%s %j', async (line, headers, status, code) => {
     const said = await begin(line, headers, '[')

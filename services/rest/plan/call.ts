@@ -131,11 +131,14 @@ export function possibleRoutines(
   return overloads
 }
 
+/** Postgres reads a value before it looks at a privilege. */
+const emptyValues: Readonly<Record<string, string>> = { json: '{}', jsonb: '{}', xml: '<a/>' }
+
 /** Arguments that say nothing, for a plan that is not run. */
 export function emptyArguments({ parameters }: Routine): CallArguments {
   const [only] = parameters
   return only !== undefined && isUnnamed(parameters)
-    ? { kind: 'unnamed', value: '', type: only.type }
+    ? { kind: 'unnamed', value: emptyValues[only.type] ?? '', type: only.type }
     : { kind: 'json', json: '{}', parameters }
 }
 
