@@ -8,6 +8,7 @@ export type Connection = { username: string; password: string; host: string; por
 export type Database = {
   id: string
   name: string
+  size: string
   status: string
   display_name?: string | null
   options: string[]

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
 import { visiblePhase } from '../../crds/index.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
-import { editSpec, eventually } from '../testing/installation.ts'
+import { editSpec, eventually, sizeDraft } from '../testing/installation.ts'
 import { sizeAnnotation } from './children/stateful-set.ts'
 
 /** Times at which the operator asked for a larger volume. */
@@ -156,6 +156,21 @@ describe('a driver that cannot', () => {
     )
     expect(failed?.error).toMatch(/the pool is full.*kubectl describe pvc db-/)
     expect(await made('limited')).toEqual(before)
+  })
+})
+
+describe('a request that came to nothing', () => {
+  test('is lowered where a size in between is asked for', async () => {
+    await it.cluster().create('Size', sizeDraft('middle', { storageSize: '1536Mi' }))
+    await it.create('lowered')
+    volumes().growth = { mode: 'failing', message: 'the pool is full' }
+    await resize('lowered', large)
+    await it.when('lowered', hasCondition('SizeApplied', 'GrowthInfeasible'))
+    volumes().growth = { mode: 'growing' }
+    await resize('lowered', { name: 'middle', version: 1 })
+    await settled('lowered', 'middle')
+    const claim = await it.child('PersistentVolumeClaim', 'lowered', 'claim')
+    expect(claim?.spec?.resources?.requests?.storage).toBe('1536Mi')
   })
 })
 
