@@ -65,7 +65,10 @@ const attacks: Record<string, string[]> = {
     "ALTER DATABASE app SET jit_provider = 'evil'",
     "SET archive_command = 'true'",
     'CREATE EXTENSION plpgsql_check',
-    'CREATE EXTENSION pg_stat_statements',
+    'CREATE EXTENSION pg_walinspect',
+    // It is there, and neither to be taken away nor to be moved to where its functions are in everybody's way.
+    'DROP EXTENSION pg_stat_statements CASCADE',
+    'ALTER EXTENSION pg_stat_statements SET SCHEMA public',
     'DROP EXTENSION plpgsql',
     'CREATE LANGUAGE evil HANDLER plpgsql_call_handler',
   ],
