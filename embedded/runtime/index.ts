@@ -183,7 +183,7 @@ async function run(
   await started.started
   return {
     directories: [layout.root, layout.volumes],
-    resolve: createServiceResolver({ services, pods, readyAddress: started.readyAddress }),
+    resolve: createServiceResolver({ services, pods, readyAddress: started.readyAddress, address: started.address }),
     async logs(pod, { container, tailLines, sinceTime } = {}) {
       const name = container ?? pods.get(pod)?.spec?.containers[0]?.name
       if (name === undefined) return []

@@ -139,6 +139,22 @@ describe('a write to WAL that hangs', () => {
   })
 })
 
+test('a disk that is full is told by the pod, and told apart from one that hangs by a look: clients can read', async () => {
+  const database = await it.create('full', open)
+  dataOf(database).isFull = true
+  await setReady('full', false)
+  const full = await it.when('full', hasCondition('VolumeReady', 'DiskFull'))
+  expect(condition(full, 'Ready')).toMatchObject({ status: 'True', reason: 'Serving' })
+  expect(full.status?.phase).toBe('degraded')
+  // What is asked meanwhile comes into force, as far as it needs no room.
+  await editSpec(it.cluster(), 'full', spec => ({ ...spec, ipAllowlist: { rules: [] } }))
+  const changed = await it.when('full', found => found.status?.appliedHash !== full.status?.appliedHash)
+  expect(changed.status?.phase).toBe('degraded')
+  dataOf(database).isFull = false
+  await setReady('full', true)
+  await it.when('full', isPhase('available'))
+})
+
 test('pages that do not match their checksum are said loudly, of a database that goes on serving', async () => {
   const database = await it.create('damaged', open)
   dataOf(database).checksumFailures = { count: 3, databases: ['app'], lastAt: '2026-01-02T03:04:05Z' }

@@ -3,7 +3,7 @@ import { createConnection } from 'node:net'
 import { expect, test } from 'vitest'
 import { namespace, openTestCluster, pod, ready, script, until, untilPod } from '../testing.ts'
 
-test('a Service resolves to its ready pods in turn, by name or number of the port, and to nothing else', async () => {
+test('a Service resolves to its ready pods, or to all that run where it says so, in turn, by name or number of the port, and to nothing else', async () => {
   const { cluster, runtime } = await openTestCluster()
   const resolve = (port: number, service = 'web') => runtime.resolve({ namespace, service, port })
   const server = `
@@ -19,12 +19,13 @@ test('a Service resolves to its ready pods in turn, by name or number of the por
     const described = pod(name, { containers: [container] })
     return { ...described, metadata: { ...described.metadata, labels: { app: 'web' } } }
   }
-  const service = (name: string, selector: Record<string, string>) => ({
+  const service = (name: string, selector: Record<string, string>, publishNotReadyAddresses = false) => ({
     apiVersion: 'v1' as const,
     kind: 'Service' as const,
     metadata: { name, namespace },
     spec: {
       selector,
+      publishNotReadyAddresses,
       ports: [
         { port: 80, targetPort: 'http' },
         { port: 8000, name: 'plain' },
@@ -44,6 +45,12 @@ test('a Service resolves to its ready pods in turn, by name or number of the por
   const socket = createConnection(address ?? { port: 0 })
   const [data] = await once(socket, 'data')
   expect(String(data)).toBe('one')
+
+  await cluster.create('Service', service('all', { app: 'web' }, true))
+  const two = await cluster.get('Pod', { namespace, name: 'two' })
+  const both = [one.status?.podIP, two?.status?.podIP].toSorted()
+  await until(() => resolve(80, 'all') !== undefined)
+  expect([resolve(80, 'all')?.host, resolve(80, 'all')?.host].toSorted()).toEqual(both)
 
   await cluster.create('Pod', member('three', '0'))
   await untilPod(cluster, 'three', ready)

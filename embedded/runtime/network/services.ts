@@ -1,4 +1,4 @@
-/** From a Service to a pod that serves it: selection by labels, ready pods only, one after the other. */
+/** From a Service to a pod that serves it: selection by labels, ready pods only unless it says otherwise, one after the other. */
 import type { Pod, Service } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
 import { portNumber } from '../pods/probes.ts'
@@ -13,6 +13,8 @@ export type ServicesOptions = {
   services: Informer<'Service'>
   pods: Informer<'Pod'>
   readyAddress(pod: Pod): string | undefined
+  /** Of a pod that runs, ready or not. */
+  address(pod: Pod): string | undefined
 }
 
 const selects = (service: Service, pod: Pod): boolean => {
@@ -29,13 +31,14 @@ function targetPort(service: Service, pod: Pod, port: number): number | undefine
 }
 
 /** Finds where a Service's connections go; undefined where no pod is ready for it. */
-export function createServiceResolver({ services, pods, readyAddress }: ServicesOptions) {
+export function createServiceResolver({ services, pods, readyAddress, address }: ServicesOptions) {
   let turn = 0
   return ({ namespace, service: name, port }: Target): Address | undefined => {
     const service = services.get({ namespace, name })
     if (service === undefined) return undefined
+    const addressOf = service.spec?.publishNotReadyAddresses ? address : readyAddress
     const addresses = pods.byIndex(namespaceIndex, namespace).flatMap((pod): Address[] => {
-      const host = selects(service, pod) ? readyAddress(pod) : undefined
+      const host = selects(service, pod) ? addressOf(pod) : undefined
       const target = host === undefined ? undefined : targetPort(service, pod, port)
       return host === undefined || target === undefined ? [] : [{ host, port: target }]
     })

@@ -28,6 +28,8 @@ export type Kubelet = {
   started: Promise<void>
   /** The address of a pod that is ready now. */
   readyAddress(pod: Pod): string | undefined
+  /** Of a pod that runs, ready or not. */
+  address(pod: Pod): string | undefined
   /** A volume that pods of this namespace may wait for has changed; undefined: of any. */
   poke(namespace?: string): void
   /** A Secret or ConfigMap has changed. */
@@ -200,14 +202,16 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
     await report(key, run).catch(error => logger.debug({ err: error }, 'the last status of a pod could not be written'))
   }
 
+  const viewOf = ({ metadata }: Pod) =>
+    metadata.deletionTimestamp === undefined ? runOf(keyText(metadata), metadata.uid)?.run.view : undefined
+
   return {
     started: started.promise,
     readyAddress(pod) {
-      const run = runOf(keyText(pod.metadata), pod.metadata.uid)?.run
-      return run !== undefined && pod.metadata.deletionTimestamp === undefined && isPodReady(run.view)
-        ? run.view.ip
-        : undefined
+      const view = viewOf(pod)
+      return view && isPodReady(view) ? view.ip : undefined
     },
+    address: pod => viewOf(pod)?.ip,
     poke(namespace) {
       for (const text of unscheduled) {
         if (namespace === undefined || parseKey(text).namespace === namespace) controller.enqueue(text)

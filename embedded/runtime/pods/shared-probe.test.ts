@@ -11,16 +11,21 @@ import { createSharedProbes } from './shared-probe.ts'
 function start(patienceMs = 100) {
   let now = 0
   let runs = 0
+  let isFull = false
   const directory = temporaryDirectory()
   const probes = createSharedProbes({
     now: () => now,
     directory,
     patienceMs,
+    hasRoom: async () => !isFull,
     deviceOf: path => (path === directory ? 'o'.charCodeAt(0) : path === '/g' ? undefined : path.charCodeAt(1)),
   })
   return {
     file: join(directory, 'espalier-probe'),
     runs: () => runs,
+    fill: (is: boolean) => {
+      isFull = is
+    },
     later: (ms: number) => {
       now += ms
     },
@@ -92,6 +97,14 @@ describe('probes of WAL', () => {
   test('pass where the write fails: only a hang fails them', async () => {
     const { probe, file } = start(10_000)
     expect(spawnSync('mkdir', [file]).status).toBe(0)
+    expect(await probe('/o1')).toBe(0)
+  })
+
+  test('that are our own fail while the disk is full', async () => {
+    const { probe, fill } = start()
+    fill(true)
+    expect(await probe('/o1')).toBe(1)
+    fill(false)
     expect(await probe('/o1')).toBe(0)
   })
 })

@@ -4,9 +4,9 @@
  * runtime's own, which is the rule, it writes there itself: to start a process costs a process as large as this one twenty milliseconds.
  */
 import { statSync } from 'node:fs'
-import { constants, open } from 'node:fs/promises'
-import { join } from 'node:path'
-import { walProbeName } from '../../../operator/managed-database/children/wal-probe.ts'
+import { constants, open, statfs } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { roomBytes, walProbeName } from '../../../operator/managed-database/children/wal-probe.ts'
 
 /** An exit code; undefined where the probe was cut off. */
 type Answer = number | undefined
@@ -31,11 +31,13 @@ export function createSharedProbes(options: {
   patienceMs?: number
   /** The file system that a directory stands on; undefined where that cannot be told. */
   deviceOf?: (directory: string) => number | undefined
+  /** Whether its file system takes more. */
+  hasRoom?: (directory: string) => Promise<boolean>
 }): SharedProbes {
-  const { now, directory, deviceOf = readDevice } = options
+  const { now, directory, deviceOf = readDevice, hasRoom = readRoom } = options
   const passedAt = new Map<number, number>()
   const running = new Map<number, Promise<Answer>>()
-  const own = createOwnProbe(join(directory, 'espalier-probe'), options.patienceMs ?? patienceMs)
+  const own = createOwnProbe(join(directory, 'espalier-probe'), options.patienceMs ?? patienceMs, hasRoom)
 
   const share = (device: number, probe: () => Promise<Answer>): Promise<Answer> => {
     const begun = now()
@@ -65,12 +67,16 @@ export function createSharedProbes(options: {
  * The same as the command does, in one of this process's own threads: nothing can end it while the disk hangs, so there is never a
  * second one.
  */
-function createOwnProbe(path: string, patienceMs: number): () => Promise<Answer> {
+function createOwnProbe(
+  path: string,
+  patienceMs: number,
+  hasRoom: (directory: string) => Promise<boolean>,
+): () => Promise<Answer> {
   let writing: Promise<void> | undefined
   return async () => {
     if (writing !== undefined) return 1
     const ended = writeSynced(path)
-      // Only a hang counts.
+      // Only a hang counts, and a disk that is full.
       .catch(() => {})
       .finally(() => {
         writing = undefined
@@ -78,7 +84,8 @@ function createOwnProbe(path: string, patienceMs: number): () => Promise<Answer>
     writing = ended
     const late = Promise.withResolvers<Answer>()
     const timer = setTimeout(() => late.resolve(1), patienceMs)
-    const answer = await Promise.race([ended.then(() => 0), late.promise])
+    const written = ended.then(() => hasRoom(dirname(path))).then(is => (is ? 0 : 1))
+    const answer = await Promise.race([written, late.promise])
     clearTimeout(timer)
     return answer
   }
@@ -94,6 +101,11 @@ async function writeSynced(path: string): Promise<void> {
   } finally {
     await file.close()
   }
+}
+
+async function readRoom(directory: string): Promise<boolean> {
+  const found = await statfs(directory).catch(() => undefined)
+  return found === undefined || found.bavail * found.bsize >= roomBytes
 }
 
 function readDevice(directory: string): number | undefined {

@@ -54,7 +54,7 @@ describe('the probe of WAL', () => {
     expect(statSync(join(wal, 'espalier-probe')).size).toBe(512)
   })
 
-  test('passes where the write fails: only a hang fails it', async () => {
+  test('passes where the write fails: only a hang and a full disk fail it', async () => {
     const { wal, lock } = directories()
     expect((await probe(join(wal, 'gone'), lock)).code).toBe(0)
     mkdirSync(join(wal, 'espalier-probe'))
@@ -88,6 +88,21 @@ describe('the probe of WAL', () => {
     rmSync(pipe)
     await expect.poll(async () => (await probe(wal, lock)).code, { timeout: 5_000 }).toBe(0)
   }, 40_000)
+
+  test('fails on a file system that is full, and passes once it is not', async () => {
+    const { root, lock } = directories()
+    const mounted = join(root, 'mounted')
+    if (!mountLoop(root, mounted)) {
+      console.log('not shown here: a full file system needs root and loop devices')
+      return
+    }
+    expect((await probe(mounted, lock)).code).toBe(0)
+    const ballast = join(mounted, 'ballast')
+    expect(spawnSync('dd', ['if=/dev/zero', `of=${ballast}`, 'bs=64k']).status).toBe(1)
+    expect((await probe(mounted, lock)).code).toBe(1)
+    rmSync(ballast)
+    expect((await probe(mounted, lock)).code).toBe(0)
+  })
 
   test('fails on a file system that is frozen, and passes once it is not', async () => {
     const { root, lock } = directories()

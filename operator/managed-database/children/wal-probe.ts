@@ -5,7 +5,8 @@
  *
  * It runs where the database runs, so it is careful:
  * - It makes the pod not ready, and never ends it: what would start anew on a hanging disk is worse off.
- * - Only a hang fails it. A disk that is full, or an error, is Postgres's to tell: it goes on answering what it can read.
+ * - Only a hang fails it, and a disk that is full: a look then tells which of them it is, and clients are led to a pod that is
+ *   not ready as well (the Service says so), since it goes on answering what it can read. An error is Postgres's to tell.
  * - It is never itself what hangs: nothing can end a process that waits for a hanging disk, and neither would the
  *   kubelet's time limit. The write is another process's, which holds a lock while it lasts, and the probe waits for the
  *   lock. A write that has not ended is not followed by a second one.
@@ -23,13 +24,17 @@ export const walProbeAnnotation = 'espalier.dev/wal-probe'
 /** How long the write may take before one probe fails; the next one fails at once while it still lasts. */
 const patienceSeconds = 10
 
+/** Less than this is none: as much as a look writes to see whether there is room (operator/postgres/state.ts). */
+export const roomBytes = 64 * 1024
+
 const script = `
 exec 9>"$2" && flock -n 9 || exit 1
 dd if=/dev/zero of="$1/espalier-probe" bs=512 count=1 conv=notrunc,fsync oflag=nofollow </dev/null >/dev/null 2>&1 &
 exec 9>&- 8>"$2"
 flock -w ${patienceSeconds} 8 || exit 1
 wait
-exit 0
+set -- $(stat -f -c '%a %S' "$1" 2>/dev/null || echo 1 ${roomBytes})
+[ $(($1 * $2)) -ge ${roomBytes} ]
 `.trim()
 
 /** `wal`: the directory of WAL. `lock`: a file in memory. */

@@ -10,7 +10,7 @@ import type { Owner } from '../ownership.ts'
 import type { PodFacts } from '../pod.ts'
 import { conditionOf, type Finding, type Findings, no, yes } from './conditions.ts'
 import { credentialsFinding } from './credentials.ts'
-import { presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
+import { isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
 import type { SizeState } from './size.ts'
 import { isStopped, mayStop } from './stop.ts'
 import { volumeFinding } from './volume.ts'
@@ -132,7 +132,7 @@ function pendingInstance(observed: Observed, wanted: Wanted, findings: Findings)
   if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
   // Until the volume is on record the endpoint stays closed, whatever is asked.
   if (observed.database.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
-  return pod.ready ? undefined : at('Connecting', 'waiting for the pod to be ready')
+  return pod.ready || isFull(observed) ? undefined : at('Connecting', 'waiting for the pod to be ready')
 }
 
 const isDistrust = ({ reason }: { reason: string }): boolean => reason === 'tls' || reason === 'auth'
@@ -163,8 +163,7 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
   if (answer === undefined && !stands(observed)) return no('NotAnswering', 'Postgres has not answered yet')
   if (credentials?.status !== 'True') return no(credentials?.reason ?? 'CredentialsPending', credentials?.message ?? '')
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
-  // The way in leads to a pod that is ready, and to none else.
-  if (!pod.ready) return no('PodNotReady', 'the pod is not ready')
+  if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
   // New rules on their way keep nobody from being served by those before them.
   const wasServing = conditionOf(database.status, 'Ready')?.status === 'True'
   if (wasServing && (endpoint?.reason === 'RulesPending' || endpoint?.reason === 'AcknowledgementPending'))

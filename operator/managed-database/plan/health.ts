@@ -19,10 +19,20 @@ export function stands({ database, pod, postgres }: Observed): boolean {
   return isUnknown && conditionOf(database.status, 'Ready')?.status === 'True'
 }
 
-/** A small write to its WAL has not come to rest on the disk: the pod's own probe says so, or a look, where it has none. */
+/** Postgres answered, since its pod is what it is now, that there is no room on its disk for more. */
+export function isFull(observed: Observed): boolean {
+  const answer = presentAnswer(observed)
+  return answer?.state === 'answered' && !answer.hasRoom && observed.postgres?.ready === observed.pod?.ready
+}
+
+/**
+ * A small write to its WAL has not come to rest on the disk: the pod's own probe says so, or a look, where it has none. That
+ * probe fails on a full disk as well, which a look tells apart.
+ */
 export function writeHangs(observed: Observed): boolean {
   const answer = presentAnswer(observed)
-  return observed.pod?.writeHangs === true || (answer?.state === 'answered' && answer.walHangs)
+  if (answer?.state === 'answered' && answer.walHangs) return true
+  return observed.pod?.writeHangs === true && !isFull(observed)
 }
 
 export const writeHangsMessage =
