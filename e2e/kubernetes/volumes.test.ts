@@ -23,6 +23,7 @@ const claim = () => provider.cluster.get('PersistentVolumeClaim', { namespace, n
 const volumeName = async () => (await claim())?.spec?.volumeName ?? ''
 const volume = async () => provider.cluster.get('PersistentVolume', { name: await volumeName() })
 const condition = async (type: string) => (await resource())?.status?.conditions?.find(each => each.type === type)
+const branch = () => provider.cluster.get('Branch', { namespace, name: 'held' })
 const pod = () => provider.cluster.get('Pod', { namespace, name: childNames.pod(database.id, 1) })
 const serves = async () => {
   const rows = await query(await api.connection(database.id), 'SELECT n FROM kept')
@@ -63,7 +64,7 @@ test.each([
   ['claim', async () => ['pvc', claimName(), '-n', namespace]],
   ['volume', async () => ['pv', await volumeName()]],
 ] as const)(
-  'a %s that is deleted by force is kept, and bound anew when the database is resized',
+  'a %s that is deleted by force is kept, and bound anew when Postgres is next stopped',
   async (what, named) => {
     const target = await named()
     const before = { claim: await claim(), volume: await volume(), pod: await pod() }
@@ -75,9 +76,8 @@ test.each([
     expect((await pod())?.metadata.uid).toBe(before.pod?.metadata.uid)
     await serves()
 
-    const size = (await resource())?.spec.size.name === 'nano' ? 'small' : 'nano'
-    // A volume never shrinks: where the smaller size would want that, suspending is the other planned stop.
-    if (size === 'small') await patch({ size: { name: size, version: 1 } })
+    // A size is one planned stop, and suspending the other.
+    if (what === 'claim') await patch({ size: { name: 'wide', version: 1 } })
     else {
       await patch({ suspended: true })
       await eventually('suspended', async () => (await resource())?.status?.phase === 'suspended', minutes(4))
@@ -117,6 +117,11 @@ test(
         options: [],
       },
     })
+    // This version runs no branches, and says so of each that has no phase yet; one that has lived holds its database.
+    await eventually('its phase', async () => (await branch())?.status?.phase !== undefined, minutes(1))
+    const held = await branch()
+    if (held !== undefined)
+      await provider.cluster.replaceStatus('Branch', { ...held, status: { ...held.status, phase: 'available' } })
     const before = { claim: await claim(), pod: await pod() }
     await kubectl('delete', 'mdb', 'stored', '-n', namespace, '--cascade=foreground', '--wait=false')
     await eventually('blocked', async () => (await condition('DeletionBlocked'))?.reason === 'HasBranches', minutes(1))
