@@ -3,7 +3,7 @@ NODE := node_modules/.bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.installed
 
-.PHONY: run demo token test check format bench crds install images kind-up kind-install kind-down e2e e2e-upgrade
+.PHONY: run demo token test check format bench crds install images kind-up kind-install kind-down e2e e2e-upgrade soak
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo 'make images   build the container images'
 	@echo 'make e2e      the end-to-end suite; PROVIDER=kind runs it on a kind cluster'
 	@echo 'make e2e-upgrade  FROM=REVISION: upgrades from there on a kind cluster of its own'
+	@echo 'make soak     FROM=REVISION: the suite on kind with what takes long, then the upgrade'
 	@echo 'make kind-up  make a kind cluster on this machine'
 	@echo 'make kind-install  install Espalier on it'
 	@echo 'make kind-down  remove it'
@@ -71,4 +72,8 @@ e2e: $(INSTALLED)
 	@exec $(NODE) e2e/run.ts $(PROVIDER) $(ARGS)
 
 e2e-upgrade: $(INSTALLED)
+	@exec $(NODE) e2e/upgrade/run.ts $(FROM)
+
+soak: $(INSTALLED)
+	@ESPALIER_SOAK=1 $(NODE) e2e/run.ts kind $(ARGS)
 	@exec $(NODE) e2e/upgrade/run.ts $(FROM)

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 const report = process.env.ESPALIER_TEST_REPORT
@@ -7,6 +8,8 @@ export default defineConfig({
     include: ['**/*.test.ts'],
     exclude: ['node_modules/**', '.espalier/**', 'e2e/kubernetes/**', 'e2e/upgrade/**'],
     pool: 'forks',
+    // Much of it waits for Postgres: on two cores two files at once take little longer than one.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     testTimeout: 60_000,
     hookTimeout: 120_000,
     reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
