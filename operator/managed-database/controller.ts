@@ -185,6 +185,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
           mark: credentials.state === 'readable' ? credentials.mark : undefined,
           commits: !pod.probesWal,
           configuration: decided.configurationDigest,
+          isUrgent: pod.writeHangs,
         })
       if (facts?.run === run && facts.answer?.state === 'answered')
         sizes.request({ key, access, target, run, walPosition: facts.answer.walPosition })

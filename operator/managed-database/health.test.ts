@@ -146,6 +146,8 @@ test('a disk that is full is told by the pod, and told apart from one that hangs
   const full = await it.when('full', hasCondition('VolumeReady', 'DiskFull'))
   expect(condition(full, 'Ready')).toMatchObject({ status: 'True', reason: 'Serving' })
   expect(full.status?.phase).toBe('degraded')
+  const { items } = await it.cluster().list('Event', { namespace: testNamespace })
+  expect(items.filter(event => event.involvedObject.name === 'full' && event.reason === 'WriteHangs')).toEqual([])
   // What is asked meanwhile comes into force, as far as it needs no room.
   await editSpec(it.cluster(), 'full', spec => ({ ...spec, ipAllowlist: { rules: [] } }))
   const changed = await it.when('full', found => found.status?.appliedHash !== full.status?.appliedHash)

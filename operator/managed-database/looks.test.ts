@@ -73,6 +73,7 @@ describe('looks', () => {
     mark: 'm',
     commits: false,
     configuration: 'd',
+    isUrgent: false,
   })
   const open = () => {
     const answered: string[] = []

@@ -25,6 +25,8 @@ export type LookRequest = {
   commits: boolean
   /** The digest of the files that should be in force. */
   configuration: string | undefined
+  /** The pod says that its disk hangs or is full; a look that does not soon find it full says that it hangs. */
+  isUrgent: boolean
 }
 
 export type Looks = {
@@ -44,6 +46,7 @@ export type Looks = {
 const concurrentLooks = 32
 /** Longer than a commit may take (administrator.ts): one that hangs is found, not broken off. */
 const lookTimeoutMs = 40_000
+const urgentTimeoutMs = 3_000
 /** What says that Postgres, or the way to it, is slow, and nothing more. */
 const slow = new Set(['timeout', 'busy'])
 
@@ -105,8 +108,9 @@ export function createLooks(options: { now: () => number; onAnswer: (key: string
   const stopping = new AbortController()
 
   const take = async (request: LookRequest): Promise<PostgresAnswer> => {
-    const { key, access, target, passwords, mark, commits } = request
-    const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(lookTimeoutMs)])
+    const { key, access, target, passwords, mark, commits, isUrgent } = request
+    const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : lookTimeoutMs)
+    const signal = AbortSignal.any([stopping.signal, timeout])
     const observation = await access.observe(target, { passwords, commits }, signal)
     const answer = answerOf(observation, mark, undefined)
     return answer.state === 'answered' ? withLogin(request, answer, answers.get(key), signal) : answer

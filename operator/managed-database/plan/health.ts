@@ -19,20 +19,24 @@ export function stands({ database, pod, postgres }: Observed): boolean {
   return isUnknown && conditionOf(database.status, 'Ready')?.status === 'True'
 }
 
+/** Whether Postgres was looked at since its pod is as ready, or not, as it is now. */
+const isLookedAt = ({ pod, postgres }: Observed): boolean =>
+  postgres?.run === pod?.run && postgres?.ready === pod?.ready
+
 /** Postgres answered, since its pod is what it is now, that there is no room on its disk for more. */
 export function isFull(observed: Observed): boolean {
   const answer = presentAnswer(observed)
-  return answer?.state === 'answered' && !answer.hasRoom && observed.postgres?.ready === observed.pod?.ready
+  return answer?.state === 'answered' && !answer.hasRoom && isLookedAt(observed)
 }
 
 /**
  * A small write to its WAL has not come to rest on the disk: the pod's own probe says so, or a look, where it has none. That
- * probe fails on a full disk as well, which a look tells apart.
+ * probe fails on a full disk as well, which a look tells apart: nothing is said before it.
  */
 export function writeHangs(observed: Observed): boolean {
   const answer = presentAnswer(observed)
   if (answer?.state === 'answered' && answer.walHangs) return true
-  return observed.pod?.writeHangs === true && !isFull(observed)
+  return observed.pod?.writeHangs === true && isLookedAt(observed) && !isFull(observed)
 }
 
 export const writeHangsMessage =
