@@ -65,7 +65,10 @@ describe.runIf(isRoot)('a disk that is really full', () => {
     return () => rm(ballast)
   }
 
-  test('of the volumes: the database says so, and serves again with all that it acknowledged', async () => {
+  // Two probes in a row say that it is full, and one that it is not: a minute by itself.
+  test('of the volumes: the database says so, and serves again with all that it acknowledged', {
+    timeout: 180_000,
+  }, async () => {
     let volumes = ''
     await start({
       prepare: async home => {
