@@ -26,6 +26,7 @@ import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import type { GrowthBook } from './growths.ts'
 import type { Observation } from './observe.ts'
 import { isAnothers, type Owner, ownerUidOf } from './ownership.ts'
+import { perilOf } from './plan/peril.ts'
 import type { PortBook } from './ports.ts'
 import { finishDeletion } from './release.ts'
 
@@ -128,6 +129,8 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
       await copyVolume(executor, action)
       return 'done'
     case 'apply':
+      if (action.kind === 'StatefulSet' && (action.draft as Draft<'StatefulSet'>).spec?.replicas === 0)
+        await refuseStopInPeril(executor, pass)
       await put(executor, pass, action.kind, action.draft)
       return 'done'
     case 'claim-port':
@@ -138,6 +141,7 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
       return 'done'
     case 'delete': {
       const { kind, name, namespace, uid } = action
+      if (kind === 'Pod') await refuseStopInPeril(executor, pass)
       await cluster.delete(kind, { namespace, name }, { uid })
       return 'done'
     }
@@ -151,6 +155,20 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
     case 'finish-deletion':
       return finishDeletion(cluster, database)
   }
+}
+
+/** A cache may not have heard yet that somebody deletes claim or volume: the cluster's own word counts before a pod is stopped. */
+async function refuseStopInPeril({ cluster }: Executor, { observed }: Pass): Promise<void> {
+  const { database, children, pod } = observed
+  const { claim } = children
+  if (pod === undefined || claim === undefined || database.status?.volume === undefined) return
+  if (database.metadata.deletionTimestamp !== undefined || perilOf(observed) !== 'none') return
+  const found = await cluster.get('PersistentVolumeClaim', claim.metadata)
+  const isThere = found?.metadata.uid === claim.metadata.uid && found?.metadata.deletionTimestamp === undefined
+  const name = claim.spec?.volumeName
+  const volume = name === undefined ? undefined : await cluster.get('PersistentVolume', { name })
+  if (isThere && volume?.metadata.deletionTimestamp === undefined) return
+  throw new ClusterError('Conflict', 'the volume claim is not what it was: the pod is not stopped')
 }
 
 function identified(database: ManagedDatabase, id: string): ManagedDatabase {

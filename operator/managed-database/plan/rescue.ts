@@ -28,7 +28,8 @@ export function rescue(observed: Observed, owner: Owner): Action[] {
     case 'detached':
       return [...secured(observed, owner, observed.volumes.recorded), ...rebound(observed, owner)]
     case 'lost':
-      return []
+      // What is on record may be there all the same, under a Postgres that runs.
+      return secured(observed, owner, observed.volumes.recorded)
   }
 }
 
@@ -36,14 +37,15 @@ export function rescue(observed: Observed, owner: Owner): Action[] {
  * The marks, and the reclaim policy as it was. While the database is suspended no pod holds its claim, so its volume is
  * retained throughout.
  */
-function atRest({ database, children: { claim }, volumes: { bound } }: Observed, owner: Owner): Action[] {
+function atRest({ database, children: { claim }, volumes: { bound }, pod }: Observed, owner: Owner): Action[] {
   if (bound === undefined || claim === undefined) return []
   if (!bound.isMarked) return [change(bound, { to: 'mark', owner })]
   const { suspended } = database.spec
   if (suspended && !bound.isRetained && database.status?.volume !== undefined)
     return [change(bound, { to: 'retain', owner })]
   const isBack = bound.isBound && bound.claimUid === claim.metadata.uid
-  const isDue = !suspended && isBack && bound.policyBefore !== undefined
+  // Until a pod runs, nothing holds the claim.
+  const isDue = !suspended && pod?.address !== undefined && isBack && bound.policyBefore !== undefined
   return isDue ? [change(bound, { to: 'give-back', claimUid: undefined })] : []
 }
 
@@ -61,6 +63,8 @@ function secured({ database, volumes: { copy } }: Observed, owner: Owner, volume
 function withoutClaim(observed: Observed): Action[] {
   const { children, pod } = observed
   const { claim, statefulSet } = children
+  // The claim holds its volume as a pod does: it goes when the data outlive it, and not before.
+  if (!isKept(observed)) return []
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return []
   const isStill = pod === undefined && (statefulSet?.spec?.replicas ?? 0) === 0
   if (!isStill || !isStopped(observed)) return []
