@@ -3,7 +3,7 @@
  * after a database was put back under another uid, still its own.
  */
 import { describe, expect, test } from 'vitest'
-import type { AnyObject, Cluster, KindName } from '../../cluster/index.ts'
+import { type AnyObject, type Cluster, ClusterError, type KindName } from '../../cluster/index.ts'
 import {
   apiVersion,
   childNames,
@@ -19,7 +19,17 @@ import { systemIdentifierAnnotation } from './children/claim.ts'
 import { templateAnnotation } from './children/stateful-set.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation } from './ownership.ts'
 
-const it = useInstallation()
+/** An admission policy of somebody's that lets nobody write one object. */
+const guarded = 'copied-by-somebody'
+const it = useInstallation({
+  wrap: cluster => ({
+    ...cluster,
+    replace: (kind, object) =>
+      object.metadata.name === guarded
+        ? Promise.reject(new ClusterError('Forbidden', 'a policy says no'))
+        : cluster.replace(kind, object),
+  }),
+})
 const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }
 const key = (name: string) => ({ namespace: testNamespace, name })
 const kinds = ['PersistentVolumeClaim', 'Secret', 'StatefulSet', 'Service', 'NetworkPolicy', 'ConfigMap'] as const
@@ -302,4 +312,21 @@ describe('a database put back under another uid', () => {
       await it.cluster().list('ConfigMap', { namespace: systemNamespace, labels: { [labels.database]: id } }),
     ).toMatchObject({ items: [expect.anything()] })
   })
+})
+
+test('an object that bears the label, and that nobody may write, keeps the operator from nothing else', async () => {
+  await it.create('beside', open)
+  const id = await it.idOf('beside')
+  const before = await it.when('beside', ({ status }) => status?.volume?.volumeName !== undefined)
+  await it.cluster().create('ConfigMap', {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { ...key(guarded), labels: { [labels.database]: id } },
+    data: {},
+  })
+  await editSpec(it.cluster(), 'beside', spec => ({ ...spec, ipAllowlist: { rules: [] } }))
+  await it.when('beside', found => found.status?.appliedHash !== before.status?.appliedHash)
+  const claim = childNames.claim(id, 1)
+  await it.cluster().delete('PersistentVolumeClaim', key(claim))
+  await it.when('beside', hasCondition('VolumeReady', 'VolumeBeingDeleted'))
 })

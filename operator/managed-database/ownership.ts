@@ -64,6 +64,9 @@ export const ownerMarks = ({ namespace, name, uid }: Omit<Owner, 'id'>): Record<
 const isToDatabase = ({ kind, apiVersion }: OwnerReference): boolean =>
   kind === 'ManagedDatabase' && apiVersion.startsWith(`${group}/`)
 
+/** Whether a garbage collector takes an object for a database's. */
+export const refersToDatabase = ({ ownerReferences = [] }: ObjectMeta): boolean => ownerReferences.some(isToDatabase)
+
 /**
  * The metadata with the owner's marks and without any reference to a database; undefined where it is so already.
  * References to others stay.

@@ -49,7 +49,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   if (!keys.sealingKey || !keys.authority) return withoutKeys(observed, now)
   const isGoing = isDeleting && deletionBlock(observed) === undefined
   const unmarked = marks(observed, { isGoing })
-  if (unmarked.length > 0) return { ...nothing(observed), actions: unmarked }
+  if (unmarked.pressing.length > 0) return { ...nothing(observed), actions: [...unmarked.pressing, ...unmarked.others] }
   if (isDeleting && database.metadata.finalizers?.includes(teardownFinalizer) !== true) return nothing(observed)
   if (isGoing) return planTeardown(observed, now, deadlines)
   if (identity.state === 'unsettled' || database.metadata.finalizers?.includes(teardownFinalizer) !== true) {
@@ -66,7 +66,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const status = statusOf(observed, assessment, operation, block, now)
   const runs = operation.progressing.status === 'True'
   return {
-    actions: work(observed, identity.owner, assessment),
+    actions: [...unmarked.others, ...work(observed, identity.owner, assessment)],
     status,
     awaitsPostgres: awaitsPostgres(observed),
     configurationDigest: assessment.wanted.configurationDigest,

@@ -1,15 +1,22 @@
 /**
- * Whose the children are, set right before anything else is done and in every state: references of earlier versions
+ * Whose the children are, set right before anything else is done and in every state but that of missing keys: references of earlier versions
  * come off, before a garbage collector that is asked for a foreground deletion takes what they stand on; and what a
- * database finds that was put back under another uid carries that uid from then on.
+ * database finds that was put back under another uid carries that uid from then on. What merely bears its label, and is
+ * none of its children, is marked beside the rest: where that is refused, nothing waits for it.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import type { Action } from '../actions.ts'
 import { kindsOfRemains, type Observed } from '../observed.ts'
-import { markedFor, ownerUidOf } from '../ownership.ts'
+import { markedFor, ownerUidOf, refersToDatabase } from '../ownership.ts'
+
+export type Marks = {
+  /** Before everything else: a garbage collector may take the object, or work is done on it. */
+  pressing: Action[]
+  others: Action[]
+}
 
 /** `isGoing`: the database is being taken away, and what was never recorded goes with it. */
-export function marks({ database, remains }: Observed, { isGoing }: { isGoing: boolean }): Action[] {
+export function marks({ database, remains, children }: Observed, { isGoing }: { isGoing: boolean }): Marks {
   const { namespace = '', name, uid = '' } = database.metadata
   const owner = { namespace, name, uid }
   /** A claim is the data: a strange one is this database's only once it stands in its record. */
@@ -18,10 +25,15 @@ export function marks({ database, remains }: Observed, { isGoing }: { isGoing: b
     isGoing ||
     ownerUidOf(object) === uid ||
     database.status?.volume?.uid === object.metadata.uid
-  return kindsOfRemains.flatMap(({ kind, field }) =>
-    (remains[field] as AnyObject[]).flatMap((object): Action[] => {
+  const childUids = new Set(Object.values(children).map(child => child?.metadata.uid))
+  const found: Marks = { pressing: [], others: [] }
+  for (const { kind, field } of kindsOfRemains)
+    for (const object of remains[field] as AnyObject[]) {
       const metadata = mayMark(kind, object) ? markedFor(owner, object.metadata) : undefined
-      return metadata === undefined ? [] : [{ do: 'mark', kind, object: { ...object, metadata } as AnyObject }]
-    }),
-  )
+      if (metadata === undefined) continue
+      const isPressing = refersToDatabase(object.metadata) || childUids.has(object.metadata.uid)
+      const into = isPressing ? found.pressing : found.others
+      into.push({ do: 'mark', kind, object: { ...object, metadata } as AnyObject })
+    }
+  return found
 }
