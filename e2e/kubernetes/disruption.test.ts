@@ -227,7 +227,8 @@ test(
     }
     await eventually('available', async () => (await resource())?.status?.phase === 'available', minutes(3))
     await settled(database.id)
-    await serves()
+    // The node writes its ways to Services anew, a moment after it is heard of again: until then they lead nowhere.
+    await eventually('the way in is there', () => serves().then(() => true))
     expect(await postmaster()).toBe(before)
     expect(await pods()).toEqual(uids)
   },
