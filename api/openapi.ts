@@ -8,8 +8,8 @@ import { z } from 'zod'
 import { basePath } from './answers.ts'
 import type { App } from './context.ts'
 import { type Documentation, type HeaderName, responseHeaders, tags } from './operation.ts'
-import { errorShape, queryDefault } from './shapes/common.ts'
-import { inputComponents, outputComponents } from './shapes/components.ts'
+import { errorShape, queryDefault } from './schemas/common.ts'
+import { inputComponents, outputComponents } from './schemas/components.ts'
 
 type JsonSchema = Record<string, unknown>
 

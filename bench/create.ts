@@ -16,7 +16,7 @@ import {
   postgresBinaries,
   postgresEnvironment,
   temporaryDirectory,
-} from '../operator/postgres/testing.ts'
+} from '../operator/postgres/testing/postgres.ts'
 import { against, median, print } from './statistics.ts'
 
 const rounds = 7

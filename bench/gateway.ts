@@ -16,7 +16,6 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import pino from 'pino'
 import { systemNamespace } from '../crds/metadata.ts'
-import { acknowledged, type Route, routeKey, routeName } from '../crds/route.ts'
 import { startGateway } from '../gateway/index.ts'
 import { buildTable, verdict, withRoute } from '../gateway/table.ts'
 import { testCertificate } from '../gateway/testing/certificate.ts'
@@ -25,7 +24,8 @@ import { openTestCluster, type TestCluster } from '../gateway/testing/cluster.ts
 import { anyLogins } from '../gateway/testing/logins.ts'
 import { freePort, listen, ownLoopback } from '../gateway/testing/sockets.ts'
 import { issueClientCertificate } from '../operator/pki/index.ts'
-import { startPostgres } from '../operator/postgres/testing.ts'
+import { startPostgres } from '../operator/postgres/testing/postgres.ts'
+import { acknowledged, type Route, routeKey, routeName } from '../routes/route.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
 /** Where to connect, and the client certificate to log in with. */

@@ -7,7 +7,7 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { temporaryDirectory } from '../operator/postgres/testing.ts'
+import { temporaryDirectory } from '../operator/postgres/testing/postgres.ts'
 import { startPostgres } from '../services/rest/testing/postgres.ts'
 import { forgetPeak, memoryMiB } from './processes.ts'
 import { Asker } from './rest-bodies-asker.ts'

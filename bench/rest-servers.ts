@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../gateway/testing/sockets.ts'
-import { postgresUser } from '../operator/postgres/testing-install.ts'
+import { postgresUser } from '../operator/postgres/testing/install.ts'
 
 const host = '127.0.0.1'
 const postgrestVersion = '12.0.2-2'

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { parse, stringify } from 'yaml'
-import { findHelm } from './testing.ts'
+import { findHelm } from './testing/helm.ts'
 
 const chart = join(import.meta.dirname, 'espalier')
 const helm = findHelm()

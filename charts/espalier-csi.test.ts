@@ -1,7 +1,7 @@
 /** The chart of the CSI driver: what must hold of it, since its driver is root on every node. */
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { findHelm, lint, type Rendered, render } from './testing.ts'
+import { findHelm, lint, type Rendered, render } from './testing/helm.ts'
 
 const chart = join(import.meta.dirname, 'espalier-csi')
 const helm = findHelm()

@@ -8,11 +8,11 @@ import { generatedFiles } from '../crds/generate.ts'
 import { annotations, declarations, labels, region, size } from '../crds/index.ts'
 import { wantedSizes } from '../operator/bootstrap/sizes.ts'
 import { operatorConfiguration } from '../operator/configuration.ts'
-import { systemIdentifierAnnotation } from '../operator/managed-database/children/claim.ts'
-import { reclaimPolicyAnnotation } from '../operator/managed-database/children/persistent-volume.ts'
-import { ownerKeyAnnotation, ownerUidAnnotation } from '../operator/managed-database/ownership.ts'
+import { ownerKeyAnnotation, ownerUidAnnotation } from '../operator/objects/ownership.ts'
 import { namespaceDraft } from '../operator/tenant/controller.ts'
-import { findHelm, lint, type Rendered, render } from './testing.ts'
+import { systemIdentifierAnnotation } from '../operator/workload/children/claim.ts'
+import { reclaimPolicyAnnotation } from '../operator/workload/children/persistent-volume.ts'
+import { findHelm, lint, type Rendered, render } from './testing/helm.ts'
 
 const chart = join(import.meta.dirname, 'espalier')
 
@@ -422,7 +422,7 @@ function describeChart(program: string): void {
 
   test('the dashboard asks for metrics that there are', () => {
     const sources = [
-      'operator/runtime/metrics.ts',
+      'controller/metrics.ts',
       'operator/managed-database/metrics.ts',
       'api/metrics.ts',
       'gateway/metrics.ts',

@@ -2,7 +2,9 @@
  * The fields that more than one resource or API shape is made of, each defined once: its type, its limits and the
  * words of its errors. Patterns keep to RE2 (no look-around), since the API server compiles them too.
  */
+
 import { z } from 'zod'
+import { ipv4CidrPattern } from '../values/cidr.ts'
 
 /**
  * Text of a user's, at most so many characters, counted as the API server counts them: by code point, where JavaScript
@@ -19,11 +21,6 @@ export const text = (maximum: number, minimum = 0) =>
       error: `must be at least ${minimum} ${minimum === 1 ? 'character' : 'characters'} long`,
     })
     .meta({ ...(minimum > 0 ? { minLength: minimum } : {}), maxLength: maximum })
-
-const octet = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])'
-
-/** IPv4 address or CIDR block, as a source pattern: octets without leading zeros, prefix 0 to 32. */
-export const ipv4CidrPattern = new RegExp(`^(${octet}\\.){3}${octet}(/(3[0-2]|[12]?[0-9]))?$`)
 
 export const ipv4Cidr = z
   .string()

@@ -3,7 +3,8 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { authoritySecret, type ManagedDatabase, sealingKeySecret, systemNamespace } from '../crds/index.ts'
+import { type ManagedDatabase, systemNamespace } from '../crds/index.ts'
+import { authoritySecret, sealingKeySecret } from '../sealing/credentials.ts'
 import {
   type ApiClient,
   connect,

@@ -3,9 +3,10 @@
  * is the operator's to report, never to be replaced.
  */
 import type { Cluster, Draft } from '../cluster/index.ts'
-import { authoritySecret, labels, managedByEspalier, systemNamespace } from '../crds/index.ts'
+import { labels, managedByEspalier, systemNamespace } from '../crds/index.ts'
 import { ensureKeys } from '../operator/bootstrap/index.ts'
 import type { Authority } from '../operator/pki/index.ts'
+import { authoritySecret } from '../sealing/credentials.ts'
 import { regionDraft, sizeDrafts } from './catalog.ts'
 import { EmbeddedError } from './errors.ts'
 import type { PortRange } from './settings.ts'

@@ -5,11 +5,11 @@
  * ends close it.
  */
 import type { Socket } from 'node:net'
-import type { RouteTarget } from '../crds/route.ts'
+import type { RouteTarget } from '../routes/route.ts'
+import { notAdmitted, notAvailable, outOfTouch, tooMany, tooManyLogins } from './denial/refusal.ts'
+import type { Refuse } from './denial/refuse.ts'
 import { createLogins, type Login, type LoginLimits, watchLogin } from './logins.ts'
 import type { GatewayMetrics } from './metrics.ts'
-import { notAdmitted, notAvailable, outOfTouch, tooMany, tooManyLogins } from './refusal.ts'
-import type { Refuse } from './refuse.ts'
 import { connectTarget, join, untilFirstBytes } from './session.ts'
 import { normaliseAddress, type Verdict } from './table.ts'
 

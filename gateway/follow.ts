@@ -9,7 +9,7 @@ import { startReflector } from '../cluster/informer/reflector.ts'
 import type { ConfigMap } from '../cluster/kinds.ts'
 import type { Cluster, WatchEvent } from '../cluster/port.ts'
 import { labels, systemNamespace } from '../crds/metadata.ts'
-import { routeComponent } from '../crds/route.ts'
+import { routeComponent } from '../routes/route.ts'
 import type { LeaseKeeper } from './lease.ts'
 
 const routes = { namespace: systemNamespace, labels: { [labels.component]: routeComponent } }

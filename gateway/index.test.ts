@@ -10,7 +10,7 @@ import {
   portRefusedBy,
   type Route,
   routeKey,
-} from '../crds/route.ts'
+} from '../routes/route.ts'
 import { type Gateway, type GatewayOptions, startGateway } from './index.ts'
 import { testCertificate } from './testing/certificate.ts'
 import { errorFields, startupMessage } from './testing/client.ts'

@@ -4,20 +4,22 @@
  * Postgres's own words. It fails closed: without a route, without rules, or out of touch with the cluster, nobody is
  * admitted. On Kubernetes HAProxy does the carrying (haproxy/index.ts).
  */
+
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Cluster } from '../cluster/port.ts'
+import type { Certificate } from '../server/certificate.ts'
 import type { ConnectionLimits, Resolve } from './connections.ts'
-import { type Certificate, createDenialAgent, type DenialLimits } from './denial.ts'
+import { createDenialAgent, type DenialLimits } from './denial/denial.ts'
+import { createRefuse } from './denial/refuse.ts'
+import { createUnreachable } from './denial/unreachable.ts'
 import { createInProcessPlane } from './in-process.ts'
 import type { LoginLimits } from './logins.ts'
 import { createMetrics } from './metrics.ts'
-import { createRefuse } from './refuse.ts'
 import { startReplica } from './replica.ts'
-import { createUnreachable } from './unreachable.ts'
 
 export type { ConnectionLimits, Resolve } from './connections.ts'
-export type { Certificate, DenialLimits } from './denial.ts'
+export type { DenialLimits } from './denial/denial.ts'
 
 export type GatewayOptions = {
   cluster: Cluster

@@ -1,5 +1,5 @@
 /**
- * The Lease by which a gateway replica says that it lives and what it has in force (crds/route.ts states the protocol).
+ * The Lease by which a gateway replica says that it lives and what it has in force (routes/route.ts states the protocol).
  *
  * While it is renewed without a gap of `gatewayLeaseSeconds`, a replica is in one tenure: the operator waits for it at
  * every change. After a gap it may have been passed over, so a new tenure begins, in which the routes must have been
@@ -16,7 +16,7 @@ import {
   gatewayLeaseSeconds,
   portsInUseAnnotation,
   unreachableAnnotation,
-} from '../crds/route.ts'
+} from '../routes/route.ts'
 
 export type LeaseContent = {
   /** The resourceVersion up to which all routes are in force. */

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ConfigMap } from '../cluster/kinds.ts'
-import { contains, parseAddress, parseCidr } from '../crds/cidr.ts'
 import { systemNamespace } from '../crds/metadata.ts'
-import { type Route, routeKey, routeName } from '../crds/route.ts'
+import { type Route, routeKey, routeName } from '../routes/route.ts'
+import { contains, parseAddress, parseCidr } from '../values/cidr.ts'
 import { buildTable, normaliseAddress, verdict, withoutRoute, withRoute } from './table.ts'
 
 const target = { namespace: 'espalier-t-1', service: 'db-1', port: 5432 }

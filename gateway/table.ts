@@ -6,8 +6,8 @@
  */
 
 import type { ConfigMap } from '../cluster/kinds.ts'
-import { maskCidr, parseAddress, parseCidr } from '../crds/cidr.ts'
-import { type Route, type RouteTarget, route, routeKey, routeName } from '../crds/route.ts'
+import { type Route, type RouteTarget, route, routeKey, routeName } from '../routes/route.ts'
+import { maskCidr, parseAddress, parseCidr } from '../values/cidr.ts'
 
 export type CompiledRoute = {
   label: string

@@ -67,9 +67,7 @@ describe('what an image is made of', () => {
         expect(names, `${to} imports ${path}`).toContain(join(dirname(to), path))
       }
     }
-    expect(entries.filter(entry => entry.executable).map(entry => entry.to)).toEqual([
-      'source/operator/instance/main.ts',
-    ])
+    expect(entries.filter(entry => entry.executable).map(entry => entry.to)).toEqual(['source/instance/main.ts'])
   })
 })
 

@@ -10,7 +10,23 @@ import { dirname, join } from 'node:path'
 export type Entry = { from: string; to: string; executable: boolean }
 
 /** The folders that `espalier` is made of. */
-const productFolders = ['api', 'bin', 'cluster', 'crds', 'csi', 'embedded', 'gateway', 'operator', 'services']
+const productFolders = [
+  'api',
+  'bin',
+  'cluster',
+  'controller',
+  'crds',
+  'csi',
+  'embedded',
+  'gateway',
+  'instance',
+  'operator',
+  'routes',
+  'sealing',
+  'server',
+  'services',
+  'values',
+]
 const productFiles = ['LICENSE', 'package.json']
 
 /** Files of tests and for tests, and what is no file of ours. */
@@ -70,7 +86,7 @@ export const packageEntries = (modules: string): Promise<Entry[]> => tree(module
 
 /** What runs beside Postgres: one folder that imports nothing else. */
 export async function instanceEntries(root: string): Promise<Entry[]> {
-  const folder = 'operator/instance'
+  const folder = 'instance'
   const entries = await tree(join(root, folder), join('source', folder), isProduct)
   return entries.map(entry => ({ ...entry, executable: entry.to.endsWith('/main.ts') }))
 }

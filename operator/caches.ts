@@ -5,15 +5,16 @@
 import type { Logger } from 'pino'
 import type { AnyObject, Cluster, KindName, Kinds } from '../cluster/index.ts'
 import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from '../cluster/informer/index.ts'
-import { gatewayComponent, labels, managedByEspalier, systemNamespace, tenantNamespace } from '../crds/index.ts'
+import type { Metrics } from '../controller/index.ts'
+import { labels, managedByEspalier, systemNamespace, tenantNamespace } from '../crds/index.ts'
+import { gatewayComponent } from '../routes/route.ts'
 import { withoutForeignData } from './keys.ts'
-import { slimVolume } from './managed-database/children/persistent-volume.ts'
-import { sizeText } from './managed-database/children/stateful-set.ts'
-import { ownerKeyOf, ownerUidOf } from './managed-database/ownership.ts'
+import { ownerKeyOf, ownerUidOf } from './objects/ownership.ts'
 import { isOfInterest } from './region/admission.ts'
-import type { Metrics } from './runtime/index.ts'
 import { createSharing, slimPod, slimTask } from './slim.ts'
 import { endedOf } from './task/retention.ts'
+import { slimVolume } from './workload/children/persistent-volume.ts'
+import { sizeText } from './workload/children/stateful-set.ts'
 
 const labelled = { labels: { [labels.database]: true } } as const
 const one = <T>(value: T | undefined): T[] => (value === undefined ? [] : [value])

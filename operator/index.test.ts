@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError } from '../cluster/index.ts'
-import { sealingKeySecret, systemNamespace } from '../crds/index.ts'
+import { systemNamespace } from '../crds/index.ts'
+import { sealingKeySecret } from '../sealing/credentials.ts'
 import { type Operator, operatorConfiguration, startOperator } from './index.ts'
 import {
   databaseDraft,

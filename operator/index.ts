@@ -4,28 +4,21 @@
  */
 import type { Logger } from 'pino'
 import type { Cluster } from '../cluster/index.ts'
+import { createEventRecorder, createMetrics, fenced, instrumented, runWithLeaderLease } from '../controller/index.ts'
 import { systemNamespace } from '../crds/index.ts'
+import { type Check, startHealthServer } from '../server/health.ts'
 import { startAuthorityController } from './authority/controller.ts'
 import type { Trust } from './authority/state.ts'
 import { createCaches } from './caches.ts'
 import type { OperatorConfiguration } from './configuration.ts'
 import { createKeyReader, type InstallationKeys } from './keys.ts'
-import { createAccess, type PostgresAccess } from './managed-database/access.ts'
 import { startDatabaseController } from './managed-database/controller.ts'
 import { startNotRunControllers } from './not-run/controller.ts'
 import { startRegionController } from './region/controller.ts'
-import {
-  type Check,
-  createEventRecorder,
-  createMetrics,
-  fenced,
-  instrumented,
-  runWithLeaderLease,
-  startHealthServer,
-} from './runtime/index.ts'
 import { startSystemCertificates } from './system-certificates/index.ts'
 import { startTaskController } from './task/controller.ts'
 import { startTenantController } from './tenant/controller.ts'
+import { createAccess, type PostgresAccess } from './workload/access.ts'
 
 export { type OperatorConfiguration, operatorConfiguration } from './configuration.ts'
 

@@ -3,15 +3,14 @@
  * installation is made and never again: where one is missing the operator writes nothing but that it is missing.
  */
 import type { Secret } from '../cluster/index.ts'
+import { canonicalJson, systemNamespace } from '../crds/index.ts'
 import {
   authoritySecret,
   authorityStateSecret,
-  canonicalJson,
   nextAuthoritySecret,
   sealingKeySecret,
   systemCertificates,
-  systemNamespace,
-} from '../crds/index.ts'
+} from '../sealing/credentials.ts'
 import { readState, signingOf, type Trust, trustOf } from './authority/state.ts'
 import type { Authority } from './pki/index.ts'
 

@@ -7,22 +7,15 @@
 import { X509Certificate } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  applicationDatabase,
-  childNames,
-  labels,
-  open,
-  sealingKeySecret,
-  secretPlace,
-  systemNamespace,
-} from '../crds/index.ts'
+import { childNames, labels, systemNamespace } from '../crds/index.ts'
+import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../sealing/credentials.ts'
 import type { Operator } from './index.ts'
-import { createAccess } from './managed-database/access.ts'
 import { createFuse, type Fuse } from './testing/fuse.ts'
 import { eventually, type Installation, silent, startTestOperator, testNamespace } from './testing/installation.ts'
 import { openRealInstallation } from './testing/real-installation.ts'
 import { createDatabase, type Scenario, type Subject, scenarios } from './testing/scenarios.ts'
 import { startWitness } from './testing/witness.ts'
+import { createAccess } from './workload/access.ts'
 
 const withinMs = 60_000
 let installation: Installation

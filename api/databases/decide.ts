@@ -17,8 +17,8 @@ import {
   visiblePhase,
 } from '../../crds/index.ts'
 import { badRequest, conflict, retryAfter } from '../errors.ts'
-import { storedAllowlist } from '../shapes/allowlist.ts'
-import type { CreateDatabaseInput, UpdateDatabaseInput } from '../shapes/database.ts'
+import { storedAllowlist } from './allowlist.ts'
+import type { CreateDatabaseInput, UpdateDatabaseInput } from './schema.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 

@@ -6,8 +6,8 @@ import type { Kinds } from '../../cluster/index.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import type { ApiContext } from '../context.ts'
 import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
-import type { ListDatabasesQuery } from '../shapes/database.ts'
 import type { Account } from '../tenants.ts'
+import type { ListDatabasesQuery } from './schema.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 

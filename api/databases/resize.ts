@@ -2,14 +2,14 @@
 import type { Kinds } from '../../cluster/index.ts'
 import {
   askedBy,
-  bytesTold,
   type DatabasePhase,
   desiredHash,
   type ManagedDatabaseSpec,
   type PinnedSize,
   visiblePhase,
 } from '../../crds/index.ts'
-import { sizeForNew } from '../catalog.ts'
+import { bytesTold } from '../../values/quantity.ts'
+import { sizeForNew } from '../catalogue/versions.ts'
 import { badRequest, conflict, retryAfter } from '../errors.ts'
 import { busy, type Update } from './decide.ts'
 

@@ -4,9 +4,9 @@
  */
 import type { Kinds, Secret } from '../../cluster/index.ts'
 import type { ApiContext } from '../context.ts'
-import { renderConnection } from '../credentials.ts'
-import { withConnection } from '../render/database.ts'
-import type { UserType } from '../shapes/common.ts'
+import type { UserType } from '../schemas/common.ts'
+import { renderConnection } from './credentials.ts'
+import { withConnection } from './render.ts'
 
 type Tenant = Kinds['Tenant'] | undefined
 

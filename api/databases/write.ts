@@ -23,17 +23,17 @@ import {
   tenantHash,
 } from '../../crds/index.ts'
 import { idOf, readOwned } from '../caches.ts'
-import { sizeForNew } from '../catalog.ts'
+import { sizeForNew } from '../catalogue/versions.ts'
 import type { ApiContext } from '../context.ts'
 import { badRequest, conflict, limitReached, notFound, retryAfter, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
 import { taskId as newTaskId } from '../ids.ts'
-import { isLive } from '../render/database.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
-import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from '../shapes/database.ts'
 import type { Account } from '../tenants.ts'
 import { decideDeletion, decideRestart, decideUpdate, specOfNew, type Update } from './decide.ts'
+import { isLive } from './render.ts'
 import { decideResize } from './resize.ts'
+import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 

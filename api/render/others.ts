@@ -1,8 +1,8 @@
 /** Backups and sizes as the API gives them (seed 000). */
 import type { Kinds } from '../../cluster/index.ts'
+import type { BackupShape } from '../backups/schema.ts'
 import { idOf } from '../caches.ts'
-import type { BackupShape } from '../shapes/backup.ts'
-import type { SizeShapeOut } from '../shapes/catalog.ts'
+import type { SizeShapeOut } from '../catalogue/schema.ts'
 import { apiTime } from './time.ts'
 
 /** The object without the fields that are undefined. */

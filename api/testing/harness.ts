@@ -9,18 +9,15 @@ import {
   apiVersion,
   askedBy,
   childNames,
-  databaseRoles,
   declarations,
   desiredHash,
   labels,
   type ManagedDatabaseStatus,
-  seal,
-  sealingKeySecret,
-  secretPlace,
   systemNamespace,
   tenantNamespace,
 } from '../../crds/index.ts'
 import { openStore } from '../../embedded/store/index.ts'
+import { databaseRoles, seal, sealingKeySecret, secretPlace } from '../../sealing/credentials.ts'
 import { buildApp } from '../app.ts'
 import type { AuditEntry } from '../audit.ts'
 import { createCaches, credentialsComponent, startCaches, stopCaches } from '../caches.ts'

@@ -1,5 +1,5 @@
 /** `espalier instance`: what runs inside a database's pod, beside or before Postgres. */
-import { runInstance } from '../../operator/instance/index.ts'
+import { runInstance } from '../../instance/index.ts'
 import type { Command } from '../command.ts'
 
 const command: Command = {

@@ -2,10 +2,16 @@
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
+import { unreadVariables } from '../../services/configuration/unread.ts'
+import {
+  isWorker,
+  leaveWorkers,
+  serveAsWorker,
+  startWorkers,
+  workerStopSignal,
+} from '../../services/process/workers.ts'
 import { loadConfiguration } from '../../services/rest/configuration/index.ts'
-import { unreadVariables } from '../../services/rest/configuration/unread.ts'
 import { startRest } from '../../services/rest/index.ts'
-import { isWorker, leaveWorkers, serveAsWorker, startWorkers, workerStopSignal } from '../../services/rest/workers.ts'
 import { type Command, stopSignal, UsageError } from '../command.ts'
 
 const help = `Serves the schemas of a Postgres database over HTTP, as PostgREST does.

@@ -8,10 +8,10 @@ import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { ClusterError } from '../errors.ts'
 import type { ConfigMap } from '../kinds.ts'
+import { ScriptedCluster } from '../testing/scripted-cluster.ts'
+import { SimulatedClock, settle } from '../testing/simulated-clock.ts'
 import { createInformer, withoutManagedFields } from './informer.ts'
 import { keyOf, keyText } from './key.ts'
-import { ScriptedCluster } from './scripted-cluster.ts'
-import { SimulatedClock, settle } from './simulated-clock.ts'
 import { compareVersions } from './version.ts'
 
 const logger = pino({ level: 'silent' })

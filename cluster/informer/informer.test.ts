@@ -4,11 +4,11 @@ import { pino } from 'pino'
 import { afterEach, describe, expect, test } from 'vitest'
 import { ClusterError } from '../errors.ts'
 import type { ConfigMap } from '../kinds.ts'
+import { ScriptedCluster } from '../testing/scripted-cluster.ts'
+import { SimulatedClock, settle } from '../testing/simulated-clock.ts'
 import type { Change } from './cache.ts'
 import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from './informer.ts'
 import { keyText } from './key.ts'
-import { ScriptedCluster } from './scripted-cluster.ts'
-import { SimulatedClock, settle } from './simulated-clock.ts'
 
 const logger = pino({ level: 'silent' })
 const a = { namespace: 'one', name: 'a' }

@@ -3,15 +3,15 @@ import { createServer } from 'node:net'
 import { inspect } from 'node:util'
 import { pino } from 'pino'
 import { afterEach, describe, expect, test } from 'vitest'
-import { refusal } from '../conformance/suite.ts'
 import type { ClusterErrorReason } from '../index.ts'
+import { refusal } from '../testing/conformance/suite.ts'
 import {
   type Handler,
   type ScriptedServer,
   startScriptedServer,
   statusBody,
   writeKubeconfig,
-} from './scripted-server.ts'
+} from '../testing/scripted-server.ts'
 
 const servers: ScriptedServer[] = []
 const serve = async (handler: Handler): Promise<ScriptedServer> => {

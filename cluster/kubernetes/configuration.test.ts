@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { refusal } from '../conformance/suite.ts'
+import { refusal } from '../testing/conformance/suite.ts'
+import { type LoopbackCertificate, loopback1, loopback2 } from '../testing/loopback-certificates.ts'
+import { type ScriptedServer, startScriptedServer, writeKubeconfig } from '../testing/scripted-server.ts'
 import { findAccess } from './configuration.ts'
-import { type LoopbackCertificate, loopback1, loopback2 } from './loopback-certificates.ts'
-import { type ScriptedServer, startScriptedServer, writeKubeconfig } from './scripted-server.ts'
 
 const key = { namespace: 'default', name: 'one' }
 let directory: string

@@ -1,7 +1,7 @@
 /** The adapter against a real kube-apiserver with crds/ and the VolumeSnapshot CRD installed, kube-controller-manager beside it. */
 import { pino } from 'pino'
 import { test } from 'vitest'
-import { describeConformance } from '../conformance.ts'
+import { describeConformance } from '../testing/conformance.ts'
 import { connectKubernetes } from './index.ts'
 
 const kubeconfig = process.env.ESPALIER_TEST_KUBECONFIG

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { refusal } from '../conformance/suite.ts'
+import { refusal } from '../testing/conformance/suite.ts'
 import { linesOf } from './lines.ts'
 
 async function* stream(chunks: Buffer[]): AsyncGenerator<Buffer> {

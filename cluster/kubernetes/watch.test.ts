@@ -1,8 +1,8 @@
 /** The watch on the wire: chunks split anywhere, errors in the stream, cut and silent connections. */
 import { afterEach, describe, expect, test } from 'vitest'
-import { collect, refusal } from '../conformance/suite.ts'
 import type { Cluster, WatchEvent } from '../index.ts'
-import { type Handler, type ScriptedServer, startScriptedServer, statusBody } from './scripted-server.ts'
+import { collect, refusal } from '../testing/conformance/suite.ts'
+import { type Handler, type ScriptedServer, startScriptedServer, statusBody } from '../testing/scripted-server.ts'
 
 const servers: ScriptedServer[] = []
 const serve = async (handler: Handler): Promise<ScriptedServer> => {

@@ -7,14 +7,9 @@ import { writeFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  authorityConfigMap,
-  authoritySecret,
-  childNames,
-  nextAuthoritySecret,
-  systemNamespace,
-} from '../../crds/index.ts'
+import { childNames, systemNamespace } from '../../crds/index.ts'
 import { createAuthority } from '../../operator/pki/index.ts'
+import { authorityConfigMap, authoritySecret, nextAuthoritySecret } from '../../sealing/credentials.ts'
 import { type ApiClient, type Connection, connect, type Database, openTo } from '../client.ts'
 import { type KindProvider, startKind } from '../providers/kind.ts'
 

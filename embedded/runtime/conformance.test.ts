@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describeConformance, storageGroups } from '../../cluster/conformance.ts'
+import { describeConformance, storageGroups } from '../../cluster/testing/conformance.ts'
 import { openStore } from '../store/index.ts'
 import { startRuntime } from './index.ts'
-import { nodeImage, testLogger } from './testing.ts'
+import { nodeImage, testLogger } from './testing/runtime.ts'
 
 describeConformance(
   'embedded cluster',

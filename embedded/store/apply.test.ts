@@ -8,7 +8,7 @@ import { compare, fieldsOf, merge } from './merge.ts'
 import { metadataOf } from './objects.ts'
 import type { Resource } from './resource.ts'
 import { atomic, fields, listBy, set } from './shape.ts'
-import { configMap, testStore } from './testing.ts'
+import { configMap, testStore } from './testing/store.ts'
 import { applied } from './writes.ts'
 
 const shape = fields({

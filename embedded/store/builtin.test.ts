@@ -1,10 +1,10 @@
 /** Kubernetes' own kinds: the defaults, the limits and the immutable fields that Espalier relies on. */
 import { describe, expect, test } from 'vitest'
-import { smallest, statefulSet } from '../../cluster/conformance/drafts.ts'
-import { refusal, remove, untyped } from '../../cluster/conformance/suite.ts'
+import { smallest, statefulSet } from '../../cluster/testing/conformance/drafts.ts'
+import { refusal, remove, untyped } from '../../cluster/testing/conformance/suite.ts'
 import type { Admission } from './index.ts'
 import { parseQuantity } from './quantity.ts'
-import { configMap, testStore } from './testing.ts'
+import { configMap, testStore } from './testing/store.ts'
 
 describe('a Secret', () => {
   test('that is immutable keeps its data, but not its labels', async () => {

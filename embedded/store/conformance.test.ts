@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { smallest } from '../../cluster/conformance/drafts.ts'
-import { type ConformanceTarget, describeConformance, objectGroups } from '../../cluster/conformance.ts'
+import { smallest } from '../../cluster/testing/conformance/drafts.ts'
+import { type ConformanceTarget, describeConformance, objectGroups } from '../../cluster/testing/conformance.ts'
 import { openStore } from './index.ts'
-import { definitions, silent } from './testing.ts'
+import { definitions, silent } from './testing/store.ts'
 
 const historyCapacity = 128
 

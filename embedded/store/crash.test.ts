@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { openStore } from './index.ts'
-import { silent, temporaryDirectory } from './testing.ts'
+import { silent, temporaryDirectory } from './testing/store.ts'
 
 const writer = join(import.meta.dirname, 'crash-writer.ts')
 

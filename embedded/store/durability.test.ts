@@ -13,12 +13,12 @@ import {
 import { join } from 'node:path'
 import pino from 'pino'
 import { describe, expect, test } from 'vitest'
-import { eventually, refusal } from '../../cluster/conformance/suite.ts'
 import type { Cluster } from '../../cluster/index.ts'
+import { eventually, refusal } from '../../cluster/testing/conformance/suite.ts'
 import { StoreError } from './errors.ts'
 import { decodeFrames, encodeFrame } from './frames.ts'
 import { openStore, type StoreOptions } from './index.ts'
-import { configMap, definitions, faultyFiles, silent, temporaryDirectory, testStore } from './testing.ts'
+import { configMap, definitions, faultyFiles, silent, temporaryDirectory, testStore } from './testing/store.ts'
 
 const open = (directory: string, options: Partial<StoreOptions> = {}) =>
   openStore({ directory, definitions, logger: silent, ...options })

@@ -1,10 +1,10 @@
 /** What the conformance suite cannot ask of a real API server: limits, time, sharing, and what the store adds of its own. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { smallest } from '../../cluster/conformance/drafts.ts'
-import { eventually, refusal, untyped } from '../../cluster/conformance/suite.ts'
 import type { Cluster } from '../../cluster/index.ts'
-import { configMap, testStore } from './testing.ts'
+import { smallest } from '../../cluster/testing/conformance/drafts.ts'
+import { eventually, refusal, untyped } from '../../cluster/testing/conformance/suite.ts'
+import { configMap, testStore } from './testing/store.ts'
 
 const key = (name: string) => ({ namespace: 'default', name })
 

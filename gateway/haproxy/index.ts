@@ -4,14 +4,16 @@
  * whom HAProxy does not admit. Either may die at any moment: HAProxy without its agent goes on until its deadline, a
  * HAProxy that was started anew is closed until the agent has pushed everything.
  */
+
 import type { Logger } from 'pino'
 import { Histogram, type Registry } from 'prom-client'
 import type { Cluster } from '../../cluster/port.ts'
-import { type Certificate, createDenialAgent, type DenialLimits } from '../denial.ts'
+import type { Certificate } from '../../server/certificate.ts'
+import { createDenialAgent, type DenialLimits } from '../denial/denial.ts'
+import { createRefuse } from '../denial/refuse.ts'
+import { createUnreachable } from '../denial/unreachable.ts'
 import { createMetrics } from '../metrics.ts'
-import { createRefuse } from '../refuse.ts'
 import { startReplica } from '../replica.ts'
-import { createUnreachable } from '../unreachable.ts'
 import type { PortRange } from './configuration.ts'
 import type { Paths } from './paths.ts'
 import { createHaproxyPlane } from './plane.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { parseCidr } from '../../crds/cidr.ts'
+import { parseCidr } from '../../values/cidr.ts'
 import type { CompiledRoute } from '../table.ts'
 import {
   addCommands,

@@ -2,8 +2,9 @@
  * The maps' entries for each port, and the runtime commands that lead from what HAProxy has to what it should have.
  * Pure. A change touches the entries of its own route and no others.
  */
-import { parseCidr } from '../../crds/cidr.ts'
-import type { RouteTarget } from '../../crds/route.ts'
+
+import type { RouteTarget } from '../../routes/route.ts'
+import { parseCidr } from '../../values/cidr.ts'
 import type { CompiledRoute, RouteTable } from '../table.ts'
 import type { PortRange } from './configuration.ts'
 import { deadlineKey, type Paths } from './paths.ts'

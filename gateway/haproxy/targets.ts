@@ -9,7 +9,7 @@ import { createInformer } from '../../cluster/informer/index.ts'
 import type { Service } from '../../cluster/kinds.ts'
 import type { Cluster } from '../../cluster/port.ts'
 import { labels, managedByEspalier } from '../../crds/metadata.ts'
-import type { RouteTarget } from '../../crds/route.ts'
+import type { RouteTarget } from '../../routes/route.ts'
 import { isTargetAddress } from './maps.ts'
 
 export type Targets = {

@@ -3,7 +3,7 @@
  * options as JSON; it reads routes as messages and answers each with its port once the route is acknowledged.
  */
 import pino from 'pino'
-import { acknowledged, type Route } from '../../crds/route.ts'
+import { acknowledged, type Route } from '../../routes/route.ts'
 import { startHaproxyGateway } from '../haproxy/index.ts'
 import type { Paths } from '../haproxy/paths.ts'
 import { testCertificate } from './certificate.ts'

@@ -7,6 +7,7 @@ import { ClusterError } from '../../cluster/errors.ts'
 import type { Lease } from '../../cluster/kinds.ts'
 import type { Cluster } from '../../cluster/port.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/metadata.ts'
+import { openStore } from '../../embedded/store/index.ts'
 import {
   gatewayComponent,
   type Route,
@@ -14,8 +15,7 @@ import {
   routeComponent,
   routeKey,
   routeName,
-} from '../../crds/route.ts'
-import { openStore } from '../../embedded/store/index.ts'
+} from '../../routes/route.ts'
 
 export type Faults = {
   /** Lists and watches of ConfigMaps throw, those under way break off. */

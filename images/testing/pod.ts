@@ -2,7 +2,7 @@
 import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConfigMap, Secret, StatefulSet } from '../../cluster/index.ts'
-import { quantityToBytes, quantityToNumber } from '../../crds/index.ts'
+import { quantityToBytes, quantityToNumber } from '../../values/quantity.ts'
 import type { ContainerRequest, Mount } from './container.ts'
 
 type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>

@@ -3,6 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Secret } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
+import { systemNamespace } from '../../crds/index.ts'
 import {
   authorityConfigMap,
   authoritySecret,
@@ -10,8 +11,7 @@ import {
   nextAuthoritySecret,
   rotateAnnotation,
   systemCertificates,
-  systemNamespace,
-} from '../../crds/index.ts'
+} from '../../sealing/credentials.ts'
 import { authorityOf } from '../keys.ts'
 import { createAuthority } from '../pki/index.ts'
 import { condition, useInstallation } from '../testing/fixture.ts'

@@ -7,20 +7,18 @@
 import { X509Certificate } from 'node:crypto'
 import type { Logger } from 'pino'
 import { type Cluster, type Draft, isClusterError, type Secret } from '../../cluster/index.ts'
+import { type Metrics, startController } from '../../controller/index.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import {
   authoritySecret,
   authorityStateSecret,
-  labels,
-  managedByEspalier,
   nextAuthoritySecret,
   rotateAnnotation,
   type SystemServer,
-  systemNamespace,
-} from '../../crds/index.ts'
+} from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
 import { authorityOf, isInstallationKey } from '../keys.ts'
 import { type Authority, createAuthority, isAuthority } from '../pki/index.ts'
-import { type Metrics, startController } from '../runtime/index.ts'
 import { atRest, nextStep, type Waits } from './rotation.ts'
 import { serversBehind } from './servers.ts'
 import { type AuthorityState, progressAnnotation, readState, signingOf, stateDraft, trustOf } from './state.ts'

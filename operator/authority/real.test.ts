@@ -4,22 +4,18 @@
  */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { childNames, labels, type PgVersion, systemNamespace } from '../../crds/index.ts'
 import {
   applicationDatabase,
   authoritySecret,
   authorityStateSecret,
-  childNames,
-  labels,
   nextAuthoritySecret,
   open,
-  type PgVersion,
   sealingKeySecret,
   secretPlace,
-  systemNamespace,
-} from '../../crds/index.ts'
+} from '../../sealing/credentials.ts'
 import type { Operator } from '../index.ts'
 import { authorityOf } from '../keys.ts'
-import { createAccess } from '../managed-database/access.ts'
 import { createAuthority } from '../pki/index.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import {
@@ -31,6 +27,7 @@ import {
   testNamespace,
 } from '../testing/installation.ts'
 import { openRealInstallation } from '../testing/real-installation.ts'
+import { createAccess } from '../workload/access.ts'
 import { readState } from './state.ts'
 
 const withinMs = 90_000

@@ -2,19 +2,12 @@
  * Which servers have not come to what is in force: those whose certificate has yet to be issued under it, and running
  * databases that have not been seen to show theirs. One that does not run takes what is current when it starts.
  */
-import {
-  childNames,
-  labels,
-  type ManagedDatabase,
-  managedByEspalier,
-  type SystemServer,
-  systemCertificates,
-  systemNamespace,
-} from '../../crds/index.ts'
+import { childNames, labels, type ManagedDatabase, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { type SystemServer, systemCertificates } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
-import { isLoaded, issuedAt, isUnder } from '../managed-database/children/certificate.ts'
 import { conditionOf } from '../managed-database/plan/conditions.ts'
-import { podFacts } from '../managed-database/pod.ts'
+import { isLoaded, issuedAt, isUnder } from '../workload/children/certificate.ts'
+import { podFacts } from '../workload/pod.ts'
 
 /** Reasons for which a database that is being deleted goes on serving. */
 const heldBack = new Set(['DeletionProtected', 'HasBranches'])

@@ -5,8 +5,9 @@
  */
 import { z } from 'zod'
 import type { Draft, Secret } from '../../cluster/index.ts'
-import { authorityStateSecret, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
-import { digestOf } from '../managed-database/covers.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { authorityStateSecret } from '../../sealing/credentials.ts'
+import { digestOf } from '../objects/up-to-date.ts'
 import type { Authority } from '../pki/index.ts'
 
 /**

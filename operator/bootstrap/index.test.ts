@@ -2,15 +2,9 @@ import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
 import { definitionOf } from '../../crds/definition.ts'
-import {
-  apiVersion,
-  authoritySecret,
-  declarations,
-  sealingKeySecret,
-  systemNamespace,
-  tenantName,
-} from '../../crds/index.ts'
+import { apiVersion, declarations, systemNamespace, tenantName } from '../../crds/index.ts'
 import { openStore, type Store } from '../../embedded/store/index.ts'
+import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
 import { isIssuedBy, issueServerCertificate } from '../pki/index.ts'
 import { ensureKeys } from './index.ts'
 

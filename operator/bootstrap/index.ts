@@ -5,7 +5,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import { type Cluster, type Draft, isClusterError } from '../../cluster/index.ts'
-import { authoritySecret, labels, managedByEspalier, sealingKeySecret, systemNamespace } from '../../crds/index.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
 import { createAuthority } from '../pki/index.ts'
 
 const secret = (name: string, values: Record<string, string | Uint8Array>): Draft<'Secret'> => ({

@@ -1,8 +1,8 @@
 /** What a plan can ask to be done. All that a plan names at once is independent, and is done at once. */
 import type { AnyObject, Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
-import type { ServerNames } from './children/certificate.ts'
-import type { VolumeChange } from './children/persistent-volume.ts'
-import type { Owner } from './ownership.ts'
+import type { Owner } from '../objects/ownership.ts'
+import type { ServerNames } from '../workload/children/certificate.ts'
+import type { VolumeChange } from '../workload/children/persistent-volume.ts'
 import type { ConditionType } from './plan/conditions.ts'
 
 export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'PodDisruptionBudget' | 'Service' | 'StatefulSet'

@@ -13,11 +13,11 @@ import {
   systemNamespace,
   teardownFinalizer,
 } from '../../crds/index.ts'
+import { ownerKeyAnnotation, ownerUidAnnotation } from '../objects/ownership.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
-import { systemIdentifierAnnotation } from './children/claim.ts'
-import { templateAnnotation } from './children/stateful-set.ts'
-import { ownerKeyAnnotation, ownerUidAnnotation } from './ownership.ts'
+import { systemIdentifierAnnotation } from '../workload/children/claim.ts'
+import { templateAnnotation } from '../workload/children/stateful-set.ts'
 
 /** An admission policy of somebody's that lets nobody write one object. */
 const guarded = 'copied-by-somebody'

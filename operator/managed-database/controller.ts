@@ -5,33 +5,26 @@
 import type { Logger } from 'pino'
 import { type AnyObject, type Cluster, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import {
-  canonicalJson,
-  labels,
-  type ManagedDatabase,
-  newlyUnreachable,
-  type PgVersion,
-  routeName,
-  systemNamespace,
-} from '../../crds/index.ts'
+import { type Controller, type EventRecorder, type Metrics, startController } from '../../controller/index.ts'
+import { canonicalJson, labels, type ManagedDatabase, type PgVersion, systemNamespace } from '../../crds/index.ts'
+import { newlyUnreachable, routeName } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
 import { type InstallationKeys, isInstallationKey } from '../keys.ts'
+import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import { postgresPort } from '../postgres/configuration.ts'
-import { type Controller, type EventRecorder, type Metrics, startController } from '../runtime/index.ts'
-import type { PostgresAccess } from './access.ts'
-import { serviceHost } from './children/addresses.ts'
+import type { PostgresAccess } from '../workload/access.ts'
+import { serviceHost } from '../workload/children/addresses.ts'
+import { createSizes } from '../workload/data-size.ts'
+import { createGrowthBook } from '../workload/growths.ts'
+import { nextLook } from '../workload/next-probe.ts'
+import { createPortBook } from '../workload/port-allocator.ts'
+import { createLooks } from '../workload/prober.ts'
 import { type Executor, execute, type Pass } from './execute.ts'
-import { createGrowthBook } from './growths.ts'
-import { createLooks } from './looks.ts'
 import { createDatabaseMetrics } from './metrics.ts'
-import { nextLook } from './next-look.ts'
 import { type Observation, observe } from './observe.ts'
-import { ownerKeyOf, ownerUidOf } from './ownership.ts'
 import { type Plan, type PlanSettings, plan } from './plan/index.ts'
-import { createPortBook } from './ports.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
-import { createSizes } from './sizes.ts'
 
 export type DatabaseControllerOptions = {
   /** Every write goes through it. */

@@ -1,14 +1,12 @@
 /** What cannot be done is said, in a condition with its reason, and done as soon as it can be. */
 import { describe, expect, test } from 'vitest'
+import { labels, systemNamespace, visiblePhase } from '../../crds/index.ts'
 import {
   acknowledgedAnnotation,
   gatewayLeaseName,
   gatewaysClosedAfterMs,
-  labels,
   portsInUseAnnotation,
-  systemNamespace,
-  visiblePhase,
-} from '../../crds/index.ts'
+} from '../../routes/route.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, regionDraft, sizeDraft, testNamespace } from '../testing/installation.ts'
 

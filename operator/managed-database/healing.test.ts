@@ -1,7 +1,8 @@
 /** What goes missing or breaks comes back by itself; what must not be replaced is not. */
 import { describe, expect, test } from 'vitest'
 import type { KindName } from '../../cluster/index.ts'
-import { authoritySecret, childNames, labels, sealingKeySecret, systemNamespace } from '../../crds/index.ts'
+import { childNames, labels, systemNamespace } from '../../crds/index.ts'
+import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, testNamespace } from '../testing/installation.ts'
 

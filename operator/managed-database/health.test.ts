@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { childNames, type ManagedDatabase } from '../../crds/index.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
-import { walProbeAnnotation } from './children/wal-probe.ts'
+import { walProbeAnnotation } from '../workload/children/wal-probe.ts'
 
 const it = useInstallation()
 const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }

@@ -4,8 +4,8 @@
  * id the one that has lived under it keeps it.
  */
 import { labels, type ManagedDatabase, uuid } from '../../crds/index.ts'
+import { ownerOf } from '../objects/ownership.ts'
 import type { Identity } from './observed.ts'
-import { ownerOf } from './ownership.ts'
 
 const validId = (id: string | undefined): string | undefined =>
   id !== undefined && uuid.safeParse(id).success ? id : undefined

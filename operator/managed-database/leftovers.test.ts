@@ -1,9 +1,9 @@
 /** What was stripped of its marks, or left behind by force, is put right or taken away all the same. */
 import { describe, expect, test } from 'vitest'
 import { apiVersion, childNames, labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { ownerUidAnnotation } from '../objects/ownership.ts'
 import { isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, eventually, testNamespace } from '../testing/installation.ts'
-import { ownerUidAnnotation } from './ownership.ts'
 
 const it = useInstallation()
 const key = (name: string) => ({ namespace: testNamespace, name })

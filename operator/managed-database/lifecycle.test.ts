@@ -13,7 +13,7 @@ import {
 } from '../../crds/index.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, silent, testNamespace } from '../testing/installation.ts'
-import { sizeAnnotation } from './children/stateful-set.ts'
+import { sizeAnnotation } from '../workload/children/stateful-set.ts'
 
 const it = useInstallation()
 

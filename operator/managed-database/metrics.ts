@@ -1,7 +1,7 @@
 /** Figures about databases: how many are in which phase, and how long operations take. */
 import { Gauge, Histogram } from 'prom-client'
+import type { Metrics } from '../../controller/index.ts'
 import { databasePhases, type ManagedDatabase } from '../../crds/index.ts'
-import type { Metrics } from '../runtime/index.ts'
 import { conditionOf } from './plan/conditions.ts'
 import { checksumFailures } from './plan/health.ts'
 import type { EndedOperation } from './report.ts'

@@ -4,28 +4,27 @@
  */
 import type { AnyObject, Cluster, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
 import {
-  acknowledged,
   childNames,
-  gatewayComponent,
   labels,
   type ManagedDatabase,
   type PgVersion,
-  portRefusedBy,
   readOperation,
-  routeComponent,
-  SealError,
   systemNamespace,
 } from '../../crds/index.ts'
+import { acknowledged, gatewayComponent, portRefusedBy, routeComponent } from '../../routes/route.ts'
+import { SealError } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { type Owner, ownerUidOf } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
-import { fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from './children/certificate.ts'
-import { openCredentials, type Passwords } from './children/credentials.ts'
-import { copyName, type VolumeFacts, volumeFacts } from './children/persistent-volume.ts'
-import { portOf, readRoute } from './children/route.ts'
-import { sizeText } from './children/stateful-set.ts'
+import { fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from '../workload/children/certificate.ts'
+import { openCredentials, type Passwords } from '../workload/children/credentials.ts'
+import { copyName, type VolumeFacts, volumeFacts } from '../workload/children/persistent-volume.ts'
+import { portOf, readRoute } from '../workload/children/route.ts'
+import { sizeText } from '../workload/children/stateful-set.ts'
+import { nodeOf } from '../workload/node.ts'
+import { podFacts } from '../workload/pod.ts'
 import { identityOf } from './identity.ts'
-import { nodeOf } from './node.ts'
 import {
   type CertificateFacts,
   type Children,
@@ -39,11 +38,9 @@ import {
   type RouteFacts,
   type Volumes,
 } from './observed.ts'
-import { type Owner, ownerUidOf } from './ownership.ts'
 import { conditionOf } from './plan/conditions.ts'
 import { sizeInForce } from './plan/size.ts'
 import { wantedNames } from './plan/wanted.ts'
-import { podFacts } from './pod.ts'
 
 export type Observer = {
   caches: Caches
@@ -267,7 +264,7 @@ function certificateOf(
 }
 
 /**
- * The gateways' Leases are listed from the cluster each time, as crds/route.ts asks for: after the route was written.
+ * The gateways' Leases are listed from the cluster each time, as routes/route.ts asks for: after the route was written.
  * They are not asked about a route that is at rest.
  */
 async function routeOf(

@@ -16,24 +16,24 @@ import type {
 import {
   askedBy,
   type Branch,
-  type DatabaseRole,
   desiredHash,
   labels,
   type ManagedDatabase,
   type PinnedSize,
   type Region,
-  type Route,
   type Size,
   type Task,
 } from '../../crds/index.ts'
+import type { Route } from '../../routes/route.ts'
+import type { DatabaseRole } from '../../sealing/credentials.ts'
+import type { Owner } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import type { ChecksumFailures } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
-import { systemIdentifierOf } from './children/claim.ts'
-import type { VolumeFacts } from './children/persistent-volume.ts'
-import type { NodeFacts } from './node.ts'
-import type { Owner } from './ownership.ts'
-import type { PodFacts } from './pod.ts'
+import { systemIdentifierOf } from '../workload/children/claim.ts'
+import type { VolumeFacts } from '../workload/children/persistent-volume.ts'
+import type { NodeFacts } from '../workload/node.ts'
+import type { PodFacts } from '../workload/pod.ts'
 
 /** Whether the installation's keys are there: nothing is done without them, and they are never made anew. */
 export type KeysFacts = {

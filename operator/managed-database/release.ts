@@ -7,13 +7,13 @@ import {
   labels,
   type ManagedDatabase,
   managedByEspalier,
-  routeComponent,
   systemNamespace,
   teardownFinalizer,
 } from '../../crds/index.ts'
-import { changedVolume, volumeFacts } from './children/persistent-volume.ts'
+import { routeComponent } from '../../routes/route.ts'
+import { isAnothers, ownerUidOf } from '../objects/ownership.ts'
+import { changedVolume, volumeFacts } from '../workload/children/persistent-volume.ts'
 import { LeftoversError } from './errors.ts'
-import { isAnothers, ownerUidOf } from './ownership.ts'
 
 const childKinds = [
   'StatefulSet',

@@ -4,7 +4,7 @@ import { type Cluster, ClusterError, type PersistentVolume } from '../../cluster
 import { desiredHash, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
-import { reclaimPolicyAnnotation } from './children/persistent-volume.ts'
+import { reclaimPolicyAnnotation } from '../workload/children/persistent-volume.ts'
 
 let isVolumeHeld = false
 /** Lets the operator write no volume while it is held. */

@@ -4,7 +4,7 @@ import type { Pod, StatefulSet } from '../../cluster/index.ts'
 import { annotations, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
 import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testConfiguration, testNamespace } from '../testing/installation.ts'
-import { imageAnnotation, restartMark, templateAnnotation } from './children/stateful-set.ts'
+import { imageAnnotation, restartMark, templateAnnotation } from '../workload/children/stateful-set.ts'
 
 const it = useInstallation()
 const digest = (fill: string) => `sha256:${fill.repeat(64)}`

@@ -6,10 +6,10 @@
 import type { Logger } from 'pino'
 import type { Cluster, Kinds } from '../../cluster/index.ts'
 import { type Informer, keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { type EventRecorder, type Metrics, startController } from '../../controller/index.ts'
 import { type Condition, notAvailable } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { timestamp } from '../managed-database/plan/conditions.ts'
-import { type EventRecorder, type Metrics, startController } from '../runtime/index.ts'
 
 export type NotRunOptions = {
   cluster: Cluster

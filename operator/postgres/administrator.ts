@@ -3,7 +3,7 @@
  * short connection or two; nothing is kept between calls but the client certificate. Retrying is the caller's.
  */
 import type { Logger } from 'pino'
-import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
+import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 import { type Authority, type CertifiedKey, issueClientCertificate, needsRenewal } from '../pki/index.ts'
 import { operatorCommonName } from './configuration.ts'
 import { type Connection, type PostgresTarget, withConnection } from './connection.ts'

@@ -2,12 +2,13 @@
 import type { Client } from 'pg'
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { databaseRoles, pgVersions } from '../../crds/index.ts'
+import { pgVersions } from '../../crds/index.ts'
+import { databaseRoles } from '../../sealing/credentials.ts'
 import { issueClientCertificate } from '../pki/index.ts'
 import { createAdministrator } from './administrator.ts'
 import { operatorCommonName } from './configuration.ts'
 import { withConnection } from './connection.ts'
-import { connectAs, type RunningPostgres, startPostgres } from './testing.ts'
+import { connectAs, type RunningPostgres, startPostgres } from './testing/postgres.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
 

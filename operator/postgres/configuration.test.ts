@@ -3,16 +3,14 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
-  bytesTold,
   isSettingForSizes,
   pgVersions,
-  quantityToBytes,
-  quantityToNumber,
   type SizeShape,
   settingPrefixesNotForSizes,
   settingsNotForSizes,
 } from '../../crds/index.ts'
-import { quoteSetting, renderSettings } from '../instance/settings.ts'
+import { quoteSetting, renderSettings } from '../../instance/settings.ts'
+import { bytesTold, quantityToBytes, quantityToNumber } from '../../values/quantity.ts'
 import { issueClientCertificate } from '../pki/index.ts'
 import {
   maxConnections,
@@ -22,7 +20,7 @@ import {
   renderConfiguration,
 } from './configuration.ts'
 import { withConnection } from './connection.ts'
-import { type RunningPostgres, smallShape, startPostgres } from './testing.ts'
+import { type RunningPostgres, smallShape, startPostgres } from './testing/postgres.ts'
 
 describe('quantities', () => {
   test.each([

@@ -4,19 +4,14 @@
  * another part of Espalier depends on it. A size's setting that is not for sizes is left out, never obeyed.
  *
  * The settings that only the running pod knows (its address; where the certificate is mounted) are not here: see
- * `postgresCommand` and operator/instance/tls.ts.
+ * `postgresCommand` and instance/tls.ts.
  */
 import { createHash } from 'node:crypto'
-import {
-  isSettingForSizes,
-  type PgVersion,
-  quantityToBytes,
-  quantityToNumber,
-  type SizeShape,
-} from '../../crds/index.ts'
-import type { ConfigurationFile } from '../instance/configuration.ts'
-import { renderSettings } from '../instance/settings.ts'
-import { dataDirectory } from '../instance/volume.ts'
+import { isSettingForSizes, type PgVersion, type SizeShape } from '../../crds/index.ts'
+import type { ConfigurationFile } from '../../instance/configuration.ts'
+import { renderSettings } from '../../instance/settings.ts'
+import { dataDirectory } from '../../instance/volume.ts'
+import { quantityToBytes, quantityToNumber } from '../../values/quantity.ts'
 
 /** The common name of the operator's client certificate, and the only way into the superuser. */
 export const operatorCommonName = 'espalier-operator'

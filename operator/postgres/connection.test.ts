@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { issueClientCertificate } from '../pki/index.ts'
 import { operatorCommonName } from './configuration.ts'
 import { withConnection } from './connection.ts'
-import { type RunningPostgres, startPostgres } from './testing.ts'
+import { type RunningPostgres, startPostgres } from './testing/postgres.ts'
 
 type Proxy = { port: number; stall(): void; close(): void }
 

@@ -8,7 +8,7 @@ import { issueClientCertificate } from '../pki/index.ts'
 import { createAdministrator, type PostgresObservation } from './administrator.ts'
 import { operatorCommonName } from './configuration.ts'
 import { withConnection } from './connection.ts'
-import { connectAs, type RunningPostgres, runPostgres, startPostgres } from './testing.ts'
+import { connectAs, type RunningPostgres, runPostgres, startPostgres } from './testing/postgres.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
 const signal = new AbortController().signal

@@ -2,12 +2,12 @@
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { pgVersions } from '../../crds/index.ts'
-import { createAccess, type PostgresAccess } from '../managed-database/access.ts'
 import { issueClientCertificate } from '../pki/index.ts'
+import { createAccess, type PostgresAccess } from '../workload/access.ts'
 import { operatorCommonName } from './configuration.ts'
 import { withConnection } from './connection.ts'
 import { type ServerState, stateQuery } from './state.ts'
-import { connectAs, type RunningPostgres, startPostgres } from './testing.ts'
+import { connectAs, type RunningPostgres, startPostgres } from './testing/postgres.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
 const signal = new AbortController().signal

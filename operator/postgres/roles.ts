@@ -16,7 +16,7 @@
  * it are made once: what an owner revokes afterwards stays revoked.
  */
 import { escapeIdentifier, escapeLiteral } from 'pg'
-import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
+import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 import { replicationRole, statisticsLibrary, superuser } from './configuration.ts'
 import { type DatabaseLock, initialDatabase, type RoleState, type ServerState } from './state.ts'
 

@@ -3,7 +3,7 @@
  * database of the server.
  */
 import { escapeLiteral } from 'pg'
-import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../crds/index.ts'
+import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 import { replicationRole, statisticsLibrary } from './configuration.ts'
 
 /** pg_authid, as far as we look after it. */

@@ -6,10 +6,10 @@
 import type { Logger } from 'pino'
 import { type Cluster, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { type Controller, type EventRecorder, type Metrics, startController } from '../../controller/index.ts'
 import { type Condition, canonicalJson, type ManagedDatabase, type Region } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { type Finding, no, timestamp, yes } from '../managed-database/plan/conditions.ts'
-import { type Controller, type EventRecorder, type Metrics, startController } from '../runtime/index.ts'
 import { type Admission, admit } from './admission.ts'
 import { type Window, windowAt } from './window.ts'
 

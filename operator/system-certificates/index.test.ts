@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { authorityConfigMap, systemCertificates, systemNamespace } from '../../crds/index.ts'
+import { systemNamespace } from '../../crds/index.ts'
+import { authorityConfigMap, systemCertificates } from '../../sealing/credentials.ts'
 import type { Operator } from '../index.ts'
 import { issueServerCertificate } from '../pki/index.ts'
 import {

@@ -7,21 +7,15 @@
  */
 import type { Logger } from 'pino'
 import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
-import {
-  authorityConfigMap,
-  labels,
-  managedByEspalier,
-  type SystemServer,
-  systemCertificates,
-  systemNamespace,
-} from '../../crds/index.ts'
+import { type Metrics, startController } from '../../controller/index.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { authorityConfigMap, type SystemServer, systemCertificates } from '../../sealing/credentials.ts'
 import type { Trust } from '../authority/state.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { isGoodCertificate, type ServerNames, trustAnnotation } from '../managed-database/children/certificate.ts'
-import { covers, stamped } from '../managed-database/covers.ts'
+import { covers, stamped } from '../objects/up-to-date.ts'
 import { issueServerCertificate } from '../pki/index.ts'
-import { type Metrics, startController } from '../runtime/index.ts'
+import { isGoodCertificate, type ServerNames, trustAnnotation } from '../workload/children/certificate.ts'
 
 export type SystemCertificatesOptions = {
   cluster: Cluster

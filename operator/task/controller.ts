@@ -6,6 +6,7 @@
 import type { Logger } from 'pino'
 import { type Cluster, type Draft, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { type Controller, lowPriority, type Metrics, startController } from '../../controller/index.ts'
 import {
   apiVersion,
   canonicalJson,
@@ -17,7 +18,6 @@ import {
 } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import { notRunMessages } from '../not-run/controller.ts'
-import { type Controller, lowPriority, type Metrics, startController } from '../runtime/index.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
 import { expired, isOutdated, isSurplus, surplusBeside } from './retention.ts'
 

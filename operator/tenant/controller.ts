@@ -5,6 +5,7 @@
 import type { Logger } from 'pino'
 import type { Cluster, Draft, Namespace } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { type Metrics, startController } from '../../controller/index.ts'
 import {
   canonicalJson,
   labels,
@@ -16,9 +17,8 @@ import {
   tenantNamespace,
 } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
-import { covers, stamped } from '../managed-database/covers.ts'
 import { type Finding, no, timestamp, yes } from '../managed-database/plan/conditions.ts'
-import { type Metrics, startController } from '../runtime/index.ts'
+import { covers, stamped } from '../objects/up-to-date.ts'
 import { copiesNote, keepCopies } from './pull-secrets.ts'
 import { isOurs, quotaDraft } from './quota.ts'
 

@@ -2,17 +2,15 @@
 import type { Logger } from 'pino'
 import type { Cluster } from '../../cluster/index.ts'
 import { compareVersions, createInformer } from '../../cluster/informer/index.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import {
   acknowledgedAnnotation,
   gatewayComponent,
   gatewayLeaseName,
   gatewayLeaseSeconds,
-  labels,
-  managedByEspalier,
   routeComponent,
-  systemNamespace,
   unreachableAnnotation,
-} from '../../crds/index.ts'
+} from '../../routes/route.ts'
 
 export type FakeGateway = {
   /** While it is held back, nothing more is acknowledged. */

@@ -3,8 +3,7 @@
  * takes to initialise. A server's data live with the uid of its volume claim, as real data do on a volume.
  */
 import { X509Certificate } from 'node:crypto'
-import { databaseRoles } from '../../crds/index.ts'
-import type { Login, PostgresAccess } from '../managed-database/access.ts'
+import { databaseRoles } from '../../sealing/credentials.ts'
 import {
   type ChecksumFailures,
   type DesiredRoles,
@@ -14,6 +13,7 @@ import {
   type RoleObservation,
 } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
+import type { Login, PostgresAccess } from '../workload/access.ts'
 
 type Role = { mark: string; password: string }
 

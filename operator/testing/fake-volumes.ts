@@ -3,7 +3,7 @@
  * a reason of the driver's or of the cluster's admission.
  */
 import { type Cluster, ClusterError, type PersistentVolumeClaim } from '../../cluster/index.ts'
-import { quantityToBytes } from '../../crds/index.ts'
+import { quantityToBytes } from '../../values/quantity.ts'
 
 export type FakeVolumes = {
   /** `held`: no step is taken. `failing`: the driver cannot, and says so. */

@@ -6,13 +6,13 @@ import {
   childNames,
   labels,
   type ManagedDatabase,
-  type Route,
   systemNamespace,
   type Task,
 } from '../../crds/index.ts'
+import type { Route } from '../../routes/route.ts'
 import type { Operator } from '../index.ts'
-import { readRoute } from '../managed-database/children/route.ts'
 import { type ConditionType, conditionOf } from '../managed-database/plan/conditions.ts'
+import { readRoute } from '../workload/children/route.ts'
 import {
   databaseDraft,
   databaseWhen,

@@ -4,7 +4,7 @@
  * they come and go by the clock.
  */
 import { type Cluster, ClusterError, type KindName } from '../../cluster/index.ts'
-import type { PostgresAccess } from '../managed-database/access.ts'
+import type { PostgresAccess } from '../workload/access.ts'
 
 export type Fuse = {
   cluster(inner: Cluster): Cluster

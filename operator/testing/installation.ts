@@ -8,20 +8,19 @@ import { type Cluster, type Draft, isClusterError } from '../../cluster/index.ts
 import { definitionOf } from '../../crds/definition.ts'
 import {
   apiVersion,
-  authoritySecret,
   declarations,
   labels,
   type ManagedDatabase,
   type SizeShape,
-  sealingKeySecret,
   systemNamespace,
   type Tenant,
   tenantName,
 } from '../../crds/index.ts'
 import { openStore } from '../../embedded/store/index.ts'
+import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
 import { type Operator, type OperatorConfiguration, operatorConfiguration, startOperator } from '../index.ts'
-import type { PostgresAccess } from '../managed-database/access.ts'
 import { createAuthority } from '../pki/index.ts'
+import type { PostgresAccess } from '../workload/access.ts'
 import { type FakeGateway, startFakeGateway } from './fake-gateway.ts'
 import { type FakeWorkload, startFakeWorkload } from './fake-workload.ts'
 

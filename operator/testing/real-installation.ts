@@ -6,7 +6,7 @@ import { findFreeRange } from '../../embedded/ports.ts'
 import { createPostgresImages, startRuntime } from '../../embedded/runtime/index.ts'
 import { startGateway } from '../../gateway/index.ts'
 import { issueServerCertificate } from '../pki/index.ts'
-import { postgresUser } from '../postgres/testing.ts'
+import { postgresUser } from '../postgres/testing/postgres.ts'
 import { type Installation, openInstallation, silent } from './installation.ts'
 
 const host = '127.0.0.1'

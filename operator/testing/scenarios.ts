@@ -4,18 +4,20 @@ import {
   annotations,
   apiVersion,
   askedBy,
-  authoritySecret,
-  authorityStateSecret,
   childNames,
   desiredHash,
   labels,
   type ManagedDatabase,
-  nextAuthoritySecret,
   type OperationName,
   renderOperation,
-  rotateAnnotation,
   systemNamespace,
 } from '../../crds/index.ts'
+import {
+  authoritySecret,
+  authorityStateSecret,
+  nextAuthoritySecret,
+  rotateAnnotation,
+} from '../../sealing/credentials.ts'
 import { readState } from '../authority/state.ts'
 import type { OperatorConfiguration } from '../index.ts'
 import type { FakeVolumes } from './fake-volumes.ts'

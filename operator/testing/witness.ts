@@ -5,10 +5,10 @@
 import type { Cluster } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { canonicalJson, childNames, type ManagedDatabase, type Task } from '../../crds/index.ts'
-import { readRoute } from '../managed-database/children/route.ts'
-import { sizeAnnotation } from '../managed-database/children/stateful-set.ts'
 import { conditionOf } from '../managed-database/plan/conditions.ts'
 import { hasEnded } from '../managed-database/plan/operation.ts'
+import { readRoute } from '../workload/children/route.ts'
+import { sizeAnnotation } from '../workload/children/stateful-set.ts'
 import { silent, testNamespace } from './installation.ts'
 import type { Scenario, Subject } from './scenarios.ts'
 

@@ -3,8 +3,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { startWorkers } from '../process/workers.ts'
 import { listenOn, startRest } from './index.ts'
-import { startWorkers } from './workers.ts'
 
 const taken = createServer()
 const logger = pino({ level: 'silent' })

@@ -23,7 +23,7 @@ export type Installer = {
   instanceCommand(): Promise<Pick<ResolvedImage, 'commands' | 'env'>>
 }
 
-const instanceDirectory = fileURLToPath(new URL('../../../operator/instance', import.meta.url))
+const instanceDirectory = fileURLToPath(new URL('../../../instance', import.meta.url))
 const arch = process.arch
 
 export function createInstaller({ home, owner, packagesFrom = import.meta.filename }: InstallerOptions): Installer {

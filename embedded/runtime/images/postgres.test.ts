@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFile
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { temporaryDirectory, testOwner } from '../testing.ts'
+import { temporaryDirectory, testOwner } from '../testing/runtime.ts'
 import { createPostgresImages, familyMarker, majorOf } from './postgres.ts'
 
 const run = promisify(execFile)

@@ -2,7 +2,7 @@ import { rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { temporaryDirectory } from '../testing.ts'
+import { temporaryDirectory } from '../testing/runtime.ts'
 import { readContainerLog } from './read.ts'
 import { defaultLogLimits, logFile, openContainerLog } from './write.ts'
 

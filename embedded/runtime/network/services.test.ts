@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createConnection } from 'node:net'
 import { expect, test } from 'vitest'
-import { namespace, openTestCluster, pod, ready, script, until, untilPod } from '../testing.ts'
+import { namespace, openTestCluster, pod, ready, script, until, untilPod } from '../testing/runtime.ts'
 
 test('a Service resolves to its ready pods, or to all that run where it says so, in turn, by name or number of the port, and to nothing else', async () => {
   const { cluster, runtime } = await openTestCluster()

@@ -20,7 +20,7 @@ import {
   text,
   until,
   untilPod,
-} from '../testing.ts'
+} from '../testing/runtime.ts'
 
 const shellImage: ImageResolver = async () => ({ path: [], commands: {} })
 const key = (name: string) => ({ namespace, name })

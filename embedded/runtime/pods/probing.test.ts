@@ -1,7 +1,7 @@
 import { createServer as createHttpServer } from 'node:http'
 import { createServer, type Server } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { until } from '../testing.ts'
+import { until } from '../testing/runtime.ts'
 import type { Container } from './environment.ts'
 import { type Probe, portNumber, runProbe } from './probes.ts'
 import { count, defaultProbeTiming, noTally, startProbing, waitMs } from './probing.ts'

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { walProbeCommand } from '../../../operator/managed-database/children/wal-probe.ts'
-import { temporaryDirectory } from '../testing.ts'
+import { walProbeCommand } from '../../../operator/workload/children/wal-probe.ts'
+import { temporaryDirectory } from '../testing/runtime.ts'
 import { createSharedProbes } from './shared-probe.ts'
 
 /** Directories by their first letter: each a file system, `g` of which nothing is known; ours is `o`. */

@@ -1,12 +1,12 @@
 /**
- * The probe of WAL (operator/managed-database/children/wal-probe.ts) asks whether a file system takes a synced write. On
+ * The probe of WAL (operator/workload/children/wal-probe.ts) asks whether a file system takes a synced write. On
  * one machine many databases stand on the same one, so the answer for one of them is the answer for all. And where that is the
  * runtime's own, which is the rule, it writes there itself: to start a process costs a process as large as this one twenty milliseconds.
  */
 import { statSync } from 'node:fs'
 import { constants, open, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { roomBytes, walProbeName } from '../../../operator/managed-database/children/wal-probe.ts'
+import { roomBytes, walProbeName } from '../../../operator/workload/children/wal-probe.ts'
 
 /** An exit code; undefined where the probe was cut off. */
 type Answer = number | undefined

@@ -8,14 +8,14 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Pod } from '../../../cluster/index.ts'
 import { openLayout } from '../directories.ts'
 import { openIdentity } from '../identity.ts'
-import { openTestStore, startTestRuntime, temporaryDirectory, testLogger, until } from '../testing.ts'
-import { connectPostgres } from '../testing-postgres.ts'
+import { connectPostgres } from '../testing/postgres.ts'
+import { openTestStore, startTestRuntime, temporaryDirectory, testLogger, until } from '../testing/runtime.ts'
 import { killTrees } from './end.ts'
 import { endLeftovers, parseRecord } from './leftovers.ts'
 import { findOwned } from './scan.ts'
 import { isAlive, isPostgres, type ProcessEntry, readProcess, signal } from './table.ts'
 
-const fixture = new URL('./recovery.fixture.ts', import.meta.url).pathname
+const fixture = new URL('../testing/recovery.ts', import.meta.url).pathname
 
 type Started = { child: ChildProcess; line(prefix: string): Promise<string>; kill(): Promise<void> }
 

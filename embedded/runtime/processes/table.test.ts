@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import { until } from '../testing.ts'
+import { until } from '../testing/runtime.ts'
 import { killTrees, waitUntilGone } from './end.ts'
 import { findOwned } from './scan.ts'
 import { descendantsOf, isAlive, isStopped, parseStat, readProcess, readProcesses, signal } from './table.ts'

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { ProjectedFiles } from '../pods/projection.ts'
-import { temporaryDirectory } from '../testing.ts'
+import { temporaryDirectory } from '../testing/runtime.ts'
 import { sameFiles, writeAtomically } from './atomic.ts'
 
 const files = (entries: Record<string, string>, mode = 0o600): ProjectedFiles =>

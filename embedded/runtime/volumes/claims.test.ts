@@ -15,7 +15,7 @@ import {
   testOwner,
   until,
   untilPod,
-} from '../testing.ts'
+} from '../testing/runtime.ts'
 
 const key = (name: string) => ({ namespace, name })
 

@@ -16,7 +16,7 @@ import {
   type PersistentVolumeClaim,
 } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
-import type { ReconcileResult } from '../../../operator/runtime/index.ts'
+import type { ReconcileResult } from '../../../controller/index.ts'
 import type { Layout } from '../directories.ts'
 import { errorCode, messageOf } from '../errors.ts'
 import type { ClaimVolume } from '../pods/mounts.ts'

@@ -19,7 +19,7 @@ import {
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { temporaryDirectory } from '../testing.ts'
+import { temporaryDirectory } from '../testing/runtime.ts'
 import { openCopier } from './copier.ts'
 import { compareMarks, createTreeCopy, type Mark } from './copy.ts'
 

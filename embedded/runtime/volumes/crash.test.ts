@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 import type { Cluster, PersistentVolume } from '../../../cluster/index.ts'
 import { createFuse } from '../../../operator/testing/fuse.ts'
 import type { Runtime } from '../index.ts'
-import { claim, namespace, openTestStore, startTestRuntime, temporaryDirectory, until } from '../testing.ts'
+import { claim, namespace, openTestStore, startTestRuntime, temporaryDirectory, until } from '../testing/runtime.ts'
 
 const key = { namespace, name: 'data' }
 

@@ -1,7 +1,7 @@
 /** Volumes grow when they do: until then the capacity stays what it is, and the claim says what is going on. */
 import { expect, test } from 'vitest'
 import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
-import { claim, namespace, openTestCluster, until } from '../testing.ts'
+import { claim, namespace, openTestCluster, until } from '../testing/runtime.ts'
 import { type GrowthRequest, InfeasibleGrowth } from './growth.ts'
 
 const key = { namespace, name: 'data' }

@@ -18,7 +18,7 @@ import {
   text,
   until,
   untilPod,
-} from '../testing.ts'
+} from '../testing/runtime.ts'
 
 const key = (name: string) => ({ namespace, name })
 

@@ -14,7 +14,7 @@ import {
   type PersistentVolume,
 } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
-import type { ReconcileResult } from '../../../operator/runtime/index.ts'
+import type { ReconcileResult } from '../../../controller/index.ts'
 import type { Layout } from '../directories.ts'
 import { handleOf, reclaimFinalizer } from './persistent-volume.ts'
 import type { VolumeUse } from './use.ts'

@@ -3,8 +3,8 @@ import type pg from 'pg'
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Cluster } from '../../../cluster/index.ts'
-import { claim, namespace, pod, ready, until, untilPod } from '../testing.ts'
-import { connectPostgres, openPostgresCluster, postgresPod } from '../testing-postgres.ts'
+import { connectPostgres, openPostgresCluster, postgresPod } from '../testing/postgres.ts'
+import { claim, namespace, pod, ready, until, untilPod } from '../testing/runtime.ts'
 
 const settings = ['checkpoint_timeout=30s', 'max_wal_size=64MB']
 const accounts = 200

@@ -10,7 +10,7 @@ import type {
   VolumeSnapshot,
 } from '../../../cluster/index.ts'
 import { createInformer, type Informer, keyText, parseKey } from '../../../cluster/informer/index.ts'
-import { type ReconcileResult, startController } from '../../../operator/runtime/index.ts'
+import { type ReconcileResult, startController } from '../../../controller/index.ts'
 import type { Layout } from '../directories.ts'
 import type { ClaimVolume } from '../pods/mounts.ts'
 import { createClaims } from './claims.ts'

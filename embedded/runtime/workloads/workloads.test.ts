@@ -1,7 +1,17 @@
 /** Workloads as real processes: how they start, are replaced, fail and go. */
 import { describe, expect, test } from 'vitest'
 import type { Cluster, Deployment, Job } from '../../../cluster/index.ts'
-import { namespace, openTestCluster, ready, script, statefulSet, staying, text, until, untilPod } from '../testing.ts'
+import {
+  namespace,
+  openTestCluster,
+  ready,
+  script,
+  statefulSet,
+  staying,
+  text,
+  until,
+  untilPod,
+} from '../testing/runtime.ts'
 
 const key = (name: string) => ({ namespace, name })
 

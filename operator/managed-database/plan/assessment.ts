@@ -2,12 +2,13 @@
  * What a pass makes of what it observed: a finding for each aspect, which step comes next on the way to what is asked,
  * and whether the database serves. Pure; it decides nothing.
  */
-import { sizeText } from '../children/stateful-set.ts'
-import { covers } from '../covers.ts'
-import { lostNode } from '../node.ts'
+
+import type { Owner } from '../../objects/ownership.ts'
+import { covers } from '../../objects/up-to-date.ts'
+import { sizeText } from '../../workload/children/stateful-set.ts'
+import { lostNode } from '../../workload/node.ts'
+import type { PodFacts } from '../../workload/pod.ts'
 import { isAtRest, type Observed, type PostgresAnswer } from '../observed.ts'
-import type { Owner } from '../ownership.ts'
-import type { PodFacts } from '../pod.ts'
 import { conditionOf, type Finding, type Findings, no, yes } from './conditions.ts'
 import { credentialsFinding } from './credentials.ts'
 import { isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'

@@ -4,14 +4,15 @@
  * route after that; the finalizer when nothing is left. Everything is deleted by uid.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
-import { annotations, gatewaysClosedAfterMs, isLiveBranch } from '../../../crds/index.ts'
+import { annotations, isLiveBranch } from '../../../crds/index.ts'
+import { gatewaysClosedAfterMs } from '../../../routes/route.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { stamped } from '../../objects/up-to-date.ts'
+import { copyName } from '../../workload/children/persistent-volume.ts'
+import { routeDraft } from '../../workload/children/route.ts'
+import { lostNode } from '../../workload/node.ts'
 import type { Action } from '../actions.ts'
-import { copyName } from '../children/persistent-volume.ts'
-import { routeDraft } from '../children/route.ts'
-import { stamped } from '../covers.ts'
-import { lostNode } from '../node.ts'
 import type { Observed } from '../observed.ts'
-import type { Owner } from '../ownership.ts'
 
 /** Why a deletion that was asked for does not begin; the database goes on serving meanwhile. */
 export function deletionBlock({ database, branches }: Observed): { reason: string; message: string } | undefined {

@@ -3,9 +3,9 @@
  * the capacity is told once volume and file system have it.
  */
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
-import { bytesTold } from '../../../crds/index.ts'
+import { bytesTold } from '../../../values/quantity.ts'
+import { canonicalQuantity } from '../../workload/quantity.ts'
 import type { GrowthRefusal } from '../observed.ts'
-import { canonicalQuantity } from '../quantity.ts'
 
 export type Growth =
   | { state: 'done' }

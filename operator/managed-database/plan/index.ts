@@ -11,8 +11,8 @@ import {
   type ManagedDatabaseStatus,
   teardownFinalizer,
 } from '../../../crds/index.ts'
+import { covers } from '../../objects/up-to-date.ts'
 import type { Action } from '../actions.ts'
-import { covers } from '../covers.ts'
 import type { Observed } from '../observed.ts'
 import { type Assessment, assess } from './assessment.ts'
 import { type Findings, nextConditions, no, yes } from './conditions.ts'

@@ -5,9 +5,9 @@
  * none of its children, is marked beside the rest: where that is refused, nothing waits for it.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
+import { markedFor, ownerUidOf, refersToDatabase } from '../../objects/ownership.ts'
 import type { Action } from '../actions.ts'
 import { kindsOfRemains, type Observed } from '../observed.ts'
-import { markedFor, ownerUidOf, refersToDatabase } from '../ownership.ts'
 
 export type Marks = {
   /** Before everything else: a garbage collector may take the object, or work is done on it. */

@@ -17,8 +17,8 @@ import {
   readOperation,
   type Task,
 } from '../../../crds/index.ts'
-import { maskedRules } from '../children/route.ts'
-import { sizeAnnotation, sizeText } from '../children/stateful-set.ts'
+import { maskedRules } from '../../workload/children/route.ts'
+import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment, Pending } from './assessment.ts'
 import { completed, conditionOf, type Finding, no, timestamp, yes } from './conditions.ts'

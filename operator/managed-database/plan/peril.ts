@@ -3,8 +3,8 @@
  * pod that runs holds both; the data outlive it only where the volume says `Retain` and is on record by its name.
  */
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
+import { ownerUidOf } from '../../objects/ownership.ts'
 import type { Observed } from '../observed.ts'
-import { ownerUidOf } from '../ownership.ts'
 
 /**
  * - none: nothing, or no data are on record yet.

@@ -3,23 +3,22 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   apiVersion,
-  bytesTold,
   canonicalJson,
-  contains,
   type DatabasePhase,
   databasePhases,
   desiredHash,
-  parseCidr,
   type Task,
   teardownFinalizer,
   visiblePhase,
 } from '../../../crds/index.ts'
+import { contains, parseCidr } from '../../../values/cidr.ts'
+import { bytesTold } from '../../../values/quantity.ts'
+import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf } from '../../objects/ownership.ts'
 import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
-import { instanceFile } from '../children/configuration.ts'
-import { readRoute } from '../children/route.ts'
-import { sizeAnnotation, sizeText } from '../children/stateful-set.ts'
+import { instanceFile } from '../../workload/children/configuration.ts'
+import { readRoute } from '../../workload/children/route.ts'
+import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
-import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf } from '../ownership.ts'
 import { conditionOf } from './conditions.ts'
 import { type Plan, plan } from './index.ts'
 import { hasEnded, isFinished } from './operation.ts'

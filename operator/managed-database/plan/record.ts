@@ -3,7 +3,7 @@
  * same for good; only which claim stands for the volume may change, where the database or its claim was put back.
  */
 import type { ManagedDatabaseStatus } from '../../../crds/index.ts'
-import { systemIdentifierOf } from '../children/claim.ts'
+import { systemIdentifierOf } from '../../workload/children/claim.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 import { isRebound } from './peril.ts'

@@ -4,11 +4,12 @@
  * goes, a new one of the same name takes the volume, and the reclaim policy is given back. Which volume it is stands in the
  * record by then (record.ts), so that a crash at any point loses nothing.
  */
+
+import type { Owner } from '../../objects/ownership.ts'
+import { reboundClaimDraft } from '../../workload/children/claim.ts'
+import { copyName, type VolumeChange, type VolumeFacts } from '../../workload/children/persistent-volume.ts'
 import type { Action } from '../actions.ts'
-import { reboundClaimDraft } from '../children/claim.ts'
-import { copyName, type VolumeChange, type VolumeFacts } from '../children/persistent-volume.ts'
 import type { Observed } from '../observed.ts'
-import type { Owner } from '../ownership.ts'
 import { isKept, perilOf } from './peril.ts'
 import { isStopped } from './stop.ts'
 

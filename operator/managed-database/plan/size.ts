@@ -5,7 +5,7 @@
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
 import type { ManagedDatabase, PinnedSize, SizeShape } from '../../../crds/index.ts'
-import { sizeAnnotation, sizeText } from '../children/stateful-set.ts'
+import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
 import { isAtRest, type Observed } from '../observed.ts'
 import { conditionOf, type Finding, no } from './conditions.ts'
 import { type Growth, growthOf } from './growth.ts'

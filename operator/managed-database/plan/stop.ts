@@ -2,7 +2,7 @@
  * The one gate before anything of ours stops Postgres: a new size or volume, a restart that was asked for or is due,
  * suspension. Whatever stops a pod, and is not the deletion of the database itself, asks here first.
  */
-import { sizeText } from '../children/stateful-set.ts'
+import { sizeText } from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import { conditionOf } from './conditions.ts'
 import { isKept, perilOf } from './peril.ts'

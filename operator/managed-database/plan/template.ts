@@ -11,8 +11,8 @@ import {
   sizeAnnotation,
   templateAnnotation,
   volumeAnnotation,
-} from '../children/stateful-set.ts'
-import { pinnedReference } from '../image.ts'
+} from '../../workload/children/stateful-set.ts'
+import { pinnedReference } from '../../workload/image.ts'
 import type { Observed } from '../observed.ts'
 import { mayStop } from './stop.ts'
 

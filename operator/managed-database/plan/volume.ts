@@ -2,7 +2,7 @@
  * What is known of the data's volume. Once it has been recorded it is the only one: where it is gone, or where what
  * stands on it is another's, the database is `failed`, and nothing is ever initialised in its place.
  */
-import type { RefusalReason } from '../../instance/refusal.ts'
+import type { RefusalReason } from '../../../instance/refusal.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 import { type Finding, no, yes } from './conditions.ts'

@@ -1,17 +1,22 @@
 /** What every child of a database should be, as far as its size and region are known. */
 import type { Draft } from '../../../cluster/index.ts'
 import { annotations, type Endpoint, hostLabel, type ManagedDatabase, type Region } from '../../../crds/index.ts'
-import { type ServerNames, serverNames } from '../children/certificate.ts'
-import { claimDraft } from '../children/claim.ts'
-import { configurationAnnotation, configurationDraft } from '../children/configuration.ts'
-import { disruptionBudgetDraft } from '../children/disruption-budget.ts'
-import { networkPolicyDraft } from '../children/network-policy.ts'
-import { maskedRules, routeDraft } from '../children/route.ts'
-import { serviceDraft } from '../children/service.ts'
-import { type RestartMarks, restartMark, statefulSetDraft, templateAnnotation } from '../children/stateful-set.ts'
-import { stamped } from '../covers.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { stamped } from '../../objects/up-to-date.ts'
+import { type ServerNames, serverNames } from '../../workload/children/certificate.ts'
+import { claimDraft } from '../../workload/children/claim.ts'
+import { configurationAnnotation, configurationDraft } from '../../workload/children/configuration.ts'
+import { disruptionBudgetDraft } from '../../workload/children/disruption-budget.ts'
+import { networkPolicyDraft } from '../../workload/children/network-policy.ts'
+import { maskedRules, routeDraft } from '../../workload/children/route.ts'
+import { serviceDraft } from '../../workload/children/service.ts'
+import {
+  type RestartMarks,
+  restartMark,
+  statefulSetDraft,
+  templateAnnotation,
+} from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
-import type { Owner } from '../ownership.ts'
 import { type SizeState, sizeState } from './size.ts'
 import { referenceOf, withTemplate } from './template.ts'
 

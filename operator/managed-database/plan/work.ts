@@ -1,10 +1,11 @@
 /** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
+
+import type { Owner } from '../../objects/ownership.ts'
+import { covers } from '../../objects/up-to-date.ts'
+import { repairedClaim } from '../../workload/children/claim.ts'
+import { templateAnnotation, withoutPod } from '../../workload/children/stateful-set.ts'
 import type { Action } from '../actions.ts'
-import { repairedClaim } from '../children/claim.ts'
-import { templateAnnotation, withoutPod } from '../children/stateful-set.ts'
-import { covers } from '../covers.ts'
 import { isAtRest, type Observed } from '../observed.ts'
-import type { Owner } from '../ownership.ts'
 import { type Assessment, isOutOfDate } from './assessment.ts'
 import { conditionOf } from './conditions.ts'
 import { awaitsReload } from './configuration.ts'

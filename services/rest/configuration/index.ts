@@ -3,19 +3,19 @@
  * checked, and printed back without its secrets. Reads nothing itself but what it is handed.
  */
 import { z } from 'zod'
-import { SettingError } from '../authentication/errors.ts'
-import { parseSecret } from '../authentication/keys.ts'
-import { parseRolePath } from '../authentication/role-path.ts'
-import { AddressError, connectionAddress } from '../postgres/address.ts'
-import { ConfigurationError, ConfigurationSyntaxError, type Problem, type Source } from './errors.ts'
+import { SettingError } from '../../authentication/errors.ts'
+import { parseSecret } from '../../authentication/keys.ts'
+import { parseRolePath } from '../../authentication/role-path.ts'
+import { ConfigurationError, ConfigurationSyntaxError, type Problem, type Source } from '../../configuration/errors.ts'
+import { decodeSecret, type ReadFile, readNamedFile } from '../../configuration/secrets.ts'
+import { type Gathered, gather } from '../../configuration/sources.ts'
+import { parseFile, type Scalar } from '../../configuration/syntax.ts'
+import type { RestConfiguration, Settings } from '../../configuration/types.ts'
+import { MAX_VALUE_LENGTH } from '../../configuration/values.ts'
+import { AddressError, connectionAddress } from '../../postgres/address.ts'
 import { type Field, fields, keys } from './keys.ts'
-import { decodeSecret, type ReadFile, readNamedFile } from './secrets.ts'
-import { type Gathered, gather } from './sources.ts'
-import { parseFile, type Scalar } from './syntax.ts'
-import type { RestConfiguration, Settings } from './types.ts'
-import { MAX_VALUE_LENGTH } from './values.ts'
 
-export { describeConfiguration } from './describe.ts'
+export { describeConfiguration } from '../../configuration/describe.ts'
 export type { RestConfiguration }
 export { ConfigurationError, ConfigurationSyntaxError }
 

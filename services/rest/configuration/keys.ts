@@ -4,8 +4,8 @@
  * server-workers and the limits on requests are our own. `app.settings.*` is not here, since its names are its users'.
  */
 import type { z } from 'zod'
-import type { Scalar } from './syntax.ts'
-import * as values from './values.ts'
+import type { Scalar } from '../../configuration/syntax.ts'
+import * as values from '../../configuration/values.ts'
 
 export type Key<Schema extends z.ZodType = z.ZodType> = values.Kind<Schema> & {
   /** As a file has it. */

@@ -3,10 +3,10 @@
  * without its body, which it plans and does not run; so a refusal is worded as it would have been, and whoever is refused here would have been refused there.
  */
 
-import { SieveCache } from '../authentication/sieve.ts'
+import { SieveCache } from '../../authentication/sieve.ts'
+import type { Step } from '../../postgres/connection.ts'
+import { DatabaseError } from '../../postgres/errors.ts'
 import type { Plan } from '../plan/types.ts'
-import type { Step } from '../postgres/connection.ts'
-import { DatabaseError } from '../postgres/errors.ts'
 import { render } from '../sql/index.ts'
 import { type Exchange, sessionFacts } from './exchange.ts'
 import { transact } from './execute.ts'

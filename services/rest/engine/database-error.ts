@@ -1,6 +1,7 @@
 /** What an error of Postgres is over HTTP: the table of seed 002, and errors that functions raise on purpose. */
+
+import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
 import { type Json, RestError } from '../errors.ts'
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../postgres/errors.ts'
 
 /** The longest prefix of an SQLSTATE that stands here decides. */
 const statuses = new Map<string, number>([

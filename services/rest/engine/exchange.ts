@@ -1,6 +1,7 @@
 /** One request on its way to its answer: what it is answered from, by whom it was asked, and when it is not wanted any more. */
+
+import type { Pool } from '../../postgres/pool.ts'
 import { canonicalPath, type RequestHead } from '../parse/request.ts'
-import type { Pool } from '../postgres/pool.ts'
 import type { State } from './state.ts'
 import type { Timing } from './timing.ts'
 import type { SessionFacts } from './transaction.ts'

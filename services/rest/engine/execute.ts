@@ -1,9 +1,10 @@
 /** Runs a plan: one round trip where the end is known beforehand, two where the result decides whether it may stand. */
+
+import type { Connection, Row, Rows, Step } from '../../postgres/connection.ts'
+import { DatabaseError } from '../../postgres/errors.ts'
+import type { Pool } from '../../postgres/pool.ts'
 import { RestError } from '../errors.ts'
 import type { Plan } from '../plan/types.ts'
-import type { Connection, Row, Rows, Step } from '../postgres/connection.ts'
-import { DatabaseError } from '../postgres/errors.ts'
-import type { Pool } from '../postgres/pool.ts'
 import type { Rendered } from '../sql/index.ts'
 import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
 

@@ -1,9 +1,9 @@
 /** Hears when the database wants to be read again: NOTIFY on the configured channel. After a connection was lost, anything may have been missed. */
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { nextPause } from '../pause.ts'
-import type { Address } from '../postgres/address.ts'
-import { connect } from '../postgres/connect.ts'
+import type { Address } from '../../postgres/address.ts'
+import { connect } from '../../postgres/connect.ts'
+import { nextPause } from '../../process/pause.ts'
 import { identifier } from '../sql/statement.ts'
 
 export type Heard = 'reload schema' | 'reload config' | 'reconnected'

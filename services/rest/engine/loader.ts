@@ -3,10 +3,10 @@
  * reached. What is there serves on until all of the new is read.
  */
 import type { Logger } from 'pino'
-import type { CacheEvent } from '../authentication/index.ts'
+import type { CacheEvent } from '../../authentication/index.ts'
+import { nextPause } from '../../process/pause.ts'
 import type { Sources } from '../configuration/index.ts'
 import { loadConfiguration, type RestConfiguration } from '../configuration/index.ts'
-import { nextPause } from '../pause.ts'
 import { readDatabaseConfiguration, readRoleSettings, readSchemaCache } from './read-database.ts'
 import { type ConfiguredState, configuredState, type State, stateOf } from './state.ts'
 

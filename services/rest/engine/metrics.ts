@@ -1,7 +1,7 @@
 /** What is counted, for Prometheus. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { CacheEvent } from '../authentication/index.ts'
-import type { PoolFigures } from '../postgres/pool.ts'
+import type { CacheEvent } from '../../authentication/index.ts'
+import type { PoolFigures } from '../../postgres/pool.ts'
 
 export type Metrics = {
   readonly registry: Registry

@@ -1,11 +1,11 @@
 /** What is read of the database outside of requests: its part of the configuration, the settings of roles, and the schema cache. Each over a connection of its own, as the login role. */
 import type pg from 'pg'
+import { connectionAddress } from '../../postgres/address.ts'
+import { connect } from '../../postgres/connect.ts'
+import { loadSchemaCache } from '../../schema-cache/load.ts'
+import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
 import { fields, keys } from '../configuration/keys.ts'
-import { connectionAddress } from '../postgres/address.ts'
-import { connect } from '../postgres/connect.ts'
-import { loadSchemaCache } from '../schema-cache/load.ts'
-import type { SchemaCache } from '../schema-cache/types.ts'
 import { identifier } from '../sql/statement.ts'
 import { type RoleSettingRow, type RoleSettings, roleSettings, roleSettingsQuery } from './role-settings.ts'
 

@@ -1,9 +1,9 @@
 /** All that a request is answered from, replaced as a whole when the configuration or the schema cache is read again. */
-import { type Authenticator, type CacheEvent, createAuthenticator } from '../authentication/index.ts'
+import { type Authenticator, type CacheEvent, createAuthenticator } from '../../authentication/index.ts'
+import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
 import type { RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/index.ts'
-import type { SchemaCache } from '../schema-cache/types.ts'
 import { type Admissions, noAdmissions } from './admission.ts'
 import type { RoleSettings } from './role-settings.ts'
 

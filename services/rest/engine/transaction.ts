@@ -2,8 +2,9 @@
  * What a request runs in: its role, its claims and what else Postgres is told of it, set for one transaction. Pure: builds the statements that stand before the
  * request's own.
  */
+
+import type { Step } from '../../postgres/connection.ts'
 import type { Headers } from '../parse/request.ts'
-import type { Step } from '../postgres/connection.ts'
 import { identifier } from '../sql/statement.ts'
 
 export type SessionFacts = {

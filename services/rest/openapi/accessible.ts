@@ -2,7 +2,7 @@
  * Which tables and functions of a schema the document tells a role of: those it holds some privilege on (openapi-mode follow-privileges), or all of
  * them (ignore-privileges). Postgres is asked as the role itself, and only about names; everything else comes from the schema cache.
  */
-import type { Routine, SchemaCache, Table } from '../schema-cache/types.ts'
+import type { Routine, SchemaCache, Table } from '../../schema-cache/types.ts'
 import { withoutSchema } from './data-types.ts'
 
 /**

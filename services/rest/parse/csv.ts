@@ -3,7 +3,7 @@
  * columns, not their names: a name of sixty letters before each value would be most of what Postgres has to read. It promises that its work grows with the bytes, and that
  * what it makes is at most nine times as long.
  */
-import type { Bytes } from '../postgres/messages.ts'
+import type { Bytes } from '../../postgres/messages.ts'
 import { invalidBody } from './invalid-body.ts'
 import { maximumKeyBytes } from './json-scanner.ts'
 import { Pieces } from './pieces.ts'

@@ -2,8 +2,9 @@
  * The body of a request while it comes: made into JSON that Postgres takes apart, or left raw for a function of one unnamed parameter. Of JSON no more is looked for here
  * than its keys and its shape; what reaches Postgres are the bytes that the client sent.
  */
+
+import type { Bytes } from '../../postgres/messages.ts'
 import { RestError } from '../errors.ts'
-import type { Bytes } from '../postgres/messages.ts'
 import { CsvReader } from './csv.ts'
 import { type Fields, FormFieldsReader, FormRecordReader } from './form.ts'
 import { invalidBody } from './invalid-body.ts'

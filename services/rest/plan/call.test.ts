@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { Parameter } from '../../schema-cache/types.ts'
 import { parameter, routine } from '../openapi/testing.ts'
 import { refusal } from '../parse/testing.ts'
-import type { Parameter } from '../schema-cache/types.ts'
 import { cacheOf, own, planned, type Sent } from '../testing/schema-cache.ts'
 import { findRoutine, type Offer } from './call.ts'
 import type { Plan } from './types.ts'

@@ -1,8 +1,9 @@
 /** Which function a call means, among those of its name, and what it is given. */
+
+import type { Bytes } from '../../postgres/messages.ts'
+import type { Parameter, QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
 import { RestError } from '../errors.ts'
 import type { BodyForm, Payload } from '../parse/payload.ts'
-import type { Bytes } from '../postgres/messages.ts'
-import type { Parameter, QualifiedName, Routine, SchemaCache } from '../schema-cache/types.ts'
 import { suggestion } from './suggestions.ts'
 import type { Argument, CallArguments } from './types.ts'
 

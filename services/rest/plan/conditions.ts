@@ -1,7 +1,8 @@
 /** Filters, logic trees and order against the relation that they are of, and what is embedded in it. */
+
+import type { QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
 import { RestError } from '../errors.ts'
 import type { Field, LogicTree, OrderTerm, ParsedQuery } from '../parse/types.ts'
-import type { QualifiedName, SchemaCache } from '../schema-cache/types.ts'
 import { fieldResolver, type Output } from './fields.ts'
 import { here, notEmbedded } from './paths.ts'
 import type { Condition, EmbeddedNode, PlannedField, PlannedOrder } from './types.ts'

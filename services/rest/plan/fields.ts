@@ -1,6 +1,7 @@
 /** What is known of the fields that a request names: types, and the conversions of domains. */
+
+import { type QualifiedName, representationKey, type SchemaCache } from '../../schema-cache/types.ts'
 import type { Field } from '../parse/types.ts'
-import { type QualifiedName, representationKey, type SchemaCache } from '../schema-cache/types.ts'
 import type { PlannedField } from './types.ts'
 
 /** What the rows are turned into; it decides which conversions of domains apply. */

@@ -1,9 +1,5 @@
 /** From a parsed request to a plan. Pure: a function of the request, the schema cache and a few settings. */
-import { RestError } from '../errors.ts'
-import type { JsonPayload, Payload } from '../parse/payload.ts'
-import { unlimited } from '../parse/range.ts'
-import type { Action, ApiRequest } from '../parse/request.ts'
-import type { ParsedQuery } from '../parse/types.ts'
+
 import {
   type Column,
   type QualifiedName,
@@ -11,7 +7,12 @@ import {
   representationKey,
   type SchemaCache,
   type Table,
-} from '../schema-cache/types.ts'
+} from '../../schema-cache/types.ts'
+import { RestError } from '../errors.ts'
+import type { JsonPayload, Payload } from '../parse/payload.ts'
+import { unlimited } from '../parse/range.ts'
+import type { Action, ApiRequest } from '../parse/request.ts'
+import type { ParsedQuery } from '../parse/types.ts'
 import { callArguments, emptyArguments, findRoutine, offerOf, possibleRoutines } from './call.ts'
 import { planConditions } from './conditions.ts'
 import type { Output } from './fields.ts'

@@ -1,8 +1,9 @@
 /** From what a query string selects to a tree of relations to read, with filters, order and ranges where they belong. */
+
+import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
 import { RestError } from '../errors.ts'
 import { capped, intersection, queryRange, unlimited } from '../parse/range.ts'
 import type { Field, ParsedQuery, Range, SelectField, SelectItem, SelectRelation } from '../parse/types.ts'
-import type { QualifiedName, Relationship, SchemaCache } from '../schema-cache/types.ts'
 import { condition, plannedOrder } from './conditions.ts'
 import { fieldResolver, type Output } from './fields.ts'
 import { checkPaths, childName, here, pathNames, type Said, said, saidBelow } from './paths.ts'

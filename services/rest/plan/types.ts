@@ -2,10 +2,11 @@
  * What is to be asked of the database, decided against the schema cache: the second of the three stages (parse, plan, SQL). Everything is resolved here; the
  * third stage only writes it down.
  */
+
+import type { Bytes } from '../../postgres/messages.ts'
+import type { ColumnPair, MediaHandler, Parameter, QualifiedName, Routine } from '../../schema-cache/types.ts'
 import type { MediaType } from '../parse/media.ts'
 import type { AggregateName, JsonStep, Operation, Range } from '../parse/types.ts'
-import type { Bytes } from '../postgres/messages.ts'
-import type { ColumnPair, MediaHandler, Parameter, QualifiedName, Routine } from '../schema-cache/types.ts'
 
 /** A column of the relation that a node reads, as far as it is known. */
 export type PlannedField = {

@@ -1,6 +1,7 @@
 /** A function call as the source of rows. */
+
+import type { Bytes } from '../../postgres/messages.ts'
 import type { Argument, CallArguments, Plan } from '../plan/types.ts'
-import type { Bytes } from '../postgres/messages.ts'
 import { arrayBytes, identifier, qualified, type StatementWriter, type Value } from './statement.ts'
 
 type CallPlan = Extract<Plan, { kind: 'call' }>

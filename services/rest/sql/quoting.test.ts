@@ -1,10 +1,10 @@
 /** Nothing that a client sends reaches SQL but as a quoted identifier or a parameter. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { SchemaCache } from '../../schema-cache/types.ts'
 import { RestError } from '../errors.ts'
 import { column, keys, parameter, routine, table, toOne } from '../openapi/testing.ts'
 import type { Plan } from '../plan/types.ts'
-import type { SchemaCache } from '../schema-cache/types.ts'
 import { cacheOf, own, planned, type Sent, sampleCache } from '../testing/schema-cache.ts'
 import { render, type Statement } from './index.ts'
 import { identifier, typeName } from './statement.ts'

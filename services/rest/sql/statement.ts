@@ -2,9 +2,10 @@
  * A statement while it is written: text that consists of our own words, quoted identifiers and `$n`, and the values for those. The last of the three stages
  * (parse, plan, SQL); nothing that a client sent gets into the text in any other way than through `identifier` and `typeName`.
  */
+
+import { type Bytes, type Parameter, piecesOf } from '../../postgres/messages.ts'
+import type { QualifiedName } from '../../schema-cache/types.ts'
 import { RestError } from '../errors.ts'
-import { type Bytes, type Parameter, piecesOf } from '../postgres/messages.ts'
-import type { QualifiedName } from '../schema-cache/types.ts'
 
 export type Value = Parameter
 

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
-import { postgresEnvironment, temporaryDirectory } from '../../../operator/postgres/testing.ts'
+import { postgresEnvironment, temporaryDirectory } from '../../../operator/postgres/testing/postgres.ts'
 
 export type Major = '16' | '17' | '18'
 

@@ -1,9 +1,5 @@
 /** For tests: a small schema cache made by hand, with every kind of thing that a request can meet, and requests planned against it. */
-import { column, keys, parameter, routine, table, toOne } from '../openapi/testing.ts'
-import { payloadReader } from '../parse/payload.ts'
-import { parseRequest, type RequestHead } from '../parse/request.ts'
-import { type PlannedAction, type PlanSettings, plan } from '../plan/index.ts'
-import type { Plan } from '../plan/types.ts'
+
 import {
   type MediaHandler,
   type QualifiedName,
@@ -13,7 +9,12 @@ import {
   representationKey,
   type SchemaCache,
   type Table,
-} from '../schema-cache/types.ts'
+} from '../../schema-cache/types.ts'
+import { column, keys, parameter, routine, table, toOne } from '../openapi/testing.ts'
+import { payloadReader } from '../parse/payload.ts'
+import { parseRequest, type RequestHead } from '../parse/request.ts'
+import { type PlannedAction, type PlanSettings, plan } from '../plan/index.ts'
+import type { Plan } from '../plan/types.ts'
 
 export const own = (name: string): QualifiedName => ({ schema: 'test', name })
 

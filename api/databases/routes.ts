@@ -1,0 +1,259 @@
+/** `/databases`: create, list, read, change and delete managed databases. */
+import { randomUUID } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { sendJson, taskHeaders, waitUntilSettled } from '../answers.ts'
+import { cachedOwned, readOwned } from '../caches.ts'
+import type { ApiContext, App } from '../context.ts'
+import { notFound } from '../errors.ts'
+import { idempotencyKey } from '../headers.ts'
+import type { Answer, Ids } from '../idempotency.ts'
+import { taskId } from '../ids.ts'
+import { asynchronous, operation, paged } from '../operation.ts'
+import { accountOf } from '../plugins/tenant.ts'
+import { idParameter, userTypeQuery } from '../schemas/common.ts'
+import { requireCurrentPlan } from '../tenants.ts'
+import { refuseServices } from './decide.ts'
+import { createPageAnswers } from './page.ts'
+import {
+  createDatabaseInput,
+  databaseShape,
+  deleteDatabaseQuery,
+  listDatabasesQuery,
+  resizeDatabaseInput,
+  updateDatabaseInput,
+} from './schema.ts'
+import { createSingleAnswers, type SingleAnswer } from './single.ts'
+import {
+  createDatabase,
+  deleteDatabase,
+  requireOffer,
+  resizeDatabase,
+  restartDatabase,
+  updateDatabase,
+  type Writer,
+} from './write.ts'
+
+export function addDatabases(app: App, context: ApiContext): void {
+  addCreate(app, context)
+  addList(app, context)
+  addRead(app, context)
+  addUpdate(app, context)
+  addResize(app, context)
+  addDelete(app, context)
+  addRestart(app, context)
+}
+
+const writerOf = (context: ApiContext, request: FastifyRequest): Writer => ({
+  context,
+  account: accountOf(request),
+  log: request.log,
+})
+
+function addCreate(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'createDatabase',
+      tag: 'databases',
+      summary: 'Create a database',
+      description: 'Answers as soon as the database is on record, as `creating`. Its password is had by a single read.',
+      success: { status: 200, description: 'The new database', shape: databaseShape, headers: asynchronous },
+      errors: [400],
+      takes: ['Idempotency-Key', 'Prefer'],
+    },
+    { body: createDatabaseInput, querystring: z.strictObject({}) },
+  )
+  app.post('/databases', { schema }, async (request, reply) => {
+    const asking = writerOf(context, request)
+    const key = idempotencyKey(request.headers['idempotency-key'])
+    requireCurrentPlan(asking.account, context.now())
+    refuseServices(request.body.services)
+    // What is refused makes no account.
+    if (asking.account.tenant === undefined) await requireOffer(context, request.body)
+    const tenant = await context.tenants.ensure(asking.account, context.stopping)
+    const writer = { ...asking, account: { ...asking.account, tenant } }
+    const work = async (ids: Ids): Promise<Answer> => {
+      const { database, ...written } = await createDatabase(writer, request.body, ids)
+      context.audit.done(request, { status: 200, taskId: written.taskId, subjectId: ids.objectId })
+      const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
+      return { status: 200, body: context.databaseText(settled, tenant), headers: taskHeaders(written.taskId) }
+    }
+    const answer = await context.idempotency.once(
+      { namespace: writer.account.namespace, key, method: 'POST', path: '/databases', body: request.body },
+      () => ({ objectId: randomUUID(), taskId: taskId(context.now()) }),
+      work,
+    )
+    const made: unknown = JSON.parse(answer.body)
+    if (typeof made === 'object' && made !== null && 'id' in made) request.subjectId = String(made.id)
+    return sendJson(reply.code(answer.status).headers(answer.headers), answer.body)
+  })
+}
+
+function addList(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'listDatabases',
+      tag: 'databases',
+      summary: 'List databases',
+      description: 'In order of creation, oldest first unless `descending` is set. Without `connection`.',
+      success: { status: 200, description: 'One page', shape: z.array(databaseShape), headers: paged },
+      errors: [400],
+    },
+    { querystring: listDatabasesQuery },
+  )
+  const answerPage = createPageAnswers(context)
+  app.get('/databases', { schema }, (request, reply) => {
+    const { headers, text } = answerPage(accountOf(request), request.query, request.url)
+    sendJson(reply.headers(headers), text)
+  })
+}
+
+function addRead(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'getDatabase',
+      tag: 'databases',
+      summary: 'Read a database',
+      description: 'With `connection`, once there is an endpoint and the role of `user_type` has a password.',
+      success: { status: 200, description: 'The database', shape: databaseShape, headers: ['Preference-Applied'] },
+      errors: [400, 404],
+      takes: ['Prefer'],
+    },
+    { params: idParameter, querystring: userTypeQuery },
+  )
+  const { cluster, caches } = context
+  const answerSingle = createSingleAnswers(context)
+
+  function send(reply: FastifyReply, { text, holdsPassword }: SingleAnswer): FastifyReply {
+    // What holds a password is nobody's to keep.
+    if (holdsPassword) reply.header('cache-control', 'no-store')
+    return sendJson(reply, text)
+  }
+
+  app.get('/databases/:id', { schema }, (request, reply) => {
+    const { namespace, tenant } = accountOf(request)
+    const { id } = request.params
+    const userType = request.query.user_type
+    const cached = cachedOwned(caches.ManagedDatabase, namespace, id)
+    if (cached === undefined || request.headers.prefer !== undefined) return slowly()
+    const answer = answerSingle(cached, tenant, userType)
+    if (answer instanceof Promise) return answer.then(made => send(reply, made))
+    // At once, without a promise: this is the request that clients send most.
+    send(reply, answer)
+
+    async function slowly(): Promise<FastifyReply> {
+      const found = cached ?? (await readOwned(cluster, 'ManagedDatabase', namespace, id))
+      const database = found && (await waitUntilSettled(context, request, reply, found))
+      if (database === undefined) throw notFound('database')
+      return send(reply, await answerSingle(database, tenant, userType))
+    }
+  })
+}
+
+function addUpdate(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'updateDatabase',
+      tag: 'databases',
+      summary: 'Change a database',
+      description:
+        'An allowlist comes into force by and by, and the database is `modifying` until then; the rest holds at once. Refused with 409 while another operation is under way.',
+      success: { status: 200, description: 'The database', shape: databaseShape, headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Prefer'],
+    },
+    { params: idParameter, body: updateDatabaseInput, querystring: z.strictObject({}) },
+  )
+  app.patch('/databases/:id', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    requireCurrentPlan(writer.account, context.now())
+    const { database, ...written } = await updateDatabase(writer, request.params.id, request.body)
+    context.audit.done(request, { status: 200, taskId: written.taskId })
+    reply.headers(taskHeaders(written.taskId))
+    const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
+    return sendJson(reply, context.databaseText(settled, writer.account.tenant))
+  })
+}
+
+function addResize(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'resizeDatabase',
+      tag: 'databases',
+      summary: 'Give a database another size',
+      description:
+        'Its volume grows first, then Postgres is restarted, which takes some seconds. Where the volume cannot grow, the task fails with the reason, and everything stays as it is on the size it has; another size, also that one, can be asked for at any time. Storage never shrinks. Refused with 409 while another operation is under way.',
+      success: { status: 204, description: 'The resize is under way', headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Idempotency-Key', 'Prefer'],
+    },
+    { params: idParameter, body: resizeDatabaseInput, querystring: z.strictObject({}) },
+  )
+  app.post('/databases/:id/size', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { id } = request.params
+    const key = idempotencyKey(request.headers['idempotency-key'])
+    requireCurrentPlan(writer.account, context.now())
+    const work = async (ids: Ids): Promise<Answer> => {
+      const { database, ...written } = await resizeDatabase(writer, id, request.body, ids.taskId)
+      context.audit.done(request, { status: 204, taskId: written.taskId })
+      await waitUntilSettled(context, request, reply, database)
+      return { status: 204, body: '', headers: taskHeaders(written.taskId) }
+    }
+    const path = `/databases/${id}/size`
+    const answer = await context.idempotency.once(
+      { namespace: writer.account.namespace, key, method: 'POST', path, body: request.body },
+      () => ({ objectId: id, taskId: taskId(context.now()) }),
+      work,
+    )
+    return reply.code(204).headers(answer.headers).send()
+  })
+}
+
+function addDelete(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'deleteDatabase',
+      tag: 'databases',
+      summary: 'Delete a database',
+      description: 'Its data cannot be recovered. Asking again while it is being deleted changes nothing.',
+      success: { status: 204, description: 'Deletion is under way', headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Prefer'],
+    },
+    { params: idParameter, querystring: deleteDatabaseQuery },
+  )
+  app.delete('/databases/:id', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { database, ...written } = await deleteDatabase(writer, request.params.id, request.query.force)
+    context.audit.done(request, { status: 204, taskId: written.taskId })
+    reply.headers(taskHeaders(written.taskId))
+    await waitUntilSettled(context, request, reply, database)
+    return reply.code(204).send()
+  })
+}
+
+function addRestart(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'restartDatabase',
+      tag: 'databases',
+      summary: 'Restart a database',
+      description:
+        'Takes some seconds, in which sessions end and new ones wait or are refused. What waits for a restart comes into force with it: another image, changed settings. Refused with 409 while another operation is under way, and for one that is suspended.',
+      success: { status: 202, description: 'The database', shape: databaseShape, headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Prefer'],
+    },
+    { params: idParameter, querystring: z.strictObject({}) },
+  )
+  app.post('/databases/:id/restart', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    requireCurrentPlan(writer.account, context.now())
+    const { database, ...written } = await restartDatabase(writer, request.params.id)
+    context.audit.done(request, { status: 202, taskId: written.taskId })
+    reply.code(202).headers(taskHeaders(written.taskId))
+    const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
+    return sendJson(reply, context.databaseText(settled, writer.account.tenant))
+  })
+}

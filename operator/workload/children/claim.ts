@@ -1,0 +1,82 @@
+/**
+ * The volume claim of one incarnation. It is made once and never from a template, so that nothing but the operator
+ * decides when a database gets a volume. How it grows: plan/growth.ts.
+ */
+import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
+import { childNames, labels, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
+import { childMetadata, type Owner } from '../../objects/ownership.ts'
+import { covers } from '../../objects/up-to-date.ts'
+import { canonicalQuantity } from '../quantity.ts'
+import type { VolumeFacts } from './persistent-volume.ts'
+
+/** On a claim: the system identifier of the data on its volume, by which a database that was put back knows it. */
+export const systemIdentifierAnnotation = 'espalier.dev/system-identifier'
+
+export const systemIdentifierOf = ({ metadata }: Pick<PersistentVolumeClaim, 'metadata'>): string | undefined =>
+  metadata.annotations?.[systemIdentifierAnnotation]
+
+function claimMetadata(owner: Owner, incarnation: number, systemIdentifier: string | undefined): ObjectMeta {
+  const metadata = childMetadata(owner, childNames.claim(owner.id, incarnation), 'postgres')
+  const known: Record<string, string> =
+    systemIdentifier === undefined ? {} : { [systemIdentifierAnnotation]: systemIdentifier }
+  return {
+    ...metadata,
+    labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) },
+    annotations: { ...metadata.annotations, ...known },
+  }
+}
+
+/** `systemIdentifier`: of the data that stand on it, once that is known. */
+export function claimDraft(
+  owner: Owner,
+  incarnation: number,
+  shape: SizeShape,
+  region: Region,
+  systemIdentifier: string | undefined,
+): Draft<'PersistentVolumeClaim'> {
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: claimMetadata(owner, incarnation, systemIdentifier),
+    spec: {
+      accessModes: ['ReadWriteOncePod'],
+      ...(region.spec.storageClass === undefined ? {} : { storageClassName: region.spec.storageClass }),
+      resources: { requests: { storage: canonicalQuantity(shape.storageSize) } },
+    },
+  }
+}
+
+/** The claim that takes a volume over whose own claim is gone: of the volume's own size, so that it fits. */
+export function reboundClaimDraft(
+  owner: Owner,
+  incarnation: number,
+  systemIdentifier: string,
+  { name, accessModes, capacity, storageClass }: VolumeFacts,
+): Draft<'PersistentVolumeClaim'> {
+  return {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: claimMetadata(owner, incarnation, systemIdentifier),
+    spec: {
+      volumeName: name,
+      accessModes,
+      ...(storageClass === '' ? {} : { storageClassName: storageClass }),
+      resources: { requests: { storage: capacity ?? '0' } },
+    },
+  }
+}
+
+/** The claim with our marks on it; undefined where it has them, or goes. */
+export function repairedClaim(
+  claim: PersistentVolumeClaim,
+  { metadata: { labels: marks, annotations } }: Draft<'PersistentVolumeClaim'>,
+): PersistentVolumeClaim | undefined {
+  if (claim.metadata.deletionTimestamp !== undefined) return undefined
+  if (covers(claim.metadata, { labels: marks, annotations })) return undefined
+  const metadata = {
+    ...claim.metadata,
+    labels: { ...claim.metadata.labels, ...marks },
+    annotations: { ...claim.metadata.annotations, ...annotations },
+  }
+  return { ...claim, metadata }
+}

@@ -1,0 +1,64 @@
+/** The route of a database: the ConfigMap by which it holds its port, and tells the gateway who may come in. */
+import type { ConfigMap, Draft } from '../../../cluster/index.ts'
+import {
+  childNames,
+  hostLabel,
+  labels,
+  type ManagedDatabaseSpec,
+  managedByEspalier,
+  systemNamespace,
+} from '../../../crds/index.ts'
+import { type Route, route, routeComponent, routeKey, routeName } from '../../../routes/route.ts'
+import { maskCidr } from '../../../values/cidr.ts'
+import { type Owner, ownerMarks } from '../../objects/ownership.ts'
+import { postgresPort } from '../../postgres/configuration.ts'
+
+/** The rules of a spec as the gateway takes them: masked, each once, in order. */
+export function maskedRules(spec: Pick<ManagedDatabaseSpec, 'ipAllowlist'>): string[] {
+  const masked = spec.ipAllowlist.rules.map(rule => maskCidr(rule.cidr)).filter(cidr => cidr !== undefined)
+  return [...new Set(masked)]
+}
+
+export function routeOf(owner: Owner, port: number, rules: string[]): Route {
+  return {
+    databaseId: owner.id,
+    label: hostLabel(owner.name, owner.id),
+    port,
+    target: { namespace: owner.namespace, service: childNames.service(owner.id), port: postgresPort },
+    rules,
+  }
+}
+
+export function routeDraft(owner: Owner, port: number, rules: string[]): Draft<'ConfigMap'> {
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: {
+      name: routeName(port),
+      namespace: systemNamespace,
+      labels: {
+        [labels.managedBy]: managedByEspalier,
+        [labels.database]: owner.id,
+        [labels.component]: routeComponent,
+      },
+      annotations: ownerMarks(owner),
+    },
+    data: { [routeKey]: JSON.stringify(routeOf(owner, port, rules)) },
+  }
+}
+
+/** The route a ConfigMap holds; undefined where its text is none. */
+export function readRoute(configMap: ConfigMap): Route | undefined {
+  try {
+    const parsed = route.safeParse(JSON.parse(configMap.data?.[routeKey] ?? ''))
+    return parsed.success ? parsed.data : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The port a route ConfigMap claims, which its name alone decides. */
+export function portOf(configMap: ConfigMap): number | undefined {
+  const port = Number(/^route-([0-9]{1,5})$/.exec(configMap.metadata.name)?.[1])
+  return Number.isInteger(port) ? port : undefined
+}

@@ -1,0 +1,206 @@
+/**
+ * Looking at Postgres, beside the passes: a look may take seconds where a machine is gone, and must hold up no other
+ * database meanwhile. So a pass asks for one and goes on; when the answer is there, the database is looked at again.
+ * What is kept are answers, by which nothing but the time of the next look (next-look.ts) is decided twice.
+ *
+ * Slow is not broken: a look that is not answered in time changes nothing but when the next one is taken, and that is
+ * later. Only what answers wrongly, or refuses, or is not there, counts against a Postgres.
+ */
+import type { Logger } from 'pino'
+import { databaseRoles } from '../../sealing/credentials.ts'
+import type { PostgresAnswer, PostgresFacts } from '../managed-database/observed.ts'
+import type { PostgresObservation, PostgresTarget } from '../postgres/administrator.ts'
+import type { Login, PostgresAccess } from './access.ts'
+import type { Passwords } from './children/credentials.ts'
+
+export type LookRequest = {
+  key: string
+  access: PostgresAccess
+  target: PostgresTarget
+  run: string
+  ready: boolean
+  passwords: Passwords | undefined
+  mark: string | undefined
+  /** Nothing in the pod sees to it that WAL can be written: the look does. */
+  commits: boolean
+  /** The digest of the files that should be in force. */
+  configuration: string | undefined
+  /** The pod says that its disk hangs or is full; a look that does not soon find it full says that it hangs. */
+  isUrgent: boolean
+}
+
+export type Looks = {
+  get(key: string): PostgresFacts | undefined
+  /** Has a look taken as soon as there is room; one that is under way for this key already is enough. */
+  request(request: LookRequest): void
+  /** What was learnt is not true any more: something was done in Postgres. */
+  outdate(key: string): void
+  /** Somebody could not reach it: what was learnt may not be true any more. */
+  suspect(key: string): void
+  /** Since when it has been suspected without a look. */
+  suspectedAt(key: string): number | undefined
+  forget(key: string): void
+  stop(): Promise<void>
+}
+
+const concurrentLooks = 32
+/** Longer than a commit may take (administrator.ts): one that hangs is found, not broken off. */
+const lookTimeoutMs = 40_000
+const urgentTimeoutMs = 3_000
+/** What says that Postgres, or the way to it, is slow, and nothing more. */
+const slow = new Set(['timeout', 'busy'])
+
+/** What an observation and a login come to. */
+export function answerOf(
+  observation: PostgresObservation,
+  mark: string | undefined,
+  login: Login | undefined,
+): PostgresAnswer {
+  if (!observation.reachable) return { state: 'refused', reason: observation.reason, message: observation.message }
+  if (observation.inRecovery) return { state: 'refused', reason: 'starting', message: 'Postgres is in recovery' }
+  const { roles, privilegesInOrder, applicationDatabase } = observation
+  const marked = databaseRoles.every(role => mark === undefined || roles[role].credentialsMark === mark)
+  const changed = databaseRoles.filter(role => roles[role].password === 'changed' || roles[role].password === 'absent')
+  return {
+    state: 'answered',
+    systemIdentifier: observation.systemIdentifier,
+    rolesInOrder: privilegesInOrder && applicationDatabase && marked,
+    changedByUser: marked ? changed : [],
+    login: login?.result === 'succeeded' || login?.result === 'refused' ? login.result : 'untried',
+    loginMessage: login?.result === 'refused' ? login.message : undefined,
+    certificate: observation.certificate,
+    hasRoom: observation.hasRoom,
+    walHangs: observation.wal === 'hangs',
+    walPosition: observation.walPosition ?? undefined,
+    checksumFailures: observation.checksumFailures ?? undefined,
+    configuration: observation.configuration,
+    platformInOrder: observation.platformInOrder,
+  }
+}
+
+/** What is known after a look that came to this. Pure. */
+export function conclude(
+  { run, ready, mark, configuration }: Pick<LookRequest, 'run' | 'ready' | 'mark' | 'configuration'>,
+  answer: PostgresAnswer,
+  last: PostgresFacts | undefined,
+  at: number,
+): PostgresFacts {
+  const before = last?.run === run ? last : undefined
+  if (answer.state === 'refused' && slow.has(answer.reason)) {
+    const known = before ?? { mark, answer: undefined, isOutdated: false }
+    return { ...known, at, run, ready, slow: (before?.slow ?? 0) + 1, isDoubtful: false }
+  }
+  const none = { at, run, ready, slow: 0, isOutdated: false }
+  const isSilent = answer.state === 'refused' && answer.reason === 'silent'
+  if (isSilent && before?.answer?.state === 'answered' && !before.isDoubtful)
+    return { ...none, mark: before.mark, answer: before.answer, isDoubtful: true }
+  const since = hasOtherFiles(configuration, answer) ? (before?.otherFilesSince ?? at) : undefined
+  return { ...none, mark, answer, isDoubtful: false, ...(since === undefined ? {} : { otherFilesSince: since }) }
+}
+
+export function createLooks(options: { now: () => number; onAnswer: (key: string) => void; logger: Logger }): Looks {
+  const { now, onAnswer, logger } = options
+  const answers = new Map<string, PostgresFacts>()
+  const underWay = new Map<string, symbol>()
+  const suspected = new Map<string, number>()
+  const waiting: LookRequest[] = []
+  const running = new Set<Promise<void>>()
+  const stopping = new AbortController()
+
+  const take = async (request: LookRequest): Promise<PostgresAnswer> => {
+    const { key, access, target, passwords, mark, commits, isUrgent } = request
+    const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : lookTimeoutMs)
+    const signal = AbortSignal.any([stopping.signal, timeout])
+    const observation = await access.observe(target, { passwords, commits }, signal)
+    const answer = answerOf(observation, mark, undefined)
+    return answer.state === 'answered' ? withLogin(request, answer, answers.get(key), signal) : answer
+  }
+
+  const look = async (request: LookRequest) => {
+    const { key } = request
+    const ticket = Symbol(key)
+    suspected.delete(key)
+    underWay.set(key, ticket)
+    let answer: PostgresAnswer
+    try {
+      answer = await take(request)
+    } catch (error) {
+      if (stopping.signal.aborted) return
+      const message = error instanceof Error ? error.message : String(error)
+      answer = { state: 'refused', reason: 'timeout', message }
+      logger.debug({ key, err: error }, 'a look at Postgres failed')
+    }
+    // Outdated meanwhile: what was seen may have been before that.
+    if (underWay.get(key) !== ticket) return onAnswer(key)
+    underWay.delete(key)
+    answers.set(key, conclude(request, answer, answers.get(key), now()))
+    onAnswer(key)
+  }
+
+  const pump = () => {
+    while (running.size < concurrentLooks && !stopping.signal.aborted) {
+      const next = waiting.shift()
+      if (next === undefined) return
+      const taken = look(next).finally(() => {
+        running.delete(taken)
+        pump()
+      })
+      running.add(taken)
+    }
+  }
+
+  return {
+    get: key => answers.get(key),
+    request: request => {
+      if (underWay.has(request.key) || stopping.signal.aborted) return
+      underWay.set(request.key, Symbol(request.key))
+      waiting.push(request)
+      pump()
+    },
+    outdate: key => {
+      const facts = answers.get(key)
+      if (facts !== undefined) answers.set(key, { ...facts, isOutdated: true })
+      underWay.delete(key)
+    },
+    suspect: key => void suspected.set(key, now()),
+    suspectedAt: key => suspected.get(key),
+    forget: key => {
+      answers.delete(key)
+      suspected.delete(key)
+      underWay.delete(key)
+    },
+    stop: async () => {
+      stopping.abort()
+      await Promise.all(running)
+    },
+  }
+}
+
+/** Whether Postgres reads its files where they are mounted, and has not read those that it should. */
+function hasOtherFiles(configuration: string | undefined, answer: PostgresAnswer): boolean {
+  if (answer.state !== 'answered' || configuration === undefined || !answer.configuration.isMounted) return false
+  return answer.configuration.inForce !== configuration
+}
+
+type Answered = Extract<PostgresAnswer, { state: 'answered' }>
+
+/**
+ * Adds a real login, the proof that a client is answered, where the password is ours and none has succeeded in this run
+ * with these passwords.
+ */
+async function withLogin(
+  { access, target, passwords, run, mark }: LookRequest,
+  answer: Answered,
+  before: PostgresFacts | undefined,
+  signal: AbortSignal,
+): Promise<PostgresAnswer> {
+  if (passwords === undefined || !answer.rolesInOrder || answer.walHangs || answer.changedByUser.includes('app'))
+    return answer
+  const last = before?.run === run && before.mark === mark ? before.answer : undefined
+  if (last?.state === 'answered' && last.login === 'succeeded') return { ...answer, login: 'succeeded' }
+  const login = await access.login(target, passwords.app, signal)
+  if (login.result === 'refused') return { ...answer, login: 'refused', loginMessage: login.message }
+  // Nothing is concluded from half a look.
+  if (login.result === 'slow') return { state: 'refused', reason: 'timeout', message: 'a login as app took too long' }
+  return login.result === 'busy' ? answer : { ...answer, login: 'succeeded' }
+}

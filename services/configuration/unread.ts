@@ -1,0 +1,19 @@
+/** Finds what was set for PostgREST and is not read here, so that whoever moves over is told rather than left with the defaults. */
+import { fieldOf } from '../rest/configuration/keys.ts'
+import { gather } from './sources.ts'
+import { parseFile } from './syntax.ts'
+
+const prefix = 'PGRST_'
+const appPrefix = 'app-settings-'
+
+/** Variables of the environment that would set a key of PostgREST's, where neither the file nor a variable of our own sets it. */
+export function unreadVariables(file: string, environment: Record<string, string | undefined>): string[] {
+  const { settings, appSettings } = gather(parseFile(file, environment), environment, {})
+  return Object.keys(environment).filter(variable => {
+    if (!variable.startsWith(prefix)) return false
+    const name = variable.slice(prefix.length).toLowerCase().replaceAll('_', '-')
+    if (name.startsWith(appPrefix)) return !appSettings.has(name.slice(appPrefix.length).replaceAll('-', '_'))
+    const field = fieldOf.get(name)
+    return field !== undefined && !settings.has(field)
+  })
+}
