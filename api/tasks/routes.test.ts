@@ -71,7 +71,11 @@ test('tasks from before, megabytes and secrets in them, come out small and witho
     await client.cluster.replaceStatus('Task', { ...task, status: { phase: 'succeeded', messages } })
   }
   const ids = new Set<string>(taskIds)
-  await expect.poll(async () => (await pageOf()).tasks.filter(({ id }: { id: string }) => ids.has(id)).length).toBe(60)
+  const ended = async () =>
+    (await pageOf()).tasks.filter(
+      ({ id, status }: { id: string; status: string }) => ids.has(id) && status === 'succeeded',
+    )
+  await expect.poll(async () => (await ended()).length).toBe(60)
   const { tasks, text } = await pageOf()
   expect(tasks).toHaveLength(100)
   expect(text.length).toBeLessThan(1.1 * 1024 * 1024)
