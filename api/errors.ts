@@ -1,11 +1,11 @@
 /**
  * Every refusal of the API: one class, made by one function a kind, and the rule by which any other error becomes one.
- * What a client gets is `{code, message, reason?}` (seed 000, Errors) and never more than these functions put there.
+ * What a client gets is `{code, message, reason?}` and never more than these functions put there.
  */
 import { isClusterError } from '../cluster/index.ts'
 import { databasesQuota } from '../crds/index.ts'
 
-/** Account-level refusals (seed 000, Authentication); an open set. */
+/** Refusals that concern the whole account; an open set. */
 export const refusalReasons = ['membership_revoked', 'plan_expired', 'developer_plan_backup'] as const
 export type RefusalReason = (typeof refusalReasons)[number]
 

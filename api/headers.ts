@@ -44,7 +44,7 @@ const plainAddress = (address: string): string => address.replace(/^::ffff:(?=[0
 
 /**
  * The address a request says it came from: the leftmost of X-Forwarded-For, else the socket's. A caller can set it to
- * anything, so nothing may be decided by it (seed 000, endpoint rule 1).
+ * anything, so nothing may be decided by it.
  */
 export function claimedAddress(forwardedFor: HeaderValue, socketAddress: string): string {
   const leftmost = joined(forwardedFor).split(',', 1)[0]?.trim() ?? ''

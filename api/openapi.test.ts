@@ -121,7 +121,7 @@ describe('is sound in itself', () => {
   })
 })
 
-test('says of each shape what the contract says', () => {
+test('publishes each shape with the fields that clients rely on', () => {
   const { schemas } = description.components
   const required = (name: string) => [...((schemas[name]?.required ?? []) as string[])].sort()
   const optional = (name: string) =>

@@ -35,7 +35,7 @@ export const allowlistRule = z.strictObject({
 
 const allowlistRules = z.array(allowlistRule).max(50).describe('at most 50 rules; none closes the endpoint')
 
-/** The rules of one endpoint. Every endpoint keeps its own; none inherits (seed 000, IPAllowlist). */
+/** The rules of one endpoint. Every endpoint keeps its own; none inherits. */
 export const ipAllowlist = z.strictObject({ rules: allowlistRules })
 export type IpAllowlist = z.output<typeof ipAllowlist>
 
@@ -52,7 +52,7 @@ export const options = z
   .max(32)
   .describe('free strings, at most 32 of 64 characters; stored and returned, they change nothing by themselves')
 
-/** Postgres majors on offer, newest first. The first is the default (seed 000, Versioning). */
+/** Postgres majors on offer, newest first. The first is the default. */
 export const pgVersions = ['18', '17', '16'] as const
 export const pgVersion = z.enum(pgVersions)
 export type PgVersion = z.output<typeof pgVersion>

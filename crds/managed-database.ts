@@ -29,7 +29,7 @@ export const pinnedSize = z.strictObject({
 })
 export type PinnedSize = z.output<typeof pinnedSize>
 
-/** The tenant-visible operations; a Task's name is one of these (design section 5, tasks). */
+/** The tenant-visible operations; a Task's name is one of these. */
 export const operationNames = [
   'create-managed',
   'update-managed',

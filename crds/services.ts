@@ -1,12 +1,12 @@
 /**
- * The services a database can run beside it (seed 000, ServiceConfig): what is asked of each, and what is reported
- * back. Secrets of a service (API keys, tokens, a JWT secret) stand in the Secret that `secret` names, never here.
+ * The services a database can run beside it: what is asked of each, and what is reported back. Secrets of a service (API
+ * keys, tokens, a JWT secret) stand in the Secret that `secret` names, never here.
  */
 import { z } from 'zod'
 import { ipAllowlist, secretReference } from './fields.ts'
 
 export const serviceTypes = ['mcp', 'rag', 'rest'] as const
-/** Whose embeddings `mcp` can use, and whose models `rag` can (design section 5, providers). */
+/** Whose embeddings `mcp` can use, and whose models `rag` can. */
 const embeddingProviders = ['voyage', 'openai'] as const
 const llmProviders = ['openai', 'anthropic'] as const
 

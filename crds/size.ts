@@ -1,6 +1,6 @@
 /**
- * Size: one version of one size. Its shape never changes: a new shape is a new object at the next version
- * (seed 000, Size). Named `<name>-v<version>`.
+ * Size: one version of one size. Its shape never changes: a new shape is a new object at the next version.
+ * Named `<name>-v<version>`.
  */
 import { z } from 'zod'
 import { quantity, timestamp } from './fields.ts'

@@ -119,7 +119,7 @@ test('what a header says of an address decides nothing and is not put on record'
   const audit = await readFile(join(home.path, 'audit.log'), 'utf8')
   expect(audit).toContain('127.0.0.1')
   expect(audit).not.toContain('198.51.100.7')
-  // Not authoritative, says the contract: a help for filling in a rule.
+  // Not authoritative: a help for filling in a rule.
   expect((await owner.call('GET', '/client-ip', undefined, spoofed)).body).toEqual({ ip_address: '198.51.100.7' })
 })
 

@@ -1,5 +1,5 @@
 /**
- * The crash sweep (design section 9): the operator is killed after its n-th effect, for every n of every operation, and
+ * The crash sweep: the operator is killed after its n-th effect, for every n of every operation, and
  * started again. The end is the same as of a run that nothing disturbed, and nothing that must never be was so on the
  * way. Store and operator are real; what the nodes do is a fake, so that every n can be tried.
  */

@@ -43,10 +43,7 @@ export const contains = (block: CidrBlock, address: number): boolean =>
 
 export type AllowlistState = 'closed' | 'open' | 'restricted'
 
-/**
- * What an allowlist comes to: `closed` with no rules, `open` where one rule admits every address, `restricted`
- * otherwise (seed 000).
- */
+/** What an allowlist comes to: `closed` with no rules, `open` where one rule admits every address, else `restricted`. */
 export function allowlistState(cidrs: readonly string[]): AllowlistState {
   if (cidrs.length === 0) return 'closed'
   const blocks = cidrs.map(parseCidr).filter(block => block !== undefined)

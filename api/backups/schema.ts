@@ -1,4 +1,4 @@
-/** Backup and CreateBackupRequest (seed 000). */
+/** Backups as the API takes and gives them. */
 import { z } from 'zod'
 import { backupKinds, backupPurposes } from '../../crds/index.ts'
 import { createdRange, id, paging, time } from '../schemas/common.ts'

@@ -1,4 +1,4 @@
-/** A Branch as the API gives it (seed 000). */
+/** A Branch as the API gives it. */
 import type { Kinds } from '../../cluster/index.ts'
 import { idOf } from '../caches.ts'
 import { renderAllowlist } from '../databases/allowlist.ts'

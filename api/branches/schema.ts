@@ -1,4 +1,4 @@
-/** Branch (seed 000; listing as in design section 5). */
+/** Branches as the API gives them, and what a listing of them takes. */
 import { z } from 'zod'
 import { branchPhases, displayName } from '../../crds/index.ts'
 import { allowlistShape } from '../databases/allowlist.ts'

@@ -1,4 +1,4 @@
-/** What is on offer: sizes, regions, Postgres versions; and the caller's own address (seed 000). */
+/** What is on offer: sizes, regions, Postgres versions; and the caller's own address. */
 import { z } from 'zod'
 import { sizeStatuses } from '../../crds/index.ts'
 import { time } from '../schemas/common.ts'

@@ -1,5 +1,5 @@
 /**
- * Allowlists (seed 000, IPAllowlist). A bare address is stored as /32 and a block masked to its network address. Rules
+ * Allowlists. A bare address is stored as /32 and a block masked to its network address. Rules
  * stay as many and in the order they came: two that name the same block let in the same addresses, and each keeps its
  * label.
  */

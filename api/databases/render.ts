@@ -1,4 +1,4 @@
-/** A ManagedDatabase as the API gives it (seed 000), and its text, made once per version of what it is made from. */
+/** A ManagedDatabase as the API gives it, and its text, made once per version of what it is made from. */
 import type { Kinds } from '../../cluster/index.ts'
 import { hostLabel, isLiveBranch, visiblePhase } from '../../crds/index.ts'
 import { byDatabase, type Caches, idOf } from '../caches.ts'
@@ -87,7 +87,7 @@ export function createDatabaseText(caches: Caches, epoch: () => number): Databas
   }
 }
 
-/** A branch counts until its deletion is requested (seed 000, ManagedDatabase). */
+/** A branch counts until its deletion is requested, not until it is gone. */
 export const isLive = (branch: Kinds['Branch']): boolean =>
   isLiveBranch(branch) && branch.metadata.deletionTimestamp === undefined
 

@@ -1,4 +1,4 @@
-/** ManagedDatabase and its inputs (seed 000). */
+/** Databases as the API takes and gives them. */
 import { z } from 'zod'
 import { databaseName, databasePhases, defaultPgVersion, displayName, options, pgVersion } from '../../crds/index.ts'
 import { connection, createdRange, id, paging, queryBoolean, time } from '../schemas/common.ts'

@@ -1,4 +1,4 @@
-/** Backups and sizes as the API gives them (seed 000). */
+/** Backups and sizes as the API gives them. */
 import type { Kinds } from '../../cluster/index.ts'
 import type { BackupShape } from '../backups/schema.ts'
 import { idOf } from '../caches.ts'

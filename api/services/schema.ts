@@ -1,5 +1,5 @@
 /**
- * ServiceConfig as the API takes and gives it (seed 000, ServiceConfig): the fields of `crds/services.ts` in snake case
+ * ServiceConfig as the API takes and gives it: the fields of `crds/services.ts` in snake case
  * with the same limits, plus the secrets, which resources never hold.
  */
 import { z } from 'zod'

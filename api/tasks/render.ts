@@ -1,5 +1,5 @@
 /**
- * Tasks as the API gives them (seed 000). However much a Task holds, an answer stays small: a request is shown by the
+ * Tasks as the API gives them. However much a Task holds, an answer stays small: a request is shown by the
  * list of what may stand in one, and a page has a budget of bytes that its tasks share.
  */
 import type { Kinds } from '../../cluster/index.ts'

@@ -1,4 +1,4 @@
-/** Task (seed 000; values as in design section 5). */
+/** Tasks as the API gives them. */
 import { z } from 'zod'
 import { messageLevels, operationNames, subjectKinds, taskStatuses } from '../../crds/index.ts'
 import { id, paging, time } from '../schemas/common.ts'

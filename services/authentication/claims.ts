@@ -1,6 +1,6 @@
 /**
- * What a verified token says: its claims read exactly, and judged by time and audience (seed 002 "Authentication" 5 and 6; RFC 7519 section 4.1).
- * Verified claims are kept for many requests, so they come frozen, however deep.
+ * What a verified token says: its claims read exactly, and judged by time, 30 seconds off at most, and by
+ * audience (RFC 7519 section 4.1). Verified claims are kept for many requests, so they come frozen, however deep.
  */
 import { type ClaimsFault, claimsRefused, type TimeClaim } from './errors.ts'
 

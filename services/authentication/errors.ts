@@ -1,5 +1,5 @@
 /**
- * What a client is told when its token is refused: RST300 to RST303 (seed 002 "Errors"; PostgREST 14, references/errors "Group 3 - JWT").
+ * What a client is told when its token is refused: RST300 to RST303 (PostgREST 14's documentation, references/errors "Group 3 - JWT").
  * No wording here holds a part of a token, a key or a claim's value.
  */
 import { RestError } from '../rest/errors.ts'

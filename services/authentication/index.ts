@@ -1,5 +1,5 @@
 /**
- * Who a request is from: verifies the bearer token of an `Authorization` header and finds the role it names (seed 002 "Authentication").
+ * Who a request is from: verifies the bearer token of an `Authorization` header and finds the role it names.
  * It promises that whatever a header holds, it gives an Authentication or a RestError, and that no role or claim comes out of a token that a configured key has not signed.
  * A new `jwt-secret` means a new authenticator, and with it an empty cache.
  */

@@ -1,6 +1,6 @@
 /**
- * The keys that tokens are verified with, out of `jwt-secret`: an HMAC-SHA256 passphrase, a JSON Web Key or a set of them (seed 002 "Authentication" 2 to 4;
- * RFC 7517, RFC 7518). Each key knows the algorithms that suit it, so a token never chooses how a key is used: not RSA's public key as an HMAC secret, and not "none".
+ * The keys that tokens are verified with, out of `jwt-secret`: an HMAC-SHA256 passphrase, a JSON Web Key or a set of them
+ * (RFC 7517, RFC 7518). Each key knows the algorithms that suit it, so a token never chooses how a key is used: not RSA's public key as an HMAC secret, and not "none".
  * Errors name the setting, the key's place in the set and the rule, and never hold a part of a key.
  */
 import { createPublicKey, type KeyObject } from 'node:crypto'

@@ -1,5 +1,5 @@
 /**
- * The path expression of `jwt-role-claim-key`: where in a token's claims the role's name stands (seed 002 "Authentication" 7; PostgREST 14,
+ * The path expression of `jwt-role-claim-key`: where in a token's claims the role's name stands (PostgREST 14's documentation,
  * references/auth "JWT Role Extraction"). Parsing happens once, when the service starts; reading never throws.
  *
  *     path      = 1*( "." key / "[" index "]" ) [ filter ]     ; begins with "."

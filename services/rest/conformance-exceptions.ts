@@ -3,7 +3,7 @@
  * here, and where one passes that is.
  */
 
-const seed = 'Seed 002 says 400 for 42501 of a request that is not authenticated; PostgREST says 401.'
+const forbidden = 'Here 42501 is 400 for a request that is not authenticated; PostgREST says 401.'
 const missing = 'The fixture has no function get_lines (it takes PostGIS), so the answer can only be 404.'
 const plan =
   'The rows have no order asked for, and come in that of a plan which Postgres makes for tables without statistics; these have some.'
@@ -16,10 +16,10 @@ const aggregates =
   'Query/AggregateFunctionsSpec/aggregate functions / performing aggregations on spreaded fields from an embedded resource / to-one spread relationships'
 
 export const exceptions: Readonly<Record<string, string>> = {
-  [`${authorization} / denies execution on functions that anonymous does not own`]: seed,
-  [`${authorization} / should fail when jwt contains no claims`]: seed,
+  [`${authorization} / denies execution on functions that anonymous does not own`]: forbidden,
+  [`${authorization} / should fail when jwt contains no claims`]: forbidden,
   [`${deleting} / table with limited privileges / fails deleting the row when return=representation and selecting all the columns`]:
-    seed,
+    forbidden,
   [`${media} / fails if doesn't have an aggregate defined`]: missing,
   [`${media} / works if there's an anyelement aggregate defined`]: missing,
   [`${spread} / should select spread columns from a nested many-to-one relationship`]: plan,

@@ -1,4 +1,4 @@
-/** Every error of seed 002's two tables, raised over HTTP: status, code, shape of the body, headers. */
+/** Every error that the service promises, its own and Postgres's, raised over HTTP: status, code, shape of the body, headers. */
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from './testing/postgres.ts'
@@ -404,7 +404,7 @@ test('RST000 (503): the database is gone', async () => {
   raised.add('RST000')
 })
 
-test('all codes of the seed have been raised', () => {
+test('every code of the service has been raised', () => {
   const group = (prefix: string, ids: string) => ids.split(' ').map(id => prefix + id)
   const codes = [
     ...group('RST0', '00 01 02 03'),

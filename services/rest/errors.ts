@@ -1,5 +1,5 @@
 /**
- * The errors of the REST data service: one class, one constructor per code of seed 002, and nothing that a client is told is worded elsewhere.
+ * The errors of the REST data service: one class, one constructor per code, and nothing that a client is told is worded elsewhere.
  * An error knows its HTTP status, its code, what is said of it and which headers go with it; turning it into bytes is http/'s part.
  */
 

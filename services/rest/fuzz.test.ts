@@ -37,7 +37,7 @@ afterAll(async () => {
 })
 
 /**
- * What the seed and PostgREST's cases hold to 5xx though a client's request causes it: a row named twice in one upsert, what is too complex for Postgres, and a
+ * What the table of database errors and PostgREST's cases hold to 5xx though a client's request causes it: a row named twice in one upsert, what is too complex for Postgres, and a
  * write to a view that takes none.
  */
 const ofTheRequest = /^(21000|54...|55000)$/

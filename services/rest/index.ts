@@ -1,5 +1,5 @@
 /**
- * The REST data service: serves the schemas of a database over HTTP, as PostgREST 14 does (seed 002 part 1). A server of its own: it needs a configuration and a
+ * The REST data service: serves the schemas of a database over HTTP, as PostgREST 14 does. A server of its own: it needs a configuration and a
  * Postgres, and nothing else of this project.
  */
 import cluster from 'node:cluster'

@@ -1,7 +1,7 @@
 /**
- * Taking a database away, in the order of design section 6 rule 12: the endpoint is closed, and that is acknowledged,
- * before the workload stops; the volume goes when no pod can write to it, also one that was retained; the Secrets and the
- * route after that; the finalizer when nothing is left. Everything is deleted by uid.
+ * Taking a database away, in this order: the endpoint is closed, and that is acknowledged, before the workload stops; the
+ * volume goes when no pod can write to it, also one that was retained; the Secrets and the route after that; the finalizer
+ * when nothing is left. Everything is deleted by uid.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
 import { annotations, isLiveBranch } from '../../../crds/index.ts'

@@ -1,5 +1,5 @@
 /**
- * The outer fence around a database's Postgres (design: the gateway's allowlists and pg_hba are the inner ones): only the
+ * The outer fence around a database's Postgres (the gateway's allowlists and pg_hba are the inner ones): only the
  * gateway, the operator and what belongs to the same database reach it, and it reaches nobody. It works where the
  * cluster's network enforces policies.
  */

@@ -1,6 +1,6 @@
 /**
  * Every key of the configuration, in one table: its name, what it takes, what it is where nobody sets it, and what it means.
- * Names, defaults and older names are PostgREST 14's (its docs, "List of parameters"); client-error-verbosity is seed 002's, and
+ * Names, defaults and older names are PostgREST 14's (its docs, "List of parameters"); client-error-verbosity,
  * server-workers and the limits on requests are our own. `app.settings.*` is not here, since its names are its users'.
  */
 import type { z } from 'zod'

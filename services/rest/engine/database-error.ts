@@ -1,4 +1,4 @@
-/** What an error of Postgres is over HTTP: the table of seed 002, and errors that functions raise on purpose. */
+/** What an error of Postgres is over HTTP: the status of each class of SQLSTATE, and errors that functions raise on purpose. */
 
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
 import { type Json, RestError } from '../errors.ts'
