@@ -78,6 +78,12 @@ test('what runs inside a pod imports nothing outside its folder', () => {
   expect(inside.filter(({ target }) => !target.startsWith(`${alone}/`))).toEqual([])
 })
 
+test('the example operator uses nothing of ours but the controller runtime, in under 100 lines', () => {
+  const example = 'controller/example/operator.ts'
+  expect(imports.filter(({ path }) => path === example).map(({ target }) => target)).toEqual(['controller/index.ts'])
+  expect(readFileSync(example, 'utf8').split('\n').length).toBeLessThan(100)
+})
+
 test('the product imports nothing that is there for tests', () => {
   const product = imports.filter(({ path }) => allowed[partOf(path)] !== undefined && !isForTests(path))
   expect(product.filter(({ target }) => isForTests(target))).toEqual([])

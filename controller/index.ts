@@ -1,4 +1,7 @@
-/** What every controller of the operator stands on. */
+/** A small controller runtime for TypeScript: all that a controller needs, and nothing of Espalier's own. See README.md. */
+export type { Cluster, ConfigMap } from '../cluster/index.ts'
+export { createInformer, type Informer, keyOf, parseKey } from '../cluster/informer/index.ts'
+export { connectKubernetes } from '../cluster/kubernetes/index.ts'
 export {
   type Controller,
   type ControllerOptions,
