@@ -12,7 +12,7 @@ const allowed: Record<string, string[]> = {
   crds: ['values'],
   routes: ['crds', 'values'],
   cluster: ['crds', 'server', 'values'],
-  controller: ['cluster', 'server'],
+  controller: ['cluster', 'server', 'values'],
   operator: ['crds', 'cluster', 'controller', 'instance', 'routes', 'sealing', 'server', 'values'],
   api: ['crds', 'cluster', 'routes', 'sealing', 'server', 'values'],
   gateway: ['crds', 'cluster', 'routes', 'sealing', 'server', 'values'],

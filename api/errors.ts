@@ -4,6 +4,7 @@
  */
 import { isClusterError } from '../cluster/index.ts'
 import { databasesQuota } from '../crds/index.ts'
+import { isRecord } from '../values/record.ts'
 
 /** Refusals that concern the whole account; an open set. */
 export const refusalReasons = ['membership_revoked', 'plan_expired', 'developer_plan_backup'] as const
@@ -62,8 +63,6 @@ const frameworkErrors: Record<string, [status: number, message: string]> = {
   FST_ERR_BAD_URL: [400, 'the path is not a valid URL path'],
   FST_ERR_MAX_PARAM_LENGTH: [400, 'the path is too long'],
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 
 export const limitReached = (limit: number | string): ApiError =>
   forbidden(`the account has reached its limit of ${limit} databases`)

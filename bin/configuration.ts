@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import { isRecord } from '../values/record.ts'
 import { UsageError } from './command.ts'
 
 /** What stands in files of its own, since a configuration file is no place for a secret: section, field, value. */
@@ -26,9 +27,6 @@ export async function readConfiguration<S extends z.ZodType>(
   if (result.success) return result.data
   throw new UsageError(`${path}: ${z.prettifyError(result.error).replaceAll('\n', ' ')}`)
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function withAdditions(value: unknown, additions: Additions): unknown {
   if (!isRecord(value)) return value

@@ -12,6 +12,7 @@ import { ownerKeyAnnotation, ownerUidAnnotation } from '../operator/objects/owne
 import { namespaceDraft } from '../operator/tenant/controller.ts'
 import { systemIdentifierAnnotation } from '../operator/workload/children/claim.ts'
 import { reclaimPolicyAnnotation } from '../operator/workload/children/persistent-volume.ts'
+import { isRecord } from '../values/record.ts'
 import { findHelm, lint, type Rendered, render } from './testing/helm.ts'
 
 const chart = join(import.meta.dirname, 'espalier')
@@ -64,8 +65,7 @@ const variants: Record<string, string[]> = {
 
 /** Every value by its path; what is empty counts as one. */
 function leavesOf(value: unknown, path = ''): [path: string, value: unknown][] {
-  const isMap = typeof value === 'object' && value !== null && !Array.isArray(value)
-  const entries = isMap ? Object.entries(value) : []
+  const entries = isRecord(value) ? Object.entries(value) : []
   if (entries.length === 0) return [[path, value]]
   return entries.flatMap(([key, inner]) => leavesOf(inner, path === '' ? key : `${path}.${key}`))
 }

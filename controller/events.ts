@@ -9,6 +9,7 @@ import type { Logger } from 'pino'
 import { type AnyObject, type Cluster, type Event, isClusterError } from '../cluster/index.ts'
 import { backoffMs, type Clock, sleep, systemClock } from '../cluster/informer/index.ts'
 import { TokenBucket } from '../server/token-bucket.ts'
+import { timestamp } from '../values/time.ts'
 import type { Metrics } from './metrics.ts'
 
 export type EventRecorder = {
@@ -76,8 +77,6 @@ const referenceTo = ({ apiVersion, kind, metadata }: AnyObject): Series['subject
   ...(metadata.uid && { uid: metadata.uid }),
   ...(metadata.resourceVersion && { resourceVersion: metadata.resourceVersion }),
 })
-
-const timestamp = (ms: number): string => new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')
 
 export function createEventRecorder(options: {
   cluster: Cluster

@@ -3,9 +3,7 @@
  * the times in a record are for people; only that it changed counts, and when that was seen by our own clock.
  */
 import type { Lease } from '../cluster/index.ts'
-
-/** RFC 3339 with microseconds, as Kubernetes writes a MicroTime. */
-const microTime = (ms: number): string => new Date(ms).toISOString().replace('Z', '000Z')
+import { microTime } from '../values/time.ts'
 
 export const holderOf = (lease: Lease | undefined): string => lease?.spec?.holderIdentity ?? ''
 

@@ -3,6 +3,7 @@
  * does not name is left out, whatever it is and wherever it came from: secrets of services above all. Tasks made before
  * there was a list are shown by it, too.
  */
+import { isRecord } from '../values/record.ts'
 
 /** Most bytes of JSON that a request takes in a Task. */
 export const highestRequestBytes = 8 * 1024
@@ -32,7 +33,6 @@ const shown: ShownMembers = {
 
 const leftOut = (bytes: number): string => `(left out: ${bytes} bytes)`
 const leftOutPattern = /^\(left out: [0-9]{1,15} bytes\)$/
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 
 /** The part of a value that may stand; undefined where none does. */
 function part(value: unknown, as: Shown): unknown {
@@ -44,7 +44,7 @@ function part(value: unknown, as: Shown): unknown {
       return kept === undefined ? [] : [kept]
     })
   }
-  if (isObject(value)) return as === true ? undefined : members(value, as)
+  if (isRecord(value)) return as === true ? undefined : members(value, as)
   if (typeof value === 'string' && value.length > highestRequestBytes) return leftOut(Buffer.byteLength(value))
   return as === true || (typeof value === 'string' && leftOutPattern.test(value)) ? value : undefined
 }

@@ -17,6 +17,7 @@ import {
   portsInUseAnnotation,
   unreachableAnnotation,
 } from '../routes/route.ts'
+import { microTime } from '../values/time.ts'
 
 export type LeaseContent = {
   /** The resourceVersion up to which all routes are in force. */
@@ -146,7 +147,6 @@ const leaseOf = (identity: string, { version, refusedPorts, unreachablePorts }: 
   spec: {
     holderIdentity: identity,
     leaseDurationSeconds: gatewayLeaseSeconds,
-    // Kubernetes reads a MicroTime only with exactly six digits.
-    renewTime: new Date(at).toISOString().replace('Z', '000Z'),
+    renewTime: microTime(at),
   },
 })

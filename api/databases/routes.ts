@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { isRecord } from '../../values/record.ts'
 import { sendJson, taskHeaders, waitUntilSettled } from '../answers.ts'
 import { cachedOwned, readOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
@@ -84,7 +85,7 @@ function addCreate(app: App, context: ApiContext): void {
       work,
     )
     const made: unknown = JSON.parse(answer.body)
-    if (typeof made === 'object' && made !== null && 'id' in made) request.subjectId = String(made.id)
+    if (isRecord(made) && 'id' in made) request.subjectId = String(made.id)
     return sendJson(reply.code(answer.status).headers(answer.headers), answer.body)
   })
 }

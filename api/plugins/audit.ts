@@ -4,6 +4,7 @@
  * nor is a credential refused for coming too often.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isRecord } from '../../values/record.ts'
 import type { AuditDestination, AuditEntry } from '../audit.ts'
 import type { App } from '../context.ts'
 
@@ -32,7 +33,7 @@ const outcomeOf = (status: number): AuditEntry['outcome'] =>
 
 function subjectOf({ params, subjectId }: FastifyRequest): string | undefined {
   if (subjectId !== undefined) return subjectId
-  const id = typeof params === 'object' && params !== null && 'id' in params ? params.id : undefined
+  const id = isRecord(params) && 'id' in params ? params.id : undefined
   return typeof id === 'string' ? id.slice(0, 64) : undefined
 }
 

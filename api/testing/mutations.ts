@@ -2,21 +2,21 @@
  * From a schema of the API description and one good value: every way to make that value bad that the schema knows of,
  * each with the path of the field that is to be named.
  */
+
+import { isRecord } from '../../values/record.ts'
 import type { Description } from './contract.ts'
 
 type Schema = Record<string, unknown>
 export type Path = (string | number)[]
 export type Mutation = { path: Path; rule: string; value: unknown }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isNumber = (value: unknown): value is number => typeof value === 'number'
 
 /** A copy with the value at the path replaced; `undefined` removes it. */
 export function withValue(whole: unknown, [step, ...rest]: Path, value: unknown): unknown {
   if (step === undefined) return value
   if (Array.isArray(whole)) return whole.map((item, index) => (index === step ? withValue(item, rest, value) : item))
-  const copy: Record<string, unknown> = { ...(isObject(whole) ? whole : {}) }
+  const copy: Record<string, unknown> = { ...(isRecord(whole) ? whole : {}) }
   if (rest.length === 0 && value === undefined) delete copy[step]
   else copy[step] = withValue(copy[step], rest, value)
   return copy
@@ -72,7 +72,7 @@ export function mutationsOf(description: Description, schema: Schema, value: unk
       unknown,
       ...required.map((name: string) => ({ path: [...path, name], rule: 'required', value: undefined })),
       ...Object.entries(node.properties ?? {}).flatMap(([name, inner]) =>
-        isObject(present) && name in present ? walk(inner, present[name], [...path, name]) : [],
+        isRecord(present) && name in present ? walk(inner, present[name], [...path, name]) : [],
       ),
     ]
   }

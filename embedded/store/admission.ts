@@ -3,7 +3,7 @@
  * the object's own rules, and a refusal is `Forbidden`. Status writes are not asked for.
  */
 import type { AnyObject } from '../../cluster/kinds.ts'
-import { parseQuantity } from './quantity.ts'
+import { parseQuantity } from '../../values/quantity.ts'
 
 export type AdmissionRequest = {
   operation: 'create' | 'update' | 'delete'

@@ -1,8 +1,9 @@
 /** What the store enforces of claims and volumes, as the API server does. */
+
+import { parseQuantity } from '../../values/quantity.ts'
 import { immutableField, otherFieldsChanged } from './immutable.ts'
 import { equal, isObject, type JsonObject, type JsonValue, listIn, objectIn, textIn } from './json.ts'
 import { forbidden, type Problem, required } from './problems.ts'
-import { parseQuantity } from './quantity.ts'
 
 /** A claim's spec is fixed; a bound claim may ask for more storage. */
 export function checkClaim(object: JsonObject, previous?: JsonObject): Problem[] {

@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest'
 import { smallest, statefulSet } from '../../cluster/testing/conformance/drafts.ts'
 import { refusal, remove, untyped } from '../../cluster/testing/conformance/suite.ts'
 import type { Admission } from './index.ts'
-import { parseQuantity } from './quantity.ts'
 import { configMap, testStore } from './testing/store.ts'
 
 describe('a Secret', () => {
@@ -130,13 +129,6 @@ describe('a claim', () => {
     )
     expect(message).toContain('spec.accessModes: Required value')
     expect(message).toContain('spec.resources[storage]: Required value')
-  })
-
-  test('compares quantities by value', () => {
-    expect(parseQuantity('1Gi')).toBe(parseQuantity('1024Mi'))
-    expect(parseQuantity('1500m')).toBeCloseTo(1.5)
-    expect(parseQuantity('2e3')).toBe(parseQuantity('2k'))
-    for (const none of ['', 'Gi', '1 Gi', '1gi', 'one', undefined]) expect(parseQuantity(none)).toBeUndefined()
   })
 })
 

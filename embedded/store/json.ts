@@ -3,6 +3,7 @@
  * reads them. A new version of an object shares every subtree that did not change with the version before it.
  */
 import { ClusterError } from '../../cluster/errors.ts'
+import { isRecord } from '../../values/record.ts'
 
 export type JsonList = readonly JsonValue[]
 export type JsonObject = { readonly [field: string]: JsonValue }
@@ -11,8 +12,7 @@ export type JsonValue = string | number | boolean | null | JsonList | JsonObject
 export type MutableObject = { [field: string]: JsonValue }
 
 export const isList = (value: unknown): value is JsonList => Array.isArray(value)
-export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isObject = (value: unknown): value is JsonObject => isRecord(value)
 
 /** The object in this field, or an empty one where there is none. */
 export const objectIn = (value: JsonValue | undefined, field: string): JsonObject => {

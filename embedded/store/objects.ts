@@ -44,6 +44,3 @@ export function selects(selector: LabelSelector | undefined, object: JsonObject)
   }
   return true
 }
-
-/** RFC 3339 with second precision, as the API server writes timestamps. */
-export const timestampOf = (now: number): string => `${new Date(now).toISOString().slice(0, 19)}Z`

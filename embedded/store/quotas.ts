@@ -3,9 +3,9 @@
  * object that would be one too many is not made, and what is there already stays.
  */
 import type { KindName } from '../../cluster/kinds.ts'
+import { parseQuantity } from '../../values/quantity.ts'
 import { objectIn } from './json.ts'
 import { metadataOf, type ObjectReference } from './objects.ts'
-import { parseQuantity } from './quantity.ts'
 import { exceededQuota } from './refusals.ts'
 import type { Resource } from './resource.ts'
 import type { State } from './state.ts'

@@ -5,13 +5,14 @@
 import { randomUUID } from 'node:crypto'
 import { ClusterError } from '../../cluster/errors.ts'
 import type { ManagedFieldsEntry, ObjectMeta } from '../../crds/metadata.ts'
+import { timestamp } from '../../values/time.ts'
 import { union } from './fields.ts'
 import { internEntries } from './intern.ts'
 import { copyJson, equal, isObject, type JsonObject, type JsonValue, objectIn, share, withField } from './json.ts'
 import { afterApply, afterUpdate, ownedBy, ownedByOthers, type Writer } from './managers.ts'
 import { compare, fieldsOf, merge, prune } from './merge.ts'
 import { checkMetadata, checkMetadataUpdate, metadataTypes, unknownMetadata } from './metadata.ts'
-import { metadataOf, timestampOf, withMetadata } from './objects.ts'
+import { metadataOf, withMetadata } from './objects.ts'
 import { required } from './problems.ts'
 import { conflict, invalidObject, modified, notFound, otherUid, unknownFieldsRefusal } from './refusals.ts'
 import type { Resource } from './resource.ts'
@@ -54,7 +55,7 @@ export function created(context: WriteContext, draft: JsonObject): JsonObject {
 function asNew({ resource, now }: WriteContext, draft: JsonObject): JsonObject {
   const object = withMetadata(draft, {
     uid: randomUUID(),
-    creationTimestamp: timestampOf(now),
+    creationTimestamp: timestamp(now),
     generation: resource.generation === 'none' ? undefined : 1,
     resourceVersion: undefined,
     deletionTimestamp: undefined,
@@ -140,7 +141,7 @@ function rebuild({ apiVersion, kind, metadata }: JsonObject, part: JsonObject): 
 export function marked(resource: Resource, current: JsonObject, now: number): JsonObject {
   const { generation } = metadataOf(current)
   const object = withMetadata(current, {
-    deletionTimestamp: timestampOf(now),
+    deletionTimestamp: timestamp(now),
     deletionGracePeriodSeconds: 0,
     generation: generation === undefined ? undefined : generation + 1,
   })
@@ -164,7 +165,7 @@ const writerOf = ({ resource, manager, now }: WriteContext, operation: Writer['o
   manager,
   operation,
   apiVersion: resource.info.apiVersion,
-  time: timestampOf(now),
+  time: timestamp(now),
 })
 
 /** Refuses a write that was decided on another version, or on another object of the same name. */

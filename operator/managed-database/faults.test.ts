@@ -7,6 +7,7 @@ import {
   gatewaysClosedAfterMs,
   portsInUseAnnotation,
 } from '../../routes/route.ts'
+import { microTime } from '../../values/time.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, regionDraft, sizeDraft, testNamespace } from '../testing/installation.ts'
 
@@ -93,7 +94,7 @@ describe('what is not there', () => {
         labels: { [labels.component]: 'gateway' },
         annotations: { [acknowledgedAnnotation]: '9999999', [portsInUseAnnotation]: '32000' },
       },
-      spec: { renewTime: new Date().toISOString().replace('Z', '000Z') },
+      spec: { renewTime: microTime(Date.now()) },
     })
     await add('moved', { region: 'used' })
     const done = await patient.when('moved', isPhase('available'))

@@ -8,8 +8,8 @@ import type { Cluster, Kinds } from '../../cluster/index.ts'
 import { type Informer, keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type EventRecorder, type Metrics, startController } from '../../controller/index.ts'
 import { type Condition, notAvailable } from '../../crds/index.ts'
+import { timestamp } from '../../values/time.ts'
 import type { Caches } from '../caches.ts'
-import { timestamp } from '../managed-database/plan/conditions.ts'
 
 export type NotRunOptions = {
   cluster: Cluster

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { canonicalJson, type ObjectMeta } from '../../crds/index.ts'
+import { isRecord } from '../../values/record.ts'
 
 /** On every applied child: a digest of its draft, so that a field a draft no longer has is noticed too. */
 export const draftAnnotation = 'espalier.dev/draft'
@@ -19,9 +20,6 @@ export function stamped<T extends Drafted>(draft: T): T {
   const annotations = { ...draft.metadata.annotations, [draftAnnotation]: digestOf(draft) }
   return { ...draft, metadata: { ...draft.metadata, annotations } }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const nameOf = (value: unknown): unknown => (isRecord(value) ? value.name : undefined)
 

@@ -10,7 +10,7 @@ import {
   settingsNotForSizes,
 } from '../../crds/index.ts'
 import { quoteSetting, renderSettings } from '../../instance/settings.ts'
-import { bytesTold, quantityToBytes, quantityToNumber } from '../../values/quantity.ts'
+import { quantityToBytes } from '../../values/quantity.ts'
 import { issueClientCertificate } from '../pki/index.ts'
 import {
   maxConnections,
@@ -21,46 +21,6 @@ import {
 } from './configuration.ts'
 import { withConnection } from './connection.ts'
 import { type RunningPostgres, smallShape, startPostgres } from './testing/postgres.ts'
-
-describe('quantities', () => {
-  test.each([
-    ['0', 0],
-    ['2', 2],
-    ['1.5', 1.5],
-    ['500m', 0.5],
-    ['1k', 1000],
-    ['10Gi', 10 * 2 ** 30],
-    ['0.5Mi', 2 ** 19],
-    ['3T', 3e12],
-  ])('%s is %d', (text, value) => {
-    expect(quantityToNumber(text)).toBe(value)
-  })
-
-  test('are rounded up to whole bytes', () => {
-    expect(quantityToBytes('1500m')).toBe(2)
-    expect(quantityToBytes('0.3Ki')).toBe(308)
-  })
-
-  test.each(['', '1gi', '-1', '1e3', '.5', '1 Gi', 'Gi', '1Ei'])('%j is none', text => {
-    expect(() => quantityToNumber(text)).toThrow(RangeError)
-  })
-})
-
-test.each([
-  ['1073741824', 2 ** 30],
-  ['10Gi', 10 * 2 ** 30],
-  ['1Pi', 2 ** 50],
-  ['2E', 2e18],
-  ['1.5e3', 1500],
-  ['1E3', 1000],
-  ['.5k', 500],
-  ['1500m', 2],
-  ['many', undefined],
-  ['', undefined],
-  [undefined, undefined],
-])('a cluster may tell %s', (text, bytes) => {
-  expect(bytesTold(text)).toBe(bytes)
-})
 
 describe('settings', () => {
   const shape = (changes: Partial<SizeShape>): SizeShape => ({ ...smallShape, ...changes })

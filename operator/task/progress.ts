@@ -11,7 +11,8 @@ import {
   type Task,
   type TaskMessage,
 } from '../../crds/index.ts'
-import { completed, conditionOf, timestamp } from '../managed-database/plan/conditions.ts'
+import { timestamp } from '../../values/time.ts'
+import { completed, conditionOf } from '../managed-database/plan/conditions.ts'
 
 export type TaskStatusValue = NonNullable<Task['status']>
 

@@ -16,8 +16,9 @@ import {
   tenantName,
   tenantNamespace,
 } from '../../crds/index.ts'
+import { timestamp } from '../../values/time.ts'
 import type { Caches } from '../caches.ts'
-import { type Finding, no, timestamp, yes } from '../managed-database/plan/conditions.ts'
+import { type Finding, no, yes } from '../managed-database/plan/conditions.ts'
 import { covers, stamped } from '../objects/up-to-date.ts'
 import { copiesNote, keepCopies } from './pull-secrets.ts'
 import { isOurs, quotaDraft } from './quota.ts'

@@ -12,8 +12,8 @@ import {
   tenantHash,
   tenantNamespace,
 } from '../../crds/index.ts'
+import { canonicalQuantity } from '../../values/quantity.ts'
 import { stamped } from '../objects/up-to-date.ts'
-import { canonicalQuantity } from '../workload/quantity.ts'
 
 export function quotaDraft({ spec: { tenantId, limits } }: Pick<Tenant, 'spec'>): Draft<'ResourceQuota'> {
   return stamped({

@@ -11,6 +11,7 @@ import {
   routeComponent,
   unreachableAnnotation,
 } from '../../routes/route.ts'
+import { microTime } from '../../values/time.ts'
 
 export type FakeGateway = {
   /** While it is held back, nothing more is acknowledged. */
@@ -100,6 +101,6 @@ const leaseOf = (version: string, unreachable: number[]) => ({
   spec: {
     holderIdentity: 'fake',
     leaseDurationSeconds: gatewayLeaseSeconds,
-    renewTime: new Date().toISOString().replace('Z', '000Z'),
+    renewTime: microTime(Date.now()),
   },
 })

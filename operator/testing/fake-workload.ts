@@ -16,6 +16,7 @@ import type {
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
 import { labels } from '../../crds/index.ts'
 import { exitCodes, type RefusalReason } from '../../instance/refusal.ts'
+import { isRecord } from '../../values/record.ts'
 import { configurationAnnotation, instanceFile } from '../workload/children/configuration.ts'
 import { postgresContainer, prepareContainer } from '../workload/children/stateful-set.ts'
 import { createFakeBinding, handleOf, reservationOf } from './fake-binding.ts'
@@ -236,7 +237,7 @@ const digestIn = (map: ConfigMap | undefined): string | null =>
 
 function mayInitialise(map: ConfigMap): boolean {
   const parsed: unknown = JSON.parse(map.data?.[instanceFile] ?? '{}')
-  return typeof parsed === 'object' && parsed !== null && 'initialise' in parsed && parsed.initialise === true
+  return isRecord(parsed) && parsed.initialise === true
 }
 
 function podOf(set: StatefulSet): Omit<Pod, 'status'> {

@@ -1,6 +1,7 @@
 /** What a database's pod says about itself, boiled down to what the plan decides by. */
 import type { Pod } from '../../cluster/index.ts'
 import { type RefusalReason, reasonOfExitCode } from '../../instance/refusal.ts'
+import { isRecord } from '../../values/record.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import {
   imageAnnotation,
@@ -83,7 +84,7 @@ function tellingLine(text: string): string {
 function readMessage(text: string): string {
   try {
     const parsed: unknown = JSON.parse(text)
-    if (typeof parsed === 'object' && parsed !== null && 'message' in parsed) return String(parsed.message)
+    if (isRecord(parsed) && 'message' in parsed) return String(parsed.message)
   } catch {}
   return tellingLine(text)
 }

@@ -8,9 +8,10 @@ import type { Logger } from 'pino'
 import { type Cluster, isClusterError, type ObjectKey, type Pod } from '../../../cluster/index.ts'
 import { type Informer, keyText, parseKey } from '../../../cluster/informer/index.ts'
 import { type Controller, type ReconcileResult, startController } from '../../../controller/index.ts'
+import { timestamp } from '../../../values/time.ts'
 import { isFinished, podFinalizer } from '../workloads/template.ts'
 import { type PodHost, type PodRun, removePodDirectory, startPod } from './pod.ts'
-import { isPodReady, podStatus, timestamp } from './view.ts'
+import { isPodReady, podStatus } from './view.ts'
 
 export type KubeletOptions = {
   cluster: Cluster

@@ -1,5 +1,6 @@
 /** What is known of a running pod and its containers, and how that reads as a pod's status. Pure. */
 import type { Pod } from '../../../cluster/index.ts'
+import { timestamp } from '../../../values/time.ts'
 
 export type Terminated = {
   exitCode: number
@@ -41,9 +42,6 @@ export type PodView = {
 type PodStatus = NonNullable<Pod['status']>
 type ContainerStatus = NonNullable<PodStatus['containerStatuses']>[number]
 type PodCondition = NonNullable<PodStatus['conditions']>[number]
-
-/** RFC 3339 with whole seconds, as Kubernetes writes times. */
-export const timestamp = (ms: number): string => new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z')
 
 const terminatedOf = (state: Terminated) => ({
   exitCode: state.exitCode,

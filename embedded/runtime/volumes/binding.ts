@@ -3,7 +3,7 @@
  * is that claim's alone; a claim that names a volume takes no other; what was bound once and is not there is lost.
  */
 import type { PersistentVolume, PersistentVolumeClaim } from '../../../cluster/index.ts'
-import { parseQuantity } from '../../store/quantity.ts'
+import { parseQuantity } from '../../../values/quantity.ts'
 import { bindCompleted, newVolumeName } from './persistent-volume.ts'
 
 export type Binding =

@@ -3,9 +3,9 @@
  * resizer writes it. The capacity is what is granted: it follows the request, or stays where growing fails.
  */
 import type { ObjectKey, PersistentVolumeClaim } from '../../../cluster/index.ts'
-import { parseQuantity } from '../../store/quantity.ts'
+import { parseQuantity } from '../../../values/quantity.ts'
+import { timestamp } from '../../../values/time.ts'
 import { messageOf } from '../errors.ts'
-import { timestamp } from '../pods/view.ts'
 
 export type GrowthRequest = { claim: ObjectKey; handle: string; from: string; to: string }
 /** Grows a volume; resolves when it is done. What it throws is said in the claim's conditions, and tried again. */

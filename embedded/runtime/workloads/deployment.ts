@@ -1,6 +1,6 @@
 /** What a Deployment needs done now, and its status: new pods are ready before old ones go. Pure. */
 import type { Deployment, Pod } from '../../../cluster/index.ts'
-import { timestamp } from '../pods/view.ts'
+import { timestamp } from '../../../values/time.ts'
 import { isFinished, isReady, isTerminating, type PodAction, podFrom, randomSuffix, revisionOf } from './template.ts'
 
 type Status = NonNullable<Deployment['status']>

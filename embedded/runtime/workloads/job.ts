@@ -1,6 +1,6 @@
 /** What a Job needs done now, and its status: one pod that must succeed, tried again with growing waits. Pure. */
 import type { Job, Pod } from '../../../cluster/index.ts'
-import { timestamp } from '../pods/view.ts'
+import { timestamp } from '../../../values/time.ts'
 import { isFinished, isTerminating, type PodAction, podFrom, randomSuffix } from './template.ts'
 
 type Status = NonNullable<Job['status']>

@@ -1,6 +1,7 @@
 /** From a workload's template to its pods: names, owners, and the revision that tells an old pod from a new one. Pure. */
 import { createHash } from 'node:crypto'
 import type { Deployment, Draft, Job, Pod, StatefulSet } from '../../../cluster/index.ts'
+import { isRecord } from '../../../values/record.ts'
 
 export type Workload = StatefulSet | Deployment | Job
 export type PodTemplate = NonNullable<StatefulSet['spec']>['template']
@@ -16,9 +17,7 @@ export type PodAction = { do: 'create'; pod: Draft<'Pod'> } | { do: 'delete'; po
 /** JSON with the keys of every object in order, so that equal values read alike. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) =>
-    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
+    isRecord(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner,
   )
 }
 

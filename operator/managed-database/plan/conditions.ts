@@ -1,5 +1,6 @@
 /** The conditions of a ManagedDatabase: what each says, and how they change. */
 import type { Condition, ManagedDatabaseStatus } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
 
 /**
  * In the order in which they are listed.
@@ -51,9 +52,6 @@ export const completed = 'Completed'
 
 export const conditionOf = (status: ManagedDatabaseStatus | undefined, type: ConditionType): Condition | undefined =>
   status?.conditions?.find(condition => condition.type === type)
-
-/** RFC 3339 with seconds, as Kubernetes writes times. */
-export const timestamp = (now: number): string => `${new Date(now).toISOString().slice(0, 19)}Z`
 
 /**
  * The conditions after a pass. One whose status is the same keeps the time of its last transition; one that a pass

@@ -3,8 +3,7 @@
  * the capacity is told once volume and file system have it.
  */
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
-import { bytesTold } from '../../../values/quantity.ts'
-import { canonicalQuantity } from '../../workload/quantity.ts'
+import { bytesTold, canonicalQuantity } from '../../../values/quantity.ts'
 import type { GrowthRefusal } from '../observed.ts'
 
 export type Growth =

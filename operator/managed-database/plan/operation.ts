@@ -17,11 +17,12 @@ import {
   readOperation,
   type Task,
 } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
 import { maskedRules } from '../../workload/children/route.ts'
 import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment, Pending } from './assessment.ts'
-import { completed, conditionOf, type Finding, no, timestamp, yes } from './conditions.ts'
+import { completed, conditionOf, type Finding, no, yes } from './conditions.ts'
 import { comesIntoForce } from './size.ts'
 
 export type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>

@@ -1,7 +1,8 @@
 /** What waits for a restart, and since when: nothing of it is urgent, and nothing of it happens by itself. */
 import type { ManagedDatabaseStatus } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
 import type { Observed } from '../observed.ts'
-import { type Finding, timestamp, yes } from './conditions.ts'
+import { type Finding, yes } from './conditions.ts'
 import { presentAnswer } from './health.ts'
 import type { Wanted } from './wanted.ts'
 

@@ -4,9 +4,9 @@
  */
 import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { childNames, labels, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
+import { canonicalQuantity } from '../../../values/quantity.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
 import { covers } from '../../objects/up-to-date.ts'
-import { canonicalQuantity } from '../quantity.ts'
 import type { VolumeFacts } from './persistent-volume.ts'
 
 /** On a claim: the system identifier of the data on its volume, by which a database that was put back knows it. */
