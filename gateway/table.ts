@@ -6,7 +6,7 @@
  */
 
 import type { ConfigMap } from '../cluster/kinds.ts'
-import { type Route, type RouteTarget, route, routeKey, routeName } from '../routes/route.ts'
+import { portOfRoute, type RouteTarget, readRoute } from '../routes/route.ts'
 import { maskCidr, parseAddress, parseCidr } from '../values/cidr.ts'
 
 export type CompiledRoute = {
@@ -66,53 +66,23 @@ export function withRoute(table: RouteTable, configMap: ConfigMap): TableChange 
 /** The table without the route of this ConfigMap name. */
 export function withoutRoute(table: RouteTable, name: string): RouteTable {
   const next = new Map(table)
-  const port = portOfName(name)
+  const port = portOfRoute(name)
   if (port !== undefined) next.delete(port)
   return next
 }
 
 function addTo(table: Map<number, CompiledRoute>, problems: string[], configMap: ConfigMap): void {
   const { name } = configMap.metadata
-  const port = portOfName(name)
-  if (port === undefined) {
-    problems.push(`${name}: a route's name is route-<port>`)
-    return
-  }
-  const read = readRoute(configMap, port)
-  if (typeof read === 'string') {
-    problems.push(`${name}: ${read}`)
+  const port = portOfRoute(name)
+  const { route, problem } = readRoute(configMap)
+  if (problem !== undefined) problems.push(`${name}: ${problem}`)
+  if (port === undefined) return
+  if (route === undefined) {
     table.set(port, { label: name, rules: [], ranges: new Uint32Array() })
   } else {
-    const rules = [...new Set(read.rules.map(maskCidr).filter(rule => rule !== undefined))]
-    table.set(port, { label: read.label, target: read.target, rules, ranges: rangesOf(rules) })
+    const rules = [...new Set(route.rules.map(maskCidr).filter(rule => rule !== undefined))]
+    table.set(port, { label: route.label, target: route.target, rules, ranges: rangesOf(rules) })
   }
-}
-
-/** The route that a ConfigMap holds, or what is wrong with it. */
-function readRoute(configMap: ConfigMap, port: number): Route | string {
-  const text = configMap.data?.[routeKey]
-  if (text === undefined) return `has no ${routeKey}`
-  const value = parseJson(text)
-  if (value === undefined) return `${routeKey} is not JSON`
-  const parsed = route.safeParse(value)
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]
-    return `${[routeKey, ...(issue?.path ?? [])].join('.')}: ${issue?.message}`
-  }
-  return parsed.data.port === port ? parsed.data : `${routeKey}.port: must be ${port}, as the name says`
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-function portOfName(name: string): number | undefined {
-  const port = Number(/^route-([1-9][0-9]{0,4})$/.exec(name)?.[1])
-  return port <= 65535 && name === routeName(port) ? port : undefined
 }
 
 function rangesOf(rules: readonly string[]): Uint32Array {

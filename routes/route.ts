@@ -31,6 +31,40 @@ export const routeName = (port: number): string => `route-${port}`
 export const routeKey = 'route.json'
 export const routeComponent = 'route'
 
+/** The port that a ConfigMap claims, which its name alone decides; undefined where it claims none. */
+export function portOfRoute(name: string): number | undefined {
+  const port = Number(/^route-([1-9][0-9]{0,4})$/.exec(name)?.[1])
+  return port <= 65535 ? port : undefined
+}
+
+/** A route, or why there is none, as `key.field: what is wrong`. */
+export type ReadRoute = { route: Route; problem?: undefined } | { route?: undefined; problem: string }
+
+/** The route that a ConfigMap holds: of the port in its name, and well-formed to the last rule. */
+export function readRoute(configMap: { metadata: { name: string }; data?: Record<string, string> }): ReadRoute {
+  const port = portOfRoute(configMap.metadata.name)
+  if (port === undefined) return { problem: "a route's name is route-<port>" }
+  const text = configMap.data?.[routeKey]
+  if (text === undefined) return { problem: `has no ${routeKey}` }
+  const value = parseJson(text)
+  if (value === undefined) return { problem: `${routeKey} is not JSON` }
+  const parsed = route.safeParse(value)
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]
+    return { problem: `${[routeKey, ...(issue?.path ?? [])].join('.')}: ${issue?.message}` }
+  }
+  if (parsed.data.port !== port) return { problem: `${routeKey}.port: must be ${port}, as the name says` }
+  return { route: parsed.data }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** On a gateway's Lease: the resourceVersion up to which every route is in force there. */
 export const acknowledgedAnnotation = 'espalier.dev/acknowledged-resource-version'
 /** On a gateway's Lease: the routed ports it could not listen on, as `5432,5440`; absent where there is none. */

@@ -11,7 +11,14 @@ import {
   readOperation,
   systemNamespace,
 } from '../../crds/index.ts'
-import { acknowledged, gatewayComponent, portRefusedBy, routeComponent } from '../../routes/route.ts'
+import {
+  acknowledged,
+  gatewayComponent,
+  portOfRoute,
+  portRefusedBy,
+  readRoute,
+  routeComponent,
+} from '../../routes/route.ts'
 import { SealError } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
@@ -20,7 +27,6 @@ import type { PodSettings } from '../pod-settings.ts'
 import { fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from '../workload/children/certificate.ts'
 import { openCredentials, type Passwords } from '../workload/children/credentials.ts'
 import { copyName, type VolumeFacts, volumeFacts } from '../workload/children/persistent-volume.ts'
-import { portOf, readRoute } from '../workload/children/route.ts'
 import { sizeText } from '../workload/children/stateful-set.ts'
 import { nodeOf } from '../workload/node.ts'
 import { podFacts } from '../workload/pod.ts'
@@ -273,9 +279,9 @@ async function routeOf(
   configMap: Children['route'],
   now: () => number,
 ): Promise<RouteFacts | undefined> {
-  const port = configMap && portOf(configMap)
+  const port = configMap && portOfRoute(configMap.metadata.name)
   if (configMap === undefined || port === undefined) return undefined
-  const facts = { port, route: readRoute(configMap) }
+  const facts = { port, route: readRoute(configMap).route }
   if (isAtRest(database) && conditionOf(database.status, 'EndpointReady')?.status === 'True')
     return { ...facts, acknowledged: false, waitingFor: [], refused: false }
   const { items } = await cluster.list('Lease', {

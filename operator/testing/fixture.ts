@@ -9,10 +9,9 @@ import {
   systemNamespace,
   type Task,
 } from '../../crds/index.ts'
-import type { Route } from '../../routes/route.ts'
+import { type Route, readRoute } from '../../routes/route.ts'
 import type { Operator } from '../index.ts'
 import { type ConditionType, conditionOf } from '../managed-database/plan/conditions.ts'
-import { readRoute } from '../workload/children/route.ts'
 import {
   databaseDraft,
   databaseWhen,
@@ -95,7 +94,7 @@ export function useInstallation(operatorOptions: OperatorOptions = {}) {
         namespace: systemNamespace,
         labels: { [labels.database]: id },
       })
-      return items.map(readRoute).filter(route => route !== undefined)
+      return items.map(item => readRoute(item).route).filter(route => route !== undefined)
     },
     tasksOf: async (name: string): Promise<Task[]> => {
       const { items } = await cluster().list('Task', { namespace: testNamespace })

@@ -15,6 +15,7 @@ import {
   teardownFinalizer,
 } from '../../crds/index.ts'
 import { exitCodes } from '../../instance/refusal.ts'
+import { portOfRoute, readRoute } from '../../routes/route.ts'
 import type { Action } from '../managed-database/actions.ts'
 import type { Identity, Observed, PostgresAnswer } from '../managed-database/observed.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
@@ -23,7 +24,7 @@ import { childMetadata, ownerOf, ownerUidOf } from '../objects/ownership.ts'
 import { stamped } from '../objects/up-to-date.ts'
 import { progressOf, verdictOn } from '../task/progress.ts'
 import { configurationAnnotation, instanceFile } from '../workload/children/configuration.ts'
-import { portOf, readRoute, routeDraft } from '../workload/children/route.ts'
+import { routeDraft } from '../workload/children/route.ts'
 import { sizeText } from '../workload/children/stateful-set.ts'
 import { podFacts } from '../workload/pod.ts'
 import { regionDraft, sizeDraft, testConfiguration, testNamespace } from './installation.ts'
@@ -149,7 +150,7 @@ export function observedIn(world: World): Observed {
       : { state: 'unsettled', id: worldId, why: 'lost' }
   const pod = get<Observed['children']['pod'] & object>(world, 'Pod', childNames.pod(worldId, 1))
   const routes = allOf<Observed['remains']['routes'][number]>(world, 'ConfigMap').filter(
-    map => portOf(map) !== undefined,
+    map => portOfRoute(map.metadata.name) !== undefined,
   )
   const route = routes[0]
   const secret = get<AnyObject>(world, 'Secret', childNames.credentials(worldId))
@@ -194,7 +195,9 @@ export function observedIn(world: World): Observed {
       services: allOf(world, 'Service'),
       networkPolicies: allOf(world, 'NetworkPolicy'),
       disruptionBudgets: allOf(world, 'PodDisruptionBudget'),
-      configurations: allOf<NonNullable<typeof route>>(world, 'ConfigMap').filter(map => portOf(map) === undefined),
+      configurations: allOf<NonNullable<typeof route>>(world, 'ConfigMap').filter(
+        map => portOfRoute(map.metadata.name) === undefined,
+      ),
       claims: allOf(world, 'PersistentVolumeClaim'),
       secrets: allOf(world, 'Secret'),
       routes,
@@ -207,8 +210,8 @@ export function observedIn(world: World): Observed {
       ? { state: 'good', fingerprint: undefined, issuedAt: undefined, isLoaded: false }
       : { state: 'absent' },
     route: route && {
-      port: portOf(route) ?? 0,
-      route: readRoute(route),
+      port: portOfRoute(route.metadata.name) ?? 0,
+      route: readRoute(route).route,
       acknowledged: world.gatewayAnswers,
       waitingFor: [],
       refused: false,

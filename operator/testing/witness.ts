@@ -5,9 +5,9 @@
 import type { Cluster } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { canonicalJson, childNames, type ManagedDatabase, type Task } from '../../crds/index.ts'
+import { readRoute } from '../../routes/route.ts'
 import { conditionOf } from '../managed-database/plan/conditions.ts'
 import { hasEnded } from '../managed-database/plan/operation.ts'
-import { readRoute } from '../workload/children/route.ts'
 import { sizeAnnotation } from '../workload/children/stateful-set.ts'
 import { silent, testNamespace } from './installation.ts'
 import type { Scenario, Subject } from './scenarios.ts'
@@ -66,7 +66,7 @@ export async function startWitness(
     passwords = text
   })
   routes.onChange(({ type, object }) => {
-    const route = readRoute(object)
+    const { route } = readRoute(object)
     if (type === 'deleted' || route?.databaseId !== subject.id || route.rules.length === 0) return
     if (!isPrepared()) complaints.push('the endpoint was open before the roles were there')
     for (const rule of route.rules) if (!scenario.rules.includes(rule)) complaints.push(`it was open to ${rule}`)

@@ -11,12 +11,12 @@ import {
   teardownFinalizer,
   visiblePhase,
 } from '../../../crds/index.ts'
+import { readRoute } from '../../../routes/route.ts'
 import { contains, parseCidr } from '../../../values/cidr.ts'
 import { bytesTold } from '../../../values/quantity.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf } from '../../objects/ownership.ts'
 import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
 import { instanceFile } from '../../workload/children/configuration.ts'
-import { readRoute } from '../../workload/children/route.ts'
 import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import { conditionOf } from './conditions.ts'
@@ -176,7 +176,7 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
     const instance = action.draft.data?.[instanceFile]
     if (instance !== undefined && recorded !== undefined)
       expect(JSON.parse(instance).initialise, 'what has a volume is never initialised').toBe(false)
-    const route = readRoute({ ...action.draft, apiVersion: 'v1', kind: 'ConfigMap' })
+    const { route } = readRoute(action.draft)
     for (const rule of route?.rules ?? []) {
       expect(recorded, 'nothing opens before its data are known').toBeDefined()
       expect(isDeleting, 'nothing opens on the way out').toBe(false)

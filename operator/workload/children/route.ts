@@ -1,5 +1,5 @@
 /** The route of a database: the ConfigMap by which it holds its port, and tells the gateway who may come in. */
-import type { ConfigMap, Draft } from '../../../cluster/index.ts'
+import type { Draft } from '../../../cluster/index.ts'
 import {
   childNames,
   hostLabel,
@@ -8,7 +8,7 @@ import {
   managedByEspalier,
   systemNamespace,
 } from '../../../crds/index.ts'
-import { type Route, route, routeComponent, routeKey, routeName } from '../../../routes/route.ts'
+import { type Route, routeComponent, routeKey, routeName } from '../../../routes/route.ts'
 import { maskCidr } from '../../../values/cidr.ts'
 import { type Owner, ownerMarks } from '../../objects/ownership.ts'
 import { postgresPort } from '../../postgres/configuration.ts'
@@ -45,20 +45,4 @@ export function routeDraft(owner: Owner, port: number, rules: string[]): Draft<'
     },
     data: { [routeKey]: JSON.stringify(routeOf(owner, port, rules)) },
   }
-}
-
-/** The route a ConfigMap holds; undefined where its text is none. */
-export function readRoute(configMap: ConfigMap): Route | undefined {
-  try {
-    const parsed = route.safeParse(JSON.parse(configMap.data?.[routeKey] ?? ''))
-    return parsed.success ? parsed.data : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** The port a route ConfigMap claims, which its name alone decides. */
-export function portOf(configMap: ConfigMap): number | undefined {
-  const port = Number(/^route-([0-9]{1,5})$/.exec(configMap.metadata.name)?.[1])
-  return Number.isInteger(port) ? port : undefined
 }
