@@ -8,16 +8,16 @@ export const backupPurposes = ['user', 'scheduled', 'prebranch', 'prerestore', '
 
 /** When backups are taken by themselves, how long they are kept, and whether the durable tier is on. */
 export const backupPolicy = z.strictObject({
-  schedule: z.string().max(100).optional().describe('cron expression, UTC'),
+  schedule: z.string().max(100).optional().describe('When scheduled backups are taken, as a cron expression in UTC.'),
   retentionDays: z.int().min(1).max(3650).optional(),
-  durable: z.boolean().default(false).describe('true: durable backups to object storage are allowed'),
+  durable: z.boolean().default(false).describe('`true` allows durable backups to object storage.'),
 })
 
 const immutableSpec = immutable('a backup')
 
 export const backup = declareKind({
   kind: 'Backup',
-  description: 'one restore point of a database; none is taken yet, see its conditions',
+  description: 'One backup of a database. None is taken yet: see its conditions.',
   plural: 'backups',
   shortNames: ['bkp'],
   scope: 'Namespaced',

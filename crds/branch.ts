@@ -15,7 +15,8 @@ export const notAvailable = 'NotAvailable'
 
 export const branch = declareKind({
   kind: 'Branch',
-  description: 'a copy of a database, with an address and credentials of its own; none is made yet, see its conditions',
+  description:
+    'A copy of a database, with an address and credentials of its own. None is made yet: see its conditions.',
   plural: 'branches',
   shortNames: ['br'],
   scope: 'Namespaced',
@@ -41,7 +42,7 @@ export const branch = declareKind({
     phase: z.enum(branchPhases).optional(),
     observedGeneration: z.int().min(0).optional(),
     conditions: conditions.optional(),
-    connectableAt: timestamp.optional().describe('when first connectable; billing starts here'),
+    connectableAt: timestamp.optional().describe('When the branch was first connectable. Billing starts here.'),
     endpoint: endpoint.optional(),
     domain: z.string().max(253).optional(),
     services: serviceStatuses.optional(),

@@ -26,14 +26,17 @@ export const ipv4Cidr = z
   .string()
   .max(18)
   .regex(ipv4CidrPattern, 'must be an IPv4 address or CIDR block, for example 203.0.113.7 or 203.0.113.0/24')
-  .describe('IPv4 address or CIDR block; IPv6 is rejected, since ingress is IPv4 only')
+  .describe('An IPv4 address or CIDR block. IPv6 is refused, since ingress is IPv4 only.')
 
 export const allowlistRule = z.strictObject({
   cidr: ipv4Cidr,
-  label: text(64).optional().describe('what the rule is for, at most 64 characters'),
+  label: text(64).optional().describe('What the rule is for, at most 64 characters.'),
 })
 
-const allowlistRules = z.array(allowlistRule).max(50).describe('at most 50 rules; none closes the endpoint')
+const allowlistRules = z
+  .array(allowlistRule)
+  .max(50)
+  .describe('The rules, at most 50. An empty list closes the endpoint.')
 
 /** The rules of one endpoint. Every endpoint keeps its own; none inherits. */
 export const ipAllowlist = z.strictObject({ rules: allowlistRules })
@@ -44,13 +47,13 @@ export const databaseName = z
   .string()
   .regex(databaseNamePattern, 'must begin with a lower-case letter and hold at most 50 lower-case letters and digits')
 
-export const displayName = text(25).describe('a name for people, at most 25 characters')
+export const displayName = text(25).describe('A name for people, at most 25 characters.')
 
 export const option = text(64, 1)
 export const options = z
   .array(option)
   .max(32)
-  .describe('free strings, at most 32 of 64 characters; stored and returned, they change nothing by themselves')
+  .describe('Strings of your own, at most 32 of at most 64 characters. They change nothing.')
 
 /** Postgres majors on offer, newest first. The first is the default. */
 export const pgVersions = ['18', '17', '16'] as const

@@ -56,50 +56,62 @@ export type Endpoint = z.output<typeof endpoint>
 
 export const managedDatabase = declareKind({
   kind: 'ManagedDatabase',
-  description: 'one Postgres database with its address, its allowlist and its services',
+  description: 'One Postgres database with its address, its allowlist and its services.',
   plural: 'manageddatabases',
   shortNames: ['mdb'],
   scope: 'Namespaced',
   spec: z.strictObject({
-    region: z.string().min(1).max(63).describe('the name of a Region; fixed').meta(immutable('region')),
+    region: z.string().min(1).max(63).describe('The name of a Region. It can never change.').meta(immutable('region')),
     size: pinnedSize.describe(
-      'a Size by name and version; another one restarts Postgres, volumes grow and never shrink',
+      'A Size by name and version. Another size restarts Postgres. Volumes grow and never shrink.',
     ),
-    pgVersion: pgVersion.describe('the major version of Postgres; fixed').meta(immutable('pgVersion')),
-    instances: z.int().min(1).max(1).default(1).describe('Postgres instances; 1 for now'),
+    pgVersion: pgVersion.describe('The major version of Postgres. It can never change.').meta(immutable('pgVersion')),
+    instances: z.int().min(1).max(1).default(1).describe('How many Postgres instances to run: 1 for now.'),
     displayName: displayName.optional(),
-    ipAllowlist: ipAllowlist.default({ rules: [] }).describe('who may reach the Postgres endpoint; no rules close it'),
+    ipAllowlist: ipAllowlist
+      .default({ rules: [] })
+      .describe('Who may reach the Postgres endpoint. Without rules nobody may.'),
     services: serviceConfigs
       .default([])
       .describe(
-        'what runs beside the database, at most one of each type; none is run yet, see condition ServicesReady',
+        'What runs beside the database, at most one of each type. None runs yet: see the condition ServicesReady.',
       ),
     options: options.default([]),
-    deletionProtection: z.boolean().default(false).describe('true: the database cannot be deleted'),
+    deletionProtection: z.boolean().default(false).describe('`true` refuses the deletion of the database.'),
     backup: backupPolicy
       .default({ durable: false })
-      .describe('when backups are taken, and how long they are kept; none are taken yet, see condition BackupsReady'),
-    suspended: z.boolean().default(false).describe('true: stopped, its volume kept'),
+      .describe(
+        'When backups are taken, and how long they are kept. None are taken yet: see the condition BackupsReady.',
+      ),
+    suspended: z.boolean().default(false).describe('`true` stops the database and keeps its volume.'),
     deletion: z
       .strictObject({ keepBackups: z.boolean().default(false) })
       .default({ keepBackups: false })
       .describe(
-        'what deleting the database leaves behind; there are no backups yet to keep, see condition BackupsReady',
+        'What deleting the database leaves behind. There are no backups yet to keep: see the condition BackupsReady.',
       ),
   }),
   status: z.strictObject({
-    phase: z.enum(databasePhases).optional().describe('what it is doing, in one word'),
+    phase: z.enum(databasePhases).optional().describe('What the database is doing, in one word.'),
     observedGeneration: z.int().min(0).optional(),
-    conditions: conditions.optional().describe('Ready says whether it serves, Progressing what holds a change up'),
-    appliedHash: z.string().max(64).optional().describe('the hash of what was asked, as far as it is in force'),
+    conditions: conditions
+      .optional()
+      .describe('Ready says whether it serves. Progressing says what holds a change up.'),
+    appliedHash: z.string().max(64).optional().describe('The hash of what was asked, as far as it is in force.'),
     appliedDigests: z
       .strictObject({ hash: z.string().max(64), members: z.record(z.string().max(63), z.string().max(64)) })
       .optional()
-      .describe('what appliedHash is made of, member by member: by this a change is named by what it changes'),
+      .describe('What appliedHash is made of, member by member. It tells what a change changes.'),
     size: pinnedSize
       .optional()
-      .describe('the size in force: another than the one asked for until that can be had, see condition SizeApplied'),
-    incarnation: z.int().min(1).optional().describe('which volume serves: a restore brings up the next one'),
+      .describe(
+        'The size in force. It differs from the one asked for until that is in force: see the condition SizeApplied.',
+      ),
+    incarnation: z
+      .int()
+      .min(1)
+      .optional()
+      .describe('Which volume serves, by number. A restore brings up the next one.'),
     volume: z
       .strictObject({
         claim: z.string().max(253),
@@ -108,13 +120,17 @@ export const managedDatabase = declareKind({
           .string()
           .max(253)
           .optional()
-          .describe('the PersistentVolume; it outlives a claim that somebody deletes'),
-        systemIdentifier: z.string().max(32).describe("Postgres's own number for this cluster of data"),
+          .describe('The PersistentVolume. It outlives a claim that somebody deletes.'),
+        systemIdentifier: z.string().max(32).describe("Postgres's own number for this cluster of data."),
       })
       .optional()
-      .describe('the volume that holds the data, once it has been initialised; it is never initialised again'),
-    endpoint: endpoint.optional().describe('what clients connect to'),
-    domain: z.string().max(253).optional().describe('a name of its own, which its certificate has too'),
+      .describe('The volume that holds the data, once it has been initialised. It is never initialised again.'),
+    endpoint: endpoint.optional().describe('What clients connect to.'),
+    domain: z
+      .string()
+      .max(253)
+      .optional()
+      .describe('The host name of the database. Its certificate is valid for this name.'),
     instances: z
       .array(
         z.strictObject({
@@ -125,9 +141,9 @@ export const managedDatabase = declareKind({
       )
       .max(16)
       .optional()
-      .describe('the pods that run Postgres'),
-    services: serviceStatuses.optional().describe('how the services do'),
-    branchCount: z.int().min(0).optional().describe('branches it has now'),
+      .describe('The pods that run Postgres.'),
+    services: serviceStatuses.optional().describe('The state of its services.'),
+    branchCount: z.int().min(0).optional().describe('The number of live branches.'),
     storageUsedBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
     pendingRestart: z
       .array(
@@ -139,26 +155,26 @@ export const managedDatabase = declareKind({
       )
       .max(16)
       .optional()
-      .describe('what comes into force at the next restart: one that is asked for, or in the region’s window'),
+      .describe('What takes effect at the next restart: one that is asked for, or one in the region’s window.'),
     maintenance: z
       .strictObject({
-        restart: z.string().max(63).describe('which window: when it opened'),
+        restart: z.string().max(63).describe('When the window opened.'),
         startedAt: timestamp,
         endedAt: timestamp.optional(),
         outcome: z.enum(['completed', 'failed']).optional(),
       })
       .optional()
-      .describe('the last restart in a maintenance window of the region; without endedAt it runs'),
+      .describe('The last restart in a maintenance window of the region. Without endedAt it is running.'),
     operation: z
       .strictObject({
         taskId: z.string().max(64),
         name: operationName,
         hash: z.string().max(64),
         startedAt: timestamp,
-        deadlineAt: timestamp.describe('when it is given up: no state is for ever'),
+        deadlineAt: timestamp.describe('When the operation is given up.'),
       })
       .optional()
-      .describe('the operation that runs now'),
+      .describe('The operation that runs now.'),
   }),
   rules: [
     {

@@ -5,23 +5,31 @@ import { declareKind, type ObjectOfKind } from './kind.ts'
 
 export const region = declareKind({
   kind: 'Region',
-  description: 'where databases can be: a domain, a storage class, a gateway',
+  description: 'Where databases can be: a domain, a storage class, a gateway.',
   plural: 'regions',
   shortNames: ['rgn'],
   scope: 'Cluster',
   spec: z.strictObject({
-    domain: z.string().min(1).max(200).describe('host names are <label>.<domain>'),
-    storageClass: z.string().max(253).optional().describe("omitted: the cluster's default"),
+    domain: z.string().min(1).max(200).describe('The domain of host names, which are <label>.<domain>.'),
+    storageClass: z
+      .string()
+      .max(253)
+      .optional()
+      .describe("The StorageClass of volumes. Omitted: the cluster's default."),
     snapshotClass: z
       .strictObject({
         name: z.string().min(1).max(253),
-        atomic: z.boolean().default(false).describe('true: a snapshot is one instant of the whole volume'),
+        atomic: z.boolean().default(false).describe('`true` where a snapshot is one instant of the whole volume.'),
       })
       .optional()
-      .describe('how snapshots of its volumes are made; omitted: it has none'),
+      .describe('How snapshots of its volumes are made. Omitted: it has none.'),
     gateway: z
       .strictObject({
-        host: z.string().max(253).optional().describe('what clients connect to; omitted: the host label and domain'),
+        host: z
+          .string()
+          .max(253)
+          .optional()
+          .describe('What clients connect to. Omitted: the host name of the database.'),
         externalIpAddress: z.string().max(45).optional(),
         ports: z.strictObject({
           first: z.int().min(1).max(65535),
@@ -39,17 +47,22 @@ export const region = declareKind({
           .string()
           .max(100)
           .regex(/^[^ ]+( [^ ]+){4}$/, 'must have five fields: minute, hour, day of month, month, day of week')
-          .describe('when the window opens, as cron says it: `0 3 * * 6` is Saturdays at 3'),
-        timeZone: z.string().min(1).max(64).optional().describe('IANA, for example Europe/Berlin; omitted: UTC'),
+          .describe('When the window opens, as a cron expression. `0 3 * * 6` is Saturdays at 3.'),
+        timeZone: z
+          .string()
+          .min(1)
+          .max(64)
+          .optional()
+          .describe('An IANA time zone, for example Europe/Berlin. Omitted: UTC.'),
         duration: z
           .string()
           .max(6)
           .regex(/^[1-9][0-9]{0,3}[mh]$/, 'must be minutes or hours, for example 90m or 4h')
-          .describe('how long restarts may begin: 90m, 4h'),
-        maxConcurrent: z.int().min(1).max(1000).default(1).describe('databases restarted at once'),
+          .describe('How long after that restarts may begin, for example 90m or 4h.'),
+        maxConcurrent: z.int().min(1).max(1000).default(1).describe('The most databases to restart at once.'),
       })
       .optional()
-      .describe('when databases are restarted that something waits in for a restart; omitted: when asked only'),
+      .describe('When databases are restarted that have something waiting for a restart. Omitted: only when asked.'),
     objectStore: z
       .strictObject({
         endpoint: z.string().max(300),

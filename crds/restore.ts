@@ -5,7 +5,7 @@ import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 
 export const restore = declareKind({
   kind: 'Restore',
-  description: 'one return of a database to a restore point, in place; none is done yet, see its conditions',
+  description: 'One return of a database to a backup, in place. None is done yet: see its conditions.',
   plural: 'restores',
   shortNames: ['rst'],
   scope: 'Namespaced',
@@ -20,7 +20,7 @@ export const restore = declareKind({
             { rule: 'has(self.backupName)', message: 'target must name a backup: set backupName' },
           ],
         })
-        .describe('what to return to: a backup; a time or an LSN later'),
+        .describe('What to return to: a backup.'),
     })
     .meta(immutable('a restore')),
   status: z.strictObject({
@@ -29,8 +29,8 @@ export const restore = declareKind({
     conditions: conditions.optional(),
     startedAt: timestamp.optional(),
     finishedAt: timestamp.optional(),
-    anchor: z.string().max(253).optional().describe('the prerestore backup'),
-    anchorRefused: z.string().max(1000).optional().describe('why there can be no prerestore backup'),
+    anchor: z.string().max(253).optional().describe('The prerestore backup.'),
+    anchorRefused: z.string().max(1000).optional().describe('Why there can be no prerestore backup.'),
   }),
   rules: [],
   columns: [

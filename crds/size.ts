@@ -86,12 +86,12 @@ export const isSettingForSizes = (name: string): boolean =>
 
 export const size = declareKind({
   kind: 'Size',
-  description: 'one version of what a database can be like; its shape never changes',
+  description: 'One version of a size: what a database can be like. Its shape never changes.',
   plural: 'sizes',
   shortNames: ['sz'],
   scope: 'Cluster',
   spec: z.strictObject({
-    id: z.string().max(36).describe('UUID, the id of this row in the API').meta(immutable('id')),
+    id: z.string().max(36).describe('The id of this version of the size in the API, a UUID.').meta(immutable('id')),
     name: z
       .string()
       .max(50)
@@ -109,10 +109,12 @@ export const size = declareKind({
         storageSize: quantity,
         temporaryDataSize: quantity,
         sharedMemorySize: quantity,
-        connections: z.int().min(1).max(10000).describe('concurrent connections delivered to application roles'),
+        connections: z.int().min(1).max(10000).describe('How many connections applications can have at once.'),
         postgresSettings: z
           .record(z.string().regex(/^[a-z_][a-z0-9_.]{0,62}$/), z.string().max(200))
-          .describe('settings of postgresql.conf; max_connections is derived, never taken from here')
+          .describe(
+            'Settings of postgresql.conf. max_connections follows from connections and is never taken from here.',
+          )
           .meta({
             // Postgres takes names in any case, so a name in capitals must not slip past the list. The API server
             // bounds what a rule may cost by the size of what it runs over.
@@ -136,7 +138,11 @@ export const size = declareKind({
     retiredAt: timestamp.optional(),
     pricing: z
       .strictObject({
-        priceAmount: z.int().min(0).meta({ format: 'int64' }).describe('in the smallest unit of the currency'),
+        priceAmount: z
+          .int()
+          .min(0)
+          .meta({ format: 'int64' })
+          .describe('The price for one billing interval, in the smallest unit of the currency.'),
         currency: z.string().regex(/^[a-z]{3}$/),
         billingInterval: z.string().min(1).max(20),
       })

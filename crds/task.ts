@@ -19,24 +19,24 @@ const taskMessage = z.strictObject({
 
 export const task = declareKind({
   kind: 'Task',
-  description: 'the record of one operation: how it goes, and how it ended',
+  description: 'The record of one operation: how it goes, and how it ended.',
   plural: 'tasks',
   shortNames: ['tsk'],
   scope: 'Namespaced',
   spec: z
     .strictObject({
-      name: operationName.describe('what is done'),
+      name: operationName.describe('What is done.'),
       subject: z.strictObject({
         kind: z.enum(subjectKinds),
         id: z.string().max(36),
-        name: z.string().max(253).describe('metadata.name of the subject'),
+        name: z.string().max(253).describe('The metadata.name of the subject.'),
       }),
       request: z
         .looseObject({})
         .optional()
         // A schema cannot count bytes: `taskRequest` does, wherever one is written or shown.
         .meta({ 'x-kubernetes-preserve-unknown-fields': true, maxProperties: 32 })
-        .describe('what was asked for, without secrets; at most 8 KiB'),
+        .describe('What was asked for, without secrets, in at most 8 KiB.'),
     })
     .meta(immutable('a task')),
   status: z.strictObject({
@@ -47,8 +47,8 @@ export const task = declareKind({
       .array(taskMessage)
       .max(100)
       .optional()
-      .describe('how it went, oldest first; a warning says what holds it up'),
-    error: z.string().max(2000).optional().describe('why it failed'),
+      .describe('What happened, oldest first. A warning says what holds it up.'),
+    error: z.string().max(2000).optional().describe('Why it failed.'),
     response: z.looseObject({}).optional().meta({ 'x-kubernetes-preserve-unknown-fields': true }),
   }),
   rules: [],

@@ -13,31 +13,38 @@ export const memberId = text(200, 1)
 
 export const tenant = declareKind({
   kind: 'Tenant',
-  description: 'an account: its plan, its limits, and the namespace that holds its databases',
+  description: 'An account: its plan, its limits, and the namespace that holds its databases.',
   plural: 'tenants',
   shortNames: ['tnt'],
   scope: 'Cluster',
   spec: z.strictObject({
-    tenantId: tenantId.describe('the id of the account, as tokens name it; fixed').meta(immutable('tenantId')),
+    tenantId: tenantId
+      .describe('The id of the account, as tokens name it. It can never change.')
+      .meta(immutable('tenantId')),
     plan: z
       .strictObject({
-        name: z.string().min(1).max(50).describe('`developer` takes no on-demand backups'),
+        name: z.string().min(1).max(50).describe('The name of the plan. `developer` has no on-demand backups.'),
         expiresAt: timestamp.optional(),
       })
       .default({ name: 'standard' })
-      .describe('what the account may use'),
+      .describe('What the account may use.'),
     limits: z
       .strictObject({
-        databases: z.int().min(0).max(10000).default(1000).describe('databases at once'),
-        branchesPerDatabase: z.int().min(0).max(1000).optional().describe('omitted: unlimited'),
+        databases: z.int().min(0).max(10000).default(1000).describe('The most databases at once.'),
+        branchesPerDatabase: z
+          .int()
+          .min(0)
+          .max(1000)
+          .optional()
+          .describe('The most live branches of a database. Omitted: unlimited.'),
       })
       .default({ databases: 1000 })
-      .describe('how much it may have'),
-    revokedMembers: z.array(memberId).max(1000).default([]).describe('token subjects that are refused'),
+      .describe('How much it may have.'),
+    revokedMembers: z.array(memberId).max(1000).default([]).describe('The subjects of tokens that are refused.'),
   }),
   status: z.strictObject({
     phase: z.enum(['pending', 'ready']).optional(),
-    namespace: z.string().max(63).optional().describe('where its databases are'),
+    namespace: z.string().max(63).optional().describe('Where its databases are.'),
     observedGeneration: z.int().min(0).optional(),
     conditions: conditions.optional(),
   }),
