@@ -95,6 +95,30 @@ describe('is sound in itself', () => {
     }
   })
 
+  test('whatever has a place in it is described, in whole sentences', () => {
+    const undescribed: string[] = []
+    const look = (node: unknown, place: string, needs: boolean): void => {
+      if (typeof node !== 'object' || node === null) return
+      const { description: text, properties, items, $ref } = node as Record<string, unknown>
+      const isSentence = /^[\dA-Z`].*[.]$/s.test(String(text ?? ''))
+      if (text === undefined ? needs && $ref === undefined : !isSentence) undescribed.push(`${place}: ${text}`)
+      for (const [name, inner] of Object.entries(properties ?? {})) look(inner, `${place}.${name}`, true)
+      look(items, `${place}[]`, false)
+    }
+    for (const [name, schema] of Object.entries(description.components.schemas)) look(schema, name, true)
+    for (const { method, path, operation } of operations) {
+      const what = `${method} ${path}`
+      expect(operation.summary, what).toMatch(/^[A-Z].*[^.]$/)
+      if (operation.description !== operation.summary) look(operation, what, true)
+      for (const parameter of operation.parameters ?? []) look(parameter, `${what} ${parameter.name}`, true)
+      for (const [status, response] of Object.entries(operation.responses)) {
+        look(response, `${what} ${status}`, true)
+        for (const [name, header] of Object.entries(response.headers ?? {})) look(header, `${what} ${name}`, true)
+      }
+    }
+    expect([...new Set(undescribed)]).toEqual([])
+  })
+
   test('every shape is named, and is a schema that can be read; its example is one of it', () => {
     const definitions = JSON.parse(
       JSON.stringify(description.components.schemas).replaceAll('#/components/schemas/', '#/$defs/'),

@@ -62,13 +62,13 @@ const headersOf = (names: readonly HeaderName[]) =>
   Object.fromEntries(names.map(name => [name, { type: 'string', description: responseHeaders[name] }]))
 
 const refusals: Record<number, [description: string, headers: HeaderName[]]> = {
-  400: ['The request is wrong; the message names field and rule', []],
-  401: ['The credential is missing or not valid', ['WWW-Authenticate']],
-  403: ['The account does not allow it; `reason` says why where the account itself is the reason', []],
-  404: ['There is no such object', []],
-  409: ['The object is busy, or protected from this', ['Retry-After']],
-  429: ['Too many requests', ['Retry-After']],
-  503: ['Out of service for the moment', ['Retry-After']],
+  400: ['The request is wrong. The message names the field and the rule.', []],
+  401: ['The token is missing or not valid.', ['WWW-Authenticate']],
+  403: ['The account may not do this. Where the account itself is the cause, `reason` names it.', []],
+  404: ['There is no such object.', []],
+  409: ['The object is busy, or is protected.', ['Retry-After']],
+  429: ['Too many requests.', ['Retry-After']],
+  503: ['The API cannot serve the request at the moment.', ['Retry-After']],
 }
 
 function responsesOf({ success, errors = [], open }: Documentation): JsonSchema {
@@ -84,13 +84,14 @@ function responsesOf({ success, errors = [], open }: Documentation): JsonSchema 
   return {
     [status]: answer,
     ...Object.fromEntries(refused),
-    default: { description: 'Any other error', content: error },
+    default: { description: 'Any other error.', content: error },
   }
 }
 
 const requestHeaders = {
-  'Idempotency-Key': 'within 24 hours, a repeated request with the same key is answered as the first one was',
-  Prefer: '`wait=N`: answer when the object has settled, or after N seconds (at most 60)',
+  'Idempotency-Key':
+    'Makes it safe to send the request again: for 24 hours, the same request with the same key does nothing more and gets the first answer.',
+  Prefer: '`wait=N` holds the answer until the object has settled, for at most N seconds. 60 is the most.',
 } as const
 
 const transform: SwaggerTransform = ({ schema, url }) => {
@@ -119,8 +120,8 @@ const transform: SwaggerTransform = ({ schema, url }) => {
 
 const about = `The control plane of Espalier: managed Postgres with branches, on Kubernetes.
 
-Every answer carries X-Request-Id. Errors are always \`{code, message, reason?}\`. Writes that go on after their answer
-carry X-Task-Id and the path of the task as Location. A field that is not known is refused.`
+Every answer has an X-Request-Id. Every error is \`{code, message, reason?}\`. A write that goes on after its answer has an
+X-Task-Id, and the path of that task in Location. Unknown fields and query parameters are refused.`
 
 /** Collects the routes added after it. */
 export async function describeRoutes(app: App): Promise<void> {

@@ -6,13 +6,13 @@
 import type { z } from 'zod'
 
 export const tags = {
-  databases: 'Managed databases',
-  branches: 'Branches of a database',
-  backups: 'Backups and restore points',
-  catalog: 'What is on offer: sizes, regions, Postgres versions',
-  tasks: 'Records of asynchronous operations',
-  caller: 'About the caller',
-  service: 'About the service itself',
+  databases: 'Managed Postgres databases.',
+  branches: 'Branches: copies of a database. This version lists and reads them, and makes none.',
+  backups: 'Backups of a database. This version lists and reads them, and takes none.',
+  catalog: 'What is on offer: sizes, regions and Postgres versions.',
+  tasks: 'Records of asynchronous operations.',
+  caller: 'What the API sees of the caller.',
+  service: 'The API itself: its description, its certificate authority, its health.',
 } as const
 
 export type Success = {
@@ -42,14 +42,15 @@ export type Documentation = {
 
 /** Headers that answers carry, and what they say. */
 export const responseHeaders = {
-  'X-Request-Id': 'names the request in the logs; taken over from the request where it is sane',
-  'X-Task-Id': 'the task that follows the operation',
-  Location: 'the path of that task',
-  'Retry-After': 'seconds after which trying again makes sense',
-  'X-Total-Count': 'how many objects there are on all pages',
-  Link: 'the next page, as rel="next" (RFC 8288)',
-  'Preference-Applied': 'the wait that was done (RFC 7240)',
-  'WWW-Authenticate': 'what the credential lacked (RFC 6750)',
+  'X-Request-Id':
+    'The id of this request in the logs: the X-Request-Id of the request where it brings a usable one, else a new one.',
+  'X-Task-Id': 'The id of the task that records the operation. Absent where there is nothing left to do.',
+  Location: 'The path of that task.',
+  'Retry-After': 'Wait this many seconds before you try again.',
+  'X-Total-Count': 'The number of objects on all pages together.',
+  Link: 'The next page, as `rel="next"` (RFC 8288). Absent on the last page.',
+  'Preference-Applied': 'The wait that was applied (RFC 7240).',
+  'WWW-Authenticate': 'What is wrong with the credential (RFC 6750).',
 } as const
 export type HeaderName = keyof typeof responseHeaders
 

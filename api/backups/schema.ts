@@ -4,33 +4,45 @@ import { backupKinds, backupPurposes } from '../../crds/index.ts'
 import { createdRange, id, paging, time } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
 
+const kindDescription = '`hot` is a snapshot of the volume. `durable` is a copy in object storage.'
+
 export const backupShape = output(
   'Backup',
-  z.strictObject({
-    id: z.string(),
-    database_id: z.string(),
-    name: z.string(),
-    created_at: time,
-    finished_at: time.optional(),
-    status: z.string().describe('pending, running, completed or failed; only completed ones can be restored'),
-    kind: z.enum(backupKinds),
-    metadata: z.record(z.string(), z.unknown()),
-    purpose: z
-      .string()
-      .optional()
-      .describe(`an open set: ${backupPurposes.join(', ')}`),
-  }),
+  z
+    .strictObject({
+      id: z.string().describe('The id of the backup, a UUID.'),
+      database_id: z.string().describe('The id of the database it is a backup of.'),
+      name: z.string().describe('The name of the backup.'),
+      created_at: time.describe('When the backup was asked for.'),
+      finished_at: time.optional().describe('When the backup ended. Absent before.'),
+      status: z
+        .string()
+        .describe('`pending`, `running`, `completed` or `failed`. Only a completed backup can be restored.'),
+      kind: z.enum(backupKinds).describe(kindDescription),
+      metadata: z
+        .record(z.string(), z.unknown())
+        .describe('What is known of it, such as its size and its WAL positions.'),
+      purpose: z
+        .string()
+        .optional()
+        .describe(
+          `Why it was taken: ${backupPurposes.map(purpose => `\`${purpose}\``).join(', ')}. There may be other values later.`,
+        ),
+    })
+    .describe('A backup of a database.'),
 )
 export type BackupShape = z.output<typeof backupShape>
 
 export const createBackupInput = input(
   'CreateBackupRequest',
-  z.strictObject({ kind: z.enum(backupKinds) }).meta({ example: { kind: 'hot' } }),
+  z
+    .strictObject({ kind: z.enum(backupKinds).describe(kindDescription) })
+    .meta({ description: 'A backup to take.', example: { kind: 'hot' } }),
 )
 
 export const listBackupsQuery = z.strictObject({
-  database_id: id.optional().describe('only backups of this database'),
-  kind: z.enum(backupKinds).optional(),
+  database_id: id.optional().describe('Only backups of this database.'),
+  kind: z.enum(backupKinds).optional().describe('Only backups of this kind.'),
   ...createdRange,
   ...paging(100, true),
 })

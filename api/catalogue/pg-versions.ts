@@ -14,7 +14,7 @@ export function addPgVersions(app: App, offered: readonly PgVersion[]): void {
       operationId: 'listPgVersions',
       tag: 'catalog',
       summary: 'List Postgres versions',
-      success: { status: 200, description: 'The versions, newest first', shape: z.array(pgVersionShape) },
+      success: { status: 200, description: 'The versions, newest first.', shape: z.array(pgVersionShape) },
     },
     { querystring: z.strictObject({}) },
   )

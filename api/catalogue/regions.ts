@@ -11,7 +11,7 @@ export function addRegions(app: App, { caches }: ApiContext): void {
       operationId: 'listRegions',
       tag: 'catalog',
       summary: 'List regions',
-      success: { status: 200, description: 'The regions, by name', shape: z.array(regionShape) },
+      success: { status: 200, description: 'The regions, ordered by name.', shape: z.array(regionShape) },
     },
     { querystring: z.strictObject({}) },
   )

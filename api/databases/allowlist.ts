@@ -1,7 +1,6 @@
 /**
- * Allowlists. A bare address is stored as /32 and a block masked to its network address. Rules
- * stay as many and in the order they came: two that name the same block let in the same addresses, and each keeps its
- * label.
+ * Allowlists. A bare address is stored as /32 and a block masked to its network address. Rules stay as many and in the
+ * order they came: two that name the same block let in the same addresses, and each keeps its label.
  */
 import { z } from 'zod'
 import { allowlistRule, type IpAllowlist, ipAllowlist } from '../../crds/index.ts'
@@ -15,23 +14,25 @@ export const allowlistInput = input(
   z
     .strictObject({
       rules: ipAllowlist.shape.rules,
-      state: z.unknown().optional().describe('derived from the rules; ignored on input').meta({ readOnly: true }),
+      state: z.unknown().optional().describe('Follows from the rules. Ignored on input.').meta({ readOnly: true }),
     })
-    .meta({ description: 'The addresses that may reach one endpoint. No rules: nobody.', example }),
+    .meta({ description: 'The addresses that may reach one endpoint. Without rules nobody may.', example }),
 )
 
 export const allowlistShape = output(
   'IPAllowlist',
   z
     .strictObject({
-      rules: z.array(allowlistRule).max(50),
+      rules: z.array(allowlistRule).max(50).describe('The rules, at most 50.'),
       state: z
         .enum(['closed', 'open', 'restricted'])
         .optional()
-        .describe('`closed`: no rules; `open`: a rule admits every address; `restricted` otherwise')
+        .describe(
+          '`closed`: no rules, so nobody may connect. `open`: a rule admits every address. `restricted`: anything else.',
+        )
         .meta({ readOnly: true }),
     })
-    .meta({ example: { ...example, state: 'restricted' } }),
+    .meta({ description: 'The addresses that may reach one endpoint.', example: { ...example, state: 'restricted' } }),
 )
 
 /** The rules as they are stored: masked, the state left out. */

@@ -36,11 +36,12 @@ export function addCertificateAuthority(app: App, { cluster, now }: ApiContext):
     {
       operationId: 'getCertificateAuthority',
       tag: 'service',
-      summary: "The certificate by which databases' certificates are verified",
+      summary: 'Read the certificate of the authority',
+      description:
+        'The certificate that verifies the databases, for `sslmode=verify-full sslrootcert=ca.pem`. While an authority is being replaced there is more than one: trust them all.',
       success: {
         status: 200,
-        description:
-          'A certificate, PEM (RFC 7468); more than one while an authority is being replaced: trust them all',
+        description: 'One or more certificates in PEM (RFC 7468).',
         shape: z.string(),
         mediaType: 'application/x-pem-file',
       },

@@ -11,9 +11,10 @@ export function addClientAddress(app: App): void {
     {
       operationId: 'getClientIp',
       tag: 'caller',
-      summary: "The caller's address",
-      description: 'As the request arrived with it: forwarding headers change it, so it is not authoritative.',
-      success: { status: 200, description: 'The address', shape: clientAddressShape },
+      summary: 'Read the address that you come from',
+      description:
+        'A help for filling in an allowlist. It is the address that the request arrived with; forwarding headers change it, so rely on it for nothing else.',
+      success: { status: 200, description: 'The address.', shape: clientAddressShape },
     },
     { querystring: z.strictObject({}) },
   )

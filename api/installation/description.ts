@@ -15,8 +15,8 @@ export function addDescription(app: App): void {
     {
       operationId: 'getOpenapi',
       tag: 'service',
-      summary: 'This description',
-      success: { status: 200, description: 'An OpenAPI 3.1 document', shape: z.looseObject({}) },
+      summary: 'Read this description',
+      success: { status: 200, description: 'An OpenAPI 3.1 document.', shape: z.looseObject({}) },
       open: true,
     },
     { querystring: z.strictObject({}) },

@@ -14,8 +14,8 @@ export function addHealth(app: App, { caches, stopping, unready, now }: ApiConte
     {
       operationId: 'getHealth',
       tag: 'service',
-      summary: 'Whether the process lives',
-      success: { status: 200, description: 'It does', shape },
+      summary: 'Ask whether the process lives',
+      success: { status: 200, description: 'It lives.', shape },
       open: true,
     },
     { querystring: z.strictObject({}) },
@@ -26,10 +26,10 @@ export function addHealth(app: App, { caches, stopping, unready, now }: ApiConte
     {
       operationId: 'getReadiness',
       tag: 'service',
-      summary: 'Whether requests can be served',
+      summary: 'Ask whether requests can be served',
       description:
-        '503 until the caches are filled, while the cluster is out of reach for long, and from the moment the process begins to stop.',
-      success: { status: 200, description: 'They can', shape },
+        'Answers 503 until the caches are filled, when the cluster has been out of reach for long, and once the process begins to stop.',
+      success: { status: 200, description: 'They can.', shape },
       open: true,
     },
     { querystring: z.strictObject({}) },

@@ -9,7 +9,7 @@ const lowerCase = (text: unknown): unknown => (typeof text === 'string' ? text.t
 export const id = z.preprocess(lowerCase, uuid.meta({ format: 'uuid' }))
 
 /** Every path of one object of `/managed/v1/<resource>/{id}`. */
-export const idParameter = z.strictObject({ id: id.describe('UUID') })
+export const idParameter = z.strictObject({ id: id.describe('The id of the object, a UUID.') })
 
 /** A date and time as it goes out. Plain text here, since what goes out is not checked again. */
 export const time = z.string().meta({ format: 'date-time' })
@@ -37,14 +37,14 @@ export const queryBoolean = (fallback: boolean) =>
 const highestOffset = 1_000_000_000
 
 export const paging = (highestLimit: number, descending: boolean) => ({
-  limit: queryInteger(1, highestLimit, 100).describe(`objects at most, 1 to ${highestLimit}`),
-  offset: queryInteger(0, highestOffset, 0).describe('objects to leave out at the beginning'),
-  descending: queryBoolean(descending).describe('true: newest first'),
+  limit: queryInteger(1, highestLimit, 100).describe(`The most objects to return, 1 to ${highestLimit}.`),
+  offset: queryInteger(0, highestOffset, 0).describe('How many objects to skip first.'),
+  descending: queryBoolean(descending).describe('`true` returns the newest first.'),
 })
 
 export const createdRange = {
-  created_after: timestamp.optional().describe('only what was created after this time, itself excluded'),
-  created_before: timestamp.optional().describe('only what was created before this time, itself excluded'),
+  created_after: timestamp.optional().describe('Only objects created after this time.'),
+  created_before: timestamp.optional().describe('Only objects created before this time.'),
 }
 
 const userTypes = ['application', 'admin', 'application_read_only'] as const
@@ -53,22 +53,25 @@ export const userTypeQuery = z.strictObject({
   user_type: z
     .enum(userTypes)
     .default('application')
-    .describe("which role's credentials `connection` carries: app, admin or app_read_only"),
+    .describe(
+      'Whose credentials `connection` has: `application` is the role app, `admin` the role admin, `application_read_only` the role app_read_only.',
+    ),
 })
 
 export const connection = output(
   'ManagedConnection',
   z
     .strictObject({
-      username: z.string(),
-      password: z.string(),
-      port: z.int(),
-      database: z.string(),
-      host: z.string().optional(),
-      external_ip_address: z.string().optional(),
+      username: z.string().describe('The role to log in as.'),
+      password: z.string().describe("The role's password."),
+      port: z.int().describe('The port to connect to.'),
+      database: z.string().describe('The Postgres database to connect to.'),
+      host: z.string().optional().describe('The host to connect to: a name or an IP address.'),
+      external_ip_address: z.string().optional().describe('The IP address behind the host, where it is known.'),
     })
     .meta({
-      description: 'How to connect. Present on single reads, once there is an endpoint and the role has a password.',
+      description:
+        'How to connect. Returned only by a read of a single object, once it has an address and the role has a password.',
       example: { username: 'app', password: '<DB_PASSWORD>', port: 15432, database: 'app', host: '127.0.0.1' },
     }),
 )
@@ -78,12 +81,17 @@ export const errorShape = output(
   'Error',
   z
     .strictObject({
-      code: z.int().describe('the HTTP status'),
-      message: z.string().describe('what is wrong, naming field and rule'),
+      code: z.int().describe('The HTTP status.'),
+      message: z.string().describe('What is wrong. Where a field is wrong, it names the field and the rule.'),
       reason: z
         .enum(refusalReasons)
         .optional()
-        .describe('an account-level refusal; an open set: treat an unknown reason as a generic error of that status'),
+        .describe(
+          'Why the account is refused. There may be other values later: treat one you do not know as a plain error of that status.',
+        ),
     })
-    .meta({ example: { code: 400, message: 'display_name: must be at most 25 characters long' } }),
+    .meta({
+      description: 'An error.',
+      example: { code: 400, message: 'display_name: must be at most 25 characters long' },
+    }),
 )

@@ -8,6 +8,7 @@ type Response = { content?: { 'application/json'?: { schema: Schema } }; headers
 type Parameter = { name: string; in: string; required?: boolean; schema: Schema }
 export type DocumentedOperation = {
   operationId: string
+  summary?: string
   description?: string
   tags?: string[]
   parameters?: Parameter[]
