@@ -2,6 +2,7 @@
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
+import { TokenBuckets } from '../server/token-bucket.ts'
 import { basePath } from './answers.ts'
 import type { AuditDestination } from './audit.ts'
 import { addBackups } from './backups/routes.ts'
@@ -34,7 +35,6 @@ import { newRequestId, useRequestId } from './plugins/request-id.ts'
 import { useTenant } from './plugins/tenant.ts'
 import { addTasks } from './tasks/routes.ts'
 import { createTenants } from './tenants.ts'
-import { createTokenBuckets } from './token-bucket.ts'
 import { createVerifier } from './tokens/verify.ts'
 import { validatorCompiler } from './validation.ts'
 
@@ -57,6 +57,9 @@ export type AppOptions = {
 export type Certificate = { cert: string; key: string }
 
 export type BuiltApp = { app: App; context: ApiContext }
+
+/** Tenants, and addresses whose credentials were refused, of which the API remembers how much they have asked. */
+const mostBuckets = 10_000
 
 /** The whole API, not listening yet. @throws KeyError where the configured key is unusable */
 export async function buildApp(options: AppOptions): Promise<BuiltApp> {
@@ -89,13 +92,15 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const refuseOtherMethods = watchMethods(app)
 
   const { tenantPerSecond, tenantBurst, failuresPerSecond, failureBurst } = configuration.rateLimits
+  const ofTenants = new TokenBuckets(now, { perSecond: tenantPerSecond, burst: tenantBurst }, mostBuckets)
+  const ofFailures = new TokenBuckets(now, { perSecond: failuresPerSecond, burst: failureBurst }, mostBuckets)
   const verify = createVerifier(configuration.authentication, now)
   await app.register(
     async scope => {
       const api = scope.withTypeProvider<ZodTypeProvider>()
       context.audit.watch(api)
-      useAuthentication(api, verify, createTokenBuckets(failuresPerSecond, failureBurst, now), now)
-      useRateLimit(api, createTokenBuckets(tenantPerSecond, tenantBurst, now))
+      useAuthentication(api, verify, ofFailures, now)
+      useRateLimit(api, ofTenants)
       useTenant(api, context.tenants)
       useBodyBudget(api)
       addDatabases(api, context)

@@ -2,11 +2,10 @@
  * The account behind a request: its Tenant object, its namespace, and what its plan refuses. A tenant without an object
  * reads as one with a standard plan and nothing in it; its first write makes the object.
  */
-
+import { LRUCache } from 'lru-cache'
 import { type Cluster, isClusterError, type Kinds } from '../cluster/index.ts'
 import type { Informer } from '../cluster/informer/index.ts'
 import { apiVersion, labels, managedByEspalier, tenantHash, tenantName, tenantNamespace } from '../crds/index.ts'
-import { BoundedMap } from './bounded-map.ts'
 import { forbidden, unavailable } from './errors.ts'
 import type { Principal } from './tokens/verify.ts'
 
@@ -42,7 +41,7 @@ export function createTenants(
   cache: Informer<'Tenant'>,
   { databases }: { databases?: number | undefined } = {},
 ): Tenants {
-  const names = new BoundedMap<string, Names>(namesKept)
+  const names = new LRUCache<string, Names>({ max: namesKept })
   const namesOf = (tenantId: string): Names => {
     const known = names.get(tenantId)
     if (known !== undefined) return known

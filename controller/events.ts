@@ -5,10 +5,11 @@
  * like one is struck out.
  */
 import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { type AnyObject, type Cluster, type Event, isClusterError } from '../cluster/index.ts'
 import { backoffMs, type Clock, sleep, systemClock } from '../cluster/informer/index.ts'
-import { TokenBucket } from '../server/token-bucket.ts'
+import { TokenBuckets } from '../server/token-bucket.ts'
 import { timestamp } from '../values/time.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -59,13 +60,10 @@ export function withoutSecrets(text: string): string {
     .replace(/\b(bearer)\s+[\w.~+/=-]+/gi, '$1 ***')
 }
 
-/** A map of bounded size; the entry unused for longest goes first. */
-function remembering<T>(map: Map<string, T>, key: string, make: () => T): T {
-  const value = map.get(key) ?? make()
-  map.delete(key)
-  map.set(key, value)
-  const [oldest] = map.size > maximumSeries ? map.keys() : []
-  if (oldest !== undefined) map.delete(oldest)
+/** Of a cache that forgets what was unused for longest. */
+function remembered<T extends object>(cache: LRUCache<string, T>, key: string, make: () => T): T {
+  const value = cache.get(key) ?? make()
+  cache.set(key, value)
   return value
 }
 
@@ -89,8 +87,8 @@ export function createEventRecorder(options: {
   clock?: Clock
 }): EventRecorder {
   const { cluster, component, instance, logger, metrics, rate = defaultRate, clock = systemClock } = options
-  const allSeries = new Map<string, Series>()
-  const buckets = new Map<string, TokenBucket>()
+  const allSeries = new LRUCache<string, Series>({ max: maximumSeries })
+  const buckets = new TokenBuckets(clock.now, rate, maximumSeries)
   const waiting: Series[] = []
   const stopping = new AbortController()
   let stopped = false
@@ -166,7 +164,7 @@ export function createEventRecorder(options: {
     const place = `${subject.kind}/${namespace}/${name}/${uid}`
     const reason = givenReason.slice(0, reasonLength)
     const message = truncateUtf8(withoutSecrets(givenMessage), messageBytes)
-    const series = remembering(allSeries, JSON.stringify([place, type, reason, message]), () => ({
+    const series = remembered(allSeries, JSON.stringify([place, type, reason, message]), () => ({
       subject: referenceTo(subject),
       type,
       reason,
@@ -180,10 +178,7 @@ export function createEventRecorder(options: {
     series.count++
     series.lastAt = now
     if (series.waiting) return
-    if (
-      !remembering(buckets, place, () => new TokenBucket(clock.now, rate)).take() ||
-      waiting.length >= maximumSeries
-    ) {
+    if (!buckets.of(place).take() || waiting.length >= maximumSeries) {
       metrics?.event('dropped')
       return
     }

@@ -2,8 +2,8 @@
  * The answer to a list of databases. Small pages that were asked for last are kept, as long as nothing changed that they
  * are made of: a page that is polled costs a look-up.
  */
+import { LRUCache } from 'lru-cache'
 import type { Kinds } from '../../cluster/index.ts'
-import { BoundedMap } from '../bounded-map.ts'
 import type { ApiContext } from '../context.ts'
 import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import type { Account } from '../tenants.ts'
@@ -27,7 +27,7 @@ type Kept = {
 
 export function createPageAnswers({ caches, databaseText, surroundingsEpoch }: ApiContext): AnswerPage {
   const view = createSortedView(caches.ManagedDatabase)
-  const kept = new BoundedMap<string, Kept>(pagesKept)
+  const kept = new LRUCache<string, Kept>({ max: pagesKept })
 
   function make(databases: readonly ManagedDatabase[], { tenant }: Account, query: ListDatabasesQuery, url: string) {
     const { region } = query

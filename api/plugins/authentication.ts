@@ -4,10 +4,10 @@
  */
 import type { Socket } from 'node:net'
 import type { FastifyRequest } from 'fastify'
+import type { TokenBuckets } from '../../server/token-bucket.ts'
 import type { App } from '../context.ts'
 import { ApiError, tooManyRequests, unauthorized } from '../errors.ts'
 import { bearerToken } from '../headers.ts'
-import type { TokenBuckets } from '../token-bucket.ts'
 import type { Principal, VerifyToken } from '../tokens/verify.ts'
 
 declare module 'fastify' {
@@ -45,8 +45,8 @@ export function useAuthentication(app: App, verify: VerifyToken, failures: Token
 
   function limited(request: FastifyRequest, error: unknown): Error {
     if (error instanceof ApiError && error.status === 401) {
-      const taken = failures.take(request.ip)
-      if (!taken.allowed) return tooManyRequests(taken.retryAfterSeconds)
+      const bucket = failures.of(request.ip)
+      if (!bucket.take()) return tooManyRequests(bucket.waitMs() / 1000)
     }
     return error instanceof Error ? error : new Error('verification failed', { cause: error })
   }

@@ -219,6 +219,16 @@ describe('tokens verified before', () => {
     now += 41_000
     expect(await refusalOf(verify, short)).toMatchObject({ message: 'the token has expired' })
   })
+
+  test('are not kept where none are to be', async () => {
+    const verify = createVerifier(configure({ sharedSecret: secret, cachedTokens: 0 }), Date.now)
+    const given = await token({ sub: 'a' })
+    for (let times = 0; times < 2; times++) {
+      const verified = verify(given)
+      expect(verified).toBeInstanceOf(Promise)
+      expect(await verified).toMatchObject({ subject: 'a' })
+    }
+  })
 })
 
 describe('configuration', () => {

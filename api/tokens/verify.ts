@@ -4,8 +4,8 @@
  */
 import { hash } from 'node:crypto'
 import { errors, jwtVerify } from 'jose'
+import { LRUCache } from 'lru-cache'
 import { memberId, tenantId } from '../../crds/index.ts'
-import { BoundedMap } from '../bounded-map.ts'
 import type { AuthenticationConfiguration } from '../configuration.ts'
 import { type ApiError, unauthorized, unavailable } from '../errors.ts'
 import { verificationKey } from './keys.ts'
@@ -48,7 +48,7 @@ export function createVerifier(configuration: AuthenticationConfiguration, now: 
   const { issuer, audience, tenantClaim, cachedTokens } = configuration
   const { key, algorithms } = verificationKey(configuration)
   /** By hash, so that no token lies about in memory longer than the connection it came by. */
-  const verified = new BoundedMap<string, Principal>(cachedTokens)
+  const verified = cachedTokens === 0 ? undefined : new LRUCache<string, Principal>({ max: cachedTokens })
 
   async function verify(token: string, tokenHash: string): Promise<Principal> {
     let payload: Record<string, unknown>
@@ -69,16 +69,16 @@ export function createVerifier(configuration: AuthenticationConfiguration, now: 
       subject: member.data,
       goodUntil: Math.min(expiry, now() + longestCacheMs),
     }
-    verified.set(tokenHash, principal)
+    verified?.set(tokenHash, principal)
     return principal
   }
 
   return token => {
     if (token.length > highestTokenLength) throw unauthorized('the token is too long', 'invalid_token')
     const tokenHash = hash('sha256', token, 'base64')
-    const known = verified.get(tokenHash)
+    const known = verified?.get(tokenHash)
     if (known !== undefined && known.goodUntil > now()) return known
-    verified.delete(tokenHash)
+    verified?.delete(tokenHash)
     return verify(token, tokenHash)
   }
 }

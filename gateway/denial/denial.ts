@@ -12,15 +12,15 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls'
 import type { Certificate } from '../../server/certificate.ts'
-import { createRateLimiter, type RateLimit } from '../rate-limit.ts'
+import { type Rate, TokenBucket, TokenBuckets } from '../../server/token-bucket.ts'
 import { readStartup, type StartupRequest } from '../startup.ts'
 import { encodeRefusal, type Refusal } from './refusal.ts'
 
 export type DenialLimits = {
   /** Conversations at once. */
   concurrent: number
-  perAddress: RateLimit
-  total: RateLimit
+  perAddress: Rate
+  total: Rate
   /** From the first byte to the answer, in milliseconds. */
   conversationMs: number
   /** How long a client may take to close after the answer, in milliseconds. */
@@ -57,8 +57,8 @@ export function createDenialAgent(options: {
 }): DenialAgent {
   const limits = { ...denialLimits, ...options.limits }
   let context = contextOf(options.certificate)
-  const mayAddress = createRateLimiter(limits.perAddress, 10_000, options.now)
-  const mayAnyone = createRateLimiter(limits.total, 1, options.now)
+  const ofAddresses = new TokenBuckets(options.now, limits.perAddress, 10_000)
+  const ofAll = new TokenBucket(options.now, limits.total)
   const conversations = new Set<Socket>()
 
   const converse = async (socket: Socket, refusal: Refusal): Promise<void> => {
@@ -83,7 +83,7 @@ export function createDenialAgent(options: {
 
   return {
     refuse: (socket, address, refusal) => {
-      if (conversations.size >= limits.concurrent || !mayAddress(address) || !mayAnyone('')) {
+      if (conversations.size >= limits.concurrent || !ofAddresses.of(address).take() || !ofAll.take()) {
         socket.destroy()
         return false
       }

@@ -1,8 +1,8 @@
 /** Refuses a connection for whichever data plane: counts it, says so in the log now and then, and hands it to the agent. */
 import type { Socket } from 'node:net'
 import type { Logger } from 'pino'
+import { TokenBucket, TokenBuckets } from '../../server/token-bucket.ts'
 import type { GatewayMetrics, Outcome } from '../metrics.ts'
-import { createRateLimiter } from '../rate-limit.ts'
 import type { DenialAgent } from './denial.ts'
 import type { Refusal } from './refusal.ts'
 
@@ -16,11 +16,11 @@ export function createRefuse(options: {
   logger: Logger
 }): Refuse {
   const { agent, metrics, now, logger } = options
-  const mayLog = createRateLimiter({ perSecond: 0.1, burst: 1 }, 10_000, now)
-  const mayLogAnything = createRateLimiter({ perSecond: 20, burst: 100 }, 1, now)
+  const lines = new TokenBuckets(now, { perSecond: 0.1, burst: 1 }, 10_000)
+  const allLines = new TokenBucket(now, { perSecond: 20, burst: 100 })
   return (socket, { port, address, label }, outcome, refusal) => {
     metrics.count(outcome)
-    if (mayLog(`${port} ${address} ${outcome}`) && mayLogAnything(''))
+    if (lines.of(`${port} ${address} ${outcome}`).take() && allLines.take())
       logger.info({ label, port, address, outcome }, `connection refused: ${refusal.message}`)
     agent.refuse(socket, address, refusal)
   }

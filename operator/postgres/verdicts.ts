@@ -6,6 +6,7 @@
  * What is kept names neither password nor verifier: a digest of both under a key of this process.
  */
 import { createHmac, randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { fitsVerifier, mintedIterations, verifierIterations } from './scram.ts'
 
 /** `deferred`: it was not that pair's turn yet. */
@@ -31,8 +32,7 @@ type Options = {
 
 export function createVerdicts({ now, fits = fitsVerifier, mostKept = mostVerdicts }: Options): Verdicts {
   const key = randomBytes(32)
-  /** In the order in which they were last asked for. */
-  const kept = new Map<string, boolean>()
+  const kept = new LRUCache<string, boolean>({ max: mostKept })
   /** Pairs that are being computed, which two looks may ask for at once. */
   const underWay = new Map<string, Promise<boolean>>()
   /** When the budget for others' rounds has been paid back. */
@@ -40,15 +40,6 @@ export function createVerdicts({ now, fits = fitsVerifier, mostKept = mostVerdic
 
   const nameOf = (password: string, verifier: string): string =>
     createHmac('sha256', key).update(`${password}\0${verifier}`).digest('base64')
-
-  const keep = (name: string, verdict: boolean): void => {
-    kept.delete(name)
-    kept.set(name, verdict)
-    for (const oldest of kept.keys()) {
-      if (kept.size <= mostKept) return
-      kept.delete(oldest)
-    }
-  }
 
   /** How long these rounds have to wait; undefined for too long. Those of our own making never wait. */
   const turnOf = (rounds: number): number | undefined => {
@@ -64,7 +55,7 @@ export function createVerdicts({ now, fits = fitsVerifier, mostKept = mostVerdic
     underWay.set(name, computed)
     try {
       const verdict = await computed
-      keep(name, verdict)
+      kept.set(name, verdict)
       return verdict
     } finally {
       underWay.delete(name)
@@ -75,10 +66,7 @@ export function createVerdicts({ now, fits = fitsVerifier, mostKept = mostVerdic
     judge: async (password, verifier, signal) => {
       const name = nameOf(password, verifier)
       const known = kept.get(name)
-      if (known !== undefined) {
-        keep(name, known)
-        return known ? 'fits' : 'differs'
-      }
+      if (known !== undefined) return known ? 'fits' : 'differs'
       const running = underWay.get(name)
       if (running !== undefined) return (await running) ? 'fits' : 'differs'
       const rounds = verifierIterations(verifier)
