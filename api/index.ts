@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Cluster } from '../cluster/index.ts'
+import { version } from '../server/version.ts'
 import { buildApp, type Certificate } from './app.ts'
 import { auditToFile, auditToLog } from './audit.ts'
 import { createCaches, startCaches, statesOf, stopCaches } from './caches.ts'
@@ -24,8 +25,6 @@ export type ApiOptions = {
   logger: Logger
   /** Why no request can be served, beside what the API sees by itself. */
   unready?: (() => string | undefined) | undefined
-  /** Of the program, for its figures. */
-  version?: string
   now?: () => number
 }
 
@@ -48,7 +47,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const { auditFile, listen, shutdownSeconds } = configuration
   const audit = auditFile === undefined ? auditToLog(logger) : await auditToFile(auditFile, logger)
   const caches = createCaches(cluster, logger)
-  const metrics = createApiMetrics(options.version ?? 'unknown')
+  const metrics = createApiMetrics(version)
   metrics.watchCaches(() => statesOf(caches))
   const stopping = new AbortController()
   try {

@@ -3,7 +3,8 @@
  * rate limits, and how far its caches follow the cluster. Served on a listener of its own, never beside the routes.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { InformerState } from '../cluster/informer/index.ts'
+import { type InformerState, informerGauges } from '../cluster/informer/index.ts'
+import { addGauge, addScraped } from '../server/metrics.ts'
 import { longPolls } from './answers.ts'
 import type { App } from './context.ts'
 
@@ -31,14 +32,7 @@ export function createApiMetrics(version: string): ApiMetrics {
     registers,
   })
   const inFlight = new Gauge({ name: 'espalier_api_requests_in_flight', help: 'Requests being served.', registers })
-  new Gauge({
-    name: 'espalier_api_long_polls',
-    help: 'Answers held back by Prefer: wait.',
-    registers,
-    collect() {
-      this.set(longPolls())
-    },
-  })
+  addGauge(registry, 'espalier_api_long_polls', 'Answers held back by Prefer: wait.', longPolls)
   const refused = new Counter({
     name: 'espalier_api_authentication_failures_total',
     help: 'Requests refused with 401 for a missing or bad credential.',
@@ -88,26 +82,12 @@ export function createApiMetrics(version: string): ApiMetrics {
 }
 
 function watchCaches(registry: Registry, read: () => InformerState[]): void {
-  const figure = (name: string, help: string, value: (state: InformerState) => number | undefined) =>
-    new Gauge({
+  for (const { name, help, value } of informerGauges)
+    addScraped(registry, 'gauge', {
       name: `espalier_api_cache_${name}`,
       help,
       labelNames: ['kind'],
-      registers: [registry],
-      collect() {
-        this.reset()
-        for (const state of read()) {
-          const number = value(state)
-          if (number !== undefined) this.set({ kind: state.kind }, number)
-        }
-      },
+      read,
+      value: state => [{ kind: state.kind }, value(state)],
     })
-  figure('objects', 'Objects in the cache', state => state.objects)
-  figure('synced', 'Whether the first list is in', state => Number(state.synced))
-  figure('failing', 'Whether following the cluster fails now', state => Number(state.failingSince !== undefined))
-  figure(
-    'last_sync_timestamp_seconds',
-    'When the cluster was last heard',
-    ({ lastSync }) => lastSync && lastSync / 1000,
-  )
 }

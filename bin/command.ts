@@ -1,6 +1,6 @@
 /**
- * What a subcommand of `espalier` is, and the few things all of them do alike: options from flags, one clear line for
- * what the user can mend, a stop on SIGTERM or SIGINT.
+ * What a subcommand of `espalier` is, and the few things all of them do alike: options from flags, and one clear line
+ * for what the user can mend.
  */
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 
@@ -27,16 +27,4 @@ export function parseFlags<const O extends Options>(args: string[], options: O) 
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error))
   }
-}
-
-/** Resolves with the signal that asks this process to stop. A second one ends it at once. */
-export function stopSignal(): Promise<NodeJS.Signals> {
-  return new Promise(resolve => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      process.once(signal, () => {
-        process.once(signal, () => process.exit(130))
-        resolve(signal)
-      })
-    }
-  })
 }

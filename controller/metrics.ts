@@ -1,9 +1,7 @@
-/**
- * What the process tells Prometheus about itself. A registry belongs to the part that made it; only the figures of the
- * process (memory, event loop, garbage collection) are one for the process, since there is one of it.
- */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { InformerState } from '../cluster/informer/index.ts'
+/** What controllers tell Prometheus: passes, queues, caches, requests to the cluster, leases and events. */
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { type InformerFigure, type InformerState, informerCounters, informerGauges } from '../cluster/informer/index.ts'
+import { addScraped } from '../server/metrics.ts'
 import type { QueueState } from './queue.ts'
 
 /** How a pass ended. `panic` is an exception that only a mistake in the code raises. */
@@ -19,11 +17,6 @@ export type QueueMetrics = {
 
 export type Metrics = {
   readonly registry: Registry
-  readonly contentType: string
-  /** The page that Prometheus reads: this registry's metrics and the process's. */
-  text(): Promise<string>
-  /** The process's metrics alone. */
-  processText(): Promise<string>
   queue(name: string): QueueMetrics
   /** Reads the queue's state at every scrape, until the returned function is called. */
   watchQueue(name: string, read: () => QueueState): () => void
@@ -37,15 +30,6 @@ export type Metrics = {
 
 const latencies = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
-let processRegistry: Registry | undefined
-function processMetrics(): Registry {
-  if (!processRegistry) {
-    processRegistry = new Registry()
-    collectDefaultMetrics({ register: processRegistry, eventLoopMonitoringPrecision: 20 })
-  }
-  return processRegistry
-}
-
 /** Sources that are read at scrape time, by name. */
 function sources<T>(): { watch: (name: string, read: () => T) => () => void; read: () => [string, T][] } {
   const readers = new Map<string, () => T>()
@@ -58,31 +42,6 @@ function sources<T>(): { watch: (name: string, read: () => T) => () => void; rea
     },
     read: () => [...readers].map(([name, read]) => [name, read()]),
   }
-}
-
-type Scraped<T, Label extends string> = {
-  name: string
-  help: string
-  labelNames: Label[]
-  read: () => T[]
-  value: (source: T) => [labels: Record<Label, string>, number: number | undefined]
-}
-
-/** A metric whose values are taken anew at every scrape, so that what is gone leaves no value behind. */
-function scraped<T, Label extends string>(
-  registry: Registry,
-  kind: 'gauge' | 'counter',
-  { name, help, labelNames, read, value }: Scraped<T, Label>,
-): void {
-  const collect = () => {
-    metric.reset()
-    for (const source of read()) {
-      const [labels, number] = value(source)
-      if (number !== undefined) metric.inc(labels, number)
-    }
-  }
-  const settings = { name, help, labelNames, registers: [registry], collect }
-  const metric: Gauge | Counter = kind === 'gauge' ? new Gauge(settings) : new Counter(settings)
 }
 
 function queueMetrics(registry: Registry): Pick<Metrics, 'queue' | 'watchQueue'> {
@@ -102,7 +61,7 @@ function queueMetrics(registry: Registry): Pick<Metrics, 'queue' | 'watchQueue'>
     ],
   ]
   for (const [name, help, value] of figures)
-    scraped(registry, 'gauge', {
+    addScraped(registry, 'gauge', {
       name: `workqueue_${name}`,
       help,
       labelNames,
@@ -143,33 +102,16 @@ function queueMetrics(registry: Registry): Pick<Metrics, 'queue' | 'watchQueue'>
 
 function informerMetrics(registry: Registry): Pick<Metrics, 'watchInformer'> {
   const { watch, read } = sources<InformerState>()
-  type Figure = [name: string, help: string, value: (state: InformerState) => number | undefined]
-  const gauges: Figure[] = [
-    ['objects', 'Objects in the cache', state => state.objects],
-    ['synced', 'Whether the first list is in', state => Number(state.synced)],
-    ['failing', 'Whether following the cluster fails now', state => Number(state.failingSince !== undefined)],
-    [
-      'last_sync_timestamp_seconds',
-      'When the cluster was last heard',
-      state => state.lastSync && state.lastSync / 1000,
-    ],
-  ]
-  const counters: Figure[] = [
-    ['lists_total', 'Complete lists taken in', state => state.lists],
-    ['events_total', 'Watch events taken in', state => state.events],
-    ['failures_total', 'Failed lists and watches', state => state.failures],
-    ['handler_errors_total', 'Exceptions of handlers, index functions and transforms', state => state.handlerErrors],
-  ]
-  const add = (metricKind: 'gauge' | 'counter', [name, help, value]: Figure) =>
-    scraped(registry, metricKind, {
+  const add = (metricKind: 'gauge' | 'counter', { name, help, value }: InformerFigure) =>
+    addScraped(registry, metricKind, {
       name: `espalier_informer_${name}`,
       help,
       labelNames: ['informer', 'kind'],
       read,
       value: ([informer, state]) => [{ informer, kind: state.kind }, value(state)],
     })
-  for (const figure of gauges) add('gauge', figure)
-  for (const figure of counters) add('counter', figure)
+  for (const figure of informerGauges) add('gauge', figure)
+  for (const figure of informerCounters) add('counter', figure)
   return { watchInformer: watch }
 }
 
@@ -204,9 +146,6 @@ export function createMetrics(): Metrics {
   })
   return {
     registry,
-    contentType: registry.contentType,
-    processText: () => processMetrics().metrics(),
-    text: async () => `${await registry.metrics()}\n${await processMetrics().metrics()}`,
     ...queueMetrics(registry),
     ...informerMetrics(registry),
     reconciled: (controller, result, tookMs) => reconciles.observe({ controller, result }, tookMs / 1000),

@@ -7,6 +7,7 @@ import { definitionOf } from '../crds/definition.ts'
 import { declarations } from '../crds/index.ts'
 import { openStore } from '../embedded/store/index.ts'
 import { startHealthServer } from '../server/health.ts'
+import { metricsPage } from '../server/metrics.ts'
 import {
   createEventRecorder,
   createMetrics,
@@ -82,7 +83,7 @@ async function startProcess(plain: Cluster, identity: string, done: string[]) {
     port: 0,
     live: {},
     ready: { maps: () => (maps.synced ? undefined : 'no list yet') },
-    metrics,
+    metrics: metricsPage(() => [metrics.registry]),
     logger,
   })
   const stop = async () => {

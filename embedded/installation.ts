@@ -161,7 +161,7 @@ export async function startInstallation(
       }),
       identity: 'embedded',
       otherChecks: { home: watch.check },
-      otherMetrics: async () => [await gateway.registry.metrics(), await api?.registry.metrics()].join('\n'),
+      otherRegistries: () => [gateway.registry, ...(api === undefined ? [] : [api.registry])],
       logger,
     })
     teardown.push(() => operator.stop())

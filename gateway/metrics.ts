@@ -1,5 +1,6 @@
 /** The gateway's figures, in a prom-client registry. */
-import { Counter, Gauge, Registry } from 'prom-client'
+import { Counter, Registry } from 'prom-client'
+import { addGauge } from '../server/metrics.ts'
 
 /** What became of a connection. `silent`: the client said nothing in time, or closed before it did. */
 export type Outcome = 'allowed' | 'denied' | 'unavailable' | 'too-many' | 'too-many-logins' | 'out-of-touch' | 'silent'
@@ -26,15 +27,7 @@ export function createMetrics(options: {
     labelNames: ['outcome'],
     registers,
   })
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read())
-      },
-    })
+  const gauge = (name: string, help: string, read: () => number) => addGauge(registry, name, help, read)
   if (options.connections !== undefined)
     gauge('espalier_gateway_open_connections', 'Connections joined to their target now.', options.connections)
   const { logins } = options

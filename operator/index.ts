@@ -3,10 +3,12 @@
  * controller per kind; with leader election, only while it leads, but with its caches warm.
  */
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import type { Cluster } from '../cluster/index.ts'
 import { createEventRecorder, createMetrics, fenced, instrumented, runWithLeaderLease } from '../controller/index.ts'
 import { systemNamespace } from '../crds/index.ts'
 import { type Check, startHealthServer } from '../server/health.ts'
+import { metricsPage, processMetrics } from '../server/metrics.ts'
 import { startAuthorityController } from './authority/controller.ts'
 import type { Trust } from './authority/state.ts'
 import { createCaches } from './caches.ts'
@@ -43,7 +45,7 @@ export type OperatorOptions = {
   /** What else has to hold for the operator to be ready. */
   otherChecks?: Record<string, Check>
   /** Figures of other parts of the process, for the same page. */
-  otherMetrics?: () => Promise<string>
+  otherRegistries?: () => Registry[]
 }
 
 const leaseName = 'espalier-operator'
@@ -112,10 +114,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         keys: () => missingKeys(keys()),
         ...options.otherChecks,
       },
-      metrics: {
-        contentType: metrics.contentType,
-        text: async () => [await metrics.text(), await options.otherMetrics?.()].filter(Boolean).join('\n'),
-      },
+      metrics: metricsPage(() => [metrics.registry, processMetrics(), ...(options.otherRegistries?.() ?? [])]),
       logger,
     }))
   const started = caches.start()

@@ -1,11 +1,10 @@
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { pino } from 'pino'
+import { Gauge, Registry } from 'prom-client'
 import { afterEach, describe, expect, test } from 'vitest'
-import { type Cluster, ClusterError, type ConfigMap, type WatchEvent } from '../cluster/index.ts'
-import { instrumented } from '../controller/instrumented.ts'
-import { createMetrics } from '../controller/metrics.ts'
 import { type Check, type HealthServer, startHealthServer } from './health.ts'
+import { metricsPage, processMetrics } from './metrics.ts'
 
 const logger = pino({ level: 'silent' })
 const servers: HealthServer[] = []
@@ -14,7 +13,8 @@ afterEach(async () => {
 })
 
 async function open(checks: { live?: Record<string, Check>; ready?: Record<string, Check> } = {}) {
-  const metrics = createMetrics()
+  const registry = new Registry()
+  const metrics = metricsPage(() => [registry, processMetrics()])
   const { live = {}, ready = {} } = checks
   const server = await startHealthServer({ host: '127.0.0.1', port: 0, live, ready, metrics, logger })
   servers.push(server)
@@ -23,7 +23,7 @@ async function open(checks: { live?: Record<string, Check>; ready?: Record<strin
     const response = await fetch(url + path, init)
     return { status: response.status, body: await response.text(), type: response.headers.get('content-type') }
   }
-  return { server, metrics, get }
+  return { server, registry, metrics, get }
 }
 
 describe('the health page', () => {
@@ -57,11 +57,11 @@ describe('the health page', () => {
   })
 
   test('/metrics has ours and the process’s; anything else is 404, any other method 405', async () => {
-    const { get, metrics } = await open()
-    metrics.leading('operator', true)
+    const { get, registry } = await open()
+    new Gauge({ name: 'leads', help: 'Of a test.', registers: [registry] }).set(1)
     const page = await get('/metrics')
     expect(page).toMatchObject({ status: 200, type: 'text/plain; version=0.0.4; charset=utf-8' })
-    expect(page.body).toContain('espalier_leader{lease="operator"} 1')
+    expect(page.body).toContain('\nleads 1\n')
     expect(page.body).toContain('process_resident_memory_bytes')
     expect((await get('/')).status).toBe(404)
     expect((await get('/healthz/../etc')).status).toBe(404)
@@ -109,79 +109,11 @@ describe('the health page', () => {
     const again = startHealthServer({ ...server.address, live: {}, ready: {}, metrics, logger })
     await expect(again).rejects.toMatchObject({ code: 'EADDRINUSE' })
   })
-})
 
-describe('an instrumented cluster', () => {
-  test('counts every verb by kind and outcome, and passes results and errors on', async () => {
-    const metrics = createMetrics()
-    const map: ConfigMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'x' } }
-    const port = {
-      get: async () => map,
-      list: async () => ({ items: [map], resourceVersion: '1' }),
-      watch: async function* (): AsyncGenerator<WatchEvent<ConfigMap>> {
-        yield { type: 'ADDED', object: map }
-        throw new ClusterError('Expired', 'too old')
-      },
-      replace: async () => {
-        throw new ClusterError('Conflict', 'changed')
-      },
-      delete: async () => {
-        throw new Error('a bug')
-      },
-    }
-    // Only these verbs are asked for here.
-    const cluster = instrumented(port as unknown as Cluster, metrics)
-    expect(await cluster.get('ConfigMap', { name: 'x' })).toBe(map)
-    expect((await cluster.list('ConfigMap')).items).toEqual([map])
-    await expect(cluster.replace('ConfigMap', map)).rejects.toMatchObject({ reason: 'Conflict' })
-    await expect(cluster.delete('ConfigMap', { name: 'x' })).rejects.toThrow('a bug')
-    const seen: unknown[] = []
-    const reading = (async () => {
-      const signal = new AbortController().signal
-      for await (const event of cluster.watch('ConfigMap', { resourceVersion: '1', signal })) seen.push(event)
-    })()
-    await expect(reading).rejects.toMatchObject({ reason: 'Expired' })
-    expect(seen).toHaveLength(1)
-    const text = await metrics.registry.metrics()
-    const counted = [
-      ...text.matchAll(/request_duration_seconds_count\{verb="(\w+)",kind="ConfigMap",outcome="(\w+)"\} 1/g),
-    ]
-    expect(counted.map(([, verb, outcome]) => `${verb} ${outcome}`)).toEqual([
-      'get ok',
-      'list ok',
-      'replace Conflict',
-      'delete Error',
-      'watch Expired',
-    ])
-  })
-
-  test('an informer shows in the metrics until it is no longer watched', async () => {
-    const metrics = createMetrics()
-    const unwatch = metrics.watchInformer('pods', () => ({
-      kind: 'Pod',
-      synced: true,
-      objects: 12,
-      lastSync: 1_000_000,
-      failingSince: undefined,
-      lists: 1,
-      events: 30,
-      failures: 0,
-      handlerErrors: 2,
-    }))
-    const text = await metrics.registry.metrics()
-    for (const line of [
-      'objects{informer="pods",kind="Pod"} 12',
-      'last_sync_timestamp_seconds{informer="pods",kind="Pod"} 1000',
-    ])
-      expect(text).toContain(`espalier_informer_${line}`)
-    unwatch()
-    expect(await metrics.registry.metrics()).not.toContain('informer="pods"')
-  })
-
-  test('two sets of metrics in one process share nothing but the process', async () => {
-    const [one, other] = [createMetrics(), createMetrics()]
-    one.leading('a', true)
-    expect(await other.text()).not.toContain('lease="a"')
-    expect(await other.text()).toContain('nodejs_heap_size_used_bytes')
+  test('a server without figures has no /metrics, and listens on every address where none is named', async () => {
+    const server = await startHealthServer({ port: 0, live: {}, ready: {}, logger })
+    servers.push(server)
+    const statusOf = async (path: string) => (await fetch(`http://127.0.0.1:${server.address.port}${path}`)).status
+    expect(await Promise.all(['/healthz', '/readyz', '/metrics'].map(statusOf))).toEqual([200, 200, 404])
   })
 })

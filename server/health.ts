@@ -52,13 +52,14 @@ function answer(request: IncomingMessage, response: ServerResponse, status: numb
   response.end(request.method === 'HEAD' ? undefined : body)
 }
 
-/** Listens on `host`:`port` (0: any free port) until `stop()`. Rejects where it cannot listen there. */
+/** Listens on `host` (absent: on every address) and `port` (0: any free one) until `stop()`. Rejects where it cannot. */
 export async function startHealthServer(options: {
-  host: string
+  host?: string
   port: number
   live: Record<string, Check>
   ready: Record<string, Check>
-  metrics: MetricsPage
+  /** Absent: there is none. */
+  metrics?: MetricsPage
   logger: Logger
 }): Promise<HealthServer> {
   const { live, ready, metrics, logger } = options
@@ -68,13 +69,14 @@ export async function startHealthServer(options: {
     request.resume()
     const path = (request.url ?? '').split('?', 1)[0]
     const checks = path === '/healthz' ? live : path === '/readyz' ? ready : undefined
-    if (!checks && path !== '/metrics') return answer(request, response, 404, 'not found\n', plain)
+    const figures = path === '/metrics' ? metrics : undefined
+    if (!checks && !figures) return answer(request, response, 404, 'not found\n', plain)
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD')
       return answer(request, response, 405, 'only GET and HEAD\n', plain)
     }
-    if (!checks) return answer(request, response, 200, await metrics.text(), metrics.contentType)
-    const { status, body } = await report(checks)
+    if (figures) return answer(request, response, 200, await figures.text(), figures.contentType)
+    const { status, body } = await report(checks ?? {})
     answer(request, response, status, body, plain)
   }
 
@@ -106,10 +108,10 @@ export async function startHealthServer(options: {
   })
   server.on('error', error => logger.error({ err: error }, 'the health server failed'))
   const bound = server.address()
-  const port = typeof bound === 'object' && bound ? bound.port : options.port
+  const { address, port } = typeof bound === 'object' && bound ? bound : { address: '', port: options.port }
 
   return {
-    address: { host: options.host, port },
+    address: { host: options.host ?? address, port },
     stop: () =>
       new Promise(resolve => {
         server.close(() => resolve())

@@ -1,4 +1,7 @@
-/** `/healthz` and `/readyz`: whether the process lives, and whether it should be sent requests. */
+/**
+ * `/healthz` and `/readyz`: whether the process lives, and whether it should be sent requests. They are routes of the API,
+ * not the page of server/health.ts: load balancers ask where clients do, over the same TLS, and errors read as all others.
+ */
 import { z } from 'zod'
 import { sendJson } from '../answers.ts'
 import { statesOf, unreadiness } from '../caches.ts'

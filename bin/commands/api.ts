@@ -5,12 +5,12 @@ import { pino } from 'pino'
 import { apiConfiguration } from '../../api/configuration.ts'
 import { startApi } from '../../api/index.ts'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
-import { createMetrics } from '../../controller/index.ts'
 import { followCertificate, readCertificate } from '../../server/certificate.ts'
 import { startHealthServer } from '../../server/health.ts'
-import { type Command, parseFlags, stopSignal, UsageError } from '../command.ts'
+import { metricsPage, processMetrics } from '../../server/metrics.ts'
+import { stopSignal } from '../../server/signals.ts'
+import { type Command, parseFlags, UsageError } from '../command.ts'
 import { readConfiguration } from '../configuration.ts'
-import { version } from '../version.ts'
 
 const help = `Serves the control-plane API of a Kubernetes cluster.
 
@@ -62,18 +62,14 @@ const command: Command = {
     const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
     const stopped = stopSignal()
     const cluster = await connectKubernetes({ fieldManager: 'espalier-api', kubeconfig: flags.kubeconfig, logger })
-    const api = await startApi({ cluster, configuration, certificate, version: version(), logger })
-    const ofProcess = createMetrics()
+    const api = await startApi({ cluster, configuration, certificate, logger })
     const metrics =
       configuration.http &&
       (await startHealthServer({
         ...configuration.http,
         live: {},
         ready: {},
-        metrics: {
-          contentType: ofProcess.contentType,
-          text: async () => `${await ofProcess.processText()}\n${await api.registry.metrics()}`,
-        },
+        metrics: metricsPage(() => [processMetrics(), api.registry]),
         logger,
       }))
     const following =

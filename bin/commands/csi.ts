@@ -1,12 +1,14 @@
 /** `espalier csi`: the driver for copy-on-write volumes on one node. */
 import { mkdir } from 'node:fs/promises'
-import { createServer } from 'node:http'
 import { dirname } from 'node:path'
 import { pino } from 'pino'
 import { holdLock } from '../../csi/lock.ts'
 import { mountPoolFile } from '../../csi/pool-file.ts'
 import { driverName, startDriver } from '../../csi/server.ts'
-import { type Command, parseFlags, stopSignal, UsageError } from '../command.ts'
+import { startHealthServer } from '../../server/health.ts'
+import { stopSignal } from '../../server/signals.ts'
+import { version } from '../../server/version.ts'
+import { type Command, parseFlags, UsageError } from '../command.ts'
 
 const help = `Serves volumes on this node as image files that are copied by reflink (${driverName}).
 
@@ -59,11 +61,15 @@ const command: Command = {
     const { signal } = stopping
     let isReady = false
     // A driver that waits for another one to end is alive: to start it again would help nobody.
-    const health = createServer(({ url }, reply) => {
-      const isWaiting = url === '/readyz' && !isReady
-      reply.writeHead(isWaiting ? 503 : 200).end(isWaiting ? 'waiting for the pool\n' : 'ok\n')
-    })
-    if (flags.health !== undefined) health.listen(positive(flags.health, '--health'))
+    const health =
+      flags.health === undefined
+        ? undefined
+        : await startHealthServer({
+            port: positive(flags.health, '--health'),
+            live: {},
+            ready: { pool: () => (isReady ? undefined : 'waiting for the pool') },
+            logger,
+          })
     const poolFile = flags['pool-file']
     let releaseFile = () => {}
     const open = async () => {
@@ -79,13 +85,13 @@ const command: Command = {
         overcommit: positive(flags.overcommit, '--overcommit'),
         registration: flags.registration,
         kubeletSocket: flags['kubelet-socket'],
-        version: '0.1.0',
+        version,
         signal,
         logger,
       })
     }
-    const driver = await open().catch((error: unknown) => {
-      health.close()
+    const driver = await open().catch(async (error: unknown) => {
+      await health?.stop()
       releaseFile()
       if (!signal.aborted) throw error
       return undefined
@@ -94,7 +100,7 @@ const command: Command = {
     isReady = true
     logger.info({ node, pool }, 'the driver serves')
     await stopped
-    health.close()
+    await health?.stop()
     await driver.stop()
     releaseFile()
     return 0

@@ -4,7 +4,6 @@ import { hostname } from 'node:os'
 import { basename, dirname, isAbsolute, resolve } from 'node:path'
 import { pino } from 'pino'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
-import { createMetrics } from '../../controller/index.ts'
 import { haproxyDefaults, type PortRange } from '../../gateway/haproxy/configuration.ts'
 import { drain } from '../../gateway/haproxy/drain.ts'
 import { startHaproxyGateway } from '../../gateway/haproxy/index.ts'
@@ -13,8 +12,10 @@ import { writeConfiguration } from '../../gateway/haproxy/write.ts'
 import { loginLimits } from '../../gateway/logins.ts'
 import { followCertificate } from '../../server/certificate.ts'
 import { startHealthServer } from '../../server/health.ts'
+import { metricsPage, processMetrics } from '../../server/metrics.ts'
+import { stopSignal } from '../../server/signals.ts'
 import { maskCidr } from '../../values/cidr.ts'
-import { type Command, parseFlags, stopSignal, UsageError } from '../command.ts'
+import { type Command, parseFlags, UsageError } from '../command.ts'
 
 const help = `Runs the agent of a gateway replica on Kubernetes, beside the HAProxy that carries its connections.
 
@@ -166,15 +167,11 @@ async function runAgent(args: string[]): Promise<number> {
     logger,
   })
   const following = followCertificate({ files, current: certificate, use: gateway.setCertificate, logger })
-  const ofProcess = createMetrics()
   const health = await startHealthServer({
     ...http,
     live: {},
     ready: { gateway: gateway.problem },
-    metrics: {
-      contentType: ofProcess.contentType,
-      text: async () => `${await ofProcess.text()}\n${await gateway.registry.metrics()}`,
-    },
+    metrics: metricsPage(() => [processMetrics(), gateway.registry]),
     logger,
   })
   logger.info({ identity: flags.identity, ports: flags.ports, http: flags.http }, 'the gateway agent runs')

@@ -4,7 +4,8 @@ import { pino } from 'pino'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
 import { operatorConfiguration } from '../../operator/configuration.ts'
 import { startOperator } from '../../operator/index.ts'
-import { type Command, parseFlags, stopSignal, UsageError } from '../command.ts'
+import { stopSignal } from '../../server/signals.ts'
+import { type Command, parseFlags, UsageError } from '../command.ts'
 import { readConfiguration } from '../configuration.ts'
 
 const help = `Runs the operator of a Kubernetes cluster; several may run, one leads.

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
+import { stopSignal } from '../../server/signals.ts'
 import { unreadVariables } from '../../services/configuration/unread.ts'
 import {
   isWorker,
@@ -12,7 +13,7 @@ import {
 } from '../../services/process/workers.ts'
 import { loadConfiguration } from '../../services/rest/configuration/index.ts'
 import { startRest } from '../../services/rest/index.ts'
-import { type Command, stopSignal, UsageError } from '../command.ts'
+import { type Command, UsageError } from '../command.ts'
 
 const help = `Serves the schemas of a Postgres database over HTTP, as PostgREST does.
 

@@ -3,7 +3,8 @@ import { pino } from 'pino'
 import { startInstallation } from '../../embedded/installation.ts'
 import { readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
-import { type Command, parseFlags, stopSignal } from '../command.ts'
+import { stopSignal } from '../../server/signals.ts'
+import { type Command, parseFlags } from '../command.ts'
 
 const help = `Starts Espalier on this machine: API, operator, gateway and a one-machine cluster, in one process tree.
 For trying, developing and tests; beyond one machine the engine is Kubernetes.

@@ -2,6 +2,7 @@
 export type { Change, IndexFunctions } from './cache.ts'
 export { type After, backoffMs, type Clock, sleep, systemClock } from './clock.ts'
 export type { Handler } from './dispatcher.ts'
+export { type InformerFigure, informerCounters, informerGauges } from './figures.ts'
 export {
   createInformer,
   type Informer,
