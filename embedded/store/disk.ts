@@ -15,7 +15,7 @@ import { DirectoryGone, StoreError } from './errors.ts'
 import type { JsonObject } from './json.ts'
 import { lockDirectory } from './lock.ts'
 import { type LogFile, logFile, type OpenFile, openFile as openRealFile } from './log-file.ts'
-import { batchPayload, type Header, headerPayload } from './records.ts'
+import { batchPayload, format, type Header, headerPayload } from './records.ts'
 import { journalName, type Recovered, recover, type Sink, snapshotName, storeFiles } from './recovery.ts'
 import { unfinishedSnapshot, writeSnapshot } from './snapshot.ts'
 
@@ -38,13 +38,13 @@ export type DiskOptions = {
 
 const defaultCompactAfterBytes = 16 * 1024 * 1024
 
-/** @throws StoreError `locked`, `corrupt`, `inaccessible` */
+/** @throws StoreError `locked`, `corrupt`, `newer`, `inaccessible` */
 export async function openDisk(options: DiskOptions): Promise<{ disk: Disk; version: number }> {
   const { directory } = options
   const unlock = prepareDirectory(directory)
   try {
-    await rm(join(directory, unfinishedSnapshot), { force: true })
     const recovered = await recover(directory, options.sink, options.logger)
+    await rm(join(directory, unfinishedSnapshot), { force: true })
     return { disk: await createDisk(options, recovered, unlock), version: recovered.version }
   } catch (error) {
     unlock()
@@ -84,8 +84,11 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
   let snapshotBytes = recovered.snapshotBytes
   let compaction: Promise<void> = Promise.resolve()
   let compacting = false
-  /** The length of the journal at which to compact. */
-  let limit = Math.max(compactAfterBytes, snapshotBytes)
+  /**
+   * The length of the journal at which to compact. One of a former format takes no further record: a release that reads
+   * no more than that one must not come upon what it does not know.
+   */
+  let limit = recovered.journal.format < format ? 0 : Math.max(compactAfterBytes, snapshotBytes)
   let journal =
     recovered.journal.length > 0
       ? logFile(await openFile(join(directory, journalName(number)), 'r+', 0o600), recovered.journal.length)

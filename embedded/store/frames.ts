@@ -32,6 +32,9 @@ function decodeFrame(file: Buffer, offset: number): { payload: Buffer; end: numb
   return { payload, end }
 }
 
+/** The payload of a file's first frame, from the file's beginning; undefined where none is there whole and sound. */
+export const firstPayload = (beginning: Buffer): Buffer | undefined => decodeFrame(beginning, 0)?.payload
+
 export type Frames = {
   payloads: Buffer[]
   /** Where the last sound frame ends. */

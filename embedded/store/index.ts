@@ -58,7 +58,7 @@ export type Store = {
   close(): Promise<void>
 }
 
-/** @throws StoreError `locked`, `corrupt`, `inaccessible`, `definition` */
+/** @throws StoreError `locked`, `corrupt`, `newer`, `inaccessible`, `definition` */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { logger, now = Date.now, bookmarkMs = 10_000, historyCapacity = 4096, eventSweepMs = 60_000 } = options
   const resources = resourcesOf(options.definitions)

@@ -1,16 +1,27 @@
 /**
  * Reads a store's directory back: the newest snapshot, then the journals that follow it. A write that was cut off at
  * the very end is taken back, since nobody was told that it happened; anything else that does not fit is refused,
- * because to go on would lose writes silently.
+ * because to go on would lose writes silently. What a newer release wrote is told from what is damaged. Nothing is
+ * changed before everything has been read, and no message advises to remove what may be the only copy.
  */
-import { readdir, readFile, rm, truncate } from 'node:fs/promises'
+import { open, readdir, readFile, rm, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { StoreError } from './errors.ts'
-import { decodeFrames, type Frames } from './frames.ts'
+import { decodeFrames, type Frames, firstPayload } from './frames.ts'
 import type { JsonObject } from './json.ts'
 import type { ObjectReference } from './objects.ts'
-import { type Header, type LogRecord, readBatch, readEnd, readHeader } from './records.ts'
+import {
+  format,
+  type Header,
+  type LogRecord,
+  readBatch,
+  readEnd,
+  readFormat,
+  readHeader,
+  Unknown,
+  unknownRecords,
+} from './records.ts'
 
 export const journalName = (number: number): string => `journal-${String(number).padStart(8, '0')}`
 export const snapshotName = (number: number): string => `snapshot-${String(number).padStart(8, '0')}`
@@ -25,7 +36,7 @@ export type Recovered = {
   version: number
   snapshotBytes: number
   /** The journal to go on with; length 0 where it has yet to be begun. */
-  journal: { number: number; length: number }
+  journal: { number: number; length: number; format: number }
 }
 
 /** The numbers of the journals and snapshots in a directory, ascending. */
@@ -41,9 +52,15 @@ export async function storeFiles(directory: string): Promise<{ journals: number[
   return found
 }
 
-/** @throws StoreError `corrupt` */
+/** @throws StoreError `corrupt`, `newer` */
 export async function recover(directory: string, sink: Sink, logger: Logger): Promise<Recovered> {
   const { journals, snapshots } = await storeFiles(directory)
+  // First, since whatever else a newer release does with its files may look like damage from here.
+  for (const name of [...snapshots.map(snapshotName), ...journals.map(journalName)]) {
+    const stated = await formatOf(join(directory, name))
+    if (stated !== undefined && stated > format)
+      throw tooNew(directory, `format ${stated}; this one reads up to ${format}`)
+  }
   const base = snapshots.at(-1) ?? 1
   const numbers = journals.filter(number => number >= base)
   if (numbers.length === 0) numbers.push(base)
@@ -52,17 +69,30 @@ export async function recover(directory: string, sink: Sink, logger: Logger): Pr
   }
   const snapshot = snapshots.length > 0 ? await readSnapshot(directory, base, sink) : { version: 1, bytes: 0 }
   let version = snapshot.version
-  let length = 0
+  let last = { length: 0, format }
   for (const number of numbers) {
-    const last = number === numbers.at(-1)
     if (!journals.includes(number)) break
-    const read = await readJournal(directory, { number, version }, last, sink, logger)
+    const read = await readJournal(directory, { number, version }, number === numbers.at(-1), sink, logger)
     version = read.version
-    length = read.length
+    last = { length: read.length, format: read.format }
   }
   for (const number of journals) if (number < base) await rm(join(directory, journalName(number)))
   for (const number of snapshots) if (number < base) await rm(join(directory, snapshotName(number)))
-  return { version, snapshotBytes: snapshot.bytes, journal: { number: numbers.at(-1) ?? base, length } }
+  return { version, snapshotBytes: snapshot.bytes, journal: { number: numbers.at(-1) ?? base, ...last } }
+}
+
+/** More than the first frame of any file has, in bytes. */
+const headerLimit = 64 * 1024
+
+/** The format that a file states at its beginning, whatever else is in it. */
+async function formatOf(path: string): Promise<number | undefined> {
+  const file = await open(path, 'r')
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(headerLimit), 0, headerLimit, 0)
+    return readFormat(firstPayload(buffer.subarray(0, bytesRead)))
+  } finally {
+    await file.close()
+  }
 }
 
 async function readSnapshot(directory: string, number: number, sink: Sink) {
@@ -98,6 +128,7 @@ async function readJournal(directory: string, expected: Header, last: boolean, s
   if (frames.rest === 'damaged' || (frames.rest === 'torn' && !last)) {
     throw corrupt(directory, name, `is damaged at byte ${frames.end}, with sound records behind it`)
   }
+  const read = replay(directory, name, expected, frames, sink)
   if (frames.rest === 'torn') {
     logger.warn(
       { file: name, at: frames.end, bytes: file.length - frames.end },
@@ -105,11 +136,11 @@ async function readJournal(directory: string, expected: Header, last: boolean, s
     )
     await truncate(path, frames.end)
   }
-  return { version: replay(directory, name, expected, frames, sink), length: frames.end }
+  return { ...read, length: frames.end }
 }
 
-function replay(directory: string, name: string, expected: Header, { payloads }: Frames, sink: Sink): number {
-  if (payloads.length === 0) return expected.version
+function replay(directory: string, name: string, expected: Header, { payloads }: Frames, sink: Sink) {
+  if (payloads.length === 0) return { version: expected.version, format }
   const header = checkHeader(directory, name, payloads[0])
   if (header.number !== expected.number || header.version !== expected.version) {
     throw corrupt(directory, name, `begins at version ${header.version}, where ${expected.version} is due`)
@@ -123,14 +154,14 @@ function replay(directory: string, name: string, expected: Header, { payloads }:
       version = next
     }
   }
-  return version
+  return { version, format: header.format }
 }
 
-function checkHeader(directory: string, name: string, payload: Buffer | undefined): Header {
+function checkHeader(directory: string, name: string, payload: Buffer | undefined) {
   try {
-    return readHeader(payload ?? Buffer.from('null'))
+    return readHeader(payload)
   } catch (error) {
-    throw corrupt(directory, name, 'has no header of this version', error)
+    throw corrupt(directory, name, 'does not begin as a file of the store does', error)
   }
 }
 
@@ -138,15 +169,20 @@ function batchOf(directory: string, name: string, payload: Buffer): LogRecord[] 
   try {
     return readBatch(payload)
   } catch (error) {
-    throw corrupt(directory, name, 'holds a record that cannot be read', error)
+    const what = error instanceof Unknown ? error.message : unknownRecords
+    throw tooNew(directory, `${name} holds ${what} that this one does not know`)
   }
 }
+
+const tooNew = (directory: string, how: string): StoreError =>
+  new StoreError(
+    'newer',
+    `${directory} was written by a newer release (${how}): start the newer release again; nothing is damaged, remove nothing`,
+  )
 
 const corrupt = (directory: string, file: string, what: string, cause?: unknown): StoreError =>
   new StoreError(
     'corrupt',
-    `${join(directory, file)} ${what}. Nothing was changed; restore the directory from a copy`,
-    {
-      cause,
-    },
+    `${join(directory, file)} ${what}. Nothing was changed; before you change anything, copy the whole directory. A copy from before the damage can take its place`,
+    { cause },
   )

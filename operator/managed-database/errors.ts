@@ -9,7 +9,9 @@ export class RangeExhaustedError extends Error {
 export class NameTakenError extends Error {
   override readonly name = 'NameTakenError'
   constructor(kind: string, { namespace, name }: { namespace?: string; name: string }) {
-    super(`${kind} ${namespace}/${name} belongs to someone else: delete it, for the database's own to be made`)
+    super(
+      `${kind} ${namespace}/${name} belongs to someone else: the database's own can be made when it is gone. Look at what it holds before you delete it`,
+    )
   }
 }
 

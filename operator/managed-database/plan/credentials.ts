@@ -9,7 +9,7 @@ export function credentialsFinding(observed: Observed, answered: Assessment['ans
   if (credentials.state === 'unreadable')
     return no(
       'CredentialsUnreadable',
-      `${credentials.message}; put the Secret back, or delete it to have new passwords minted`,
+      `${credentials.message}; put the Secret, or the key, back. Only where that is lost, delete the Secret to have new passwords minted`,
     )
   const pending = no('RolesPending', 'the roles get their passwords')
   if (answered === undefined || postgres?.mark !== credentials.mark) {

@@ -33,7 +33,7 @@ export function volumeFinding(
   if (recorded !== undefined && peril === 'lost')
     return fatal(
       'VolumeLost',
-      `the volume claim ${recorded.claim} that holds the data is gone${claim === undefined ? '' : '; another one has its name'}; put it back with its volume, or delete the database: this version has no backups to restore it from`,
+      `the volume claim ${recorded.claim} that holds the data is gone${claim === undefined ? '' : '; another one has its name'}; put it back with its volume. Do not delete the database while the volume may still be found: this version has no backups to restore it from`,
     )
   if (recorded !== undefined && answered !== undefined && answered.systemIdentifier !== recorded.systemIdentifier)
     return fatal(
