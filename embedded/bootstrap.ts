@@ -5,8 +5,9 @@
 import type { Cluster, Draft } from '../cluster/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../crds/index.ts'
 import { ensureKeys } from '../operator/bootstrap/index.ts'
+import { readTrust } from '../operator/keys.ts'
 import type { Authority } from '../operator/pki/index.ts'
-import { authoritySecret } from '../sealing/credentials.ts'
+import { authoritySecret, authorityStateSecret, nextAuthoritySecret } from '../sealing/credentials.ts'
 import { regionDraft, sizeDrafts } from './catalog.ts'
 import { EmbeddedError } from './errors.ts'
 import type { PortRange } from './settings.ts'
@@ -30,14 +31,20 @@ export async function bootstrap(cluster: Cluster, databasePorts: PortRange): Pro
   ])
 }
 
-/** The installation's certificate authority, for the gateway's own certificate. */
+/** The certificate authority that signs now, for the gateway's first certificate. */
 export async function readAuthority(cluster: Cluster): Promise<Authority> {
-  const stored = await cluster.get('Secret', { namespace: systemNamespace, name: authoritySecret })
-  const text = (key: string) => Buffer.from(stored?.data?.[key] ?? '', 'base64').toString('utf8')
-  if (stored === undefined) {
+  const stored = new Map(
+    await Promise.all(
+      [authoritySecret, nextAuthoritySecret, authorityStateSecret].map(
+        async name => [name, await cluster.get('Secret', { namespace: systemNamespace, name })] as const,
+      ),
+    ),
+  )
+  const signing = readTrust({ get: ({ name }) => stored.get(name) })
+  if (signing === undefined) {
     throw new EmbeddedError(
       `the Secret ${systemNamespace}/${authoritySecret} is gone: it cannot be made again over existing data; put it back from a backup of the installation`,
     )
   }
-  return { cert: text('tls.crt'), key: text('tls.key') }
+  return signing
 }

@@ -16,6 +16,7 @@ import { startOperator } from '../operator/index.ts'
 import { issueServerCertificate } from '../operator/pki/index.ts'
 import { bootstrap, readAuthority } from './bootstrap.ts'
 import { gatewayHost } from './catalog.ts'
+import { followGatewayCertificate, gatewayNames } from './certificate.ts'
 import { EmbeddedError } from './errors.ts'
 import { watchHome } from './home.ts'
 import { assertPortFree } from './ports.ts'
@@ -127,15 +128,18 @@ export async function startInstallation(
       cluster: store.connect('espalier-gateway'),
       identity: 'embedded',
       listenHost: gatewayHost,
-      certificate: await issueServerCertificate(
-        authority,
-        { dnsNames: ['localhost'], ipAddresses: [gatewayHost], days: 825 },
-        Date.now,
-      ),
+      // Until the operator's is read, which then is kept fresh.
+      certificate: issueServerCertificate(authority, gatewayNames, Date.now),
       resolve: target => runtime?.resolve(target),
       logger: logger.child({ part: 'gateway' }),
     })
     teardown.push(() => gateway.stop({ drainMs: 0 }))
+    const certificate = followGatewayCertificate({
+      cluster: store.connect('espalier-gateway'),
+      use: gateway.setCertificate,
+      logger: logger.child({ part: 'gateway' }),
+    })
+    teardown.push(() => certificate.stop())
 
     const started = await startRuntime({
       cluster: store.connect('espalier-runtime'),
@@ -156,8 +160,7 @@ export async function startInstallation(
         images: { postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])) },
         leaderElection: false,
         http: { host: gatewayHost, port: ports.last },
-        // The gateway has its own already; this publishes the authority.
-        certificates: {},
+        certificates: { gateway: gatewayNames },
       }),
       identity: 'embedded',
       otherChecks: { home: watch.check },
