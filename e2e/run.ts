@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { stringify } from 'yaml'
 import { pgVersions, systemNamespace } from '../crds/index.ts'
 import { logged } from '../images/command.ts'
 import { kubectlOf } from './kind/addons.ts'
@@ -23,6 +24,16 @@ async function run(args: string[], env: NodeJS.ProcessEnv = {}): Promise<number>
 const vitest = (args: string[], env: NodeJS.ProcessEnv) =>
   run([join(root, 'node_modules/vitest/vitest.mjs'), 'run', ...args], env)
 
+/** Lets claims ask for more; no driver makes volumes of it. */
+const growingClass = {
+  apiVersion: 'storage.k8s.io/v1',
+  kind: 'StorageClass',
+  metadata: { name: 'conformance-growing' },
+  provisioner: 'conformance.espalier.dev',
+  volumeBindingMode: 'WaitForFirstConsumer',
+  allowVolumeExpansion: true,
+}
+
 /**
  * What the cluster port promises, by this cluster's API server. Only before Espalier is installed: its operator would take
  * up the databases that are made there.
@@ -38,11 +49,16 @@ async function conformance(settings: Settings, cluster: ClusterFile): Promise<nu
   const kubectl = kubectlOf(tool, cluster)
   await kubectl(['apply', '--server-side', '--filename', join(root, 'crds/generated')])
   await kubectl(['wait', '--for=condition=Established', '--timeout=60s', '--filename', join(root, 'crds/generated')])
+  const { name } = growingClass.metadata
+  await kubectl(['apply', '--server-side', '--filename', '-'], stringify(growingClass))
   const report = process.env.ESPALIER_TEST_REPORT
-  return vitest(['cluster/kubernetes/conformance.test.ts'], {
+  const code = await vitest(['cluster/kubernetes/conformance.test.ts'], {
     ESPALIER_TEST_KUBECONFIG: cluster.kubeconfig,
+    ESPALIER_TEST_GROWING_CLASS: name,
     ...(report && { ESPALIER_TEST_REPORT: `${report}.conformance` }),
   })
+  await kubectl(['delete', 'storageclass', name])
+  return code
 }
 
 async function onKind(): Promise<number> {

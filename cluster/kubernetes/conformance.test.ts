@@ -5,6 +5,8 @@ import { describeConformance } from '../testing/conformance.ts'
 import { connectKubernetes } from './index.ts'
 
 const kubeconfig = process.env.ESPALIER_TEST_KUBECONFIG
+/** A class that lets volumes grow; without it what is said of growth is skipped. */
+const growingClass = process.env.ESPALIER_TEST_GROWING_CLASS
 
 if (kubeconfig === undefined) test.skip('kube-apiserver conformance: needs ESPALIER_TEST_KUBECONFIG')
 else
@@ -22,5 +24,6 @@ else
       // Its watch cache begins at the version at which the definition was installed.
       expiredVersion: async () => '1',
       bookmarkWithin: 90_000,
+      ...(growingClass && { growingClass }),
     }
   })

@@ -16,6 +16,7 @@ describeConformance(
     const runtime = await startRuntime({ cluster, directory, images: nodeImage, logger: testLogger })
     return {
       connect: async fieldManager => store.connect(fieldManager),
+      growingClass: 'growing',
       close: async () => {
         await runtime.stop()
         await store.close()

@@ -28,16 +28,19 @@ export const unknownFieldsRefusal = (resource: Resource, name: string, paths: re
   return new ClusterError('Invalid', `${resource.qualifiedKind} "${name}" is invalid: strict decoding error: ${list}`)
 }
 
-/** One object more than a ResourceQuota allows. */
-export const exceededQuota = (
+/** More than a ResourceQuota allows, of each thing as `<name>=<amount>`. */
+export function exceededQuota(
   resource: Resource,
   name: string,
-  { quota, counted, used, limit }: { quota: string; counted: string; used: number; limit: number },
-): ClusterError =>
-  new ClusterError(
+  quota: string,
+  exceeded: readonly { requested: string; used: string; limit: string }[],
+): ClusterError {
+  const list = (which: 'requested' | 'used' | 'limit') => exceeded.map(each => each[which]).join(',')
+  return new ClusterError(
     'Forbidden',
-    `${resource.qualifiedPlural} "${name}" is forbidden: exceeded quota: ${quota}, requested: ${counted}=1, used: ${counted}=${used}, limited: ${counted}=${limit}`,
+    `${resource.qualifiedPlural} "${name}" is forbidden: exceeded quota: ${quota}, requested: ${list('requested')}, used: ${list('used')}, limited: ${list('limit')}`,
   )
+}
 
 export const notAdmitted = (resource: Resource, name: string, why: string): ClusterError =>
   new ClusterError('Forbidden', `${resource.qualifiedPlural} "${name}" is forbidden: ${why}`)

@@ -130,11 +130,12 @@ export async function create(parts: Parts, manager: string, kind: KindName, inpu
   let release = () => {}
   const decide = (current: JsonObject | undefined): Decision => {
     requireNamespace(parts, resource, reference)
-    parts.quotas.require(resource, reference)
+    // As on an API server, before it is found to be there.
+    parts.quotas.require(resource, reference, draft)
     if (current !== undefined) throw alreadyExists(resource, reference.name)
     const object = created(contextOf(parts, resource, manager), draft)
     admitted(parts, resource, manager, undefined, { object, gone: false })
-    release = parts.quotas.reserve(reference)
+    release = parts.quotas.take(resource, reference, undefined, object)
     return { object, gone: false }
   }
   return present(await parts.committer.write(reference, decide, placeFor(resource, reference)).finally(() => release()))
@@ -146,14 +147,14 @@ export async function apply(parts: Parts, manager: string, kind: KindName, input
   const reference = locate(resource, metadataOf(draft))
   let release = () => {}
   const decide = (current: JsonObject | undefined): Decision => {
-    const outcome = (): Decision =>
-      admitted(parts, resource, manager, current, applied(contextOf(parts, resource, manager), current, draft))
-    if (current !== undefined) return outcome()
-    requireNamespace(parts, resource, reference)
-    parts.quotas.require(resource, reference)
-    const made = outcome()
-    release = parts.quotas.reserve(reference)
-    return made
+    if (current === undefined) {
+      requireNamespace(parts, resource, reference)
+      parts.quotas.require(resource, reference, draft)
+    }
+    const context = contextOf(parts, resource, manager)
+    const outcome = admitted(parts, resource, manager, current, applied(context, current, draft))
+    if (outcome.object !== current) release = parts.quotas.take(resource, reference, current, outcome.object)
+    return outcome
   }
   return present(await parts.committer.write(reference, decide, placeFor(resource, reference)).finally(() => release()))
 }
@@ -169,12 +170,16 @@ export async function replace(
   const object = receive(resource, input)
   const reference = locate(resource, metadataOf(object))
   const write = part === 'main' ? replaced : withStatus
+  let release = () => {}
   const decide = (current: JsonObject | undefined): Decision => {
     if (current === undefined) throw notFound(resource, reference.name)
     const outcome = write(contextOf(parts, resource, manager), current, object)
-    return part === 'main' ? admitted(parts, resource, manager, current, outcome) : outcome
+    if (part === 'status' || outcome.object === current) return outcome
+    admitted(parts, resource, manager, current, outcome)
+    release = parts.quotas.take(resource, reference, current, outcome.object)
+    return outcome
   }
-  return present(await parts.committer.write(reference, decide))
+  return present(await parts.committer.write(reference, decide).finally(() => release()))
 }
 
 export async function remove(

@@ -1,25 +1,28 @@
-/** Conformance: what a ResourceQuota that counts objects refuses, and in which words. */
+/** Conformance: what a ResourceQuota of objects or of storage refuses, and in which words. */
 import { describe, expect, test } from 'vitest'
-import { database } from './drafts.ts'
+import { database, smallest } from './drafts.ts'
 import { eventually, keyOf, refusal, refusedOf, remove, type Suite, stored } from './suite.ts'
 
 const counted = 'count/manageddatabases.espalier.dev'
 
+/** Has a quota that is in force: on Kubernetes a controller has to see it first. */
+export async function putQuota(suite: Suite, namespace: string, name: string, hard: Record<string, string>) {
+  await suite.cluster().apply('ResourceQuota', {
+    apiVersion: 'v1',
+    kind: 'ResourceQuota',
+    metadata: { namespace, name },
+    spec: { hard },
+  })
+  await eventually(async () => {
+    const { status } = await stored(suite.cluster(), 'ResourceQuota', { namespace, name })
+    expect(status?.hard).toEqual(hard)
+  }, 60_000)
+}
+
 export function describeQuotas(suite: Suite): void {
   describe('quotas', () => {
-    /** A quota that is in force: on Kubernetes a controller has to see it first. */
-    const quota = async (namespace: string, name: string, most: string) => {
-      await suite.cluster().apply('ResourceQuota', {
-        apiVersion: 'v1',
-        kind: 'ResourceQuota',
-        metadata: { namespace, name },
-        spec: { hard: { [counted]: most } },
-      })
-      await eventually(async () => {
-        const { status } = await stored(suite.cluster(), 'ResourceQuota', { namespace, name })
-        expect(status?.hard?.[counted]).toBe(most)
-      }, 60_000)
-    }
+    const quota = (namespace: string, name: string, most: string) =>
+      putQuota(suite, namespace, name, { [counted]: most })
 
     test('an object too many of a kind is refused, by create and by apply; one that is there can be written', async context => {
       if (suite.target().garbageCollection === false) context.skip()
@@ -64,6 +67,61 @@ export function describeQuotas(suite: Suite): void {
       const { items } = await cluster.list('ManagedDatabase', { namespace })
       expect(items).toHaveLength(names.length - refused)
       expect(items).toHaveLength(3)
+    })
+
+    /** A claim for so much that nothing here grants. */
+    const claim = (namespace: string, name: string, storage: string, storageClassName = '') => {
+      const draft = smallest.PersistentVolumeClaim(namespace, name)
+      const spec = { ...draft.spec, storageClassName, resources: { requests: { storage } } }
+      return suite.cluster().create('PersistentVolumeClaim', { ...draft, spec })
+    }
+
+    test('claims count by their number and by what they ask for; every excess is named', async context => {
+      if (suite.target().garbageCollection === false) context.skip()
+      const namespace = await suite.namespace()
+      await putQuota(suite, namespace, 'room', { persistentvolumeclaims: '2', 'requests.storage': '3Gi' })
+      const first = await claim(namespace, 'first', '1Gi')
+      const large = await refusal(claim(namespace, 'large', '2560Mi'), 'Forbidden')
+      expect(large.message).toContain(
+        'persistentvolumeclaims "large" is forbidden: exceeded quota: room, requested: requests.storage=2560Mi, used: requests.storage=1Gi, limited: requests.storage=3Gi',
+      )
+      await claim(namespace, 'second', '2Gi')
+      const third = await refusal(claim(namespace, 'third', '1Gi'), 'Forbidden')
+      expect(third.message).toContain(
+        'requested: persistentvolumeclaims=1,requests.storage=1Gi, used: persistentvolumeclaims=2,requests.storage=3Gi, limited: persistentvolumeclaims=2,requests.storage=3Gi',
+      )
+      await remove(suite.cluster(), 'PersistentVolumeClaim', keyOf(first))
+      await eventually(() => claim(namespace, 'third', '1Gi'), 60_000)
+    })
+
+    test('a storage class can have a quota of its own, and a kind a short name', async context => {
+      if (suite.target().garbageCollection === false) context.skip()
+      const namespace = await suite.namespace()
+      const ofClass = 'conformance-gold.storageclass.storage.k8s.io'
+      await putQuota(suite, namespace, 'gold', { [`${ofClass}/requests.storage`]: '1Gi', secrets: '1' })
+      await claim(namespace, 'one', '1Gi', 'conformance-gold')
+      const error = await refusal(claim(namespace, 'two', '1Gi', 'conformance-gold'), 'Forbidden')
+      expect(error.message).toContain(
+        `exceeded quota: gold, requested: ${ofClass}/requests.storage=1Gi, used: ${ofClass}/requests.storage=1Gi, limited: ${ofClass}/requests.storage=1Gi`,
+      )
+      await claim(namespace, 'three', '5Gi', 'conformance-silver')
+      await suite.cluster().create('Secret', smallest.Secret(namespace, 'one'))
+      const secret = await refusal(suite.cluster().create('Secret', smallest.Secret(namespace, 'two')), 'Forbidden')
+      expect(secret.message).toContain(
+        'exceeded quota: gold, requested: secrets=1, used: secrets=1, limited: secrets=1',
+      )
+    })
+
+    test('of many claims that come at once no more get through than there is room for', async context => {
+      if (suite.target().garbageCollection === false) context.skip()
+      const namespace = await suite.namespace()
+      await putQuota(suite, namespace, 'room', { 'requests.storage': '3Gi' })
+      const names = Array.from({ length: 6 }, (_, index) => `data${index}`)
+      const refused = await refusedOf(
+        names.map(name => claim(namespace, name, '1Gi')),
+        'Forbidden',
+      )
+      expect(refused).toBe(3)
     })
   })
 }

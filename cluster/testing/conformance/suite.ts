@@ -26,6 +26,8 @@ export type ConformanceTarget = {
    * kube-controller-manager beside it does. The tests of these skip where it is false. Default true.
    */
   garbageCollection?: boolean
+  /** A storage class whose volumes may grow, and that nothing makes any of. Without it the tests of growth are skipped. */
+  growingClass?: string
   /** A resourceVersion of ManagedDatabases that is certainly gone. Without it the test of `Expired` is skipped. */
   expiredVersion?: () => Promise<string>
   /** How long the first bookmark of a quiet watch may take, in ms. Default 30,000; kube-apiserver takes a minute. */

@@ -6,6 +6,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Draft, ObjectKey, PersistentVolume, PersistentVolumeClaim } from '../../index.ts'
 import { smallest } from './drafts.ts'
+import { putQuota } from './quotas.ts'
 import { eventually, keyOf, refusal, type Suite, stored, undisturbed, uniqueName } from './suite.ts'
 
 const deadline = 55_000
@@ -41,16 +42,21 @@ function helpersOf(suite: Suite) {
     return suite.cluster().create('PersistentVolume', { ...draft, spec: merged })
   }
 
-  const makeClaim = (namespace: string, name: string, volumeName?: string): Promise<PersistentVolumeClaim> => {
+  const makeClaim = (
+    namespace: string,
+    name: string,
+    volumeName?: string,
+    storageClassName = '',
+  ): Promise<PersistentVolumeClaim> => {
     const draft = smallest.PersistentVolumeClaim(namespace, name)
-    const spec = { ...draft.spec, ...(volumeName === undefined ? {} : { volumeName }) }
+    const spec = { ...draft.spec, storageClassName, ...(volumeName === undefined ? {} : { volumeName }) }
     return suite.cluster().create('PersistentVolumeClaim', { ...draft, spec })
   }
 
   /** A volume and a claim that are bound to each other. */
-  const bound = async (namespace: string) => {
-    const volume = await makeVolume()
-    const claim = await makeClaim(namespace, 'data', volume.metadata.name)
+  const bound = async (namespace: string, storageClassName = '') => {
+    const volume = await makeVolume({ storageClassName })
+    const claim = await makeClaim(namespace, 'data', volume.metadata.name, storageClassName)
     await untilVolume(keyOf(volume), 'Bound')
     return { volume: keyOf(volume), claim: await untilClaim(keyOf(claim), 'Bound') }
   }
@@ -75,7 +81,24 @@ function helpersOf(suite: Suite) {
     return eventually(() => suite.cluster().create('Pod', { ...draft, spec }))
   }
 
-  return { gone, untilClaim, untilVolume, makeVolume, makeClaim, bound, changeVolume, makePod }
+  /** Has a bound claim ask for so much. */
+  const ask = (key: ObjectKey, storage: string): Promise<PersistentVolumeClaim> =>
+    undisturbed(async () => {
+      const claim = await stored(suite.cluster(), 'PersistentVolumeClaim', key)
+      const spec = { ...claim.spec, resources: { requests: { storage } } }
+      return suite.cluster().replace('PersistentVolumeClaim', { ...claim, spec })
+    })
+
+  /** Says of a claim what its driver does. */
+  const tell = (key: ObjectKey, status: PersistentVolumeClaim['status']): Promise<PersistentVolumeClaim> =>
+    undisturbed(async () => {
+      const claim = await stored(suite.cluster(), 'PersistentVolumeClaim', key)
+      return suite
+        .cluster()
+        .replaceStatus('PersistentVolumeClaim', { ...claim, status: { ...claim.status, ...status } })
+    })
+
+  return { gone, untilClaim, untilVolume, makeVolume, makeClaim, bound, changeVolume, makePod, ask, tell }
 }
 
 /** What an API server does with claims and volumes, and its controllers with those that are deleted. */
@@ -140,7 +163,7 @@ export function describeVolumes(suite: Suite): void {
 
 /** Which claim gets which volume: beyond the API server, the work of kube-controller-manager or what stands for it. */
 export function describeBinding(suite: Suite): void {
-  const { gone, untilClaim, untilVolume, makeVolume, makeClaim, bound, changeVolume } = helpersOf(suite)
+  const { gone, untilClaim, untilVolume, makeVolume, makeClaim, bound, changeVolume, ask, tell } = helpersOf(suite)
 
   describe('binding', () => {
     test('by name goes both ways, and the capacity is the volume’s', { timeout: longTest }, async context => {
@@ -244,20 +267,65 @@ export function describeBinding(suite: Suite): void {
       if (suite.target().garbageCollection === false) context.skip()
       const namespace = await suite.namespace()
       const { claim } = await bound(namespace)
-      const ask = (storage: string) =>
-        undisturbed(async () => {
-          const current = await stored(suite.cluster(), 'PersistentVolumeClaim', keyOf(claim))
-          const spec = { ...current.spec, resources: { requests: { storage } } }
-          return suite.cluster().replace('PersistentVolumeClaim', { ...current, spec })
-        })
-      const shrunk = await refusal(ask('512Mi'), 'Invalid')
+      const shrunk = await refusal(ask(keyOf(claim), '512Mi'), 'Invalid')
       expect(shrunk.message).toContain(
         'spec.resources.requests.storage: Forbidden: field can not be less than status.capacity',
       )
-      const grown = await refusal(ask('2Gi'), 'Forbidden')
+      const grown = await refusal(ask(keyOf(claim), '2Gi'), 'Forbidden')
       expect(grown.message).toContain(
         'only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize',
       )
+    })
+
+    test('is granted when the driver has done it: until then the capacity lags behind, and it can be lowered again', {
+      timeout: longTest,
+    }, async context => {
+      const { garbageCollection, growingClass } = suite.target()
+      if (garbageCollection === false || growingClass === undefined) return context.skip()
+      const namespace = await suite.namespace()
+      const { volume, claim } = await bound(namespace, growingClass)
+      const key = keyOf(claim)
+      const asked = await ask(key, '2Gi')
+      expect([asked.spec?.resources?.requests?.storage, asked.status?.capacity?.storage]).toEqual(['2Gi', '1Gi'])
+      // The cluster's part is done; the node's is not.
+      await changeVolume(volume, spec => ({ ...spec, capacity: { storage: '2Gi' } }))
+      const condition = { type: 'FileSystemResizePending', status: 'True', message: 'waits for a pod' }
+      await tell(key, { allocatedResources: { storage: '2Gi' }, conditions: [condition] })
+      // Whatever else is bound meanwhile.
+      const other = await makeVolume()
+      await untilClaim(keyOf(await makeClaim(namespace, 'other', other.metadata.name)), 'Bound')
+      const lagging = await stored(suite.cluster(), 'PersistentVolumeClaim', key)
+      expect(lagging.status).toMatchObject({
+        phase: 'Bound',
+        capacity: { storage: '1Gi' },
+        conditions: [{ type: 'FileSystemResizePending' }],
+      })
+      const back = await refusal(ask(key, '1Gi'), 'Invalid')
+      expect(back.message).toContain('field can not be less than status.capacity')
+      expect((await ask(key, '1536Mi')).status?.capacity?.storage).toBe('1Gi')
+      await ask(key, '2Gi')
+      await tell(key, { capacity: { storage: '2Gi' }, conditions: [] })
+      const done = await stored(suite.cluster(), 'PersistentVolumeClaim', key)
+      expect(done.status?.capacity?.storage).toBe('2Gi')
+      expect(done.status?.conditions ?? []).toEqual([])
+      await refusal(ask(key, '1536Mi'), 'Invalid')
+    })
+
+    test('grows no further than a quota lets it, and what it grows by counts', {
+      timeout: longTest,
+    }, async context => {
+      const { garbageCollection, growingClass } = suite.target()
+      if (garbageCollection === false || growingClass === undefined) return context.skip()
+      const namespace = await suite.namespace()
+      await putQuota(suite, namespace, 'room', { 'requests.storage': '3Gi' })
+      const { claim } = await bound(namespace, growingClass)
+      await ask(keyOf(claim), '2Gi')
+      const error = await refusal(ask(keyOf(claim), '4Gi'), 'Forbidden')
+      expect(error.message).toContain(
+        'exceeded quota: room, requested: requests.storage=2Gi, used: requests.storage=2Gi, limited: requests.storage=3Gi',
+      )
+      await makeClaim(namespace, 'other')
+      await refusal(makeClaim(namespace, 'another'), 'Forbidden')
     })
   })
 }

@@ -163,6 +163,8 @@ export function createClaims(options: ClaimsOptions): Claims {
     if (handle !== undefined && !existsSync(layout.volume(handle))) {
       return lose(claim, `the directory ${dirname(layout.volume(handle))} no longer holds its volume`)
     }
+    // Of another driver's volume the claim says what that driver says: it may have grown for the cluster, not for its pods.
+    if (handle === undefined && claim.status?.phase === 'Bound') return undefined
     const from = volume.spec?.capacity?.storage ?? '0'
     const to = claim.spec?.resources?.requests?.storage ?? '0'
     const { accessModes } = volume.spec ?? {}
