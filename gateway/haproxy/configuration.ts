@@ -93,7 +93,8 @@ export function renderConfiguration(options: HaproxyOptions): string {
     // Until a connection is joined: for its PROXY header, its first bytes, a connection to its database.
     '    timeout client 10s',
     '    timeout server 10s',
-    '    timeout connect 5s',
+    // Three tries at a machine that stays silent are over in 6 s; in each its kernel is asked twice.
+    '    timeout connect 2s',
     '    timeout queue 5s',
     // Once joined. Postgres sessions may idle for weeks; a peer that vanished is found by keepalives instead.
     '    timeout tunnel 24d',

@@ -6,7 +6,13 @@ import { connect as connectTls } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import pino from 'pino'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { acknowledged, gatewayLeaseSeconds, portRefusedBy, type Route } from '../../routes/route.ts'
+import {
+  acknowledged,
+  gatewayLeaseSeconds,
+  portRefusedBy,
+  type Route,
+  unreachableAnnotation,
+} from '../../routes/route.ts'
 import type { AgentOptions } from '../testing/agent-process.ts'
 import { testCertificate } from '../testing/certificate.ts'
 import { errorFields, startupMessage, tlsRequest } from '../testing/client.ts'
@@ -14,7 +20,7 @@ import { openTestCluster, type TestCluster } from '../testing/cluster.ts'
 import { haproxyVersion, openHaproxy, type TestHaproxy } from '../testing/haproxy.ts'
 import { anyLogins } from '../testing/logins.ts'
 import { proxyHeader } from '../testing/proxy-header.ts'
-import { listen, ownLoopback, received, until } from '../testing/sockets.ts'
+import { listen, listenInSilence, ownLoopback, received, until } from '../testing/sockets.ts'
 import { refusalsAtOnce } from './configuration.ts'
 import { drain } from './drain.ts'
 import { type HaproxyGateway, type HaproxyGatewayOptions, startHaproxyGateway } from './index.ts'
@@ -279,6 +285,24 @@ else
           answer: '57P03',
           message: 'the database is not available right now',
         })
+      })
+
+      test('because its machine says nothing any more: told within 8 s, while idle sessions stay as they are', async () => {
+        await start()
+        await openWithService(first, everyone)
+        const { socket } = await knock(first)
+        const gone = await listenInSilence(backend.host)
+        onTestFinished(gone.close)
+        const { target, ...route } = routeOn(first + 1, everyone)
+        await open({ ...route, target: { ...target, port: gone.port } })
+        const began = performance.now()
+        expect(await knock(first + 1)).toMatchObject({ answer: '57P03' })
+        expect(performance.now() - began).toBeLessThan(8_000)
+        // What the operator goes by.
+        const told = async () =>
+          (await cluster.leases()).map(({ metadata }) => metadata.annotations?.[unreachableAnnotation])
+        await until('the Lease says so', async () => (await told()).includes(String(first + 1)))
+        expect(await echoes(socket)).toBe(true)
       })
 
       test('because its Service is not there yet, until it is', async () => {

@@ -1,6 +1,7 @@
 /** What gateway tests and benchmarks share about sockets: addresses of their own, polling, servers that clean up. */
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
 /** A loopback address that another run on this machine is unlikely to have. */
@@ -25,6 +26,34 @@ export async function listen(
   const server = createServer({ allowHalfOpen: true }, onConnection).listen({ port, host })
   await once(server, 'listening')
   return { server, port: (server.address() as AddressInfo).port }
+}
+
+/**
+ * A port whose machine accepts nothing and refuses nothing, as one that was unplugged: its queue of connections is full,
+ * and its process is stopped.
+ */
+export async function listenInSilence(host: string): Promise<{ port: number; close(): void }> {
+  const script = `require('node:net').createServer().listen({ host: '${host}', port: 0, backlog: 1 }, function () { console.log(this.address().port) })`
+  const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const port = Number(String((await once(child.stdout, 'data'))[0]))
+  child.kill('SIGSTOP')
+  const fillers: Socket[] = []
+  // Its kernel goes on until its queue is full; then it drops what comes without a word.
+  for (let isFull = false; !isFull; ) {
+    const filler = connect({ host, port })
+    fillers.push(filler.on('error', () => {}))
+    isFull = await Promise.race([
+      once(filler, 'connect').then(() => false),
+      new Promise<boolean>(resolve => setTimeout(resolve, 300, true)),
+    ])
+  }
+  return {
+    port,
+    close: () => {
+      child.kill('SIGKILL')
+      for (const filler of fillers) filler.destroy()
+    },
+  }
 }
 
 /** Waits until a condition holds; fails with its name after the deadline. */

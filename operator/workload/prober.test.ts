@@ -145,6 +145,16 @@ describe('looks', () => {
     await looks.stop()
   })
 
+  test('that find no machine count at once where a gateway has met none either, and only in that look', async () => {
+    const { looks, take } = taker()
+    await take(async () => observation())
+    looks.suspect('a')
+    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: false, answer: { state: 'refused' } })
+    await take(async () => observation())
+    expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })
+    await looks.stop()
+  })
+
   test('log in as a client once, until Postgres or the passwords are others', async () => {
     const { looks, take } = taker()
     let logins = 0

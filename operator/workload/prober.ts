@@ -43,6 +43,11 @@ export type Looks = {
   stop(): Promise<void>
 }
 
+type Concluded = Pick<LookRequest, 'run' | 'ready' | 'mark' | 'configuration'> & {
+  /** A gateway could not connect, before the look. */
+  isSuspected?: boolean
+}
+
 const concurrentLooks = 32
 /** Longer than a commit may take (administrator.ts): one that hangs is found, not broken off. */
 const lookTimeoutMs = 40_000
@@ -78,9 +83,12 @@ export function answerOf(
   }
 }
 
-/** What is known after a look that came to this. Pure. */
+/**
+ * What is known after a look that came to this. Pure. A look that finds no machine counts only with another witness: a
+ * second one in a row, or a gateway that could not connect before the first.
+ */
 export function conclude(
-  { run, ready, mark, configuration }: Pick<LookRequest, 'run' | 'ready' | 'mark' | 'configuration'>,
+  { run, ready, mark, configuration, isSuspected = false }: Concluded,
   answer: PostgresAnswer,
   last: PostgresFacts | undefined,
   at: number,
@@ -92,7 +100,7 @@ export function conclude(
   }
   const none = { at, run, ready, slow: 0, isOutdated: false }
   const isSilent = answer.state === 'refused' && answer.reason === 'silent'
-  if (isSilent && before?.answer?.state === 'answered' && !before.isDoubtful)
+  if (isSilent && !isSuspected && before?.answer?.state === 'answered' && !before.isDoubtful)
     return { ...none, mark: before.mark, answer: before.answer, isDoubtful: true }
   const since = hasOtherFiles(configuration, answer) ? (before?.otherFilesSince ?? at) : undefined
   return { ...none, mark, answer, isDoubtful: false, ...(since === undefined ? {} : { otherFilesSince: since }) }
@@ -119,7 +127,7 @@ export function createLooks(options: { now: () => number; onAnswer: (key: string
   const look = async (request: LookRequest) => {
     const { key } = request
     const ticket = Symbol(key)
-    suspected.delete(key)
+    const isSuspected = suspected.delete(key)
     underWay.set(key, ticket)
     let answer: PostgresAnswer
     try {
@@ -133,7 +141,7 @@ export function createLooks(options: { now: () => number; onAnswer: (key: string
     // Outdated meanwhile: what was seen may have been before that.
     if (underWay.get(key) !== ticket) return onAnswer(key)
     underWay.delete(key)
-    answers.set(key, conclude(request, answer, answers.get(key), now()))
+    answers.set(key, conclude({ ...request, isSuspected }, answer, answers.get(key), now()))
     onAnswer(key)
   }
 
