@@ -6,14 +6,10 @@
  * - 1,000 routes of 50 rules pushed after a restart of HAProxy, and the memory of both then.
  * It needs HAProxy, and pgbench for one of the figures.
  */
-import { type ChildProcess, execFile, fork } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-import pg from 'pg'
 import pino from 'pino'
 import { leanFlags } from '../bin/lean.mjs'
 import { startHaproxyGateway } from '../gateway/haproxy/index.ts'
@@ -26,10 +22,9 @@ import { until } from '../gateway/testing/sockets.ts'
 import { issueClientCertificate } from '../operator/pki/index.ts'
 import { startPostgres } from '../operator/postgres/testing/postgres.ts'
 import { acknowledged, type Route } from '../routes/route.ts'
+import { type Address, login, pgbench } from './pgbench.ts'
 import { connectParent, serve } from './remote.ts'
 import { against, median, percentile, print } from './statistics.ts'
-
-type Address = { host: string; port: number; cert: string; key: string }
 
 const ports = { first: 20_000, last: 21_099 }
 /** The port that leads to Postgres. */
@@ -44,14 +39,6 @@ const routeOn = (port: number, rules: string[], targetPort = 5432): Route => ({
 })
 const someRules = (count: number, seed: number) =>
   Array.from({ length: count }, (_, rule) => `${1 + (seed % 200)}.${rule}.${seed % 256}.0/24`)
-
-async function login({ host, port, cert, key }: Address): Promise<pg.Client> {
-  const ssl = { rejectUnauthorized: false, cert, key }
-  const client = new pg.Client({ host, port, user: 'postgres', database: 'postgres', ssl })
-  client.on('error', () => {})
-  await client.connect()
-  return client
-}
 
 /** Writes a route and waits, by reading the Leases, until it is acknowledged; in milliseconds. */
 async function change(cluster: TestCluster, route: Route): Promise<number> {
@@ -86,25 +73,6 @@ async function allowlistChanges(cluster: TestCluster, address: Address, targetPo
   print('  p95 in seconds', against(p95 / 1000, 1, 'at most', ' s'))
   print('  admitted or refused wrongly afterwards', `${against(wrong, 0, 'at most')} of 200`)
   print('  sessions cut', `${against(alive.filter(({ status }) => status === 'rejected').length, 0, 'at most')} of 100`)
-}
-
-/** Transactions a second, and with `reconnect` a new session for each. */
-async function pgbench({ host, port, cert, key }: Address, flags: string[]): Promise<number | undefined> {
-  const directory = mkdtempSync(join(tmpdir(), 'espalier-pgbench-'))
-  const [certFile, keyFile] = [join(directory, 'crt'), join(directory, 'key')]
-  writeFileSync(certFile, cert)
-  writeFileSync(keyFile, key)
-  chmodSync(keyFile, 0o600)
-  const env = { ...process.env, PGSSLMODE: 'require', PGSSLCERT: certFile, PGSSLKEY: keyFile, PGCONNECT_TIMEOUT: '5' }
-  // Not waited for in place: the cluster lives in this process, and the gateway closes where it is out of touch with it.
-  const { stdout } = await promisify(execFile)(
-    'pgbench',
-    ['-h', host, '-p', String(port), '-U', 'postgres', ...flags, 'postgres'],
-    { env },
-  ).catch(() => ({ stdout: '' }))
-  rmSync(directory, { recursive: true })
-  const tps = /tps = ([0-9.]+)/.exec(stdout)?.[1]
-  return tps === undefined ? undefined : Number(tps)
 }
 
 async function throughput(direct: Address, through: Address): Promise<void> {

@@ -5,7 +5,17 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-const benchmarks = ['create', 'api', 'scale', 'gateway', 'gateway-haproxy', 'informer', 'start', 'rest']
+const benchmarks = [
+  'create',
+  'api',
+  'scale',
+  'gateway',
+  'gateway-haproxy',
+  'gateway-logins',
+  'informer',
+  'start',
+  'rest',
+]
 
 const wanted = process.argv.slice(2)
 const unknown = wanted.find(name => !benchmarks.includes(name))

@@ -21,7 +21,7 @@ const logger = pino({ level: process.env.ESPALIER_TEST_LOG || 'silent' })
 const password = 'a password of some length'
 const attacker = '127.0.0.66'
 
-type Front = { host: string; port: number; stop(): Promise<void> }
+type Front = { host: string; port: number; metrics(): Promise<string>; stop(): Promise<void> }
 type Start = (cluster: TestCluster, postgres: RunningPostgres) => Promise<Front>
 
 const certificateOf = (postgres: RunningPostgres) =>
@@ -54,7 +54,7 @@ const planes: Record<string, Start> = {
       logger,
     })
     await admitAll(cluster, routeOn(port, postgres.port))
-    return { host, port, stop: () => gateway.stop({ drainMs: 0 }) }
+    return { host, port, metrics: () => gateway.registry.metrics(), stop: () => gateway.stop({ drainMs: 0 }) }
   },
 }
 if (haproxyVersion === undefined) test.skip('logins with HAProxy: needs haproxy on this machine', () => {})
@@ -78,7 +78,7 @@ else
       await gateway.stop({ settleMs: 0 })
       await haproxy.close()
     }
-    return { host: haproxy.host, port: route.port, stop }
+    return { host: haproxy.host, port: route.port, metrics: () => gateway.registry.metrics(), stop }
   }
 
 describe.each(Object.entries(planes))('%s', (_, start) => {
@@ -191,6 +191,30 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     await Promise.all(closed)
     expect(performance.now() - began).toBeLessThan(13_000)
     expect((await (await login('127.0.0.8')).query('SELECT 2 AS two')).rows).toEqual([{ two: 2 }])
+  }, 60_000)
+
+  test('the gauges say how many log in and how many wait, in all and of the database, until none does', async () => {
+    const read = async (): Promise<Record<string, number>> =>
+      Object.fromEntries(
+        [...(await front.metrics()).matchAll(/^espalier_gateway_((?:database_)?logins\S*) (\S+)$/gm)].map(
+          ([, name = '', value]) => [name, Number(value)],
+        ),
+      )
+    const database = '{database="shop-12345678"}'
+    await until('those of before are over', async () => (await read()).logins === 0, 20_000)
+    expect(await read()).toEqual({ logins: 0, logins_waiting: 0 })
+    const silent = await fallSilent('127.0.0.11', 10)
+    await until('the places are taken', () => answered(silent) === loginLimits.perAddress)
+    const taken = { logins: loginLimits.perAddress, logins_waiting: 10 - loginLimits.perAddress }
+    await until('all are counted', async () => (await read()).logins_waiting === taken.logins_waiting)
+    expect(await read()).toEqual({
+      ...taken,
+      [`database_logins${database}`]: taken.logins,
+      [`database_logins_waiting${database}`]: taken.logins_waiting,
+    })
+    for (const { socket } of silent) socket.destroy()
+    await until('none is left', async () => Object.values(await read()).every(value => value === 0))
+    expect(await read()).toEqual({ logins: 0, logins_waiting: 0 })
   }, 60_000)
 
   test('a pool opens 100 connections of one address at once, and they count no more', async () => {

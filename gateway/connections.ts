@@ -8,7 +8,7 @@ import type { Socket } from 'node:net'
 import type { RouteTarget } from '../routes/route.ts'
 import { notAdmitted, notAvailable, outOfTouch, tooMany, tooManyLogins } from './denial/refusal.ts'
 import type { Refuse } from './denial/refuse.ts'
-import { createLogins, type Login, type LoginLimits, watchLogin } from './logins.ts'
+import { createLogins, type Login, type LoginCounts, type LoginLimits, watchLogin } from './logins.ts'
 import type { GatewayMetrics } from './metrics.ts'
 import { connectTarget, join, untilFirstBytes } from './session.ts'
 import { normaliseAddress, type Verdict } from './table.ts'
@@ -43,7 +43,7 @@ export type Connections = {
   /** Waits for open connections to end, at most so long, then closes the rest. */
   drain(ms: number): Promise<void>
   /** Connections that have not logged in. */
-  logins(): { underway: number; waiting: number }
+  logins(): LoginCounts
 }
 
 export function createConnections(options: {
@@ -144,7 +144,7 @@ export function createConnections(options: {
       }
     },
     count: () => admitted.size,
-    logins: logins.count,
+    logins: logins.countByPort,
     drain: async ms => {
       const over = Promise.all([...admitted].map(socket => new Promise(resolve => socket.once('close', resolve))))
       const deadline = setTimeout(() => {

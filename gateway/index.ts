@@ -65,7 +65,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const metrics = createMetrics({
     registry: options.registry,
     connections: () => plane.count(),
-    logins: () => plane.logins(),
+    logins: { count: async () => plane.logins(), labelOf: port => replica.table().get(port)?.label },
     routes: () => replica.table().size,
     admitting: () => replica.admitting(),
   })

@@ -19,6 +19,10 @@ test('few of one address and of one route begin; the others do as places come fr
   await Promise.resolve()
   expect(begun).toEqual(['a1', 'a2', 'b1', 'elsewhere'])
   expect(logins.count()).toEqual({ underway: 4, waiting: 2 })
+  expect([...logins.countByPort()]).toEqual([
+    [1, { underway: 3, waiting: 2 }],
+    [2, { underway: 1, waiting: 0 }],
+  ])
   b1.end()
   b1.end()
   await Promise.resolve()

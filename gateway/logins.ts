@@ -39,11 +39,16 @@ export type Login = {
   end(): void
 }
 
+/** Connections that are logging in, and that have not begun to. */
+export type LoginCount = { underway: number; waiting: number }
+/** By the routed port; of ports without any there is none. */
+export type LoginCounts = ReadonlyMap<number, LoginCount>
+
 export type Logins = {
   /** Undefined where the address has too many that have not begun. */
   arrive(port: number, address: string): Login | undefined
-  /** Connections that are logging in, and that have not begun to. */
-  count(): { underway: number; waiting: number }
+  count(): LoginCount
+  countByPort(): LoginCounts
 }
 
 /** How many there are of each key. */
@@ -58,6 +63,9 @@ class Tally {
     this.total += difference
     if (count === 0) this.#counts.delete(key)
     else this.#counts.set(key, count)
+  }
+  entries(): Iterable<[string, number]> {
+    return this.#counts
   }
 }
 
@@ -133,6 +141,19 @@ export function createLogins(options: Partial<LoginLimits> = {}): Logins {
       return { begin, end }
     },
     count: () => ({ underway: ofRoute.total, waiting: waiting.total }),
+    countByPort: () => {
+      const counts = new Map<number, LoginCount>()
+      const add = (tally: Tally, which: keyof LoginCount) => {
+        for (const [key, count] of tally.entries()) {
+          const port = Number.parseInt(key, 10)
+          const before = counts.get(port) ?? { underway: 0, waiting: 0 }
+          counts.set(port, { ...before, [which]: before[which] + count })
+        }
+      }
+      add(ofRoute, 'underway')
+      add(waiting, 'waiting')
+      return counts
+    },
   }
 }
 

@@ -15,6 +15,7 @@ import { createUnreachable } from '../denial/unreachable.ts'
 import { createMetrics } from '../metrics.ts'
 import { startReplica } from '../replica.ts'
 import type { PortRange } from './configuration.ts'
+import { askLogins } from './login-counts.ts'
 import type { Paths } from './paths.ts'
 import { createHaproxyPlane } from './plane.ts'
 import { serveRefusals } from './refusals.ts'
@@ -63,6 +64,7 @@ export async function startHaproxyGateway(options: HaproxyGatewayOptions): Promi
   const { cluster, identity, paths, ports, heartbeatMs, logger, now = Date.now } = options
   const agent = createDenialAgent({ certificate: options.certificate, limits: options.denialLimits, now })
   const metrics = createMetrics({
+    logins: { count: () => askLogins(paths.runtime), labelOf: port => replica.table().get(port)?.label },
     routes: () => replica.table().size,
     admitting: () => replica.admitting() && plane.problem() === undefined,
   })

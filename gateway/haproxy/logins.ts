@@ -9,6 +9,9 @@ export const loginActions = { arrive: 'lua.espalier_arrive', begin: 'lua.espalie
 /** Where the script says why a connection gets no further. */
 export const loginRefusal = 'logins'
 
+/** By this command HAProxy says how many there are: a line for each port that has any, `port underway waiting`. */
+export const loginsCommand = 'show espalier-logins'
+
 /** How long a connection may take from its arrival to the beginning of its login; HAProxy cuts it off then. */
 export const beginMs = 10_000
 
@@ -136,6 +139,30 @@ end
 function Login:end_analyze(txn, channel)
   if channel:is_resp() or not self.answering then self:finish(txn) end
 end
+
+core.register_cli({ ${loginsCommand
+  .split(' ')
+  .map(word => `"${word}"`)
+  .join(', ')} }, "${loginsCommand} : connections that have not logged in", function(applet)
+  local ports = {}
+  local function tally(sets, which, pattern)
+    local keys = {}
+    for key in pairs(sets) do keys[#keys + 1] = key end
+    for _, key in ipairs(keys) do
+      local port = key:match(pattern)
+      local number = port and count(sets, key) or 0
+      if number > 0 then
+        ports[port] = ports[port] or { underway = 0, waiting = 0 }
+        ports[port][which] = ports[port][which] + number
+      end
+    end
+  end
+  tally(underway, "underway", "^(%d+)$")
+  tally(waiting, "waiting", "^(%d+) ")
+  local lines = {}
+  for port, of in pairs(ports) do lines[#lines + 1] = string.format("%s %d %d\\n", port, of.underway, of.waiting) end
+  applet:send(table.concat(lines))
+end)
 
 core.register_filter("espalier_login", Login, function(login) return login end)
 

@@ -1,7 +1,7 @@
 /** A real HAProxy for tests and benchmarks, in a directory and on a loopback address of its own. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type HaproxyOptions, haproxyDefaults } from '../haproxy/configuration.ts'
@@ -33,7 +33,11 @@ export type TestHaproxy = {
   close(): Promise<void>
 }
 
-export async function openHaproxy(options: Partial<HaproxyOptions> = {}): Promise<TestHaproxy> {
+/** @param rewrite what becomes of the configuration, for comparisons */
+export async function openHaproxy(
+  options: Partial<HaproxyOptions> = {},
+  rewrite?: (configuration: string) => string,
+): Promise<TestHaproxy> {
   const directory = await mkdtemp(join(tmpdir(), 'espalier-haproxy-'))
   const paths = pathsIn(directory)
   const host = ownLoopback()
@@ -48,6 +52,7 @@ export async function openHaproxy(options: Partial<HaproxyOptions> = {}): Promis
     paths,
     ...options,
   })
+  if (rewrite) await writeFile(paths.configuration, rewrite(await readFile(paths.configuration, 'utf8')))
   let child: ChildProcess | undefined
 
   const ask = async (command: string): Promise<string> => {
