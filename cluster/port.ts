@@ -17,6 +17,8 @@ export type ListOptions = {
   /** Omitted: all namespaces. */
   namespace?: string | undefined
   labels?: LabelSelector | undefined
+  /** Of Events only: those about the object of this uid. */
+  about?: string | undefined
   /** At most this many items; the rest by `continueToken`. */
   limit?: number | undefined
   continueToken?: string | undefined
@@ -79,7 +81,7 @@ export interface Cluster {
   /** The object, or undefined where there is none. Reads what is stored now, not a cache. */
   get<K extends KindName>(kind: K, key: ObjectKey): Promise<Kinds[K] | undefined>
 
-  /** @throws ClusterError `Expired` for a continueToken that is too old, `BadRequest` for labels that are none. */
+  /** @throws ClusterError `Expired` for a continueToken that is too old, `BadRequest` for labels that are none, or `about` of another kind. */
   list<K extends KindName>(kind: K, options?: ListOptions): Promise<ListResult<Kinds[K]>>
 
   /**

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isClusterError, kindNames } from '../index.ts'
-import { collectionPath, objectPath, requiredCollection, selectorText } from './paths.ts'
+import { aboutText, collectionPath, objectPath, requiredCollection, selectorText } from './paths.ts'
 
 describe('paths', () => {
   test('of core and named groups, with a namespace and without, of a subresource', () => {
@@ -18,6 +18,15 @@ describe('paths', () => {
   test('a namespace must be given where the kind has one', () => {
     expect(() => objectPath('Secret', { name: 'a' })).toThrow(/metadata.namespace/)
     expect(() => requiredCollection('Secret', undefined)).toThrow(/metadata.namespace/)
+  })
+
+  test('Events are selected by a uid, and nothing else is', () => {
+    expect(aboutText('Event', '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f')).toBe(
+      'involvedObject.uid=5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f',
+    )
+    expect(aboutText('Pod', undefined)).toBeUndefined()
+    for (const uid of ['a,type=Normal', 'a=b', '!a']) expect(() => aboutText('Event', uid)).toThrow(/is no uid/)
+    expect(() => aboutText('Pod', 'a')).toThrow(/only of an Event/)
   })
 
   test('no name and no namespace leads to another path', () => {

@@ -60,6 +60,18 @@ export function selectorText(labels: LabelSelector | undefined): string | undefi
   return requirements.length === 0 ? undefined : requirements.join(',')
 }
 
+/**
+ * The `fieldSelector` parameter for the Events about one object.
+ * @throws ClusterError `BadRequest` for another kind, or for what is no uid
+ */
+export function aboutText(kind: KindName, about: string | undefined): string | undefined {
+  if (about === undefined) return undefined
+  if (kind !== 'Event')
+    throw new ClusterError('BadRequest', `about: Invalid value: ${kind} is about nothing: only of an Event`)
+  if (!labelValue.test(about)) throw new ClusterError('BadRequest', `about: ${JSON.stringify(about)} is no uid`)
+  return `involvedObject.uid=${about}`
+}
+
 /** One path segment. A dot or two would be resolved away, a slash or a percent sign lead elsewhere. */
 function segment(field: string, text: string): string {
   if (text === '' || text === '.' || text === '..' || text.length > 253 || /[/%]/.test(text))

@@ -3,7 +3,7 @@ import { ClusterError } from '../../cluster/errors.ts'
 import type { KindName } from '../../cluster/kinds.ts'
 import type { ListOptions } from '../../cluster/port.ts'
 import { type History, listAt, sortKey } from './history.ts'
-import { isObject, type JsonObject, type JsonValue } from './json.ts'
+import { isObject, type JsonObject, type JsonValue, textIn } from './json.ts'
 import { metadataOf, selects } from './objects.ts'
 import type { State } from './state.ts'
 import { expired } from './watch.ts'
@@ -19,8 +19,10 @@ export function listPage(
   history: History,
   version: number,
   kind: KindName,
-  { namespace, labels, limit, continueToken }: ListOptions,
+  { namespace, labels, about, limit, continueToken }: ListOptions,
 ): Page {
+  if (about !== undefined && kind !== 'Event')
+    throw new ClusterError('BadRequest', `about: Invalid value: ${kind} is about nothing: only of an Event`)
   if (limit !== undefined && !(Number.isInteger(limit) && limit >= 0)) {
     throw new ClusterError('BadRequest', `limit: Invalid value: ${limit}: must be a whole number from 0 on`)
   }
@@ -35,6 +37,7 @@ export function listPage(
   for (let index = firstAfter(then, position.after); index < then.length; index++) {
     const object = then[index]
     if (object === undefined || !selects(labels, object)) continue
+    if (about !== undefined && textIn(object.involvedObject, 'uid') !== about) continue
     const last = items.at(-1)
     if (items.length === most && last !== undefined) {
       const continueToken = makeToken({ version: position.version, after: sortKey(metadataOf(last)) })

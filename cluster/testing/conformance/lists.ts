@@ -1,7 +1,7 @@
 /** Conformance: lists, their selectors and their pages. */
 import { describe, expect, test } from 'vitest'
 import type { LabelSelector, ListOptions } from '../../index.ts'
-import { configMap, database, size } from './drafts.ts'
+import { configMap, database, size, smallest } from './drafts.ts'
 import { keyOf, refusal, type Suite, uniqueName } from './suite.ts'
 
 export function describeLists(suite: Suite): void {
@@ -54,6 +54,28 @@ export function describeLists(suite: Suite): void {
           [right, 'two'],
         ].sort(),
       )
+    })
+
+    test('of Events can be of those about one object; of another kind that is refused', async () => {
+      const namespace = await suite.namespace()
+      const [one, other] = [
+        await suite.cluster().create('ConfigMap', configMap(namespace, 'one')),
+        await suite.cluster().create('ConfigMap', configMap(namespace, 'other')),
+      ]
+      for (const { metadata } of [one, other, one]) {
+        const involvedObject = {
+          apiVersion: 'v1',
+          kind: 'ConfigMap',
+          namespace,
+          name: metadata.name,
+          uid: metadata.uid,
+        }
+        const draft = smallest.Event(namespace, uniqueName('event-'))
+        await suite.cluster().create('Event', { ...draft, involvedObject })
+      }
+      const { items } = await suite.cluster().list('Event', { namespace, about: one.metadata.uid })
+      expect(items.map(({ involvedObject }) => involvedObject.name)).toEqual(['one', 'one'])
+      await refusal(suite.cluster().list('ConfigMap', { namespace, about: one.metadata.uid }), 'BadRequest')
     })
 
     test('of a cluster-scoped kind', async () => {
