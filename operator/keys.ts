@@ -1,6 +1,7 @@
 /**
  * The installation's sealing key and certificate authority, as the cluster holds them now. They are made when an
- * installation is made and never again: where one is missing the operator writes nothing but that it is missing.
+ * installation is made and never again: where one is missing the operator says so, takes off owner references, and writes
+ * nothing else.
  */
 import type { Secret } from '../cluster/index.ts'
 import { canonicalJson, systemNamespace } from '../crds/index.ts'

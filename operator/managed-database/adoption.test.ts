@@ -13,6 +13,7 @@ import {
   systemNamespace,
   teardownFinalizer,
 } from '../../crds/index.ts'
+import { sealingKeySecret } from '../../sealing/credentials.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation } from '../objects/ownership.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
@@ -156,6 +157,24 @@ describe('an installation of an earlier version', () => {
       await editSpec(it.cluster(), name, spec => ({ ...spec, ...change }))
       await it.when(name, holds)
     })
+  })
+
+  test("loses them without the installation's keys, and nothing else is done", async () => {
+    const name = 'upgradedkeyless'
+    const secret = await it.cluster().get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
+    if (secret === undefined) throw new Error('no key')
+    const { uid: _, resourceVersion: __, ...metadata } = secret.metadata
+    try {
+      await upgraded(name, async () => {
+        await it.cluster().delete('Secret', { namespace: systemNamespace, name: sealingKeySecret })
+        await it.when(name, hasCondition('KeysAvailable', 'SealingKeyMissing'))
+      })
+      const claim = await it.child('PersistentVolumeClaim', name, 'claim')
+      expect(claim?.metadata.annotations?.[systemIdentifierAnnotation]).toBeUndefined()
+    } finally {
+      await it.cluster().create('Secret', { ...secret, metadata })
+    }
+    await it.when(name, hasCondition('KeysAvailable', 'Present'))
   })
 
   test('loses them where its volume is lost', async () => {

@@ -49,7 +49,8 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   if (!keys.sealingKey || !keys.authority) return withoutKeys(observed, now)
   const isGoing = isDeleting && deletionBlock(observed) === undefined
   const unmarked = marks(observed, { isGoing })
-  if (unmarked.pressing.length > 0) return { ...nothing(observed), actions: [...unmarked.pressing, ...unmarked.others] }
+  const pressing = [...unmarked.referring, ...unmarked.ofChildren]
+  if (pressing.length > 0) return { ...nothing(observed), actions: [...pressing, ...unmarked.others] }
   if (isDeleting && database.metadata.finalizers?.includes(teardownFinalizer) !== true) return nothing(observed)
   if (isGoing) return planTeardown(observed, now, deadlines)
   if (identity.state === 'unsettled' || database.metadata.finalizers?.includes(teardownFinalizer) !== true) {
@@ -111,7 +112,10 @@ function recording(observed: Observed, volume: VolumeRecord): Plan {
   return { ...nothing(observed), status: { ...database.status, incarnation, volume } }
 }
 
-/** No key, no writes but this one: a key is never made again over existing data. */
+/**
+ * Without a key nothing is made and nothing changed, since a key is never made again over existing data; but owner references come
+ * off, which takes no key and keeps a garbage collector from the data.
+ */
 function withoutKeys(observed: Observed, now: number): Plan {
   const { database, keys } = observed
   const finding = keys.sealingKey
@@ -119,7 +123,11 @@ function withoutKeys(observed: Observed, now: number): Plan {
     : no('SealingKeyMissing', 'the Secret with the sealing key is gone: put it back from a backup')
   const { status = {}, metadata } = database
   const conditions = nextConditions(status.conditions ?? [], { KeysAvailable: finding }, metadata.generation, now)
-  return { ...nothing(observed), status: { phase: 'creating', ...status, conditions } }
+  return {
+    ...nothing(observed),
+    actions: marks(observed, { isGoing: false }).referring,
+    status: { phase: 'creating', ...status, conditions },
+  }
 }
 
 function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Plan {

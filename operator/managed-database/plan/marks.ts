@@ -1,7 +1,7 @@
 /**
- * Whose the children are, set right before anything else is done and in every state but that of missing keys: references of earlier versions
- * come off, before a garbage collector that is asked for a foreground deletion takes what they stand on; and what a
- * database finds that was put back under another uid carries that uid from then on. What merely bears its label, and is
+ * Whose the children are, set right before anything else is done and in every state: references of earlier versions
+ * come off, also without the installation's keys, before a garbage collector that is asked for a foreground deletion takes
+ * what they stand on; and what a database finds that was put back under another uid carries that uid from then on. What merely bears its label, and is
  * none of its children, is marked beside the rest: where that is refused, nothing waits for it.
  */
 import type { AnyObject, KindName } from '../../../cluster/index.ts'
@@ -10,8 +10,10 @@ import type { Action } from '../actions.ts'
 import { kindsOfRemains, type Observed } from '../observed.ts'
 
 export type Marks = {
-  /** Before everything else: a garbage collector may take the object, or work is done on it. */
-  pressing: Action[]
+  /** Of what a garbage collector takes for a database's, and may take away. */
+  referring: Action[]
+  /** Of the other children, on which work is done. */
+  ofChildren: Action[]
   others: Action[]
 }
 
@@ -26,13 +28,13 @@ export function marks({ database, remains, children }: Observed, { isGoing }: { 
     ownerUidOf(object) === uid ||
     database.status?.volume?.uid === object.metadata.uid
   const childUids = new Set(Object.values(children).map(child => child?.metadata.uid))
-  const found: Marks = { pressing: [], others: [] }
+  const found: Marks = { referring: [], ofChildren: [], others: [] }
   for (const { kind, field } of kindsOfRemains)
     for (const object of remains[field] as AnyObject[]) {
       const metadata = mayMark(kind, object) ? markedFor(owner, object.metadata) : undefined
       if (metadata === undefined) continue
-      const isPressing = refersToDatabase(object.metadata) || childUids.has(object.metadata.uid)
-      const into = isPressing ? found.pressing : found.others
+      const isChild = childUids.has(object.metadata.uid)
+      const into = refersToDatabase(object.metadata) ? found.referring : isChild ? found.ofChildren : found.others
       into.push({ do: 'mark', kind, object: { ...object, metadata } as AnyObject })
     }
   return found

@@ -1,6 +1,7 @@
 /** Properties of the plan, from any state that a database can be found in. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { AnyObject } from '../../../cluster/index.ts'
 import {
   apiVersion,
   canonicalJson,
@@ -14,7 +15,7 @@ import {
 import { readRoute } from '../../../routes/route.ts'
 import { contains, parseCidr } from '../../../values/cidr.ts'
 import { bytesTold } from '../../../values/quantity.ts'
-import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf } from '../../objects/ownership.ts'
+import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf, refersToDatabase } from '../../objects/ownership.ts'
 import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
 import { instanceFile } from '../../workload/children/configuration.ts'
 import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
@@ -124,6 +125,8 @@ function remark(world: World, key: string, marks: Start['marks']): void {
       : { ...object.metadata, annotations: { ...object.metadata.annotations, [ownerUidAnnotation]: 'one-that-was' } }
   if (marks === 'of another' || !key.includes('/route-')) world.objects.set(key, { ...object, metadata })
 }
+
+const uidOf = ({ database }: World): string => database?.metadata.uid ?? ''
 
 /** Whose reference it is, nobody here knows. */
 const foreign = { apiVersion: 'example.com/v1', kind: 'Application', name: 'theirs', uid: 'their-uid' }
@@ -298,13 +301,28 @@ describe('plan', () => {
     )
   })
 
-  test('without the keys asks for nothing at all', () => {
+  test('without the keys does nothing but take off references to a database, and leaves none on what is its own', () => {
     fc.assert(
       fc.property(starts, start => {
         const world = worldOf(start)
         world.keys = false
-        const planned = plan(observedIn(world), world.now, settings)
-        expect(planned.actions).toEqual([])
+        const observed = observedIn(world)
+        const planned = plan(observed, world.now, settings)
+        const before = [...world.objects.values()]
+        const isReferring = ({ metadata }: Pick<AnyObject, 'metadata'>) => refersToDatabase(metadata)
+        for (const action of planned.actions) {
+          if (action.do !== 'mark') throw new Error(`${action.do} without the keys`)
+          const { metadata, ...rest } = action.object
+          const found = before.find(object => object.metadata.uid === metadata.uid)
+          if (found === undefined) throw new Error('what is marked is there')
+          expect([isReferring(found), refersToDatabase(metadata)]).toEqual([true, false])
+          expect(metadata.ownerReferences, 'references to others stay').toEqual([foreign])
+          const { metadata: was, ...wasRest } = found
+          expect(rest, 'nothing of it changes but whose it is').toEqual(wasRest)
+          expect(metadata.labels).toEqual(was.labels)
+        }
+        const ours = before.filter(object => isReferring(object) && ownerUidOf(object as AnyObject) === uidOf(world))
+        expect(planned.actions).toHaveLength(ours.length)
         expect(conditionOf(planned.status, 'KeysAvailable')?.status).toBe('False')
       }),
       { numRuns: 100 },
