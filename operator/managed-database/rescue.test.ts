@@ -217,6 +217,27 @@ describe('a suspended database', () => {
   })
 })
 
+describe('a volume of no class', () => {
+  test('gets a claim of none, whatever class the cluster puts in by default', async () => {
+    await it.create('classless', open)
+    const before = await settled('classless')
+    const [volume] = await eventually(
+      async () => volumesOf(await it.idOf('classless')),
+      found => found.length === 1,
+    )
+    if (volume === undefined) throw new Error('no volume')
+    const { storageClassName: _, ...spec } = volume.spec ?? {}
+    await it.cluster().replace('PersistentVolume', { ...volume, spec })
+    await deleteClaim('classless')
+    await it.when('classless', isSecured)
+    await editSpec(it.cluster(), 'classless', asked => ({ ...asked, suspended: true }))
+    await it.when('classless', found => found.status?.volume?.uid !== before.status?.volume?.uid)
+    expect((await claimOf('classless'))?.spec?.storageClassName).toBe('')
+    await editSpec(it.cluster(), 'classless', asked => ({ ...asked, suspended: false }))
+    await expectRescued('classless', before)
+  })
+})
+
 describe('a claim that went past all protection', () => {
   test('is lost only where the volume is gone too', async () => {
     await it.create('forced', open)

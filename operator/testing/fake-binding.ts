@@ -45,6 +45,7 @@ export function createFakeBinding(cluster: Cluster, data: Pick<Map<string, unkno
     }
     if (claim.status?.phase === 'Bound' && found?.status?.phase === 'Bound') return found
     if (deletionTimestamp !== undefined) return undefined
+    if (found && (found.spec?.storageClassName ?? '') !== (claim.spec?.storageClassName ?? '')) return undefined
     const volume = found ?? (await cluster.create('PersistentVolume', draft))
     const { claimRef } = volume.spec ?? {}
     const isFree = claimRef?.uid === undefined && volume.metadata.deletionTimestamp === undefined

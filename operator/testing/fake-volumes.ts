@@ -1,8 +1,8 @@
 /**
- * How volumes grow without any: in steps, as a storage driver and a kubelet take them; not until they are let; or never, for
- * a reason of the driver's or of the cluster's admission.
+ * How volumes are made, unless the storage says no, and how they grow without any: in steps, as a storage driver and a kubelet
+ * take them; not until they are let; or never, for a reason of the driver's or of the cluster's admission.
  */
-import { type Cluster, ClusterError, type PersistentVolumeClaim } from '../../cluster/index.ts'
+import { type Cluster, ClusterError, type Draft, type PersistentVolumeClaim } from '../../cluster/index.ts'
 import { quantityToBytes } from '../../values/quantity.ts'
 
 export type FakeVolumes = {
@@ -17,6 +17,8 @@ export type FakeVolumes = {
 }
 
 const storageOf = (quantity: string | undefined): number => quantityToBytes(quantity ?? '0')
+/** The class that the cluster puts into a claim that says none. */
+export const defaultClass = 'standard'
 const pending = 'FileSystemResizePending'
 
 export function createFakeVolumes(own: Cluster): FakeVolumes {
@@ -30,6 +32,12 @@ export function createFakeVolumes(own: Cluster): FakeVolumes {
     refusal: undefined,
     admitting: inner => ({
       ...inner,
+      create: (kind, draft) => {
+        if (kind !== 'PersistentVolumeClaim') return inner.create(kind, draft)
+        const asked = draft as Draft<'PersistentVolumeClaim'> // of that kind
+        const admitted = { ...asked, spec: { storageClassName: defaultClass, ...asked.spec } }
+        return inner.create(kind, admitted as typeof draft)
+      },
       replace: async (kind, object) => {
         if (kind !== 'PersistentVolumeClaim' || volumes.refusal === undefined) return inner.replace(kind, object)
         const asked = object as PersistentVolumeClaim // of that kind

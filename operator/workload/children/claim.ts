@@ -60,7 +60,8 @@ export function reboundClaimDraft(
     spec: {
       volumeName: name,
       accessModes,
-      ...(storageClass === '' ? {} : { storageClassName: storageClass }),
+      // Also where there is none: left out, a cluster puts in its default class, by which the volume does not fit.
+      storageClassName: storageClass,
       resources: { requests: { storage: capacity ?? '0' } },
     },
   }
