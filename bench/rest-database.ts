@@ -1,6 +1,6 @@
 /** The databases that bench/rest.ts measures with: a small one that is asked, and one with ten thousand tables that is only read for its schema. */
 import pg from 'pg'
-import type { TestPostgres } from '../services/rest/testing/postgres.ts'
+import type { TestPostgres } from '../services/testing/postgres.ts'
 import { requestText } from './rest-load.ts'
 
 const schema = `

@@ -11,7 +11,7 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { temporaryDirectory } from '../operator/postgres/testing/postgres.ts'
-import { startPostgres, type TestPostgres } from '../services/rest/testing/postgres.ts'
+import { startPostgres, type TestPostgres } from '../services/testing/postgres.ts'
 import { forgetPeak, memoryMiB, postmasterOf, processorSeconds } from './processes.ts'
 import {
   bulkInsert,

@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
-import { unreadVariables } from '../../services/configuration/unread.ts'
 import {
   isWorker,
   leaveWorkers,
@@ -12,6 +11,7 @@ import {
   workerStopSignal,
 } from '../../services/process/workers.ts'
 import { loadConfiguration } from '../../services/rest/configuration/index.ts'
+import { unreadVariables } from '../../services/rest/configuration/unread.ts'
 import { startRest } from '../../services/rest/index.ts'
 import { type Command, UsageError } from '../command.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { RestError } from '../rest/errors.ts'
+import { RestError } from '../rest/errors/rest-error.ts'
 import { checkClaims, parseClaims, roleName } from './claims.ts'
 
 const now = 1_700_000_000

@@ -2,7 +2,7 @@
  * What a client is told when its token is refused: RST300 to RST303 (PostgREST 14's documentation, references/errors "Group 3 - JWT").
  * No wording here holds a part of a token, a key or a claim's value.
  */
-import { RestError } from '../rest/errors.ts'
+import { RestError } from '../rest/errors/rest-error.ts'
 
 /** A setting that tokens cannot be judged by. The message names the setting; the rule continues the sentence that its name begins. */
 export class SettingError extends Error {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { RestError } from '../rest/errors.ts'
+import { RestError } from '../rest/errors/rest-error.ts'
 import type { Authentication } from './index.ts'
 import { make, signAnything } from './testing/tokens.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { RestError } from '../rest/errors.ts'
+import { RestError } from '../rest/errors/rest-error.ts'
 import { bearerToken, parseToken } from './token.ts'
 
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')

@@ -1,9 +1,9 @@
 /** Prints a configuration in the form of its file, every key with its value, secrets masked. What is printed can be loaded again. */
 
 import { type Field, fields, keys } from '../rest/configuration/keys.ts'
+import type { RestConfiguration } from '../rest/configuration/types.ts'
 import { MASK, maskConnectionText, maskUserInfo } from './connection-text.ts'
 import { type Scalar, writeBinding } from './syntax.ts'
-import type { RestConfiguration } from './types.ts'
 
 /**
  * In the order of the table, `app.settings.*` at the end; a key that is not set is printed as the empty text that unsets it.

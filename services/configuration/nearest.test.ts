@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { editDistance } from '../rest/edit-distance.ts'
+import { editDistance } from './edit-distance.ts'
 import { nearest } from './nearest.ts'
 
 test.each([

@@ -1,5 +1,5 @@
 /** Finds the word that was probably meant. */
-import { editDistance } from '../rest/edit-distance.ts'
+import { editDistance } from './edit-distance.ts'
 
 /** Of the candidates the one with the fewest letters to change, a third of the word's at most; the first of several. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {

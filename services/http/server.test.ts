@@ -7,10 +7,10 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { piecesOf } from '../postgres/messages.ts'
 import type { HttpResponse } from '../rest/engine/answer.ts'
 import type { IncomingBody } from '../rest/engine/exchange.ts'
-import { Pieces } from '../rest/parse/pieces.ts'
-import { until } from '../rest/testing/service.ts'
+import { until } from '../testing/client.ts'
+import { Pieces } from './pieces.ts'
+import { maximumWaiting } from './request-queue.ts'
 import { type Handler, type HttpSettings, makeServer } from './server.ts'
-import { maximumWaiting } from './turns.ts'
 
 const megabyte = 1_048_576
 const answered = (headers: HttpResponse['headers'] = [], body: Buffer | string = 'done'): HttpResponse => ({

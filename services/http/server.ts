@@ -3,11 +3,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { errorAnswer, type HttpResponse } from '../rest/engine/answer.ts'
 import type { BodySink, IncomingBody } from '../rest/engine/exchange.ts'
 import { serviceName, version } from '../rest/engine/version.ts'
-import { RestError } from '../rest/errors.ts'
+import { RestError } from '../rest/errors/rest-error.ts'
 import type { Headers, RequestHead } from '../rest/parse/request.ts'
 import { Budget, type Share, smallBodyBytes } from './budget.ts'
 import { corsHeaders, preflight } from './cors.ts'
-import { Turns } from './turns.ts'
+import { Turns } from './request-queue.ts'
 
 export type HttpSettings = {
   readonly maximumBodyBytes: number

@@ -1,6 +1,6 @@
 /** What a connection must keep apart: one run from the next, and its prepared statements from those of functions. Against a real Postgres. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { startPostgres, type TestPostgres } from '../rest/testing/postgres.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { connectionAddress } from './address.ts'
 import { Connection, type Step } from './connection.ts'
 

@@ -1,6 +1,6 @@
 /** The pool and its connections against a real Postgres. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startPostgres, type TestPostgres } from '../rest/testing/postgres.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { connectionAddress } from './address.ts'
 import type { Connection } from './connection.ts'
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from './errors.ts'

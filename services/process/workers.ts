@@ -9,9 +9,9 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { makeAdminServer } from '../http/admin.ts'
 import { describeConfiguration, loadConfiguration } from '../rest/configuration/index.ts'
-import { bequeath, type Figures, figuresText } from '../rest/figures.ts'
 import { listenOn, type RestOptions, startRest } from '../rest/index.ts'
-import { nextPause } from './pause.ts'
+import { nextPause } from './backoff.ts'
+import { bequeath, type Figures, figuresText } from './metrics.ts'
 
 export const isWorker = cluster.isWorker
 

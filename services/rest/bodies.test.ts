@@ -2,8 +2,9 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { startPostgres, type TestPostgres } from './testing/postgres.ts'
-import { type Answer, jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
+import type { Answer } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
 
 const schema = `
   CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; CREATE ROLE member;

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { type Major, startPostgres, type TestPostgres, withoutCopy } from '../testing/postgres.ts'
 import { exceptions } from './conformance-exceptions.ts'
-import { type Major, startPostgres, type TestPostgres, withoutCopy } from './testing/postgres.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const cases = join(root, '../shared/rest-conformance')

@@ -1,16 +1,9 @@
 /** Every error that the service promises, its own and Postgres's, raised over HTTP: status, code, shape of the body, headers. */
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startPostgres, type TestPostgres } from './testing/postgres.ts'
-import {
-  type Answer,
-  type Asked,
-  jwtSecret,
-  startService,
-  type TestService,
-  tokenOf,
-  until,
-} from './testing/service.ts'
+import { type Answer, type Asked, until } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
 
 const schema = `
   CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; CREATE ROLE member; GRANT anon, member TO authenticator;

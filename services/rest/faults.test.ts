@@ -3,8 +3,9 @@ import { Agent } from 'node:http'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { startPostgres, type TestPostgres } from './testing/postgres.ts'
-import { type Answer, ask, startService, type TestService, until } from './testing/service.ts'
+import { type Answer, ask, until } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { startService, type TestService } from './testing/service.ts'
 
 const schema = `
   CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; GRANT anon TO authenticator;

@@ -3,9 +3,10 @@ import { Agent } from 'node:http'
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startPostgres, type TestPostgres } from './testing/postgres.ts'
+import { type Answer, ask, until } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { type FuzzedRequest, request, schema } from './testing/requests.ts'
-import { type Answer, ask, jwtSecret, startService, type TestService, tokenOf, until } from './testing/service.ts'
+import { jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
 
 let postgres: TestPostgres
 let service: TestService

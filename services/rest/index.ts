@@ -20,7 +20,7 @@ import { Loader } from './engine/loader.ts'
 import { createMetrics } from './engine/metrics.ts'
 import { answerRequest } from './engine/service.ts'
 import { serviceName } from './engine/version.ts'
-import { RestError } from './errors.ts'
+import { RestError } from './errors/rest-error.ts'
 import type { RequestHead } from './parse/request.ts'
 
 export { ConfigurationError, ConfigurationSyntaxError } from './configuration/index.ts'

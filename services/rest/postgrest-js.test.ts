@@ -3,8 +3,8 @@ import { PostgrestClient } from '@supabase/postgrest-js'
 import { SignJWT } from 'jose'
 import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { type RestService, startRest } from './index.ts'
-import { startPostgres, type TestPostgres } from './testing/postgres.ts'
 
 const secret = 'a passphrase of at least 32 characters'
 

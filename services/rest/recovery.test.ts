@@ -2,8 +2,8 @@
 
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
+import { startPostgres } from '../testing/postgres.ts'
 import { startRest } from './index.ts'
-import { startPostgres } from './testing/postgres.ts'
 
 test.each([
   ['on', true],

@@ -1,7 +1,8 @@
 /** What the service is told while it runs: schema changes, its configuration from file and database, settings of roles, and what the admin server says of it. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startPostgres, type TestPostgres } from './testing/postgres.ts'
-import { type Answer, ask, configurationFile, startService, type TestService, until } from './testing/service.ts'
+import { type Answer, ask, until } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { configurationFile, startService, type TestService } from './testing/service.ts'
 
 const schema = `
   CREATE ROLE anon; CREATE ROLE authenticator LOGIN NOINHERIT; GRANT anon TO authenticator;

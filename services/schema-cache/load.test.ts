@@ -1,7 +1,7 @@
 /** The schema cache of a database that has one of everything, read from each Postgres that is supported. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Major, startPostgres, type TestPostgres } from '../rest/testing/postgres.ts'
+import { type Major, startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { loadSchemaCache } from './load.ts'
 import { type Relationship, representationKey, type SchemaCache } from './types.ts'
 

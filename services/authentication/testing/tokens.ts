@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto'
 import { createHmac } from 'node:crypto'
 import { SignJWT } from 'jose'
-import { RestError } from '../../rest/errors.ts'
+import { RestError } from '../../rest/errors/rest-error.ts'
 import { type Authenticator, type AuthenticatorSettings, createAuthenticator } from '../index.ts'
 
 export const passphrase = 'reallyreallyreallyreallyverysafe'

@@ -10,10 +10,10 @@ import { ConfigurationError, ConfigurationSyntaxError, type Problem, type Source
 import { decodeSecret, type ReadFile, readNamedFile } from '../../configuration/secrets.ts'
 import { type Gathered, gather } from '../../configuration/sources.ts'
 import { parseFile, type Scalar } from '../../configuration/syntax.ts'
-import type { RestConfiguration, Settings } from '../../configuration/types.ts'
 import { MAX_VALUE_LENGTH } from '../../configuration/values.ts'
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
 import { type Field, fields, keys } from './keys.ts'
+import type { RestConfiguration, Settings } from './types.ts'
 
 export { describeConfiguration } from '../../configuration/describe.ts'
 export type { RestConfiguration }

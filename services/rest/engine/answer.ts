@@ -1,11 +1,12 @@
 /** From what came back of a plan to the response. Pure. */
-import { RestError } from '../errors.ts'
+
+import { isHeaderName, isHeaderValue } from '../errors/database.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { contentType } from '../parse/media.ts'
 import { appliedPreferences, type Preferences } from '../parse/preferences.ts'
 import { rangeNotSatisfiable } from '../parse/range.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import type { Plan } from '../plan/types.ts'
-import { isHeaderName, isHeaderValue } from './database-error.ts'
 import type { Outcome } from './execute.ts'
 
 export type HttpResponse = {

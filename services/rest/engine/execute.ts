@@ -3,7 +3,7 @@
 import type { Connection, Row, Rows, Step } from '../../postgres/connection.ts'
 import { DatabaseError } from '../../postgres/errors.ts'
 import type { Pool } from '../../postgres/pool.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Rendered } from '../sql/index.ts'
 import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'

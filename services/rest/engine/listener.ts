@@ -3,7 +3,7 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import type { Address } from '../../postgres/address.ts'
 import { connect } from '../../postgres/connect.ts'
-import { nextPause } from '../../process/pause.ts'
+import { nextPause } from '../../process/backoff.ts'
 import { identifier } from '../sql/statement.ts'
 
 export type Heard = 'reload schema' | 'reload config' | 'reconnected'

@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino'
 import type { CacheEvent } from '../../authentication/index.ts'
-import { nextPause } from '../../process/pause.ts'
+import { nextPause } from '../../process/backoff.ts'
 import type { Sources } from '../configuration/index.ts'
 import { loadConfiguration, type RestConfiguration } from '../configuration/index.ts'
 import { readDatabaseConfiguration, readRoleSettings, readSchemaCache } from './read-database.ts'

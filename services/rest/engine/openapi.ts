@@ -1,5 +1,5 @@
 /** The root: an OpenAPI document of a schema, as far as the role may see it. */
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import {
   type Accessible,
   type AccessibleRow,

@@ -1,7 +1,7 @@
 /** OPTIONS: which methods a resource takes. */
 
 import type { SchemaCache, Table } from '../../schema-cache/types.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import type { HttpResponse } from './answer.ts'
 
 export const allowed = (methods: readonly string[]): HttpResponse => ({

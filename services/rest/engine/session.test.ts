@@ -1,6 +1,6 @@
 /** What one request leaves behind on a connection must not be the next one's: over a pool of one connection, against a real Postgres. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { jwtSecret, startService, type TestService, tokenOf } from '../testing/service.ts'
 
 const schema = `

@@ -2,7 +2,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { loadSchemaCache } from '../../schema-cache/load.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
-import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { type Accessible, accessibleOf, accessibleSql, everythingIn } from './accessible.ts'
 import { parameter, routine, table } from './testing.ts'
 

@@ -3,10 +3,11 @@
  * columns, not their names: a name of sixty letters before each value would be most of what Postgres has to read. It promises that its work grows with the bytes, and that
  * what it makes is at most nine times as long.
  */
+
+import { Pieces } from '../../http/pieces.ts'
 import type { Bytes } from '../../postgres/messages.ts'
 import { invalidBody } from './invalid-body.ts'
 import { maximumKeyBytes } from './json-scanner.ts'
-import { Pieces } from './pieces.ts'
 
 /** As many as a relation can have (Postgres manual, appendix K). */
 export const maximumFields = 1_600

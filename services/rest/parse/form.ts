@@ -2,9 +2,10 @@
  * A form (application/x-www-form-urlencoded) while it comes, decoded byte by byte. It promises that its work and what it holds grow with the bytes, wherever they have been
  * cut. Bytes that are no UTF-8 become U+FFFD, as Postgres could not take them.
  */
+
+import { Pieces } from '../../http/pieces.ts'
 import type { Bytes } from '../../postgres/messages.ts'
 import { maximumKeyBytes } from './json-scanner.ts'
-import { Pieces } from './pieces.ts'
 import { holdsNul, maximumParameters, tooManyParameters } from './query.ts'
 
 const ampersand = 0x26

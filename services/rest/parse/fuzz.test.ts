@@ -1,7 +1,7 @@
 /** Whatever a client sends is parsed or refused with a RestError, and never takes long. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { payloadReader } from './payload.ts'
 import { parseRequest, type RequestHead } from './request.ts'
 

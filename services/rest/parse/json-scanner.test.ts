@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { JsonScanner, type JsonShape, maximumJsonDepth, maximumKeyBytes, maximumKeys } from './json-scanner.ts'
 import { cut, refusal } from './testing.ts'
 

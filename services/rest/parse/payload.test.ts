@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { piecesOf } from '../../postgres/messages.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { maximumFields } from './csv.ts'
 import { maximumJsonDepth } from './json-scanner.ts'
 import { type BodyForm, bodyForm, type Payload, payloadReader } from './payload.ts'

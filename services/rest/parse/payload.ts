@@ -3,14 +3,14 @@
  * than its keys and its shape; what reaches Postgres are the bytes that the client sent.
  */
 
+import { Pieces } from '../../http/pieces.ts'
 import type { Bytes } from '../../postgres/messages.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { CsvReader } from './csv.ts'
 import { type Fields, FormFieldsReader, FormRecordReader } from './form.ts'
 import { invalidBody } from './invalid-body.ts'
 import { JsonScanner, type JsonShape } from './json-scanner.ts'
 import { contentTypeName } from './media.ts'
-import { Pieces } from './pieces.ts'
 
 export type JsonPayload = {
   readonly kind: 'json'

@@ -1,5 +1,5 @@
 /** The Prefer header (RFC 7240): what a client would like, told apart from what nobody knows. */
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 
 export type Preferences = {
   readonly resolution: 'merge-duplicates' | 'ignore-duplicates' | undefined

@@ -1,5 +1,5 @@
 /** A query string as a whole: which parameter is what, and for which resource. */
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { commaSeparated, field, jsonPath, name } from './field.ts'
 import { filterValue, logicTree } from './filter.ts'
 import { parseAll, type Scanner } from './scanner.ts'

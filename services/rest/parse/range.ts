@@ -1,5 +1,5 @@
 /** Which rows: the Range header, `limit` and `offset`, and what they come to together. */
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import type { Range } from './types.ts'
 
 export const unlimited: Range = { offset: 0, limit: undefined }

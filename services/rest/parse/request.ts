@@ -1,5 +1,5 @@
 /** A request as a whole, parsed: which resource, what is to be done with it, and how the answer is to look. */
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { type MediaType, parseAccept } from './media.ts'
 import { type BodyForm, bodyForm } from './payload.ts'
 import { type Preferences, parsePreferences } from './preferences.ts'

@@ -1,5 +1,5 @@
 /** Reads a text from left to right and knows where it stands, so that a failure names the place. */
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 
 /** Where parsing stopped, and what could have stood there. */
 class Failure extends Error {

@@ -1,5 +1,5 @@
 /** For tests of parsing and planning: what a refusal says. */
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 
 /** The RestError that this throws; anything else that it throws goes through, and that it throws nothing is an error. */
 export function refusal(run: () => unknown): RestError {

@@ -2,7 +2,7 @@
 
 import type { Bytes } from '../../postgres/messages.ts'
 import type { Parameter, QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import type { BodyForm, Payload } from '../parse/payload.ts'
 import { suggestion } from './suggestions.ts'
 import type { Argument, CallArguments } from './types.ts'

@@ -1,7 +1,7 @@
 /** Filters, logic trees and order against the relation that they are of, and what is embedded in it. */
 
 import type { QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import type { Field, LogicTree, OrderTerm, ParsedQuery } from '../parse/types.ts'
 import { fieldResolver, type Output } from './fields.ts'
 import { here, notEmbedded } from './paths.ts'

@@ -8,7 +8,7 @@ import {
   type SchemaCache,
   type Table,
 } from '../../schema-cache/types.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import type { JsonPayload, Payload } from '../parse/payload.ts'
 import { unlimited } from '../parse/range.ts'
 import type { Action, ApiRequest } from '../parse/request.ts'

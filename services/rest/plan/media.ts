@@ -1,7 +1,7 @@
 /** Which of the media types that a client accepts can be made, and how. */
 
 import type { MediaHandler, QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { contentType, type MediaType, mediaTypeName } from '../parse/media.ts'
 import type { BodyPlan } from './types.ts'
 

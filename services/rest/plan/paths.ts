@@ -1,5 +1,5 @@
 /** What a query string says, sorted by where it belongs: filters, order and ranges of one node, and by name of those below it. */
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import type { At, Filter, LogicTree, OrderTerm, ParsedQuery, SelectRelation } from '../parse/types.ts'
 
 /** What the query string says of one node and, by name, of those below it. */

@@ -1,7 +1,7 @@
 /** From what a query string selects to a tree of relations to read, with filters, order and ranges where they belong. */
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { capped, intersection, queryRange, unlimited } from '../parse/range.ts'
 import type { Field, ParsedQuery, Range, SelectField, SelectItem, SelectRelation } from '../parse/types.ts'
 import { condition, plannedOrder } from './conditions.ts'

@@ -1,7 +1,7 @@
 /** Which relationship an embedding means: by the name of a relation, a foreign key or a column, with a hint where those are not enough. */
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { suggestion } from './suggestions.ts'
 
 const isToOne = (one: Relationship): boolean =>

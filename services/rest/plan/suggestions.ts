@@ -1,5 +1,5 @@
 /** Finds the known name that an unknown one was probably meant to be. */
-import { editDistance } from '../edit-distance.ts'
+import { editDistance } from '../../configuration/edit-distance.ts'
 
 /** From 0, nothing in common, to 1, the same: the share of letters that can stay. Capitals do not count. */
 export function similarity(one: string, other: string): number {

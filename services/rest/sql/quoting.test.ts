@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 import { column, keys, parameter, routine, table, toOne } from '../openapi/testing.ts'
 import type { Plan } from '../plan/types.ts'
 import { cacheOf, own, planned, type Sent, sampleCache } from '../testing/schema-cache.ts'

@@ -5,7 +5,7 @@
 
 import { type Bytes, type Parameter, piecesOf } from '../../postgres/messages.ts'
 import type { QualifiedName } from '../../schema-cache/types.ts'
-import { RestError } from '../errors.ts'
+import { RestError } from '../errors/rest-error.ts'
 
 export type Value = Parameter
 

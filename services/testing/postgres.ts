@@ -1,10 +1,10 @@
-/** A real Postgres for tests of the service: a fresh cluster with trust on a free port of 127.0.0.1, in a temporary directory. */
+/** A real Postgres for tests: a fresh cluster with trust on a free port of 127.0.0.1, in a temporary directory. */
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
-import { postgresEnvironment, temporaryDirectory } from '../../../operator/postgres/testing/postgres.ts'
+import { postgresEnvironment, temporaryDirectory } from '../../operator/postgres/testing/postgres.ts'
 
 export type Major = '16' | '17' | '18'
 

@@ -1,7 +1,7 @@
 /** What an error of Postgres is over HTTP: the status of each class of SQLSTATE, and errors that functions raise on purpose. */
 
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
-import { type Json, RestError } from '../errors.ts'
+import { type Json, RestError } from './rest-error.ts'
 
 /** The longest prefix of an SQLSTATE that stands here decides. */
 const statuses = new Map<string, number>([

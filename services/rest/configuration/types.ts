@@ -1,6 +1,6 @@
 /** What the server runs with, once every source has been read. keys.ts says what each key means and takes. */
 import type { z } from 'zod'
-import type { keys } from '../rest/configuration/keys.ts'
+import type { keys } from './keys.ts'
 
 type Optional<Schema> = Schema extends z.ZodOptional ? true : false
 type Table = typeof keys

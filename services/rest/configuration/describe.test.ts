@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { describeConfiguration, loadConfiguration } from '../rest/configuration/index.ts'
-import { fields, keys } from '../rest/configuration/keys.ts'
+import { describeConfiguration, loadConfiguration } from './index.ts'
+import { fields, keys } from './keys.ts'
 
 const readFile = () => {
   throw new Error('no file is read')

@@ -1,7 +1,8 @@
 /** Finds what was set for PostgREST and is not read here, so that whoever moves over is told rather than left with the defaults. */
-import { fieldOf } from '../rest/configuration/keys.ts'
-import { gather } from './sources.ts'
-import { parseFile } from './syntax.ts'
+
+import { gather } from '../../configuration/sources.ts'
+import { parseFile } from '../../configuration/syntax.ts'
+import { fieldOf } from './keys.ts'
 
 const prefix = 'PGRST_'
 const appPrefix = 'app-settings-'

@@ -1,7 +1,7 @@
 /** The figures of processes that come and go: gauges are of those that are there, counts of all that have been. */
 import { expect, test } from 'vitest'
-import { createMetrics } from './engine/metrics.ts'
-import { bequeath, type Figures, figuresText } from './figures.ts'
+import { createMetrics } from '../rest/engine/metrics.ts'
+import { bequeath, type Figures, figuresText } from './metrics.ts'
 
 async function figuresOf(requests: number): Promise<Figures> {
   const metrics = createMetrics(() => ({ size: 5, open: 3, idle: 2, waiting: 0, timeouts: 0 }))
