@@ -3,16 +3,11 @@ import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
-import {
-  isWorker,
-  leaveWorkers,
-  serveAsWorker,
-  startWorkers,
-  workerStopSignal,
-} from '../../services/process/workers.ts'
+import { isWorker, leaveWorkers, workerStopSignal } from '../../services/process/workers.ts'
 import { loadConfiguration } from '../../services/rest/configuration/index.ts'
 import { unreadVariables } from '../../services/rest/configuration/unread.ts'
-import { startRest } from '../../services/rest/index.ts'
+import { type ReloadScope, startRest } from '../../services/rest/index.ts'
+import { serveRestAsWorker, startRestWorkers } from '../../services/rest/workers.ts'
 import { type Command, UsageError } from '../command.ts'
 
 const help = `Serves the schemas of a Postgres database over HTTP, as PostgREST does.
@@ -27,7 +22,7 @@ SIGHUP reads configuration and schema cache again, SIGUSR1 the schema cache, SIG
 const levels = { crit: 'fatal', error: 'error', warn: 'warn', info: 'info', debug: 'debug' } as const
 
 /** Reads configuration and schema again when a signal says so. */
-function reloadOnSignals(reload: (wish: 'everything' | 'schema') => void): void {
+function reloadOnSignals(reload: (scope: ReloadScope) => void): void {
   process.on('SIGHUP', () => reload('everything'))
   process.on('SIGUSR1', () => reload('schema'))
   process.on('SIGUSR2', () => reload('everything'))
@@ -78,15 +73,15 @@ async function serve(args: string[]): Promise<number> {
   /** 1 where the service is of no use any more, by its own judgement. */
   const ended = async () => ((await Promise.race([stopped, lost])) === 'lost' ? 1 : 0)
   const options = { sources, logger, onLost }
-  if (isWorker) return await serveAsWorker(options, ended())
+  if (isWorker) return await serveRestAsWorker(options, ended())
   // What starts reads everything as it is.
-  let reload: (wish: 'everything' | 'schema') => void = () => {}
-  reloadOnSignals(wish => reload(wish))
-  const service = await (serverWorkers > 1 ? startWorkers(options) : startRest(options))
+  let reload: (scope: ReloadScope) => void = () => {}
+  reloadOnSignals(scope => reload(scope))
+  const service = await (serverWorkers > 1 ? startRestWorkers(options) : startRest(options))
   console.log(
     `espalier rest listens on ${shown(service.address)}${serverWorkers > 1 ? `, ${serverWorkers} workers` : ''}`,
   )
-  reload = wish => void service.reload(wish)
+  reload = scope => void service.reload(scope)
   const code = await ended()
   await service.stop()
   return code

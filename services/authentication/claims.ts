@@ -2,7 +2,7 @@
  * What a verified token says: its claims read exactly, and judged by time, 30 seconds off at most, and by
  * audience (RFC 7519 section 4.1). Verified claims are kept for many requests, so they come frozen, however deep.
  */
-import { type ClaimsFault, claimsRefused, type TimeClaim } from './errors.ts'
+import { type ClaimsFault, claimsAtFault, type TimeClaim } from './errors.ts'
 
 export type Claims = Readonly<Record<string, unknown>>
 
@@ -29,11 +29,11 @@ const exactJson = JSON as unknown as ExactJson
 
 /**
  * Reads the payload of a token. A number that a double cannot hold, as an identifier of 64 bits, is kept as raw JSON, which JSON.stringify gives back digit by digit.
- * @throws RestError RST303 where it is not an object in JSON and UTF-8, or nests deeper than 64.
+ * @throws AuthenticationError where it is not an object in JSON and UTF-8, or nests deeper than 64.
  */
 export function parseClaims(payload: Uint8Array): Claims {
   const claims = parsePayload(payload)
-  if (!isObject(claims)) throw claimsRefused({ kind: 'not an object' })
+  if (!isObject(claims)) throw claimsAtFault({ kind: 'not an object' })
   freeze(claims, deepest)
   return claims
 }
@@ -58,18 +58,18 @@ function exactNumber(value: unknown, source: string | undefined): unknown {
 
 function freeze(value: unknown, levels: number): void {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return
-  if (levels === 0) throw claimsRefused({ kind: 'not an object' })
+  if (levels === 0) throw claimsAtFault({ kind: 'not an object' })
   for (const member of Object.values(value)) freeze(member, levels - 1)
   Object.freeze(value)
 }
 
 /**
  * Judges claims at a moment, in milliseconds since 1970.
- * @throws RestError RST303 that says the first of exp, nbf, iat and aud that is at fault.
+ * @throws AuthenticationError that says the first of exp, nbf, iat and aud that is at fault.
  */
 export function checkClaims(claims: Claims, audience: string | undefined, milliseconds: number): void {
   const fault = timeFault(claims, Math.floor(milliseconds / 1000)) ?? audienceFault(claims, audience)
-  if (fault !== undefined) throw claimsRefused(fault)
+  if (fault !== undefined) throw claimsAtFault(fault)
 }
 
 function timeFault(claims: Claims, now: number): ClaimsFault | undefined {
@@ -105,12 +105,12 @@ function audienceFault(claims: Claims, audience: string | undefined): ClaimsFaul
 /**
  * The role's name out of what stands at its path; undefined where nothing does.
  * What is no text gives its JSON, as in PostgREST, which no sensible role is called, so the database refuses it.
- * @throws RestError RST303 for a text that Postgres does not take for a role's name: "none" would make the session the authenticator's again.
+ * @throws AuthenticationError for a text that Postgres does not take for a role's name: "none" would make the session the authenticator's again.
  */
 export function roleName(value: unknown): string | undefined {
   if (value === undefined) return undefined
   const name = typeof value === 'string' ? value : JSON.stringify(value)
-  if (name === '' || name === 'none' || name.includes('\0')) throw claimsRefused({ kind: 'no role name' })
+  if (name === '' || name === 'none' || name.includes('\0')) throw claimsAtFault({ kind: 'no role name' })
   return name
 }
 

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { RestError } from '../rest/errors/rest-error.ts'
+import { AuthenticationError } from './errors.ts'
 import type { Authentication } from './index.ts'
 import { make, signAnything } from './testing/tokens.ts'
 
-test('no header gives anything but an answer or a RestError, and none that is not signed gives a role', async () => {
+test('no header gives anything but an answer or an AuthenticationError, and none that is not signed gives a role', async () => {
   const encoded = fc.oneof(
     fc.string().map(text => Buffer.from(text).toString('base64url')),
     fc.jsonValue().map(value => Buffer.from(JSON.stringify(value)).toString('base64url')),
@@ -29,8 +29,8 @@ test('no header gives anything but an answer or a RestError, and none that is no
       try {
         answer = await authenticator.authenticate(authorization)
       } catch (error) {
-        expect(error).toBeInstanceOf(RestError)
-        expect(error).toMatchObject({ status: 401 })
+        expect(error).toBeInstanceOf(AuthenticationError)
+        expect(error).toMatchObject({ refusal: { kind: expect.stringMatching(/^(undecodable|claims)$/) } })
       }
       expect(answer?.role).toBeUndefined()
     }),
@@ -38,7 +38,7 @@ test('no header gives anything but an answer or a RestError, and none that is no
   )
 })
 
-test('signed claims of any kind give an answer or a RestError, and come back as they were', async () => {
+test('signed claims of any kind give an answer or an AuthenticationError, and come back as they were', async () => {
   const authenticator = make({ audience: 'ours', roleClaimKey: '.role' })
   const claim = fc.oneof(fc.jsonValue({ maxDepth: 3 }), fc.integer(), fc.string())
   const claims = fc.record(
@@ -54,8 +54,8 @@ test('signed claims of any kind give an answer or a RestError, and come back as 
         expect(JSON.stringify(answer.claims)).toBe(payload)
         expect(answer.authenticated).toBe(answer.role !== undefined)
       } catch (error) {
-        expect(error).toBeInstanceOf(RestError)
-        expect(error).toMatchObject({ status: 401, code: 'RST303' })
+        expect(error).toBeInstanceOf(AuthenticationError)
+        expect(error).toMatchObject({ refusal: { kind: 'claims' } })
       }
     }),
     { numRuns: 500 },

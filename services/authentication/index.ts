@@ -1,18 +1,16 @@
 /**
  * Who a request is from: verifies the bearer token of an `Authorization` header and finds the role it names.
- * It promises that whatever a header holds, it gives an Authentication or a RestError, and that no role or claim comes out of a token that a configured key has not signed.
- * A new `jwt-secret` means a new authenticator, and with it an empty cache.
+ * It promises that whatever a header holds, it gives an Authentication or an AuthenticationError, and that no role or claim comes out of a token that a configured key has
+ * not signed. A new secret means a new authenticator, and with it an empty cache.
  */
 import { hash } from 'node:crypto'
 import { compactVerify } from 'jose'
 import { type Claims, checkClaims, parseClaims, roleName } from './claims.ts'
-import { secretMissing, tokenRefused } from './errors.ts'
+import { AuthenticationError, undecodable } from './errors.ts'
 import { parseSecret, suitableKeys, type VerificationKey } from './keys.ts'
 import { followRolePath, parseRolePath, type RolePath } from './role-path.ts'
 import { SieveCache } from './sieve.ts'
 import { bearerToken, parseToken, type Token } from './token.ts'
-
-export { anonymousRefused } from './errors.ts'
 
 export type AuthenticatorSettings = {
   /** A passphrase, a JSON Web Key or a key set; bytes where it was written in base64. */
@@ -40,8 +38,7 @@ export type Authentication = {
 export type Authenticator = {
   /**
    * Judges a header. It answers without a promise where there is no token, or one whose signature is remembered.
-   * @throws RestError, at once or by the promise: RST300 (500) where a token comes but no secret is set, RST301 (401) where it cannot be decoded,
-   * RST303 (401) where its claims do not let it in.
+   * @throws AuthenticationError, at once or by the promise
    */
   authenticate(authorization: string | undefined): Authentication | Promise<Authentication>
 }
@@ -70,7 +67,7 @@ export function createAuthenticator(settings: AuthenticatorSettings, now: () => 
     authenticate(authorization) {
       const text = bearerToken(authorization)
       if (text === undefined) return anonymous
-      if (keys === undefined) throw secretMissing()
+      if (keys === undefined) throw new AuthenticationError({ kind: 'no secret' })
       // The cache must not be a store of tokens that whoever reads the memory can use.
       const fingerprint = hash('sha256', text, 'base64')
       const known = verified.get(fingerprint)
@@ -81,7 +78,7 @@ export function createAuthenticator(settings: AuthenticatorSettings, now: () => 
       }
       const token = parseToken(text)
       const suitable = suitableKeys(keys, token)
-      if (suitable.length === 0) throw tokenRefused({ kind: 'no suitable key' })
+      if (suitable.length === 0) throw undecodable({ kind: 'no suitable key' })
       return verifyAndJudge(token, fingerprint, suitable)
     },
   }
@@ -96,7 +93,7 @@ async function verify(token: Token, keys: readonly VerificationKey[]): Promise<U
       // Whatever is wrong, this key has not shown that it signed the token; the next one may.
     }
   }
-  throw tokenRefused({ kind: 'not verified' })
+  throw undecodable({ kind: 'not verified' })
 }
 
 function judgeClaims(claims: Claims, audience: string | undefined, rolePath: RolePath, at: number): Authentication {

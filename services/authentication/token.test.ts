@@ -1,23 +1,22 @@
 import { describe, expect, test } from 'vitest'
-import { RestError } from '../rest/errors/rest-error.ts'
+import { AuthenticationError, type Refusal } from './errors.ts'
+import { undecodable } from './testing/tokens.ts'
 import { bearerToken, parseToken } from './token.ts'
 
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
 const withHeader = (header: unknown) => `${encode(header)}.${encode({})}.c2ln`
 
-function refusal(text: string): Pick<RestError, 'status' | 'code' | 'message' | 'details'> {
+function refusal(text: string): Refusal {
   try {
     parseToken(text)
   } catch (error) {
-    if (!(error instanceof RestError)) throw error
-    const { status, code, message, details, headers } = error
-    expect(headers).toEqual([['WWW-Authenticate', `Bearer error="invalid_token", error_description="${message}"`]])
-    return { status, code, message, details }
+    if (!(error instanceof AuthenticationError)) throw error
+    return error.refusal
   }
   throw new Error('was taken')
 }
 
-const malformed = { status: 401, code: 'RST301', message: 'JWT cryptographic operation failed', details: null }
+const malformed = undecodable('malformed')
 
 describe('the scheme', () => {
   test.each([
@@ -41,7 +40,7 @@ describe('the scheme', () => {
 
 describe('the parts', () => {
   test('an empty token says so', () => {
-    expect(refusal('')).toEqual({ ...malformed, message: 'Empty JWT is sent in Authorization header' })
+    expect(refusal('')).toEqual(undecodable('empty'))
   })
 
   test.each([
@@ -51,15 +50,11 @@ describe('the parts', () => {
     ['a.b.c.d.e', 5],
     ['.', 2],
   ])('%s has %i', (text, count) => {
-    expect(refusal(text)).toEqual({ ...malformed, message: `Expected 3 parts in JWT; got ${count}` })
+    expect(refusal(text)).toEqual({ kind: 'undecodable', reason: { kind: 'parts', count } })
   })
 
   test('a token without a signature is not decoded', () => {
-    expect(refusal(`${encode({ alg: 'none' })}.${encode({ role: 'admin' })}.`)).toEqual({
-      ...malformed,
-      message: 'Wrong or unsupported encoding algorithm',
-      details: "JWT is unsecured but expected 'alg' was not 'none'",
-    })
+    expect(refusal(`${encode({ alg: 'none' })}.${encode({ role: 'admin' })}.`)).toEqual(undecodable('unsecured'))
   })
 
   test.each([

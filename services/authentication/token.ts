@@ -2,7 +2,7 @@
  * What can be said of an `Authorization` header before any key is looked at: whether it brings a bearer token (RFC 6750 section 2.1), and what that token
  * says of itself (RFC 7515 section 7.1). Nothing read here is to be trusted; it only serves to find the keys the token may have been signed with.
  */
-import { tokenRefused } from './errors.ts'
+import { undecodable } from './errors.ts'
 
 /** Node takes at most some 16 KiB of headers unless told otherwise; nothing beyond this is parsed whatever it was told. */
 const longestToken = 65_536
@@ -25,16 +25,16 @@ export function bearerToken(authorization: string | undefined): string | undefin
 
 /**
  * Takes a token apart.
- * @throws RestError RST301 where it is not three parts of base64url, or its header is not that of a signed token.
+ * @throws AuthenticationError where it is not three parts of base64url, or its header is not that of a signed token.
  */
 export function parseToken(text: string): Token {
-  if (text === '') throw tokenRefused({ kind: 'empty' })
-  if (text.length > longestToken) throw tokenRefused({ kind: 'malformed' })
+  if (text === '') throw undecodable({ kind: 'empty' })
+  if (text.length > longestToken) throw undecodable({ kind: 'malformed' })
   const parts = text.split('.')
   const [header, payload, signature] = parts
   if (header === undefined || payload === undefined || signature === undefined || parts.length !== 3)
-    throw tokenRefused({ kind: 'parts', count: parts.length })
-  if (![header, payload, signature].every(isBase64url)) throw tokenRefused({ kind: 'malformed' })
+    throw undecodable({ kind: 'parts', count: parts.length })
+  if (![header, payload, signature].every(isBase64url)) throw undecodable({ kind: 'malformed' })
   return { text, ...readHeader(header) }
 }
 
@@ -45,11 +45,11 @@ function isBase64url(part: string): boolean {
 
 function readHeader(header: string): { algorithm: string; keyId: string | undefined } {
   const { alg, kid, b64 } = parseHeader(header)
-  if (alg === 'none') throw tokenRefused({ kind: 'unsecured' })
+  if (alg === 'none') throw undecodable({ kind: 'unsecured' })
   // A payload that is not base64url is not for tokens (RFC 7797 section 7).
-  if (typeof alg !== 'string' || b64 !== undefined) throw tokenRefused({ kind: 'malformed' })
+  if (typeof alg !== 'string' || b64 !== undefined) throw undecodable({ kind: 'malformed' })
   if (kid === undefined || kid === null) return { algorithm: alg, keyId: undefined }
-  if (typeof kid !== 'string') throw tokenRefused({ kind: 'malformed' })
+  if (typeof kid !== 'string') throw undecodable({ kind: 'malformed' })
   return { algorithm: alg, keyId: kid }
 }
 
@@ -60,5 +60,5 @@ function parseHeader(header: string): Record<string, unknown> {
   } catch {
     // Neither UTF-8 nor JSON: refused below like JSON that is no object.
   }
-  throw tokenRefused({ kind: 'malformed' })
+  throw undecodable({ kind: 'malformed' })
 }

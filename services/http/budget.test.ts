@@ -8,20 +8,20 @@ test('no more is held than the limit, and nothing once all requests are over', (
   fc.assert(
     fc.property(fc.array(fc.array(bytes)), requests => {
       const budget = new Budget(limit)
-      const shares = requests.map(sizes => {
-        const share = budget.share()
+      const reservations = requests.map(sizes => {
+        const reservation = budget.reserve()
         for (const size of sizes) {
           const before = budget.held
-          const isTaken = share.grow(size)
+          const isTaken = reservation.grow(size)
           expect(isTaken || size > smallBodyBytes).toBe(true)
           expect(budget.held).toBeLessThanOrEqual(Math.max(before, limit))
         }
-        return share
+        return reservation
       })
-      for (const share of shares) share.end()
+      for (const reservation of reservations) reservation.release()
       expect(budget.held).toBe(0)
       // What still comes of a request that is over is held by nobody.
-      for (const share of shares) expect(share.grow(limit)).toBe(false)
+      for (const reservation of reservations) expect(reservation.grow(limit)).toBe(false)
       expect(budget.held).toBe(0)
     }),
   )
@@ -29,19 +29,19 @@ test('no more is held than the limit, and nothing once all requests are over', (
 
 test('one that is alone may be larger than the limit, and leaves no room for others', () => {
   const budget = new Budget(smallBodyBytes)
-  const [alone, other] = [budget.share(), budget.share()]
+  const [alone, other] = [budget.reserve(), budget.reserve()]
   expect(alone.grow(9 * smallBodyBytes)).toBe(true)
   expect(other.grow(2 * smallBodyBytes)).toBe(false)
-  alone.end()
+  alone.release()
   expect(other.grow(2 * smallBodyBytes)).toBe(true)
 })
 
 test('what one gives back another can take', () => {
   const budget = new Budget(2 * smallBodyBytes)
-  const [first, second] = [budget.share(), budget.share()]
+  const [first, second] = [budget.reserve(), budget.reserve()]
   expect(first.grow(2 * smallBodyBytes)).toBe(true)
   expect(second.grow(smallBodyBytes + 1)).toBe(false)
   expect(second.grow(smallBodyBytes)).toBe(true)
-  first.end()
+  first.release()
   expect(second.grow(2 * smallBodyBytes)).toBe(true)
 })

@@ -20,20 +20,20 @@ export class Budget {
   }
 
   /** For all bodies of one request. */
-  share(): Share {
+  reserve(): Reservation {
     let taken = 0
-    let isOver = false
+    let isReleased = false
     return {
       grow: bytes => {
         const more = bytes <= smallBodyBytes ? 0 : Math.max(0, bytes - taken)
         const others = this.#held - taken
-        if (isOver || (more > 0 && others > 0 && this.#held + more > this.#limit)) return false
+        if (isReleased || (more > 0 && others > 0 && this.#held + more > this.#limit)) return false
         taken += more
         this.#held += more
         return true
       },
-      end: () => {
-        isOver = true
+      release: () => {
+        isReleased = true
         this.#held -= taken
         taken = 0
       },
@@ -41,8 +41,8 @@ export class Budget {
   }
 }
 
-export type Share = {
+export type Reservation = {
   /** To so many bytes in all; false where there is no room for more. */
   grow(bytes: number): boolean
-  end(): void
+  release(): void
 }

@@ -2,9 +2,14 @@
 
 type HeaderList = [name: string, value: string][]
 
-const exposed =
-  'Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, Transfer-Encoding, Range-Unit'
-const methods = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD'
+export type CorsRules = {
+  /** Any where undefined. */
+  readonly origins: readonly string[] | undefined
+  /** That pages may ask with, as the header lists them. */
+  readonly methods: string
+  /** What pages may read of an answer, as the header lists them. */
+  readonly exposedHeaders: string
+}
 
 /** `*` for any page, or the origin itself where it is on the list. */
 function allowedOrigin(origin: string | undefined, origins: readonly string[] | undefined): HeaderList | undefined {
@@ -15,16 +20,16 @@ function allowedOrigin(origin: string | undefined, origins: readonly string[] | 
 }
 
 /** What goes with every response. */
-export function corsHeaders(origin: string | undefined, origins: readonly string[] | undefined): HeaderList {
+export function corsHeaders(origin: string | undefined, { origins, exposedHeaders }: CorsRules): HeaderList {
   const allow = allowedOrigin(origin, origins)
   if (allow === undefined) return [['Vary', 'Origin']]
-  return origin === undefined ? allow : [...allow, ['Access-Control-Expose-Headers', exposed]]
+  return origin === undefined ? allow : [...allow, ['Access-Control-Expose-Headers', exposedHeaders]]
 }
 
 /** The answer to a browser that asks beforehand; undefined where this is no such question. */
 export function preflight(
   headers: Readonly<Record<string, string | undefined>>,
-  origins: readonly string[] | undefined,
+  { origins, methods }: CorsRules,
 ): HeaderList | undefined {
   const { origin } = headers
   if (origin === undefined || headers['access-control-request-method'] === undefined) return undefined

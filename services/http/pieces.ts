@@ -2,7 +2,6 @@
  * The bytes of a body while they come: kept in pieces, each of them once, however the client has cut them. It promises that what is held is not much more than the
  * bytes themselves, and that adding to it never copies what is there already.
  */
-import type { Bytes } from '../postgres/messages.ts'
 
 /** What comes in pieces smaller than this is put together: each by itself would take some hundred bytes more. */
 const ownPieceBytes = 16_384
@@ -35,7 +34,8 @@ export class Pieces {
     this.#copy(bytes)
   }
 
-  bytes(): Bytes {
+  /** In one piece or in several, one after the other. */
+  bytes(): Buffer | readonly Buffer[] {
     this.#seal()
     const [first = Buffer.alloc(0)] = this.#pieces
     return this.#pieces.length > 1 ? this.#pieces : first

@@ -8,11 +8,11 @@ import type { Socket } from 'node:net'
 /** Requests that may wait on one connection for those before them. */
 export const maximumWaiting = 64
 
-export class Turns {
+export class RequestQueue {
   readonly #waiting = new WeakMap<Socket, (() => void)[]>()
 
   /** Begins once all that came before it on its connection is answered. A connection with too many that wait is ended. */
-  take(socket: Socket, response: ServerResponse, begin: () => void): void {
+  add(socket: Socket, response: ServerResponse, begin: () => void): void {
     const start = () => {
       response.once('close', () => this.#next(socket))
       begin()

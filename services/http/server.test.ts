@@ -4,13 +4,12 @@ import type { Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { piecesOf } from '../postgres/messages.ts'
-import type { HttpResponse } from '../rest/engine/answer.ts'
-import type { IncomingBody } from '../rest/engine/exchange.ts'
 import { until } from '../testing/client.ts'
+import { HttpError } from './errors.ts'
+import type { Handler, HttpResponse, IncomingBody } from './message.ts'
 import { Pieces } from './pieces.ts'
 import { maximumWaiting } from './request-queue.ts'
-import { type Handler, type HttpSettings, makeServer } from './server.ts'
+import { type HttpService, makeServer } from './server.ts'
 
 const megabyte = 1_048_576
 const answered = (headers: HttpResponse['headers'] = [], body: Buffer | string = 'done'): HttpResponse => ({
@@ -27,13 +26,27 @@ async function wholeOf(body: IncomingBody, pieces = new Pieces()): Promise<Buffe
       return pieces.length
     },
   })
-  return Buffer.concat(piecesOf(pieces.bytes()))
+  return Buffer.concat([pieces.bytes()].flat())
 }
 
-async function serve(handle: Handler, settings: Partial<HttpSettings> = {}): Promise<Server> {
-  const rules = () => ({ corsOrigins: undefined, traceHeader: undefined })
-  const limits = { maximumBodyBytes: 10 * megabyte, maximumHeaderBytes: 16_384 }
-  const server = makeServer({ ...limits, ...settings }, rules, handle)
+const statuses = { 'body too large': 413, 'memory exhausted': 503 }
+/** In the words of this test alone. */
+const renderError = (error: unknown): HttpResponse =>
+  error instanceof HttpError
+    ? { status: statuses[error.fault.kind], headers: [['Retry-After', '1']], body: error.fault.kind }
+    : { status: 500, headers: [], body: String(error) }
+
+async function serve(handle: Handler, limits: Partial<HttpService> = {}): Promise<Server> {
+  const cors = { origins: undefined, methods: 'GET, POST', exposedHeaders: 'Date' }
+  const server = makeServer({
+    product: 'test/1',
+    maximumBodyBytes: 10 * megabyte,
+    maximumHeaderBytes: 16_384,
+    rules: () => ({ cors, traceHeader: undefined }),
+    handle,
+    renderError,
+    ...limits,
+  })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {
     server.close()
@@ -127,6 +140,7 @@ describe('the server', () => {
     await until(() => second.said() !== '')
     expect(second.said()).toMatch(/^HTTP\/1.1 503 /)
     expect(second.said()).toMatch(/^Retry-After: 1$/im)
+    expect(second.said()).toMatch(/^Connection: close$/im)
     second.socket.destroy()
     const small = await dial(server)
     small.socket.write(`${post(3)}abc`)
@@ -191,6 +205,29 @@ describe('the server', () => {
     await until(() => said().endsWith(`\r\n\r\n${some * Math.ceil(megabyte / 2 / some)}`))
     // One Buffer for each byte would take some 200 MiB.
     expect(process.memoryUsage().rss - before).toBeLessThan(100 * megabyte)
+  })
+
+  test('refuses a body that is too large in the words of its service, and ends the connection', async () => {
+    const server = await serve(async (_, body) => answered([], await wholeOf(body)), { maximumBodyBytes: 100 })
+    const { socket, said } = await dial(server)
+    socket.write(post(101))
+    await until(() => said().endsWith('body too large'))
+    expect(said()).toMatch(/^HTTP\/1.1 413 /)
+    expect(said()).toMatch(/^Connection: close$/im)
+    expect(said()).toMatch(/^Server: test\/1$/im)
+  })
+
+  test('answers what its service throws in the words of the service, and goes on serving the connection', async () => {
+    const server = await serve(async ({ path }) => {
+      if (path === '/broken') throw new Error('no idea')
+      return answered()
+    })
+    const { socket, said } = await dial(server)
+    socket.write('GET /broken HTTP/1.1\r\nHost: x\r\n\r\n')
+    await until(() => said().endsWith('Error: no idea'))
+    expect(said()).toMatch(/^HTTP\/1.1 500 /)
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await until(() => said().endsWith('done'))
   })
 
   test('keeps the bytes of a body in order, however they come', async () => {

@@ -1,4 +1,4 @@
-/** What can go wrong between the service and Postgres. */
+/** What can go wrong between a service and Postgres. */
 
 /** Postgres refused a statement (protocol: ErrorResponse; manual section 55.8 names the fields). */
 export class DatabaseError extends Error {
@@ -31,7 +31,7 @@ export class ConnectionFailure extends Error {
 /** No connection became free in time. */
 export class AcquisitionTimeout extends Error {
   constructor() {
-    super('Timed out acquiring connection from connection pool.')
+    super('no connection of the pool became free in time')
     this.name = 'AcquisitionTimeout'
   }
 }

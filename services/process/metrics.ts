@@ -1,19 +1,20 @@
 /**
- * The figures of several processes as one, for Prometheus. It promises that what counts up never goes back, which would be taken for a restart of all: what a process
+ * The metrics of several processes as one, for Prometheus. It promises that what counts up never goes back, which would be taken for a restart of all: what a process
  * has counted still counts when it has ended, as far as it has told.
  */
 import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue } from 'prom-client'
 
-export type Figures = MetricObjectWithValues<MetricValue<string>>[]
+/** Of one process, as its registry gives them. */
+export type ProcessMetrics = MetricObjectWithValues<MetricValue<string>>[]
 
 /** prom-client declares numbers for what are names when it runs. */
-const isCounted = ({ type }: Figures[number]): boolean => String(type) !== 'gauge'
+const isCumulative = ({ type }: ProcessMetrics[number]): boolean => String(type) !== 'gauge'
 
-const together = (all: readonly Figures[]) => AggregatorRegistry.aggregate([...all])
+const aggregate = (all: readonly ProcessMetrics[]) => AggregatorRegistry.aggregate([...all])
 
-/** What an ended process leaves, added to what those before it have left. */
-export const bequeath = (left: Figures, figures: Figures): Promise<Figures> =>
-  together([left, figures.filter(isCounted)]).getMetricsAsJSON()
+/** What ended processes have counted, with one more of them. */
+export const retainCounters = (retained: ProcessMetrics, ended: ProcessMetrics): Promise<ProcessMetrics> =>
+  aggregate([retained, ended.filter(isCumulative)]).getMetricsAsJSON()
 
-/** In Prometheus's text format. */
-export const figuresText = (all: readonly Figures[]): Promise<string> => together(all).metrics()
+/** All as one, in Prometheus's text format. */
+export const aggregateText = (all: readonly ProcessMetrics[]): Promise<string> => aggregate(all).metrics()

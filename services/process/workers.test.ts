@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { poolShares, restartPause } from './workers.ts'
+import { poolShares, restartBackoff } from './workers.ts'
 
 test('a worker that ends at once is waited for longer each time, and one that was well not at all', () => {
-  const pauses = [0]
-  for (let time = 0; time < 7; time++) pauses.push(restartPause(1_200, pauses.at(-1) ?? 0))
-  expect(pauses).toEqual([0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 32_000])
-  expect(restartPause(10_000, 32_000)).toBe(0)
+  const backoffs = [0]
+  for (let time = 0; time < 7; time++) backoffs.push(restartBackoff(1_200, backoffs.at(-1) ?? 0))
+  expect(backoffs).toEqual([0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 32_000])
+  expect(restartBackoff(10_000, 32_000)).toBe(0)
 })
 
 describe('the shares of a pool', () => {

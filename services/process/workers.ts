@@ -1,27 +1,29 @@
 /**
- * Several processes of one service, where `server-workers` asks for them: they share the port, and each has its share of `db-pool`. The first process serves nothing
- * itself; it starts a worker again that has ended, and answers for all of them on the admin server.
+ * Several processes of one service: they share the port, and each has its share of the connections to the database. The first process serves nothing itself; it starts a worker
+ * again that has ended, and answers for all of them on the admin server. It promises that no worker's end ends the others, but where the service says so, and that what
+ * has been counted counts on.
  */
 import cluster, { type Address, type Worker } from 'node:cluster'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import { makeAdminServer } from '../http/admin.ts'
-import { describeConfiguration, loadConfiguration } from '../rest/configuration/index.ts'
-import { listenOn, type RestOptions, startRest } from '../rest/index.ts'
-import { nextPause } from './backoff.ts'
-import { bequeath, type Figures, figuresText } from './metrics.ts'
+import { type ListenAddress, listen } from '../http/listen.ts'
+import { nextBackoff } from './backoff.ts'
+import { aggregateText, type ProcessMetrics, retainCounters } from './metrics.ts'
 
 export const isWorker = cluster.isWorker
 
-const shareName = 'ESPALIER_REST_WORKER_POOL'
-/** What a worker tells the first process, and the other way round. */
-type FromWorker = { ready: boolean; configuration: string; figures?: Figures }
-type ToWorker = { wish: 'everything' | 'schema' | 'figures' }
+const poolSizeVariable = 'ESPALIER_WORKER_POOL_SIZE'
+/** What a worker tells the first process, and the other way round. `Scope` is what a service can be told to read again. */
+type FromWorker = { ready: boolean; configuration: string; metrics?: ProcessMetrics }
+type ToWorker<Scope extends string> = { kind: 'metrics' } | { kind: 'reload'; scope: Scope }
 
-const isToWorker = (message: unknown): message is ToWorker =>
-  typeof message === 'object' && message !== null && 'wish' in message
+const isToWorker = <Scope extends string>(message: unknown): message is ToWorker<Scope> =>
+  typeof message === 'object' && message !== null && 'kind' in message
 const isFromWorker = (message: unknown): message is FromWorker =>
   typeof message === 'object' && message !== null && 'ready' in message
 
@@ -36,19 +38,35 @@ export function workerStopSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-/** Serves as one of several workers until `stopped` says with which exit code to end. Without the first process, Node ends this one. */
-export async function serveAsWorker(options: RestOptions, stopped: Promise<number>): Promise<number> {
-  const poolSize = Number(process.env[shareName])
-  const service = await startRest({ ...options, admin: false, poolSize })
-  const tell = (figures?: Figures) => {
-    const message: FromWorker = { ready: service.isReady(), configuration: service.configuration(), figures }
+/** What runs in a worker, as far as the first process has to know it. */
+export type WorkerService<Scope extends string> = {
+  /** Whether it can answer. */
+  isReady(): boolean
+  /** The configuration in force, without its secrets. */
+  configuration(): string
+  readonly registry: Registry
+  reload(scope: Scope): Promise<void>
+  stop(): Promise<void>
+}
+
+/**
+ * Serves as one of several workers until `stopped` says with which exit code to end. Without the first process, Node ends this one.
+ * @param start starts the service, with its share of the connections
+ */
+export async function serveAsWorker<Scope extends string>(
+  start: (poolSize: number) => Promise<WorkerService<Scope>>,
+  stopped: Promise<number>,
+): Promise<number> {
+  const service = await start(Number(process.env[poolSizeVariable]))
+  const tell = (metrics?: ProcessMetrics) => {
+    const message: FromWorker = { ready: service.isReady(), configuration: service.configuration(), metrics }
     if (process.connected) process.send?.(message)
   }
   const timer = setInterval(tell, 250)
   process.on('message', message => {
-    if (!isToWorker(message)) return
-    if (message.wish === 'figures') void service.registry.getMetricsAsJSON().then(tell)
-    else void service.reload(message.wish).then(() => tell())
+    if (!isToWorker<Scope>(message)) return
+    if (message.kind === 'metrics') void service.registry.getMetricsAsJSON().then(tell)
+    else void service.reload(message.scope).then(() => tell())
   })
   const code = await stopped
   clearInterval(timer)
@@ -68,51 +86,71 @@ export const poolShares = (size: number, workers: number): number[] =>
 /** One that has lived so long was well. */
 const wellMs = 10_000
 /** How long to wait before a worker is started again, after it has lived so long and the one before it was waited for so long: longer each time that it ends at once. */
-export const restartPause = (livedMs: number, lastPauseMs: number): number =>
-  livedMs >= wellMs ? 0 : nextPause(lastPauseMs)
+export const restartBackoff = (livedMs: number, lastBackoffMs: number): number =>
+  livedMs >= wellMs ? 0 : nextBackoff(lastBackoffMs)
 
 /** As Node's servers say it. */
 const addressInfo = ({ address, port, addressType }: Address): AddressInfo | string =>
   addressType === -1 ? address : { address, port, family: addressType === 6 ? 'IPv6' : 'IPv4' }
 
-export type Workers = {
+export type WorkersOptions = {
+  readonly workers: number
+  /** Connections to the database that the workers share out. */
+  readonly poolSize: number
+  /** What the admin server shows as configuration until a worker has told. */
+  readonly configuration: string
+  /** Where the admin server listens; there is none where undefined. */
+  readonly admin: ListenAddress | undefined
+  /** Where the workers listen, if it is a Unix socket: what an earlier run has left there is removed. */
+  readonly socketPath?: string | undefined
+  readonly logger: Logger
+  /** Whether a worker that ended with this code says that the service is of no use any more: it is not started again, and `onLost` is called. */
+  readonly isLost?: (exitCode: number | null) => boolean
+  readonly onLost?: () => void
+}
+
+export type Workers<Scope extends string> = {
   readonly address: AddressInfo | string
   readonly adminAddress: AddressInfo | undefined
-  reload(wish: 'everything' | 'schema'): void
+  reload(scope: Scope): void
   /** Lets what is under way end, within seconds, and stops. */
   stop(): Promise<void>
 }
 
 /** What is known of a worker; it tells four times a second. */
-type Known = { ready: boolean; heardAt: number; figures: Figures }
+type Known = { ready: boolean; heardAt: number; metrics: ProcessMetrics }
 const longestSilenceMs = 5_000
-const figuresTimeoutMs = 1_000
+const metricsTimeoutMs = 1_000
 /** Workers give what is under way ten seconds, and go within two more; one that takes longer does not run. */
 const longestStopMs = 13_000
 
 /**
- * Starts the workers and keeps them going. Resolves once one of them listens.
- * @throws ConfigurationError, ConfigurationSyntaxError; what listening of the admin server fails with; Error where a worker ends and none has listened
+ * Starts the workers and keeps them going. Each runs this program from its beginning, and is to call serveAsWorker there. Resolves once one of them listens.
+ * @throws what listening of the admin server fails with; Error where a worker ends and none has listened
  */
-export async function startWorkers({
-  sources,
+export async function startWorkers<Scope extends string>({
+  workers: count,
+  poolSize,
+  configuration,
+  admin: adminAddress,
+  socketPath,
   logger,
+  isLost = () => false,
   onLost = () => {},
-}: Pick<RestOptions, 'sources' | 'logger' | 'onLost'>): Promise<Workers> {
-  const configuration = loadConfiguration(sources())
-  const shares = poolShares(configuration.dbPool, configuration.serverWorkers)
+}: WorkersOptions): Promise<Workers<Scope>> {
+  const shares = poolShares(poolSize, count)
   const workers = new Map<Worker, Known>()
   const listening = Promise.withResolvers<AddressInfo | string>()
-  let inForce = describeConfiguration(configuration)
-  let left: Promise<Figures> = Promise.resolve([])
+  let inForce = configuration
+  let retained: Promise<ProcessMetrics> = Promise.resolve([])
   let hasListened = false
   let isStopping = false
-  if (configuration.serverUnixSocket !== undefined) rmSync(configuration.serverUnixSocket, { force: true })
+  if (socketPath !== undefined) rmSync(socketPath, { force: true })
 
-  function fork(share: number, lastPauseMs: number): void {
+  function fork(share: number, lastBackoffMs: number): void {
     const startedAt = performance.now()
-    const worker = cluster.fork({ [shareName]: String(share) })
-    const known: Known = { ready: false, heardAt: Number.NEGATIVE_INFINITY, figures: [] }
+    const worker = cluster.fork({ [poolSizeVariable]: String(share) })
+    const known: Known = { ready: false, heardAt: Number.NEGATIVE_INFINITY, metrics: [] }
     workers.set(worker, known)
     worker.once('listening', address => {
       hasListened = true
@@ -123,27 +161,27 @@ export async function startWorkers({
       known.ready = message.ready
       known.heardAt = performance.now()
       inForce = message.configuration
-      if (message.figures === undefined) return
-      known.figures = message.figures
-      worker.emit('figures')
+      if (message.metrics === undefined) return
+      known.metrics = message.metrics
+      worker.emit('metrics')
     })
     worker.on('error', error => logger.error({ reason: error.message }, 'a worker cannot be told something'))
     worker.on('exit', (code, signal) => {
       workers.delete(worker)
-      left = left.then(before => bequeath(before, known.figures))
+      retained = retained.then(before => retainCounters(before, known.metrics))
       if (isStopping) return
       if (!hasListened) {
         // It has said why itself.
         listening.reject(new Error('the workers cannot start'))
         return
       }
-      if (code === 1 && !configuration.dbPoolAutomaticRecovery) {
+      if (isLost(code)) {
         onLost()
         return
       }
-      const pauseMs = restartPause(performance.now() - startedAt, lastPauseMs)
-      logger.error({ code, signal }, `a worker has ended and is started again in ${pauseMs / 1_000} s`)
-      setTimeout(() => isStopping || fork(share, pauseMs), pauseMs)
+      const backoffMs = restartBackoff(performance.now() - startedAt, lastBackoffMs)
+      logger.error({ code, signal }, `a worker has ended and is started again in ${backoffMs / 1_000} s`)
+      setTimeout(() => isStopping || fork(share, backoffMs), backoffMs)
     })
   }
 
@@ -151,20 +189,20 @@ export async function startWorkers({
 
   /** Of all workers; of one that does not answer in time, what it has told last. */
   async function metrics(): Promise<string> {
-    const signal = AbortSignal.timeout(figuresTimeoutMs)
-    const message: ToWorker = { wish: 'figures' }
+    const signal = AbortSignal.timeout(metricsTimeoutMs)
+    const message: ToWorker<Scope> = { kind: 'metrics' }
     const told = [...workers]
       .filter(([, known]) => isHeard(known))
       .map(([worker]) => {
         worker.send(message)
-        return once(worker, 'figures', { signal })
+        return once(worker, 'metrics', { signal })
       })
     await Promise.allSettled(told)
-    return figuresText([await left, ...Array.from(workers.values(), ({ figures }) => figures)])
+    return aggregateText([await retained, ...Array.from(workers.values(), known => known.metrics)])
   }
 
   let admin: Server | undefined
-  if (configuration.adminServerPort !== undefined) {
+  if (adminAddress !== undefined) {
     admin = makeAdminServer({
       isLive: () => workers.size > 0,
       isReady: () =>
@@ -172,7 +210,7 @@ export async function startWorkers({
       metrics,
       configuration: () => inForce,
     })
-    await listenOn(admin, configuration.adminServerHost ?? configuration.serverHost, configuration.adminServerPort)
+    await listen(admin, adminAddress)
   }
 
   async function stop(): Promise<void> {
@@ -197,8 +235,8 @@ export async function startWorkers({
     address,
     // Of a server on a port it is one.
     adminAddress: (admin?.address() as AddressInfo | null | undefined) ?? undefined,
-    reload(wish) {
-      const message: ToWorker = { wish }
+    reload(scope) {
+      const message: ToWorker<Scope> = { kind: 'reload', scope }
       for (const worker of workers.keys()) worker.send(message)
     },
     stop,

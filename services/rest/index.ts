@@ -2,28 +2,27 @@
  * The REST data service: serves the schemas of a database over HTTP, as PostgREST 14 does. A server of its own: it needs a configuration and a
  * Postgres, and nothing else of this project.
  */
-import cluster from 'node:cluster'
-import { chmodSync, rmSync } from 'node:fs'
-import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { makeAdminServer } from '../http/admin.ts'
+import { closeServer, type ListenAddress, listen } from '../http/listen.ts'
+import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
 import { makeServer } from '../http/server.ts'
 import { connectionAddress } from '../postgres/address.ts'
 import { Pool } from '../postgres/pool.ts'
 import { describeConfiguration, type RestConfiguration, type Sources } from './configuration/index.ts'
-import { errorAnswer, type HttpResponse } from './engine/answer.ts'
-import type { IncomingBody } from './engine/exchange.ts'
 import { Listener } from './engine/listener.ts'
-import { Loader } from './engine/loader.ts'
+import { Loader, type ReloadScope } from './engine/loader.ts'
 import { createMetrics } from './engine/metrics.ts'
 import { answerRequest } from './engine/service.ts'
-import { serviceName } from './engine/version.ts'
-import { RestError } from './errors/rest-error.ts'
-import type { RequestHead } from './parse/request.ts'
+import { schemaNotLoaded } from './errors/catalogue.ts'
+import { errorResponse, restErrorOf } from './errors/index.ts'
+import type { RestError } from './errors/rest-error.ts'
+import { serviceName, version } from './version.ts'
 
 export { ConfigurationError, ConfigurationSyntaxError } from './configuration/index.ts'
+export type { ReloadScope }
 
 export type RestOptions = {
   /** The configuration's sources, read when the service starts and whenever it is told to read them again. */
@@ -46,82 +45,19 @@ export type RestService = {
   readonly registry: Registry
   readonly configuration: () => string
   /** Reads configuration and schema cache again. Resolves once that has succeeded. */
-  reload(wish?: 'everything' | 'schema'): Promise<void>
+  reload(scope?: ReloadScope): Promise<void>
   /** Lets what is under way end, within seconds, and stops. */
   stop(): Promise<void>
 }
 
-/** Why, the log says: whoever asks is a stranger still. */
-const notLoaded = (verbose: boolean): HttpResponse =>
-  errorAnswer(
-    new RestError({
-      status: 503,
-      code: 'RST002',
-      message: 'Could not query the database for the schema cache. Retrying.',
-      headers: [['Retry-After', '1']],
-    }),
-    verbose,
-    serviceName,
-  )
+/** What pages may read of answers. */
+const exposedHeaders =
+  'Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, Transfer-Encoding, Range-Unit'
+const methods = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD'
 
-/** Hosts as PostgREST names them; `!4` and `!6` are any address of that kind only. */
-function listenOptions(host: string): { host: string; ipv6Only?: boolean } {
-  switch (host) {
-    case '*4':
-    case '!4':
-      return { host: '0.0.0.0' }
-    case '!6':
-      return { host: '::', ipv6Only: true }
-    case '*':
-    case '*6':
-      return { host: '::' }
-    default:
-      return { host }
-  }
-}
-
-function listen(
-  server: Server,
-  options: { path: string } | { host: string; port: number; ipv6Only?: boolean },
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
-}
-
-/** Listens on a host as PostgREST names them. */
-export const listenOn = (server: Server, host: string, port: number): Promise<void> =>
-  listen(server, { ...listenOptions(host), port })
-
-async function listenAsConfigured(server: Server, configuration: RestConfiguration): Promise<AddressInfo | string> {
-  const { serverUnixSocket: path, serverUnixSocketMode, serverHost, serverPort } = configuration
-  if (path === undefined) {
-    await listenOn(server, serverHost, serverPort)
-  } else {
-    // What an earlier run left; a socket that is in use cannot be told from it, as with PostgREST. Workers share what the first process binds.
-    if (cluster.isPrimary) rmSync(path, { force: true })
-    await listen(server, { path })
-    chmodSync(path, serverUnixSocketMode)
-  }
-  const address = server.address()
-  if (address === null) throw new Error('the server does not listen')
-  return address
-}
-
-/** Ends a server: idle connections at once, the others when their request is answered or the time is up. */
-function close(server: Server, graceMs: number): Promise<void> {
-  return new Promise(resolve => {
-    const timer = setTimeout(() => server.closeAllConnections(), graceMs)
-    server.close(() => {
-      clearTimeout(timer)
-      resolve()
-    })
-    server.closeIdleConnections()
-  })
+const listenAddress = (configuration: RestConfiguration): ListenAddress => {
+  const { serverUnixSocket: path, serverUnixSocketMode: mode, serverHost: host, serverPort: port } = configuration
+  return path === undefined ? { host, port } : { path, mode }
 }
 
 /**
@@ -140,10 +76,10 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     onTokenCache: event => metrics.tokenCache(event),
   })
   const { base } = loader
-  const address = connectionAddress(base.dbUri)
+  const database = connectionAddress(base.dbUri)
   const pool = new Pool(
     {
-      address,
+      address: database,
       size: options.poolSize ?? base.dbPool,
       acquisitionTimeoutMs: base.dbPoolAcquisitionTimeout * 1_000,
       maximumLifetimeMs: base.dbPoolMaxLifetime * 1_000,
@@ -154,7 +90,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
   const metrics = createMetrics(() => pool.figures)
   const listener = base.dbChannelEnabled
     ? new Listener({
-        address,
+        address: database,
         channel: base.dbChannel,
         logger,
         onDisconnected: () => base.dbPoolAutomaticRecovery || onLost(),
@@ -168,7 +104,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     const answered =
       state === undefined
         ? {
-            response: notLoaded(base.clientErrorVerbosity === 'verbose'),
+            response: errorResponse(schemaNotLoaded(), base.clientErrorVerbosity === 'verbose'),
             role: undefined,
             error: undefined,
             sql: undefined,
@@ -196,19 +132,21 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     return response
   }
 
-  const server = makeServer(
-    {
-      maximumBodyBytes: base.serverMaxBodyBytes,
-      maximumHeaderBytes: base.serverMaxHeaderBytes,
-      maximumHeldBytes: base.serverMaxHeldBytes,
-    },
-    () => {
+  const server = makeServer({
+    product: `${serviceName}/${version}`,
+    maximumBodyBytes: base.serverMaxBodyBytes,
+    maximumHeaderBytes: base.serverMaxHeaderBytes,
+    maximumHeldBytes: base.serverMaxHeldBytes,
+    rules: () => {
       const { configuration } = loader.state ?? { configuration: base }
-      return { corsOrigins: configuration.serverCorsAllowedOrigins, traceHeader: configuration.serverTraceHeader }
+      const cors = { origins: configuration.serverCorsAllowedOrigins, methods, exposedHeaders }
+      return { cors, traceHeader: configuration.serverTraceHeader }
     },
     handle,
-  )
-  const listening = await listenAsConfigured(server, base)
+    // What comes here has no part in a request's own answer: how much of it is said is not configured.
+    renderError: error => errorResponse(restErrorOf(error, false), true),
+  })
+  const address = await listen(server, listenAddress(base))
   const isReady = () =>
     loader.state !== undefined && loader.failure === undefined && (listener === undefined || listener.isListening)
   const configuration = () => describeConfiguration(loader.state?.configuration ?? base)
@@ -220,12 +158,15 @@ export async function startRest(options: RestOptions): Promise<RestService> {
   async function stop(): Promise<void> {
     listener?.stop()
     loader.stop()
-    await Promise.all([close(server, 10_000), adminServer === undefined ? undefined : close(adminServer, 1_000)])
+    await Promise.all([
+      closeServer(server, 10_000),
+      adminServer === undefined ? undefined : closeServer(adminServer, 1_000),
+    ])
     pool.close()
   }
   if (adminServer !== undefined) {
     try {
-      await listenOn(adminServer, base.adminServerHost ?? base.serverHost, base.adminServerPort ?? 0)
+      await listen(adminServer, { host: base.adminServerHost ?? base.serverHost, port: base.adminServerPort ?? 0 })
     } catch (error) {
       // What listens already would keep the process alive, and nobody could stop it.
       await stop()
@@ -236,13 +177,13 @@ export async function startRest(options: RestOptions): Promise<RestService> {
   void loader.load('everything')
 
   return {
-    address: listening,
+    address,
     // Of a server on a port it is one.
     adminAddress: (adminServer?.address() as AddressInfo | null | undefined) ?? undefined,
     isReady,
     registry: metrics.registry,
     configuration,
-    reload: (wish = 'everything') => loader.load(wish),
+    reload: (scope = 'everything') => loader.load(scope),
     stop,
   }
 }

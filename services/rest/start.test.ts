@@ -3,20 +3,21 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { startWorkers } from '../process/workers.ts'
-import { listenOn, startRest } from './index.ts'
+import { listen } from '../http/listen.ts'
+import { startRest } from './index.ts'
+import { startRestWorkers } from './workers.ts'
 
 const taken = createServer()
 const logger = pino({ level: 'silent' })
 
 beforeEach(async () => {
-  await listenOn(taken, '127.0.0.1', 0)
+  await listen(taken, { host: '127.0.0.1', port: 0 })
 })
 afterEach(() => new Promise<void>(resolve => taken.close(() => resolve())))
 
 async function freePort(): Promise<number> {
   const server = createServer()
-  await listenOn(server, '127.0.0.1', 0)
+  await listen(server, { host: '127.0.0.1', port: 0 })
   const { port } = server.address() as AddressInfo // of a TCP server it is one
   await new Promise(resolve => server.close(resolve))
   return port
@@ -24,7 +25,7 @@ async function freePort(): Promise<number> {
 
 const kinds = [
   ['one process', 1, startRest],
-  ['several', 2, startWorkers],
+  ['several', 2, startRestWorkers],
 ] as const
 
 test.each(kinds)(
@@ -52,7 +53,7 @@ test.each(kinds)(
     const sources = () => ({ file, environment: {}, readFile: () => '' })
     await expect(start({ sources, logger })).rejects.toMatchObject({ code: 'EADDRINUSE', port: adminPort })
     const again = createServer()
-    await listenOn(again, '127.0.0.1', port)
+    await listen(again, { host: '127.0.0.1', port })
     await new Promise(resolve => again.close(resolve))
   },
 )

@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto'
 import { createHmac } from 'node:crypto'
 import { SignJWT } from 'jose'
-import { RestError } from '../../rest/errors/rest-error.ts'
+import { AuthenticationError, type ClaimsFault, type Refusal, type Undecodable } from '../errors.ts'
 import { type Authenticator, type AuthenticatorSettings, createAuthenticator } from '../index.ts'
 
 export const passphrase = 'reallyreallyreallyreallyverysafe'
@@ -29,22 +29,21 @@ export function signAnything(header: unknown, payload: string): string {
   return `${signed}.${createHmac('sha256', passphrase).update(signed).digest('base64url')}`
 }
 
-export async function refusal(authenticator: Authenticator, authorization: string) {
+export async function refusal(authenticator: Authenticator, authorization: string): Promise<Refusal> {
   try {
     await authenticator.authenticate(authorization)
   } catch (error) {
-    if (!(error instanceof RestError)) throw error
-    const { status, code, message, details, hint, headers } = error
-    return { status, code, message, details, hint, headers }
+    if (!(error instanceof AuthenticationError)) throw error
+    return error.refusal
   }
   throw new Error('was let in')
 }
 
-export const refused = (code: string, message: string, details: string | null = null) => ({
-  status: 401,
-  code,
-  message,
-  details,
-  hint: null,
-  headers: [['WWW-Authenticate', `Bearer error="invalid_token", error_description="${message}"`]],
+export const undecodable = (kind: Exclude<Undecodable['kind'], 'parts'>): Refusal => ({
+  kind: 'undecodable',
+  reason: { kind },
+})
+export const atFault = (kind: Exclude<ClaimsFault['kind'], 'not a number'>): Refusal => ({
+  kind: 'claims',
+  fault: { kind },
 })

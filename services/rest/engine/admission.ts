@@ -6,10 +6,10 @@
 import { SieveCache } from '../../authentication/sieve.ts'
 import type { Step } from '../../postgres/connection.ts'
 import { DatabaseError } from '../../postgres/errors.ts'
+import { transact } from '../../postgres/transact.ts'
 import type { Plan } from '../plan/types.ts'
 import { render } from '../sql/index.ts'
 import { type Exchange, sessionFacts } from './exchange.ts'
-import { transact } from './execute.ts'
 import { transactionSteps } from './transaction.ts'
 
 const noPrivilege = '42501'

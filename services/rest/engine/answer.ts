@@ -1,51 +1,35 @@
 /** From what came back of a plan to the response. Pure. */
 
-import { isHeaderName, isHeaderValue } from '../errors/database.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { type HeaderList, isHeaderName, isHeaderValue } from '../../http/headers.ts'
+import type { HttpResponse } from '../../http/message.ts'
+import { invalidResponseHeaders, invalidResponseStatus, offsetBeyondRows } from '../errors/catalogue.ts'
 import { contentType } from '../parse/media.ts'
 import { appliedPreferences, type Preferences } from '../parse/preferences.ts'
-import { rangeNotSatisfiable } from '../parse/range.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Outcome } from './execute.ts'
-
-export type HttpResponse = {
-  readonly status: number
-  readonly statusText?: string
-  readonly headers: readonly (readonly [name: string, value: string])[]
-  readonly body: Buffer | string | undefined
-}
-
-type Headers = readonly (readonly [name: string, value: string])[]
 
 const contentRange = (first: number, last: number, total: number | undefined): [string, string] => {
   const rows = total !== 0 && first <= last ? `${first}-${last}` : '*'
   return ['Content-Range', `${rows}/${total ?? '*'}`]
 }
 
-const invalidHeaders = () =>
-  new RestError({
-    status: 500,
-    code: 'RST111',
-    message: 'response.headers guc must be a JSON array composed of objects with a single key and a string value',
-  })
-
 /** `response.headers`, as the database set it: `[{"name": "value"}, ...]`. */
-function databaseHeaders(text: string | undefined): Headers {
+function databaseHeaders(text: string | undefined): HeaderList {
   if (text === undefined) return []
   let list: unknown
   try {
     list = JSON.parse(text)
   } catch {
-    throw invalidHeaders()
+    throw invalidResponseHeaders()
   }
-  if (!Array.isArray(list)) throw invalidHeaders()
+  if (!Array.isArray(list)) throw invalidResponseHeaders()
   return list.map((one: unknown) => {
     const entries = typeof one === 'object' && one !== null && !Array.isArray(one) ? Object.entries(one) : []
     const [entry] = entries
-    if (entry === undefined || entries.length !== 1) throw invalidHeaders()
+    if (entry === undefined || entries.length !== 1) throw invalidResponseHeaders()
     const [name, value] = entry
-    if (typeof value !== 'string' || !isHeaderName(name) || !isHeaderValue(value)) throw invalidHeaders()
+    if (typeof value !== 'string' || !isHeaderName(name) || !isHeaderValue(value)) throw invalidResponseHeaders()
     return [name, value]
   })
 }
@@ -54,11 +38,11 @@ function databaseHeaders(text: string | undefined): Headers {
 function databaseStatus(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   if (/^[1-9][0-9]{2}$/.test(text) && Number(text) >= 200) return Number(text)
-  throw new RestError({ status: 500, code: 'RST112', message: 'response.status guc must be a valid status code' })
+  throw invalidResponseStatus()
 }
 
 /** Ours where the database has set none of that name. */
-const merged = (database: Headers, own: Headers): Headers => {
+const merged = (database: HeaderList, own: HeaderList): HeaderList => {
   const names = new Set(database.map(([name]) => name.toLowerCase()))
   return [...database, ...own.filter(([name]) => !names.has(name.toLowerCase()))]
 }
@@ -88,7 +72,7 @@ function page(
   const first = plan.read.range.offset
   const last = first + rows - 1
   if (total !== undefined && first > total) {
-    throw rangeNotSatisfiable(`An offset of ${first} was requested, but there are only ${total} rows.`, total)
+    throw offsetBeyondRows(first, total)
   }
   return { status: total !== undefined && rows < total ? 206 : 200, header: contentRange(first, last, total) }
 }
@@ -162,7 +146,7 @@ function writeAnswer(
         }
       }
       const isMerge = write.onConflict?.resolution === 'merge'
-      const location: Headers =
+      const location: HeaderList =
         wants === 'headers-only' && outcome.location.length > 0
           ? [
               [
@@ -171,7 +155,7 @@ function writeAnswer(
               ],
             ]
           : []
-      const headers: Headers = [...location, contentRange(1, 0, total), ...preferences]
+      const headers: HeaderList = [...location, contentRange(1, 0, total), ...preferences]
       return {
         status: isMerge && inserted <= 0 ? 200 : 201,
         headers: isShown ? [type, ...headers] : headers,
@@ -179,30 +163,16 @@ function writeAnswer(
       }
     }
     case 'update': {
-      const headers: Headers = [contentRange(0, rows - 1, total), ...preferences]
+      const headers: HeaderList = [contentRange(0, rows - 1, total), ...preferences]
       return isShown
         ? { status: 200, headers: [type, ...headers], body: outcome.body }
         : { status: 204, headers, body: undefined }
     }
     case 'delete': {
-      const headers: Headers = [contentRange(1, 0, total), ...preferences]
+      const headers: HeaderList = [contentRange(1, 0, total), ...preferences]
       return isShown
         ? { status: 200, headers: [type, ...headers], body: outcome.body }
         : { status: 204, headers, body: undefined }
     }
-  }
-}
-
-/** An error as a response; `verbose` says details and hint as well. */
-export function errorAnswer(error: RestError, verbose: boolean, serviceName: string): HttpResponse {
-  const { code, message, details, hint } = error
-  const body = verbose ? { code, message, details, hint } : { code, message }
-  // The code of a raised error is the function's text: what HTTP cannot carry stays out of the header.
-  const proxyStatus = /^[\x21-\x7e]+$/.test(code) && !code.includes('"') ? `${serviceName}; error=${code}` : serviceName
-  return {
-    status: error.status,
-    ...(error.statusText === undefined ? {} : { statusText: error.statusText }),
-    headers: [['Content-Type', 'application/json; charset=utf-8'], ['Proxy-Status', proxyStatus], ...error.headers],
-    body: JSON.stringify(body),
   }
 }

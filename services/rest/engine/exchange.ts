@@ -1,7 +1,8 @@
 /** One request on its way to its answer: what it is answered from, by whom it was asked, and when it is not wanted any more. */
 
+import type { IncomingBody, RequestHead } from '../../http/message.ts'
 import type { Pool } from '../../postgres/pool.ts'
-import { canonicalPath, type RequestHead } from '../parse/request.ts'
+import { canonicalPath } from '../parse/request.ts'
 import type { State } from './state.ts'
 import type { Timing } from './timing.ts'
 import type { SessionFacts } from './transaction.ts'
@@ -12,17 +13,6 @@ export type Session = {
   /** JSON text, the role among them. */
   readonly claims: string
   readonly isAuthenticated: boolean
-}
-
-/** Takes a body as it comes, and says how many bytes it holds of it. */
-export type BodySink = { push(chunk: Buffer): void; readonly held: number }
-
-/** A body that is still to come. */
-export type IncomingBody = {
-  /** In bytes, where the client says it. */
-  readonly length: number | undefined
-  /** Nothing of it is taken, or counted, before. Rejects with what the sink throws, and where there is no room for it. */
-  read(into: BodySink): Promise<void>
 }
 
 export type Exchange = {

@@ -1,9 +1,9 @@
 /** Runs a plan: one round trip where the end is known beforehand, two where the result decides whether it may stand. */
 
-import type { Connection, Row, Rows, Step } from '../../postgres/connection.ts'
-import { DatabaseError } from '../../postgres/errors.ts'
+import type { Row, Rows, Step } from '../../postgres/connection.ts'
 import type { Pool } from '../../postgres/pool.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { transact } from '../../postgres/transact.ts'
+import { notSingular, putOfAnotherRow, tooManyAffected } from '../errors/catalogue.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Rendered } from '../sql/index.ts'
 import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
@@ -80,29 +80,11 @@ export const decides = (plan: Plan): boolean =>
 function checkOutcome(plan: Plan, { rows }: Outcome): void {
   if (plan.body.explain !== undefined) return
   if (plan.kind === 'write' && plan.write.kind === 'insert' && plan.write.isPut && rows !== 1) {
-    throw new RestError({
-      status: 400,
-      code: 'RST115',
-      message: 'Payload values do not match URL in primary key column(s)',
-    })
+    throw putOfAnotherRow()
   }
   const most = plan.kind === 'read' ? undefined : plan.maximumAffected
-  if (most !== undefined && rows > most) {
-    throw new RestError({
-      status: 400,
-      code: 'RST124',
-      message: 'Query result exceeds max-affected preference constraint',
-      details: `The query affects ${rows} rows`,
-    })
-  }
-  if (plan.body.singular && rows !== 1) {
-    throw new RestError({
-      status: 406,
-      code: 'RST116',
-      message: 'Cannot coerce the result to a single JSON object',
-      details: `The result contains ${rows} rows`,
-    })
-  }
+  if (most !== undefined && rows > most) throw tooManyAffected(rows)
+  if (plan.body.singular && rows !== 1) throw notSingular(rows)
 }
 
 export type Execution = {
@@ -161,37 +143,4 @@ function read(
   const outcome = outcomeOf(main)
   if (counted !== undefined) return { ...outcome, rows: counted }
   return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(results[0] ?? []), plan)
-}
-
-/** One that comes before its query has begun is lost, and a pooler may pass over one whose query waits. */
-const cancelAgainMs = 500
-
-/** Works on a connection of the pool, and gives it back clean. */
-export async function transact<T>(
-  pool: Pool,
-  signal: AbortSignal,
-  work: (connection: Connection) => Promise<T>,
-): Promise<T> {
-  const connection = await pool.acquire()
-  let cancelling: NodeJS.Timeout | undefined
-  const cancel = () => {
-    connection.cancel()
-    cancelling = setInterval(() => connection.cancel(), cancelAgainMs)
-  }
-  try {
-    signal.throwIfAborted()
-    signal.addEventListener('abort', cancel, { once: true })
-    return await work(connection)
-  } finally {
-    signal.removeEventListener('abort', cancel)
-    clearInterval(cancelling)
-    // The cancellation may be on its way still, and would stop whatever runs here next.
-    if (cancelling !== undefined) connection.close()
-    else if (connection.transaction !== 'idle') {
-      await connection.run([{ text: 'ROLLBACK', values: [] }], true).catch((error: unknown) => {
-        if (error instanceof DatabaseError) connection.close()
-      })
-    }
-    pool.release(connection)
-  }
 }

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import type { Address } from '../../postgres/address.ts'
 import { connect } from '../../postgres/connect.ts'
-import { nextPause } from '../../process/backoff.ts'
+import { nextBackoff } from '../../process/backoff.ts'
 import { identifier } from '../sql/statement.ts'
 
 export type Heard = 'reload schema' | 'reload config' | 'reconnected'
@@ -21,7 +21,7 @@ export class Listener {
   readonly #options: ListenerOptions
   #client: pg.Client | undefined
   #timer: NodeJS.Timeout | undefined
-  #pauseMs = nextPause(0)
+  #backoffMs = nextBackoff(0)
   #isStopped = false
   #hasListened = false
   #isListening = false
@@ -46,9 +46,12 @@ export class Listener {
       client?.end().catch(() => {})
       if (this.#isStopped) return
       onDisconnected()
-      logger.warn({ reason: error?.message }, `not listening on ${channel}, trying again in ${this.#pauseMs / 1_000} s`)
-      this.#timer = setTimeout(() => void this.start(), this.#pauseMs)
-      this.#pauseMs = nextPause(this.#pauseMs)
+      logger.warn(
+        { reason: error?.message },
+        `not listening on ${channel}, trying again in ${this.#backoffMs / 1_000} s`,
+      )
+      this.#timer = setTimeout(() => void this.start(), this.#backoffMs)
+      this.#backoffMs = nextBackoff(this.#backoffMs)
     }
     try {
       client = await connect(address)
@@ -61,7 +64,7 @@ export class Listener {
         if (payload === '' || payload === 'reload config') onHeard('reload config')
       })
       await client.query(`LISTEN ${identifier(channel)}`)
-      this.#pauseMs = nextPause(0)
+      this.#backoffMs = nextBackoff(0)
       this.#isListening = true
       if (this.#hasListened) onHeard('reconnected')
       this.#hasListened = true

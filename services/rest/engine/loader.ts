@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino'
 import type { CacheEvent } from '../../authentication/index.ts'
-import { nextPause } from '../../process/backoff.ts'
+import { nextBackoff } from '../../process/backoff.ts'
 import type { Sources } from '../configuration/index.ts'
 import { loadConfiguration, type RestConfiguration } from '../configuration/index.ts'
 import { readDatabaseConfiguration, readRoleSettings, readSchemaCache } from './read-database.ts'
@@ -23,7 +23,8 @@ export type LoaderOptions = {
   readonly onTokenCache: (event: CacheEvent) => void
 }
 
-type Wish = 'everything' | 'schema'
+/** What is read again: the configuration and the schema, or the schema alone. */
+export type ReloadScope = 'everything' | 'schema'
 
 /** Errors of Postgres and the network carry no secrets in their messages; configuration's name keys and rules only. */
 const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error))
@@ -34,7 +35,7 @@ export class Loader {
   #base: RestConfiguration
   #configured: ConfiguredState | undefined
   #state: State | undefined
-  #wish: Wish | undefined
+  #wanted: ReloadScope | undefined
   #running: Promise<void> | undefined
   #failure: string | undefined
 
@@ -58,8 +59,8 @@ export class Loader {
   }
 
   /** Reads again; while a load is under way, once more after it. Resolves once it is done, or the service stops. */
-  load(wish: Wish): Promise<void> {
-    this.#wish = this.#wish === 'everything' ? 'everything' : wish
+  load(scope: ReloadScope): Promise<void> {
+    this.#wanted = this.#wanted === 'everything' ? 'everything' : scope
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined
     })
@@ -71,13 +72,13 @@ export class Loader {
   }
 
   async #run(): Promise<void> {
-    let pauseMs = nextPause(0)
-    while (this.#wish !== undefined && !this.#stop.signal.aborted) {
-      const wish = this.#wish
-      this.#wish = undefined
+    let backoffMs = nextBackoff(0)
+    while (this.#wanted !== undefined && !this.#stop.signal.aborted) {
+      const scope = this.#wanted
+      this.#wanted = undefined
       try {
-        await this.#read(wish)
-        pauseMs = nextPause(0)
+        await this.#read(scope)
+        backoffMs = nextBackoff(0)
       } catch (error) {
         this.#failure = reason(error)
         if (!this.#base.dbPoolAutomaticRecovery) {
@@ -90,12 +91,12 @@ export class Loader {
         }
         this.#options.logger.error(
           { reason: this.#failure },
-          `could not read the database, trying again in ${pauseMs / 1_000} s`,
+          `could not read the database, trying again in ${backoffMs / 1_000} s`,
         )
         // Whatever is asked for meanwhile is asked for together with what has failed.
-        this.#wish = this.#wish === 'everything' ? 'everything' : wish
-        await this.#pause(pauseMs)
-        pauseMs = nextPause(pauseMs)
+        this.#wanted = this.#wanted === 'everything' ? 'everything' : scope
+        await this.#pause(backoffMs)
+        backoffMs = nextBackoff(backoffMs)
       }
     }
   }
@@ -110,9 +111,9 @@ export class Loader {
     })
   }
 
-  async #read(wish: Wish): Promise<void> {
+  async #read(scope: ReloadScope): Promise<void> {
     const { logger, now, onLoad } = this.#options
-    if (wish === 'everything' || this.#configured === undefined) this.#configured = await this.#readConfiguration()
+    if (scope === 'everything' || this.#configured === undefined) this.#configured = await this.#readConfiguration()
     const start = performance.now()
     try {
       const cache = await readSchemaCache(this.#configured.configuration)

@@ -1,5 +1,8 @@
 /** The root: an OpenAPI document of a schema, as far as the role may see it. */
-import { RestError } from '../errors/rest-error.ts'
+
+import type { HttpResponse } from '../../http/message.ts'
+import { transact } from '../../postgres/transact.ts'
+import { notAcceptable } from '../errors/catalogue.ts'
 import {
   type Accessible,
   type AccessibleRow,
@@ -10,11 +13,9 @@ import {
 import { renderOpenApi } from '../openapi/document.ts'
 import { contentType, type MediaType, mediaTypeName } from '../parse/media.ts'
 import type { ApiRequest } from '../parse/request.ts'
-import type { HttpResponse } from './answer.ts'
+import { version } from '../version.ts'
 import { type Exchange, sessionFacts } from './exchange.ts'
-import { transact } from './execute.ts'
 import { transactionSteps } from './transaction.ts'
-import { version } from './version.ts'
 
 const openApiTypes = new Set(['application/openapi+json', 'application/json', '*/*'])
 
@@ -22,11 +23,7 @@ const openApiTypes = new Set(['application/openapi+json', 'application/json', '*
 function openApiType(accept: readonly MediaType[]): MediaType {
   if (accept.some(type => openApiTypes.has(mediaTypeName(type))))
     return { kind: 'named', name: 'application/openapi+json' }
-  throw new RestError({
-    status: 406,
-    code: 'RST107',
-    message: `None of these media types are available: ${accept.map(mediaTypeName).join(', ')}`,
-  })
+  throw notAcceptable(accept.map(mediaTypeName))
 }
 
 /** What of a schema the role may see, or all of it. */

@@ -1,8 +1,8 @@
 /** OPTIONS: which methods a resource takes. */
 
+import type { HttpResponse } from '../../http/message.ts'
 import type { SchemaCache, Table } from '../../schema-cache/types.ts'
-import { RestError } from '../errors/rest-error.ts'
-import type { HttpResponse } from './answer.ts'
+import { functionNotFound } from '../errors/catalogue.ts'
 
 export const allowed = (methods: readonly string[]): HttpResponse => ({
   status: 200,
@@ -23,12 +23,6 @@ export function tableMethods({ insertable, updatable, deletable, primaryKey }: T
 
 export function functionMethods(cache: SchemaCache, schema: string, name: string): string[] {
   const overloads = cache.routines.get(schema)?.get(name)
-  if (overloads === undefined) {
-    throw new RestError({
-      status: 404,
-      code: 'RST202',
-      message: `Could not find the function ${schema}.${name} in the schema cache`,
-    })
-  }
+  if (overloads === undefined) throw functionNotFound({ schema, name })
   return overloads.every(({ volatility }) => volatility === 'volatile') ? ['POST'] : ['GET', 'HEAD', 'POST']
 }

@@ -1,25 +1,25 @@
 /** Answers one request: who asks, what is asked, how it is asked of Postgres, and what is said in return. */
-import { anonymousRefused } from '../../authentication/index.ts'
 import { smallBodyBytes } from '../../http/budget.ts'
+import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import type { Pool } from '../../postgres/pool.ts'
-import { restErrorOf } from '../errors/database.ts'
+import { anonymousRefused } from '../errors/catalogue.ts'
+import { errorResponse, restErrorOf } from '../errors/index.ts'
 import type { RestError } from '../errors/rest-error.ts'
 import { type Payload, payloadReader } from '../parse/payload.ts'
 import type { Preferences } from '../parse/preferences.ts'
-import { type ApiRequest, parseRequest, type RequestHead } from '../parse/request.ts'
+import { type ApiRequest, parseRequest } from '../parse/request.ts'
 import { findTable, type PlannedAction, plan as planRequest, planWithoutBody } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import { render } from '../sql/index.ts'
 import { admit } from './admission.ts'
-import { answer, errorAnswer, type HttpResponse } from './answer.ts'
-import { type Exchange, type IncomingBody, type Session, sessionFacts } from './exchange.ts'
+import { answer } from './answer.ts'
+import { type Exchange, type Session, sessionFacts } from './exchange.ts'
 import { decides, execute } from './execute.ts'
 import { answerOpenApi } from './openapi.ts'
 import { allowed, functionMethods, tableMethods } from './options.ts'
 import type { State } from './state.ts'
 import { Timing } from './timing.ts'
 import type { TransactionMode } from './transaction.ts'
-import { serviceName } from './version.ts'
 
 /** What a request is answered with, and by whom it was asked: for the log. */
 export type Answered = {
@@ -144,7 +144,7 @@ export async function answerRequest(
     return { response: timed(response), role: session.role, error: undefined, sql }
   } catch (cause) {
     const error = restErrorOf(cause, session?.isAuthenticated === true)
-    const response = errorAnswer(error, configuration.clientErrorVerbosity === 'verbose', serviceName)
+    const response = errorResponse(error, configuration.clientErrorVerbosity === 'verbose')
     return { response: timed(response), role: session?.role, error, sql }
   }
 }

@@ -3,8 +3,8 @@
  * request's own.
  */
 
+import type { Headers } from '../../http/message.ts'
 import type { Step } from '../../postgres/connection.ts'
-import type { Headers } from '../parse/request.ts'
 import { identifier } from '../sql/statement.ts'
 
 export type SessionFacts = {

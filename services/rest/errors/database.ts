@@ -1,6 +1,8 @@
 /** What an error of Postgres is over HTTP: the status of each class of SQLSTATE, and errors that functions raise on purpose. */
-
-import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { bearerChallenge } from '../../authentication/challenge.ts'
+import { isHeaderName, isHeaderValue } from '../../http/headers.ts'
+import type { DatabaseError } from '../../postgres/errors.ts'
+import { invalidRaiseDetail, invalidRaiseMessage } from './catalogue.ts'
 import { type Json, RestError } from './rest-error.ts'
 
 /** The longest prefix of an SQLSTATE that stands here decides. */
@@ -55,21 +57,6 @@ function statusOf({ sqlState, message }: DatabaseError, isAuthenticated: boolean
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function unparseable(sqlState: string, details: string, hint: string): RestError {
-  return new RestError({
-    status: 500,
-    code: 'RST121',
-    message: `Could not parse JSON in the "RAISE SQLSTATE '${sqlState}'" error`,
-    details,
-    hint,
-  })
-}
-
-const messageHint =
-  "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'."
-const detailHint =
-  "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'."
-
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -81,11 +68,6 @@ function parsed(text: string): unknown {
 const optionalText = (value: unknown): value is string | null | undefined =>
   value === undefined || value === null || typeof value === 'string'
 
-const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
-/** Neither a line break, which would begin another header, nor anything else that HTTP does not carry. */
-export const isHeaderValue = (value: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(value)
-export const isHeaderName = (name: string): boolean => headerName.test(name)
-
 /** `RAISE SQLSTATE 'RST'` with JSON in its message and detail: all of the response is the function's choice. */
 function raised({ sqlState, message, detail }: DatabaseError): RestError {
   const said = parsed(message)
@@ -96,11 +78,11 @@ function raised({ sqlState, message, detail }: DatabaseError): RestError {
     !optionalText(said.details) ||
     !optionalText(said.hint)
   ) {
-    return unparseable(sqlState, `Invalid JSON value for MESSAGE: '${message}'`, messageHint)
+    return invalidRaiseMessage(sqlState, message)
   }
-  if (detail === null) return unparseable(sqlState, 'DETAIL is missing in the RAISE statement', detailHint)
+  const invalid = () => invalidRaiseDetail(sqlState, detail)
+  if (detail === null) return invalid()
   const response = parsed(detail)
-  const invalid = () => unparseable(sqlState, `Invalid JSON value for DETAIL: '${detail}'`, detailHint)
   if (!isRecord(response)) return invalid()
   const { status, status_text: statusText, headers = {} } = response
   const isStatus = typeof status === 'number' && Number.isInteger(status) && status >= 200 && status <= 999
@@ -121,43 +103,20 @@ function raised({ sqlState, message, detail }: DatabaseError): RestError {
   })
 }
 
-/** Any error that a request ended with, as what the client is told. What nobody foresaw is RSTX00 and says nothing of itself. */
-export function restErrorOf(error: unknown, isAuthenticated: boolean): RestError {
-  if (error instanceof RestError) return error
-  if (error instanceof DatabaseError) {
-    // PGRST is what functions written for PostgREST raise.
-    if (error.sqlState === 'RST' || error.sqlState === 'RST00' || error.sqlState === 'PGRST') return raised(error)
-    const status = statusOf(error, isAuthenticated)
-    return new RestError(
-      {
-        status,
-        code: error.sqlState,
-        message: error.message,
-        details: error.detail,
-        hint: error.hint,
-        // RFC 9110 section 15.5.2: a 401 says how to do better.
-        headers: status === 401 ? [['WWW-Authenticate', 'Bearer']] : [],
-      },
-      error,
-    )
-  }
-  if (error instanceof AcquisitionTimeout) {
-    return new RestError({ status: 504, code: 'RST003', message: error.message }, error)
-  }
-  if (error instanceof ConnectionFailure) {
-    const isInternal = error.sqlState !== undefined && !error.sqlState.startsWith('57P') && error.sqlState !== '53300'
-    return new RestError(
-      {
-        status: 503,
-        code: isInternal ? 'RST001' : 'RST000',
-        message: isInternal
-          ? 'Database client error. Retrying the connection.'
-          : 'Database connection error. Retrying the connection.',
-        details: error.message,
-        headers: [['Retry-After', '1']],
-      },
-      error,
-    )
-  }
-  return new RestError({ status: 500, code: 'RSTX00', message: 'Internal error' }, error)
+export function refusalOfDatabase(error: DatabaseError, isAuthenticated: boolean): RestError {
+  // PGRST is what functions written for PostgREST raise.
+  if (error.sqlState === 'RST' || error.sqlState === 'RST00' || error.sqlState === 'PGRST') return raised(error)
+  const status = statusOf(error, isAuthenticated)
+  return new RestError(
+    {
+      status,
+      code: error.sqlState,
+      message: error.message,
+      details: error.detail,
+      hint: error.hint,
+      // RFC 9110 section 15.5.2: a 401 says how to do better.
+      headers: status === 401 ? [bearerChallenge()] : [],
+    },
+    error,
+  )
 }

@@ -1,12 +1,9 @@
-/**
- * The errors of the REST data service: one class, one constructor per code, and nothing that a client is told is worded elsewhere.
- * An error knows its HTTP status, its code, what is said of it and which headers go with it; turning it into bytes is http/'s part.
- */
+/** What a request is refused with. catalogue.ts makes those that the service words itself, database.ts those of Postgres. */
 
 /** A value that JSON can say; `details` of an ambiguous embedding is a list, not a text. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 
-export type RestErrorParts = {
+type RestErrorParts = {
   /** HTTP status, 100 to 999. */
   status: number
   /** The reason phrase, where an error raised in the database gives its own. */

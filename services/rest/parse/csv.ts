@@ -6,8 +6,8 @@
 
 import { Pieces } from '../../http/pieces.ts'
 import type { Bytes } from '../../postgres/messages.ts'
-import { invalidBody } from './invalid-body.ts'
-import { maximumKeyBytes } from './json-scanner.ts'
+import { csvQuoteFollowed, csvQuoteOpen, csvTooWide, emptyCsv, unevenCsv } from '../errors/catalogue.ts'
+import { maximumKeyBytes } from './record-keys.ts'
 
 /** As many as a relation can have (Postgres manual, appendix K). */
 export const maximumFields = 1_600
@@ -69,7 +69,7 @@ class Header {
   }
 
   endName(): void {
-    if (this.names.length === maximumFields) throw invalidBody(`A line of CSV has at most ${maximumFields} fields`)
+    if (this.names.length === maximumFields) throw csvTooWide(maximumFields)
     this.names.push(`${this.#name.toString('utf8', 0, this.#length)}${this.#isCut ? '…' : ''}`)
     this.#length = 0
     this.#isCut = false
@@ -107,13 +107,13 @@ export class CsvReader {
 
   /** @throws RestError of what is no CSV */
   end(): CsvRecords {
-    if (this.#state === inQuoted) throw invalidBody('A quoted field of CSV does not end')
+    if (this.#state === inQuoted) throw csvQuoteOpen()
     if (this.#state !== atRecord && this.#state !== afterReturn) {
       if (this.#state === atField) this.#beginValue()
       this.#endRecord()
     }
-    if (this.#header !== undefined) throw invalidBody('Empty or invalid csv')
-    if (this.#isUneven) throw invalidBody('All lines must have same number of fields')
+    if (this.#header !== undefined) throw emptyCsv()
+    if (this.#isUneven) throw unevenCsv()
     if (this.#records === 0) room[this.#filled++] = openBracket
     room[this.#filled++] = closeBracket
     this.#keep()
@@ -156,7 +156,7 @@ export class CsvReader {
             this.#valueByte(byte)
             this.#state = inQuoted
           } else if (byte === comma || byte === lineFeed || byte === carriageReturn) this.#separator(byte)
-          else throw invalidBody('A quoted field of CSV is followed by more than a comma')
+          else throw csvQuoteFollowed()
       }
     }
   }

@@ -5,8 +5,9 @@
 
 import { Pieces } from '../../http/pieces.ts'
 import type { Bytes } from '../../postgres/messages.ts'
-import { maximumKeyBytes } from './json-scanner.ts'
-import { holdsNul, maximumParameters, tooManyParameters } from './query.ts'
+import { nulInQuery, tooManyParameters } from '../errors/catalogue.ts'
+import { maximumParameters } from './query.ts'
+import { maximumKeyBytes } from './record-keys.ts'
 
 const ampersand = 0x26
 const equals = 0x3d
@@ -67,7 +68,7 @@ class FormReader {
     switch (byte) {
       case ampersand:
         this.#endField()
-        if (++this.#parts > maximumParameters) throw tooManyParameters()
+        if (++this.#parts > maximumParameters) throw tooManyParameters(maximumParameters)
         return
       case equals:
         this.#hasBegun = true
@@ -108,7 +109,7 @@ class FormReader {
   }
 
   #decoded(byte: number): void {
-    if (byte === 0) throw holdsNul()
+    if (byte === 0) throw nulInQuery()
     this.#hasBegun = true
     if (this.#isInValue) room[this.#filled++] = byte
     else if (this.#nameLength < maximumKeyBytes) this.#name[this.#nameLength++] = byte

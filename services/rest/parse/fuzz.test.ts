@@ -1,9 +1,10 @@
 /** Whatever a client sends is parsed or refused with a RestError, and never takes long. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { RequestHead } from '../../http/message.ts'
 import { RestError } from '../errors/rest-error.ts'
 import { payloadReader } from './payload.ts'
-import { parseRequest, type RequestHead } from './request.ts'
+import { parseRequest } from './request.ts'
 
 type Sent = RequestHead & { readonly body: Buffer }
 

@@ -5,10 +5,9 @@
 
 import { Pieces } from '../../http/pieces.ts'
 import type { Bytes } from '../../postgres/messages.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { contentTypeRefused, unevenKeys } from '../errors/catalogue.ts'
 import { CsvReader } from './csv.ts'
 import { type Fields, FormFieldsReader, FormRecordReader } from './form.ts'
-import { invalidBody } from './invalid-body.ts'
 import { JsonScanner, type JsonShape } from './json-scanner.ts'
 import { contentTypeName } from './media.ts'
 
@@ -58,7 +57,7 @@ export function bodyForm(contentType: string | undefined, forFunction: boolean, 
   const name = contentType === undefined ? 'application/json' : contentTypeName(contentType)
   const type = Object.hasOwn(typesByName, name) ? typesByName[name] : undefined
   if (type === undefined || (isRaw(type) && !forFunction)) {
-    throw new RestError({ status: 415, code: 'RST107', message: `Content-Type not acceptable: ${name}` })
+    throw contentTypeRefused(name)
   }
   return { type, forFunction, keysAreNamed }
 }
@@ -123,7 +122,7 @@ class JsonReader implements PayloadReader {
   #payload({ kind, keys, isUniform }: JsonShape): JsonPayload {
     const whole = { kind: 'json' as const, json: this.#bytes.bytes(), isArray: kind === 'array' }
     if (this.#form.keysAreNamed) return { ...whole, keys: undefined }
-    if (!isUniform) throw invalidBody('All object keys must match')
+    if (!isUniform) throw unevenKeys()
     // A value that is no object is no row for a relation; a function may have a parameter for it.
     return kind === 'scalar' && !this.#form.forFunction ? emptyList : { ...whole, keys }
   }

@@ -1,5 +1,5 @@
 /** The Prefer header (RFC 7240): what a client would like, told apart from what nobody knows. */
-import { RestError } from '../errors/rest-error.ts'
+import { invalidPreferences } from '../errors/catalogue.ts'
 
 export type Preferences = {
   readonly resolution: 'merge-duplicates' | 'ignore-duplicates' | undefined
@@ -52,14 +52,7 @@ export function parsePreferences(header: string | undefined, timeZones: Readonly
     ...Object.fromEntries(Object.keys(none).map(key => [key, found.get(key)])),
     maxAffected: found.has('max-affected') ? Number(found.get('max-affected')) : undefined,
   } as Preferences // each value was looked up in `choices` above
-  if (preferences.handling === 'strict' && invalid.length > 0) {
-    throw new RestError({
-      status: 400,
-      code: 'RST122',
-      message: 'Invalid preferences given with handling=strict',
-      details: `Invalid preferences: ${invalid.join(', ')}`,
-    })
-  }
+  if (preferences.handling === 'strict' && invalid.length > 0) throw invalidPreferences(invalid)
   return preferences
 }
 

@@ -1,4 +1,5 @@
 /** A query string as a whole: which parameter is what, and for which resource. */
+import { nulInQuery, tooManyParameters } from '../errors/catalogue.ts'
 import { RestError } from '../errors/rest-error.ts'
 import { commaSeparated, field, jsonPath, name } from './field.ts'
 import { filterValue, logicTree } from './filter.ts'
@@ -22,17 +23,12 @@ function decoded(text: string): string {
   }
 }
 
-const refused = (message: string) => new RestError({ status: 400, code: 'RST100', message })
-export const tooManyParameters = () => refused(`A query string has at most ${maximumParameters} parameters`)
-/** Postgres has no such character in a text, and the protocol ends a name at it. */
-export const holdsNul = () => refused('A query string cannot hold the character NUL')
-
 /** The parameters in order; one without `=` has an empty value. */
 export function queryParameters(query: string): [name: string, value: string][] {
   if (query === '') return []
   const parts = query.split('&', maximumParameters + 1)
-  if (parts.length > maximumParameters) throw tooManyParameters()
-  if (/\0|%00/.test(query)) throw holdsNul()
+  if (parts.length > maximumParameters) throw tooManyParameters(maximumParameters)
+  if (/\0|%00/.test(query)) throw nulInQuery()
   return parts
     .filter(part => part !== '')
     .map(part => {

@@ -1,18 +1,8 @@
 /** Which rows: the Range header, `limit` and `offset`, and what they come to together. */
-import { RestError } from '../errors/rest-error.ts'
+import { limitNegative, rangeReversed } from '../errors/catalogue.ts'
 import type { Range } from './types.ts'
 
 export const unlimited: Range = { offset: 0, limit: undefined }
-
-/** RST103; `details` says which rule was broken, `total` how many rows there are. */
-export const rangeNotSatisfiable = (details: string, total?: number): RestError =>
-  new RestError({
-    status: 416,
-    code: 'RST103',
-    message: 'Requested range not satisfiable',
-    details,
-    headers: total === undefined ? [] : [['Content-Range', `*/${total}`]],
-  })
 
 /** `Range: 0-9` or `Range: 10-`; anything else asks for nothing. */
 export function parseRangeHeader(header: string | undefined): Range {
@@ -21,16 +11,14 @@ export function parseRangeHeader(header: string | undefined): Range {
   const [offset, last] = [Number(found[1]), found[2]]
   if (last === '' || last === undefined) return { offset, limit: undefined }
   if (Number(last) < offset) {
-    throw rangeNotSatisfiable(
-      'The lower boundary must be lower than or equal to the upper boundary in the Range header.',
-    )
+    throw rangeReversed()
   }
   return { offset, limit: Number(last) - offset + 1 }
 }
 
 /** `limit` and `offset` of the query string. */
 export function queryRange(limit: number | undefined, offset: number | undefined): Range {
-  if (limit !== undefined && limit < 0) throw rangeNotSatisfiable('Limit should be greater than or equal to zero.')
+  if (limit !== undefined && limit < 0) throw limitNegative()
   // Before the first row stands nothing: an offset below zero skips nothing.
   return { offset: Math.max(0, offset ?? 0), limit }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { parseRequest, type RequestHead, type RequestRules } from './request.ts'
+import type { RequestHead } from '../../http/message.ts'
+import { parseRequest, type RequestRules } from './request.ts'
 import { refusal } from './testing.ts'
 
 const plainRules: RequestRules = {

@@ -1,23 +1,12 @@
 /** A request as a whole, parsed: which resource, what is to be done with it, and how the answer is to look. */
-import { RestError } from '../errors/rest-error.ts'
+import type { Headers, RequestHead } from '../../http/message.ts'
+import { functionTakesNo, invalidPath, rootDisabled, schemaNotServed, unsupportedMethod } from '../errors/catalogue.ts'
 import { type MediaType, parseAccept } from './media.ts'
 import { type BodyForm, bodyForm } from './payload.ts'
 import { type Preferences, parsePreferences } from './preferences.ts'
 import { parseQuery } from './query.ts'
 import { parseRangeHeader } from './range.ts'
 import type { ParsedQuery, Range } from './types.ts'
-
-/** Headers by their names in lower case; several of one name joined by commas. */
-export type Headers = Readonly<Record<string, string | undefined>>
-
-/** A request but for its body. */
-export type RequestHead = {
-  readonly method: string
-  /** As sent, still encoded, without the query string. */
-  readonly path: string
-  readonly query: string
-  readonly headers: Headers
-}
 
 export type Action =
   | { readonly kind: 'openapi'; readonly headersOnly: boolean }
@@ -55,11 +44,6 @@ export type RequestRules = {
   readonly timeZones: ReadonlySet<string>
 }
 
-const invalidPath = () =>
-  new RestError({ status: 404, code: 'RST125', message: 'Invalid path specified in request URL' })
-const unsupportedMethod = (method: string) =>
-  new RestError({ status: 405, code: 'RST117', message: `Unsupported HTTP method: ${method}` })
-
 function segments(path: string): string[] {
   const parts = path.split('/').slice(1)
   if (parts.at(-1) === '') parts.pop()
@@ -86,9 +70,7 @@ function resourceOf(path: string, { rootFunction, openApiDisabled }: RequestRule
   const [first, second] = parts
   if (first === undefined) {
     if (rootFunction !== undefined) return { kind: 'function', name: rootFunction, atRoot: true }
-    if (openApiDisabled && method !== 'OPTIONS') {
-      throw new RestError({ status: 404, code: 'RST126', message: 'Root endpoint metadata is disabled' })
-    }
+    if (openApiDisabled && method !== 'OPTIONS') throw rootDisabled()
     return { kind: 'root' }
   }
   if (parts.length === 1) return { kind: 'relation', name: first }
@@ -106,12 +88,7 @@ function schemaOf(method: string, headers: Headers, schemas: readonly string[]):
   // Header bytes come as Latin-1; names of schemas are UTF-8.
   const name = Buffer.from(profile, 'latin1').toString('utf8')
   if (schemas.includes(name)) return name
-  throw new RestError({
-    status: 406,
-    code: 'RST106',
-    message: `Invalid schema: ${name}`,
-    hint: `Only the following schemas are exposed: ${schemas.join(', ')}`,
-  })
+  throw schemaNotServed(name, schemas)
 }
 
 function actionOf(method: string, resource: Resource): Action {
@@ -124,7 +101,7 @@ function actionOf(method: string, resource: Resource): Action {
       const { name, atRoot } = resource
       if (method === 'GET' || method === 'HEAD' || method === 'POST') return { kind: 'call', name, method, atRoot }
       if (method === 'OPTIONS') return { kind: 'options-function', name }
-      throw new RestError({ status: 405, code: 'RST101', message: `Cannot use the ${method} method on RPC` })
+      throw functionTakesNo(method)
     }
     case 'relation': {
       const relation = resource.name

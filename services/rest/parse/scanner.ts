@@ -1,5 +1,5 @@
 /** Reads a text from left to right and knows where it stands, so that a failure names the place. */
-import { RestError } from '../errors/rest-error.ts'
+import { unparsable } from '../errors/catalogue.ts'
 
 /** Where parsing stopped, and what could have stood there. */
 class Failure extends Error {
@@ -70,11 +70,7 @@ export function parseAll<T>(what: string, text: string, parser: (scanner: Scanne
     if (!(error instanceof Failure)) throw error
     const character = String.fromCodePoint(text.codePointAt(error.at) ?? 0)
     const unexpected = error.at >= text.length ? 'end of input' : `"${character}"`
-    throw new RestError({
-      status: 400,
-      code: 'RST100',
-      message: `"failed to parse ${what} (${shown})" (line 1, column ${[...text.slice(0, error.at)].length + 1})`,
-      details: `unexpected ${unexpected} expecting ${error.expecting}`,
-    })
+    const column = [...text.slice(0, error.at)].length + 1
+    throw unparsable(what, shown, column, `unexpected ${unexpected} expecting ${error.expecting}`)
   }
 }

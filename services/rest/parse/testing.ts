@@ -1,4 +1,5 @@
 /** For tests of parsing and planning: what a refusal says. */
+import { csvQuoteFollowed, csvQuoteOpen, emptyCsv, unevenCsv } from '../errors/catalogue.ts'
 import { RestError } from '../errors/rest-error.ts'
 
 /** The RestError that this throws; anything else that it throws goes through, and that it throws nothing is an error. */
@@ -18,14 +19,12 @@ export function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
   return [0, ...inside].map((from, index) => Buffer.from(bytes.subarray(from, inside[index])))
 }
 
-const invalid = (message: string) => new RestError({ status: 400, code: 'RST102', message })
-
 /** A quoted field of CSV from its opening quote on; a quote inside is written twice. */
 function quotedField(text: string, opening: number): { field: string; end: number } {
   let field = ''
   for (let from = opening + 1; ; ) {
     const quote = text.indexOf('"', from)
-    if (quote === -1) throw invalid('A quoted field of CSV does not end')
+    if (quote === -1) throw csvQuoteOpen()
     field += text.slice(from, quote)
     if (text[quote + 1] !== '"') return { field, end: quote + 1 }
     field += '"'
@@ -55,7 +54,7 @@ function csvRecords(text: string): string[][] {
       else continue
     }
     if (at < text.length && text[at] !== '\r' && text[at] !== '\n') {
-      throw invalid('A quoted field of CSV is followed by more than a comma')
+      throw csvQuoteFollowed()
     }
     at += text.startsWith('\r\n', at) ? 2 : 1
     records.push(record)
@@ -67,9 +66,9 @@ function csvRecords(text: string): string[][] {
 /** CSV as its rows. */
 export function wholeCsv(text: string): unknown[] {
   const [header, ...records] = csvRecords(text)
-  if (header === undefined) throw invalid('Empty or invalid csv')
+  if (header === undefined) throw emptyCsv()
   if (records.some(record => record.length !== header.length)) {
-    throw invalid('All lines must have same number of fields')
+    throw unevenCsv()
   }
   return records.map(record =>
     Object.fromEntries(header.map((name, index) => [name, record[index] === 'NULL' ? null : record[index]])),

@@ -2,7 +2,8 @@
 
 import type { Bytes } from '../../postgres/messages.ts'
 import type { Parameter, QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { ambiguousFunction, functionNotFound } from '../errors/catalogue.ts'
+import type { RestError } from '../errors/rest-error.ts'
 import type { BodyForm, Payload } from '../parse/payload.ts'
 import { suggestion } from './suggestions.ts'
 import type { Argument, CallArguments } from './types.ts'
@@ -60,47 +61,33 @@ function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Rest
   const bare =
     unnamed === undefined ? '' : `with a single unnamed ${unnamed === 'json' ? 'json/jsonb' : unnamed} parameter`
   const searched = isRaw ? ` ${bare}` : `${named}${bare === '' ? '' : ` or ${bare}`}`
-  const shown = isRaw ? '' : names.size === 0 ? ' without parameters' : `(${given})`
-  let hint: string | undefined
-  if (isRaw) hint = undefined
+  const called = isRaw ? '' : names.size === 0 ? ' without parameters' : `(${given})`
+  let meant: string | undefined
+  if (isRaw) meant = undefined
   else if (overloads.length === 0) {
     const name = suggestion(wanted.name, inSchema?.keys() ?? [], typo)
-    hint = name && `${wanted.schema}.${name}`
+    meant = name && `${wanted.schema}.${name}`
   } else {
     const signatures = overloads.map(({ parameters }) => parameters.map(({ name }) => name).join(', '))
     const signature = suggestion(given, signatures, likely)
-    hint = signature && `${qualified(wanted)}(${signature})`
+    meant = signature && `${qualified(wanted)}(${signature})`
   }
-  return new RestError({
-    status: 404,
-    code: 'RST202',
-    message: `Could not find the function ${qualified(wanted)}${shown} in the schema cache`,
-    details: `Searched for the function ${qualified(wanted)}${searched}, but no matches were found in the schema cache.`,
-    hint: hint === undefined ? null : `Perhaps you meant to call the function ${hint}`,
-  })
+  return functionNotFound(wanted, { called, searched: `the function ${qualified(wanted)}${searched}`, meant })
 }
 
 /** What is asked for before the names of its arguments are known. */
 function unknownName(cache: SchemaCache, wanted: QualifiedName): RestError {
   const meant = suggestion(wanted.name, cache.routines.get(wanted.schema)?.keys() ?? [], typo)
-  return new RestError({
-    status: 404,
-    code: 'RST202',
-    message: `Could not find the function ${qualified(wanted)} in the schema cache`,
-    details: `Searched for functions of the name ${qualified(wanted)}, but no matches were found in the schema cache.`,
-    hint: meant === undefined ? null : `Perhaps you meant to call the function ${wanted.schema}.${meant}`,
+  return functionNotFound(wanted, {
+    searched: `functions of the name ${qualified(wanted)}`,
+    meant: meant === undefined ? undefined : `${wanted.schema}.${meant}`,
   })
 }
 
 function ambiguous(found: readonly Routine[]): RestError {
   const signature = (routine: Routine) =>
     `${qualified(routine)}(${routine.parameters.map(({ name, type }) => `${name} => ${type}`).join(', ')})`
-  return new RestError({
-    status: 300,
-    code: 'RST203',
-    message: `Could not choose the best candidate function between: ${found.map(signature).join(', ')}`,
-    hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
-  })
+  return ambiguousFunction(found.map(signature))
 }
 
 /** The one function that a call means: by the names of its arguments, else by its one unnamed parameter. RST202 and RST203. */

@@ -1,19 +1,11 @@
 /** Filters, logic trees and order against the relation that they are of, and what is embedded in it. */
 
 import type { QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { notEmbedded, notOrderable, unacceptableFilter } from '../errors/catalogue.ts'
 import type { Field, LogicTree, OrderTerm, ParsedQuery } from '../parse/types.ts'
 import { fieldResolver, type Output } from './fields.ts'
-import { here, notEmbedded } from './paths.ts'
+import { here } from './paths.ts'
 import type { Condition, EmbeddedNode, PlannedField, PlannedOrder } from './types.ts'
-
-const unacceptableFilter = (name: string) =>
-  new RestError({
-    status: 400,
-    code: 'RST120',
-    message: `Bad operator on the '${name}' embedded resource`,
-    details: 'Only is null or not is null filters are allowed on embedded resources',
-  })
 
 export function condition(
   tree: LogicTree,
@@ -49,14 +41,7 @@ export function plannedOrder(
   if (relation === undefined) return { field: resolve(term.field), child: undefined, direction, nulls }
   const child = children.find(({ name }) => name === relation)
   if (child === undefined) throw notEmbedded(relation)
-  if (!child.toOne) {
-    throw new RestError({
-      status: 400,
-      code: 'RST118',
-      message: `A related order on '${relation}' is not possible`,
-      details: `'${source.name}' and '${relation}' do not form a many-to-one or one-to-one relationship`,
-    })
-  }
+  if (!child.toOne) throw notOrderable(source.name, relation)
   const field = fieldResolver(cache, child.node.relation, output)(term.field)
   return { field, child: child.alias, direction, nulls }
 }

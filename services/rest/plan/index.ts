@@ -8,7 +8,7 @@ import {
   type SchemaCache,
   type Table,
 } from '../../schema-cache/types.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { affectedOfNoSet, columnNotFound, putWithLimit, putWithoutKey, tableNotFound } from '../errors/catalogue.ts'
 import type { JsonPayload, Payload } from '../parse/payload.ts'
 import { unlimited } from '../parse/range.ts'
 import type { Action, ApiRequest } from '../parse/request.ts'
@@ -38,12 +38,7 @@ export function findTable(cache: SchemaCache, schema: string, name: string): Tab
   const table = cache.tables.get(schema)?.get(name)
   if (table !== undefined) return table
   const meant = suggestion(name, cache.tables.get(schema)?.keys() ?? [], 0.75)
-  throw new RestError({
-    status: 404,
-    code: 'RST205',
-    message: `Could not find the table '${schema}.${name}' in the schema cache`,
-    hint: meant === undefined ? null : `Perhaps you meant the table '${schema}.${meant}'`,
-  })
+  throw tableNotFound({ schema, name }, meant)
 }
 
 const selectsAll = ({ select }: ParsedQuery): boolean => {
@@ -150,13 +145,7 @@ function planRoutine(
   const body = bodyOf(context, routine)
   const { maxAffected, handling } = request.preferences
   const maximumAffected = handling === 'strict' ? maxAffected : undefined
-  if (maximumAffected !== undefined && !routine.returnsSet) {
-    throw new RestError({
-      status: 400,
-      code: 'RST128',
-      message: 'Function must return SETOF or TABLE when max-affected preference is used with handling=strict',
-    })
-  }
+  if (maximumAffected !== undefined && !routine.returnsSet) throw affectedOfNoSet()
   const returned =
     routine.returns.kind === 'composite' && routine.returns.type.schema !== 'pg_catalog'
       ? routine.returns.type
@@ -278,13 +267,7 @@ const keyOf = ({ csvKeys }: JsonPayload, name: string, place: number): string =>
 
 function writtenColumn(table: Table, name: string, key: string, cache: SchemaCache): WrittenColumn {
   const column: Column | undefined = table.columns.get(name)
-  if (column === undefined) {
-    throw new RestError({
-      status: 400,
-      code: 'RST204',
-      message: `Could not find the '${name}' column of '${table.name}' in the schema cache`,
-    })
-  }
+  if (column === undefined) throw columnNotFound(table.name, name)
   const { type, baseType, default: expression } = column
   const fromJson = cache.representations.get(representationKey('json', type))?.function
   return { name, key, type, baseType, fromJson, default: expression }
@@ -292,13 +275,7 @@ function writtenColumn(table: Table, name: string, key: string, cache: SchemaCac
 
 /** A PUT names one row, by its whole primary key and by nothing else. */
 function checkPut(table: Table, { query }: ApiRequest, conditions: readonly Condition[]): void {
-  if (query.limits.length > 0 || query.offsets.length > 0) {
-    throw new RestError({
-      status: 400,
-      code: 'RST114',
-      message: 'limit/offset querystring parameters are not allowed for PUT',
-    })
-  }
+  if (query.limits.length > 0 || query.offsets.length > 0) throw putWithLimit()
   const named = conditions.flatMap(one =>
     one.kind === 'filter' &&
     !one.negated &&
@@ -314,13 +291,7 @@ function checkPut(table: Table, { query }: ApiRequest, conditions: readonly Cond
     named.length === conditions.length &&
     named.length === table.primaryKey.length &&
     table.primaryKey.every(column => named.includes(column))
-  if (!isKey) {
-    throw new RestError({
-      status: 405,
-      code: 'RST105',
-      message: "Filters must include all and only primary key columns with 'eq' operators",
-    })
-  }
+  if (!isKey) throw putWithoutKey()
 }
 
 /** The columns of the written relation that the answer is made from. */

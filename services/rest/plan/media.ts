@@ -1,7 +1,7 @@
 /** Which of the media types that a client accepts can be made, and how. */
 
 import type { MediaHandler, QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { notAcceptable } from '../errors/catalogue.ts'
 import { contentType, type MediaType, mediaTypeName } from '../parse/media.ts'
 import type { BodyPlan } from './types.ts'
 
@@ -77,9 +77,5 @@ export function negotiate(accept: readonly MediaType[], rules: MediaRules): Body
     const made = make(type, rules)
     if (made !== undefined) return made
   }
-  throw new RestError({
-    status: 406,
-    code: 'RST107',
-    message: `None of these media types are available: ${accept.map(type => contentType(type).replace('; charset=utf-8', '')).join(', ')}`,
-  })
+  throw notAcceptable(accept.map(type => contentType(type).replace('; charset=utf-8', '')))
 }

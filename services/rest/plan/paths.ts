@@ -1,5 +1,5 @@
 /** What a query string says, sorted by where it belongs: filters, order and ranges of one node, and by name of those below it. */
-import { RestError } from '../errors/rest-error.ts'
+import { notEmbedded } from '../errors/catalogue.ts'
 import type { At, Filter, LogicTree, OrderTerm, ParsedQuery, SelectRelation } from '../parse/types.ts'
 
 /** What the query string says of one node and, by name, of those below it. */
@@ -31,14 +31,6 @@ export const saidBelow = (all: Said, name: ReadonlySet<string>): Said => ({
   limits: below(all.limits, name),
   offsets: below(all.offsets, name),
 })
-
-export const notEmbedded = (name: string) =>
-  new RestError({
-    status: 400,
-    code: 'RST108',
-    message: `'${name}' is not an embedded resource in this request`,
-    hint: `Verify that '${name}' is included in the 'select' query parameter.`,
-  })
 
 export const childName = ({ alias, name }: SelectRelation) => alias ?? name
 

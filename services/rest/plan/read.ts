@@ -1,7 +1,7 @@
 /** From what a query string selects to a tree of relations to read, with filters, order and ranges where they belong. */
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { aggregateInSpread, aggregatesDisabled, tooManyEmbeddings } from '../errors/catalogue.ts'
 import { capped, intersection, queryRange, unlimited } from '../parse/range.ts'
 import type { Field, ParsedQuery, Range, SelectField, SelectItem, SelectRelation } from '../parse/types.ts'
 import { condition, plannedOrder } from './conditions.ts'
@@ -86,9 +86,7 @@ class ReadPlanner {
     /** Absent in a spread: its columns become the parent's, by name. */
     siblings: readonly SelectItem[] | undefined,
   ): PlannedColumn[] {
-    if (item.aggregate !== undefined && !this.#context.aggregatesEnabled) {
-      throw new RestError({ status: 400, code: 'RST123', message: 'Use of aggregate functions is not allowed' })
-    }
+    if (item.aggregate !== undefined && !this.#context.aggregatesEnabled) throw aggregatesDisabled()
     const isStar = item.field.name === '*' && item.aggregate === undefined
     if (isStar) {
       const { tables, representations } = this.#context.cache
@@ -107,21 +105,11 @@ class ReadPlanner {
   }
 
   #embedded(source: QualifiedName, item: SelectRelation, all: Said): EmbeddedNode {
-    if (++this.#embeddings > maximumEmbeddings) {
-      const message = `A request embeds at most ${maximumEmbeddings} relations`
-      throw new RestError({ status: 400, code: 'RST100', message })
-    }
+    if (++this.#embeddings > maximumEmbeddings) throw tooManyEmbeddings(maximumEmbeddings)
     const { cache } = this.#context
     const relationship = findRelationship(cache, source, item.name, item.hint)
     const toOne = isToOne(relationship)
-    if (item.spread && !toOne && hasAggregates(item.select)) {
-      throw new RestError({
-        status: 400,
-        code: 'RST127',
-        message: 'Feature not implemented',
-        details: 'Aggregates are not implemented for one-to-many or many-to-many spreads.',
-      })
-    }
+    if (item.spread && !toOne && hasAggregates(item.select)) throw aggregateInSpread()
     const planned = this.node(relationship.target, item.select, all, { headerRange: unlimited, spread: item.spread })
     const node = isThroughJunction(relationship) && !hasAggregates(item.select) ? this.#inKeyOrder(planned) : planned
     return {

@@ -1,7 +1,8 @@
 /** Which relationship an embedding means: by the name of a relation, a foreign key or a column, with a hint where those are not enough. */
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { ambiguousRelationship, relationshipNotFound } from '../errors/catalogue.ts'
+import type { RestError } from '../errors/rest-error.ts'
 import { suggestion } from './suggestions.ts'
 
 const isToOne = (one: Relationship): boolean =>
@@ -73,15 +74,8 @@ function noRelationship(
     ? suggestion(target, new Set(known), likely)
     : suggestion(name, cache.relationships.get(schema)?.keys() ?? [], likely)
   const wrong = isSource ? target : name
-  return new RestError({
-    status: 400,
-    code: 'RST200',
-    message: `Could not find a relationship between '${name}' and '${target}' in the schema cache`,
-    details:
-      `Searched for a foreign key relationship between '${name}' and '${target}'` +
-      `${hint === undefined ? '' : ` using the hint '${hint}'`} in the schema '${schema}', but no matches were found.`,
-    hint: meant === undefined || meant === wrong ? null : `Perhaps you meant '${meant}' instead of '${wrong}'.`,
-  })
+  const guess = meant === undefined || meant === wrong ? undefined : { meant, wrong }
+  return relationshipNotFound(source, target, hint, guess)
 }
 
 function described(one: Relationship): { cardinality: string; relationship: string; embedding: string; hint: string } {
@@ -115,14 +109,13 @@ function described(one: Relationship): { cardinality: string; relationship: stri
 
 function ambiguous(source: QualifiedName, target: string, found: readonly Relationship[]): RestError {
   const all = found.map(described)
-  const candidates = all.map(({ hint }) => `'${hint}'`).join(', ')
-  return new RestError({
-    status: 300,
-    code: 'RST201',
-    message: `Could not embed because more than one relationship was found for '${source.name}' and '${target}'`,
-    details: all.map(({ cardinality, relationship, embedding }) => ({ cardinality, relationship, embedding })),
-    hint: `Try changing '${target}' to one of the following: ${candidates}. Find the desired relationship in the 'details' key.`,
-  })
+  const details = all.map(({ cardinality, relationship, embedding }) => ({ cardinality, relationship, embedding }))
+  return ambiguousRelationship(
+    source.name,
+    target,
+    details,
+    all.map(({ hint }) => hint),
+  )
 }
 
 const isOneToMany = (one: Relationship): boolean => one.kind === 'keys' && one.cardinality.kind === 'one-to-many'

@@ -5,7 +5,7 @@
 
 import { type Bytes, type Parameter, piecesOf } from '../../postgres/messages.ts'
 import type { QualifiedName } from '../../schema-cache/types.ts'
-import { RestError } from '../errors/rest-error.ts'
+import { tooManyValues } from '../errors/catalogue.ts'
 
 export type Value = Parameter
 
@@ -94,9 +94,7 @@ export class StatementWriter {
 
   /** A place for a value; its type is what Postgres infers there. */
   value(value: Value): string {
-    if (this.values.push(value) > maximumValues) {
-      throw new RestError({ status: 400, code: 'RST100', message: `A request has at most ${maximumValues} values` })
-    }
+    if (this.values.push(value) > maximumValues) throw tooManyValues(maximumValues)
     return `$${this.values.length}`
   }
 

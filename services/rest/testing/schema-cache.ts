@@ -1,5 +1,6 @@
 /** For tests: a small schema cache made by hand, with every kind of thing that a request can meet, and requests planned against it. */
 
+import type { RequestHead } from '../../http/message.ts'
 import {
   type MediaHandler,
   type QualifiedName,
@@ -12,7 +13,7 @@ import {
 } from '../../schema-cache/types.ts'
 import { column, keys, parameter, routine, table, toOne } from '../openapi/testing.ts'
 import { payloadReader } from '../parse/payload.ts'
-import { parseRequest, type RequestHead } from '../parse/request.ts'
+import { parseRequest } from '../parse/request.ts'
 import { type PlannedAction, type PlanSettings, plan } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 

@@ -1,9 +1,9 @@
-/** The figures of processes that come and go: gauges are of those that are there, counts of all that have been. */
+/** The metrics of processes that come and go: gauges are of those that are there, counts of all that have been. */
 import { expect, test } from 'vitest'
-import { createMetrics } from '../rest/engine/metrics.ts'
-import { bequeath, type Figures, figuresText } from './metrics.ts'
+import { aggregateText, type ProcessMetrics, retainCounters } from '../../process/metrics.ts'
+import { createMetrics } from './metrics.ts'
 
-async function figuresOf(requests: number): Promise<Figures> {
+async function metricsOf(requests: number): Promise<ProcessMetrics> {
   const metrics = createMetrics(() => ({ size: 5, open: 3, idle: 2, waiting: 0, timeouts: 0 }))
   for (let request = 0; request < requests; request++) metrics.request('GET', 200, 0.004)
   metrics.schemaCacheLoad(true, requests)
@@ -12,12 +12,12 @@ async function figuresOf(requests: number): Promise<Figures> {
 }
 
 test('those of an ended process still count, and its connections do not', async () => {
-  const [first, second, third] = [await figuresOf(3), await figuresOf(4), await figuresOf(5)]
-  const before = await figuresText([[], first, second, third])
+  const [first, second, third] = [await metricsOf(3), await metricsOf(4), await metricsOf(5)]
+  const before = await aggregateText([[], first, second, third])
   expect(before).toContain('rst_db_pool_max 15\n')
   expect(before).toContain('rst_requests_total{method="GET",status="200"} 12\n')
-  const left = await bequeath(await bequeath([], first), third)
-  const after = await figuresText([left, second])
+  const left = await retainCounters(await retainCounters([], first), third)
+  const after = await aggregateText([left, second])
   expect(after).toContain('rst_db_pool_max 5\n')
   expect(after).toContain('rst_schema_cache_load_seconds 4\n')
   const isCount = (line: string) => /^rst_(requests|request_duration|schema_cache_loads)/.test(line)
@@ -25,5 +25,5 @@ test('those of an ended process still count, and its connections do not', async 
 })
 
 test('no process has told anything yet', async () => {
-  expect((await figuresText([[]])).trim()).toBe('')
+  expect((await aggregateText([[]])).trim()).toBe('')
 })
