@@ -10,57 +10,48 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { childNames, systemNamespace } from '../../crds/index.ts'
 import { createAuthority } from '../../operator/pki/index.ts'
 import { authorityConfigMap, authoritySecret, nextAuthoritySecret } from '../../sealing/credentials.ts'
-import { type ApiClient, type Connection, connect, type Database, openTo } from '../client.ts'
-import { type KindProvider, startKind } from '../providers/kind.ts'
+import { type Connection, connect } from '../client.ts'
+import { minutes, type Serving, startServing } from './serving.ts'
 
-const minutes = (count: number) => count * 60_000
 const sessionCount = 10
 
-let provider: KindProvider
-let api: ApiClient
-let namespace: string
-let database: Database
+let it: Serving
 
 beforeAll(async () => {
-  provider = await startKind()
-  api = await provider.client('authority')
-  namespace = provider.namespace('authority')
-  const rules = openTo(provider.clientAddress)
-  database = (await api.create({ name: 'trusted', pg_version: '17', ip_allowlist: rules })).body
-  expect(database.status).toBe('available')
+  it = await startServing('authority', 'trusted')
 }, minutes(4))
 afterAll(async () => {
   // The API shows another certificate by now than this process knows.
-  await provider?.kubectl(['delete', 'mdb', 'trusted', '-n', namespace, '--wait=false'])
-  await provider?.stop()
+  await it?.provider.kubectl(['delete', 'mdb', 'trusted', '-n', it.namespace, '--wait=false'])
+  await it?.provider.stop()
 }, minutes(3))
 
 const text = (data: Record<string, string> | undefined, key: string) =>
   Buffer.from(data?.[key] ?? '', 'base64').toString('utf8')
 const given = async () => {
-  const secret = await provider.cluster.get('Secret', { namespace: systemNamespace, name: authoritySecret })
+  const secret = await it.provider.cluster.get('Secret', { namespace: systemNamespace, name: authoritySecret })
   return text(secret?.data, 'tls.crt')
 }
 const published = async () => {
-  const map = await provider.cluster.get('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
+  const map = await it.provider.cluster.get('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
   return map?.data?.['ca.crt'] ?? ''
 }
 const isThere = async (name: string) =>
-  (await provider.cluster.get('Secret', { namespace: systemNamespace, name })) !== undefined
+  (await it.provider.cluster.get('Secret', { namespace: systemNamespace, name })) !== undefined
 
 test(
   'an authority is replaced: nothing restarts, and who trusts both notices nothing',
   async () => {
-    const connection: Connection = await api.connection(database.id)
-    const servername = `${childNames.service(database.id)}.${namespace}.svc`
+    const connection: Connection = await it.api.connection(it.database.id)
+    const servername = `${childNames.service(it.database.id)}.${it.namespace}.svc`
     const verified = (ca: string): Promise<pg.Client> => connect(connection, { ssl: { ca, servername } })
-    const before = (await provider.postmaster(namespace, database.id)).id
+    const before = (await it.provider.postmaster(it.namespace, it.database.id)).id
     const old = await published()
     const { cert, key } = createAuthority()
     const both = `${old}${cert}`
     const sessions = await Promise.all(Array.from({ length: sessionCount }, () => verified(old)))
 
-    await provider.cluster.create('Secret', {
+    await it.provider.cluster.create('Secret', {
       apiVersion: 'v1',
       kind: 'Secret',
       metadata: { namespace: systemNamespace, name: nextAuthoritySecret },
@@ -85,7 +76,7 @@ test(
     expect([...bundles]).toEqual(expect.arrayContaining([both, `${cert}${old}`]))
     await Promise.all(sessions.map(session => session.query('SELECT 1')))
     await Promise.all(sessions.map(session => session.end()))
-    expect((await provider.postmaster(namespace, database.id)).id).toBe(before)
+    expect((await it.provider.postmaster(it.namespace, it.database.id)).id).toBe(before)
     await expect(verified(old)).rejects.toThrow(/certificate/)
     const anew = await verified(cert)
     await anew.end()

@@ -7,6 +7,7 @@ import { stringify } from 'yaml'
 import { apiVersion, childNames, type ManagedDatabase } from '../../crds/index.ts'
 import { type ApiClient, type Connection, type Database, eventually, openTo, query } from '../client.ts'
 import { type KindProvider, startKind } from '../providers/kind.ts'
+import { minutes } from './serving.ts'
 
 const tenant = 'growth'
 const grown = 'e2e-grown'
@@ -15,7 +16,6 @@ let provider: KindProvider
 let api: ApiClient
 let namespace: string
 
-const minutes = (count: number) => count * 60_000
 const kubectl = (args: string[], input?: string) => provider.kubectl(args, input)
 const apply = (object: object) => kubectl(['apply', '-f', '-'], stringify(object))
 

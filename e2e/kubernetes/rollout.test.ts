@@ -13,9 +13,9 @@ import { type ApiClient, connect, type Database, eventually, openTo, query } fro
 import { readCluster } from '../kind/cluster.ts'
 import { readSettings } from '../kind/settings.ts'
 import { type KindProvider, startKind } from '../providers/kind.ts'
+import { minutes } from './serving.ts'
 
 const run = promisify(execFile)
-const minutes = (count: number) => count * 60_000
 const region = 'local'
 
 /** How many databases are upgraded, and how many of them may be away at once. */

@@ -5,32 +5,27 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { childNames } from '../../crds/index.ts'
-import { type ApiClient, type Database, eventually, openTo, query } from '../client.ts'
-import { type KindProvider, startKind } from '../providers/kind.ts'
+import { eventually, query } from '../client.ts'
+import { minutes, type Serving, startServing } from './serving.ts'
 
-const tenant = 'storage'
-const minutes = (count: number) => count * 60_000
-let provider: KindProvider
-let api: ApiClient
-let namespace: string
-let database: Database
+let it: Serving
 
-const kubectl = (...args: string[]) => provider.kubectl(args)
+const kubectl = (...args: string[]) => it.provider.kubectl(args)
 const refusal = (...args: string[]) => kubectl(...args).then(() => 'deleted', String)
-const resource = () => provider.cluster.get('ManagedDatabase', { namespace, name: 'stored' })
-const claimName = () => childNames.claim(database.id, 1)
-const claim = () => provider.cluster.get('PersistentVolumeClaim', { namespace, name: claimName() })
+const resource = () => it.provider.cluster.get('ManagedDatabase', { namespace: it.namespace, name: 'stored' })
+const claimName = () => childNames.claim(it.database.id, 1)
+const claim = () => it.provider.cluster.get('PersistentVolumeClaim', { namespace: it.namespace, name: claimName() })
 const volumeName = async () => (await claim())?.spec?.volumeName ?? ''
-const volume = async () => provider.cluster.get('PersistentVolume', { name: await volumeName() })
+const volume = async () => it.provider.cluster.get('PersistentVolume', { name: await volumeName() })
 const condition = async (type: string) => (await resource())?.status?.conditions?.find(each => each.type === type)
-const branch = () => provider.cluster.get('Branch', { namespace, name: 'held' })
-const pod = () => provider.cluster.get('Pod', { namespace, name: childNames.pod(database.id, 1) })
+const branch = () => it.provider.cluster.get('Branch', { namespace: it.namespace, name: 'held' })
+const pod = () => it.provider.cluster.get('Pod', { namespace: it.namespace, name: childNames.pod(it.database.id, 1) })
 const serves = async () => {
-  const rows = await query(await api.connection(database.id), 'SELECT n FROM kept')
+  const rows = await query(await it.api.connection(it.database.id), 'SELECT n FROM kept')
   expect(rows).toEqual([{ n: 42 }])
 }
 const patch = (spec: object) =>
-  kubectl('patch', 'mdb', 'stored', '-n', namespace, '--type=merge', '-p', JSON.stringify({ spec }))
+  kubectl('patch', 'mdb', 'stored', '-n', it.namespace, '--type=merge', '-p', JSON.stringify({ spec }))
 const isBound = () => eventually('bound', async () => (await condition('VolumeReady'))?.reason === 'Bound', minutes(4))
 const isSecured = () =>
   eventually(
@@ -40,28 +35,25 @@ const isSecured = () =>
   )
 
 beforeAll(async () => {
-  provider = await startKind()
-  api = await provider.client(tenant)
-  namespace = provider.namespace(tenant)
-  const rules = openTo(provider.clientAddress)
-  database = (await api.create({ name: 'stored', pg_version: '17', ip_allowlist: rules })).body
-  await query(await api.connection(database.id), 'CREATE TABLE kept AS SELECT 42 AS n')
+  it = await startServing('storage', 'stored')
+  await query(await it.api.connection(it.database.id), 'CREATE TABLE kept AS SELECT 42 AS n')
 }, minutes(4))
-afterAll(async () => {
-  await provider?.stop()
-})
+// The last test deletes the database.
+afterAll(() => it?.provider.stop())
 
 test('without force nobody deletes a claim or a volume of a database', async () => {
-  const labelled = async () => (await volume())?.metadata.labels?.['espalier.dev/database'] === database.id
+  const labelled = async () => (await volume())?.metadata.labels?.['espalier.dev/database'] === it.database.id
   await eventually('labelled', labelled, minutes(1))
-  expect(await refusal('delete', 'pvc', claimName(), '-n', namespace, '--wait=false')).toContain('espalier.dev/force')
+  expect(await refusal('delete', 'pvc', claimName(), '-n', it.namespace, '--wait=false')).toContain(
+    'espalier.dev/force',
+  )
   expect(await refusal('delete', 'pv', await volumeName(), '--wait=false')).toContain('espalier.dev/force')
   expect((await claim())?.metadata.deletionTimestamp).toBeUndefined()
   expect((await volume())?.metadata.deletionTimestamp).toBeUndefined()
 })
 
 test.each([
-  ['claim', async () => ['pvc', claimName(), '-n', namespace]],
+  ['claim', async () => ['pvc', claimName(), '-n', it.namespace]],
   ['volume', async () => ['pv', await volumeName()]],
 ] as const)(
   'a %s that is deleted by force is kept, and bound anew when Postgres is next stopped',
@@ -101,13 +93,13 @@ test(
   async () => {
     await patch({ deletionProtection: false })
     // The API server's own refusal is one thing; a deletion that came past it, and is blocked, another.
-    await provider.cluster.create('Branch', {
+    await it.provider.cluster.create('Branch', {
       apiVersion: 'espalier.dev/v1alpha1',
       kind: 'Branch',
-      metadata: { name: 'held', namespace },
+      metadata: { name: 'held', namespace: it.namespace },
       spec: {
         databaseName: 'stored',
-        databaseId: database.id,
+        databaseId: it.database.id,
         depth: 1,
         region: 'local',
         size: { name: 'nano', version: 1 },
@@ -121,9 +113,9 @@ test(
     await eventually('its phase', async () => (await branch())?.status?.phase !== undefined, minutes(1))
     const held = await branch()
     if (held !== undefined)
-      await provider.cluster.replaceStatus('Branch', { ...held, status: { ...held.status, phase: 'available' } })
+      await it.provider.cluster.replaceStatus('Branch', { ...held, status: { ...held.status, phase: 'available' } })
     const before = { claim: await claim(), pod: await pod() }
-    await kubectl('delete', 'mdb', 'stored', '-n', namespace, '--cascade=foreground', '--wait=false')
+    await kubectl('delete', 'mdb', 'stored', '-n', it.namespace, '--cascade=foreground', '--wait=false')
     await eventually('blocked', async () => (await condition('DeletionBlocked'))?.reason === 'HasBranches', minutes(1))
     // The collector took 15 s for it once: nothing to be awaited says that it leaves something alone.
     await sleep(30_000)
@@ -132,11 +124,11 @@ test(
     expect((await pod())?.metadata.uid).toBe(before.pod?.metadata.uid)
     await serves()
     const name = await volumeName()
-    await kubectl('annotate', 'mdb', 'stored', '-n', namespace, 'espalier.dev/force=true')
+    await kubectl('annotate', 'mdb', 'stored', '-n', it.namespace, 'espalier.dev/force=true')
     await eventually('gone', async () => (await resource()) === undefined, minutes(4))
     await eventually(
       'freed',
-      async () => (await provider.cluster.get('PersistentVolume', { name })) === undefined,
+      async () => (await it.provider.cluster.get('PersistentVolume', { name })) === undefined,
       minutes(2),
     )
   },
