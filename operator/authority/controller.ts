@@ -5,9 +5,8 @@
  * Secret `espalier-ca-state`, and each is decided from what stands there.
  */
 import { X509Certificate } from 'node:crypto'
-import type { Logger } from 'pino'
-import { type Cluster, type Draft, isClusterError, type Secret } from '../../cluster/index.ts'
-import { type Metrics, startController } from '../../controller/index.ts'
+import { type Draft, isClusterError, type Secret } from '../../cluster/index.ts'
+import { startController } from '../../controller/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import {
   authoritySecret,
@@ -16,23 +15,17 @@ import {
   rotateAnnotation,
   type SystemServer,
 } from '../../sealing/credentials.ts'
-import type { Caches } from '../caches.ts'
+import type { ControllerOptions } from '../controller-options.ts'
 import { authorityOf, isInstallationKey } from '../keys.ts'
 import { type Authority, createAuthority, isAuthority } from '../pki/index.ts'
 import { atRest, nextStep, type Waits } from './rotation.ts'
 import { serversBehind } from './servers.ts'
 import { type AuthorityState, progressAnnotation, readState, signingOf, stateDraft, trustOf } from './state.ts'
 
-export type AuthorityControllerOptions = {
-  cluster: Cluster
-  caches: Caches
+type AuthorityControllerOptions = ControllerOptions & {
   /** Of Espalier's own servers those whose certificates the operator issues. */
   servers: readonly SystemServer[]
   waits: Waits & { /** How often it is looked whether servers have come on. */ lookMs: number }
-  metrics: Metrics
-  logger: Logger
-  now: () => number
-  signal: AbortSignal
 }
 
 const yearMs = 365 * 86_400_000

@@ -2,13 +2,13 @@
  * The controller of ManagedDatabases: each pass observes one database, plans, does what the plan names and writes the
  * status once, if it changed. It holds nothing that the next pass, or another process, could not find out again.
  */
-import type { Logger } from 'pino'
-import { type AnyObject, type Cluster, isClusterError } from '../../cluster/index.ts'
+import { type AnyObject, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type Controller, type EventRecorder, type Metrics, startController } from '../../controller/index.ts'
+import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
 import { canonicalJson, labels, type ManagedDatabase, type PgVersion, systemNamespace } from '../../crds/index.ts'
 import { newlyUnreachable, routeName } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
+import type { ControllerOptions } from '../controller-options.ts'
 import { type InstallationKeys, isInstallationKey } from '../keys.ts'
 import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
@@ -26,10 +26,7 @@ import { type Observation, observe } from './observe.ts'
 import { type Plan, type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
 
-export type DatabaseControllerOptions = {
-  /** Every write goes through it. */
-  cluster: Cluster
-  caches: Caches
+type DatabaseControllerOptions = ControllerOptions & {
   keys: () => InstallationKeys
   /** How Postgres is reached, under an authority. */
   accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
@@ -39,10 +36,6 @@ export type DatabaseControllerOptions = {
   settings: PlanSettings
   workers: number
   events: EventRecorder
-  metrics: Metrics
-  logger: Logger
-  now: () => number
-  signal: AbortSignal
 }
 
 /** While gateways are waited for, it is looked again even if none says anything: one may have died. */

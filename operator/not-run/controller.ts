@@ -3,22 +3,15 @@
  * is not passed over in silence. Nothing else is done about it. A kind that comes to be run goes from the list below, and
  * its subject from task/controller.ts.
  */
-import type { Logger } from 'pino'
-import type { Cluster, Kinds } from '../../cluster/index.ts'
+import type { Kinds } from '../../cluster/index.ts'
 import { type Informer, keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type EventRecorder, type Metrics, startController } from '../../controller/index.ts'
+import { type EventRecorder, startController } from '../../controller/index.ts'
 import { type Condition, notAvailable } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import type { Caches } from '../caches.ts'
+import type { ControllerOptions } from '../controller-options.ts'
 
-export type NotRunOptions = {
-  cluster: Cluster
-  caches: Caches
+type NotRunOptions = ControllerOptions & {
   events: EventRecorder
-  metrics: Metrics
-  logger: Logger
-  now: () => number
-  signal: AbortSignal
 }
 
 type NotRunKind = 'Branch' | 'Backup' | 'Restore'

@@ -3,26 +3,18 @@
  * restart. It asks for each by a mark in the database's status, with the resourceVersion that it was decided on; the
  * controller of databases does the rest. One region is worked on by one pass at a time, so two are never counted as one.
  */
-import type { Logger } from 'pino'
-import { type Cluster, isClusterError } from '../../cluster/index.ts'
+import { isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type Controller, type EventRecorder, type Metrics, startController } from '../../controller/index.ts'
+import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
 import { type Condition, canonicalJson, type ManagedDatabase, type Region } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import type { Caches } from '../caches.ts'
+import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../managed-database/plan/conditions.ts'
 import { type Admission, admit } from './admission.ts'
 import { type Window, windowAt } from './window.ts'
 
-export type RegionControllerOptions = {
-  /** Every write goes through it. */
-  cluster: Cluster
-  caches: Caches
+type RegionControllerOptions = ControllerOptions & {
   events: EventRecorder
-  metrics: Metrics
-  logger: Logger
-  now: () => number
-  signal: AbortSignal
 }
 
 /** However far away the window is, it is looked again: machines sleep, and clocks are set. */

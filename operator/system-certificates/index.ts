@@ -5,28 +5,21 @@
  *
  * A Secret under one of these names that Espalier did not make is left alone.
  */
-import type { Logger } from 'pino'
-import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
-import { type Metrics, startController } from '../../controller/index.ts'
+import type { Draft, Secret } from '../../cluster/index.ts'
+import { startController } from '../../controller/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { authorityConfigMap, type SystemServer, systemCertificates } from '../../sealing/credentials.ts'
 import type { Trust } from '../authority/state.ts'
-import type { Caches } from '../caches.ts'
+import type { ControllerOptions } from '../controller-options.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { covers, stamped } from '../objects/up-to-date.ts'
 import { issueServerCertificate } from '../pki/index.ts'
 import { isGoodCertificate, type ServerNames, trustAnnotation } from '../workload/children/certificate.ts'
 
-export type SystemCertificatesOptions = {
-  cluster: Cluster
-  caches: Caches
+type SystemCertificatesOptions = ControllerOptions & {
   keys: () => InstallationKeys
   /** What each server answers to; of one that is absent the certificate comes from elsewhere. */
   wanted: { [S in SystemServer]?: ServerNames | undefined }
-  metrics: Metrics
-  logger: Logger
-  now: () => number
-  signal: AbortSignal
 }
 
 /** No event says that a certificate has grown old, or that somebody changed the ConfigMap. */

@@ -3,10 +3,9 @@
  * and removes it once it has been kept long enough (`retention.ts`). It writes nothing else; the controller of databases
  * waits for the end of a Task before it forgets an operation.
  */
-import type { Logger } from 'pino'
-import { type Cluster, type Draft, isClusterError } from '../../cluster/index.ts'
+import { type Draft, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type Controller, lowPriority, type Metrics, startController } from '../../controller/index.ts'
+import { type Controller, lowPriority, startController } from '../../controller/index.ts'
 import {
   apiVersion,
   canonicalJson,
@@ -16,19 +15,13 @@ import {
   managedByEspalier,
   type Task,
 } from '../../crds/index.ts'
-import type { Caches } from '../caches.ts'
+import type { ControllerOptions } from '../controller-options.ts'
 import { notRunMessages } from '../not-run/controller.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
 import { expired, isOutdated, isSurplus, surplusBeside } from './retention.ts'
 
-export type TaskControllerOptions = {
-  cluster: Cluster
-  caches: Caches
+type TaskControllerOptions = ControllerOptions & {
   workers: number
-  metrics: Metrics
-  logger: Logger
-  now: () => number
-  signal: AbortSignal
 }
 
 const sweepMs = 10 * 60_000

@@ -2,10 +2,9 @@
  * The controller of Tenants: each has a namespace, in which everything of the tenant's lives, and which goes with the
  * tenant once no database is left in it. A quota there holds whoever may write to it to the tenant's limits.
  */
-import type { Logger } from 'pino'
-import type { Cluster, Draft, Namespace } from '../../cluster/index.ts'
+import type { Draft, Namespace } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type Metrics, startController } from '../../controller/index.ts'
+import { startController } from '../../controller/index.ts'
 import {
   canonicalJson,
   labels,
@@ -17,22 +16,16 @@ import {
   tenantNamespace,
 } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import type { Caches } from '../caches.ts'
+import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../managed-database/plan/conditions.ts'
 import { covers, stamped } from '../objects/up-to-date.ts'
 import { copiesNote, keepCopies } from './pull-secrets.ts'
 import { isOurs, quotaDraft } from './quota.ts'
 
-export type TenantControllerOptions = {
-  cluster: Cluster
-  caches: Caches
+type TenantControllerOptions = ControllerOptions & {
   workers: number
   /** Names of the Secrets by which databases' images are pulled. */
   pullSecrets: readonly string[]
-  metrics: Metrics
-  logger: Logger
-  now: () => number
-  signal: AbortSignal
 }
 
 /** A tenant's deletion goes on when the last database or the namespace goes; should that be missed, then so much later. */
