@@ -1,22 +1,12 @@
 /** The chart of the CSI driver: what must hold of it, since its driver is root on every node. */
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
-import { findHelm, lint, type Rendered, render } from './testing/helm.ts'
+import { expect, test } from 'vitest'
+import { describeChart, type Rendered } from './testing/helm.ts'
 
-const chart = join(import.meta.dirname, 'espalier-csi')
-const helm = findHelm()
-if (helm === undefined) test.skip('chart espalier-csi: needs helm')
-else describe('chart espalier-csi', () => describeChart(helm))
-
-function describeChart(program: string): void {
-  const rendered = (flags: string[] = []): Rendered[] => {
-    const result = render(program, chart, flags)
-    if (!result.ok) throw new Error(result.message)
-    return result.objects
-  }
+describeChart('chart espalier-csi', join(import.meta.dirname, 'espalier-csi'), ({ rendered, refused, lint }) => {
   const kinds = (kind: string) => rendered().filter(object => object.kind === kind)
 
-  test('lints', () => lint(program, chart, []))
+  test('lints', () => lint())
 
   test('nothing is privileged but the driver, and nothing is in the host’s own network or processes', () => {
     const [{ spec }] = kinds('DaemonSet').map(({ spec: { template } }) => template)
@@ -64,7 +54,6 @@ function describeChart(program: string): void {
     ['a pool that is no path', ['--set', 'pool.directory=data'], /pool\/directory/],
     ['a pool that promises nothing', ['--set-json', 'pool.overcommit=0'], /overcommit/],
   ])('refuses %s', (_, flags, message) => {
-    const result = render(program, chart, flags)
-    expect(result.ok ? 'rendered' : result.message).toMatch(message)
+    expect(refused([...flags])).toMatch(message)
   })
-}
+})

@@ -3,6 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, globSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { describe, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 
 /** `ESPALIER_HELM`, else the one on the PATH, else what `make kind-up` has built. */
@@ -17,7 +18,7 @@ export function findHelm(): string | undefined {
 // biome-ignore lint/suspicious/noExplicitAny: a rendered object is whatever the template says
 export type Rendered = any
 
-export type Rendering = { ok: true; objects: Rendered[] } | { ok: false; message: string }
+type Rendering = { ok: true; objects: Rendered[] } | { ok: false; message: string }
 
 const cluster = ['--kube-version', '1.36.0']
 
@@ -27,7 +28,7 @@ const run = (helm: string, args: string[]): { ok: boolean; stdout: string; stder
 }
 
 /** What a chart renders with these flags (`--set`, `-f`), hooks and tests included. */
-export function render(helm: string, chart: string, flags: string[]): Rendering {
+function render(helm: string, chart: string, flags: string[]): Rendering {
   const { ok, stdout, stderr } = run(helm, [
     'template',
     'espalier',
@@ -45,7 +46,40 @@ export function render(helm: string, chart: string, flags: string[]): Rendering 
 }
 
 /** Throws with what is wrong. */
-export function lint(helm: string, chart: string, flags: string[]): void {
+function lint(helm: string, chart: string, flags: string[]): void {
   const args = ['lint', '--strict', chart, '--namespace', 'espalier-system', ...cluster, ...flags]
   execFileSync(helm, args, { encoding: 'utf8', stdio: 'pipe' })
 }
+
+/** A chart, as Helm takes it. */
+export type Chart = {
+  /** @throws Error with what Helm says where it refuses */
+  rendered(flags?: string[]): Rendered[]
+  /** What Helm says. @throws Error where it refuses nothing */
+  refused(flags: string[]): string
+  /** @throws Error with what is wrong */
+  lint(flags?: string[]): void
+}
+
+/** Describes the chart in a directory by what Helm makes of it; where there is no Helm, the report says so. */
+export function describeChart(name: string, directory: string, tests: (chart: Chart) => void): void {
+  const helm = findHelm()
+  if (helm === undefined) {
+    test.skip(`${name}: needs helm`)
+    return
+  }
+  const rendered = (flags: string[] = []) => {
+    const result = render(helm, directory, flags)
+    if (!result.ok) throw new Error(result.message)
+    return result.objects
+  }
+  const refused = (flags: string[]) => {
+    const result = render(helm, directory, flags)
+    if (result.ok) throw new Error('it was rendered')
+    return result.message
+  }
+  describe(name, () => tests({ rendered, refused, lint: (flags = []) => lint(helm, directory, flags) }))
+}
+
+export const named = (objects: Rendered[], kind: string, name: string): Rendered =>
+  objects.find(object => object.kind === kind && object.metadata.name === name)
