@@ -28,3 +28,15 @@ export function parseFlags<const O extends Options>(args: string[], options: O) 
     throw new UsageError(error instanceof Error ? error.message : String(error))
   }
 }
+
+/** As `parseFlags`, with words beside the flags, and apart from them what follows `--`, which is for another program. */
+export function parseArguments<const O extends Options>(args: string[], options: O) {
+  const end = args.indexOf('--')
+  const own = end < 0 ? args : args.slice(0, end)
+  try {
+    const { values, positionals } = parseArgs({ args: own, options, strict: true, allowPositionals: true })
+    return { values, positionals, rest: end < 0 ? [] : args.slice(end + 1) }
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}

@@ -5,6 +5,7 @@ import { type Command, UsageError } from './command.ts'
 const commands: Record<string, () => Promise<{ default: Command }>> = {
   run: () => import('./commands/run.ts'),
   token: () => import('./commands/token.ts'),
+  connect: () => import('./commands/connect.ts'),
   demo: () => import('./commands/demo.ts'),
   api: () => import('./commands/api.ts'),
   operator: () => import('./commands/operator.ts'),
@@ -35,7 +36,9 @@ export async function main(argv: string[]): Promise<number> {
     return 2
   }
   const command = (await load()).default
-  if (name !== 'instance' && (args.includes('--help') || args.includes('-h'))) {
+  // What follows `--` is for another program.
+  const own = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
+  if (name !== 'instance' && (own.includes('--help') || own.includes('-h'))) {
     console.log(command.help)
     return 0
   }

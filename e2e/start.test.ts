@@ -3,13 +3,14 @@
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import pg from 'pg'
 import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startInstallation } from '../embedded/installation.ts'
 import { findFreeRange } from '../embedded/ports.ts'
 import { createPostgresImages } from '../embedded/runtime/index.ts'
 import { readSettings } from '../embedded/settings.ts'
-import { createApiClient } from './client.ts'
+import { createApiClient, openToThisMachine } from './client.ts'
 import { createHome, type Exit, type Home } from './process.ts'
 
 let home: Home
@@ -114,7 +115,34 @@ describe('espalier token', () => {
   })
 })
 
-test.each(['run', 'token', 'demo', 'api', 'operator', 'gateway'])('espalier %s --help', async command => {
+describe('espalier connect', () => {
+  test('leads to a database by its name, in each of its roles, and is told in Postgres’s words who is let in', async () => {
+    const { api, token } = await home.run()
+    const client = createApiClient(api, token)
+    const { body } = await client.create({ name: 'shop' })
+    const environment = { XDG_CACHE_HOME: home.path }
+    const whoever = async (role: string) => {
+      const { stdout } = await home.command(['connect', 'shop', '--role', role, '--print'], environment)
+      // `pg` verifies the server by the file that the string names.
+      const postgres = new pg.Client(stdout.trim())
+      await postgres.connect()
+      return postgres.query('SELECT current_user AS role').finally(() => postgres.end())
+    }
+    await expect(whoever('app')).rejects.toThrow(
+      `no rule of the allowlist of shop-${body.id.slice(0, 8)} admits 127.0.0.1`,
+    )
+    await client.change(body.id, { ip_allowlist: openToThisMachine })
+    for (const role of ['app', 'admin', 'app_read_only']) expect((await whoever(role)).rows).toEqual([{ role }])
+    expectOneLine(
+      await home.command(['connect', 'store'], environment),
+      1,
+      'there is no database "store": there is shop',
+    )
+    expectOneLine(await home.command(['connect', 'shop', '--tenant', 'acme'], environment), 1, 'the account has none')
+  })
+})
+
+test.each(['run', 'token', 'connect', 'demo', 'api', 'operator', 'gateway'])('espalier %s --help', async command => {
   const exit = await home.command([command, '--help'])
   expect(exit).toMatchObject({ code: 0, stderr: '' })
   expect(exit.stdout).toContain(`espalier ${command}`)

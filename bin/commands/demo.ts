@@ -9,8 +9,9 @@ import { startInstallation } from '../../embedded/installation.ts'
 import { findFreeRange } from '../../embedded/ports.ts'
 import { readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
+import { type Connection, createClient } from '../api-client.ts'
 import { type Command, parseFlags } from '../command.ts'
-import { type Connection, createClient, type Database } from '../demo/client.ts'
+import { findConnection } from '../connect/connection.ts'
 
 const help = `Plays the tour of the README by itself: starts an installation in a temporary directory, creates a database, is
 denied, is let in, writes, reads, changes, deletes, and removes every trace.
@@ -18,6 +19,9 @@ denied, is let in, writes, reads, changes, deletes, and removes every trace.
 Usage: espalier demo
 
 It takes free ports of its own, so it runs beside an installation that is in use.`
+
+/** How to connect, and by whose word the server is who it says. */
+type Way = { connection: Connection; authority: string }
 
 /** Says what happens and how long it took. */
 async function step<T>(title: string, work: () => Promise<T>, outcome: (value: T) => string): Promise<T> {
@@ -27,10 +31,9 @@ async function step<T>(title: string, work: () => Promise<T>, outcome: (value: T
   return value
 }
 
-async function query(connection: Connection, text: string): Promise<unknown[]> {
+async function query({ connection, authority }: Way, text: string): Promise<unknown[]> {
   const { username, password, host, port, database } = connection
-  // The server's certificate comes from the installation's own authority, which this client has not been given.
-  const client = new pg.Client({ user: username, password, host, port, database, ssl: { rejectUnauthorized: false } })
+  const client = new pg.Client({ user: username, password, host, port, database, ssl: { ca: authority } })
   await client.connect()
   try {
     return (await client.query(text)).rows
@@ -39,14 +42,9 @@ async function query(connection: Connection, text: string): Promise<unknown[]> {
   }
 }
 
-function connectionOf(database: Database): Connection {
-  if (database.connection === undefined) throw new Error(`${database.name} has no connection yet`)
-  return database.connection
-}
-
-async function denial(connection: Connection): Promise<string> {
+async function denial(way: Way): Promise<string> {
   try {
-    await query(connection, 'SELECT 1')
+    await query(way, 'SELECT 1')
   } catch (error) {
     if (error instanceof pg.DatabaseError) return `FATAL ${error.code}: ${error.message}`
     throw error
@@ -55,16 +53,17 @@ async function denial(connection: Connection): Promise<string> {
 }
 
 async function tour(base: string, token: string): Promise<void> {
-  const client = createClient(base, token)
+  const client = createClient({ url: new URL(base), token })
   const created = await step(
     'Create a Postgres 18 database',
     () => client.create({ name: 'shop', region: 'local', size: 'nano' }),
     ({ name, status, ip_allowlist }) => `${name} is ${status}, its allowlist ${ip_allowlist.state}`,
   )
-  const connection = connectionOf(await client.read(created.id))
+  const { connection } = await findConnection(client, created.name, 'app', console.log)
+  const way = { connection, authority: await client.authority() }
   await step(
     'Connect to it before anybody is allowed',
-    () => denial(connection),
+    () => denial(way),
     text => text,
   )
   const address = await client.clientIp()
@@ -77,8 +76,8 @@ async function tour(base: string, token: string): Promise<void> {
   await step(
     'Connect again, write and read',
     async () => {
-      await query(connection, 'CREATE TABLE fruit (name text); INSERT INTO fruit VALUES ($$pear$$), ($$quince$$)')
-      return query(connection, 'SELECT count(*) AS fruit, current_setting($$server_version$$) AS version FROM fruit')
+      await query(way, 'CREATE TABLE fruit (name text); INSERT INTO fruit VALUES ($$pear$$), ($$quince$$)')
+      return query(way, 'SELECT count(*) AS fruit, current_setting($$server_version$$) AS version FROM fruit')
     },
     rows => JSON.stringify(rows[0]),
   )
