@@ -1,5 +1,5 @@
 /** What the service calls itself. */
+export { version } from '../../server/version.ts'
 
-export const version = '0.1.0'
 /** How Proxy-Status and Server name the service. */
 export const serviceName = 'espalier-rest'
