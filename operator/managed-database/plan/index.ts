@@ -76,6 +76,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
       nodeWake(observed, now),
       growthRetry(observed),
+      volumeWake(observed, now),
     ),
   }
 }
@@ -85,6 +86,12 @@ const silentNodeMs = 30_000
 
 const nodeWake = ({ node }: Observed, now: number): number | undefined =>
   node?.silentSince === undefined ? undefined : now + silentNodeMs
+
+/** How soon a volume is looked at again that does not say yet whose it is: until then it is not followed. */
+const unmarkedMs = 1_000
+
+const volumeWake = ({ volumes: { bound } }: Observed, now: number): number | undefined =>
+  bound !== undefined && !bound.isMarked ? now + unmarkedMs : undefined
 
 /** When to ask again for a growth that was refused. */
 function growthRetry({ children: { claim }, size, growthRefusal }: Observed): number | undefined {

@@ -18,6 +18,7 @@ import { bytesTold } from '../../../values/quantity.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf, refersToDatabase } from '../../objects/ownership.ts'
 import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
 import { instanceFile } from '../../workload/children/configuration.ts'
+import type { VolumeFacts } from '../../workload/children/persistent-volume.ts'
 import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import { conditionOf } from './conditions.ts'
@@ -288,6 +289,28 @@ describe('plan', () => {
       expect(passed?.planned.actions.filter(action => action.do === 'delete')).toEqual([])
       expect(passed?.planned.status).toMatchObject({ phase: 'available', operation: undefined })
     }
+  })
+
+  test('looks again soon at a volume that does not say whose it is, and not at one that does', () => {
+    const world = emptyWorld({})
+    for (let count = 0; count < 15; count++) round(world)
+    const observed = observedIn(world)
+    const volume = (isMarked: boolean): VolumeFacts => ({
+      ...{
+        name: 'pv',
+        uid: 'pv-uid',
+        isGoing: false,
+        isRetained: false,
+        policyBefore: undefined,
+        isBound: true,
+        isMarked,
+      },
+      ...{ claim: undefined, claimUid: undefined, accessModes: [], capacity: '1Gi', storageClass: '' },
+    })
+    const wakeAt = (bound: VolumeFacts | undefined) =>
+      plan({ ...observed, volumes: { ...observed.volumes, bound } }, world.now, settings).wakeAt
+    expect(wakeAt(volume(false))).toBe(world.now + 1_000)
+    expect([wakeAt(volume(true)), wakeAt(undefined)]).toEqual([undefined, undefined])
   })
 
   test('is a function of what it is given', () => {
