@@ -1,10 +1,11 @@
 /** What goes missing or breaks comes back by itself; what must not be replaced is not. */
 import { describe, expect, test } from 'vitest'
-import type { KindName } from '../../cluster/index.ts'
+import type { KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
 import { childNames, labels, systemNamespace } from '../../crds/index.ts'
 import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, testNamespace } from '../testing/installation.ts'
+import { systemIdentifierAnnotation } from '../workload/children/claim.ts'
 
 const it = useInstallation()
 const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }
@@ -99,15 +100,28 @@ describe('comes back', () => {
 })
 
 describe('a lost volume', () => {
+  /** Its claim goes by force and its pod ends, while no operator is there to keep the volume: the storage takes the data. */
+  const lose = async (name: string): Promise<PersistentVolumeClaim> => {
+    const claim = await it.child('PersistentVolumeClaim', name, 'claim')
+    const pod = await it.child('Pod', name, 'pod')
+    if (claim === undefined || pod === undefined) throw new Error('no claim or pod')
+    await it.when(name, ({ status }) => status?.operation === undefined && status?.volume?.volumeName !== undefined)
+    await it.stopOperator()
+    await it.deleteClaimByForce({ namespace: testNamespace, name: claim.metadata.name })
+    await it.cluster().delete('Pod', { namespace: testNamespace, name: pod.metadata.name })
+    await eventually(
+      () => it.cluster().get('PersistentVolume', { name: claim.spec?.volumeName ?? '' }),
+      volume => volume === undefined,
+    )
+    expect(it.workload().postgres.data.has(claim.metadata.uid ?? '')).toBe(false)
+    return claim
+  }
+
   test('is a failure, and never an empty database', async () => {
     const database = await it.create('lostvolume', open)
     const id = await it.idOf('lostvolume')
-    const name = childNames.claim(id, 1)
-    await it.cluster().delete('PersistentVolumeClaim', { namespace: testNamespace, name })
-    // The pod that uses it keeps it; by force it goes all the same.
-    const held = await it.cluster().get('PersistentVolumeClaim', { namespace: testNamespace, name })
-    if (held === undefined) throw new Error('the claim went although a pod uses it')
-    await it.cluster().replace('PersistentVolumeClaim', { ...held, metadata: { ...held.metadata, finalizers: [] } })
+    const { name } = (await lose('lostvolume')).metadata
+    await it.startOperator()
     const failed = await it.when('lostvolume', isPhase('failed'))
     expect(condition(failed, 'VolumeReady')).toMatchObject({ status: 'False', reason: 'VolumeLost' })
     await eventually(
@@ -137,6 +151,46 @@ describe('a lost volume', () => {
     expect((await it.child('StatefulSet', 'lostvolume', 'statefulSet'))?.spec?.replicas).toBe(0)
     await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'lostvolume' })
     await it.gone('lostvolume')
+  })
+
+  test.each([
+    ['comes back when its claim is put back with its volume', 'ours', 'available'],
+    ['does not come back by a claim that holds something else', '1', 'failed'],
+  ] as const)('%s', async (_what, says, phase) => {
+    const name = `putback${phase}`
+    const before = await it.create(name, open)
+    const { uid = '', systemIdentifier = '' } = before.status?.volume ?? {}
+    const data = it.workload().postgres.data.get(uid)
+    const { metadata, spec } = await lose(name)
+    expect(metadata.annotations?.[systemIdentifierAnnotation]).toBe(systemIdentifier)
+    await it.startOperator()
+    await it.when(name, hasCondition('VolumeReady', 'VolumeLost'))
+    await it.stopOperator()
+    const noted: Record<string, string> = says === 'ours' ? {} : { [systemIdentifierAnnotation]: says }
+    const { volumeName: _volume, ...asked } = spec ?? {}
+    const restored = await it.cluster().create('PersistentVolumeClaim', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: {
+        namespace: testNamespace,
+        name: metadata.name,
+        labels: metadata.labels ?? {},
+        annotations: { ...metadata.annotations, ...noted },
+      },
+      spec: asked,
+    })
+    if (data) it.workload().postgres.data.set(restored.metadata.uid ?? '', data)
+    await it.startOperator()
+    if (phase === 'available') {
+      const after = await it.when(name, isPhase('available'))
+      expect(after.status?.volume).toMatchObject({ uid: restored.metadata.uid, systemIdentifier })
+      await it.when(name, hasCondition('VolumeReady', 'Bound'))
+    } else {
+      const still = await it.when(name, found => condition(found, 'VolumeReady')?.message.includes('another') === true)
+      expect(still.status).toMatchObject({ phase: 'failed', volume: before.status?.volume })
+      expect((await it.child('StatefulSet', name, 'statefulSet'))?.spec?.replicas).toBe(0)
+    }
+    expect(it.workload().postgres.initialised.get(restored.metadata.uid ?? '')).toBeUndefined()
   })
 
   test("another system's data is a failure, and closes the endpoint", async () => {

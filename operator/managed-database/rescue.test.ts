@@ -239,26 +239,89 @@ describe('a volume of no class', () => {
 })
 
 describe('a claim that went past all protection', () => {
-  test('is lost only where the volume is gone too', async () => {
-    await it.create('forced', open)
-    const before = await settled('forced')
-    const claim = await claimOf('forced')
-    const [volume] = await volumesOf(await it.idOf('forced'))
+  test.each(['Retain', 'Delete'] as const)('is lost only where the volume, set to %s, is gone too', async policy => {
+    const name = `forced${policy.toLowerCase()}`
+    await it.create(name, open)
+    const before = await settled(name)
+    const claim = await claimOf(name)
+    const [volume] = await volumesOf(await it.idOf(name))
     if (claim === undefined || volume === undefined) throw new Error('no claim or volume')
-    // An administrator's hand: the volume stays, the claim goes under a running Postgres.
-    await it.cluster().replace('PersistentVolume', {
-      ...volume,
-      spec: { ...volume.spec, persistentVolumeReclaimPolicy: 'Retain' },
-    })
-    await deleteClaim('forced')
-    const held = await claimOf('forced')
-    if (held)
-      await it.cluster().replace('PersistentVolumeClaim', { ...held, metadata: { ...held.metadata, finalizers: [] } })
-    const after = await it.when('forced', found => found.status?.volume?.uid !== before.status?.volume?.uid)
+    // An administrator's hand: the claim goes under a running Postgres.
+    const spec = { ...volume.spec, persistentVolumeReclaimPolicy: policy }
+    await it.cluster().replace('PersistentVolume', { ...volume, spec })
+    await it.deleteClaimByForce(key(claim.metadata.name))
+    const after = await it.when(name, found => found.status?.volume?.uid !== before.status?.volume?.uid)
     expect(after.status?.volume?.systemIdentifier).toBe(before.status?.volume?.systemIdentifier)
-    await it.when('forced', isPhase('available'))
+    await it.when(name, isPhase('available'))
     expect(it.workload().postgres.data.get(before.status?.volume?.uid ?? '')?.systemIdentifier).toBe(
       before.status?.volume?.systemIdentifier,
     )
+  })
+})
+
+describe('another claim under the name of the one on record', () => {
+  /** While no operator is there, somebody takes the claim away by force and makes another; Postgres runs on. */
+  const usurped = async (name: string) => {
+    await it.create(name, open)
+    const before = await settled(name)
+    const pod = await podOf(name)
+    const { name: claim = '' } = (await claimOf(name))?.metadata ?? {}
+    await it.stopOperator()
+    await it.deleteClaimByForce(key(claim))
+    await it.cluster().create('PersistentVolumeClaim', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { ...key(claim), labels: { [labels.database]: await it.idOf(name) } },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+    })
+    await it.startOperator()
+    await it.when(name, hasCondition('VolumeReady', 'VolumeLost'))
+    const runs = async () => {
+      expect((await it.child('StatefulSet', name, 'statefulSet'))?.spec?.replicas).toBe(1)
+      expect((await podOf(name))?.metadata.uid).toBe(pod?.metadata.uid)
+    }
+    return { before, claim, runs }
+  }
+
+  test('stops no Postgres on its volume, which is kept, and gives way to a claim for that', async () => {
+    const { before, claim, runs } = await usurped('usurped')
+    await runs()
+    const told = await it.when('usurped', found => /are kept/.test(condition(found, 'VolumeReady')?.message ?? ''))
+    expect(condition(told, 'VolumeReady')?.message).toContain('Postgres runs on, and is not stopped')
+    const [volume] = await volumesOf(await it.idOf('usurped'))
+    expect(volume?.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
+    // Not for another size either.
+    const asked = await editSpec(it.cluster(), 'usurped', spec => ({ ...spec, ...large }))
+    await it.when('usurped', found => found.status?.observedGeneration === asked.metadata.generation)
+    await runs()
+    // As the condition says.
+    await editSpec(it.cluster(), 'usurped', spec => ({ ...spec, suspended: true }))
+    await eventually(
+      () => podOf('usurped'),
+      pod => pod === undefined,
+    )
+    await it.cluster().delete('PersistentVolumeClaim', key(claim))
+    await it.when('usurped', found => found.status?.volume?.uid !== before.status?.volume?.uid)
+    await editSpec(it.cluster(), 'usurped', spec => ({ ...spec, suspended: false }))
+    await expectRescued('usurped', before)
+  })
+
+  test('has Postgres stopped for a suspension only once its volume is kept', async () => {
+    isVolumeHeld = true
+    try {
+      const { before, runs } = await usurped('usurpedheld')
+      const asked = await editSpec(it.cluster(), 'usurpedheld', spec => ({ ...spec, suspended: true }))
+      await it.when('usurpedheld', found => found.status?.observedGeneration === asked.metadata.generation)
+      await runs()
+      isVolumeHeld = false
+      await editSpec(it.cluster(), 'usurpedheld', spec => ({ ...spec, displayName: 'Held' }))
+      await eventually(
+        () => podOf('usurpedheld'),
+        pod => pod === undefined,
+      )
+      expect(it.workload().postgres.data.has(before.status?.volume?.uid ?? '')).toBe(true)
+    } finally {
+      isVolumeHeld = false
+    }
   })
 })

@@ -1,6 +1,7 @@
 /**
  * What a cluster's controllers do with claims and volumes, without any disk: a claim gets a volume of its own, or the
- * one it names; a volume whose claim is gone is released, and its data go where its reclaim policy says `Delete`.
+ * one it names; a volume whose claim is gone is released, and its data go where its reclaim policy says `Delete`, once no
+ * pod has it any more.
  */
 import type { Cluster, PersistentVolume, PersistentVolumeClaim } from '../../cluster/index.ts'
 
@@ -32,7 +33,12 @@ const volumeFor = ({ metadata: { namespace = '', name, uid = '' }, spec }: Persi
   },
 })
 
-export function createFakeBinding(cluster: Cluster, data: Pick<Map<string, unknown>, 'delete'>): FakeBinding {
+/** `isInUse`: whether a pod has these data mounted. */
+export function createFakeBinding(
+  cluster: Cluster,
+  data: Pick<Map<string, unknown>, 'delete'>,
+  isInUse: (handle: string) => boolean,
+): FakeBinding {
   const bind = async (claim: PersistentVolumeClaim): Promise<PersistentVolume | undefined> => {
     const { uid = '', namespace, name, deletionTimestamp } = claim.metadata
     const { volumeName } = claim.spec ?? {}
@@ -80,7 +86,8 @@ export function createFakeBinding(cluster: Cluster, data: Pick<Map<string, unkno
     if (claimRef.uid !== undefined && claim?.metadata.uid === claimRef.uid) return
     const phase = claimRef.uid === undefined ? 'Available' : 'Released'
     if (phase === 'Available' && claim) await bind(claim)
-    if (phase === 'Released' && policy === 'Delete') {
+    const isReclaimed = phase === 'Released' && policy === 'Delete' && !isInUse(handleOf(volume))
+    if (isReclaimed) {
       const { items } = await cluster.list('PersistentVolume')
       const isShared = items.some(other => other.metadata.name !== name && handleOf(other) === handleOf(volume))
       if (!isShared) data.delete(handleOf(volume))
@@ -89,8 +96,7 @@ export function createFakeBinding(cluster: Cluster, data: Pick<Map<string, unkno
     if (current === undefined || current.spec?.claimRef?.uid !== claimRef.uid) return
     if (current.status?.phase !== phase)
       await cluster.replaceStatus('PersistentVolume', { ...current, status: { phase } })
-    if (phase === 'Released' && policy === 'Delete')
-      await cluster.delete('PersistentVolume', { name }, { uid: volume.metadata.uid })
+    if (isReclaimed) await cluster.delete('PersistentVolume', { name }, { uid: volume.metadata.uid })
   }
 
   return { bind, reclaim }

@@ -61,7 +61,9 @@ export async function startFakeWorkload({
     indexes: { claim: volume => [reservationOf(volume)] },
     logger: quiet,
   })
-  const binding = createFakeBinding(cluster, postgres.data)
+  /** What each pod has mounted, by its uid: it keeps that, whatever becomes of the claim. */
+  const mounted = new Map<string, string>()
+  const binding = createFakeBinding(cluster, postgres.data, handle => [...mounted.values()].includes(handle))
   const pods = createInformer(cluster, 'Pod', { ...labelled, logger: quiet })
   const configurations = createInformer(cluster, 'ConfigMap', { ...labelled, logger: quiet })
   const growing = createFakeVolumes(cluster)
@@ -110,6 +112,7 @@ export async function startFakeWorkload({
     const volume = await binding.bind(claim)
     if (volume === undefined) return
     const created = await cluster.create('Pod', podOf(set))
+    mounted.set(created.metadata.uid ?? '', handleOf(volume))
     await refusing
     await run(created, handleOf(volume))
   }
@@ -184,6 +187,9 @@ export async function startFakeWorkload({
       return
     }
     if (object.status?.podIP !== undefined) postgres.stop(object.status.podIP)
+    const handle = mounted.get(object.metadata.uid ?? '')
+    mounted.delete(object.metadata.uid ?? '')
+    for (const volume of volumes.list()) if (handleOf(volume) === handle) onVolume(volume)
     const set = setOf(object)
     if (set) void onSet(set)
   })

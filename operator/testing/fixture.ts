@@ -89,6 +89,13 @@ export function useInstallation(operatorOptions: OperatorOptions = {}) {
       child: keyof typeof childNames,
     ): Promise<Kinds[K] | undefined> =>
       cluster().get(kind, { namespace: testNamespace, name: childNames[child](await idOf(name), 1) }),
+    /** Deletes a claim past all that protects it, as an administrator's hand may. */
+    deleteClaimByForce: async (key: { namespace: string; name: string }): Promise<void> => {
+      await cluster().delete('PersistentVolumeClaim', key)
+      const held = await cluster().get('PersistentVolumeClaim', key)
+      if (held === undefined) return
+      await cluster().replace('PersistentVolumeClaim', { ...held, metadata: { ...held.metadata, finalizers: [] } })
+    },
     routesOf: async (id: string): Promise<Route[]> => {
       const { items } = await cluster().list('ConfigMap', {
         namespace: systemNamespace,

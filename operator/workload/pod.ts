@@ -44,6 +44,8 @@ export type PodFacts = {
   marks: RestartMarks
   /** Changes whenever Postgres was started anew: what was learnt of it before is old then. */
   run: string
+  /** When the pod itself was made, in ms. */
+  createdAt: number | undefined
   /** When the Postgres container was started, in ms. */
   startedAt: number | undefined
   trouble: PodTrouble | undefined
@@ -183,6 +185,7 @@ export function podFacts(pod: Pod): PodFacts {
     run: [pod.metadata.uid, postgres?.containerID ?? '', postgres?.restartCount ?? 0, running?.startedAt ?? ''].join(
       '/',
     ),
+    createdAt: pod.metadata.creationTimestamp === undefined ? undefined : Date.parse(pod.metadata.creationTimestamp),
     startedAt,
     trouble,
     isStuck: trouble !== undefined && !isPassingCrash(postgres),

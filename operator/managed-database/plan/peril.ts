@@ -10,7 +10,7 @@ import type { Observed } from '../observed.ts'
  * - none: nothing, or no data are on record yet.
  * - going: claim or volume go as soon as no pod holds them.
  * - detached: the claim is gone, the volume is there, and is to get a new claim.
- * - lost: neither is there, or another claim stands in the way.
+ * - lost: neither is there, or another claim stands in the way. Postgres may run on the volume all the same.
  */
 export type Peril = 'none' | 'going' | 'detached' | 'lost'
 
@@ -47,6 +47,21 @@ function isThere({ database, children, volumes: { recorded } }: Observed): boole
 }
 
 /** Whether the data outlive the claim: the volume on record stays, whatever becomes of the claim. */
-export function isKept({ volumes: { recorded, bound } }: Observed): boolean {
-  return recorded?.isRetained === true && !recorded.isGoing && bound?.isRetained !== false
+export function isKept({ database, children: { claim }, volumes: { recorded, bound } }: Observed): boolean {
+  // What a strange claim is bound to is another's matter.
+  const own = claim?.metadata.uid === database.status?.volume?.uid ? bound : undefined
+  return recorded?.isRetained === true && !recorded.isGoing && own?.isRetained !== false
+}
+
+/**
+ * Whether Postgres may be running on the volume on record. What a pod has mounted it keeps, whatever becomes of the claim,
+ * also through a crash after which its node starts it again; a pod that was made after another claim took the name never had it.
+ */
+export function mayRunOnRecorded({ database, children: { claim }, pod }: Observed): boolean {
+  if (pod === undefined || pod.terminating) return false
+  const isComingBack = pod.trouble !== undefined && !pod.isStuck
+  if (pod.address === undefined && !isComingBack) return false
+  if (claim === undefined || claim.metadata.uid === database.status?.volume?.uid) return true
+  // Times are told in seconds: of two in the same one nobody knows which was first.
+  return !((pod.createdAt ?? 0) > Date.parse(claim.metadata.creationTimestamp ?? ''))
 }

@@ -3,10 +3,11 @@
  * same for good; only which claim stands for the volume may change, where the database or its claim was put back.
  */
 import type { ManagedDatabaseStatus } from '../../../crds/index.ts'
+import { ownerUidOf } from '../../objects/ownership.ts'
 import { systemIdentifierOf } from '../../workload/children/claim.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
-import { isRebound } from './peril.ts'
+import { isRebound, mayRunOnRecorded } from './peril.ts'
 
 export type VolumeRecord = NonNullable<ManagedDatabaseStatus['volume']>
 
@@ -26,10 +27,14 @@ export function recordFromClaim(observed: Observed): VolumeRecord | undefined {
   const bound = volumeName === undefined ? {} : { volumeName }
   if (recorded === undefined) return { claim: name, uid, systemIdentifier, ...bound }
   if (recorded.uid === uid || recorded.systemIdentifier !== systemIdentifier) return undefined
-  if (isStrayClaim) return { claim: recorded.claim, uid, systemIdentifier, ...bound }
+  const isPutBack = ownerUidOf(claim) === database.metadata.uid && isGone(observed)
+  if (isStrayClaim || isPutBack) return { claim: recorded.claim, uid, systemIdentifier, ...bound }
   const isOurs = isRebound(observed, claim) && volumes.recorded?.claimUid === uid
   return isOurs ? { ...recorded, uid } : undefined
 }
+
+/** Whether the volume on record is gone for good: no claim or pod has it, and the cluster does not know it any more. */
+const isGone = (observed: Observed): boolean => observed.volumes.recorded === undefined && !mayRunOnRecorded(observed)
 
 /** The record after a pass. Its volume's name is there before anything is done that only the volume survives. */
 export function nextRecord(observed: Observed, answered: Assessment['answered']): VolumeRecord | undefined {

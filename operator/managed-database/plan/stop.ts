@@ -5,12 +5,16 @@
 import { sizeText } from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import { conditionOf } from './conditions.ts'
-import { isKept, perilOf } from './peril.ts'
+import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
 
-/** Whether the data outlive the pod. A claim or volume that somebody deletes is held by nothing but the pod that uses it. */
+/**
+ * Whether the data outlive the pod. A claim or volume that somebody deletes is held by nothing but the pod that uses it;
+ * where the claim is lost, the volume may be there all the same, under a Postgres that runs.
+ */
 export function mayStop(observed: Observed): boolean {
   const peril = perilOf(observed)
-  return peril === 'none' || peril === 'lost' || isKept(observed)
+  if (peril === 'none' || isKept(observed)) return true
+  return peril === 'lost' && !mayRunOnRecorded(observed)
 }
 
 /**
@@ -33,7 +37,7 @@ function isResizing({ database, inForce, size }: Observed): boolean {
 export function isStopped(observed: Observed): boolean {
   const { database, children, pod } = observed
   const peril = perilOf(observed)
-  if (peril === 'lost') return true
+  if (peril === 'lost') return !mayRunOnRecorded(observed) || (database.spec.suspended && mayStop(observed))
   if (stopsToRebind(observed) && mayStop(observed)) {
     // Postgres stopped by itself, or was stopped: what was begun is brought to its end.
     const isDown = pod === undefined || pod.terminating || pod.address === undefined

@@ -7,7 +7,8 @@ import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 import { type Finding, no, yes } from './conditions.ts'
 import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from './health.ts'
-import { isKept, perilOf } from './peril.ts'
+import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
+import type { VolumeRecord } from './record.ts'
 
 /** What `espalier instance prepare` refuses because of what it found on the volume. */
 const fatalRefusals: Partial<Record<RefusalReason, string>> = {
@@ -30,11 +31,7 @@ export function volumeFinding(
   const recorded = database.status?.volume
   const { claim } = children
   const peril = perilOf(observed)
-  if (recorded !== undefined && peril === 'lost')
-    return fatal(
-      'VolumeLost',
-      `the volume claim ${recorded.claim} that holds the data is gone${claim === undefined ? '' : '; another one has its name'}; put it back with its volume. Do not delete the database while the volume may still be found: this version has no backups to restore it from`,
-    )
+  if (recorded !== undefined && peril === 'lost') return fatal('VolumeLost', lostMessage(observed, recorded))
   if (recorded !== undefined && answered !== undefined && answered.systemIdentifier !== recorded.systemIdentifier)
     return fatal(
       'IdentityMismatch',
@@ -52,7 +49,22 @@ export function volumeFinding(
     return { finding: no(checksumFailures, checksumMessage(answered.checksumFailures)) }
   if (claim === undefined) return { finding: no('Pending', 'the volume is being claimed') }
   const bound = claim.status?.phase === 'Bound' || pod?.address !== undefined
-  return { finding: bound ? yes('Bound', 'the volume is there') : no('Pending', 'the volume is being made') }
+  return {
+    finding: bound ? yes('Bound', 'the volume is there') : no('Pending', 'the volume is being made'),
+  }
+}
+
+/** What is gone, what is left, and what brings it back. */
+function lostMessage(observed: Observed, { claim: name, uid }: VolumeRecord): string {
+  const { children, volumes } = observed
+  const isReplaced = children.claim !== undefined && children.claim.metadata.uid !== uid
+  const gone = `the volume claim ${name} that holds the data is gone${isReplaced ? '; another one has its name' : ''}`
+  const runs = mayRunOnRecorded(observed) ? '; Postgres runs on, and is not stopped' : ''
+  const isWaiting = isReplaced && volumes.recorded !== undefined && isKept(observed)
+  const remedy = isWaiting
+    ? `the data are kept on volume ${volumes.recorded?.name}: suspend the database and delete that claim, and the volume gets one of its own`
+    : 'put it back with its volume. Do not delete the database while the volume may still be found: this version has no backups to restore it from'
+  return `${gone}${runs}; ${remedy}`
 }
 
 /** What will become of the data of a volume that somebody deletes, and when. */
