@@ -2,7 +2,9 @@
  * An admitted address that opens connections and says nothing, before a real Postgres, through either data plane: others
  * log in at once, the operator does, and a pool gets all of its connections.
  */
+import { once } from 'node:events'
 import { Socket } from 'node:net'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import pg from 'pg'
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -12,7 +14,7 @@ import { acknowledged, type Route } from '../routes/route.ts'
 import { startHaproxyGateway } from './haproxy/index.ts'
 import { startGateway } from './index.ts'
 import { loginLimits } from './logins.ts'
-import { errorFields, startupMessage, tlsRequest } from './testing/client.ts'
+import { errorFields, gssRequest, packet, startupMessage, tlsRequest } from './testing/client.ts'
 import { openTestCluster, type TestCluster } from './testing/cluster.ts'
 import { haproxyVersion, openHaproxy } from './testing/haproxy.ts'
 import { freePort, ownLoopback, received, until } from './testing/sockets.ts'
@@ -20,6 +22,28 @@ import { freePort, ownLoopback, received, until } from './testing/sockets.ts'
 const logger = pino({ level: process.env.ESPALIER_TEST_LOG || 'silent' })
 const password = 'a password of some length'
 const attacker = '127.0.0.66'
+
+/** What a client says before TLS, and which TLS it speaks; each is cut into the pieces that stand there. */
+type Way = { before: Buffer[][]; tls: ConnectionOptions }
+const ways: Record<string, Way> = {
+  'in TLS 1.3': { before: [[tlsRequest]], tls: {} },
+  'in TLS 1.2': { before: [[tlsRequest]], tls: { maxVersion: 'TLSv1.2' } },
+  'having asked for GSSAPI': { before: [[gssRequest], [tlsRequest]], tls: {} },
+  'asking in pieces': { before: [[tlsRequest.subarray(0, 4), tlsRequest.subarray(4)]], tls: {} },
+  'beginning with TLS': { before: [], tls: {} },
+  'having TLS negotiated anew': { before: [[tlsRequest]], tls: { ecdhCurve: 'X448:P-256' } },
+}
+const version3 = 3 * 65536
+/** SASLInitialResponse (Postgres manual, "SCRAM-SHA-256 Authentication"). */
+const firstOfScram = ((): Buffer => {
+  const first = 'n,,n=,r=rOprNGfwEbeRWgbNEkqO'
+  const body = Buffer.concat([Buffer.from('SCRAM-SHA-256\0'), Buffer.of(0, 0, 0, first.length), Buffer.from(first)])
+  const head = Buffer.alloc(5)
+  head.write('p')
+  head.writeUInt32BE(4 + body.length, 1)
+  return Buffer.concat([head, body])
+})()
+let serial = 0
 
 type Front = { host: string; port: number; metrics(): Promise<string>; stop(): Promise<void> }
 type Start = (cluster: TestCluster, postgres: RunningPostgres) => Promise<Front>
@@ -182,6 +206,52 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
       M: `too many connections to shop-12345678 from ${attacker} that have not logged in`,
     })
   })
+
+  /** Goes as far as a login goes without a password. How many have got there. */
+  const askForPassword = async (from: string, count: number, { before, tls }: Way): Promise<() => number> => {
+    let asked = 0
+    const one = async () => {
+      const socket = await dial(from)
+      for (const bytes of before) {
+        for (const [index, piece] of bytes.entries()) {
+          socket.write(piece)
+          if (index < bytes.length - 1) await new Promise(resolve => setTimeout(resolve, 50))
+        }
+        await once(socket, 'data')
+      }
+      const secured = connectTls({ socket, rejectUnauthorized: false, ALPNProtocols: ['postgresql'], ...tls })
+      secured.on('error', () => {})
+      await once(secured, 'secureConnect')
+      secured.write(packet(version3, Buffer.from('user\0shopper\0database\0postgres\0\0')))
+      await once(secured, 'data')
+      secured.write(firstOfScram)
+      await once(secured, 'data')
+      asked++
+    }
+    for (let index = 0; index < count; index++) void one().catch(() => {})
+    await until('some are asked for a password', () => asked >= loginLimits.perAddress)
+    return () => asked
+  }
+
+  test.each(Object.entries(ways))(
+    'who is asked for a password and says no more has few places, %s',
+    async (_, way) => {
+      const from = `127.0.1.${++serial}`
+      const asked = await askForPassword(from, 60, way)
+      // As long as a login of somebody else takes twice over.
+      for (let round = 0; round < 2; round++) await (await login('127.0.0.7')).end()
+      expect(asked()).toBe(loginLimits.perAddress)
+    },
+    30_000,
+  )
+
+  test('two addresses that say nothing do not hold all places', async () => {
+    const silent = [...(await fallSilent('127.0.2.1', 100)), ...(await fallSilent('127.0.2.2', 100))]
+    await until('some have reached Postgres', () => answered(silent) >= loginLimits.perAddress)
+    const began = performance.now()
+    await login('127.0.0.7')
+    expect(performance.now() - began).toBeLessThan(3_000)
+  }, 30_000)
 
   test('silence is ended after 10 seconds, and its places are free again', async () => {
     const silent = await fallSilent('127.0.0.8', loginLimits.perAddress)

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { createLogins } from './logins.ts'
 
-const limits = { perAddress: 2, perRoute: 3, waitingPerAddress: 4, waitMs: 1_000, holdMs: 5_000 }
+const limits = { perAddress: 2, perRoute: 3, forNewcomers: 0, waitingPerAddress: 4, waitMs: 1_000, holdMs: 5_000 }
 
 test('few of one address and of one route begin; the others do as places come free, first come first', async () => {
   const logins = createLogins(limits)
@@ -54,4 +54,36 @@ test('who waits is bounded in number and time, and who leaves takes no place', a
   } finally {
     vi.useRealTimers()
   }
+})
+
+test('the last places of a route are for addresses that have none', async () => {
+  const logins = createLogins({ ...limits, perAddress: 6, perRoute: 6, forNewcomers: 2, waitingPerAddress: 100 })
+  const begun: string[] = []
+  const begin = (address: string) => {
+    const login = logins.arrive(1, address)
+    void login?.begin().then(inTime => inTime && begun.push(address))
+    return login
+  }
+  const [first] = ['a', 'a', 'b', 'a', 'b', 'b', 'a'].map(begin)
+  await Promise.resolve()
+  expect(begun).toEqual(['a', 'a', 'b', 'a'])
+  // Whoever has none passes those who wait for one more.
+  begin('c')
+  begin('d')
+  begin('e')
+  await Promise.resolve()
+  expect(begun.slice(4)).toEqual(['c', 'd'])
+  first?.end()
+  await Promise.resolve()
+  expect(begun.slice(6)).toEqual(['e'])
+})
+
+test('of one address a number waits at all routes together, too', () => {
+  const logins = createLogins({ ...limits, waitingPerAddressInAll: 6 })
+  const arrived = Array.from({ length: 9 }, (_, index) => logins.arrive(index % 3, 'a'))
+  expect(arrived.filter(login => login !== undefined)).toHaveLength(6)
+  expect(logins.arrive(7, 'b')).toBeDefined()
+  arrived[0]?.end()
+  expect(logins.arrive(7, 'a')).toBeDefined()
+  expect(logins.arrive(8, 'a')).toBeUndefined()
 })

@@ -1,19 +1,22 @@
 /**
  * Connections that have not logged in: few at once of one address and of one database reach Postgres, the others wait
  * their turn for some seconds. So who opens connections and says nothing holds a few places for as long as Postgres lets
- * nobody wait (authentication_timeout), and a pool that opens all of its connections at once gets all of them.
- *
- * TLS goes through, so a login is told by its turns: each time the target speaks after the client did. Logging in by
- * password takes five (SSLRequest, handshake, and three of SCRAM), four where the client begins with TLS.
+ * nobody wait (authentication_timeout), and a pool that opens all of its connections at once gets all of them. The last
+ * places of a database are for addresses that have none, so that two that say nothing do not hold all.
  */
 import type { Socket } from 'node:net'
+import { LoginProgress } from './login-progress.ts'
 
 export type LoginLimits = {
   /** Connections of one address to one route that log in at once, and of all addresses. */
   perAddress: number
   perRoute: number
+  /** Of those of a route the last so many are for addresses that have none yet. */
+  forNewcomers: number
   /** Connections of one address to one route that have not begun to: they said nothing yet, or wait for their turn. */
   waitingPerAddress: number
+  /** The same of one address to all routes together. */
+  waitingPerAddressInAll: number
   /** How long one waits for its turn, in milliseconds. */
   waitMs: number
   /** After so long a connection that still is open has logged in, as Postgres ends the others: 10 s, and what it takes. */
@@ -23,13 +26,12 @@ export type LoginLimits = {
 export const loginLimits: LoginLimits = {
   perAddress: 6,
   perRoute: 12,
+  forNewcomers: 4,
   waitingPerAddress: 250,
+  waitingPerAddressInAll: 1_000,
   waitMs: 8_000,
   holdMs: 12_000,
 }
-
-/** Turns of a login that asks for TLS first; of one that begins with TLS there is one less. */
-export const turnsOfLogin = 5
 
 /** One connection's way from its arrival to its login. */
 export type Login = {
@@ -74,12 +76,16 @@ type Waiter = { key: string; start: () => void }
 export function createLogins(options: Partial<LoginLimits> = {}): Logins {
   const limits = { ...loginLimits, ...options }
   const waiting = new Tally()
+  const waitingInAll = new Tally()
   const ofAddress = new Tally()
   const ofRoute = new Tally()
   const queues = new Map<number, Set<Waiter>>()
 
-  const hasRoom = (port: number, key: string): boolean =>
-    ofRoute.of(`${port}`) < limits.perRoute && ofAddress.of(key) < limits.perAddress
+  const hasRoom = (port: number, key: string): boolean => {
+    const own = ofAddress.of(key)
+    const places = own === 0 ? limits.perRoute : limits.perRoute - limits.forNewcomers
+    return own < limits.perAddress && ofRoute.of(`${port}`) < places
+  }
 
   /** Whoever came first and may, begins. */
   const serve = (port: number): void => {
@@ -98,7 +104,12 @@ export function createLogins(options: Partial<LoginLimits> = {}): Logins {
     arrive: (port, address) => {
       const key = `${port} ${address}`
       if (waiting.of(key) >= limits.waitingPerAddress) return undefined
-      waiting.add(key, 1)
+      if (waitingInAll.of(address) >= limits.waitingPerAddressInAll) return undefined
+      const count = (difference: 1 | -1): void => {
+        waiting.add(key, difference)
+        waitingInAll.add(address, difference)
+      }
+      count(1)
       let state: 'arrived' | 'underway' | 'over' = 'arrived'
       let timer: NodeJS.Timeout | undefined
       let leave = () => {}
@@ -108,7 +119,7 @@ export function createLogins(options: Partial<LoginLimits> = {}): Logins {
         const before = state
         state = 'over'
         if (before === 'arrived') {
-          waiting.add(key, -1)
+          count(-1)
           leave()
         }
         if (before !== 'underway') return
@@ -123,7 +134,7 @@ export function createLogins(options: Partial<LoginLimits> = {}): Logins {
             clearTimeout(timer)
             queues.get(port)?.delete(waiter)
             state = 'underway'
-            waiting.add(key, -1)
+            count(-1)
             ofAddress.add(key, 1)
             ofRoute.add(`${port}`, 1)
             timer = setTimeout(end, limits.holdMs)
@@ -157,27 +168,18 @@ export function createLogins(options: Partial<LoginLimits> = {}): Logins {
   }
 }
 
-/** Whoever asks for TLS sends these many bytes, and waits for the answer. */
-const tlsRequestBytes = 8
-
-/** Ends a login once its turns are over, or either side is. */
+/** Ends a login once the target has let the client in, or either side is over. */
 export function watchLogin(client: Socket, target: Socket, login: Login): void {
-  // Nothing of it has been read yet.
-  const turns = client.readableLength === tlsRequestBytes ? turnsOfLogin : turnsOfLogin - 1
-  let taken = 0
-  let clientSpoke = false
+  const progress = new LoginProgress()
   const ended = (): void => {
     client.off('data', onClient).off('close', ended)
     target.off('data', onTarget).off('end', ended).off('close', ended)
     login.end()
   }
-  const onClient = (): void => {
-    clientSpoke = true
-  }
-  const onTarget = (): void => {
-    if (!clientSpoke) return
-    clientSpoke = false
-    if (++taken >= turns) ended()
+  const onClient = (bytes: Buffer): void => progress.client(bytes)
+  const onTarget = (bytes: Buffer): void => {
+    progress.target(bytes)
+    if (progress.isOver) ended()
   }
   client.on('data', onClient).on('close', ended)
   // A target that has said its last word has no place for it any more.
