@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import type { App } from '../context.ts'
+import { hasDoubtfulKey } from '../doubtful-keys.ts'
 import { badRequest } from '../errors.ts'
 
 export const bodyLimit = 1024 * 1024
@@ -15,7 +16,10 @@ export function useJsonBodies(app: App): void {
   app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer', bodyLimit }, (request, body, done) => {
     if (body.length === 0) return done(null, undefined)
     if (!isUtf8(body)) return done(badRequest('body: must be UTF-8'), undefined)
-    parse(request, body.toString('utf8'), (error, value) =>
+    const text = body.toString('utf8')
+    if (hasDoubtfulKey(text))
+      return done(badRequest('body: has a field with a backslash in its name, which is unknown'), undefined)
+    parse(request, text, (error, value) =>
       error === null || error === undefined
         ? done(null, value)
         : done(badRequest('body: must be valid JSON'), undefined),

@@ -7,6 +7,7 @@ import { errors, jwtVerify } from 'jose'
 import { LRUCache } from 'lru-cache'
 import { memberId, tenantId } from '../../crds/index.ts'
 import type { AuthenticationConfiguration } from '../configuration.ts'
+import { hasDoubtfulKey } from '../doubtful-keys.ts'
 import { type ApiError, unauthorized, unavailable } from '../errors.ts'
 import { verificationKey } from './keys.ts'
 
@@ -52,6 +53,8 @@ export function createVerifier(configuration: AuthenticationConfiguration, now: 
 
   async function verify(token: string, tokenHash: string): Promise<Principal> {
     let payload: Record<string, unknown>
+    if (token.split('.').some(part => hasDoubtfulKey(Buffer.from(part, 'base64url').toString('utf8'))))
+      throw unauthorized('the token is not valid', 'invalid_token')
     try {
       const options = { algorithms, issuer, audience, clockTolerance: skewSeconds, currentDate: new Date(now()) }
       payload = (await jwtVerify(token, key, { ...options, requiredClaims: ['exp', 'sub', tenantClaim] })).payload

@@ -3,6 +3,7 @@
  * audience (RFC 7519 section 4.1). Verified claims are kept for many requests, so they come frozen, however deep.
  */
 import { type ClaimsFault, claimsAtFault, type TimeClaim } from './errors.ts'
+import { exactJson, parseExactly } from './exact-json.ts'
 
 export type Claims = Readonly<Record<string, unknown>>
 
@@ -10,22 +11,8 @@ export type Claims = Readonly<Record<string, unknown>>
 const clockSkew = 30
 /** How deep claims may nest; Postgres reads them as JSON too, and its stack is bounded. */
 const deepest = 64
-/** Digits that a double holds for certain. */
-const safeDigits = 15
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-/**
- * What ECMAScript 2026 adds to JSON ("JSON.parse source text access"): Node 24 has it, TypeScript's library does not.
- * A number written as raw JSON is an object that JSON.stringify puts out as it stood.
- */
-type ExactJson = {
-  parse(text: string, reviver: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
-  rawJSON(text: string): object
-  isRawJSON(value: unknown): value is { rawJSON: string }
-}
-// A cast at the boundary to the runtime, which has what its types lack.
-const exactJson = JSON as unknown as ExactJson
 
 /**
  * Reads the payload of a token. A number that a double cannot hold, as an identifier of 64 bits, is kept as raw JSON, which JSON.stringify gives back digit by digit.
@@ -40,20 +27,11 @@ export function parseClaims(payload: Uint8Array): Claims {
 
 function parsePayload(payload: Uint8Array): unknown {
   try {
-    return exactJson.parse(utf8.decode(payload), (_key, value, { source }) => exactNumber(value, source))
+    return parseExactly(utf8.decode(payload))
   } catch {
     // Not UTF-8, not JSON, or so deep that the stack ends.
     return undefined
   }
-}
-
-function exactNumber(value: unknown, source: string | undefined): unknown {
-  if (typeof value !== 'number' || source === undefined) return value
-  const digits = source
-    .replace(/[eE].*$/, '')
-    .replaceAll(/[-.]/g, '')
-    .replace(/^0+/, '')
-  return Number.isFinite(value) && digits.length <= safeDigits ? value : exactJson.rawJSON(source)
 }
 
 function freeze(value: unknown, levels: number): void {

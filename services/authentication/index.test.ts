@@ -50,6 +50,16 @@ describe('a passphrase', () => {
     })
   })
 
+  test('reads a claim under its own name, whatever a stranger has had parsed before', async () => {
+    const [authenticator, base64url] = [make(), (text: string) => Buffer.from(text).toString('base64url')]
+    const stranger = `Bearer ${base64url('{"sub":"v","role":"author","pr\\\\u00":"x"}')}.${base64url('{}')}.AAAA`
+    await refusal(authenticator, stranger)
+    const { claims } = await authenticator.authenticate(
+      `Bearer ${signAnything({ alg: 'HS256' }, '{"sub":"v","role":"author","pr\\u00e9nom":"x"}')}`,
+    )
+    expect(claims).toEqual({ sub: 'v', role: 'author', prénom: 'x' })
+  })
+
   test('a token without a role is for the anonymous role, with its claims', async () => {
     expect(await make().authenticate(`Bearer ${await sign({ id: 1 })}`)).toEqual({
       role: undefined,

@@ -3,6 +3,7 @@
  * says of itself (RFC 7515 section 7.1). Nothing read here is to be trusted; it only serves to find the keys the token may have been signed with.
  */
 import { undecodable } from './errors.ts'
+import { parseExactly } from './exact-json.ts'
 
 /** Node takes at most some 16 KiB of headers unless told otherwise; nothing beyond this is parsed whatever it was told. */
 const longestToken = 65_536
@@ -55,7 +56,7 @@ function readHeader(header: string): { algorithm: string; keyId: string | undefi
 
 function parseHeader(header: string): Record<string, unknown> {
   try {
-    const parsed: unknown = JSON.parse(utf8.decode(Buffer.from(header, 'base64url')))
+    const parsed: unknown = parseExactly(utf8.decode(Buffer.from(header, 'base64url')))
     if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return { ...parsed }
   } catch {
     // Neither UTF-8 nor JSON: refused below like JSON that is no object.
