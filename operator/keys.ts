@@ -12,7 +12,7 @@ import {
   sealingKeySecret,
   systemCertificates,
 } from '../sealing/credentials.ts'
-import { readState, signingOf, type Trust, trustOf } from './authority/state.ts'
+import { readState, signingOf, type Trust, trustIn, trustOf } from './authority/state.ts'
 import type { Authority } from './pki/index.ts'
 
 export type InstallationKeys = { sealingKey: Uint8Array | undefined; authority: Trust | undefined }
@@ -86,6 +86,6 @@ export function readTrust(secrets: Cache): Trust | undefined {
   if (given === undefined && !isBeingPut) return undefined
   const atHand = [given, next].filter(authority => authority !== undefined)
   if (state !== undefined) return trustOf(state, atHand)
-  const [first, ...besides] = atHand
-  return first && trustOf({ authorities: [{ ...first, use: 'signs' }], changedAt: '' }, besides)
+  // Where there are two, the state says which one signs: it is written anew before anything is issued.
+  return given && next === undefined ? trustIn(given) : undefined
 }

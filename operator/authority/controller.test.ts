@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Secret } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
-import { systemNamespace } from '../../crds/index.ts'
+import { childNames, systemNamespace } from '../../crds/index.ts'
 import {
   authorityConfigMap,
   authoritySecret,
@@ -14,8 +14,15 @@ import {
 } from '../../sealing/credentials.ts'
 import { authorityOf } from '../keys.ts'
 import { createAuthority } from '../pki/index.ts'
-import { condition, useInstallation } from '../testing/fixture.ts'
-import { editSpec, eventually, silent, testConfiguration, testNamespace } from '../testing/installation.ts'
+import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
+import {
+  databaseDraft,
+  editSpec,
+  eventually,
+  silent,
+  testConfiguration,
+  testNamespace,
+} from '../testing/installation.ts'
 import { progressAnnotation, readState } from './state.ts'
 
 const brisk = { announceMs: 0, settleMs: 0, lookMs: 5 }
@@ -175,6 +182,20 @@ describe('an authority', () => {
     await expectServed(before)
   })
 
+  test('that has come to its end, or is not valid yet, is left aside', async () => {
+    const before = await given()
+    for (const years of [-11, 1]) {
+      await put(
+        nextAuthoritySecret,
+        createAuthority(() => Date.now() + years * 365 * 86_400_000),
+      )
+      await it.create(`beside${Math.abs(years)}`)
+      expect(await state()).toMatchObject({ authorities: [{ cert: before, use: 'signs' }] })
+      await it.cluster().delete('Secret', { namespace: systemNamespace, name: nextAuthoritySecret })
+    }
+    await expectServed(before)
+  })
+
   test('that is lost with all that is known of it costs the operator its way in, and nobody a restart', async () => {
     const lost = authorityOf(await secret(authoritySecret))
     await it.stopOperator()
@@ -191,6 +212,44 @@ describe('an authority', () => {
     await eventually(state, now => now?.authorities.length === 1 && now.authorities[0]?.cert === lost?.cert)
     complaints.length = 0
     await expectServed(lost?.cert)
+  })
+
+  test('is replaced twice in a row while databases are made, stopped, started and deleted', async () => {
+    await it.create('going')
+    await it.create('stopping')
+    const before = await given()
+    await rotate()
+    await it.cluster().create('ManagedDatabase', databaseDraft('made', {}))
+    await editSpec(it.cluster(), 'stopping', spec => ({ ...spec, suspended: true }))
+    await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'going' })
+    const { cert: once } = await replaced(before)
+    await rotate()
+    await editSpec(it.cluster(), 'stopping', spec => ({ ...spec, suspended: false }))
+    await editSpec(it.cluster(), 'made', spec => ({ ...spec, suspended: true }))
+    const { cert } = await replaced(once)
+    await it.gone('going')
+    await it.when('made', isPhase('suspended'))
+    await it.when('stopping', isPhase('available'))
+    for (const name of ['made', 'stopping']) expect((await tlsOf(name)).ca).toBe(cert)
+    await expectServed(cert)
+  })
+
+  test('is replaced beside a database that has lost its volume', async () => {
+    const { status } = await it.create('lost')
+    await it.stopOperator()
+    const claim = { namespace: testNamespace, name: status?.volume?.claim ?? '' }
+    const volumeName = (await it.cluster().get('PersistentVolumeClaim', claim))?.spec?.volumeName ?? ''
+    await it
+      .cluster()
+      .delete('StatefulSet', { namespace: testNamespace, name: childNames.statefulSet(await it.idOf('lost'), 1) })
+    await it.cluster().delete('PersistentVolumeClaim', claim)
+    await it.cluster().delete('PersistentVolume', { name: volumeName })
+    await it.startOperator()
+    await it.when('lost', isPhase('failed'))
+    const before = await given()
+    await rotate()
+    const { cert } = await replaced(before)
+    await expectServed(cert)
   })
 
   test('that ends within a year is replaced without being asked for', async () => {

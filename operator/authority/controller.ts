@@ -9,6 +9,7 @@ import { type Draft, isClusterError, type Secret } from '../../cluster/index.ts'
 import { startController } from '../../controller/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import {
+  authorityConfigMap,
   authoritySecret,
   authorityStateSecret,
   nextAuthoritySecret,
@@ -20,7 +21,15 @@ import { authorityOf, isInstallationKey } from '../keys.ts'
 import { type Authority, createAuthority, isAuthority } from '../pki/index.ts'
 import { atRest, nextStep, type Waits } from './rotation.ts'
 import { serversBehind } from './servers.ts'
-import { type AuthorityState, progressAnnotation, readState, signingOf, stateDraft, trustOf } from './state.ts'
+import {
+  type AuthorityState,
+  type Member,
+  progressAnnotation,
+  readState,
+  signingOf,
+  stateDraft,
+  trustOf,
+} from './state.ts'
 
 type AuthorityControllerOptions = ControllerOptions & {
   /** Of Espalier's own servers those whose certificates the operator issues. */
@@ -57,25 +66,40 @@ export function startAuthorityController(options: AuthorityControllerOptions): {
     const [given, next] = [authorityOf(givenSecret), authorityOf(nextSecret)]
     const state = readState(stateSecret)
     if (given === undefined) return state && next ? putInPlace(state, next) : undefined
-    if (state === undefined) return begin(given, stateSecret)
+    if (state === undefined) return begin(given, next, stateSecret)
     if (next === undefined && isAsked(givenSecret, given, now())) return makeNext()
     const desired = next ?? given
-    if (!isAuthority(desired)) {
-      const name = next ? nextAuthoritySecret : authoritySecret
-      logger.error({ secret: name }, 'what stands in this Secret is no certificate authority of ours: it is left aside')
+    const fault = signingOf(state).cert === desired.cert ? undefined : faultOf(desired, now())
+    if (fault !== undefined) {
+      logger.error({ secret: next ? nextAuthoritySecret : authoritySecret }, `${fault}: it is left aside`)
       return again(hourMs)
     }
     return advance(state, desired, stateSecret, next && nextSecret)
   }
 
-  /** The first state of all, or of one that somebody deleted or spoilt. */
-  const begin = async (given: Authority, before: Secret | undefined) => {
-    if (!isAuthority(given)) {
-      logger.error({ secret: authoritySecret }, 'what stands in this Secret is no certificate authority of ours')
+  /**
+   * The first state of all, or of one that somebody deleted or spoilt. Then what has been published says how far it had
+   * come: that begins with the one that signs. Whom clients do not trust must not sign for them.
+   */
+  const begin = async (given: Authority, next: Authority | undefined, before: Secret | undefined) => {
+    const found = await cluster.get('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
+    const published = found?.data?.['ca.crt'] ?? ''
+    const others = next === undefined || faultOf(next, now()) !== undefined ? [] : [next]
+    const signing = others.find(({ cert }) => published.startsWith(cert)) ?? given
+    if (!isAuthority(signing)) {
+      logger.error({ secret: authoritySecret }, notOurs)
       return again(hourMs)
     }
-    const changedAt = new Date(now()).toISOString()
-    await write({ authorities: [{ ...given, use: 'signs' }], changedAt }, atRest, before)
+    const uses = [given, ...others].flatMap((authority): Member[] => {
+      if (authority.cert === signing.cert) return []
+      if (published.includes(authority.cert)) return [{ ...authority, use: 'trusted' }]
+      return authority === given ? [{ ...authority, use: 'retired' }] : []
+    })
+    const state: AuthorityState = {
+      authorities: [{ ...signing, use: 'signs' }, ...uses],
+      changedAt: new Date(now()).toISOString(),
+    }
+    await write(state, atRest, before)
     return again(0)
   }
 
@@ -169,6 +193,16 @@ export function startAuthorityController(options: AuthorityControllerOptions): {
       await controller.stop()
     },
   }
+}
+
+const notOurs = 'what stands in this Secret is no certificate authority of ours'
+
+/** Why an authority cannot be put into force; undefined where it can. */
+function faultOf(authority: Authority, now: number): string | undefined {
+  if (!isAuthority(authority)) return notOurs
+  const { validFromDate, validToDate } = new X509Certificate(authority.cert)
+  if (now >= validFromDate.getTime() && now < validToDate.getTime()) return undefined
+  return `the authority in this Secret is valid from ${validFromDate.toISOString()} to ${validToDate.toISOString()} only`
 }
 
 /** By the annotation, or by time: all that it has signed ends with it. */

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Authority } from '../pki/index.ts'
 import { nextStep, type Waits } from './rotation.ts'
-import { type AuthorityState, readState, signingOf, stateDraft, trustOf } from './state.ts'
+import { type AuthorityState, mostAuthorities, readState, signingOf, stateDraft, trustOf } from './state.ts'
 
 const named = (name: string): Authority => ({ cert: `${name}\n`, key: `key of ${name}` })
 const waits: Waits = { announceMs: 1000, settleMs: 100 }
@@ -15,6 +15,12 @@ const first: AuthorityState = {
 const always = () => true
 const uses = ({ authorities }: AuthorityState) =>
   Object.fromEntries(authorities.map(({ cert, use }) => [cert.trim(), use]))
+
+const stored = (state: AuthorityState) => ({
+  ...stateDraft(state, 'told'),
+  apiVersion: 'v1' as const,
+  kind: 'Secret' as const,
+})
 
 /** Goes on until nothing is left to do; every state on the way. */
 function follow(state: AuthorityState, desired: Authority): AuthorityState[] {
@@ -88,12 +94,37 @@ describe('an authority', () => {
   })
 })
 
-describe('the state', () => {
-  const stored = (state: AuthorityState) => ({
-    ...stateDraft(state, 'told'),
-    apiVersion: 'v1' as const,
-    kind: 'Secret' as const,
+describe('who changes their mind more often than there is room for', () => {
+  const names = Array.from({ length: 3 * mostAuthorities }, (_, index) => `n${index}`)
+
+  test('is kept waiting, and gets the last that was asked for', () => {
+    let state = first
+    let now = start
+    /** One step at most, however long it takes. */
+    const step = (name: string) => {
+      const decision = nextStep(state, named(name), { isLoaded: always, now }, waits)
+      if (decision.do === 'change') state = decision.to
+      else if (decision.do === 'wait') now = decision.until
+      expect(readState(stored(state)), 'the state can be read').toEqual(state)
+      expect(uses(state).a, 'what signs is kept').toBe('signs')
+    }
+    for (const name of names) step(name)
+    expect(state.authorities.length).toBeLessThanOrEqual(mostAuthorities)
+    expect(uses(follow(state, named('z')).at(-1) ?? state)).toEqual({ z: 'signs' })
   })
+})
+
+test('a clock that was set back does not hold up a step for as long as it was ahead', () => {
+  const [, announced = first] = follow(first, named('b'))
+  const ahead = { ...announced, changedAt: '2099-01-01T00:00:00Z' }
+  const decision = nextStep(ahead, named('b'), { isLoaded: always, now: start }, waits)
+  expect(decision).toMatchObject({ do: 'change', to: { ...announced, changedAt: new Date(start).toISOString() } })
+  // Of two operators whose clocks differ a little neither writes it again.
+  const nearly = { ...announced, changedAt: new Date(start + waits.settleMs).toISOString() }
+  expect(nextStep(nearly, named('b'), { isLoaded: always, now: start }, waits).do).toBe('wait')
+})
+
+describe('the state', () => {
   test('stands in a Secret, and comes back', () => {
     const [, announced = first] = follow(first, named('b'))
     expect(readState(stored(announced))).toEqual(announced)

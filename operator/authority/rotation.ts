@@ -8,10 +8,11 @@
  * 4. It is forgotten.
  *
  * No step is taken before every server has come to the one before, so at any time each trusts whatever the operator and
- * the servers' own certificates may be of.
+ * the servers' own certificates may be of. Who changes their mind again and again is kept waiting: of more authorities
+ * than the state holds none is announced before the others have been let go.
  */
 import type { Authority } from '../pki/index.ts'
-import { type AuthorityState, type Member, signingOf } from './state.ts'
+import { type AuthorityState, type Member, mostAuthorities, signingOf } from './state.ts'
 
 export type Waits = {
   /** How long the new authority is announced before it signs: clients' time to learn of it. */
@@ -34,15 +35,16 @@ const steps = {
   forget: 'one authority is in force',
 } as const
 
-export function nextStep(
-  state: AuthorityState,
-  desired: Authority,
-  { isLoaded, now }: { isLoaded: () => boolean; now: number },
-  { announceMs, settleMs }: Waits,
-): Decision {
+/** What is known at a look. `isLoaded`: whether every server has come to what is in force. */
+export type Look = { isLoaded: () => boolean; now: number }
+
+export function nextStep(state: AuthorityState, desired: Authority, look: Look, waits: Waits): Decision {
   const { authorities } = state
+  const { isLoaded, now } = look
+  const { announceMs, settleMs } = waits
   const signing = signingOf(state)
   const wanted = authorities.find(({ cert }) => cert === desired.cert)
+  if (wanted === undefined && authorities.length >= mostAuthorities) return nextStep(state, signing, look, waits)
   const others = authorities.filter(({ cert }) => cert !== desired.cert)
   const changed = (to: Member[], step: string): Decision => ({
     do: 'change',
@@ -50,7 +52,10 @@ export function nextStep(
     step,
   })
   const once = (waitMs: number, step: string, to: () => Decision): Decision => {
-    const until = Date.parse(state.changedAt) + waitMs
+    const changedAt = Date.parse(state.changedAt)
+    // By a clock that has been set back since, this might take years.
+    if (changedAt > now + settleMs) return changed(authorities, step)
+    const until = changedAt + waitMs
     if (now < until) return { do: 'wait', until, step }
     return isLoaded() ? to() : { do: 'await-servers', step }
   }

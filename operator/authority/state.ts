@@ -16,8 +16,10 @@ import type { Authority } from '../pki/index.ts'
  * - `retired`: nobody is told to any more; the operator still reaches by it who has not heard so yet.
  */
 const member = z.strictObject({ cert: z.string(), key: z.string(), use: z.enum(['signs', 'trusted', 'retired']) })
+/** A Secret has room for more; whoever asks for one after the other does not get there. */
+export const mostAuthorities = 8
 const authorityState = z
-  .strictObject({ authorities: z.array(member).min(1).max(8), changedAt: z.iso.datetime() })
+  .strictObject({ authorities: z.array(member).min(1).max(mostAuthorities), changedAt: z.iso.datetime() })
   .refine(({ authorities }) => authorities.filter(({ use }) => use === 'signs').length === 1, 'one signs')
 
 export type Member = z.output<typeof member>
