@@ -100,7 +100,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       const api = scope.withTypeProvider<ZodTypeProvider>()
       context.audit.watch(api)
       useAuthentication(api, verify, ofFailures, now)
-      useRateLimit(api, ofTenants)
+      useRateLimit(api, ofTenants, context.tenants)
       useTenant(api, context.tenants)
       useBodyBudget(api)
       addDatabases(api, context)

@@ -31,6 +31,8 @@ type Names = { name: string; namespace: string }
 export type Tenants = {
   /** @throws ApiError 403 membership_revoked */
   accountOf: (principal: Principal) => Account | Promise<Account>
+  /** As far as the cache knows. */
+  isRevoked: (principal: Principal) => boolean
   /** Makes the tenant if it is new, and waits until its namespace is there. @throws ApiError 503 */
   ensure: (account: Account, signal: AbortSignal) => Promise<Tenant>
 }
@@ -50,8 +52,12 @@ export function createTenants(
     return made
   }
 
-  function admit({ tenantId, subject }: Principal, namespace: string, tenant: Tenant | undefined): Account {
-    if (tenant?.spec.revokedMembers.includes(subject)) {
+  const revokes = (tenant: Tenant | undefined, { subject }: Principal): boolean =>
+    tenant?.spec.revokedMembers.includes(subject) === true
+
+  function admit(principal: Principal, namespace: string, tenant: Tenant | undefined): Account {
+    const { tenantId, subject } = principal
+    if (revokes(tenant, principal)) {
       throw forbidden('this membership of the account has been revoked', 'membership_revoked')
     }
     return { tenantId, subject, namespace, tenant }
@@ -80,6 +86,7 @@ export function createTenants(
       if (cached !== undefined) return admit(principal, namespace, cached)
       return cluster.get('Tenant', { name }).then(tenant => admit(principal, namespace, tenant))
     },
+    isRevoked: principal => revokes(cache.get({ name: namesOf(principal.tenantId).name }), principal),
     async ensure({ tenantId, tenant }, signal) {
       if (tenant?.status?.phase === 'ready') return tenant
       const present = tenant ?? (await create(tenantId))

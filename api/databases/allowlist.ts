@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { allowlistRule, type IpAllowlist, ipAllowlist } from '../../crds/index.ts'
 import { allowlistState, maskCidr } from '../../values/cidr.ts'
+import { ignored } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
 
 const example = { rules: [{ cidr: '203.0.113.0/24', label: 'office' }] }
@@ -14,7 +15,7 @@ export const allowlistInput = input(
   z
     .strictObject({
       rules: ipAllowlist.shape.rules,
-      state: z.unknown().optional().describe('Follows from the rules. Ignored on input.').meta({ readOnly: true }),
+      state: ignored('Follows from the rules. Ignored on input.'),
     })
     .meta({ description: 'The addresses that may reach one endpoint. Without rules nobody may.', example }),
 )

@@ -14,6 +14,7 @@ import { asynchronous, operation, paged } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter, userTypeQuery } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
+import { validate } from '../validation.ts'
 import { refuseServices } from './decide.ts'
 import { createPageAnswers } from './page.ts'
 import {
@@ -44,6 +45,9 @@ export function addDatabases(app: App, context: ApiContext): void {
   addDelete(app, context)
   addRestart(app, context)
 }
+
+/** Of a request that needs no body: a member that is not known is refused here, too. */
+const noBody = z.strictObject({}).optional()
 
 const writerOf = (context: ApiContext, request: FastifyRequest): Writer => ({
   context,
@@ -246,17 +250,29 @@ function addRestart(app: App, context: ApiContext): void {
         'A restart takes some seconds. Open sessions end, and new connections wait or are refused until it is done. What waits for a restart, such as a new image or a changed setting, takes effect. Answers 409 while another operation is running, and where the database is suspended.',
       success: { status: 202, description: 'The database.', shape: databaseShape, headers: asynchronous },
       errors: [400, 404, 409],
-      takes: ['Prefer'],
+      takes: ['Idempotency-Key', 'Prefer'],
     },
     { params: idParameter, querystring: z.strictObject({}) },
   )
   app.post('/databases/:id/restart', { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
+    const { id } = request.params
+    const key = idempotencyKey(request.headers['idempotency-key'])
+    validate(noBody, request.body ?? undefined, 'body')
     requireCurrentPlan(writer.account, context.now())
-    const { database, ...written } = await restartDatabase(writer, request.params.id)
-    context.audit.done(request, { status: 202, taskId: written.taskId })
-    reply.code(202).headers(taskHeaders(written.taskId))
-    const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
-    return sendJson(reply, context.databaseText(settled, writer.account.tenant))
+    const work = async (ids: Ids): Promise<Answer> => {
+      const { database, ...written } = await restartDatabase(writer, id, ids.taskId)
+      context.audit.done(request, { status: 202, taskId: written.taskId })
+      const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
+      const body = context.databaseText(settled, writer.account.tenant)
+      return { status: 202, body, headers: taskHeaders(written.taskId) }
+    }
+    const path = `/databases/${id}/restart`
+    const answer = await context.idempotency.once(
+      { namespace: writer.account.namespace, key, method: 'POST', path, body: {} },
+      () => ({ objectId: id, taskId: taskId(context.now()) }),
+      work,
+    )
+    return sendJson(reply.code(202).headers(answer.headers), answer.body)
   })
 }

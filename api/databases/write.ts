@@ -82,10 +82,15 @@ async function recordTask({ context, account, log }: Writer, { taskId, name, sub
   }
 }
 
+/** What an object can be called: of anything else the cluster is not asked. */
+const regionName = /^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$/
+
 /** The size a new database gets, pinned. @throws ApiError 400 where region or size cannot be had */
 export async function requireOffer({ cluster, caches }: ApiContext, input: CreateDatabaseInput): Promise<PinnedSize> {
   const name = input.region
-  if (!(caches.Region.get({ name }) ?? (await cluster.get('Region', { name })))) {
+  const found =
+    caches.Region.get({ name }) ?? (regionName.test(name) ? await cluster.get('Region', { name }) : undefined)
+  if (found === undefined) {
     const offered = caches.Region.list().map(region => region.metadata.name)
     throw badRequest(`region: there is no region of this name; on offer: ${offered.sort().join(', ') || 'none'}`)
   }
@@ -259,17 +264,18 @@ export async function resizeDatabase(
 }
 
 /** Asks for a restart, by the annotation that does so for kubectl too. @throws ApiError 404, 409 */
-export async function restartDatabase(writer: Writer, id: string): Promise<Written> {
+export async function restartDatabase(writer: Writer, id: string, taskId: string): Promise<Written> {
   const { context, account } = writer
-  const { database, taskId } = await guarded(async () => {
+  const database = await guarded(async () => {
     const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
     if (current === undefined) throw notFound('database')
+    // An earlier try with the same ids came as far as this.
+    if (readOperation(current)?.taskId === taskId) return current
     decideRestart(current)
-    const taskId = newTaskId(context.now())
     const asking = annotated(current, { [annotations.restart]: timeNow(context) })
     const operation = renderOperation({ taskId, name: 'restart-managed', hash: desiredHash(askedBy(asking)) })
     const marks = { [updatedAtAnnotation]: timeNow(context), [annotations.operation]: operation }
-    return { database: await context.cluster.replace('ManagedDatabase', annotated(asking, marks)), taskId }
+    return context.cluster.replace('ManagedDatabase', annotated(asking, marks))
   })
   context.caches.ManagedDatabase.remember(database)
   const subject = { id, name: database.metadata.name }

@@ -1,7 +1,7 @@
 /**
  * Writes one audit entry for each attempt to write: of a write that was done as soon as it is done, before anything is
  * waited for; of one that was refused before it is answered. A request for a path that does not exist is no attempt,
- * nor is a credential refused for coming too often.
+ * nor is what is refused for coming too often: as much would fill the disk (the metrics count it).
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isRecord } from '../../values/record.ts'
@@ -63,10 +63,9 @@ export function createAudit(destination: AuditDestination, now: () => number): A
   }
 
   const onSend = (request: FastifyRequest, reply: FastifyReply, _payload: unknown, next: () => void): void => {
-    const anonymousFlood = request.principal === undefined && reply.statusCode === 429
     const taskId = reply.getHeader('x-task-id')
     const status = reply.statusCode
-    if (!anonymousFlood) done(request, { status, taskId: typeof taskId === 'string' ? taskId : undefined })
+    if (status !== 429) done(request, { status, taskId: typeof taskId === 'string' ? taskId : undefined })
     next()
   }
 

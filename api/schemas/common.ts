@@ -14,6 +14,14 @@ export const idParameter = z.strictObject({ id: id.describe('The id of the objec
 /** A date and time as it goes out. Plain text here, since what goes out is not checked again. */
 export const time = z.string().meta({ format: 'date-time' })
 
+/** What an answer holds and an input may therefore repeat: taken, and not kept, however much it is. */
+export const ignored = (description: string) =>
+  z
+    .unknown()
+    .optional()
+    .transform(() => undefined)
+    .meta({ readOnly: true, description })
+
 const numberOf = (text: unknown): unknown =>
   typeof text === 'string' && /^-?[0-9]{1,15}$/.test(text) ? Number(text) : text
 const booleanOf = (text: unknown): unknown => (text === 'true' ? true : text === 'false' ? false : text)

@@ -14,6 +14,7 @@ import {
   serviceTypes,
 } from '../../crds/index.ts'
 import { allowlistInput, allowlistShape } from '../databases/allowlist.ts'
+import { ignored } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
 
 const mcp = mcpServiceConfig.shape
@@ -176,7 +177,7 @@ input('RAGPipelineConfigInput', ragIn.pipelineConfig)
 input('RAGServiceConfigInput', ragIn.ragConfig)
 output('RAGPipelineConfig', ragOut.pipelineConfig)
 
-const readOnly = z.unknown().optional().meta({ readOnly: true, description: 'Set by the server. Ignored on input.' })
+const readOnly = ignored('Set by the server. Ignored on input.')
 
 const hostIdsDescription = 'The hosts to run on. Omitted: all hosts of the database.'
 const targetNodesDescription =
