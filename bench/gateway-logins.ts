@@ -1,8 +1,10 @@
 /**
  * What the script costs by which HAProxy counts connections that have not logged in: HAProxy with it against the same
  * HAProxy, of the same configuration but for it, before one Postgres, in turns. Queries on sessions that have logged in,
- * sessions one after the other, and the time that one takes. It needs HAProxy and pgbench.
+ * sessions one after the other, and the time that one takes; of each also the processor time of HAProxy, which a machine that
+ * others use as well changes little. It needs HAProxy and pgbench.
  */
+import { readdirSync, readFileSync } from 'node:fs'
 import pino from 'pino'
 import { type HaproxyGateway, startHaproxyGateway } from '../gateway/haproxy/index.ts'
 import { loginActions } from '../gateway/haproxy/logins.ts'
@@ -17,6 +19,7 @@ import { type Address, login, pgbench } from './pgbench.ts'
 import { against, median, print } from './statistics.ts'
 
 const rounds = 5
+const seconds = 2
 const aim = 0.9
 
 /** The configuration without what the script does: the file, its actions, its filter. */
@@ -28,22 +31,51 @@ function withoutScript(configuration: string): string {
   return left.join('\n')
 }
 
-async function compare(name: string, sides: Address[], measure: (address: Address) => Promise<number>, isTime = false) {
-  const results: number[][] = []
-  for (let round = 0; round < rounds; round++) {
-    const each: number[] = []
-    // Who comes first changes, so that nobody gains by it.
-    for (const index of round % 2 === 0 ? [0, 1] : [1, 0]) each[index] = await measure(sides[index] as Address)
-    results.push(each)
-  }
-  const of = (index: number) => median(results.map(each => each[index] ?? 0))
-  const ratio = median(results.map(([scripted = 0, plain = 0]) => (isTime ? plain / scripted : scripted / plain)))
-  const unit = isTime ? 'ms' : 'a second'
-  const digits = isTime ? 2 : 0
-  print(name, `${against(ratio, aim, 'at least')} (${of(0).toFixed(digits)} against ${of(1).toFixed(digits)} ${unit})`)
+/** One side: where it is, and the HAProxy that is measured. */
+type Side = { address: Address; pid: number }
+/** What a measurement found, and how many transactions or sessions it took for that. */
+type Measured = { result: number; count: number }
+
+/** Processor time that a process has had, in microseconds. */
+function processorTime(pid: number): number {
+  const threads = readdirSync(`/proc/${pid}/task`)
+  const times = threads.map(thread =>
+    Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]),
+  )
+  return times.reduce((sum, time) => sum + time, 0) / 1_000
 }
 
-async function connecting(address: Address): Promise<number> {
+async function compare(
+  name: string,
+  sides: Side[],
+  unit: 'a second' | 'ms',
+  measure: (address: Address) => Promise<Measured>,
+) {
+  const rates: number[][] = []
+  const costs: number[][] = []
+  for (let round = 0; round < rounds; round++) {
+    const [rate, cost]: [number[], number[]] = [[], []]
+    // Who comes first changes, so that nobody gains by it.
+    for (const [index, side] of round % 2 === 0 ? [...sides.entries()] : [...sides.entries()].reverse()) {
+      const before = processorTime(side.pid)
+      const { result, count } = await measure(side.address)
+      if (result === 0) throw new Error(`${name}: a measurement failed`)
+      rate[index] = result
+      cost[index] = (processorTime(side.pid) - before) / count
+    }
+    rates.push(rate)
+    costs.push(cost)
+  }
+  const of = (results: number[][], index: number) => median(results.map(each => each[index] ?? 0))
+  const ratioOf = (results: number[][]) => median(results.map(([scripted = 0, plain = 0]) => scripted / plain))
+  const [ratio, digits] = unit === 'ms' ? [1 / ratioOf(rates), 2] : [ratioOf(rates), 0]
+  const texts = [0, 1].map(index => of(rates, index).toFixed(digits))
+  print(name, `${against(ratio, aim, 'at least')} (${texts.join(' against ')} ${unit})`)
+  const times = [0, 1].map(index => of(costs, index).toFixed(1))
+  print("    HAProxy's processor time for each", `${ratioOf(costs).toFixed(2)} (${times.join(' against ')} µs)`)
+}
+
+async function connecting(address: Address): Promise<Measured> {
   const times: number[] = []
   for (let count = 0; count < 40; count++) {
     const began = performance.now()
@@ -51,7 +83,7 @@ async function connecting(address: Address): Promise<number> {
     times.push(performance.now() - began)
     await client.end()
   }
-  return median(times)
+  return { result: median(times), count: times.length }
 }
 
 async function main(): Promise<void> {
@@ -81,16 +113,24 @@ async function main(): Promise<void> {
     await cluster.putService(target, postgres.host)
     const version = await cluster.putRoute(route)
     await until('both admit', async () => acknowledged(version, await cluster.leases(), Date.now()).done)
-    const sides = haproxies.map(({ host }): Address => ({ host, port, cert, key }))
     const direct: Address = { host: postgres.host, port: postgres.port, cert, key }
-    const tps = (flags: string[]) => async (address: Address) => (await pgbench(address, flags)) ?? 0
+    // By password, as clients log in: that is what the script can tell the end of.
+    const user = { user: 'shopper', password: 'a password of some length' }
+    const sides = haproxies.map(({ host, pid }): Side => ({ address: { host, port, ...user }, pid: pid() }))
+    const superuser = await login(direct)
+    await superuser.query(`CREATE ROLE ${user.user} LOGIN PASSWORD '${user.password}' IN ROLE pg_read_all_data`)
+    await superuser.end()
+    const tps = (flags: string[]) => async (address: Address) => {
+      const result = (await pgbench(address, [...flags, '-T', String(seconds)])) ?? 0
+      return { result, count: result * seconds }
+    }
     await pgbench(direct, ['-i', '-q', '-s', '5'])
     if ((await pgbench(direct, ['-S', '-t', '1'])) === undefined) print('pgbench', 'not on this machine')
     else {
-      await compare('select-only, 16 sessions, TLS', sides, tps(['-S', '-n', '-c', '16', '-j', '2', '-T', '2']))
-      await compare('  a new session for each query, 4 at once', sides, tps(['-S', '-n', '-C', '-c', '4', '-T', '2']))
+      await compare('select-only, 16 sessions, TLS', sides, 'a second', tps(['-S', '-n', '-c', '16', '-j', '2']))
+      await compare('a new session for each query, 4 at once', sides, 'a second', tps(['-S', '-n', '-C', '-c', '4']))
     }
-    await compare('  time to connect by TLS, p50', sides, connecting, true)
+    await compare('time to connect by TLS, p50', sides, 'ms', connecting)
   } finally {
     for (const gateway of gateways) await gateway.stop({ settleMs: 0 })
     for (const haproxy of haproxies) await haproxy.close()

@@ -6,29 +6,39 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
 
-export type Address = { host: string; port: number; cert: string; key: string }
+/** The superuser by certificate, or a user by password. */
+export type Address = { host: string; port: number } & (
+  | { cert: string; key: string }
+  | { user: string; password: string }
+)
+
+const insecure = { rejectUnauthorized: false }
 
 /** A session by TLS. */
-export async function login({ host, port, cert, key }: Address): Promise<pg.Client> {
-  const ssl = { rejectUnauthorized: false, cert, key }
-  const client = new pg.Client({ host, port, user: 'postgres', database: 'postgres', ssl })
+export async function login({ host, port, ...who }: Address): Promise<pg.Client> {
+  const by = 'cert' in who ? { user: 'postgres', ssl: { ...insecure, ...who } } : { ...who, ssl: insecure }
+  const client = new pg.Client({ host, port, database: 'postgres', ...by })
   client.on('error', () => {})
   await client.connect()
   return client
 }
 
 /** Transactions a second; undefined where there is no pgbench, or it fails. */
-export async function pgbench({ host, port, cert, key }: Address, flags: string[]): Promise<number | undefined> {
+export async function pgbench({ host, port, ...who }: Address, flags: string[]): Promise<number | undefined> {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-pgbench-'))
   const [certFile, keyFile] = [join(directory, 'crt'), join(directory, 'key')]
-  writeFileSync(certFile, cert)
-  writeFileSync(keyFile, key)
-  chmodSync(keyFile, 0o600)
-  const env = { ...process.env, PGSSLMODE: 'require', PGSSLCERT: certFile, PGSSLKEY: keyFile, PGCONNECT_TIMEOUT: '5' }
+  if ('cert' in who) {
+    writeFileSync(certFile, who.cert)
+    writeFileSync(keyFile, who.key)
+    chmodSync(keyFile, 0o600)
+  }
+  const by = 'cert' in who ? { PGSSLCERT: certFile, PGSSLKEY: keyFile } : { PGPASSWORD: who.password }
+  const env = { ...process.env, PGSSLMODE: 'require', PGCONNECT_TIMEOUT: '5', ...by }
+  const user = 'user' in who ? who.user : 'postgres'
   // Not waited for in place: the cluster lives in this process, and the gateway closes where it is out of touch with it.
   const { stdout } = await promisify(execFile)(
     'pgbench',
-    ['-h', host, '-p', String(port), '-U', 'postgres', ...flags, 'postgres'],
+    ['-h', host, '-p', String(port), '-U', user, ...flags, 'postgres'],
     { env },
   ).catch(() => ({ stdout: '' }))
   rmSync(directory, { recursive: true })
