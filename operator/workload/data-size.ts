@@ -4,6 +4,8 @@
  * since, and the less often the longer it takes.
  */
 import type { Logger } from 'pino'
+import { systemClock } from '../../cluster/informer/index.ts'
+import { createErrands, type Errand } from '../errands/errands.ts'
 import type { PostgresTarget } from '../postgres/administrator.ts'
 import type { PostgresAccess } from './access.ts'
 
@@ -40,10 +42,8 @@ const intervalMs = 600_000
 /** And with at most this share of the time. */
 const share = 0.01
 const rarestMs = 24 * 3600_000
-/** They are heavy for a disk: a few at a time, of all databases. */
-const concurrentMeasures = 2
-/** So many wait for their turn; the others ask again. */
-const mostWaiting = 1_000
+/** They are heavy for a disk: a few at a time, of all databases. Postgres says nothing while it counts. */
+const limits = { atOnce: 2, mostWaiting: 1_000, stallMs: 3600_000 }
 
 /** When to measure again, in ms since the epoch; undefined: not before WAL has moved. Pure. */
 export function nextMeasure(last: Measured | undefined, walPosition: string | undefined): number | undefined {
@@ -54,70 +54,56 @@ export function nextMeasure(last: Measured | undefined, walPosition: string | un
   return last.at + Math.min(rarestMs, waitMs)
 }
 
-type Running = { run: string; abort: AbortController }
-
 export function createSizes(options: { now: () => number; onMeasured: (key: string) => void; logger: Logger }): Sizes {
   const { now, onMeasured, logger } = options
   const measured = new Map<string, Measured>()
-  const waiting = new Map<string, SizeRequest>()
-  const running = new Map<string, Running>()
-  const ended = new Set<Promise<void>>()
-  let stopped = false
+  /** Where WAL stood when a measurement was asked for. */
+  const positions = new Map<string, string | undefined>()
 
-  const measure = async ({ key, access, target, walPosition }: SizeRequest, abort: AbortController) => {
-    const startedAt = now()
+  const note = (key: string) => {
+    const ended = errands.state(key)
     const last = measured.get(key)
-    const note = (more: Pick<Measured, 'failures' | 'bytes' | 'walPosition'>) => {
-      if (!abort.signal.aborted) measured.set(key, { at: now(), tookMs: now() - startedAt, ...more })
-    }
-    try {
-      const bytes = await access.measure(target, abort.signal)
-      note({ failures: 0, bytes, walPosition })
-    } catch (error) {
-      note({ failures: (last?.failures ?? 0) + 1, bytes: last?.bytes, walPosition: last?.walPosition })
-      if (!abort.signal.aborted) logger.debug({ key, err: error }, 'the size of a database could not be measured')
-    }
-    if (!abort.signal.aborted && measured.get(key)?.bytes !== last?.bytes) onMeasured(key)
-  }
-
-  const pump = () => {
-    for (const [key, request] of waiting) {
-      if (running.size >= concurrentMeasures || stopped) return
-      if (running.has(key)) continue
-      waiting.delete(key)
-      const abort = new AbortController()
-      running.set(key, { run: request.run, abort })
-      const end = measure(request, abort).finally(() => {
-        running.delete(key)
-        ended.delete(end)
-        pump()
+    if (ended?.state === 'failed')
+      measured.set(key, {
+        at: ended.at,
+        tookMs: ended.tookMs,
+        failures: (last?.failures ?? 0) + 1,
+        bytes: last?.bytes,
+        walPosition: last?.walPosition,
       })
-      ended.add(end)
-    }
+    if (ended?.state !== 'succeeded') return
+    const { at, tookMs, result: bytes } = ended
+    measured.set(key, { at, tookMs, failures: 0, bytes, walPosition: positions.get(key) })
+    if (bytes !== last?.bytes) onMeasured(key)
+  }
+  const errands = createErrands<number | undefined>({ limits, onEnd: note, logger, clock: { ...systemClock, now } })
+
+  const isUnderWay = (key: string): boolean => {
+    const state = errands.state(key)?.state
+    return state === 'waiting' || state === 'running'
   }
 
   return {
     get: key => measured.get(key)?.bytes,
-    request: request => {
-      const { key, run, walPosition } = request
-      const current = running.get(key)
-      if (current !== undefined && current.run !== run) current.abort.abort(new Error('Postgres was started anew'))
-      else if (current !== undefined || stopped) return
-      const at = nextMeasure(measured.get(key), walPosition)
-      if (at === undefined || at > now()) return
-      if (waiting.has(key) || waiting.size < mostWaiting) waiting.set(key, request)
-      pump()
+    request: ({ key, access, target, run, walPosition }) => {
+      const errand: Errand<number | undefined> = {
+        kind: 'measure',
+        purpose: run,
+        run: ({ signal }) => access.measure(target, signal),
+      }
+      if (!isUnderWay(key)) {
+        const at = nextMeasure(measured.get(key), walPosition)
+        if (at === undefined || at > now()) return
+        errands.cancel(key)
+        positions.set(key, walPosition)
+      }
+      errands.ask(key, errand)
     },
     forget: key => {
       measured.delete(key)
-      waiting.delete(key)
-      running.get(key)?.abort.abort(new Error('the database is gone'))
+      positions.delete(key)
+      errands.cancel(key)
     },
-    stop: async () => {
-      stopped = true
-      waiting.clear()
-      for (const { abort } of running.values()) abort.abort(new Error('the operator stops'))
-      await Promise.all(ended)
-    },
+    stop: () => errands.stop(),
   }
 }
