@@ -43,12 +43,14 @@ const order = (database: ManagedDatabase): string => {
 export const isOfInterest = (database: ManagedDatabase): boolean =>
   (database.status?.pendingRestart ?? []).length > 0 || isRestarting(database) || isFailed(database)
 
-/** `databases`: those of the region that are of interest; `mark`: the window's. */
+/**
+ * `databases`: those of the region that are of interest; `mark`: the window's. One whose deletion is blocked counts as any: it is to go
+ * on serving. With a teardown its restart has ended.
+ */
 export function admit(databases: readonly ManagedDatabase[], mark: string, maxConcurrent: number): Admission {
-  const living = databases.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-  const failed = living.filter(isFailed)
-  const running = living.filter(isRestarting).length
-  const due = living
+  const failed = databases.filter(isFailed)
+  const running = databases.filter(isRestarting).length
+  const due = databases
     .filter(database => !isRestarting(database) && !isFailed(database) && isDue(database, mark))
     .toSorted((left, right) => (order(left) < order(right) ? -1 : 1))
   const room = failed.length > 0 ? 0 : Math.max(0, maxConcurrent - running)

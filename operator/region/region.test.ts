@@ -90,6 +90,17 @@ describe('who is restarted next', () => {
     expect(names(admit([...all, running], mark, 1).next)).toEqual([])
   })
 
+  test('one whose deletion is blocked counts as any, and is not restarted itself', () => {
+    const running = settled('d', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
+    const [blocked, waiting] = [running, settled('e')].map(one => ({
+      ...one,
+      metadata: { ...one.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+    }))
+    if (blocked === undefined || waiting === undefined) throw new Error('two')
+    expect(admit([settled('a'), blocked, waiting], mark, 1)).toMatchObject({ next: [], running: 1 })
+    expect(names(admit([settled('a'), blocked, waiting], mark, 9).next)).toEqual(['a'])
+  })
+
   test('a restart that a user asked for takes its place', () => {
     const operation = {
       taskId: 't',

@@ -11,6 +11,7 @@ import {
   type ManagedDatabaseStatus,
   teardownFinalizer,
 } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
 import { covers } from '../../objects/up-to-date.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
@@ -163,12 +164,23 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
       observedGeneration: metadata.generation,
       conditions: nextConditions(status.conditions ?? [], findings, metadata.generation, now),
       operation,
+      maintenance: withoutOutcome(status.maintenance, now),
     },
     awaitsPostgres: false,
     configurationDigest: undefined,
     awaitsGateways: step.actions.length === 0 && observed.route?.acknowledged === false,
     wakeAt: earliest(operation && !late ? Date.parse(operation.deadlineAt) : undefined, nodeWake(observed, now)),
   }
+}
+
+/** A restart in the region's window ends with the database, neither well nor badly: no other waits for it. */
+function withoutOutcome(
+  maintenance: ManagedDatabaseStatus['maintenance'],
+  now: number,
+): ManagedDatabaseStatus['maintenance'] {
+  if (maintenance === undefined) return undefined
+  const { restart, startedAt, endedAt = timestamp(now) } = maintenance
+  return { restart, startedAt, endedAt }
 }
 
 /** What is wrong with a volume whose Postgres goes on answering what it can. */

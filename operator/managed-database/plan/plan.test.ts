@@ -280,6 +280,25 @@ describe('plan', () => {
     expect([world.database, budgets()]).toEqual([undefined, []])
   })
 
+  test('ends a restart in a window with a teardown, and not with a deletion that is blocked', () => {
+    const maintenance = { restart: 'w', startedAt: '2026-01-01T00:00:00Z' }
+    const deleted = (deletionProtection: boolean) => {
+      const world = emptyWorld({ deletionProtection })
+      for (let count = 0; count < 15; count++) round(world)
+      world.podSettings = { ...world.podSettings, priorityClassName: 'databases' }
+      const observed = observedIn(world)
+      const { metadata, status } = observed.database
+      const database = {
+        ...observed.database,
+        metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+        status: { ...status, maintenance },
+      }
+      return plan({ ...observed, database }, Date.parse(maintenance.startedAt) + 1000, settings).status.maintenance
+    }
+    expect(deleted(true)).toEqual(maintenance)
+    expect(deleted(false)).toEqual({ ...maintenance, endedAt: '2026-01-01T00:00:01Z' })
+  })
+
   test('gives a running database no new place before it is restarted for something else', () => {
     const world = emptyWorld({})
     for (let count = 0; count < 15; count++) round(world)
