@@ -22,7 +22,9 @@ export const region = declareKind({
         atomic: z.boolean().default(false).describe('`true` where a snapshot is one instant of the whole volume.'),
       })
       .optional()
-      .describe('How snapshots of its volumes are made. Omitted: it has none.'),
+      .describe(
+        'How snapshots of its volumes are made. Omitted: it has none. None are made yet, see `SnapshotsReady`.',
+      ),
     gateway: z
       .strictObject({
         host: z
@@ -69,7 +71,8 @@ export const region = declareKind({
         bucket: z.string().max(63),
         secret: z.strictObject({ name: z.string().max(253) }).optional(),
       })
-      .optional(),
+      .optional()
+      .describe('Where backups are kept. None are taken yet, see the condition `BackupsReady`.'),
   }),
   status: z.strictObject({ conditions: conditions.optional() }),
   rules: [],

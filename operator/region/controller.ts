@@ -6,11 +6,12 @@
 import { isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
-import { type Condition, canonicalJson, type ManagedDatabase, type Region } from '../../crds/index.ts'
+import { canonicalJson, type ManagedDatabase, notAvailable, type Region } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../managed-database/plan/conditions.ts'
 import { type Admission, admit } from './admission.ts'
+import { notAvailableFindings, type RegionFindings, regionConditions } from './conditions.ts'
 import { type Window, windowAt } from './window.ts'
 
 type RegionControllerOptions = ControllerOptions & {
@@ -19,8 +20,6 @@ type RegionControllerOptions = ControllerOptions & {
 
 /** However far away the window is, it is looked again: machines sleep, and clocks are set. */
 const longestMs = 3600_000
-
-const conditionType = 'Maintenance'
 
 export function startRegionController(options: RegionControllerOptions): { stop(): Promise<void> } {
   const { caches, events, logger, metrics, now, signal } = options
@@ -32,8 +31,9 @@ export function startRegionController(options: RegionControllerOptions): { stop(
     const region = caches.regions.get({ name })
     if (region === undefined) return undefined
     const { maintenance } = region.spec
+    const asked = notAvailableFindings(region.spec)
     if (maintenance === undefined) {
-      await report(region, undefined)
+      await report(region, asked)
       return undefined
     }
     const window = windowAt(maintenance, now())
@@ -43,7 +43,7 @@ export function startRegionController(options: RegionControllerOptions): { stop(
       maintenance.maxConcurrent,
     )
     if (window.state === 'open') for (const database of admission.next) await begin(database, window.mark)
-    await report(region, findingOf(window, admission))
+    await report(region, { Maintenance: findingOf(window, admission), ...asked })
     return { requeueAfterMs: wakeAfter(window) }
   }
 
@@ -71,13 +71,16 @@ export function startRegionController(options: RegionControllerOptions): { stop(
     )
   }
 
-  const report = async (region: Region, finding: Finding | undefined) => {
-    const conditions = conditionsOf(region, finding, now())
-    if (canonicalJson(conditions) === canonicalJson(region.status?.conditions ?? [])) return
+  const report = async (region: Region, findings: RegionFindings) => {
+    const before = region.status?.conditions ?? []
+    const conditions = regionConditions(before, findings, region.metadata.generation, now())
+    if (canonicalJson(conditions) === canonicalJson(before)) return
     await cluster.replaceStatus('Region', { ...region, status: { ...region.status, conditions } })
-    const before = region.status?.conditions?.find(({ type }) => type === conditionType)
-    if (finding?.status === 'False' && before?.reason !== finding.reason)
-      events.record(region, 'Warning', finding.reason, finding.message)
+    for (const { type, status, reason, message } of conditions) {
+      const isNews = before.find(condition => condition.type === type)?.reason !== reason
+      // What is not there yet is said where it is asked for; the installation's own default asks for it too.
+      if (status === 'False' && isNews && reason !== notAvailable) events.record(region, 'Warning', reason, message)
+    }
   }
 
   controller = startController({
@@ -121,15 +124,4 @@ function findingOf(window: Window, { failed }: Admission): Finding {
   return window.state === 'open'
     ? yes('WindowOpen', `open until ${timestamp(window.endsAt)}`)
     : yes('WindowClosed', window.opensAt === undefined ? 'never opens again' : `opens at ${timestamp(window.opensAt)}`)
-}
-
-/** Other conditions stay; ours goes where the region has no window. */
-function conditionsOf(region: Region, finding: Finding | undefined, now: number): Condition[] {
-  const before = region.status?.conditions ?? []
-  const others = before.filter(({ type }) => type !== conditionType)
-  if (finding === undefined) return others
-  const previous = before.find(({ type }) => type === conditionType)
-  const unchanged = previous?.status === finding.status
-  const lastTransitionTime = unchanged ? previous.lastTransitionTime : timestamp(now)
-  return [...others, { type: conditionType, ...finding, message: finding.message.slice(0, 1000), lastTransitionTime }]
 }

@@ -299,6 +299,42 @@ describe('a release with another template', () => {
   }, 60_000)
 })
 
+test('what is asked of a region and not done is said, as long as it is asked', async () => {
+  const installation = await openInstallation()
+  const operator = await startTestOperator(installation)
+  const { cluster } = installation
+  const ask = async (asked: object) => {
+    const region = await cluster.get('Region', { name: 'here' })
+    if (region === undefined) throw new Error('there is no region')
+    const { domain, gateway } = region.spec
+    await cluster.replace('Region', { ...region, spec: { domain, gateway, ...asked } })
+  }
+  const told = (types: string[]) =>
+    eventually(
+      async () => (await cluster.get('Region', { name: 'here' }))?.status?.conditions ?? [],
+      conditions => types.join() === conditions.map(({ type }) => type).join(),
+    )
+  const snapshotClass = { name: 'fast', atomic: true }
+  await ask({ snapshotClass, objectStore: { endpoint: 'https://objects.test', bucket: 'backups' } })
+  const [ofSnapshots, ofBackups] = await told(['SnapshotsReady', 'BackupsReady'])
+  expect(ofSnapshots).toMatchObject({
+    status: 'False',
+    reason: 'NotAvailable',
+    message: expect.stringMatching(/spec\.snapshotClass$/),
+  })
+  expect(ofBackups).toMatchObject({
+    status: 'False',
+    reason: 'NotAvailable',
+    message: expect.stringMatching(/spec\.objectStore$/),
+  })
+  await ask({ snapshotClass, maintenance: { ...openNow(), maxConcurrent: 1 } })
+  await told(['Maintenance', 'SnapshotsReady'])
+  await ask({})
+  await told([])
+  await operator.stop()
+  await installation.close()
+})
+
 test('a schedule that cannot be read is said, and nothing is restarted', async () => {
   const installation = await openInstallation()
   const operator = await startTestOperator(installation)
