@@ -7,10 +7,12 @@ import { annotations } from './metadata.ts'
 import {
   type Asked,
   appliedDigests,
+  askedBy,
   canonicalJson,
   desiredDigests,
   desiredHash,
   hashOver,
+  isInForce,
   type Member,
   type Operation,
   operationOfChange,
@@ -157,9 +159,52 @@ describe('operationOfChange', () => {
     expect(operationOfChange(desiredDigests(spec), desiredDigests({ ...spec, ...change }))).toBe(name)
   })
 
+  test.each<[string, Partial<ManagedDatabaseSpec>, Operation['name']]>([
+    ['alone', {}, 'update-managed'],
+    ['beside another change', otherRules, 'update-managed-ip-allowlists'],
+  ])('a restart that is asked for no more, %s, is not named', (_name, change, name) => {
+    const restart = { restart: 'now' } as object
+    expect(operationOfChange(desiredDigests({ ...spec, ...restart }), desiredDigests({ ...spec, ...change }))).toBe(
+      name,
+    )
+  })
+
   test('a member that neither or only one side knows', () => {
     const before = desiredDigests(spec)
     expect(operationOfChange(before, { ...before, tomorrow: 'x' })).toBe('update-managed')
+  })
+})
+
+describe('isInForce', () => {
+  const asking = (restart: string | undefined, change: Partial<ManagedDatabaseSpec> = {}): ManagedDatabase => {
+    const base = database({ spec: change })
+    const asked = restart === undefined ? {} : { annotations: { [annotations.restart]: restart } }
+    return { ...base, metadata: { ...base.metadata, ...asked } }
+  }
+  const applied = (of: ManagedDatabase) => {
+    const hash = desiredHash(askedBy(of))
+    return {
+      phase: 'available' as const,
+      appliedHash: hash,
+      appliedDigests: { hash, members: desiredDigests(askedBy(of)) },
+    }
+  }
+  const before = applied(asking('first'))
+
+  test.each<[string, ManagedDatabase, boolean]>([
+    ['the same', asking('first'), true],
+    ['another restart', asking('second'), false],
+    ['no restart any more', asking(undefined), true],
+    ['no restart any more, and other rules', asking(undefined, otherRules), false],
+  ])('%s', (_name, now, is) => {
+    expect(isInForce({ ...now, status: before })).toBe(is)
+    expect(visiblePhase({ ...now, status: before })).toBe(is ? 'available' : 'modifying')
+  })
+
+  test('is told by the hash alone where an older operator wrote no digests', () => {
+    const { appliedDigests: _, ...older } = before
+    expect(isInForce({ ...asking('first'), status: older })).toBe(true)
+    expect(isInForce({ ...asking(undefined), status: older })).toBe(false)
   })
 })
 

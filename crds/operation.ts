@@ -61,6 +61,8 @@ export type Member = {
   of: (spec: Asked) => unknown
   /** What an operation is called that changes nothing but this. */
   operation: OperationName
+  /** It asks for a deed, and describes nothing: taken away, it asks for nothing. */
+  isDeed?: true
 }
 
 const members: Readonly<Record<string, Member>> = {
@@ -71,7 +73,7 @@ const members: Readonly<Record<string, Member>> = {
   },
   size: { of: ({ size }) => size, operation: 'update-managed-size' },
   suspended: { of: ({ suspended }) => suspended, operation: 'update-managed' },
-  restart: { of: ({ restart }) => restart, operation: 'restart-managed' },
+  restart: { of: ({ restart }) => restart, operation: 'restart-managed', isDeed: true },
 }
 
 const digestOf = (value: unknown, length: number): string =>
@@ -95,10 +97,16 @@ export function desiredDigests(spec: Asked): Digests {
   return Object.fromEntries(used)
 }
 
+/** The members that differ, but deeds that are asked for no more. */
+function changedMembers(before: Digests, after: Digests): string[] {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)])
+  const isWithdrawn = (name: string): boolean => after[name] === undefined && members[name]?.isDeed === true
+  return [...names].filter(name => before[name] !== after[name] && !isWithdrawn(name))
+}
+
 /** What the change from one to the other is called: by the one member that differs, or by none where several do. */
 export function operationOfChange(before: Digests, after: Digests): OperationName {
-  const names = new Set([...Object.keys(before), ...Object.keys(after)])
-  const [changed, ...others] = [...names].filter(name => before[name] !== after[name])
+  const [changed, ...others] = changedMembers(before, after)
   const only = changed === undefined || others.length > 0 ? undefined : members[changed]
   return only?.operation ?? 'update-managed'
 }
@@ -107,6 +115,14 @@ export function operationOfChange(before: Digests, after: Digests): OperationNam
 export function appliedDigests({ status }: Pick<ManagedDatabase, 'status'>): Digests | undefined {
   const applied = status?.appliedDigests
   return applied !== undefined && applied.hash === status?.appliedHash ? applied.members : undefined
+}
+
+/** Whether all that is asked is in force: by its hash, or since nothing has changed but a deed that is asked for no more. */
+export function isInForce(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>): boolean {
+  const asked = askedBy(database)
+  if (database.status?.appliedHash === desiredHash(asked)) return true
+  const applied = appliedDigests(database)
+  return applied !== undefined && changedMembers(applied, desiredDigests(asked)).length === 0
 }
 
 /** The annotation's text, for the API to write. */
@@ -137,7 +153,7 @@ export function visiblePhase(database: ManagedDatabase): DatabasePhase {
   const phase = database.status?.phase
   if (phase === undefined) return 'creating'
   const settled = phase === 'available' || phase === 'degraded' || phase === 'suspended'
-  if (!settled || database.status?.appliedHash === desiredHash(askedBy(database))) return phase
+  if (!settled || isInForce(database)) return phase
   if (phase === 'suspended') return database.spec.suspended ? 'suspended' : 'resuming'
   return database.spec.suspended ? 'suspending' : 'modifying'
 }

@@ -14,9 +14,8 @@ import type {
   StatefulSet,
 } from '../../cluster/index.ts'
 import {
-  askedBy,
   type Branch,
-  desiredHash,
+  isInForce,
   labels,
   type ManagedDatabase,
   type PinnedSize,
@@ -228,10 +227,8 @@ export type Observed = {
 }
 
 /** Whether all that was asked had come into force when the status was written, and nothing else is asked since. */
-export const isAtRest = ({ metadata, spec, status }: ManagedDatabase): boolean =>
-  status?.operation === undefined &&
-  metadata.deletionTimestamp === undefined &&
-  status?.appliedHash === desiredHash(askedBy({ metadata, spec }))
+export const isAtRest = (database: ManagedDatabase): boolean =>
+  database.status?.operation === undefined && database.metadata.deletionTimestamp === undefined && isInForce(database)
 
 /**
  * Which volume serves. A database that was put back without its status has what its claims say, before all the claim

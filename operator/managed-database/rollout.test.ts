@@ -1,9 +1,10 @@
 /** What a new release, another image and a restart do to databases that serve: nothing, until a restart is due. */
 import { describe, expect, test } from 'vitest'
 import type { Pod, StatefulSet } from '../../cluster/index.ts'
-import { annotations, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
+import { createInformer } from '../../cluster/informer/index.ts'
+import { annotations, askedBy, desiredHash, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
 import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
-import { editSpec, eventually, testConfiguration, testNamespace } from '../testing/installation.ts'
+import { editSpec, eventually, silent, testConfiguration, testNamespace } from '../testing/installation.ts'
 import { imageAnnotation, restartMark, templateAnnotation } from '../workload/children/stateful-set.ts'
 
 const it = useInstallation()
@@ -245,6 +246,31 @@ describe('a restart', () => {
         found.metadata.annotations?.[annotations.restart] === undefined,
     )
     expect((await podOf('asked')).metadata.uid).toBe(after.metadata.uid)
+  })
+
+  test('that is asked for no more is nothing that was asked: no task, and nothing modifying', async () => {
+    await it.create('withdrawn')
+    await atRest('withdrawn')
+    await ask('withdrawn', 'please')
+    const done = await restarted('withdrawn', 'please')
+    const [pod, tasks] = [await podOf('withdrawn'), await it.tasksOf('withdrawn')]
+    const phases = new Set<string>()
+    const databases = createInformer(it.cluster(), 'ManagedDatabase', { namespace: testNamespace, logger: silent })
+    databases.onChange(({ object }) => {
+      if (object.metadata.name === 'withdrawn') phases.add(visiblePhase(object))
+    })
+    await databases.start()
+    const { [annotations.restart]: _, ...rest } = done.metadata.annotations ?? {}
+    await it.cluster().replace('ManagedDatabase', { ...done, metadata: { ...done.metadata, annotations: rest } })
+    const after = await it.when('withdrawn', found => found.status?.appliedHash === desiredHash(askedBy(found)))
+    await it.stopOperator()
+    await databases.stop()
+    expect([after.status?.phase, after.status?.operation]).toEqual(['available', undefined])
+    expect(after.status?.appliedDigests?.members).not.toHaveProperty('restart')
+    expect([...phases]).toEqual(['available'])
+    expect((await it.tasksOf('withdrawn')).length).toBe(tasks.length)
+    expect((await podOf('withdrawn')).metadata.uid).toBe(pod.metadata.uid)
+    await it.startOperator()
   })
 
   test('of a suspended database starts nothing', async () => {

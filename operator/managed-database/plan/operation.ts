@@ -11,6 +11,7 @@ import {
   type Digests,
   desiredDigests,
   desiredHash,
+  isInForce,
   type ManagedDatabaseStatus,
   type OperationName,
   operationOfChange,
@@ -126,6 +127,13 @@ export function deletion(observed: Observed, now: number, deadlines: Deadlines):
   return begin(asked, desiredHash(askedBy(database)), now, deadlines)
 }
 
+/**
+ * What is in force: another hash than on record where nothing has changed but a deed that is asked for no more. Nothing is to be
+ * done for that, so it is no operation.
+ */
+const appliedNow = ({ database }: Observed, hash: string): string | undefined =>
+  isInForce(database) ? hash : database.status?.appliedHash
+
 /** The operation of a restart in the region's window: nobody asked for it but the region. */
 function beginMaintenance(observed: Observed, mark: string, hash: string, now: number, deadlines: Deadlines) {
   const taskId = derivedId(`${observed.database.metadata.uid}/maintenance/${mark}`)
@@ -163,13 +171,18 @@ export function operationState(
   const { fatal } = assessment
   const { status } = observed.database
   const hash = desiredHash(askedBy(observed.database))
-  const appliedHash = status?.appliedHash
+  const appliedHash = appliedNow(observed, hash)
   const outcome = conditionOf(status, 'Progressing')
   const last = outcome?.status === 'False' ? no(outcome.reason, outcome.message) : no(completed, 'nothing to be done')
   const maintenance = maintenanceAfter(observed, assessment, now, deadlines)
 
   if (hasEnded(status) && !isFinished(observed.task))
-    return { operation: status?.operation, progressing: last, appliedHash, maintenance: status?.maintenance }
+    return {
+      operation: status?.operation,
+      progressing: last,
+      appliedHash: status?.appliedHash,
+      maintenance: status?.maintenance,
+    }
 
   const current = hasEnded(status) ? undefined : status?.operation
   const fits = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
