@@ -71,5 +71,11 @@ export const operatorConfiguration = z.strictObject({
     .prefault({})
     .describe('how long an operation may take before it is said to have failed; it is gone on with all the same'),
   workers: z.int().min(1).max(256).default(16).describe('databases worked on at once'),
+  certificatesAtOnce: z
+    .int()
+    .min(1)
+    .max(1000)
+    .default(50)
+    .describe('databases that have their certificates issued anew, and load them, at once'),
 })
 export type OperatorConfiguration = z.output<typeof operatorConfiguration>

@@ -83,6 +83,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         pods: configuration.pods,
         settings: { deadlines: configuration.deadlines },
         workers: configuration.workers,
+        certificatesAtOnce: configuration.certificatesAtOnce,
         events,
       }),
       startRegionController({ ...common, events }),

@@ -4,7 +4,7 @@
  */
 import { type AnyObject, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
+import { type Controller, type EventRecorder, lowPriority, startController } from '../../controller/index.ts'
 import { canonicalJson, labels, type ManagedDatabase, type PgVersion, systemNamespace } from '../../crds/index.ts'
 import { newlyUnreachable, routeName } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
@@ -25,6 +25,7 @@ import { createDatabaseMetrics } from './metrics.ts'
 import { type Observation, observe } from './observe.ts'
 import { type Plan, type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
+import { createTurns, inTurn } from './turns.ts'
 
 type DatabaseControllerOptions = ControllerOptions & {
   keys: () => InstallationKeys
@@ -35,6 +36,8 @@ type DatabaseControllerOptions = ControllerOptions & {
   pods: PodSettings
   settings: PlanSettings
   workers: number
+  /** How many have their certificates issued anew at a time. */
+  certificatesAtOnce: number
   events: EventRecorder
 }
 
@@ -59,6 +62,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   const sizes = createSizes({ now, onMeasured: enqueue, logger })
   const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
   const growths = createGrowthBook(now)
+  const turns = createTurns({ atOnce: options.certificatesAtOnce, onTurn: enqueue })
   const ports = createPortBook(isTaken, now)
   const executor: Executor = { cluster, ports, growths, now, keys, outdateLooks: looks.outdate }
 
@@ -67,11 +71,12 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     if (database === undefined) return forget(key)
     const currentKeys = keys()
     const observer = { caches, cluster, images, pods, now }
-    const observation = await observe(observer, database, currentKeys, {
+    const seen = await observe(observer, database, currentKeys, {
       facts: looks.get(key),
       dataBytes: sizes.get(key),
       growthRefusal: growths.refusalOf(key),
     })
+    const observation = { ...seen, observed: inTurn(turns, key, seen.observed) }
     const decided = plan(observation.observed, now(), settings)
     if (decided.awaitsGateways) awaitingGateways.add(key)
     else awaitingGateways.delete(key)
@@ -118,6 +123,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     looks.forget(key)
     sizes.forget(key)
     growths.forget(key)
+    turns.leave(key)
     awaitingGateways.delete(key)
     awaitingPort.delete(key)
     for (const route of caches.configMaps.byIndex('ownerKey', key)) {
@@ -192,11 +198,13 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     looks.suspect(key)
     enqueue(key)
   }
-  const unfollow = follow(caches, { enqueue, suspect }, { awaitingGateways, awaitingPort }, keys)
+  const later = (key: string) => controller?.enqueue(key, { priority: lowPriority })
+  const unfollow = follow(caches, { enqueue, later, suspect }, { awaitingGateways, awaitingPort }, keys)
 
   return {
     stop: async () => {
       for (const end of unfollow) end()
+      turns.stop()
       await controller?.stop()
       await looks.stop()
       await sizes.stop()
@@ -219,7 +227,7 @@ const worst = (errors: readonly unknown[]): unknown =>
 /** Which databases are looked at again when something changes. */
 function follow(
   caches: Caches,
-  { enqueue, suspect }: Record<'enqueue' | 'suspect', (key: string) => void>,
+  { enqueue, later, suspect }: Record<'enqueue' | 'later' | 'suspect', (key: string) => void>,
   waiting: { awaitingGateways: Iterable<string>; awaitingPort: Iterable<string> },
   keys: () => InstallationKeys,
 ): (() => void)[] {
@@ -238,11 +246,12 @@ function follow(
     if (owner !== undefined) enqueue(owner)
     ofIndex('id', object.metadata.labels?.[labels.database] ?? '')
   }
+  /** In order, so that turns go by it; and after whatever somebody waits for. */
   const all = () => {
-    for (const database of caches.databases.list()) enqueue(keyOf(database))
+    for (const key of caches.databases.list().map(keyOf).sort()) later(key)
   }
   return [
-    caches.databases.onChange(({ type, object }) => {
+    caches.databases.onChange(({ type, object, previous }) => {
       enqueue(keyOf(object))
       // What it leaves behind may be another's, which was put back in its place.
       if (type === 'deleted') ofIndex('id', object.metadata.labels?.[labels.id] ?? '')

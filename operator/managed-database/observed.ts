@@ -116,6 +116,8 @@ export type CertificateFacts =
       issuedAt: number | undefined
       /** It is on record that Postgres shows it. */
       isLoaded: boolean
+      /** Many are to be issued anew, and others come first. */
+      awaitsTurn?: true
     }
 
 export type RouteFacts = {

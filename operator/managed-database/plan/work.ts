@@ -29,8 +29,8 @@ export function work(observed: Observed, owner: Owner, assessment: Assessment): 
 function secrets({ credentials, certificate }: Observed, { wanted }: Assessment): Action[] {
   const actions: Action[] = []
   if (credentials.state === 'absent') actions.push({ do: 'mint-credentials' })
-  if (certificate.state !== 'good' && wanted.certificate)
-    actions.push({ do: 'issue-certificate', names: wanted.certificate })
+  const isNext = certificate.state === 'absent' || (certificate.state === 'due' && !certificate.awaitsTurn)
+  if (isNext && wanted.certificate) actions.push({ do: 'issue-certificate', names: wanted.certificate })
   return actions
 }
 
