@@ -333,6 +333,93 @@ describe('a database put back under another uid', () => {
   })
 })
 
+describe('a database put back without its status, where a copy has its id and its status', () => {
+  /** Put back as it was, and the copy made, while no operator runs. */
+  const putBackBeside = async (name: string, copy: { namespace: string; name: string }): Promise<ManagedDatabase> => {
+    const before = await it.create(name, open)
+    const { status, metadata } = await it.when(name, found => found.status?.operation === undefined)
+    const id = await it.idOf(name)
+    await it.stopOperator()
+    const found = await it.database(name)
+    if (found === undefined) throw new Error('no database')
+    await it.cluster().replace('ManagedDatabase', { ...found, metadata: { ...found.metadata, finalizers: [] } })
+    await it.cluster().delete('ManagedDatabase', key(name))
+    const draft = { apiVersion, kind: 'ManagedDatabase' as const, spec: before.spec }
+    const copied = await it.cluster().create('ManagedDatabase', {
+      ...draft,
+      metadata: { ...copy, labels: { [labels.id]: id } },
+    })
+    await it.cluster().replaceStatus('ManagedDatabase', { ...copied, ...(status ? { status } : {}) })
+    await it.cluster().create('ManagedDatabase', {
+      ...draft,
+      metadata: { ...key(name), labels: metadata.labels ?? {}, finalizers: [teardownFinalizer] },
+    })
+    return before
+  }
+  const initialisations = () => [...it.workload().postgres.initialised.values()].length
+  const claims = async () =>
+    (await it.cluster().list('PersistentVolumeClaim')).items.map(claim => claim.metadata.uid).sort()
+
+  test('in another namespace, is the database that its data are beside', async () => {
+    const [name, namespace] = ['homecoming', 'away']
+    await it.cluster().create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+    const before = await putBackBeside(name, { namespace, name })
+    const [id, volumes, initialised] = [await it.idOf(name), await claims(), initialisations()]
+    const pod = await it.child('Pod', name, 'pod')
+    await it.startOperator()
+    const after = await it.when(name, found => isPhase('available')(found) && found.status?.appliedHash !== undefined)
+    expect(await it.idOf(name)).toBe(id)
+    expect(after.status?.volume).toEqual(before.status?.volume)
+    expect(after.status?.endpoint).toEqual(before.status?.endpoint)
+    expect((await it.child('Pod', name, 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
+    const copy = { namespace, name }
+    const lost = await eventually(
+      () => it.cluster().get('ManagedDatabase', copy),
+      found => condition(found, 'VolumeReady')?.reason === 'VolumeLost',
+    )
+    expect(lost?.status?.phase).toBe('failed')
+    expect([await claims(), initialisations()]).toEqual([volumes, initialised])
+    // Its end takes nothing of the other with it.
+    await it.cluster().delete('ManagedDatabase', copy)
+    await eventually(
+      () => it.cluster().get('ManagedDatabase', copy),
+      found => found === undefined,
+    )
+    expect((await it.child('Pod', name, 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
+    expect(await claims()).toEqual(volumes)
+  })
+
+  test.each(['deleted', 'without its label'])(
+    'beside it, waits and says so, and starts on no empty volume: until the copy is %s',
+    async how => {
+      const name = `twin${how.length}`
+      const copy = `${name}copy`
+      const before = await putBackBeside(name, key(copy))
+      const [id, volumes, initialised] = [await it.idOf(name), await claims(), initialisations()]
+      const pod = await it.child('Pod', name, 'pod')
+      await it.startOperator()
+      const told = await it.when(name, hasCondition('VolumeReady', 'IdContested'))
+      await it.when(copy, hasCondition('VolumeReady', 'IdContested'))
+      expect(condition(told, 'Ready')?.message).toContain(`${copy} beside ${name} has too`)
+      expect(told.status?.phase).toBe('failed')
+      expect(await it.idOf(name)).toBe(id)
+
+      const found = await it.when(copy, () => true)
+      if (how === 'deleted') {
+        await it.cluster().delete('ManagedDatabase', key(copy))
+        await it.gone(copy)
+      } else await it.cluster().replace('ManagedDatabase', { ...found, metadata: { ...found.metadata, labels: {} } })
+      const after = await it.when(name, isPhase('available'))
+      expect(after.status?.volume).toEqual(before.status?.volume)
+      expect(await it.idOf(name)).toBe(id)
+      // What the copy's status says of the data is not so, now that its id is another.
+      if (how !== 'deleted') await it.when(copy, hasCondition('VolumeReady', 'VolumeLost'))
+      expect((await it.child('Pod', name, 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
+      expect([await claims(), initialisations()]).toEqual([volumes, initialised])
+    },
+  )
+})
+
 test('an object that bears the label, and that nobody may write, keeps the operator from nothing else', async () => {
   await it.create('beside', open)
   const id = await it.idOf('beside')

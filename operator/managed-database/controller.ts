@@ -253,8 +253,10 @@ function follow(
   return [
     caches.databases.onChange(({ type, object, previous }) => {
       enqueue(keyOf(object))
-      // What it leaves behind may be another's, which was put back in its place.
-      if (type === 'deleted') ofIndex('id', object.metadata.labels?.[labels.id] ?? '')
+      // What it leaves behind, or had an id in common with, may be another's, which was put back in its place.
+      const [before, after] = [previous, object].map(database => database?.metadata.labels?.[labels.id])
+      if (type === 'deleted') ofIndex('id', after ?? '')
+      else if (before !== undefined && before !== after) ofIndex('id', before)
     }),
     caches.statefulSets.onChange(ofChild),
     caches.pods.onChange(ofChild),

@@ -22,15 +22,16 @@ import {
 import { SealError } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { type Owner, ownerUidOf } from '../objects/ownership.ts'
+import { isUnderAnotherId, type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
 import { fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from '../workload/children/certificate.ts'
+import { systemIdentifierOf } from '../workload/children/claim.ts'
 import { openCredentials, type Passwords } from '../workload/children/credentials.ts'
 import { copyName, type VolumeFacts, volumeFacts } from '../workload/children/persistent-volume.ts'
 import { sizeText } from '../workload/children/stateful-set.ts'
 import { nodeOf } from '../workload/node.ts'
 import { podFacts } from '../workload/pod.ts'
-import { identityOf } from './identity.ts'
+import { identityOf, type StrayClaim } from './identity.ts'
 import {
   type CertificateFacts,
   type Children,
@@ -74,17 +75,21 @@ export async function observe(
   const own = remainsOf(caches, namespace, { uid, id: undefined })
   const owned = [...own.claims, ...own.secrets, ...own.services]
   const id = marks?.[labels.id]
-  const identity = identityOf(
-    database,
-    owned.map(child => child.metadata.labels?.[labels.database]),
-    id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid),
-  )
+  const others = id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid)
+  const identity = identityOf(database, {
+    childrenSay: owned.map(child => child.metadata.labels?.[labels.database]),
+    others,
+    strays: id === undefined || others.length === 0 ? [] : await strayClaims(caches, cluster, { namespace, uid, id }),
+  })
   const owner = identity.state === 'settled' ? identity.owner : undefined
-  const remains = owner ? remainsOf(caches, namespace, owner) : own
+  // One that goes without ever having had a child takes nothing with it that another one beside it may have had.
+  const isGoing = database.metadata.deletionTimestamp !== undefined && owned.length === 0
+  const isLeft = isGoing && others.some(other => other.metadata.namespace === namespace)
+  const remains = owner && !isLeft ? remainsOf(caches, namespace, owner) : own
   const incarnation = incarnationOf(database, remains.claims)
   const children = owner ? childrenOf(caches, owner.id, namespace, incarnation, remains) : noChildren
   const pod = children.pod && podFacts(children.pod)
-  const claim = await claimOf(cluster, database, children.claim)
+  const claim = await claimOf(cluster, database, children.claim, owner)
   const region = caches.regions.get({ name: spec.region })
   const { facts: credentials, passwords } = credentialsOf(children.credentials, keys)
   const inForce = sizeInForce(database, children.statefulSet)
@@ -107,7 +112,7 @@ export async function observe(
     podSettings: pods,
     incarnation,
     children: { ...children, claim },
-    remains: owner ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
+    remains: owner && !isLeft ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
     volumes: await volumesOf(caches, cluster, database, claim, owner),
     pod,
     node: await nodeOf(cluster, pod),
@@ -145,6 +150,21 @@ function isStray(caches: Caches, { uid, id }: Pick<Owner, 'uid' | 'id'>, object:
 }
 
 /**
+ * The claims of our id that are nobody's that lives: from the cluster itself, since whether a database starts on an empty volume
+ * is decided by them.
+ */
+async function strayClaims(
+  caches: Caches,
+  cluster: Cluster,
+  { namespace, uid, id }: { namespace: string; uid: string; id: string },
+): Promise<StrayClaim[]> {
+  const { items } = await cluster.list('PersistentVolumeClaim', { namespace, labels: { [labels.database]: id } })
+  return items
+    .filter(claim => isStray(caches, { uid, id }, claim))
+    .map(claim => ({ name: claim.metadata.name, key: ownerKeyOf(claim) }))
+}
+
+/**
  * What is ours by its mark, and what of our id is nobody's. A mark that somebody wrote in another namespace makes
  * nothing ours. Without an id, only what is marked.
  */
@@ -160,6 +180,9 @@ function remainsOf(caches: Caches, namespace: string, { uid, id }: { uid: string
     objects.filter(object => object.metadata.namespace === namespace)
   const configMaps = ofUs(caches.configMaps)
   const isRoute = (map: (typeof configMaps)[number]) => map.metadata.labels?.[labels.component] === routeComponent
+  // All routes stand in one namespace; another database may have this id elsewhere.
+  const isOfHere = (map: (typeof configMaps)[number]) =>
+    ownerUidOf(map) === uid || ownerKeyOf(map)?.startsWith(`${namespace}/`) !== false
   return {
     statefulSets: here(ofUs(caches.statefulSets)),
     pods: [],
@@ -172,7 +195,7 @@ function remainsOf(caches: Caches, namespace: string, { uid, id }: { uid: string
     volumes: ofUs(caches.volumes)
       .map(volume => volumeFacts(volume, undefined))
       .filter(({ claim }) => claim?.startsWith(`${namespace}/`)),
-    routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map)),
+    routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map) && isOfHere(map)),
   }
 }
 
@@ -204,13 +227,18 @@ function childrenOf(caches: Caches, id: string, namespace: string, incarnation: 
  */
 async function claimOf(
   cluster: Cluster,
-  { metadata: { namespace }, status }: ManagedDatabase,
+  { metadata: { namespace, uid }, status }: ManagedDatabase,
   cached: PersistentVolumeClaim | undefined,
+  owner: Owner | undefined,
 ): Promise<PersistentVolumeClaim | undefined> {
   const recorded = status?.volume
   if (recorded === undefined) return cached
   if (cached?.metadata.uid === recorded.uid) return cached
-  return cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
+  const live = await cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
+  if (live !== undefined && owner !== undefined && isUnderAnotherId(owner, live)) return undefined
+  if (live !== undefined || cached === undefined || cached.metadata.name === recorded.claim) return live
+  // The record may be of another object that had this name, whose status was put back.
+  return ownerUidOf(cached) === uid && systemIdentifierOf(cached) !== undefined ? cached : undefined
 }
 
 /**
@@ -220,7 +248,7 @@ async function claimOf(
 async function volumesOf(
   caches: Caches,
   cluster: Cluster,
-  { status }: ManagedDatabase,
+  { metadata, status }: ManagedDatabase,
   claim: PersistentVolumeClaim | undefined,
   owner: Owner | undefined,
 ): Promise<Volumes> {
@@ -233,7 +261,10 @@ async function volumesOf(
   const read = async (name: string | undefined): Promise<VolumeFacts | undefined> => {
     if (name === undefined) return undefined
     const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
-    return volume && volumeFacts(volume, owner)
+    if (volume === undefined || (owner !== undefined && isUnderAnotherId(owner, volume))) return undefined
+    const facts = volumeFacts(volume, owner)
+    // Volumes are of no namespace: one that a claim elsewhere has is not this database's, though a status that was copied names it.
+    return facts.claim?.startsWith(`${metadata.namespace}/`) === false ? undefined : facts
   }
   const bound = await read(boundName)
   const known = recorded?.volumeName === boundName ? bound : await read(recorded?.volumeName)

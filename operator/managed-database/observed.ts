@@ -44,9 +44,12 @@ export type KeysFacts = {
 
 /**
  * The id that children are named by. `unsettled`: the label must be written first, with the id given (that of the
- * children already there) or, without one, a new one.
+ * children already there) or, without one, a new one. `contested`: a person has to say whose the data under it are.
  */
-export type Identity = { state: 'settled'; owner: Owner } | { state: 'unsettled'; id: string | undefined; why: string }
+export type Identity =
+  | { state: 'settled'; owner: Owner }
+  | { state: 'unsettled'; id: string | undefined; why: string }
+  | { state: 'contested'; why: string }
 
 /** The children that are this database's own; whatever else stands under their names is not here. */
 export type Children = {

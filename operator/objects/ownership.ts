@@ -96,6 +96,15 @@ export function ownerKeyOf(object: Pick<AnyObject, 'metadata'>): string | undefi
   return controller === undefined ? annotations?.[ownerKeyAnnotation] : `${namespace}/${controller.name}`
 }
 
+/** Whether an object bears another database's id and no mark of this one: nothing of it is this one's, whatever a record says. */
+export const isUnderAnotherId = (
+  { uid, id }: Pick<Owner, 'uid' | 'id'>,
+  object: Pick<AnyObject, 'metadata'>,
+): boolean => {
+  const label = object.metadata.labels?.[labels.database]
+  return label !== undefined && label !== id && ownerUidOf(object) !== uid
+}
+
 /** Whether an object belongs to another database that lives, by the cluster's own word. */
 export async function isAnothers(
   cluster: Cluster,

@@ -54,6 +54,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   if (pressing.length > 0) return { ...nothing(observed), actions: [...pressing, ...unmarked.others] }
   if (isDeleting && database.metadata.finalizers?.includes(teardownFinalizer) !== true) return nothing(observed)
   if (isGoing) return planTeardown(observed, now, deadlines)
+  if (identity.state === 'contested') return contested(observed, identity.why, now)
   if (identity.state === 'unsettled' || database.metadata.finalizers?.includes(teardownFinalizer) !== true) {
     const id = identity.state === 'settled' ? identity.owner.id : identity.id
     return { ...nothing(observed), actions: [{ do: 'identify', id }] }
@@ -118,6 +119,18 @@ const nothing = ({ database }: Observed): Plan => ({
 function recording(observed: Observed, volume: VolumeRecord): Plan {
   const { database, incarnation } = observed
   return { ...nothing(observed), status: { ...database.status, incarnation, volume } }
+}
+
+/** Nothing is done, and nothing stops what runs, until somebody has said whose the data are. */
+function contested(observed: Observed, why: string, now: number): Plan {
+  const { database } = observed
+  const { status = {}, metadata } = database
+  const finding = no('IdContested', why)
+  const findings: Findings = { Ready: finding, VolumeReady: finding }
+  const conditions = nextConditions(status.conditions ?? [], findings, metadata.generation, now)
+  const phase = metadata.deletionTimestamp === undefined ? 'failed' : 'deleting'
+  const { generation: observedGeneration } = metadata
+  return { ...nothing(observed), status: { ...status, phase, observedGeneration, conditions } }
 }
 
 /**
