@@ -92,7 +92,7 @@ export async function observe(
   const claim = await claimOf(cluster, database, children.claim, owner)
   const region = caches.regions.get({ name: spec.region })
   const { facts: credentials, passwords } = credentialsOf(children.credentials, keys)
-  const inForce = sizeInForce(database, children.statefulSet)
+  const inForce = sizeInForce(database, children.statefulSet, pod)
   const annotated = readOperation(database)
   const task = (taskId: string | undefined) =>
     taskId === undefined ? undefined : caches.tasks.get({ namespace, name: childNames.task(taskId) })

@@ -163,7 +163,7 @@ export function observedIn(world: World): Observed {
     mintedAt: '2026-01-01T00:00:00Z',
   }
   const statefulSet = get<StatefulSet>(world, 'StatefulSet', childNames.statefulSet(worldId, 1))
-  const inForce = sizeInForce(database, statefulSet)
+  const inForce = sizeInForce(database, statefulSet, facts)
   return {
     database,
     identity,

@@ -12,10 +12,11 @@ import { isAtRest, type Observed, type PostgresAnswer } from '../observed.ts'
 import { conditionOf, type Finding, type Findings, no, yes } from './conditions.ts'
 import { credentialsFinding } from './credentials.ts'
 import { isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
+import type { Time } from './restarts.ts'
 import type { SizeState } from './size.ts'
 import { isStopped, mayStop } from './stop.ts'
 import { volumeFinding } from './volume.ts'
-import { type Wanted, wantedMarks, wantedOf } from './wanted.ts'
+import { type Wanted, wantedOf } from './wanted.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
 export type Step =
@@ -43,17 +44,16 @@ export type Assessment = {
 }
 
 /** Whether a restart that was asked for, or is due in the region's window, is still to come. */
-function lacksRestart({ database }: Observed, { marks }: PodFacts): boolean {
-  const wanted = wantedMarks(database)
+function lacksRestart({ restarts: { marks: wanted } }: Wanted, { marks }: PodFacts): boolean {
   const lacks = (mark: keyof typeof wanted) => wanted[mark] !== undefined && wanted[mark] !== marks[mark]
   return lacks('restart') || lacks('maintenance')
 }
 
 /** Whether a pod is of another size than it is to have, stands on another volume, or is to be restarted. */
-export const isOutOfDate = (observed: Observed, { size }: Wanted, pod: PodFacts): boolean =>
-  pod.size !== sizeText(size.effective) ||
+export const isOutOfDate = (observed: Observed, wanted: Wanted, pod: PodFacts): boolean =>
+  pod.size !== sizeText(wanted.size.effective) ||
   pod.volume !== observed.children.claim?.metadata.uid ||
-  lacksRestart(observed, pod)
+  lacksRestart(wanted, pod)
 
 const works = (answer: Assessment['answered']): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
 
@@ -173,18 +173,15 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
   return yes('Serving', 'Postgres answers clients')
 }
 
-export function assess(observed: Observed, owner: Owner): Assessment {
+export function assess(observed: Observed, owner: Owner, time: Time): Assessment {
   const answer = presentAnswer(observed)
   const answered = answer?.state === 'answered' ? answer : undefined
   const volume = volumeFinding(observed, answered)
   const fatal = volume.fatal ? volume.finding : undefined
   const open = fatal === undefined && mayOpen(observed, answered)
   const known = observed.database.status?.volume?.systemIdentifier
-  const wanted = wantedOf(observed, owner, {
-    open,
-    stopped: isStopped(observed),
-    systemIdentifier: known ?? (fatal ? undefined : answered?.systemIdentifier),
-  })
+  const systemIdentifier = known ?? (fatal ? undefined : answered?.systemIdentifier)
+  const wanted = wantedOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, time)
   const findings: Findings = {
     KeysAvailable: yes('Present', "the installation's keys are there"),
     VolumeReady: volume.finding,

@@ -63,7 +63,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const found = recordFromClaim(observed)
   if (found) return recording(observed, found)
 
-  const assessment = assess(observed, identity.owner)
+  const assessment = assess(observed, identity.owner, { now, maintenanceMs: deadlines.modifyingMs })
   const operation = operationState(observed, assessment, now, deadlines)
   const block = isDeleting ? deletionBlock(observed) : undefined
   const status = statusOf(observed, assessment, operation, block, now)
@@ -71,7 +71,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   return {
     actions: [...unmarked.others, ...work(observed, identity.owner, assessment)],
     status,
-    awaitsPostgres: awaitsPostgres(observed),
+    awaitsPostgres: awaitsPostgres(observed, assessment),
     configurationDigest: assessment.wanted.configurationDigest,
     awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
     wakeAt: earliest(

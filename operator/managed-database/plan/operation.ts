@@ -144,7 +144,7 @@ function beginMaintenance(observed: Observed, mark: string, hash: string, now: n
 const pendingOf = (name: OperationName, pending: Pending | undefined): Pending | undefined =>
   name === 'restart-managed' && pending?.step === 'Growing' ? undefined : pending
 
-/** How the restart in the region's window goes. One that failed and has come right since is no failure any more. */
+/** How the restart in the region's window goes. It ends where it would bring nothing. One that failed and has come right since is no failure any more. */
 function maintenanceAfter(
   { database: { status } }: Observed,
   { pending, fatal, serves }: Assessment,
@@ -186,8 +186,9 @@ export function operationState(
 
   const current = hasEnded(status) ? undefined : status?.operation
   const fits = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
-  const window = status?.maintenance
-  const isMaintained = window !== undefined && window.endedAt === undefined
+  const { isUnsure, isGivenUp } = assessment.wanted.restarts
+  // One that has come to its end with nothing to do, as one out of a backup does, is no operation.
+  const isMaintained = maintenance !== undefined && maintenance.endedAt === undefined && !isUnsure
   if (!fits && appliedHash === hash && comesIntoForce(observed, assessment.wanted.size)) {
     const operation = begin(ofGrownSize(observed, hash), hash, now, deadlines)
     const progressing = yes('Starting', 'the volume has grown: Postgres is restarted')
@@ -199,7 +200,7 @@ export function operationState(
 
   const begun = () =>
     isMaintained && appliedHash === hash
-      ? beginMaintenance(observed, window.restart, hash, now, deadlines)
+      ? beginMaintenance(observed, maintenance.restart, hash, now, deadlines)
       : beginUpdate(observed, hash, now, deadlines)
   const operation = fits ? current : begun()
   const pending = pendingOf(operation.name, assessment.pending)
@@ -210,6 +211,8 @@ export function operationState(
     maintenance,
   })
   if (fatal) return settled(no(fatal.reason, fatal.message))
+  if (isGivenUp)
+    return settled(no('DeadlineExceeded', `not restarted by ${operation.deadlineAt}, and not any more: ask again`))
   if (pending === undefined) return settled(no(completed, 'everything asked is in force'))
   if (pending.isHopeless) return settled(no(pending.reason, pending.message))
   if (now >= Date.parse(operation.deadlineAt))

@@ -6,12 +6,14 @@ import { type Finding, yes } from './conditions.ts'
 import { presentAnswer } from './health.ts'
 import type { Wanted } from './wanted.ts'
 
+type Newest = Pick<Wanted, 'newestTemplate' | 'image' | 'configurationDigest'>
+
 export type PendingRestart = NonNullable<ManagedDatabaseStatus['pendingRestart']>[number]
 type Reason = 'Image' | 'PodTemplate' | 'Settings' | 'Configuration'
 type Found = { reason: Reason; message: string }
 
 /** What the pod was made from and would not be made from any more. */
-function ofTemplate({ pod }: Observed, { newestTemplate, image }: Wanted): Found[] {
+function ofTemplate({ pod }: Observed, { newestTemplate, image }: Newest): Found[] {
   if (pod === undefined || newestTemplate === undefined || pod.template === newestTemplate) return []
   if (pod.image !== undefined && image !== undefined && pod.image !== image)
     return [{ reason: 'Image', message: `the pod runs ${pod.image}; ${image} is what a new one runs` }]
@@ -19,7 +21,7 @@ function ofTemplate({ pod }: Observed, { newestTemplate, image }: Wanted): Found
 }
 
 /** What Postgres itself says; undefined where it has not been asked in its present run. */
-function ofSettings(observed: Observed, { configurationDigest }: Wanted): Found[] | undefined {
+function ofSettings(observed: Observed, { configurationDigest }: Newest): Found[] | undefined {
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return undefined
   const { pendingRestart, isMounted, refused, inForce } = answer.configuration
@@ -34,12 +36,26 @@ function ofSettings(observed: Observed, { configurationDigest }: Wanted): Found[
   return found
 }
 
-export function pendingRestarts(observed: Observed, wanted: Wanted, now: number): PendingRestart[] {
+/** What is on record of what Postgres itself says. */
+const toldBefore = ({ status }: Observed['database']): PendingRestart[] =>
+  (status?.pendingRestart ?? []).filter(({ reason }) => reason === 'Settings' || reason === 'Configuration')
+
+/**
+ * Whether a restart would bring anything: undefined where only the record says so. That may be of another time, out of a backup
+ * of the cluster, so Postgres is asked first.
+ */
+export function isWorthRestart(observed: Observed, newest: Newest): boolean | undefined {
+  if (observed.pod === undefined || ofTemplate(observed, newest).length > 0) return true
+  const found = ofSettings(observed, newest)
+  if (found !== undefined) return found.length > 0
+  return toldBefore(observed.database).length > 0 ? undefined : false
+}
+
+export function pendingRestarts(observed: Observed, wanted: Newest, now: number): PendingRestart[] {
   const { pod, database } = observed
   const before = database.status?.pendingRestart ?? []
   if (pod === undefined || pod.terminating || database.spec.suspended) return []
-  const told = before.filter(({ reason }) => reason === 'Settings' || reason === 'Configuration')
-  const found = [...ofTemplate(observed, wanted), ...(ofSettings(observed, wanted) ?? told)]
+  const found = [...ofTemplate(observed, wanted), ...(ofSettings(observed, wanted) ?? toldBefore(database))]
   return found.map(({ reason, message }) => ({
     reason,
     message: message.slice(0, 1000),

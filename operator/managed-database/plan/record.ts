@@ -1,7 +1,9 @@
 /**
  * The record of the volume that holds the data. It is made when Postgres has answered for the first time, and says the
- * same for good; only which claim stands for the volume may change, where the database or its claim was put back.
+ * same for good; only which claim stands for the volume may change, where the database, its claim or an older status was
+ * put back.
  */
+import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
 import type { ManagedDatabaseStatus } from '../../../crds/index.ts'
 import { ownerUidOf } from '../../objects/ownership.ts'
 import { systemIdentifierOf } from '../../workload/children/claim.ts'
@@ -26,11 +28,22 @@ export function recordFromClaim(observed: Observed): VolumeRecord | undefined {
   const { volumeName } = claim.spec ?? {}
   const bound = volumeName === undefined ? {} : { volumeName }
   if (recorded === undefined) return { claim: name, uid, systemIdentifier, ...bound }
-  if (recorded.uid === uid || recorded.systemIdentifier !== systemIdentifier) return undefined
+  if (recorded.uid === uid) return undefined
+  if (isProven(observed, claim)) return { claim: name, uid, systemIdentifier, ...bound }
+  if (recorded.systemIdentifier !== systemIdentifier) return undefined
   const isPutBack = ownerUidOf(claim) === database.metadata.uid && isGone(observed)
   if (isStrayClaim || isPutBack) return { claim: recorded.claim, uid, systemIdentifier, ...bound }
   const isOurs = isRebound(observed, claim) && volumes.recorded?.claimUid === uid
   return isOurs ? { ...recorded, uid } : undefined
+}
+
+/**
+ * The record is of another time, out of a backup of the cluster: the claim carries this very object's uid and the number of its
+ * data, and the pod that runs was made for it. What a pod has mounted under another claim is never passed over.
+ */
+function isProven({ database, pod }: Observed, claim: PersistentVolumeClaim): boolean {
+  if (ownerUidOf(claim) !== database.metadata.uid || claim.status?.phase !== 'Bound') return false
+  return pod?.address !== undefined && pod.volume === claim.metadata.uid
 }
 
 /** Whether the volume on record is gone for good: no claim or pod has it, and the cluster does not know it any more. */

@@ -6,6 +6,7 @@
 import type { StatefulSet } from '../../../cluster/index.ts'
 import type { ManagedDatabase, PinnedSize, SizeShape } from '../../../crds/index.ts'
 import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
+import type { PodFacts } from '../../workload/pod.ts'
 import { isAtRest, type Observed } from '../observed.ts'
 import { conditionOf, type Finding, no } from './conditions.ts'
 import { type Growth, growthOf } from './growth.ts'
@@ -39,9 +40,19 @@ function parseSize(text: string | undefined): PinnedSize | undefined {
   return name === undefined ? undefined : { name, version: Number(version) }
 }
 
-/** The size in force: as recorded, or by the template where an older operator recorded none. */
-export const sizeInForce = ({ spec, status }: ManagedDatabase, statefulSet: StatefulSet | undefined): PinnedSize =>
-  status?.size ?? parseSize(statefulSet?.spec?.template.metadata?.annotations?.[sizeAnnotation]) ?? spec.size
+/**
+ * The size in force: that of the pod that runs, whatever a record of another time says; without one as recorded, or by the
+ * template where an older operator recorded none.
+ */
+export const sizeInForce = (
+  { spec, status }: ManagedDatabase,
+  statefulSet: StatefulSet | undefined,
+  pod: Pick<PodFacts, 'size' | 'address' | 'terminating'> | undefined,
+): PinnedSize => {
+  const running = pod?.address === undefined || pod.terminating ? undefined : parseSize(pod.size)
+  const ofTemplate = parseSize(statefulSet?.spec?.template.metadata?.annotations?.[sizeAnnotation])
+  return running ?? status?.size ?? ofTemplate ?? spec.size
+}
 
 export function sizeState(observed: Observed): SizeState {
   const { database, children, size, inForce } = observed

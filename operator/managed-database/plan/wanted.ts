@@ -1,6 +1,6 @@
 /** What every child of a database should be, as far as its size and region are known. */
 import type { Draft } from '../../../cluster/index.ts'
-import { annotations, type Endpoint, hostLabel, type ManagedDatabase, type Region } from '../../../crds/index.ts'
+import { type Endpoint, hostLabel, type Region } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import { type ServerNames, serverNames } from '../../workload/children/certificate.ts'
@@ -10,13 +10,9 @@ import { disruptionBudgetDraft } from '../../workload/children/disruption-budget
 import { networkPolicyDraft } from '../../workload/children/network-policy.ts'
 import { maskedRules, routeDraft } from '../../workload/children/route.ts'
 import { serviceDraft } from '../../workload/children/service.ts'
-import {
-  type RestartMarks,
-  restartMark,
-  statefulSetDraft,
-  templateAnnotation,
-} from '../../workload/children/stateful-set.ts'
+import { statefulSetDraft, templateAnnotation, withMarks } from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
+import { type Restarts, restartsOf, type Time, templateMarks } from './restarts.ts'
 import { type SizeState, sizeState } from './size.ts'
 import { referenceOf, withTemplate } from './template.ts'
 
@@ -34,6 +30,7 @@ export type Wanted = {
   /** The digest of the template for the next restart, which the StatefulSet need not have yet; and its image. */
   newestTemplate: string | undefined
   image: string | undefined
+  restarts: Restarts
   /** For the port it holds; absent while it holds none. */
   route: Draft<'ConfigMap'> | undefined
   rules: string[]
@@ -41,12 +38,6 @@ export type Wanted = {
   endpoint: Endpoint | undefined
   certificate: ServerNames | undefined
 }
-
-/** The restarts that a pod must have had. */
-export const wantedMarks = ({ metadata, status }: ManagedDatabase): RestartMarks => ({
-  restart: restartMark(metadata.annotations?.[annotations.restart]),
-  maintenance: status?.maintenance?.restart,
-})
 
 type Outside = { domain: string; host: string; externalIpAddress?: string }
 
@@ -70,6 +61,7 @@ export function wantedOf(
   observed: Observed,
   owner: Owner,
   { open, stopped, systemIdentifier }: { open: boolean; stopped: boolean; systemIdentifier: string | undefined },
+  time: Time,
 ): Wanted {
   const { database, incarnation, region, podSettings } = observed
   const { spec, status } = database
@@ -85,11 +77,14 @@ export function wantedOf(
   const initialise = status?.volume === undefined && !observed.isStrayClaim
   const configuration = shape && configurationDraft({ ...instance, shape, initialise })
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
-  const marks = wantedMarks(database)
   const newest =
     shape && volume && image
-      ? statefulSetDraft({ ...instance, image, shape, volume, suspended: stopped, pods: podSettings, marks })
+      ? statefulSetDraft({ ...instance, image, shape, volume, suspended: stopped, pods: podSettings })
       : undefined
+  const newestTemplate = newest?.spec?.template.metadata?.annotations?.[templateAnnotation]
+  const configurationDigest = configuration?.metadata.annotations?.[configurationAnnotation]
+  const restarts = restartsOf(observed, { newestTemplate, image, configurationDigest }, time)
+  const marked = newest && withMarks(newest, templateMarks(observed, restarts))
   return {
     size,
     networkPolicy: stamped(networkPolicyDraft(owner)),
@@ -97,10 +92,11 @@ export function wantedOf(
     service: stamped(serviceDraft(owner, incarnation)),
     claim: shape && region && claimDraft(owner, incarnation, shape, region, systemIdentifier),
     configuration: configuration && stamped(configuration),
-    configurationDigest: configuration?.metadata.annotations?.[configurationAnnotation],
-    statefulSet: newest && stamped(withTemplate(observed, newest)),
-    newestTemplate: newest?.spec?.template.metadata?.annotations?.[templateAnnotation],
+    configurationDigest,
+    statefulSet: marked && stamped(withTemplate(observed, marked)),
+    newestTemplate,
     image,
+    restarts,
     route: port === undefined ? undefined : stamped(routeDraft(owner, port, rules)),
     rules,
     domain: outside?.domain,

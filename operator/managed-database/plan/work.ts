@@ -152,11 +152,12 @@ function isSettled({ database, pod }: Observed): boolean {
 }
 
 /** Whether Postgres is to be looked at as soon as may be: something is waited for that only it can tell. */
-export function awaitsPostgres(observed: Observed): boolean {
+export function awaitsPostgres(observed: Observed, { wanted }: Pick<Assessment, 'wanted'>): boolean {
   const { pod, postgres, credentials, certificate, keys } = observed
   if (pod?.address === undefined || pod.terminating) return false
   // Every other server waits for this one.
   if (keys.isChanging && certificate.state === 'good' && !certificate.isLoaded) return true
+  if (wanted.restarts.isUnsure) return true
   const answer = presentAnswer(observed)
   if (postgres === undefined && isSettled(observed)) return false
   if (answer === undefined || postgres?.isOutdated) return true

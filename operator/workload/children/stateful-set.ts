@@ -118,8 +118,6 @@ export type StatefulSetRequest = {
   volume: string
   suspended: boolean
   pods: PodSettings
-  /** Absent: no restart was ever asked for. */
-  marks?: RestartMarks
 }
 
 const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest): PodSpec => ({
@@ -146,6 +144,21 @@ const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest)
   ],
 })
 
+/** The same, for a pod that has had these restarts. */
+export function withMarks(draft: Draft, { restart, maintenance }: RestartMarks): Draft {
+  if (draft.spec === undefined) return draft
+  const { template } = draft.spec
+  const annotations = {
+    ...template.metadata?.annotations,
+    ...(restart === undefined ? {} : { [restartAnnotation]: restart }),
+    ...(maintenance === undefined ? {} : { [maintenanceAnnotation]: maintenance }),
+  }
+  return {
+    ...draft,
+    spec: { ...draft.spec, template: { ...template, metadata: { ...template.metadata, annotations } } },
+  }
+}
+
 /** The same, with nothing running. */
 export const withoutPod = (draft: Draft): Draft => {
   const { [draftAnnotation]: _, ...annotations } = draft.metadata.annotations ?? {}
@@ -158,7 +171,6 @@ export const withoutPod = (draft: Draft): Draft => {
 
 export function statefulSetDraft(request: StatefulSetRequest): Draft {
   const { owner, incarnation, image, size, volume, suspended } = request
-  const { restart, maintenance } = request.marks ?? {}
   const selector = podSelector(owner, incarnation)
   const metadata = childMetadata(owner, childNames.statefulSet(owner.id, incarnation), 'postgres')
   const spec = podSpec(request)
@@ -179,8 +191,6 @@ export function statefulSetDraft(request: StatefulSetRequest): Draft {
             [volumeAnnotation]: volume,
             [templateAnnotation]: digestOf(spec),
             [imageAnnotation]: image,
-            ...(restart === undefined ? {} : { [restartAnnotation]: restart }),
-            ...(maintenance === undefined ? {} : { [maintenanceAnnotation]: maintenance }),
             [walProbeAnnotation]: 'true',
           },
         },
