@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 import { openStore } from './index.ts'
 import { silent, temporaryDirectory } from './testing/store.ts'
 
-const writer = join(import.meta.dirname, 'crash-writer.ts')
+const writer = join(import.meta.dirname, 'testing', 'crash-writer.ts')
 
 /** One acknowledged write: to what it set the object, or `-` where it deleted it. */
 type Acknowledged = { version: number; name: string; value: string }

@@ -340,7 +340,7 @@ describe('a bad disk', () => {
 
 test('without a file descriptor left writes are kept all the same, and nothing that was acknowledged is lost', async () => {
   const directory = temporaryDirectory()
-  const script = join(import.meta.dirname, 'descriptors.fixture.ts')
+  const script = join(import.meta.dirname, 'testing', 'descriptors.ts')
   const command = 'ulimit -n 40; exec "$0" "$@"'
   const { stdout, signal, stderr } = spawnSync('sh', ['-c', command, process.execPath, script, directory], {
     encoding: 'utf8',

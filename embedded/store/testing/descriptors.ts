@@ -1,5 +1,5 @@
 /**
- * A process without file descriptors: `descriptors.fixture.ts DIRECTORY` opens a store, takes every descriptor that is
+ * A process without file descriptors: `descriptors.ts DIRECTORY` opens a store, takes every descriptor that is
  * left, writes, gives them back, writes again, and prints a line for every write: `<name> kept` or `<name> <message>`.
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
