@@ -19,6 +19,9 @@ type Size = Kinds['Size']
 /** A suspended database takes one, too: some volumes only grow while nobody uses them. */
 const takesSizes: readonly DatabasePhase[] = ['available', 'degraded', 'suspended']
 
+/** Takes one, too, while it waits for the first volume of its life: its claim is replaced by one of another size. */
+const takesFirstSizes: readonly DatabasePhase[] = ['creating', 'modifying', 'degraded', 'failed']
+
 const same = (left: PinnedSize, right: PinnedSize): boolean =>
   left.name === right.name && left.version === right.version
 
@@ -38,20 +41,27 @@ function onlyWaitsForSize(database: ManagedDatabase): boolean {
   return isOfThis && hindrance(database) !== undefined
 }
 
+/** Whether the operator says that there is no volume yet, and nothing has come to stand on one. */
+const awaitsVolume = ({ status }: ManagedDatabase): boolean =>
+  status?.volume === undefined &&
+  status?.conditions?.some(({ type, reason }) => type === 'VolumeReady' && reason === 'Pending') === true
+
 /**
  * Of several versions of a size the newest counts, but for the one that a database has: to that it can always return.
  * @throws ApiError 400 where the size cannot be had, is the one it has, or is smaller on disk; 409 while it is busy
  */
 export function decideResize(database: ManagedDatabase, sizes: readonly Size[], name: string): Update {
   const phase = visiblePhase(database)
-  if (!takesSizes.includes(phase) && !(phase === 'modifying' && onlyWaitsForSize(database))) throw busy(phase)
+  const isFirst = takesFirstSizes.includes(phase) && awaitsVolume(database)
+  if (!isFirst && !takesSizes.includes(phase) && !(phase === 'modifying' && onlyWaitsForSize(database)))
+    throw busy(phase)
   const { spec } = database
   const inForce = sizeInForce(database)
   const isWaiting = !same(inForce, spec.size)
   const wanted = isWaiting && name === inForce.name ? inForce : sizeForNew(sizes, name)
   if (same(wanted, spec.size))
     throw isWaiting ? waits(database) : badRequest('size: the database has this size already')
-  refuseSmaller(sizes, inForce, wanted)
+  if (!isFirst) refuseSmaller(sizes, inForce, wanted)
   const next: ManagedDatabaseSpec = { ...spec, size: wanted }
   return { spec: next, operation: 'update-managed-size' }
 }

@@ -89,6 +89,27 @@ describe('refused with 400', () => {
   })
 })
 
+describe('of a database that waits for its first volume', () => {
+  const pending = { ...SizeApplied('Pending', 'the volume is not there yet'), type: 'VolumeReady' }
+  const volume = { claim: 'db', uid: 'uid', systemIdentifier: '7' }
+
+  test.each(['creating', 'failed', 'modifying'] as const)('may be a smaller one, while %s', async phase => {
+    const name = `first${phase}`
+    const id = await createSettled(client, name)
+    await settle(client.cluster, 'acme', name, { phase, conditions: [pending] })
+    await until(async () => (await shown(id)).status === phase)
+    expect((await resize(id, 'tiny')).status).toBe(204)
+    expect((await stored(name)).spec.size).toEqual({ name: 'tiny', version: 1 })
+  })
+
+  test('once it has one may not', async () => {
+    const id = await createSettled(client, 'firsthad')
+    await settle(client.cluster, 'acme', 'firsthad', { phase: 'failed', conditions: [pending], volume })
+    await until(async () => (await shown(id)).status === 'failed')
+    expectError(await resize(id, 'tiny'), 409, /is failed/)
+  })
+})
+
 test("404 for what is not the caller's", async () => {
   expectError(await resize(crypto.randomUUID(), 'large'), 404)
 })
