@@ -9,7 +9,7 @@ export {
   type ReconcileResult,
   startController,
 } from './controller.ts'
-export { createEventRecorder, type EventRecorder } from './events.ts'
+export { createEventRecorder, type EventRecorder, withoutSecrets } from './events.ts'
 export { fenced } from './fence.ts'
 export { instrumented } from './instrumented.ts'
 export { type LeaderElection, type LeaderOptions, runWithLeaderLease } from './lease.ts'

@@ -26,7 +26,15 @@ export type Action =
   | { do: 'claim-port'; preferred: number | undefined }
   /** Gives up a port that a gateway cannot listen on, for another one. */
   | { do: 'leave-port'; port: number; uid: string }
-  | { do: 'delete'; kind: KindName; name: string; namespace: string; uid: string }
+  /** With a resourceVersion: only as it was seen. */
+  | {
+      do: 'delete'
+      kind: KindName
+      name: string
+      namespace: string
+      uid: string
+      resourceVersion?: string | undefined
+    }
   | { do: 'ensure-roles' }
   /** Has Postgres read its certificate again. */
   | { do: 'reload' }

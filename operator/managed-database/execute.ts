@@ -140,9 +140,9 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
       await executor.ports.leave(cluster, action)
       return 'done'
     case 'delete': {
-      const { kind, name, namespace, uid } = action
+      const { kind, name, namespace, uid, resourceVersion } = action
       if (kind === 'Pod') await refuseStopInPeril(executor, pass)
-      await cluster.delete(kind, { namespace, name }, { uid })
+      await cluster.delete(kind, { namespace, name }, { uid, resourceVersion })
       return 'done'
     }
     case 'note-loaded':

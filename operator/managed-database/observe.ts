@@ -48,6 +48,7 @@ import {
 import { conditionOf } from './plan/conditions.ts'
 import { sizeInForce } from './plan/size.ts'
 import { wantedNames } from './plan/wanted.ts'
+import { provisioningOf } from './provisioning.ts'
 
 export type Observer = {
   caches: Caches
@@ -114,6 +115,7 @@ export async function observe(
     children: { ...children, claim },
     remains: owner && !isLeft ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
     volumes: await volumesOf(caches, cluster, database, claim, owner),
+    provisioning: await provisioningOf(cluster, database, claim, now()),
     pod,
     node: await nodeOf(cluster, pod),
     isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),

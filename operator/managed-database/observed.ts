@@ -213,6 +213,8 @@ export type Observed = {
   /** The claim is not marked as ours, nor as a living database's: it was another's, or lost its marks. */
   isStrayClaim: boolean
   volumes: Volumes
+  /** What the cluster says of a claim that still waits for its volume, after a while. */
+  provisioning: string | undefined
   /** Of children.pod. */
   pod: PodFacts | undefined
   /** Of a pod that terminates, or that is not heard of. */

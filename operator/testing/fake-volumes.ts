@@ -6,6 +6,10 @@ import { type Cluster, ClusterError, type Draft, type PersistentVolumeClaim } fr
 import { quantityToBytes } from '../../values/quantity.ts'
 
 export type FakeVolumes = {
+  /** Why a claim gets no volume, which an Event on it tells; undefined where it gets one. */
+  unprovisioned(claim: PersistentVolumeClaim): string | undefined
+  /** Whether a claim that has no volume gets none. */
+  withholds(claim: PersistentVolumeClaim): Promise<boolean>
   /** `held`: no step is taken. `failing`: the driver cannot, and says so. */
   growth: { mode: 'growing' } | { mode: 'held' } | { mode: 'failing'; message: string }
   /** Why the cluster lets no claim ask for more: a quota, a class that cannot expand. */
@@ -27,7 +31,30 @@ export function createFakeVolumes(own: Cluster): FakeVolumes {
   }
   const condition = (type: string, message: string) => ({ type, status: 'True', message })
 
+  const told = new Set<string>()
+  const tell = async ({ metadata: { namespace = '', name, uid = '' } }: PersistentVolumeClaim, message: string) => {
+    if (told.has(uid)) return
+    told.add(uid)
+    await own.create('Event', {
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { name: `${name}.${uid}`, namespace },
+      involvedObject: { apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace, name, uid },
+      type: 'Warning',
+      reason: 'ProvisioningFailed',
+      message,
+      lastTimestamp: '2026-01-02T03:04:05Z',
+    })
+  }
+
   const volumes: FakeVolumes = {
+    unprovisioned: () => undefined,
+    withholds: async claim => {
+      if (claim.spec?.volumeName !== undefined) return false
+      const why = volumes.unprovisioned(claim)
+      if (why !== undefined) await tell(claim, why)
+      return why !== undefined
+    },
     growth: { mode: 'growing' },
     refusal: undefined,
     admitting: inner => ({

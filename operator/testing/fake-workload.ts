@@ -25,7 +25,7 @@ import { createFakeVolumes, type FakeVolumes } from './fake-volumes.ts'
 
 export type FakeWorkload = {
   postgres: FakePostgres
-  /** How volumes grow; after a change `regrow` has every claim looked at again. */
+  /** How volumes are made and grow; after a change `regrow` has every claim looked at again. */
   volumes: FakeVolumes
   regrow(): void
   /** Ends the Postgres of a pod and starts it again, as a kubelet would after a crash. */
@@ -106,15 +106,26 @@ export async function startFakeWorkload({
       if (pod !== undefined) await cluster.delete('Pod', key, { uid: pod.metadata.uid })
       return
     }
-    if (pod !== undefined) return
+    if (pod?.spec?.nodeName !== undefined) return
     const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: claimOf(set) })
     if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
+    if (await growing.withholds(claim)) return waitForVolume(set, pod)
     const volume = await binding.bind(claim)
     if (volume === undefined) return
+    if (pod !== undefined) await cluster.delete('Pod', key, { uid: pod.metadata.uid })
     const created = await cluster.create('Pod', podOf(set))
     mounted.set(created.metadata.uid ?? '', handleOf(volume))
     await refusing
     await run(created, handleOf(volume))
+  }
+
+  /** A pod whose claim has no volume is given no node. */
+  const waitForVolume = async (set: StatefulSet, pod: Pod | undefined): Promise<void> => {
+    if (pod !== undefined) return
+    const { spec, ...draft } = podOf(set)
+    const { nodeName: _, containers = [], ...rest } = spec ?? {}
+    const created = await cluster.create('Pod', { ...draft, spec: { ...rest, containers } })
+    await cluster.replaceStatus('Pod', { ...created, status: unscheduled })
   }
 
   /** Lets the volume of a claim grow; it is looked at as it is in the cluster, since steps follow fast upon each other. */
@@ -211,6 +222,7 @@ export async function startFakeWorkload({
     volumes: growing,
     regrow: () => {
       for (const claim of claims.list()) onClaim(claim)
+      for (const set of statefulSets.list()) void onSet(set)
     },
     restart: async ({ namespace, name }) => {
       const pod = await cluster.get('Pod', { namespace, name })
@@ -283,6 +295,18 @@ const running = (podIP: string, restarts: number): NonNullable<Pod['status']> =>
     },
   ],
 })
+
+const unscheduled: NonNullable<Pod['status']> = {
+  phase: 'Pending',
+  conditions: [
+    {
+      type: 'PodScheduled',
+      status: 'False',
+      reason: 'Unschedulable',
+      message: '0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims',
+    },
+  ],
+}
 
 const failed = (reason: RefusalReason): NonNullable<Pod['status']> => ({
   phase: 'Pending',

@@ -2,7 +2,7 @@
  * A world in which the plan's actions are carried out in memory, at once and without fail, and the cluster does its part
  * after each round: for properties of the plan alone.
  */
-import type { AnyObject, Draft, KindName, PersistentVolumeClaim, StatefulSet } from '../../cluster/index.ts'
+import type { AnyObject, Draft, KindName, PersistentVolumeClaim, Pod, StatefulSet } from '../../cluster/index.ts'
 import {
   apiVersion,
   childNames,
@@ -52,6 +52,8 @@ export type World = {
   /** Whether volumes get what is asked of them, do not yet, or must not ask. */
   growth: 'answered' | 'held' | 'refused'
   growthRefusal: Observed['growthRefusal']
+  /** Whether a claim for so much storage gets a volume. */
+  provides: (storage: string) => boolean
   region: Region | undefined
   keys: boolean
   /** What is on each volume, by the claim's uid. */
@@ -99,6 +101,7 @@ export function emptyWorld(spec: Partial<ManagedDatabase['spec']> = {}, status: 
     sizes: new Map(['small', 'large'].map(name => [`${name}-v1`, sizeOf(name)])),
     growth: 'answered',
     growthRefusal: undefined,
+    provides: () => true,
     region: { ...regionDraft(), apiVersion, kind: 'Region' } as Region,
     keys: true,
     data: new Map(),
@@ -203,6 +206,7 @@ export function observedIn(world: World): Observed {
       routes,
     },
     volumes: { bound: undefined, recorded: undefined, copy: undefined },
+    provisioning: undefined,
     pod: facts,
     node: undefined,
     credentials: credentials ?? { state: 'absent' },
@@ -300,37 +304,51 @@ type SetInWorld = { spec: { replicas: number; template: { metadata: { annotation
 /** Gives a claim its volume, and what more it asks for. */
 function provide(world: World, claim: PersistentVolumeClaim): void {
   const storage = claim.spec?.resources?.requests?.storage ?? '0'
-  if (claim.status !== undefined && world.growth !== 'answered') return
-  const status = { phase: 'Bound', capacity: { storage } }
+  const isBound = claim.status?.phase === 'Bound'
+  if (isBound && world.growth !== 'answered') return
+  const status = isBound || world.provides(storage) ? { phase: 'Bound', capacity: { storage } } : { phase: 'Pending' }
   world.objects.set(place('PersistentVolumeClaim', claim.metadata.name), { ...claim, status })
 }
 
 /** What the cluster, its nodes and the controller of Tasks do between two passes. */
 function turn(world: World): void {
   world.now += 1000
+  const claim = get<PersistentVolumeClaim>(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1))
+  if (claim) provide(world, claim)
+  turnPod(world)
+  turnTasks(world)
+}
+
+function turnPod(world: World): void {
   const set = get<SetInWorld>(world, 'StatefulSet', childNames.statefulSet(worldId, 1))
   const podName = childNames.pod(worldId, 1)
   const pod = place('Pod', podName)
   if (set?.spec.replicas !== 1) world.objects.delete(pod)
   const claim = get<PersistentVolumeClaim>(world, 'PersistentVolumeClaim', childNames.claim(worldId, 1))
-  if (claim) provide(world, claim)
+  const isBound = claim?.status?.phase === 'Bound'
+  const isUnscheduled = get<Pod>(world, 'Pod', podName)?.status?.conditions !== undefined
   const map = get<{ data: Record<string, string> }>(world, 'ConfigMap', childNames.configuration(worldId, 1))
-  if (set?.spec.replicas === 1 && !world.objects.has(pod) && claim?.metadata.uid && map) {
-    const mayInitialise = JSON.parse(map.data[instanceFile] ?? '{}').initialise === true
-    if (!world.data.has(claim.metadata.uid) && mayInitialise)
-      world.data.set(claim.metadata.uid, { systemIdentifier: `system-${++world.minted}`, mark: undefined })
-    const { annotations } = set.spec.template.metadata
-    const running = { name: 'postgres', ready: true, restartCount: 0, image: '', imageID: '', state: { running: {} } }
-    const terminated = { exitCode: exitCodes['volume-empty'], message: 'the volume is empty' }
-    const refused = { ...running, name: 'prepare', ready: false, state: { terminated } }
-    world.objects.set(pod, {
-      metadata: { name: podName, namespace: testNamespace, uid: `pod-${++world.minted}`, annotations },
-      status: world.data.has(claim.metadata.uid)
-        ? { podIP: '10.0.0.1', containerStatuses: [running] }
-        : { initContainerStatuses: [refused] },
-    })
-  }
-  turnTasks(world)
+  const isMissing = !world.objects.has(pod) || (isUnscheduled && isBound)
+  if (set?.spec.replicas !== 1 || !isMissing || !claim?.metadata.uid || !map) return
+  const { annotations } = set.spec.template.metadata
+  const metadata = { name: podName, namespace: testNamespace, uid: `pod-${++world.minted}`, annotations }
+  const status = isBound ? started(world, claim.metadata.uid, map) : unscheduled
+  world.objects.set(pod, { metadata, status })
+}
+
+const unscheduled = { conditions: [{ type: 'PodScheduled', status: 'False' }] }
+
+/** What comes of a pod on a volume, which it initialises where it may. */
+function started(world: World, claimUid: string, map: { data: Record<string, string> }): object {
+  const mayInitialise = JSON.parse(map.data[instanceFile] ?? '{}').initialise === true
+  if (!world.data.has(claimUid) && mayInitialise)
+    world.data.set(claimUid, { systemIdentifier: `system-${++world.minted}`, mark: undefined })
+  const running = { name: 'postgres', ready: true, restartCount: 0, image: '', imageID: '', state: { running: {} } }
+  const terminated = { exitCode: exitCodes['volume-empty'], message: 'the volume is empty' }
+  const refused = { ...running, name: 'prepare', ready: false, state: { terminated } }
+  return world.data.has(claimUid)
+    ? { podIP: '10.0.0.1', containerStatuses: [running] }
+    : { initContainerStatuses: [refused] }
 }
 
 function turnTasks(world: World): void {

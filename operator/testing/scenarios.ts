@@ -263,6 +263,14 @@ export const scenarios: Scenario[] = [
     isDone: settledAs('available'),
   },
   {
+    name: 'resume with another size of what never ran, so that its claim is replaced',
+    before: { ipAllowlist: narrow, suspended: true },
+    rules: ['198.51.100.0/24'],
+    act: (cluster, subject) =>
+      change(cluster, subject, 'update-managed', spec => ({ ...toLarge(spec), suspended: false })),
+    isDone: settledAs('available', 'large'),
+  },
+  {
     name: 'authority',
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],

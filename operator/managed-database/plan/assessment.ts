@@ -15,6 +15,7 @@ import { isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './
 import type { Time } from './restarts.ts'
 import type { SizeState } from './size.ts'
 import { isStopped, mayStop } from './stop.ts'
+import { unmadeMessage } from './unmade.ts'
 import { volumeFinding } from './volume.ts'
 import { type Wanted, wantedOf } from './wanted.ts'
 
@@ -123,6 +124,8 @@ function pendingSize({ hindrance }: SizeState): Pending | undefined {
 
 function pendingInstance(observed: Observed, wanted: Wanted, findings: Findings): Pending | undefined {
   const { pod } = observed
+  const unmade = unmadeMessage(observed)
+  if (unmade !== undefined) return at('Starting', unmade)
   if (pod === undefined) return at('Starting', 'waiting for the pod')
   if (pod.terminating || isOutOfDate(observed, wanted, pod)) return at('Starting', 'restarting Postgres')
   if (pod.address === undefined) return at('Starting', pod.trouble?.message ?? 'starting the instance')

@@ -27,6 +27,7 @@ import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, op
 import { pendingRestarts, restartFinding } from './pending-restart.ts'
 import { nextRecord, recordFromClaim, type VolumeRecord } from './record.ts'
 import { recordedSize, sizeFinding } from './size.ts'
+import { isUnmade } from './unmade.ts'
 import { awaitsPostgres, work } from './work.ts'
 
 export type Plan = {
@@ -91,9 +92,17 @@ const nodeWake = ({ node }: Observed, now: number): number | undefined =>
 
 /** How soon a volume is looked at again that does not say yet whose it is: until then it is not followed. */
 const unmarkedMs = 1_000
+/** How often it is asked what becomes of a claim that waits, at first and by and by: nothing tells. */
+const provisioningMs = { first: 5_000, later: 30_000, after: 120_000 }
 
-const volumeWake = ({ volumes: { bound } }: Observed, now: number): number | undefined =>
-  bound !== undefined && !bound.isMarked ? now + unmarkedMs : undefined
+function volumeWake(observed: Observed, now: number): number | undefined {
+  const { volumes, children } = observed
+  if (volumes.bound !== undefined && !volumes.bound.isMarked) return now + unmarkedMs
+  if (!isUnmade(observed)) return undefined
+  const { first, later, after } = provisioningMs
+  const isFresh = now - Date.parse(children.claim?.metadata.creationTimestamp ?? '') < after
+  return now + (isFresh ? first : later)
+}
 
 /** When to ask again for a growth that was refused. */
 function growthRetry({ children: { claim }, size, growthRefusal }: Observed): number | undefined {

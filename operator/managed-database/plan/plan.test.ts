@@ -1,7 +1,7 @@
 /** Properties of the plan, from any state that a database can be found in. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { AnyObject } from '../../../cluster/index.ts'
+import type { AnyObject, Draft } from '../../../cluster/index.ts'
 import {
   apiVersion,
   canonicalJson,
@@ -33,6 +33,8 @@ type Start = {
   spec: { suspended: boolean; rules: string[]; size: 'small' | 'large' }
   before: { suspended: boolean; rules: string[]; rounds: number }
   growth: World['growth']
+  /** There is storage for no claim but one of the size that is asked for in the end. */
+  withheld: boolean
   lost: string[]
   /** How the children say whose they are: as now, as in earlier versions, or as another uid's that was. */
   marks: 'annotations' | 'references' | 'of another'
@@ -48,6 +50,7 @@ const starts: fc.Arbitrary<Start> = fc.record({
   spec: fc.record({ suspended: fc.boolean(), rules, size: fc.constantFrom('small', 'small', 'large') }),
   before: fc.record({ suspended: fc.boolean(), rules, rounds: fc.nat(14) }),
   growth: fc.constantFrom('answered', 'answered', 'refused'),
+  withheld: fc.constantFrom(false, false, true),
   lost: fc.subarray([
     'ConfigMap',
     'Secret',
@@ -66,12 +69,17 @@ const starts: fc.Arbitrary<Start> = fc.record({
   isDeleted: fc.boolean(),
 })
 
+const storageOf = { small: '1Gi', large: '2Gi' }
 const asked = (list: readonly string[]) => ({ rules: list.map(cidr => ({ cidr })) })
 
 function worldOf(start: Start): World {
-  const { before } = start
+  const { before, marks, withheld } = start
   const world = emptyWorld({ suspended: before.suspended, ipAllowlist: asked(before.rules) })
+  // What is another's is not replaced.
+  const isWithheld = withheld && marks !== 'of another'
+  if (isWithheld) world.provides = () => false
   for (let count = 0; count < before.rounds; count++) round(world)
+  if (isWithheld) world.provides = storage => storage === storageOf[start.spec.size]
   damage(world, start)
   return world
 }
@@ -166,7 +174,7 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
   for (const action of actions) {
     if (action.do === 'create-claim') expect(recorded, 'a recorded volume is never replaced').toBeUndefined()
     if (action.do === 'delete' && action.kind === 'PersistentVolumeClaim') {
-      expect(isDeleting, 'a volume goes only with its database').toBe(true)
+      if (!isDeleting) checkReplaced(observed, action.uid)
       expect(observed.remains.pods, 'a volume goes only after its pods').toEqual([])
     }
     if (action.do === 'finish-deletion') {
@@ -174,8 +182,7 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
       expect([routes, claims, secrets, statefulSets, pods].flat()).toEqual([])
       expect(observed.task, 'a deletion is recorded before its subject goes').toBeDefined()
     }
-    if (action.do === 'apply' && action.kind === 'StatefulSet')
-      checkVolume(observed, action.draft.spec?.template.metadata?.annotations?.[sizeAnnotation])
+    if (action.do === 'apply' && action.kind === 'StatefulSet') checkVolume(observed, action.draft)
     if (action.do !== 'apply' || action.kind !== 'ConfigMap') continue
     const instance = action.draft.data?.[instanceFile]
     if (instance !== undefined && recorded !== undefined)
@@ -202,11 +209,21 @@ function checkInvariants(observed: Observed, { actions, status }: Plan): void {
   if (isTold && status.phase === 'available') expect(conditionOf(status, 'Ready')?.status).toBe('True')
 }
 
-/** Postgres gets no size that its volume has not. */
-function checkVolume({ children: { claim }, inForce }: Observed, given: string | undefined): void {
+/** A volume goes only with its database; the claim of one that never had any, as long as it has none. */
+function checkReplaced({ database, children: { claim }, isStrayClaim }: Observed, uid: string): void {
+  expect(database.status?.volume, 'a volume goes only with its database').toBeUndefined()
+  expect([claim?.metadata.uid, claim?.status?.phase, isStrayClaim]).toEqual([uid, 'Pending', false])
+}
+
+/** Postgres gets no size that its volume has not, or will not have. */
+function checkVolume({ children: { claim }, inForce }: Observed, draft: Draft<'StatefulSet'>): void {
+  const given = draft.spec?.template.metadata?.annotations?.[sizeAnnotation]
   if (claim?.status === undefined || given === sizeText(inForce.pinned)) return
+  const isBound = claim.status.phase === 'Bound'
+  if (!isBound && draft.spec?.replicas === 0) return
+  const has = isBound ? claim.status.capacity?.storage : claim.spec?.resources?.requests?.storage
   const wanted = given === 'large-v1' ? '2Gi' : '1Gi'
-  expect(bytesTold(claim.status.capacity?.storage)).toBeGreaterThanOrEqual(bytesTold(wanted) ?? 0)
+  expect(bytesTold(has)).toBeGreaterThanOrEqual(bytesTold(wanted) ?? 0)
 }
 
 /** The phase that a world comes to rest in. */

@@ -11,6 +11,7 @@ import { isAtRest, type Observed } from '../observed.ts'
 import { conditionOf, type Finding, no } from './conditions.ts'
 import { type Growth, growthOf } from './growth.ts'
 import { mayStop } from './stop.ts'
+import { isUnmade } from './unmade.ts'
 
 /** What keeps the size asked for from coming into force. */
 export type Hindrance = {
@@ -58,6 +59,8 @@ export function sizeState(observed: Observed): SizeState {
   const { database, children, size, inForce } = observed
   const asked = database.spec.size
   const wished: SizeState = { effective: asked, shape: size?.spec.shape, hindrance: undefined }
+  // A claim that waits for its volume is replaced, so that nothing has to grow.
+  if (size !== undefined && isUnmade(observed)) return wished
   const { claim } = children
   const growth = size && claim && growthOf(claim, size.spec.shape.storageSize, observed.growthRefusal)
   const hindrance = growth && hindranceOf(growth, observed)
@@ -110,10 +113,13 @@ function hindranceOf(growth: Growth, observed: Observed): Hindrance | undefined 
 
 /** The record of the size in force after this pass: another one once the pod has it, or there is none and it will. */
 export function recordedSize(
-  { database: { spec, status }, pod }: Observed,
+  observed: Observed,
   { effective }: SizeState,
   isPrepared: boolean,
 ): PinnedSize | undefined {
+  const { database, pod } = observed
+  const { spec, status } = database
+  if (isUnmade(observed)) return undefined
   const runs = pod !== undefined && !pod.terminating && pod.size === sizeText(effective)
   const rests = spec.suspended && pod === undefined && isPrepared
   if (runs || rests) return effective

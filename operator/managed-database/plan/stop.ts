@@ -6,6 +6,7 @@ import { sizeText } from '../../workload/children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import { conditionOf } from './conditions.ts'
 import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
+import { isToBeReplaced } from './unmade.ts'
 
 /**
  * Whether the data outlive the pod. A claim or volume that somebody deletes is held by nothing but the pod that uses it;
@@ -33,11 +34,12 @@ function isResizing({ database, inForce, size }: Observed): boolean {
   return runs && size !== undefined && sizeText(spec.size) !== sizeText(inForce.pinned)
 }
 
-/** Whether no pod is to run: suspended as asked, nothing to run it on, or a volume to be bound to a new claim. */
+/** Whether no pod is to run: suspended as asked, nothing to run it on, or a claim to be replaced by a new one. */
 export function isStopped(observed: Observed): boolean {
   const { database, children, pod } = observed
   const peril = perilOf(observed)
   if (peril === 'lost') return !mayRunOnRecorded(observed) || (database.spec.suspended && mayStop(observed))
+  if (isToBeReplaced(observed)) return true
   if (stopsToRebind(observed) && mayStop(observed)) {
     // Postgres stopped by itself, or was stopped: what was begun is brought to its end.
     const isDown = pod === undefined || pod.terminating || pod.address === undefined

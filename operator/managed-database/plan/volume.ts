@@ -9,6 +9,7 @@ import { type Finding, no, yes } from './conditions.ts'
 import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from './health.ts'
 import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
 import type { VolumeRecord } from './record.ts'
+import { unmadeMessage } from './unmade.ts'
 
 /** What `espalier instance prepare` refuses because of what it found on the volume. */
 const fatalRefusals: Partial<Record<RefusalReason, string>> = {
@@ -50,7 +51,9 @@ export function volumeFinding(
   if (claim === undefined) return { finding: no('Pending', 'the volume is being claimed') }
   const bound = claim.status?.phase === 'Bound' || pod?.address !== undefined
   return {
-    finding: bound ? yes('Bound', 'the volume is there') : no('Pending', 'the volume is being made'),
+    finding: bound
+      ? yes('Bound', 'the volume is there')
+      : no('Pending', unmadeMessage(observed) ?? 'the volume is being made'),
   }
 }
 

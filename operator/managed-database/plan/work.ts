@@ -13,6 +13,7 @@ import { isHeldBack, resizedClaim } from './growth.ts'
 import { presentAnswer } from './health.ts'
 import { rescue } from './rescue.ts'
 import { isStopped, mayStop, stopsToRebind } from './stop.ts'
+import { isToBeReplaced, replacement } from './unmade.ts'
 
 export function work(observed: Observed, owner: Owner, assessment: Assessment): Action[] {
   return [
@@ -35,15 +36,17 @@ function secrets({ credentials, certificate }: Observed, { wanted }: Assessment)
 }
 
 /**
- * A volume is claimed only while none has been recorded; one that is lost is never replaced, and a claim that is not,
- * or not yet, the database's is left as it is.
+ * A volume is claimed, and a claim that waits for one replaced, only while none has been recorded; one that is lost never
+ * is, and a claim that is not, or not yet, the database's is left as it is.
  */
-function volume({ database, children, size, growthRefusal, isStrayClaim }: Observed, { wanted }: Assessment): Action[] {
+function volume(observed: Observed, { wanted }: Assessment): Action[] {
+  const { database, children, size, growthRefusal, isStrayClaim } = observed
   const recorded = database.status?.volume
   const { claim } = children
   if (claim === undefined)
     return recorded === undefined && wanted.claim ? [{ do: 'create-claim', draft: wanted.claim }] : []
   if (recorded === undefined ? isStrayClaim : recorded.uid !== claim.metadata.uid) return []
+  if (isToBeReplaced(observed)) return replacement(observed)
   const repaired = wanted.claim && repairedClaim(claim, wanted.claim)
   if (repaired) return [{ do: 'update-claim', claim: repaired }]
   const storage = size?.spec.shape.storageSize
