@@ -2,7 +2,10 @@
  * What a subcommand of `espalier` is, and the few things all of them do alike: options from flags, and one clear line
  * for what the user can mend.
  */
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import type { Certificate, CertificateFiles } from '../server/certificate.ts'
 
 /** What the user can mend: printed as one line, without a stack; the exit code is 1 (2 for wrong usage). */
 export class UsageError extends Error {
@@ -40,3 +43,16 @@ export function parseArguments<const O extends Options>(args: string[], options:
     throw new UsageError(error instanceof Error ? error.message : String(error))
   }
 }
+
+/** The text of a file that a flag names. @throws UsageError that names the flag, and not the way to the file */
+export async function readFlagFile(flag: string, path: string): Promise<string> {
+  return await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new UsageError(`${flag}: cannot read ${basename(path)} (${error.code})`)
+  })
+}
+
+/** The certificate of the flags --certificate and --key, and its key. @throws UsageError */
+export const readCertificateFlags = async (files: CertificateFiles): Promise<Certificate> => ({
+  cert: await readFlagFile('--certificate', files.cert),
+  key: await readFlagFile('--key', files.key),
+})

@@ -1,15 +1,13 @@
 /** `espalier api`: the control-plane API beside a Kubernetes cluster. */
-import { readFile } from 'node:fs/promises'
-import { basename } from 'node:path'
 import { pino } from 'pino'
 import { apiConfiguration } from '../../api/configuration.ts'
 import { startApi } from '../../api/index.ts'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
-import { followCertificate, readCertificate } from '../../server/certificate.ts'
+import { followCertificate } from '../../server/certificate.ts'
 import { startHealthServer } from '../../server/health.ts'
 import { metricsPage, processMetrics } from '../../server/metrics.ts'
 import { stopSignal } from '../../server/signals.ts'
-import { type Command, parseFlags, UsageError } from '../command.ts'
+import { type Command, parseFlags, readCertificateFlags, readFlagFile, UsageError } from '../command.ts'
 import { readConfiguration } from '../configuration.ts'
 
 const help = `Serves the control-plane API of a Kubernetes cluster.
@@ -24,10 +22,6 @@ Usage: espalier api --configuration FILE [options]
   --kubeconfig FILE     how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
 
 Environment: ESPALIER_LOG, the log level (default: info).`
-
-const unreadable = (flag: string, path: string) => (error: NodeJS.ErrnoException) => {
-  throw new UsageError(`${flag}: cannot read ${basename(path)} (${error.code})`)
-}
 
 const command: Command = {
   summary: 'serve the control-plane API of a Kubernetes cluster',
@@ -44,10 +38,7 @@ const command: Command = {
     if ((flags.certificate === undefined) !== (flags.key === undefined))
       throw new UsageError('--certificate and --key go together')
     const secretFile = flags['shared-secret']
-    const sharedSecret =
-      secretFile === undefined
-        ? undefined
-        : await readFile(secretFile, 'utf8').catch(unreadable('--shared-secret', secretFile))
+    const sharedSecret = secretFile === undefined ? undefined : await readFlagFile('--shared-secret', secretFile)
     const configuration = await readConfiguration(
       flags.configuration,
       apiConfiguration,
@@ -57,7 +48,7 @@ const command: Command = {
       flags.certificate === undefined || flags.key === undefined
         ? undefined
         : { cert: flags.certificate, key: flags.key }
-    const certificate = files && (await readCertificate(files).catch(unreadable('--certificate', files.cert)))
+    const certificate = files && (await readCertificateFlags(files))
 
     const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
     const stopped = stopSignal()

@@ -1,7 +1,6 @@
 /** `espalier gateway`: the agent of a gateway replica on Kubernetes, and what HAProxy beside it needs. */
-import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { basename, dirname, isAbsolute, resolve } from 'node:path'
+import { dirname, isAbsolute, resolve } from 'node:path'
 import { pino } from 'pino'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
 import { haproxyDefaults, type PortRange } from '../../gateway/haproxy/configuration.ts'
@@ -15,7 +14,7 @@ import { startHealthServer } from '../../server/health.ts'
 import { metricsPage, processMetrics } from '../../server/metrics.ts'
 import { stopSignal } from '../../server/signals.ts'
 import { maskCidr } from '../../values/cidr.ts'
-import { type Command, parseFlags, UsageError } from '../command.ts'
+import { type Command, parseFlags, readCertificateFlags, UsageError } from '../command.ts'
 
 const help = `Runs the agent of a gateway replica on Kubernetes, beside the HAProxy that carries its connections.
 
@@ -153,7 +152,7 @@ async function runAgent(args: string[]): Promise<number> {
   }
   const ports = portRange(flags.ports)
   const http = hostAndPort('--http', flags.http)
-  const certificate = { cert: await readPem('--certificate', files.cert), key: await readPem('--key', files.key) }
+  const certificate = await readCertificateFlags(files)
 
   const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
   const stopped = stopSignal()
@@ -183,11 +182,6 @@ async function runAgent(args: string[]): Promise<number> {
   await cluster.close()
   return 0
 }
-
-const readPem = (flag: string, path: string): Promise<string> =>
-  readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`${flag}: cannot read ${basename(path)} (${error.code})`)
-  })
 
 const command: Command = {
   summary: 'run a gateway replica of a Kubernetes cluster',
