@@ -14,6 +14,7 @@ import type { ControllerOptions } from '../controller-options.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { covers, stamped } from '../objects/up-to-date.ts'
 import { issueServerCertificate } from '../pki/index.ts'
+import { tlsSecret } from '../pki/secret.ts'
 import { isGoodCertificate, type ServerNames, trustAnnotation } from '../workload/children/certificate.ts'
 
 type SystemCertificatesOptions = ControllerOptions & {
@@ -40,20 +41,13 @@ export function secretDraft(
   names: ServerNames,
   now: () => number,
 ): Draft<'Secret'> {
-  const { cert, key } = issueServerCertificate(authority, names, now)
-  const data = { 'tls.crt': cert, 'tls.key': key, 'ca.crt': authority.bundle }
-  return {
-    apiVersion: 'v1',
-    kind: 'Secret',
-    type: 'kubernetes.io/tls',
-    metadata: {
-      name: systemCertificates[server],
-      namespace: systemNamespace,
-      labels: ownLabels,
-      annotations: { [trustAnnotation]: authority.mark },
-    },
-    data: Object.fromEntries(Object.entries(data).map(([name, pem]) => [name, Buffer.from(pem).toString('base64')])),
+  const metadata = {
+    name: systemCertificates[server],
+    namespace: systemNamespace,
+    labels: ownLabels,
+    annotations: { [trustAnnotation]: authority.mark },
   }
+  return tlsSecret(metadata, { ...issueServerCertificate(authority, names, now), trust: authority.bundle })
 }
 
 const configMapDraft = (authority: Trust): Draft<'ConfigMap'> =>

@@ -9,6 +9,7 @@ import { childNames, type Endpoint } from '../../../crds/index.ts'
 import type { Trust } from '../../authority/state.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
 import { isIssuedBy, issueServerCertificate, needsRenewal } from '../../pki/index.ts'
+import { tlsSecret } from '../../pki/secret.ts'
 import { serviceHost } from './addresses.ts'
 
 /** On the TLS Secret: when its certificate was issued, RFC 3339. */
@@ -48,23 +49,12 @@ export function serverNames(
 }
 
 export function certificateDraft(owner: Owner, trust: Trust, names: ServerNames, now: () => number): Draft<'Secret'> {
-  const { cert, key } = issueServerCertificate(trust, names, now)
   const metadata = childMetadata(owner, childNames.tls(owner.id), 'tls')
-  const data = { 'tls.crt': cert, 'tls.key': key, 'ca.crt': trust.bundle }
-  return {
-    apiVersion: 'v1',
-    kind: 'Secret',
-    type: 'kubernetes.io/tls',
-    metadata: {
-      ...metadata,
-      annotations: {
-        ...metadata.annotations,
-        [issuedAnnotation]: new Date(now()).toISOString(),
-        [trustAnnotation]: trust.mark,
-      },
-    },
-    data: Object.fromEntries(Object.entries(data).map(([name, pem]) => [name, Buffer.from(pem).toString('base64')])),
-  }
+  const marks = { [issuedAnnotation]: new Date(now()).toISOString(), [trustAnnotation]: trust.mark }
+  return tlsSecret(
+    { ...metadata, annotations: { ...metadata.annotations, ...marks } },
+    { ...issueServerCertificate(trust, names, now), trust: trust.bundle },
+  )
 }
 
 const text = (secret: Secret, key: string): string => Buffer.from(secret.data?.[key] ?? '', 'base64').toString('utf8')
