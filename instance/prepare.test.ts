@@ -23,8 +23,8 @@ import {
   postgresEnvironment,
   prepareCommand,
   runPostgres,
-  smallShape,
 } from '../operator/postgres/testing/postgres.ts'
+import { smallShape } from '../operator/testing/samples.ts'
 import { configurationFiles, type InstanceConfiguration } from './configuration.ts'
 import { availableLibraries } from './libraries.ts'
 import { exitCodes } from './refusal.ts'

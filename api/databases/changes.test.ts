@@ -1,7 +1,7 @@
 /** Changes and deletions of databases through the API, on the one-machine store. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { annotations, apiVersion, labels, readOperation, teardownFinalizer, tenantNamespace } from '../../crds/index.ts'
-import { type Client, createSettled, expectError, startClient, until } from '../testing/client.ts'
+import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
 import { settle } from '../testing/harness.ts'
 
 const namespace = tenantNamespace('acme')
@@ -12,11 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-const stored = async (name: string) => {
-  const database = await client.cluster.get('ManagedDatabase', { namespace, name })
-  if (database === undefined) throw new Error(`${name} is not stored`)
-  return database
-}
+const stored = (name: string) => storedDatabase(client, name)
 
 describe('restart', () => {
   const restart = (id: string) => client.call('POST', `/databases/${id}/restart`)

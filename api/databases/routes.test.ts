@@ -12,7 +12,7 @@ import {
   tenantNamespace,
 } from '../../crds/index.ts'
 import { sealingKeySecret } from '../../sealing/credentials.ts'
-import { type Client, createSettled, expectError, startClient, until } from '../testing/client.ts'
+import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
 import { settle } from '../testing/harness.ts'
 
 const namespace = tenantNamespace('acme')
@@ -24,11 +24,7 @@ beforeAll(async () => {
 })
 afterAll(() => client.close())
 
-const stored = async (name: string) => {
-  const database = await client.cluster.get('ManagedDatabase', { namespace, name })
-  if (database === undefined) throw new Error(`${name} is not stored`)
-  return database
-}
+const stored = (name: string) => storedDatabase(client, name)
 
 describe('create', () => {
   test('writes the resource, its task, and answers with everything but a password', async () => {

@@ -1,5 +1,6 @@
 /** A client of a harness; every answer it gets is held to the API's description. */
 import { expect } from 'vitest'
+import { type ManagedDatabase, tenantNamespace } from '../../crds/index.ts'
 import { type Contract, contractOf, descriptionOf } from './contract.ts'
 import { type Claims, type Harness, type HarnessOptions, settle, startHarness, token } from './harness.ts'
 
@@ -70,4 +71,11 @@ export async function until(holds: () => Promise<boolean> | boolean): Promise<vo
     if (Date.now() > deadline) throw new Error('it did not come to hold in time')
     await new Promise(resolve => setTimeout(resolve, 2))
   }
+}
+
+/** A database of the default tenant as the cluster has it. */
+export async function storedDatabase({ cluster }: Client, name: string): Promise<ManagedDatabase> {
+  const database = await cluster.get('ManagedDatabase', { namespace: tenantNamespace('acme'), name })
+  if (database === undefined) throw new Error(`${name} is not stored`)
+  return database
 }

@@ -2,26 +2,10 @@
 import { createServer } from 'node:net'
 import { inspect } from 'node:util'
 import { pino } from 'pino'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { ClusterErrorReason } from '../index.ts'
 import { refusal } from '../testing/conformance/suite.ts'
-import {
-  type Handler,
-  type ScriptedServer,
-  startScriptedServer,
-  statusBody,
-  writeKubeconfig,
-} from '../testing/scripted-server.ts'
-
-const servers: ScriptedServer[] = []
-const serve = async (handler: Handler): Promise<ScriptedServer> => {
-  const server = await startScriptedServer(handler)
-  servers.push(server)
-  return server
-}
-afterEach(async () => {
-  for (const server of servers.splice(0)) await server.close()
-})
+import { type Handler, startScriptedServer, statusBody, writeKubeconfig } from '../testing/scripted-server.ts'
 
 const key = { namespace: 'default', name: 'one' }
 const answer =
@@ -94,7 +78,7 @@ describe('refusals', () => {
   ]
   for (const { what, code, body, reason, says } of cases)
     test(what, async () => {
-      const server = await serve(answer(code, body, { 'retry-after': '3' }))
+      const server = await startScriptedServer(answer(code, body, { 'retry-after': '3' }))
       const cluster = await server.connect()
       expect((await refusal(cluster.get('ManagedDatabase', key), reason)).message).toContain(says)
       expect((await refusal(cluster.list('ManagedDatabase'), reason)).message).toContain(says)
@@ -103,7 +87,7 @@ describe('refusals', () => {
 
   test('a deletion says what is to become of the dependents, and of which object it speaks', async () => {
     const bodies: unknown[] = []
-    const server = await serve((request, response) => {
+    const server = await startScriptedServer((request, response) => {
       let text = ''
       request.setEncoding('utf8').on('data', part => {
         text += part
@@ -128,7 +112,7 @@ describe('refusals', () => {
 
   test('an absent object is undefined, and no error of delete', async () => {
     const body = statusBody(404, 'NotFound', 'configmaps "one" not found', { name: 'one', kind: 'configmaps' })
-    const cluster = await (await serve(answer(404, body))).connect()
+    const cluster = await (await startScriptedServer(answer(404, body))).connect()
     expect(await cluster.get('ConfigMap', key)).toBeUndefined()
     await cluster.delete('ConfigMap', key)
   })
@@ -137,17 +121,17 @@ describe('refusals', () => {
     const body = statusBody(409, 'Conflict', 'Apply failed with 1 conflict', {
       causes: [{ reason: 'FieldManagerConflict', message: 'conflict with "kubectl"', field: '.data.a' }],
     })
-    const cluster = await (await serve(answer(409, body))).connect()
+    const cluster = await (await startScriptedServer(answer(409, body))).connect()
     const draft = { apiVersion: 'v1', kind: 'ConfigMap', metadata: key } as const
     await refusal(cluster.apply('ConfigMap', draft), 'FieldConflict')
-    const other = await (await serve(answer(409, statusBody(409, 'Conflict', 'modified')))).connect()
+    const other = await (await startScriptedServer(answer(409, statusBody(409, 'Conflict', 'modified')))).connect()
     await refusal(other.apply('ConfigMap', draft), 'Conflict')
   })
 })
 
 describe('faults of the way there', () => {
   test('nobody listens', async () => {
-    const server = await serve(answer(200, '{}'))
+    const server = await startScriptedServer(answer(200, '{}'))
     const cluster = await server.connect()
     await server.stop()
     const { message } = await refusal(cluster.get('ConfigMap', key), 'Unavailable')
@@ -160,14 +144,14 @@ describe('faults of the way there', () => {
   })
 
   test('a server that takes the request and never answers', async () => {
-    const server = await serve(() => undefined)
+    const server = await startScriptedServer(() => undefined)
     const cluster = await server.connect({ limits: { answerMs: 150 } })
     expect((await refusal(cluster.get('ConfigMap', key), 'Unavailable')).message).toContain('within 150 ms')
     await expect.poll(() => server.open()).toBe(0)
   })
 
   test('a server that sends its answer too slowly', async () => {
-    const server = await serve((_request, response) => {
+    const server = await startScriptedServer((_request, response) => {
       response.writeHead(200)
       const timer = setInterval(() => response.write(' '), 10)
       response.on('close', () => clearInterval(timer))
@@ -181,7 +165,7 @@ describe('faults of the way there', () => {
     await new Promise<void>(resolve => silent.listen(0, '127.0.0.1', resolve))
     const address = silent.address()
     if (address === null || typeof address === 'string') throw new Error('no port')
-    const server = await serve(answer(200, '{}'))
+    const server = await startScriptedServer(answer(200, '{}'))
     const kubeconfig = writeKubeconfig(server.directory, { server: `https://127.0.0.1:${address.port}` }, {})
     const cluster = await server.connect({ kubeconfig, limits: { connectMs: 150 } })
     const { message } = await refusal(cluster.get('ConfigMap', key), 'Unavailable')
@@ -190,7 +174,7 @@ describe('faults of the way there', () => {
   })
 
   test('an answer cut in the middle', async () => {
-    const server = await serve((_request, response) => {
+    const server = await startScriptedServer((_request, response) => {
       response.writeHead(200, { 'content-length': '1000' })
       response.write('{"items":[')
       setImmediate(() => response.destroy())
@@ -200,7 +184,7 @@ describe('faults of the way there', () => {
 
   test('an answer without end is given up at the limit', async () => {
     let sent = 0
-    const server = await serve((_request, response) => {
+    const server = await startScriptedServer((_request, response) => {
       response.writeHead(200)
       const part = Buffer.alloc(64 * 1024, ' ')
       const more = (): void => {
@@ -217,7 +201,7 @@ describe('faults of the way there', () => {
   })
 
   test('after close every call is refused', async () => {
-    const server = await serve(() => undefined)
+    const server = await startScriptedServer(() => undefined)
     const cluster = await server.connect()
     const pending = refusal(cluster.get('ConfigMap', key), 'Unavailable')
     await expect.poll(() => server.open()).toBe(1)
@@ -229,7 +213,9 @@ describe('faults of the way there', () => {
 
 describe('connections', () => {
   test('one serves many requests in turn; many at once stay below the limit', async () => {
-    const server = await serve((_request, response) => setTimeout(() => response.end('{"metadata":{}}'), 5))
+    const server = await startScriptedServer((_request, response) =>
+      setTimeout(() => response.end('{"metadata":{}}'), 5),
+    )
     const cluster = await server.connect({ limits: { connections: 4 } })
     for (let index = 0; index < 10; index += 1) await cluster.get('ConfigMap', key)
     expect(server.opened()).toBe(1)
@@ -238,7 +224,7 @@ describe('connections', () => {
   })
 
   test('what the server closed is replaced', async () => {
-    const server = await serve((_request, response) => {
+    const server = await startScriptedServer((_request, response) => {
       response.setHeader('connection', 'close')
       response.end('{"metadata":{}}')
     })
@@ -251,7 +237,7 @@ describe('connections', () => {
     const lines: string[] = []
     const logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) })
     for (const handler of [answer(500, 'no'), answer(200, 'no\n'), ((_q, response) => response.destroy()) as Handler]) {
-      const server = await serve(handler)
+      const server = await startScriptedServer(handler)
       const cluster = await server.connect({ logger })
       const { signal } = new AbortController()
       for (const action of [
@@ -274,7 +260,7 @@ describe('connections', () => {
 describe('what is sent', () => {
   test('writes carry field manager and strict validation; apply is forced, in its own media type', async () => {
     const seen: string[] = []
-    const server = await serve((request, response) => {
+    const server = await startScriptedServer((request, response) => {
       seen.push(`${request.method} ${request.url} ${request.headers['content-type']} ${request.headers.authorization}`)
       request.resume().on('end', () => response.end('{"metadata":{}}'))
     })
@@ -299,13 +285,13 @@ describe('what is sent', () => {
       metadata: { ...key, creationTimestamp: '2026-01-02T03:04:05Z' },
       spec: { renewTime: '2026-01-02T03:04:05.123456Z', unheardOf: { 世界: [null, 1.5] } },
     }
-    const cluster = await (await serve(answer(200, JSON.stringify(lease)))).connect()
+    const cluster = await (await startScriptedServer(answer(200, JSON.stringify(lease)))).connect()
     expect(await cluster.get('Lease', key)).toEqual(lease)
   })
 
   test('logs ask for times and a bounded amount, and give lines', async () => {
     const seen: string[] = []
-    const server = await serve((request, response) => {
+    const server = await startScriptedServer((request, response) => {
       seen.push(request.url ?? '')
       response.end('2026-01-02T03:04:05.000000006Z one\n2026-01-02T03:04:05.000000007Z \n2026-01-02T03:04:06Z drei ü\n')
     })

@@ -5,35 +5,30 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { refusal } from '../testing/conformance/suite.ts'
 import { type LoopbackCertificate, loopback1, loopback2 } from '../testing/loopback-certificates.ts'
-import { type ScriptedServer, startScriptedServer, writeKubeconfig } from '../testing/scripted-server.ts'
+import { startScriptedServer, writeKubeconfig } from '../testing/scripted-server.ts'
 import { findAccess } from './configuration.ts'
 
 const key = { namespace: 'default', name: 'one' }
 let directory: string
-const servers: ScriptedServer[] = []
 const headers: (string | undefined)[] = []
 
 beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'espalier-access-'))
 })
-afterEach(async () => {
+afterEach(() => {
   vi.useRealTimers()
   headers.length = 0
-  for (const server of servers.splice(0)) await server.close()
 })
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-async function serve(tls: LoopbackCertificate, user: object, ca = tls.cert): Promise<ScriptedServer> {
-  const server = await startScriptedServer(
+const serve = (tls: LoopbackCertificate, user: object, ca = tls.cert) =>
+  startScriptedServer(
     (request, response) => {
       headers.push(request.headers.authorization)
       response.end('{"metadata":{}}')
     },
     { tls: { ...tls, ca }, user },
   )
-  servers.push(server)
-  return server
-}
 
 describe('TLS', () => {
   test('a server of the configured authority is trusted', async () => {

@@ -1,18 +1,8 @@
 /** The watch on the wire: chunks split anywhere, errors in the stream, cut and silent connections. */
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Cluster, WatchEvent } from '../index.ts'
 import { collect, refusal } from '../testing/conformance/suite.ts'
-import { type Handler, type ScriptedServer, startScriptedServer, statusBody } from '../testing/scripted-server.ts'
-
-const servers: ScriptedServer[] = []
-const serve = async (handler: Handler): Promise<ScriptedServer> => {
-  const server = await startScriptedServer(handler)
-  servers.push(server)
-  return server
-}
-afterEach(async () => {
-  for (const server of servers.splice(0)) await server.close()
-})
+import { type Handler, startScriptedServer, statusBody } from '../testing/scripted-server.ts'
 
 const configMap = (name: string, text = 'Grüße, 世界 🐘') => ({
   apiVersion: 'v1',
@@ -33,7 +23,7 @@ async function readAll(cluster: Cluster): Promise<WatchEvent<object>[]> {
 
 describe('the stream', () => {
   test('can be split anywhere, between bytes of a character too', async () => {
-    const server = await serve((_request, response) => {
+    const server = await startScriptedServer((_request, response) => {
       const bytes = Buffer.from(added('one') + added('two'))
       response.writeHead(200)
       let at = 0
@@ -53,13 +43,15 @@ describe('the stream', () => {
 
   test('can bring many events in one chunk, and bookmarks among them', async () => {
     const bookmark = '{"type":"BOOKMARK","object":{"kind":"ConfigMap","metadata":{"resourceVersion":"9"}}}\n'
-    const server = await serve((_request, response) => response.end(added('one') + bookmark + added('two')))
+    const server = await startScriptedServer((_request, response) =>
+      response.end(added('one') + bookmark + added('two')),
+    )
     expect((await readAll(await server.connect())).map(({ type }) => type)).toEqual(['ADDED', 'BOOKMARK', 'ADDED'])
   })
 
   test('is asked for bookmarks, a version, a selector and an end', async () => {
     let url = ''
-    const server = await serve((request, response) => {
+    const server = await startScriptedServer((request, response) => {
       url = request.url ?? ''
       response.end()
     })
@@ -85,11 +77,13 @@ describe('the stream', () => {
 describe('errors', () => {
   test('410, as an answer and as an event, is Expired', async () => {
     const status = statusBody(410, 'Expired', 'too old resource version: 1 (9)')
-    const answered = await serve((_request, response) => response.writeHead(410).end(status))
+    const answered = await startScriptedServer((_request, response) => response.writeHead(410).end(status))
     await refusal(readAll(await answered.connect()), 'Expired')
-    const gone = await serve((_request, response) => response.end(errorEvent(statusBody(410, 'Gone', 'too old'))))
+    const gone = await startScriptedServer((_request, response) =>
+      response.end(errorEvent(statusBody(410, 'Gone', 'too old'))),
+    )
     await refusal(readAll(await gone.connect()), 'Expired')
-    const streamed = await serve((_request, response) => response.end(added('one') + errorEvent(status)))
+    const streamed = await startScriptedServer((_request, response) => response.end(added('one') + errorEvent(status)))
     const seen: string[] = []
     const cluster = await streamed.connect()
     const { signal } = new AbortController()
@@ -101,18 +95,20 @@ describe('errors', () => {
   })
 
   test('another error in the stream keeps its reason', async () => {
-    const server = await serve((_request, response) =>
+    const server = await startScriptedServer((_request, response) =>
       response.end(errorEvent(statusBody(500, 'InternalError', 'etcd event received with PrevKv=nil'))),
     )
     expect((await refusal(readAll(await server.connect()), 'Unavailable')).message).toContain('PrevKv')
-    const odd = await serve((_request, response) => response.end(errorEvent('{"surprise":true}')))
+    const odd = await startScriptedServer((_request, response) => response.end(errorEvent('{"surprise":true}')))
     await refusal(readAll(await odd.connect()), 'Unavailable')
   })
 
   test('429 and 403 instead of a stream keep their reasons', async () => {
-    const busy = await serve((_request, response) => response.writeHead(429, { 'retry-after': '1' }).end('busy'))
+    const busy = await startScriptedServer((_request, response) =>
+      response.writeHead(429, { 'retry-after': '1' }).end('busy'),
+    )
     await refusal(readAll(await busy.connect()), 'TooManyRequests')
-    const forbidden = await serve((_request, response) =>
+    const forbidden = await startScriptedServer((_request, response) =>
       response.writeHead(403).end(statusBody(403, 'Forbidden', 'cannot watch')),
     )
     await refusal(readAll(await forbidden.connect()), 'Forbidden')
@@ -120,13 +116,13 @@ describe('errors', () => {
 
   test('a line that is no event is Unavailable, not skipped', async () => {
     for (const line of ['nonsense', '{"type":"ADDED"}', '{"type":"SURPRISE","object":{}}', '[]']) {
-      const server = await serve((_request, response) => response.end(`${line}\n`))
+      const server = await startScriptedServer((_request, response) => response.end(`${line}\n`))
       await refusal(readAll(await server.connect()), 'Unavailable')
     }
   })
 
   test('a line without end is given up at the limit', async () => {
-    const server = await serve((_request, response) => {
+    const server = await startScriptedServer((_request, response) => {
       const part = Buffer.alloc(64 * 1024, 'x')
       const more = (): void => {
         while (!response.destroyed && response.write(part));
@@ -142,7 +138,7 @@ describe('errors', () => {
 
 describe('connections', () => {
   test('one cut in the middle of an event tells what came whole, then Unavailable', async () => {
-    const server = await serve((_request, response) => {
+    const server = await startScriptedServer((_request, response) => {
       response.writeHead(200)
       response.write(added('one') + added('two').slice(0, 40))
       setTimeout(() => response.destroy(), 20)
@@ -155,19 +151,19 @@ describe('connections', () => {
   })
 
   test('one that the server ends in order ends the watch quietly', async () => {
-    const server = await serve((_request, response) => response.end(added('one')))
+    const server = await startScriptedServer((_request, response) => response.end(added('one')))
     expect(await readAll(await server.connect())).toHaveLength(1)
   })
 
   test('one that goes silent ends the watch, and is closed', async () => {
-    const server = await serve((_request, response) => void response.writeHead(200).write(added('one')))
+    const server = await startScriptedServer((_request, response) => void response.writeHead(200).write(added('one')))
     const cluster = await server.connect({ limits: { watchIdleMs: 100 } })
     expect(await readAll(cluster)).toHaveLength(1)
     await expect.poll(() => server.open()).toBe(0)
   })
 
   test('a consumer that takes its time is not taken for silence', async () => {
-    const server = await serve((_request, response) => {
+    const server = await startScriptedServer((_request, response) => {
       response.writeHead(200)
       response.write(added('one'))
       setTimeout(() => response.end(added('two')), 20)
@@ -184,7 +180,7 @@ describe('connections', () => {
   })
 
   test('a server that never begins to answer is Unavailable', async () => {
-    const server = await serve(() => undefined)
+    const server = await startScriptedServer(() => undefined)
     const cluster = await server.connect({ limits: { answerMs: 100 } })
     await refusal(readAll(cluster), 'Unavailable')
     await expect.poll(() => server.open()).toBe(0)
@@ -195,7 +191,7 @@ describe('connections', () => {
       () => undefined,
       ((_request, response) => void response.writeHead(200).write('')) as Handler,
     ]) {
-      const server = await serve(handler)
+      const server = await startScriptedServer(handler)
       const watch = collect(await server.connect(), 'ConfigMap', { resourceVersion: '1' })
       await expect.poll(() => server.open()).toBe(1)
       await watch.stop()
@@ -204,7 +200,7 @@ describe('connections', () => {
   })
 
   test('leaving the loop frees the connection', async () => {
-    const server = await serve((_request, response) => void response.writeHead(200).write(added('one')))
+    const server = await startScriptedServer((_request, response) => void response.writeHead(200).write(added('one')))
     const { signal } = new AbortController()
     const cluster = await server.connect()
     for await (const _event of cluster.watch('ConfigMap', { resourceVersion: '1', signal })) break
@@ -212,7 +208,7 @@ describe('connections', () => {
   })
 
   test('closing the client ends its watches', async () => {
-    const server = await serve((_request, response) => void response.writeHead(200).write(added('one')))
+    const server = await startScriptedServer((_request, response) => void response.writeHead(200).write(added('one')))
     const cluster = await server.connect()
     const watch = collect(cluster, 'ConfigMap', { resourceVersion: '1' })
     await watch.until(1)

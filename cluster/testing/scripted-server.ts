@@ -6,6 +6,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
+import { onTestFinished } from 'vitest'
 import type { Cluster } from '../index.ts'
 import { connectKubernetes, type KubernetesOptions } from '../kubernetes/index.ts'
 
@@ -20,7 +21,6 @@ export type ScriptedServer = {
   /** Stops listening and cuts every connection; clients stay. */
   stop(): Promise<void>
   connect(options?: Partial<KubernetesOptions>): Promise<Cluster & { close(): Promise<void> }>
-  close(): Promise<void>
 }
 
 /** Writes a kubeconfig into a directory; `cluster` and `user` as they stand in the file. Gives its path. */
@@ -38,7 +38,10 @@ export function writeKubeconfig(directory: string, cluster: object, user: object
   return path
 }
 
-/** A server on a free port, with TLS where a certificate is given. `user` is the kubeconfig's user entry. */
+/**
+ * A server on a free port until the test ends, with TLS where a certificate is given. `user` is the kubeconfig's user
+ * entry.
+ */
 export async function startScriptedServer(
   handler: Handler,
   options: { tls?: { cert: string; key: string; ca: string }; user?: object } = {},
@@ -68,6 +71,11 @@ export async function startScriptedServer(
     await new Promise(resolve => server.close(resolve))
   }
   const clients: { close(): Promise<void> }[] = []
+  onTestFinished(async () => {
+    for (const client of clients) await client.close()
+    await stop()
+    rmSync(directory, { recursive: true, force: true })
+  })
   return {
     url,
     directory,
@@ -83,11 +91,6 @@ export async function startScriptedServer(
       })
       clients.push(client)
       return client
-    },
-    close: async () => {
-      for (const client of clients) await client.close()
-      await stop()
-      rmSync(directory, { recursive: true, force: true })
     },
   }
 }

@@ -12,6 +12,7 @@ import {
 import { quoteSetting, renderSettings } from '../../instance/settings.ts'
 import { quantityToBytes } from '../../values/quantity.ts'
 import { issueClientCertificate } from '../pki/index.ts'
+import { smallShape } from '../testing/samples.ts'
 import {
   maxConnections,
   operatorCommonName,
@@ -20,7 +21,7 @@ import {
   renderConfiguration,
 } from './configuration.ts'
 import { withConnection } from './connection.ts'
-import { type RunningPostgres, smallShape, startPostgres } from './testing/postgres.ts'
+import { type RunningPostgres, startPostgres } from './testing/postgres.ts'
 
 describe('settings', () => {
   const shape = (changes: Partial<SizeShape>): SizeShape => ({ ...smallShape, ...changes })

@@ -5,16 +5,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type PgVersion, pgVersions } from '../../crds/index.ts'
 import type { InstanceConfiguration } from '../../instance/index.ts'
 import { issueClientCertificate } from '../pki/index.ts'
+import { smallShape } from '../testing/samples.ts'
 import { createAdministrator } from './administrator.ts'
 import { preloadedLibraries, renderWithDigest, replicationCommonName, replicationRole } from './configuration.ts'
-import {
-  configure,
-  connectAs,
-  type RunningPostgres,
-  runPostgres,
-  smallShape,
-  startPostgres,
-} from './testing/postgres.ts'
+import { configure, connectAs, type RunningPostgres, runPostgres, startPostgres } from './testing/postgres.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
 const signal = new AbortController().signal

@@ -1,25 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { annotations, desiredHash, labels, type ManagedDatabase, renderOperation, type Task } from '../../crds/index.ts'
+import { plainSpec } from '../testing/samples.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
 
 const now = Date.parse('2026-01-01T00:00:00Z')
 const taskId = '11111111-2222-4333-8444-555555555555'
 const otherId = '11111111-2222-4333-8444-666666666666'
 
-const spec: ManagedDatabase['spec'] = {
-  region: 'here',
-  size: { name: 'small', version: 1 },
-  pgVersion: '18',
-  instances: 1,
-  ipAllowlist: { rules: [] },
-  services: [],
-  options: [],
-  deletionProtection: false,
-  backup: { durable: false },
-  suspended: false,
-  deletion: { keepBackups: false },
-}
-const hash = desiredHash(spec)
+const hash = desiredHash(plainSpec)
 
 const database = (
   status: ManagedDatabase['status'] = {},
@@ -28,7 +16,7 @@ const database = (
   apiVersion: 'espalier.dev/v1alpha1',
   kind: 'ManagedDatabase',
   metadata: { name: 'one', namespace: 'n', labels: { [labels.id]: 'id' }, ...metadata },
-  spec,
+  spec: plainSpec,
   status,
 })
 

@@ -23,23 +23,14 @@ import { createAuthority } from '../pki/index.ts'
 import type { PostgresAccess } from '../workload/access.ts'
 import { type FakeGateway, startFakeGateway } from './fake-gateway.ts'
 import { type FakeWorkload, startFakeWorkload } from './fake-workload.ts'
+import { smallShape } from './samples.ts'
 
 export const testNamespace = 'databases'
 const testRegion = 'here'
 const testPorts = { first: 20000, last: 29999 }
 
-const testShape: SizeShape = {
-  qosClass: 'burstable',
-  cpuRequest: '100m',
-  cpuLimit: '1000m',
-  memoryRequest: '64Mi',
-  memoryLimit: '256Mi',
-  storageSize: '1Gi',
-  temporaryDataSize: '100Mi',
-  sharedMemorySize: '64Mi',
-  connections: 20,
-  postgresSettings: {},
-}
+/** As somebody may write it; the API server stores `1`. */
+const testShape: SizeShape = { ...smallShape, cpuLimit: '1000m' }
 
 export const testConfiguration: OperatorConfiguration = operatorConfiguration.parse({
   images: { postgres: { 16: 'postgres:16', 17: 'postgres:17', 18: 'postgres:18' } },

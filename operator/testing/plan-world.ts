@@ -28,6 +28,7 @@ import { routeDraft } from '../workload/children/route.ts'
 import { sizeText } from '../workload/children/stateful-set.ts'
 import { podFacts } from '../workload/pod.ts'
 import { regionDraft, sizeDraft, testConfiguration, testNamespace } from './installation.ts'
+import { plainSpec } from './samples.ts'
 
 const worldId = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 const uid = 'database-uid'
@@ -81,17 +82,8 @@ export function emptyWorld(spec: Partial<ManagedDatabase['spec']> = {}, status: 
       kind: 'ManagedDatabase',
       metadata: { name: 'one', namespace: testNamespace, uid, generation: 1, labels: { [labels.id]: worldId } },
       spec: {
-        region: 'here',
-        size: { name: 'small', version: 1 },
-        pgVersion: '18',
-        instances: 1,
+        ...plainSpec,
         ipAllowlist: { rules: [{ cidr: '203.0.113.7/24' }] },
-        services: [],
-        options: [],
-        deletionProtection: false,
-        backup: { durable: false },
-        suspended: false,
-        deletion: { keepBackups: false },
         ...spec,
       },
       status,

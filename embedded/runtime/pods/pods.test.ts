@@ -6,6 +6,7 @@ import type { ImageResolver } from '../index.ts'
 import { descendantsOf, isAlive, readProcess, readProcesses } from '../processes/table.ts'
 import {
   claim,
+  key,
   namespace,
   nodeImage,
   openTestCluster,
@@ -23,7 +24,6 @@ import {
 } from '../testing/runtime.ts'
 
 const shellImage: ImageResolver = async () => ({ path: [], commands: {} })
-const key = (name: string) => ({ namespace, name })
 const quick = { initialMs: 50, maximumMs: 200, resetAfterMs: 60_000 }
 const base64 = (value: string): string => Buffer.from(value).toString('base64')
 const secret = (data: Record<string, string>) => ({

@@ -4,9 +4,8 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { descendantsOf, isAlive, readProcesses } from '../processes/table.ts'
 import { connectPostgres, openPostgresCluster, postgresPod } from '../testing/postgres.ts'
-import { claim, namespace, pod, ready, until, untilPod } from '../testing/runtime.ts'
+import { claim, key, namespace, pod, ready, until, untilPod } from '../testing/runtime.ts'
 
-const key = (name: string) => ({ namespace, name })
 test('every major starts, answers, and shuts down fast while a client is connected', async () => {
   const { cluster, directory } = await openPostgresCluster()
   await Promise.all(

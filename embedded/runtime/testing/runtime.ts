@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
-import type { Cluster, Pod, StatefulSet } from '../../../cluster/index.ts'
+import type { Cluster, PersistentVolumeClaim, Pod, StatefulSet } from '../../../cluster/index.ts'
 import { openStore, type Store } from '../../store/index.ts'
 import type { Owner } from '../directories.ts'
 import { type ImageResolver, type Runtime, type RuntimeOptions, startRuntime } from '../index.ts'
@@ -158,4 +158,23 @@ export const text = (line: string): string => line.slice(line.indexOf(' ') + 1)
 export async function processOf(runtime: Runtime, name: string): Promise<number> {
   const lines = (await runtime.logs({ namespace, name })).map(text)
   return Number(lines.findLast(line => line.startsWith('up '))?.slice(3))
+}
+
+export const key = (name: string) => ({ namespace, name })
+
+/** Waits for a claim to be as described, bound by default, and gives it. */
+export async function untilClaim(
+  cluster: Cluster,
+  name: string,
+  condition: (claim: PersistentVolumeClaim) => boolean = ({ status }) => status?.phase === 'Bound',
+): Promise<PersistentVolumeClaim> {
+  let found: PersistentVolumeClaim | undefined
+  await until(async () => {
+    found = await cluster.get('PersistentVolumeClaim', key(name))
+    return found !== undefined && condition(found)
+  }).catch(error => {
+    throw new Error(`${error.message}; it is ${JSON.stringify(found?.status)}`)
+  })
+  if (found === undefined) throw new Error(`claim ${name} is not there`)
+  return found
 }

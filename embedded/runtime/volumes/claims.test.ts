@@ -2,9 +2,10 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
+import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
 import {
   claim,
+  key,
   namespace,
   openTestCluster,
   pod,
@@ -14,25 +15,10 @@ import {
   staying,
   testOwner,
   until,
+  untilClaim,
   untilPod,
 } from '../testing/runtime.ts'
 
-const key = (name: string) => ({ namespace, name })
-
-async function untilClaim(
-  cluster: Cluster,
-  name: string,
-  condition: (claim: PersistentVolumeClaim) => boolean,
-): Promise<PersistentVolumeClaim> {
-  let found: PersistentVolumeClaim | undefined
-  await until(async () => {
-    found = await cluster.get('PersistentVolumeClaim', key(name))
-    return found !== undefined && condition(found)
-  })
-  if (found === undefined) throw new Error(`claim ${name} is not there`)
-  return found
-}
-const bound = (found: PersistentVolumeClaim): boolean => found.status?.phase === 'Bound'
 const directoryOf = (directory: string, { metadata }: PersistentVolumeClaim): string =>
   join(directory, 'volumes', namespace, metadata.uid ?? '')
 const snapshot = (name: string, source: string) => ({
@@ -48,7 +34,7 @@ const fromSnapshot = (name: string) => ({
 test('a claim is bound at once to a directory of its own, with the capacity it asks for', async () => {
   const { cluster, directory } = await openTestCluster({ runAs: testOwner() })
   await cluster.create('PersistentVolumeClaim', claim('data'))
-  const found = await untilClaim(cluster, 'data', bound)
+  const found = await untilClaim(cluster, 'data')
   expect(found.status).toMatchObject({ capacity: { storage: '1Gi' }, accessModes: ['ReadWriteOncePod'] })
   expect(found.spec?.volumeName).toBe(`pvc-${found.metadata.uid}`)
   const stats = statSync(directoryOf(directory, found))
@@ -61,7 +47,7 @@ test('a claim is bound at once to a directory of its own, with the capacity it a
 test('a claim in use outlives its deletion until the pod is gone, then its directory goes with it', async () => {
   const { cluster, directory } = await openTestCluster()
   await cluster.create('PersistentVolumeClaim', claim('data'))
-  const found = await untilClaim(cluster, 'data', bound)
+  const found = await untilClaim(cluster, 'data')
   const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]
   await cluster.create('Pod', pod('p', { volumes, containers: [script(staying)] }))
   await untilPod(cluster, 'p', ready)
@@ -79,7 +65,7 @@ test('a claim in use outlives its deletion until the pod is gone, then its direc
 test('a claim that was bound and finds its directory gone is lost, and stays so', async () => {
   const { store, cluster, runtime, directory } = await openTestCluster()
   await cluster.create('PersistentVolumeClaim', claim('data'))
-  const found = await untilClaim(cluster, 'data', bound)
+  const found = await untilClaim(cluster, 'data')
   await runtime.stop()
   rmSync(directoryOf(directory, found), { recursive: true })
   await startTestRuntime(store, { directory })
@@ -97,10 +83,10 @@ test('a claim is filled from a snapshot or from another claim, as soon as that i
   const waiting = await untilClaim(cluster, 'late', ({ status }) => status?.conditions !== undefined)
   expect(waiting.status).toMatchObject({ phase: 'Pending', conditions: [{ reason: 'WaitForSource' }] })
   await cluster.create('PersistentVolumeClaim', claim('data'))
-  const source = await untilClaim(cluster, 'data', bound)
+  const source = await untilClaim(cluster, 'data')
   writeFileSync(join(directoryOf(directory, source), 'file'), 'first')
   await cluster.create('VolumeSnapshot', snapshot('snapshot', 'data'))
-  const late = await untilClaim(cluster, 'late', bound)
+  const late = await untilClaim(cluster, 'late')
   expect(readFileSync(join(directoryOf(directory, late), 'file'), 'utf8')).toBe('first')
   expect((await cluster.get('VolumeSnapshot', key('snapshot')))?.status).toMatchObject({
     ...{ readyToUse: true, restoreSize: '5' },
@@ -108,7 +94,7 @@ test('a claim is filled from a snapshot or from another claim, as soon as that i
   })
   const dataSource = { kind: 'PersistentVolumeClaim', name: 'data' }
   await cluster.create('PersistentVolumeClaim', claim('clone', { dataSource }))
-  const clone = await untilClaim(cluster, 'clone', bound)
+  const clone = await untilClaim(cluster, 'clone')
   writeFileSync(join(directoryOf(directory, clone), 'file'), 'changed')
   expect(readFileSync(join(directoryOf(directory, source), 'file'), 'utf8')).toBe('first')
   await cluster.delete('VolumeSnapshot', key('snapshot'))
@@ -128,7 +114,7 @@ test('a volume that cannot be made says why and is made as soon as it can be', a
   rmSync(join(directory, 'volumes', namespace))
   mkdirSync(join(directory, 'volumes', namespace))
   await cluster.create('PersistentVolumeClaim', claim('another')) // any change in the namespace is a reason to look
-  const found = await untilClaim(cluster, 'data', bound)
+  const found = await untilClaim(cluster, 'data')
   expect(found.status?.conditions).toBeUndefined()
 })
 

@@ -1,25 +1,8 @@
 /** Volumes grow when they do: until then the capacity stays what it is, and the claim says what is going on. */
 import { expect, test } from 'vitest'
 import type { Cluster, PersistentVolumeClaim } from '../../../cluster/index.ts'
-import { claim, namespace, openTestCluster, until } from '../testing/runtime.ts'
+import { claim, key, openTestCluster, until, untilClaim } from '../testing/runtime.ts'
 import { type GrowthRequest, InfeasibleGrowth } from './growth.ts'
-
-const key = { namespace, name: 'data' }
-
-async function untilClaim(
-  cluster: Cluster,
-  condition: (claim: PersistentVolumeClaim) => boolean,
-): Promise<PersistentVolumeClaim> {
-  let found: PersistentVolumeClaim | undefined
-  await until(async () => {
-    found = await cluster.get('PersistentVolumeClaim', key)
-    return found !== undefined && condition(found)
-  }).catch(error => {
-    throw new Error(`${error.message}; it is ${JSON.stringify(found?.status)}`)
-  })
-  if (found === undefined) throw new Error('the claim is not there')
-  return found
-}
 
 const capacity = (storage: string) => (found: PersistentVolumeClaim) => found.status?.capacity?.storage === storage
 const ask = (cluster: Cluster, storage: string) =>
@@ -37,7 +20,7 @@ async function openGrowing() {
   }
   const { cluster } = await openTestCluster({ growth: { grow, retryMs: 20 } })
   await cluster.apply('PersistentVolumeClaim', claim('data'))
-  const bound = await untilClaim(cluster, ({ status }) => status?.phase === 'Bound')
+  const bound = await untilClaim(cluster, 'data')
   const volume = async () => cluster.get('PersistentVolume', { name: bound.spec?.volumeName ?? '' })
   return { cluster, requests, ends, volume }
 }
@@ -45,7 +28,7 @@ async function openGrowing() {
 test('growing that takes its time leaves the capacity, and says that it goes on', async () => {
   const { cluster, requests, ends, volume } = await openGrowing()
   await ask(cluster, '2Gi')
-  const growing = await untilClaim(cluster, ({ status }) => status?.conditions !== undefined)
+  const growing = await untilClaim(cluster, 'data', ({ status }) => status?.conditions !== undefined)
   expect(growing.status).toMatchObject({
     phase: 'Bound',
     capacity: { storage: '1Gi' },
@@ -53,10 +36,10 @@ test('growing that takes its time leaves the capacity, and says that it goes on'
     allocatedResourceStatuses: { storage: 'ControllerResizeInProgress' },
     conditions: [{ type: 'Resizing', status: 'True' }],
   })
-  expect(requests).toMatchObject([{ claim: key, from: '1Gi', to: '2Gi' }])
+  expect(requests).toMatchObject([{ claim: key('data'), from: '1Gi', to: '2Gi' }])
   expect((await volume())?.spec?.capacity).toEqual({ storage: '1Gi' })
   ends[0]?.resolve()
-  const grown = await untilClaim(cluster, capacity('2Gi'))
+  const grown = await untilClaim(cluster, 'data', capacity('2Gi'))
   expect(grown.status?.conditions).toBeUndefined()
   expect(grown.status?.allocatedResourceStatuses).toBeUndefined()
   expect((await volume())?.spec?.capacity).toEqual({ storage: '2Gi' })
@@ -70,6 +53,7 @@ test('growing that fails says why, is tried again, and counts once it is done', 
   ends[0]?.reject(new Error('the array is busy'))
   const failed = await untilClaim(
     cluster,
+    'data',
     ({ status }) => status?.conditions?.some(({ type }) => type === 'ControllerResizeError') === true,
   )
   expect(failed.status).toMatchObject({
@@ -81,7 +65,7 @@ test('growing that fails says why, is tried again, and counts once it is done', 
   )
   await until(() => ends.length === 2)
   ends[1]?.resolve()
-  expect((await untilClaim(cluster, capacity('2Gi'))).status?.conditions).toBeUndefined()
+  expect((await untilClaim(cluster, 'data', capacity('2Gi'))).status?.conditions).toBeUndefined()
   expect(requests).toHaveLength(2)
 })
 
@@ -95,7 +79,7 @@ test('growing that cannot be done says so, until less is asked for', async () =>
     }
   }
   const untilIt = (condition: (found: PersistentVolumeClaim) => boolean) =>
-    untilClaim(cluster, found => {
+    untilClaim(cluster, 'data', found => {
       answer()
       return condition(found)
     })

@@ -2,9 +2,10 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { Cluster, PersistentVolume, PersistentVolumeClaim } from '../../../cluster/index.ts'
+import type { Cluster, PersistentVolume } from '../../../cluster/index.ts'
 import {
   claim,
+  key,
   namespace,
   openTestCluster,
   openTestStore,
@@ -17,24 +18,9 @@ import {
   temporaryDirectory,
   text,
   until,
+  untilClaim,
   untilPod,
 } from '../testing/runtime.ts'
-
-const key = (name: string) => ({ namespace, name })
-
-async function untilClaim(
-  cluster: Cluster,
-  name: string,
-  condition: (claim: PersistentVolumeClaim) => boolean = ({ status }) => status?.phase === 'Bound',
-): Promise<PersistentVolumeClaim> {
-  let found: PersistentVolumeClaim | undefined
-  await until(async () => {
-    found = await cluster.get('PersistentVolumeClaim', key(name))
-    return found !== undefined && condition(found)
-  })
-  if (found === undefined) throw new Error(`claim ${name} is not there`)
-  return found
-}
 
 async function untilVolume(
   cluster: Cluster,

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Cluster, Deployment, Job } from '../../../cluster/index.ts'
 import {
+  key,
   namespace,
   openTestCluster,
   ready,
@@ -12,8 +13,6 @@ import {
   until,
   untilPod,
 } from '../testing/runtime.ts'
-
-const key = (name: string) => ({ namespace, name })
 
 describe('a StatefulSet', () => {
   test('has its process in milliseconds, its pod ready, and its status told', async () => {

@@ -12,6 +12,7 @@ import { Client } from 'pg'
 import type { PgVersion, SizeShape } from '../../../crds/index.ts'
 import type { InstanceConfiguration } from '../../../instance/index.ts'
 import { type Authority, type CertifiedKey, createAuthority, issueServerCertificate } from '../../pki/index.ts'
+import { smallShape } from '../../testing/samples.ts'
 import { preloadedLibraries, renderConfiguration } from '../configuration.ts'
 import type { PostgresTarget } from '../connection.ts'
 import { giveToPostgres, instanceFolder, nodeBinary, postgresEnvironment } from './install.ts'
@@ -23,20 +24,6 @@ export function temporaryDirectory(name: string): string {
   const directory = mkdtempSync(join(tmpdir(), `espalier-${name}-`))
   giveToPostgres(directory)
   return directory
-}
-
-/** A size as small as Postgres runs well with. */
-export const smallShape: SizeShape = {
-  qosClass: 'burstable',
-  cpuRequest: '100m',
-  cpuLimit: '1',
-  memoryRequest: '64Mi',
-  memoryLimit: '256Mi',
-  storageSize: '1Gi',
-  temporaryDataSize: '100Mi',
-  sharedMemorySize: '64Mi',
-  connections: 20,
-  postgresSettings: {},
 }
 
 /** The three directories that an instance's pod mounts, made in a temporary one. */

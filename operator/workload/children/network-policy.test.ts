@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { labels } from '../../../crds/index.ts'
 import { podSettings } from '../../pod-settings.ts'
+import { smallShape } from '../../testing/samples.ts'
 import { networkPolicyDraft } from './network-policy.ts'
 import { statefulSetDraft } from './stateful-set.ts'
 
@@ -26,25 +27,13 @@ const ours = (component: string) => ({ 'app.kubernetes.io/name': 'espalier', 'ap
 
 describe('the fence around a database', () => {
   test('selects the Postgres pod of every incarnation, and of no other database', () => {
-    const shape = {
-      qosClass: 'burstable' as const,
-      cpuRequest: '1',
-      cpuLimit: '1',
-      memoryRequest: '1Gi',
-      memoryLimit: '1Gi',
-      storageSize: '1Gi',
-      temporaryDataSize: '1Gi',
-      sharedMemorySize: '1Gi',
-      connections: 10,
-      postgresSettings: {},
-    }
     const podOf = (id: string, incarnation: number) =>
       statefulSetDraft({
         owner: { ...owner, id },
         incarnation,
         image: 'i',
         size: { name: 'small', version: 1 },
-        shape,
+        shape: smallShape,
         volume: 'v',
         suspended: false,
         pods: podSettings.parse({}),

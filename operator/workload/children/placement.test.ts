@@ -1,29 +1,18 @@
 import { describe, expect, test } from 'vitest'
 import { labels } from '../../../crds/index.ts'
 import { podSettings } from '../../pod-settings.ts'
+import { smallShape } from '../../testing/samples.ts'
 import { placementOf } from './placement.ts'
 import { statefulSetDraft, templateAnnotation } from './stateful-set.ts'
 
 const owner = { namespace: 'espalier-t-0', name: 'shop', uid: 'u', id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8' }
-const shape = {
-  qosClass: 'burstable' as const,
-  cpuRequest: '1',
-  cpuLimit: '1',
-  memoryRequest: '1Gi',
-  memoryLimit: '1Gi',
-  storageSize: '1Gi',
-  temporaryDataSize: '1Gi',
-  sharedMemorySize: '1Gi',
-  connections: 10,
-  postgresSettings: {},
-}
 const templateOf = (settings: object) =>
   statefulSetDraft({
     owner,
     incarnation: 1,
     image: 'i',
     size: { name: 'small', version: 1 },
-    shape,
+    shape: smallShape,
     volume: 'v',
     suspended: false,
     pods: podSettings.parse(settings),
