@@ -7,9 +7,15 @@ import type { Reservation } from './budget.ts'
 import { HttpError } from './errors.ts'
 import type { BodySink } from './message.ts'
 
-/** After so much of a body others have their turn; and after so long, where it comes in many small chunks. */
+/**
+ * After so much of a body others have their turn; and after so long, where it comes in many small chunks: of so many it is
+ * looked at the clock.
+ */
 const turnBytes = 65_536
 const turnMs = 2
+const chunksBetweenLooks = 128
+/** A turn that took longer is followed by a pause as long as it was, since what others wait for takes several turns of theirs. */
+const longTurnMs = 4
 /** Chunks of fewer bytes are put together before they are looked at: one may be of one byte. */
 const smallChunkBytes = 1_024
 const coalescedBytes = 16_384
@@ -73,16 +79,23 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
         end(error)
       }
     }
+    /** What has come since others had their turn. */
     let turn: { readonly began: number; readonly from: number } | undefined
-    const giveWay = () => {
-      // What has been read of the socket already comes all the same.
-      socket.pause()
-      setImmediate(() => {
-        turn = undefined
-        socket.resume()
-      })
+    const beginTurn = () => {
+      setImmediate(endTurn)
+      return { began: performance.now(), from: length }
     }
+    const endTurn = () => {
+      const took = performance.now() - (turn?.began ?? 0)
+      turn = undefined
+      if (!socket.isPaused()) return
+      if (took > longTurnMs) setTimeout(() => socket.resume(), took)
+      else socket.resume()
+    }
+    // What has been read of the socket already comes all the same.
+    const giveWay = () => socket.pause()
     let length = 0
+    let chunks = 0
     const coalescer = new Coalescer(chunk => {
       into.push(chunk)
       if (!reservation.grow(into.held)) throw new HttpError({ kind: 'memory exhausted' })
@@ -91,10 +104,12 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
     })
     request.on('data', (chunk: Buffer) =>
       attempt(() => {
-        turn ??= { began: performance.now(), from: length }
+        turn ??= beginTurn()
         length += chunk.length
         if (length > maximumBytes) throw tooLarge()
         coalescer.push(chunk)
+        const isLate = ++chunks % chunksBetweenLooks === 0 && performance.now() - turn.began >= turnMs
+        if (isLate && !socket.isPaused()) giveWay()
       }),
     )
     request.on('end', () => {
