@@ -38,7 +38,7 @@ import { createTenants } from './tenants.ts'
 import { createVerifier } from './tokens/verify.ts'
 import { validatorCompiler } from './validation.ts'
 
-export type AppOptions = {
+type AppOptions = {
   cluster: Cluster
   /** Filled by whoever made them: `startCaches`. */
   caches: Caches
@@ -56,7 +56,7 @@ export type AppOptions = {
 /** A certificate chain and its private key, PEM. */
 export type Certificate = { cert: string; key: string }
 
-export type BuiltApp = { app: App; context: ApiContext }
+type BuiltApp = { app: App; context: ApiContext }
 
 /** Tenants, and addresses whose credentials were refused, of which the API remembers how much they have asked. */
 const mostBuckets = 10_000

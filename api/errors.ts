@@ -8,9 +8,9 @@ import { isRecord } from '../values/record.ts'
 
 /** Refusals that concern the whole account; an open set. */
 export const refusalReasons = ['membership_revoked', 'plan_expired', 'developer_plan_backup'] as const
-export type RefusalReason = (typeof refusalReasons)[number]
+type RefusalReason = (typeof refusalReasons)[number]
 
-export type ErrorBody = { code: number; message: string; reason?: RefusalReason }
+type ErrorBody = { code: number; message: string; reason?: RefusalReason }
 
 export class ApiError extends Error {
   override readonly name = 'ApiError'

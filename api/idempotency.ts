@@ -43,7 +43,7 @@ export type Idempotency = {
   /** Deletes the records whose time is over. */
   sweep: () => Promise<void>
 }
-export type IdempotentRequest = {
+type IdempotentRequest = {
   namespace: string
   /** The client's Idempotency-Key. */
   key: string | undefined

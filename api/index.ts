@@ -11,13 +11,7 @@ import { createCaches, startCaches, statesOf, stopCaches } from './caches.ts'
 import type { ApiConfiguration } from './configuration.ts'
 import { createApiMetrics } from './metrics.ts'
 
-export { type AppOptions, buildApp, type Certificate } from './app.ts'
-export type { AuditDestination, AuditEntry } from './audit.ts'
-export { createCaches, startCaches, stopCaches } from './caches.ts'
-export { type ApiConfiguration, apiConfiguration } from './configuration.ts'
-export { KeyError } from './tokens/keys.ts'
-
-export type ApiOptions = {
+type ApiOptions = {
   cluster: Cluster
   configuration: ApiConfiguration
   /** Serves HTTPS with it; absent: plain HTTP. */

@@ -15,7 +15,7 @@ export const tags = {
   service: 'The API itself: its description, its certificate authority, its health.',
 } as const
 
-export type Success = {
+type Success = {
   status: 200 | 202 | 204
   description: string
   /** Absent: no body. */

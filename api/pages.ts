@@ -8,12 +8,12 @@ import type { Informer } from '../cluster/informer/index.ts'
 import { idOf, type OwnedKind } from './caches.ts'
 
 /** The tenant's objects that have an id, oldest first. Shared: never changed in place. */
-export type SortedView<T> = (namespace: string) => readonly T[]
+type SortedView<T> = (namespace: string) => readonly T[]
 
 type Sortable = { metadata: { creationTimestamp?: string; labels?: Record<string, string> } }
 
 /** Milliseconds since the epoch. */
-export const createdAt = (object: Sortable): number => Date.parse(object.metadata.creationTimestamp ?? '') || 0
+const createdAt = (object: Sortable): number => Date.parse(object.metadata.creationTimestamp ?? '') || 0
 
 /** Before the other: older, or made in the same instant with a lower id. */
 export function compareByCreation(left: Sortable, right: Sortable): number {
@@ -43,8 +43,8 @@ export function createSortedView<K extends OwnedKind>(cache: Informer<K>): Sorte
   }
 }
 
-export type PageQuery = { limit: number; offset: number; descending: boolean }
-export type Page<T> = { items: T[]; total: number }
+type PageQuery = { limit: number; offset: number; descending: boolean }
+type Page<T> = { items: T[]; total: number }
 
 /** One page of objects that stand oldest first. */
 export function pageOf<T>(objects: readonly T[], { limit, offset, descending }: PageQuery): Page<T> {
@@ -54,7 +54,7 @@ export function pageOf<T>(objects: readonly T[], { limit, offset, descending }: 
   return { items: objects.slice(Math.max(0, end - limit), end).reverse(), total }
 }
 
-export type CreatedRange = { created_after?: string | undefined; created_before?: string | undefined }
+type CreatedRange = { created_after?: string | undefined; created_before?: string | undefined }
 
 /** Whether an object was created within the range, its ends excluded; undefined where the range has no ends. */
 export function createdWithin({

@@ -1,6 +1,6 @@
 /** The bodies of 10 MB that bench/rest-bodies.ts sends: every kind that the service reads, each at its worst, and those that it has no reason to read. */
 
-export type Kind = {
+type Kind = {
   readonly name: string
   /** Method and target. */
   readonly line: string

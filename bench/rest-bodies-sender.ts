@@ -5,8 +5,8 @@ import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { kinds } from './rest-bodies-kinds.ts'
 
-export type Order = { port: number; kind: string; withBody: boolean; times: number }
-export type Sent = { seconds: number; statuses: string }
+type Order = { port: number; kind: string; withBody: boolean; times: number }
+type Sent = { seconds: number; statuses: string }
 export type Sender = { send(order: Order): Promise<Sent>; stop(): void }
 
 /** The status of the answer; or what became of the connection. */

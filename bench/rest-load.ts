@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { percentile } from './statistics.ts'
 
 /** `request`: the whole text of one. With `seconds` 0 each connection asks once. */
-export type Order = { port: number; request: string; connections: number; seconds: number }
+type Order = { port: number; request: string; connections: number; seconds: number }
 /** Latencies in milliseconds; failures are answers that are not 2xx. */
 export type Measure = {
   perSecond: number

@@ -39,7 +39,7 @@ export type Api = {
   name?: string | undefined
 }
 
-export class ApiFailure extends Error {
+class ApiFailure extends Error {
   override readonly name = 'ApiFailure'
 }
 

@@ -32,7 +32,7 @@ const dropped = new Set(['$schema', 'additionalProperties', 'propertyNames', 'id
  * `additionalProperties: false` goes; maps keep the schema of their values; a date-time is a plain string with that
  * format; integers lose the bounds that only say "safe integer".
  */
-export function structural(node: unknown): StructuralSchema {
+function structural(node: unknown): StructuralSchema {
   if (typeof node !== 'object' || node === null) return {}
   const source = node as Record<string, unknown>
   const result: StructuralSchema = {}

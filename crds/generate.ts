@@ -21,7 +21,7 @@ const directory = (path: string): string => fileURLToPath(new URL(path, import.m
 
 export const generatedDirectory = directory('generated')
 /** Helm installs what stands here with a first install, and never changes it again: `espalier bootstrap` does. */
-export const chartDirectory = directory('../charts/espalier/crds')
+const chartDirectory = directory('../charts/espalier/crds')
 
 if (import.meta.main) {
   for (const into of [generatedDirectory, chartDirectory]) {

@@ -1,7 +1,7 @@
 /** What a call is refused with: a gRPC status as the CSI specification asks for it ("Error Scheme"), and a sentence. */
 import { status } from '@grpc/grpc-js'
 
-export type RefusalCode =
+type RefusalCode =
   | 'INVALID_ARGUMENT'
   | 'NOT_FOUND'
   | 'ALREADY_EXISTS'

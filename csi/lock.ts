@@ -9,7 +9,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 
-export type LockOptions = {
+type LockOptions = {
   /** The file that is locked; made where it is not there. */
   path: string
   /** Ends the wait for whoever has it. */

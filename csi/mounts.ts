@@ -3,7 +3,7 @@ import { mkdir, readFile, rmdir, stat } from 'node:fs/promises'
 import { run } from './command.ts'
 import { CsiError } from './errors.ts'
 
-export type Mount = { device: string; path: string }
+type Mount = { device: string; path: string }
 
 /** proc_pid_mountinfo(5) writes space, tab, newline and backslash as octal. */
 const plainPath = (text: string): string =>

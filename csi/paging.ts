@@ -2,7 +2,7 @@
 import { status } from '@grpc/grpc-js'
 import { CsiError } from './errors.ts'
 
-export type Page<T> = { items: T[]; next: string }
+type Page<T> = { items: T[]; next: string }
 
 /** @throws CsiError `INVALID_ARGUMENT`, or an ABORTED of its kind for a token that is none */
 export function pageOf<T extends { id: string }>(all: readonly T[], most: number, token: string): Page<T> {

@@ -12,7 +12,7 @@ const capability = z.object({
   mount: z.object({ fs_type: text, mount_flags: z.array(text).default([]) }).nullish(),
   access_mode: z.object({ mode: z.string().default('UNKNOWN_MODE') }).nullish(),
 })
-export type Capability = z.output<typeof capability>
+type Capability = z.output<typeof capability>
 const capabilities = z.array(capability).max(100).default([])
 const range = z.object({ required_bytes: bytes, limit_bytes: bytes }).nullish()
 const topology = z.object({ segments: z.record(z.string(), z.string()).default({}) })

@@ -25,7 +25,7 @@ import { createSerial } from './serial.ts'
 
 export const driverName = 'csi.espalier.dev'
 
-export type DriverOptions = {
+type DriverOptions = {
   /** Path of the socket for kubelet and the sidecars. */
   socket: string
   /** Where kubelet looks for plugins; omitted: it is not told. */

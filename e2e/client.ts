@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
-export type Json = Record<string, unknown>
-export type Answer<T = Json> = { status: number; headers: Headers; body: T }
+type Json = Record<string, unknown>
+type Answer<T = Json> = { status: number; headers: Headers; body: T }
 export type Connection = { username: string; password: string; host: string; port: number; database: string }
 export type Database = {
   id: string

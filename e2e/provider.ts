@@ -25,9 +25,9 @@ export type Provider = {
 }
 
 /** `id` changes when Postgres was started anew. */
-export type Postmaster = { id: string; kill(): Promise<void> }
+type Postmaster = { id: string; kill(): Promise<void> }
 
-export const providerName = z
+const providerName = z
   .enum(['embedded', 'kind'], 'ESPALIER_E2E_PROVIDER must be embedded or kind')
   .default('embedded')
   .parse(process.env.ESPALIER_E2E_PROVIDER || undefined)

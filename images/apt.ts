@@ -9,7 +9,7 @@ import type { Suite } from './plan.ts'
 
 const run = promisify(execFile)
 
-export type Mirrors = { debian: string; security: string }
+type Mirrors = { debian: string; security: string }
 
 export type AptAccess = {
   /** Text of an apt.conf: proxies and leniency about dates, as this machine has them. Empty where it has none. */

@@ -12,8 +12,8 @@ import { type Engine, inputsLabel } from './engine.ts'
 import { ImageError } from './errors.ts'
 import type { Suite } from './plan.ts'
 
-export const publicBase = (suite: Suite): string => `docker.io/library/debian:${suite}-slim`
-export const localBase = (suite: Suite): string => `localhost/espalier-base:${suite}`
+const publicBase = (suite: Suite): string => `docker.io/library/debian:${suite}-slim`
+const localBase = (suite: Suite): string => `localhost/espalier-base:${suite}`
 
 /** What Debian's slim image leaves out too; the settings stay, and hold for what is installed later. */
 const left = ['doc', 'info', 'linda', 'lintian', 'locale', 'man']

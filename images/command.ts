@@ -4,7 +4,7 @@ import { appendFileSync } from 'node:fs'
 import { ImageError } from './errors.ts'
 
 export type Run = (program: string, args: readonly string[], options?: RunOptions) => Promise<string>
-export type RunOptions = { cwd?: string; env?: NodeJS.ProcessEnv; input?: string; timeoutMs?: number }
+type RunOptions = { cwd?: string; env?: NodeJS.ProcessEnv; input?: string; timeoutMs?: number }
 
 const shownLines = 30
 

@@ -7,7 +7,7 @@ import type { Run } from './command.ts'
 import type { Install } from './debian.ts'
 import { ImageError } from './errors.ts'
 
-export type BuildRequest = {
+type BuildRequest = {
   name: string
   dockerfile: string
   context: string

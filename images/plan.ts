@@ -27,7 +27,7 @@ export function postgresSource(major: PgVersion, pgdg: boolean): { suite: Suite;
 
 export const imageIds = ['espalier', ...pgVersions.map(major => `postgres-${major}`)]
 
-export type Plan = { images: ImagePlan[] /** Majors that cannot be had here. */; missing: PgVersion[] }
+type Plan = { images: ImagePlan[] /** Majors that cannot be had here. */; missing: PgVersion[] }
 
 /** @param only ids; empty means all */
 export function planImages(request: { tag: string; only: readonly string[]; pgdg: boolean }): Plan {

@@ -7,8 +7,7 @@ import { parseArgs } from 'node:util'
 import type { PrepareOptions } from './prepare.ts'
 import { exitCodes, Refusal, refusalOf } from './refusal.ts'
 
-export type { ConfigurationFile, InstanceConfiguration } from './configuration.ts'
-export { exitCodes, type RefusalReason, reasonOfExitCode } from './refusal.ts'
+export type { InstanceConfiguration } from './configuration.ts'
 
 const usage = `Usage: espalier instance prepare --data DIR --configuration DIR --tls DIR [--termination-message FILE]
 

@@ -13,7 +13,7 @@ import { quoteSetting, renderSettings } from './settings.ts'
 import { dataDirectory } from './volume.ts'
 
 /** In the volume's root: the mounted files as Postgres last accepted them. */
-export const acceptedDirectory = 'espalier-configuration'
+const acceptedDirectory = 'espalier-configuration'
 
 /** It only reads its files; a disk that takes longer has other troubles. */
 const checkTimeoutMs = 60_000

@@ -41,7 +41,7 @@ export type Volume = {
 }
 
 /** What makes the volume ready, in order; none for a volume that is. */
-export type Step =
+type Step =
   | { do: 'initialise' }
   /** Move the whole data directory that stands under this name into place. */
   | { do: 'publish'; staging: string }

@@ -13,7 +13,7 @@ import { z } from 'zod'
 import { ipv4Cidr } from '../crds/fields.ts'
 import type { ObjectMeta } from '../crds/metadata.ts'
 
-export const route = z.strictObject({
+const route = z.strictObject({
   databaseId: z.string(),
   /** Names the endpoint in logs and in denials: the host label. */
   label: z.string(),
@@ -38,7 +38,7 @@ export function portOfRoute(name: string): number | undefined {
 }
 
 /** A route, or why there is none, as `key.field: what is wrong`. */
-export type ReadRoute = { route: Route; problem?: undefined } | { route?: undefined; problem: string }
+type ReadRoute = { route: Route; problem?: undefined } | { route?: undefined; problem: string }
 
 /** The route that a ConfigMap holds: of the port in its name, and well-formed to the last rule. */
 export function readRoute(configMap: { metadata: { name: string }; data?: Record<string, string> }): ReadRoute {
@@ -87,7 +87,7 @@ export const gatewaysClosedAfterMs = (gatewayLeaseSeconds + gatewayClockSkewSeco
 /** The part of a Lease that says what a gateway replica has in force. */
 export type GatewayLease = { metadata: ObjectMeta; spec?: { renewTime?: string } }
 
-export type Acknowledgement = {
+type Acknowledgement = {
   done: boolean
   /** Names of the live Leases that have not acknowledged; empty and not done: there is no live gateway at all. */
   waitingFor: string[]

@@ -9,7 +9,7 @@ const octet = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])'
 export const ipv4CidrPattern = new RegExp(`^(${octet}\\.){3}${octet}(/(3[0-2]|[12]?[0-9]))?$`)
 
 /** Addresses whose first `prefix` bits are those of `network`; both as unsigned 32-bit numbers. */
-export type CidrBlock = { network: number; prefix: number }
+type CidrBlock = { network: number; prefix: number }
 
 const bitsOf = (prefix: number): number => (prefix === 0 ? 0 : (0xffffffff << (32 - prefix)) >>> 0)
 
@@ -41,7 +41,7 @@ export function maskCidr(text: string): string | undefined {
 export const contains = (block: CidrBlock, address: number): boolean =>
   (address & bitsOf(block.prefix)) >>> 0 === block.network
 
-export type AllowlistState = 'closed' | 'open' | 'restricted'
+type AllowlistState = 'closed' | 'open' | 'restricted'
 
 /** What an allowlist comes to: `closed` with no rules, `open` where one rule admits every address, else `restricted`. */
 export function allowlistState(cidrs: readonly string[]): AllowlistState {

@@ -24,7 +24,7 @@ const roleOf: Record<UserType, DatabaseRole> = {
 }
 
 /** A database or a branch, by which its credentials are found. */
-export type CredentialsOwner = Kinds['ManagedDatabase'] | Kinds['Branch']
+type CredentialsOwner = Kinds['ManagedDatabase'] | Kinds['Branch']
 
 /** The credentials Secret of a database or branch, as far as it is there; at once where the cache has it. */
 export type ReadCredentials = (owner: CredentialsOwner) => Secret | Promise<Secret | undefined>

@@ -11,8 +11,8 @@ import type { ListDatabasesQuery } from './schema.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
-export type PageAnswer = { text: string; headers: Record<string, string> }
-export type AnswerPage = (account: Account, query: ListDatabasesQuery, url: string) => PageAnswer
+type PageAnswer = { text: string; headers: Record<string, string> }
+type AnswerPage = (account: Account, query: ListDatabasesQuery, url: string) => PageAnswer
 
 const pagesKept = 64
 /** Objects on a page that is kept at most: with the number of pages it bounds memory to a few MB. */

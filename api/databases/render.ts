@@ -13,7 +13,7 @@ import type { DatabaseShape } from './schema.ts'
 type ManagedDatabase = Kinds['ManagedDatabase']
 
 /** What stands outside the object itself. */
-export type Surroundings = {
+type Surroundings = {
   region: Kinds['Region'] | undefined
   tenant: Kinds['Tenant'] | undefined
   branchCount: number

@@ -12,7 +12,7 @@ type Tenant = Kinds['Tenant'] | undefined
 
 export type SingleAnswer = { text: string; holdsPassword: boolean }
 /** @throws ApiError 503 where the password cannot be opened */
-export type AnswerSingle = (
+type AnswerSingle = (
   database: Kinds['ManagedDatabase'],
   tenant: Tenant,
   userType: UserType,

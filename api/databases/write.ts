@@ -38,7 +38,7 @@ import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } fr
 type ManagedDatabase = Kinds['ManagedDatabase']
 
 /** What a write left: the object as stored, and the task that follows it, if one does. */
-export type Written = { database: ManagedDatabase; taskId: string | undefined }
+type Written = { database: ManagedDatabase; taskId: string | undefined }
 
 /** One writer: a request's context, account and log. */
 export type Writer = { context: ApiContext; account: Account; log: FastifyBaseLogger }
@@ -141,7 +141,7 @@ const nameTaken = (existing: ManagedDatabase | undefined) =>
   )
 
 /** The writer of a create, whose tenant is there by then. */
-export type Creator = Writer & { account: { tenant: Kinds['Tenant'] } }
+type Creator = Writer & { account: { tenant: Kinds['Tenant'] } }
 
 /** Creates the database of these ids, or finds it made by an earlier try with the same ids. */
 export async function createDatabase(writer: Creator, input: CreateDatabaseInput, ids: Ids): Promise<Written> {

@@ -16,7 +16,7 @@ declare module 'fastify' {
 }
 
 /** What a write that is done will be answered with, and the task that follows it. */
-export type Done = { status: number; taskId?: string | undefined; subjectId?: string | undefined }
+type Done = { status: number; taskId?: string | undefined; subjectId?: string | undefined }
 
 export type Audit = {
   /** Notes a write that has been done; what its answer waits for after that is not the audit log's. */

@@ -5,8 +5,8 @@ import { type Contract, contractOf, descriptionOf } from './contract.ts'
 import { type Claims, type Harness, type HarnessOptions, settle, startHarness, token } from './harness.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came back
-export type Answer = { status: number; headers: Record<string, unknown>; body: any }
-export type Call = (
+type Answer = { status: number; headers: Record<string, unknown>; body: any }
+type Call = (
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'HEAD' | 'OPTIONS',
   path: string,
   options?: { body?: unknown; headers?: Record<string, string>; claims?: Claims; token?: string | null },

@@ -1,9 +1,9 @@
 /** Puts faults and races into the way of a cluster's calls. */
 import type { Cluster, KindName } from '../../cluster/index.ts'
 
-export type Operation = 'get' | 'list' | 'create' | 'replace' | 'delete'
+type Operation = 'get' | 'list' | 'create' | 'replace' | 'delete'
 /** Called before each operation; what it throws is the operation's outcome. */
-export type Before = (operation: Operation, kind: KindName) => void | Promise<void>
+type Before = (operation: Operation, kind: KindName) => void | Promise<void>
 
 export type InterceptedCluster = Cluster & {
   before: Before | undefined

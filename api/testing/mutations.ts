@@ -7,8 +7,8 @@ import { isRecord } from '../../values/record.ts'
 import type { Description } from './contract.ts'
 
 type Schema = Record<string, unknown>
-export type Path = (string | number)[]
-export type Mutation = { path: Path; rule: string; value: unknown }
+type Path = (string | number)[]
+type Mutation = { path: Path; rule: string; value: unknown }
 
 const isNumber = (value: unknown): value is number => typeof value === 'number'
 

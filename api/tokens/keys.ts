@@ -7,7 +7,7 @@ import { createRemoteJWKSet, type JWTVerifyGetKey } from 'jose'
 import { z } from 'zod'
 import type { AuthenticationConfiguration } from '../configuration.ts'
 
-export type VerificationKey = {
+type VerificationKey = {
   algorithms: string[]
   key: JWTVerifyGetKey
 }

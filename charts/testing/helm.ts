@@ -52,7 +52,7 @@ function lint(helm: string, chart: string, flags: string[]): void {
 }
 
 /** A chart, as Helm takes it. */
-export type Chart = {
+type Chart = {
   /** @throws Error with what Helm says where it refuses */
   rendered(flags?: string[]): Rendered[]
   /** What Helm says. @throws Error where it refuses nothing */

@@ -4,7 +4,7 @@
  */
 
 /** Calls back once after `ms` milliseconds; the returned function cancels it. */
-export type After = (ms: number, callback: () => void) => () => void
+type After = (ms: number, callback: () => void) => () => void
 
 export type Clock = {
   /** Milliseconds since the Unix epoch, never running backwards. */

@@ -6,7 +6,7 @@ import type { Cacheable, Change } from './cache.ts'
 
 export type Handler<T> = (change: Change<T>) => void
 
-export type Dispatcher<T> = {
+type Dispatcher<T> = {
   publish: (changes: readonly Change<T>[]) => void
   /** Tells the handler of what is there, and from then on of every change; the returned function ends it. */
   subscribe: (handler: Handler<T>, existing: readonly T[]) => () => void

@@ -1,7 +1,5 @@
 /** A self-updating cache of one kind of object, and what goes with it. */
-export type { Change, IndexFunctions } from './cache.ts'
-export { type After, backoffMs, type Clock, sleep, systemClock } from './clock.ts'
-export type { Handler } from './dispatcher.ts'
+export { backoffMs, type Clock, sleep, systemClock } from './clock.ts'
 export { type InformerFigure, informerCounters, informerGauges } from './figures.ts'
 export {
   createInformer,
@@ -12,4 +10,3 @@ export {
 } from './informer.ts'
 export { keyOf, keyText, parseKey } from './key.ts'
 export { compareVersions } from './version.ts'
-export type { WaitOptions, WaitResult } from './waiters.ts'

@@ -21,7 +21,7 @@ const silenceMs = 5 * 60_000
 const failuresBeforeRelist = 5
 
 /** What a reflector tells; every call is synchronous and must not throw. */
-export type ReflectorSink<T> = {
+type ReflectorSink<T> = {
   replaceAll: (items: T[], resourceVersion: string) => void
   observe: (event: WatchEvent<T>) => void
   /** The server was heard: a list, an event, a bookmark. */

@@ -8,7 +8,7 @@ export type WaitResult<T> = { satisfied: boolean; object: T | undefined }
 
 type Waiter<T> = { look: (object: T | undefined) => void; giveUp: () => void }
 
-export type Waiters<T> = {
+type Waiters<T> = {
   wait: (
     key: string,
     current: () => T | undefined,

@@ -15,8 +15,6 @@ import { refusalOf } from './status.ts'
 import { type HttpAnswer, type HttpRequest, openTransport } from './transport.ts'
 import { watchKind } from './watch.ts'
 
-export type { Limits } from './limits.ts'
-
 export type KubernetesOptions = {
   /** Under which applies are made; at most 128 characters. */
   fieldManager: string

@@ -4,7 +4,7 @@ import type { KindName } from '../kinds.ts'
 import { kindInfo } from '../kinds.ts'
 import type { LabelSelector, ObjectKey } from '../port.ts'
 
-export type Query = Record<string, string | number | boolean | undefined>
+type Query = Record<string, string | number | boolean | undefined>
 
 /** Path of all objects of a kind: of one namespace, or of all where it is absent. */
 export function collectionPath(kind: KindName, namespace?: string): string {

@@ -12,7 +12,7 @@ import { connectKubernetes, type KubernetesOptions } from '../kubernetes/index.t
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
-export type ScriptedServer = {
+type ScriptedServer = {
   url: string
   directory: string
   /** Connections that are open now, and how many there ever were. */

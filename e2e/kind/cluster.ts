@@ -5,7 +5,7 @@ import { KindError } from './errors.ts'
 import { clusterPorts } from './ports.ts'
 import { pathsOf, type Settings } from './settings.ts'
 
-export const clusterFile = z.strictObject({
+const clusterFile = z.strictObject({
   /** `stock`: kind's own node image; `self-made`: ours, built without a registry. */
   flavour: z.enum(['stock', 'self-made']),
   name: z.string(),

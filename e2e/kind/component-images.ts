@@ -5,7 +5,7 @@
 import type { ProgramName } from './versions.ts'
 import { kubernetesVersion, provisionerVersion, resizerVersion, snapshotterVersion } from './versions.ts'
 
-export type ComponentImage = {
+type ComponentImage = {
   name: string
   program: ProgramName
   /** Where its users look for the binary. */

@@ -20,7 +20,7 @@ const steps = join(root, 'images/steps')
 const suite = 'trixie'
 const nodePrograms = ['kubeadm', 'kubectl', 'kubelet', 'containerd', 'containerd-shim-runc-v2', 'ctr'] as const
 
-export type NodeImage = { name: string; archive: string }
+type NodeImage = { name: string; archive: string }
 
 async function digestOf(programs: Programs): Promise<string> {
   const hash = createHash('sha256')

@@ -33,7 +33,7 @@ export const everyPort = ({ api, s3, gateway }: ClusterPorts): number[] => [
   ...Array.from({ length: gateway.last - gateway.first + 1 }, (_, index) => gateway.first + index),
 ]
 
-export const isPortFree = (number: number): Promise<boolean> =>
+const isPortFree = (number: number): Promise<boolean> =>
   new Promise(resolve => {
     const server = createServer()
     server.once('error', () => resolve(false))

@@ -17,7 +17,7 @@ const files = ['go.mod', 'go.sum', 'runc/main.go', 'pause/main.go']
 export type Programs = { directory: string; path(name: ProgramName): string }
 
 /** Changes with every version, flag and line that a program is built from. */
-export async function digestOfPrograms(): Promise<string> {
+async function digestOfPrograms(): Promise<string> {
   const hash = createHash('sha256')
   hash.update(JSON.stringify([sharedPrograms, installedPrograms, containerd, linkerFlags, process.arch]))
   for (const file of files) hash.update(await readFile(join(source, file)))

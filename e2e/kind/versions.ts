@@ -6,7 +6,7 @@ export const kubernetesVersion = 'v1.36.3'
 export const snapshotterVersion = 'v8.6.0'
 export const provisionerVersion = 'v6.3.0'
 export const resizerVersion = 'v2.3.0'
-export const coreDnsVersion = 'v1.15.0'
+const coreDnsVersion = 'v1.15.0'
 
 /** By the module in build/, so that what they share is compiled once. `etcd` is called `server` in its own module. */
 export const sharedPrograms = {

@@ -104,7 +104,7 @@ export const keyOf = (object: { metadata: { namespace?: string; name: string } }
   name: object.metadata.name,
 })
 
-export type Collector<K extends KindName> = {
+type Collector<K extends KindName> = {
   /** Everything but bookmarks, in order of arrival. */
   events: Exclude<WatchEvent<Kinds[K]>, { type: 'BOOKMARK' }>[]
   bookmarks: string[]
