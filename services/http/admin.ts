@@ -1,5 +1,6 @@
 /** The admin server: whether the service lives and is ready, and its figures. Not for the public; it has no authentication, so it listens where it is told to and nowhere else. */
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
+import { createPageServer, type Page, plainText } from '../../server/pages.ts'
 
 export type AdminFacts = {
   /** Whether the service accepts connections. */
@@ -11,7 +12,7 @@ export type AdminFacts = {
   configuration(): string
 }
 
-async function page(path: string, facts: AdminFacts): Promise<{ status: number; type?: string; body?: string }> {
+async function pageAt(path: string, facts: AdminFacts): Promise<Page | undefined> {
   switch (path) {
     case '/live':
       return { status: facts.isLive() ? 200 : 500 }
@@ -20,21 +21,15 @@ async function page(path: string, facts: AdminFacts): Promise<{ status: number; 
     case '/metrics':
       return { status: 200, type: 'text/plain; version=0.0.4; charset=utf-8', body: await facts.metrics() }
     case '/config':
-      return { status: 200, type: 'text/plain; charset=utf-8', body: facts.configuration() }
+      return { status: 200, type: plainText, body: facts.configuration() }
     default:
-      return { status: 404 }
+      return undefined
   }
 }
 
-export function makeAdminServer(facts: AdminFacts): Server {
-  return createServer((request, response) => {
-    const isRead = request.method === 'GET' || request.method === 'HEAD'
-    const found = isRead ? page((request.url ?? '/').split('?')[0] ?? '/', facts) : Promise.resolve({ status: 405 })
-    found
-      .then(({ status, type, body = '' }: { status: number; type?: string; body?: string }) => {
-        response.writeHead(status, type === undefined ? {} : { 'Content-Type': type })
-        response.end(request.method === 'HEAD' ? undefined : body)
-      })
-      .catch(() => response.writeHead(500).end())
-  })
-}
+/** Not listening yet. A page that cannot be made is answered with 500. */
+export const makeAdminServer = (facts: AdminFacts): Server =>
+  createPageServer(
+    path => pageAt(path, facts),
+    () => {},
+  )
