@@ -3,7 +3,7 @@
  * where it cannot be. Numbers and truths may come as text, since that is all the environment and the database have.
  */
 import { z } from 'zod'
-import { isConnectionText } from './connection-text.ts'
+import { isConnectionText, maskConnectionText, maskUserInfo } from './connection-text.ts'
 
 /** As the documentation names them; a mode is text of octal digits in a file and a number here. */
 export type ValueType = 'string' | 'integer' | 'boolean' | 'list' | 'mode'
@@ -12,6 +12,8 @@ export type Kind<Schema extends z.ZodType = z.ZodType> = {
   /** Continues the sentence that the key begins. */
   rule: string
   schema: Schema
+  /** What is printed of it, where that is not all. */
+  mask?: (text: string) => string
 }
 
 /** In UTF-16 code units: room for a set of a hundred keys. */
@@ -105,11 +107,13 @@ export const origins = () => {
   return { type, rule, schema: schema.transform(entries => (entries.length === 0 ? undefined : entries)) }
 }
 
-export const connection = () =>
-  text(
+export const connection = () => ({
+  ...text(
     'must be a connection string: postgresql://user:password@host:port/database with unusual characters percent-encoded, or keyword=value pairs',
     isConnectionText,
-  )
+  ),
+  mask: maskConnectionText,
+})
 
 /** RFC 7519 section 2, StringOrURI: with a colon in it, it is a URI. */
 export const audience = () =>
@@ -120,10 +124,12 @@ export const audience = () =>
     )
   })
 
-export const httpUri = () =>
-  text('must be a URI of http or https, like https://example.com:8443/path', value => {
+export const httpUri = () => ({
+  ...text('must be a URI of http or https, like https://example.com:8443/path', value => {
     return /^https?:\/\/[^\s\\]+$/i.test(value) && URL.canParse(value)
-  })
+  }),
+  mask: maskUserInfo,
+})
 
 export const listenHost = () =>
   text('must be a host name, an address, or one of *, *4, !4, *6, !6', value => {

@@ -3,49 +3,10 @@
  * Names, defaults and older names are PostgREST 14's (its docs, "List of parameters"); client-error-verbosity,
  * server-workers and the limits on requests are our own. `app.settings.*` is not here, since its names are its users'.
  */
-import type { z } from 'zod'
-import type { Scalar } from '../../configuration/syntax.ts'
+import { type Field as FieldOf, fieldsByName, fieldsOf, key, optional } from '../../configuration/catalogue.ts'
 import * as values from '../../configuration/values.ts'
 
-export type Key<Schema extends z.ZodType = z.ZodType> = values.Kind<Schema> & {
-  /** As a file has it. */
-  name: string
-  /** As a file would have it; undefined: the key is not set. */
-  default: Scalar | undefined
-  meaning: string
-  /** Older names that still work. */
-  aliases: readonly string[]
-  /** Whether the database may set it (`rst.` or `pgrst.` and the name with underscores). */
-  inDatabase: boolean
-  /** Whether `@path` reads the value from a file. */
-  inFile: boolean
-}
-
-type Extras = Partial<Pick<Key, 'aliases' | 'inDatabase' | 'inFile'>>
-const alsoFromDatabase: Extras = { inDatabase: true }
-const neither = { aliases: [], inDatabase: false, inFile: false }
-
-/** A key that always has a value. */
-function key<Schema extends z.ZodType>(
-  name: string,
-  kind: values.Kind<Schema>,
-  initial: Scalar,
-  meaning: string,
-  extras: Extras = {},
-) {
-  return { ...neither, ...extras, ...kind, name, default: initial, meaning }
-}
-
-/** A key that need not be set. */
-function optional<Schema extends z.ZodType>(
-  name: string,
-  kind: values.Kind<Schema>,
-  meaning: string,
-  extras: Extras = {},
-) {
-  const schema = kind.schema.optional()
-  return { ...neither, ...extras, ...kind, schema, name, default: undefined, meaning }
-}
+const alsoFromDatabase = { inDatabase: true }
 
 /** By the field of RestConfiguration that holds the value. */
 export const keys = {
@@ -214,7 +175,7 @@ export const keys = {
     'jwt-secret',
     values.secret(),
     'Passphrase of at least 32 characters, JSON Web Key or key set; tokens are refused where not set.',
-    { ...alsoFromDatabase, inFile: true },
+    { ...alsoFromDatabase, inFile: true, isSecret: true },
   ),
   jwtSecretIsBase64: key('jwt-secret-is-base64', values.truth(), false, 'Whether jwt-secret is written in Base64.', {
     ...alsoFromDatabase,
@@ -295,13 +256,9 @@ export const keys = {
   serverWorkers: key('server-workers', values.whole(1, 256), 1, 'Worker processes; each has its share of db-pool.'),
 }
 
+export type Field = FieldOf<typeof keys>
+
+export const fields = (): Field[] => fieldsOf(keys)
+
 /** Of names, older ones too, to the field. */
-export const fieldOf: ReadonlyMap<string, Field> = new Map(
-  fields().flatMap(field => [keys[field].name, ...keys[field].aliases].map(name => [name, field] as const)),
-)
-
-export type Field = keyof typeof keys
-
-export function fields(): Field[] {
-  return Object.keys(keys) as Field[] // of a constant object its type knows all keys
-}
+export const fieldOf = fieldsByName(keys)
