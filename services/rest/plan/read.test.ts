@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { column, keys, table, toOne } from '../openapi/testing.ts'
 import { refusal } from '../parse/testing.ts'
 import { cacheOf, own, planned, sampleCache } from '../testing/schema-cache.ts'
-import type { PlanSettings } from './index.ts'
+import type { PlanSettings } from './context.ts'
 import type { ReadNode } from './types.ts'
 
 function read(target: string, settings: Partial<PlanSettings> = {}, range?: string): ReadNode {

@@ -14,7 +14,8 @@ import {
 import { column, keys, parameter, routine, table, toOne } from '../openapi/testing.ts'
 import { payloadReader } from '../parse/payload.ts'
 import { parseRequest } from '../parse/request.ts'
-import { type PlannedAction, type PlanSettings, plan } from '../plan/index.ts'
+import type { PlanSettings } from '../plan/context.ts'
+import { type PlannedAction, plan } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 
 export const own = (name: string): QualifiedName => ({ schema: 'test', name })
