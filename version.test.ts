@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import packageFile from './package.json' with { type: 'json' }
 import { version as told } from './server/version.ts'
-import { version as toldByRest } from './services/rest/version.ts'
+import { product } from './services/rest/product.ts'
 
 const { version } = packageFile
 const textOf = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8')
@@ -14,7 +14,7 @@ const repeats = ['package.json', 'package-lock.json', 'CHANGELOG.md', ...globSyn
 
 test('the programs tell it', () => {
   expect(version).toMatch(/^\d+\.\d+\.\d+(-[0-9a-z.]+)?$/)
-  expect([told, toldByRest]).toEqual([version, version])
+  expect([told, product]).toEqual([version, `espalier-rest/${version}`])
 })
 
 test('the lock and the charts repeat it', () => {

@@ -31,6 +31,20 @@ export async function connect(address: Address): Promise<pg.Client> {
   throw new ConnectionFailure('there is no host')
 }
 
+/**
+ * Works on a connection of its own, which ends with the work.
+ * @throws ConnectionFailure, what the work throws
+ */
+export async function withClient<T>(address: Address, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  // A connection that breaks rejects the query that runs on it.
+  const client = await connect(address)
+  try {
+    return await work(client)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
 /** Whether to use TLS, and what to try if that is refused. */
 const encryptions: Record<SslMode, readonly [boolean, boolean?]> = {
   disable: [false],

@@ -388,6 +388,19 @@ test('RST002 (503): nothing has been read of the database yet', async () => {
   }
 })
 
+test('RST002 (503): a schema is not there, which the log says with its key', async () => {
+  const keys = { 'db-schemas': 'api, nothing', 'db-anon-role': 'anon', 'db-channel-enabled': false }
+  const service = await startService(postgres.uri('authenticator'), keys, { unready: true })
+  try {
+    await until(() =>
+      service.log.some(line => JSON.parse(line).reason === 'db-schemas: the database has no schema "nothing"'),
+    )
+    expectError(await service.ask('/authors'), 503, 'RST002')
+  } finally {
+    await service.stop()
+  }
+})
+
 test('RST000 (503): the database is gone', async () => {
   expect((await full.ask('/authors')).status).toBe(200)
   await postgres.crash()

@@ -19,7 +19,7 @@ import { answerRequest } from './engine/service.ts'
 import { schemaNotLoaded } from './errors/catalogue.ts'
 import { errorResponse, restErrorOf } from './errors/index.ts'
 import type { RestError } from './errors/rest-error.ts'
-import { serviceName, version } from './version.ts'
+import { product } from './product.ts'
 
 export { ConfigurationError, ConfigurationSyntaxError } from './configuration/index.ts'
 export type { ReloadScope }
@@ -133,7 +133,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
   }
 
   const server = makeServer({
-    product: `${serviceName}/${version}`,
+    product,
     maximumBodyBytes: base.serverMaxBodyBytes,
     maximumHeaderBytes: base.serverMaxHeaderBytes,
     maximumHeldBytes: base.serverMaxHeldBytes,

@@ -336,7 +336,7 @@ describe.each(majors)('of Postgres %s', major => {
   test('a schema that is to be served and is not there', async () => {
     const cluster = clusters.get(major)
     await expect(cluster && load(cluster, [], ['api', 'ap', 'API'])).rejects.toThrow(
-      'db-schemas: the database has no schema "ap", "API"',
+      'the database has no schema "ap", "API"',
     )
   })
 })

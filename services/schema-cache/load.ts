@@ -2,6 +2,8 @@
  * Reads the schema cache from a database: the thin shell around relationships.ts and view-columns.ts. It works in slices and gives way to requests between them,
  * so that a reload of ten thousand tables is not felt by whoever is being served meanwhile.
  */
+import type { Address } from '../postgres/address.ts'
+import { withClient } from '../postgres/connect.ts'
 import {
   computedRelationshipsQuery,
   foreignKeysQuery,
@@ -24,6 +26,14 @@ import {
   type Table,
 } from './types.ts'
 import { type ColumnOrigin, columnOrigins } from './view-columns.ts'
+
+/** A schema that is to be served is not there. */
+export class MissingSchemas extends Error {
+  constructor(names: readonly string[]) {
+    super(`the database has no schema ${names.map(name => JSON.stringify(name)).join(', ')}`)
+    this.name = 'MissingSchemas'
+  }
+}
 
 /** Runs one statement with parameters and gives its rows, columns by name. */
 export type RunQuery = (text: string, values?: readonly unknown[]) => Promise<Record<string, unknown>[]>
@@ -80,9 +90,20 @@ function put<T>(map: Map<string, Map<string, T[]>>, { schema, name }: { schema: 
 }
 
 /**
- * Reads everything over one connection; `query` is expected to run inside one read-only transaction, with an empty search_path, so that
- * all of it is of one moment.
- * @throws Error where a schema that is to be served is not there, as PostgREST does: what is misspelt would answer 404 to everything.
+ * Reads everything over a connection of its own, in one read-only transaction, so that all of it is of one moment.
+ * @throws MissingSchemas, ConnectionFailure
+ */
+export function readSchemaCache(address: Address, scope: SchemaCacheScope): Promise<SchemaCache> {
+  return withClient(address, async client => {
+    await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
+    await client.query(`SET LOCAL search_path = ''`)
+    return await loadSchemaCache(async (text, values = []) => (await client.query(text, [...values])).rows, scope)
+  })
+}
+
+/**
+ * Reads everything over one connection; `query` is expected to run inside one read-only transaction, with an empty search_path.
+ * @throws MissingSchemas, as PostgREST does: what is misspelt would answer 404 to everything.
  */
 export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope): Promise<SchemaCache> {
   // Each row below is what its query in queries.ts selects; the catalogs are trusted to keep to their own types.
@@ -179,8 +200,8 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
 }
 
 function refuseMissing(wanted: readonly string[], found: readonly string[]): void {
-  const missing = wanted.filter(name => !found.includes(name)).map(name => JSON.stringify(name))
-  if (missing.length > 0) throw new Error(`db-schemas: the database has no schema ${missing.join(', ')}`)
+  const missing = wanted.filter(name => !found.includes(name))
+  if (missing.length > 0) throw new MissingSchemas(missing)
 }
 
 function toColumn(row: ColumnRow): Column {

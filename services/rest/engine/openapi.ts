@@ -1,5 +1,6 @@
 /** The root: an OpenAPI document of a schema, as far as the role may see it. */
 
+import { version } from '../../../server/version.ts'
 import type { HttpResponse } from '../../http/message.ts'
 import { transact } from '../../postgres/transact.ts'
 import { notAcceptable } from '../errors/catalogue.ts'
@@ -13,7 +14,6 @@ import {
 import { renderOpenApi } from '../openapi/document.ts'
 import { contentType, type MediaType, mediaTypeName } from '../parse/media.ts'
 import type { ApiRequest } from '../parse/request.ts'
-import { version } from '../version.ts'
 import { type Exchange, sessionFacts } from './exchange.ts'
 import { transactionSteps } from './transaction.ts'
 

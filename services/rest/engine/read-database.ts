@@ -1,24 +1,13 @@
 /** What is read of the database outside of requests: its part of the configuration, the settings of roles, and the schema cache. Each over a connection of its own, as the login role. */
 import type pg from 'pg'
 import { connectionAddress } from '../../postgres/address.ts'
-import { connect } from '../../postgres/connect.ts'
-import { loadSchemaCache } from '../../schema-cache/load.ts'
+import { withClient } from '../../postgres/connect.ts'
+import { MissingSchemas, readSchemaCache as readCache } from '../../schema-cache/load.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
 import { fields, keys } from '../configuration/keys.ts'
 import { identifier } from '../sql/statement.ts'
 import { type RoleSettingRow, type RoleSettings, roleSettings, roleSettingsQuery } from './role-settings.ts'
-
-/** Runs work on a new connection. */
-async function withClient<T>(dbUri: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  // A connection that breaks rejects the query that runs on it.
-  const client = await connect(connectionAddress(dbUri))
-  try {
-    return await work(client)
-  } finally {
-    await client.end().catch(() => {})
-  }
-}
 
 /** Names of settings as the database has them: `db_schemas` of `db-schemas`. */
 const settingNames = fields()
@@ -55,7 +44,7 @@ async function preConfigured(client: pg.Client, name: string): Promise<Setting[]
 
 /** The keys that the database sets: on the login role, and by the pre-config function, which wins. */
 export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfiguration): Promise<Record<string, string>> {
-  return withClient(dbUri, async client => {
+  return withClient(connectionAddress(dbUri), async client => {
     const own = (await client.query<Setting>(ownSettingsQuery)).rows
     const configured = dbPreConfig === undefined ? [] : await preConfigured(client, dbPreConfig)
     return Object.fromEntries([...own, ...configured].flatMap(({ name, value }) => (value ? [[name, value]] : [])))
@@ -63,16 +52,22 @@ export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfigurat
 }
 
 export function readRoleSettings({ dbUri }: RestConfiguration): Promise<ReadonlyMap<string, RoleSettings>> {
-  return withClient(dbUri, async client => roleSettings((await client.query<RoleSettingRow>(roleSettingsQuery)).rows))
+  return withClient(connectionAddress(dbUri), async client =>
+    roleSettings((await client.query<RoleSettingRow>(roleSettingsQuery)).rows),
+  )
 }
 
-/** All of it as of one moment. */
-export function readSchemaCache(configuration: RestConfiguration): Promise<SchemaCache> {
-  const { dbUri, dbSchemas, dbHoistedTxSettings, dbTimezoneEnabled } = configuration
-  return withClient(dbUri, async client => {
-    await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
-    await client.query(`SET LOCAL search_path = ''`)
-    const scope = { schemas: dbSchemas, hoistedSettings: dbHoistedTxSettings, timeZones: dbTimezoneEnabled }
-    return await loadSchemaCache(async (text, values = []) => (await client.query(text, [...values])).rows, scope)
-  })
+/** All of it as of one moment. A schema that is missing is said with the key that names it. */
+export async function readSchemaCache(configuration: RestConfiguration): Promise<SchemaCache> {
+  const {
+    dbUri,
+    dbSchemas: schemas,
+    dbHoistedTxSettings: hoistedSettings,
+    dbTimezoneEnabled: timeZones,
+  } = configuration
+  try {
+    return await readCache(connectionAddress(dbUri), { schemas, hoistedSettings, timeZones })
+  } catch (error) {
+    throw error instanceof MissingSchemas ? new Error(`db-schemas: ${error.message}`, { cause: error }) : error
+  }
 }

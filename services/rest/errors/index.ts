@@ -3,7 +3,7 @@ import { AuthenticationError } from '../../authentication/errors.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { HttpResponse } from '../../http/message.ts'
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
-import { serviceName } from '../version.ts'
+import { serviceName } from '../product.ts'
 import {
   acquisitionTimedOut,
   bodyTooLarge,
