@@ -53,6 +53,16 @@ const parts = [...Object.keys(allowed), 'bench', 'e2e', 'images']
 /** Runs inside a database's pod, copied there alone. */
 const alone = 'instance'
 
+/** What services share, each folder with those of the others that it may import, in its tests as well. A service imports any of these, and no other service. */
+const sharedByServices: Record<string, string[]> = {
+  http: [],
+  process: ['http'],
+  configuration: [],
+  postgres: ['configuration'],
+  'schema-cache': ['postgres'],
+  authentication: [],
+}
+
 const isForTests = (path: string) => /\.test\.ts$|(^|\/)testing\//.test(path)
 
 const files = globSync(parts.map(part => `${part}/**/*.{ts,mjs}`)).filter(path => !path.includes('node_modules'))
@@ -70,6 +80,19 @@ test('imports point one way', () => {
     return !isForTests(path) && from !== to && allowed[from]?.includes(to) === false
   })
   expect(imports.length).toBeGreaterThan(500)
+  expect(wrong).toEqual([])
+})
+
+test('what services share knows none of them, and imports point one way there too', () => {
+  const shared = Object.keys(sharedByServices)
+  const folderOf = (path: string) => /^services\/([^/]+)\//.exec(path)?.[1] ?? 'testing'
+  const inServices = imports.filter(({ path, target }) => [path, target].every(one => partOf(one) === 'services'))
+  const wrong = inServices.filter(({ path, target }) => {
+    const [from, to] = [folderOf(path), folderOf(target)]
+    if (from === to || (to === 'testing' && isForTests(path))) return false
+    return !(sharedByServices[from] ?? shared).includes(to)
+  })
+  expect(new Set(inServices.map(({ path }) => folderOf(path)))).toEqual(new Set([...shared, 'rest', 'testing']))
   expect(wrong).toEqual([])
 })
 
