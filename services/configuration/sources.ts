@@ -27,7 +27,7 @@ export type ConfigurationForm<C extends Catalogue> = {
   readonly openPrefix?: string
 }
 
-export type Given = { value: Scalar; source: Source }
+type Given = { value: Scalar; source: Source }
 export type Gathered<F extends string> = {
   settings: Map<F, Given>
   /** By the name after the open prefix, in small letters. */

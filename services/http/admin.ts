@@ -2,7 +2,7 @@
 import type { Server } from 'node:http'
 import { createPageServer, type Page, plainText } from '../../server/pages.ts'
 
-export type AdminFacts = {
+type AdminFacts = {
   /** Whether the service accepts connections. */
   isLive(): boolean
   /** Whether it can answer from what it knows. */

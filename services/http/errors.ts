@@ -1,6 +1,6 @@
 /** What the server refuses by itself. How a client is told is the service's to say; that the connection ends where its bytes cannot be made sense of any more is seen to here. */
 
-export type HttpFault =
+type HttpFault =
   | { readonly kind: 'body too large'; readonly maximumBytes: number }
   /** The bodies and answers of other requests take all that may be held. */
   | { readonly kind: 'memory exhausted' }

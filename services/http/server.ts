@@ -12,7 +12,7 @@ import type { Handler, Headers, HttpResponse, IncomingBody } from './message.ts'
 import { RequestQueue } from './request-queue.ts'
 
 /** What may change while the server runs. */
-export type ResponseRules = {
+type ResponseRules = {
   readonly cors: CorsRules
   /** A header of requests that responses repeat. */
   readonly traceHeader: string | undefined

@@ -25,7 +25,7 @@ export type SslMode = Choice<'sslmode'>
 export type SessionAttributes = Choice<'target_session_attrs'>
 
 /** What TLS is made with; certificates and keys are files of PEM. */
-export type TlsSettings = {
+type TlsSettings = {
   readonly mode: SslMode
   /** Authorities; undefined are those that Node knows. */
   readonly rootFile: string | undefined

@@ -176,7 +176,7 @@ export class MessageWriter {
 }
 
 /** Takes each message: its type, and where its content stands in the buffer. */
-export type MessageHandler = (type: number, buffer: Buffer, start: number, end: number) => void
+type MessageHandler = (type: number, buffer: Buffer, start: number, end: number) => void
 
 /** Cuts a stream of bytes into messages. A large one is put together in one buffer of its size, so that it is in memory once. */
 export class MessageReader {

@@ -93,7 +93,7 @@ export const restartBackoff = (livedMs: number, lastBackoffMs: number): number =
 const addressInfo = ({ address, port, addressType }: Address): AddressInfo | string =>
   addressType === -1 ? address : { address, port, family: addressType === 6 ? 'IPv6' : 'IPv4' }
 
-export type WorkersOptions = {
+type WorkersOptions = {
   readonly workers: number
   /** Connections to the database that the workers share out. */
   readonly poolSize: number

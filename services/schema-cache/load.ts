@@ -36,9 +36,9 @@ export class MissingSchemas extends Error {
 }
 
 /** Runs one statement with parameters and gives its rows, columns by name. */
-export type RunQuery = (text: string, values?: readonly unknown[]) => Promise<Record<string, unknown>[]>
+type RunQuery = (text: string, values?: readonly unknown[]) => Promise<Record<string, unknown>[]>
 
-export type SchemaCacheScope = {
+type SchemaCacheScope = {
   schemas: readonly string[]
   hoistedSettings: readonly string[]
   /** Whether time zones are read; finding them takes Postgres a while. */

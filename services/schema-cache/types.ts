@@ -36,7 +36,7 @@ export type Table = QualifiedName & {
 /** A column of one side with the column of the other that it equals. */
 export type ColumnPair = readonly [source: string, target: string]
 
-export type Junction = {
+type Junction = {
   readonly table: QualifiedName
   readonly sourceConstraint: string
   readonly targetConstraint: string
@@ -87,7 +87,7 @@ export type Parameter = {
   readonly variadic: boolean
 }
 
-export type ReturnType =
+type ReturnType =
   | { readonly kind: 'scalar'; readonly type: QualifiedName }
   /** `relation` is where its columns are known from; `isAlias` says that it is a domain over it. */
   | { readonly kind: 'composite'; readonly type: QualifiedName; readonly isAlias: boolean }

@@ -256,7 +256,7 @@ export const keys = {
   serverWorkers: key('server-workers', values.whole(1, 256), 1, 'Worker processes; each has its share of db-pool.'),
 }
 
-export type Field = FieldOf<typeof keys>
+type Field = FieldOf<typeof keys>
 
 export const fields = (): Field[] => fieldsOf(keys)
 

@@ -3,7 +3,7 @@ import type { Settings } from '../../configuration/catalogue.ts'
 import type { keys } from './keys.ts'
 
 /** Every key as given; the secret still in its Base64. */
-export type RestSettings = Settings<typeof keys>
+type RestSettings = Settings<typeof keys>
 
 export type RestConfiguration = Omit<RestSettings, 'jwtSecret' | 'jwtSecretIsBase64'> & {
   /** Text as configured (its file read), or the bytes that its Base64 stands for. */

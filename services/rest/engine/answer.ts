@@ -86,7 +86,7 @@ const encodedFilter = (filter: string): string => {
   return `${encodeURIComponent(filter.slice(0, equals))}=${encodeURIComponent(filter.slice(equals + 1))}`
 }
 
-export type AnswerFacts = {
+type AnswerFacts = {
   readonly request: ApiRequest
   readonly plan: Plan
   readonly outcome: Outcome

@@ -87,7 +87,7 @@ function checkOutcome(plan: Plan, { rows }: Outcome): void {
   if (plan.body.singular && rows !== 1) throw notSingular(rows)
 }
 
-export type Execution = {
+type Execution = {
   readonly plan: Plan
   readonly rendered: Rendered
   readonly facts: SessionFacts

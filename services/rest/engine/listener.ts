@@ -6,9 +6,9 @@ import { connect } from '../../postgres/connect.ts'
 import { nextBackoff } from '../../process/backoff.ts'
 import { identifier } from '../sql/statement.ts'
 
-export type Heard = 'reload schema' | 'reload config' | 'reconnected'
+type Heard = 'reload schema' | 'reload config' | 'reconnected'
 
-export type ListenerOptions = {
+type ListenerOptions = {
   readonly address: Address
   readonly channel: string
   readonly logger: Logger

@@ -10,7 +10,7 @@ import { loadConfiguration, type RestConfiguration } from '../configuration/inde
 import { readDatabaseConfiguration, readRoleSettings, readSchemaCache } from './read-database.ts'
 import { type ConfiguredState, configuredState, type State, stateOf } from './state.ts'
 
-export type LoaderOptions = {
+type LoaderOptions = {
   /** The configuration's sources, read anew each time. */
   readonly sources: () => Omit<Sources, 'database'>
   readonly logger: Logger

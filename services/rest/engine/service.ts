@@ -23,7 +23,7 @@ import { Timing } from './timing.ts'
 import type { TransactionMode } from './transaction.ts'
 
 /** What a request is answered with, and by whom it was asked: for the log. */
-export type Answered = {
+type Answered = {
   readonly response: HttpResponse
   readonly role: string | undefined
   readonly error: RestError | undefined

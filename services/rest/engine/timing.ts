@@ -1,6 +1,6 @@
 /** How long the parts of a request took, as Server-Timing says it (W3C Server Timing). */
 
-export type Part = 'jwt' | 'parse' | 'plan' | 'transaction' | 'response'
+type Part = 'jwt' | 'parse' | 'plan' | 'transaction' | 'response'
 
 export class Timing {
   readonly #durations: [Part, number][] = []

@@ -49,7 +49,7 @@ export type Parameter =
       readonly collectionFormat?: 'multi'
     }
 
-export type Response = {
+type Response = {
   readonly description: string
   readonly schema?: { readonly type: 'array'; readonly items: Reference }
 }

@@ -64,7 +64,7 @@ export function relationships(...list: Relationship[]): OpenApiInput['cache'] {
   return { relationships: new Map([['test', Map.groupBy(list, ({ source }) => source.name)]]) }
 }
 
-export function input(more: Partial<OpenApiInput> = {}): OpenApiInput {
+function input(more: Partial<OpenApiInput> = {}): OpenApiInput {
   return {
     cache: relationships(),
     schema: 'test',
@@ -103,7 +103,7 @@ const entries = (value: unknown): [string, unknown][] => (isObject(value) ? Obje
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
 
 /** Follows a reference as a client does: URI fragment first, JSON pointer (RFC 6901) then. Undefined where it leads nowhere. */
-export function resolve(document: unknown, reference: string): unknown {
+function resolve(document: unknown, reference: string): unknown {
   const [hash, ...keys] = decodeURIComponent(reference).split('/')
   return hash === '#' ? at(document, ...keys.map(key => key.replaceAll('~1', '/').replaceAll('~0', '~'))) : undefined
 }

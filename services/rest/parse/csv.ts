@@ -49,7 +49,7 @@ const letters = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const keyOf = (place: number): string =>
   (place < letters.length ? '' : keyOf(Math.floor(place / letters.length))) + letters[place % letters.length]
 
-export type CsvRecords = {
+type CsvRecords = {
   /** A list of objects. */
   readonly json: Bytes
   /** By the column's name its key in the JSON; of several columns of one name, the last one's. */

@@ -1,6 +1,6 @@
 /** Media types as they stand in Accept and Content-Type (RFC 9110 section 8.3.1 and 12.5.1). */
 
-export type PlanOption = 'analyze' | 'verbose' | 'settings' | 'buffers' | 'wal'
+type PlanOption = 'analyze' | 'verbose' | 'settings' | 'buffers' | 'wal'
 
 export type MediaType =
   | { readonly kind: 'json' }

@@ -22,9 +22,9 @@ export type JsonPayload = {
   readonly csvKeys?: ReadonlyMap<string, string>
 }
 /** Raw bytes, of text/plain, text/xml or application/octet-stream. */
-export type RawPayload = { readonly kind: 'raw'; readonly type: RawType; readonly bytes: Bytes }
+type RawPayload = { readonly kind: 'raw'; readonly type: RawType; readonly bytes: Bytes }
 /** The fields of a form, for a function. */
-export type FormPayload = { readonly kind: 'form'; readonly fields: Fields }
+type FormPayload = { readonly kind: 'form'; readonly fields: Fields }
 export type Payload = JsonPayload | RawPayload | FormPayload
 
 type RawType = 'text' | 'xml' | 'bytea'
@@ -63,7 +63,7 @@ export function bodyForm(contentType: string | undefined, forFunction: boolean, 
 }
 
 /** Takes a body as it comes. The bytes become its own. */
-export interface PayloadReader {
+interface PayloadReader {
   /** How many bytes it holds. */
   readonly held: number
   /** @throws RestError of what nothing can be made of, whatever follows */

@@ -10,7 +10,7 @@ import { checkPaths, childName, here, pathNames, type Said, said, saidBelow } fr
 import { findRelationship, isToOne } from './relationship.ts'
 import type { EmbeddedNode, Join, PlannedColumn, PlannedField, ReadNode } from './types.ts'
 
-export type ReadContext = {
+type ReadContext = {
   readonly cache: SchemaCache
   readonly output: Output
   readonly maximumRows: number | undefined

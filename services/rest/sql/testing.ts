@@ -2,7 +2,7 @@
  * For tests: SQL text taken apart as Postgres does (manual section 4.1), as far as our own statements go. What they never have (comments, dollar
  * quotes, escape strings) is a token of its own kind, so that a test can say that there is none.
  */
-export type Token = {
+type Token = {
   kind: 'identifier' | 'string' | 'parameter' | 'word' | 'number' | 'operator' | 'foreign'
   text: string
 }

@@ -123,7 +123,7 @@ export const sampleCache = cacheOf({
   ],
 })
 
-export const sampleSettings: PlanSettings = { maximumRows: undefined, aggregatesEnabled: true, plansEnabled: true }
+const sampleSettings: PlanSettings = { maximumRows: undefined, aggregatesEnabled: true, plansEnabled: true }
 
 export type Sent = Partial<RequestHead> & { body?: string | Buffer }
 

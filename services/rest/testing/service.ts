@@ -24,7 +24,7 @@ export type TestService = {
   stop(): Promise<void>
 }
 
-export type TestServiceOptions = Pick<RestOptions, 'now'> & {
+type TestServiceOptions = Pick<RestOptions, 'now'> & {
   /** Whether to go on before the database has been read. */
   unready?: boolean
 }
