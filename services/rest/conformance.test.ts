@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { type Major, startPostgres, type TestPostgres, withoutCopy } from '../testing/postgres.ts'
-import { exceptions } from './conformance-exceptions.ts'
+import { exceptions } from './testing/conformance-exceptions.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const cases = join(root, '../shared/rest-conformance')

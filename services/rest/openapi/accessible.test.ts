@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { loadSchemaCache } from '../../schema-cache/load.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
+import { parameter, routine, table } from '../testing/openapi.ts'
 import { type Accessible, accessibleOf, accessibleSql, everythingIn } from './accessible.ts'
-import { parameter, routine, table } from './testing.ts'
 
 const names = ({ accessibleTables, accessibleRoutines }: Accessible) => ({
   tables: accessibleTables.map(({ name }) => name),

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { at, column, faults, parameter, rendered, routine, table } from '../testing/openapi.ts'
 import type { OpenApiInput } from './document.ts'
-import { at, column, faults, parameter, rendered, routine, table } from './testing.ts'
 
 describe('the document itself', () => {
   test('names the API as the comment on the schema does', () => {

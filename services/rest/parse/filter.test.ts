@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { refusal } from '../testing/parsing.ts'
 import { maximumDepth } from './field.ts'
 import { filterValue, logicTree } from './filter.ts'
 import { parseAll } from './scanner.ts'
-import { refusal } from './testing.ts'
 import { isValues, type Operation, plainOperators, quantifiableOperators, searchOperators } from './types.ts'
 
 const read = (text: string) => parseAll('filter', text, filterValue)

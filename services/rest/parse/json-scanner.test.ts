@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { RestError } from '../errors/rest-error.ts'
+import { cut, refusal } from '../testing/parsing.ts'
 import { JsonScanner, type JsonShape, maximumJsonDepth } from './json-scanner.ts'
 import { maximumKeyBytes, maximumKeys } from './record-keys.ts'
-import { cut, refusal } from './testing.ts'
 
 function shapeOf(parts: readonly Buffer[]): JsonShape {
   const scanner = new JsonScanner()

@@ -2,11 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { piecesOf } from '../../postgres/messages.ts'
 import { RestError } from '../errors/rest-error.ts'
+import { cut, refusal, wholeCsv } from '../testing/parsing.ts'
 import { maximumFields } from './csv.ts'
 import { maximumJsonDepth } from './json-scanner.ts'
 import { type BodyForm, bodyForm, type Payload, payloadReader } from './payload.ts'
 import { queryParameters } from './query.ts'
-import { cut, refusal, wholeCsv } from './testing.ts'
 
 type How = Partial<Pick<BodyForm, 'forFunction' | 'keysAreNamed'>>
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { refusal } from '../testing/parsing.ts'
 import { appliedPreferences, type Preferences, parsePreferences } from './preferences.ts'
-import { refusal } from './testing.ts'
 
 const zones = new Set(['Europe/Berlin', 'UTC'])
 const read = (header: string | undefined) => {

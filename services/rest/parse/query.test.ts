@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { refusal } from '../testing/parsing.ts'
 import { parseQuery, queryParameters } from './query.ts'
-import { refusal } from './testing.ts'
 
 const read = (query: string) => parseQuery(query, false)
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { refusal } from '../testing/parsing.ts'
 import { capped, intersection, parseRangeHeader, queryRange, unlimited } from './range.ts'
-import { refusal } from './testing.ts'
 import type { Range } from './types.ts'
 
 describe('Range', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { RequestHead } from '../../http/message.ts'
+import { refusal } from '../testing/parsing.ts'
 import { parseRequest, type RequestRules } from './request.ts'
-import { refusal } from './testing.ts'
 
 const plainRules: RequestRules = {
   schemas: ['api', 'ünter'],

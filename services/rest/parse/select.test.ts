@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { refusal } from '../testing/parsing.ts'
 import { maximumDepth } from './field.ts'
 import { parseAll } from './scanner.ts'
 import { select } from './select.ts'
-import { refusal } from './testing.ts'
 import type { SelectField, SelectItem, SelectRelation } from './types.ts'
 
 const read = (text: string): SelectItem[] => parseAll('select parameter', text, select)

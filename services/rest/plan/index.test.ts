@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { refusal } from '../parse/testing.ts'
+import { refusal } from '../testing/parsing.ts'
 import { own, planned, type Sent, sampleCache } from '../testing/schema-cache.ts'
 import type { Plan } from './types.ts'
 

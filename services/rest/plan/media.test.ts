@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { MediaHandler } from '../../schema-cache/types.ts'
 import { parseAccept } from '../parse/media.ts'
-import { refusal } from '../parse/testing.ts'
+import { refusal } from '../testing/parsing.ts'
 import { cacheOf, own } from '../testing/schema-cache.ts'
 import { type MediaRules, negotiate } from './media.ts'
 

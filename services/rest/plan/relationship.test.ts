@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Relationship } from '../../schema-cache/types.ts'
-import { keys, toOne } from '../openapi/testing.ts'
-import { refusal } from '../parse/testing.ts'
+import { keys, toOne } from '../testing/openapi.ts'
+import { refusal } from '../testing/parsing.ts'
 import { cacheOf, own } from '../testing/schema-cache.ts'
 import { findRelationship, isToOne } from './relationship.ts'
 

@@ -3,12 +3,12 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import { RestError } from '../errors/rest-error.ts'
-import { column, keys, parameter, routine, table, toOne } from '../openapi/testing.ts'
 import type { Plan } from '../plan/types.ts'
+import { column, keys, parameter, routine, table, toOne } from '../testing/openapi.ts'
 import { cacheOf, own, planned, type Sent, sampleCache } from '../testing/schema-cache.ts'
+import { tokens } from '../testing/sql-tokens.ts'
 import { render, type Statement } from './index.ts'
 import { identifier, typeName } from './statement.ts'
-import { tokens } from './testing.ts'
 
 /** All words that our statements consist of, types and functions of the catalog among them. */
 const words = new Set(

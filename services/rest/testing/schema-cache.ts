@@ -11,12 +11,12 @@ import {
   type SchemaCache,
   type Table,
 } from '../../schema-cache/types.ts'
-import { column, keys, parameter, routine, table, toOne } from '../openapi/testing.ts'
 import { payloadReader } from '../parse/payload.ts'
 import { parseRequest } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/context.ts'
 import { type PlannedAction, plan } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
+import { column, keys, parameter, routine, table, toOne } from './openapi.ts'
 
 export const own = (name: string): QualifiedName => ({ schema: 'test', name })
 
