@@ -311,7 +311,7 @@ describe('audit', () => {
         if (operation === 'create') throw new Error('secret detail')
       }
       const answer = await broken.create('x')
-      expectError(answer, 500, /^an internal error; the log has it under this request id$/)
+      expectError(answer, 500, /^internal error: the log says more, under the X-Request-Id of this answer$/)
       expect(broken.audit).toMatchObject([{ status: 500, outcome: 'failed' }])
     } finally {
       await broken.close()

@@ -41,11 +41,11 @@ export function auditToLog(logger: Logger): AuditDestination {
 export async function auditToFile(path: string, logger: Logger): Promise<AuditDestination> {
   const stream = createWriteStream(path, { flags: 'a', mode: 0o600 })
   await new Promise<void>((resolve, reject) => stream.once('open', () => resolve()).once('error', reject))
-  stream.on('error', error => logger.error({ err: error }, 'the audit log cannot be written'))
+  stream.on('error', error => logger.error({ err: error }, 'cannot write the audit log'))
   return {
     write: entry => {
       if (stream.writable) stream.write(`${JSON.stringify(entry)}\n`)
-      else logger.error({ audit: entry }, 'the audit log cannot be written')
+      else logger.error({ audit: entry }, 'cannot write the audit log')
     },
     close: async () => {
       stream.end()

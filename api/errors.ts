@@ -72,7 +72,7 @@ function quotaRefusal(message: string): ApiError {
   const { name, counted } = databasesQuota
   const limit = message.includes(`exceeded quota: ${name},`) ? message.split(`limited: ${counted}=`, 2)[1] : undefined
   const number = /^[0-9]+k?/.exec(limit ?? '')?.[0].replace('k', '000')
-  return number === undefined ? forbidden('a quota of the account allows no more of this') : limitReached(number)
+  return number === undefined ? forbidden('a quota of the account is used up') : limitReached(number)
 }
 
 /** The refusal that stands for any error. One it does not know is a 500 that says nothing. */
@@ -96,5 +96,5 @@ export function toApiError(error: unknown): ApiError {
   if (isRecord(error) && typeof error.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500) {
     return new ApiError(error.statusCode, 'the request cannot be read', { cause: error })
   }
-  return new ApiError(500, 'an internal error; the log has it under this request id', { cause: error })
+  return new ApiError(500, 'internal error: the log says more, under the X-Request-Id of this answer', { cause: error })
 }

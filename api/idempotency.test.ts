@@ -48,7 +48,7 @@ describe('the same key', () => {
 
   test('and another body is refused, and makes nothing', async () => {
     await post(client, 'k1')
-    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: was used for another request already$/)
+    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: was already used for another request$/)
     expect(await count()).toBe(1)
   })
 
@@ -87,7 +87,7 @@ describe('the same key', () => {
     expectError(await post(client, 'k1'), 503, /^the account is still being set up/)
     const [claimed] = await records()
     client.cluster.before = undefined
-    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: was used for another request already$/)
+    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: was already used for another request$/)
     const retried = await post(other, 'k1')
     expect(retried.status).toBe(200)
     expect(claimed?.data?.['record.json']).toContain(retried.body.id)

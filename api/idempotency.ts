@@ -114,7 +114,7 @@ export function createIdempotency(cluster: Cluster, now: () => number): Idempote
       const name = `idempotency-${sha256(key).slice(0, 40)}`
       const claimed = await claim(namespace, name, { request, claimedAt: now(), ...fresh() })
       const { content } = claimed
-      if (content.request !== request) throw badRequest('Idempotency-Key: was used for another request already')
+      if (content.request !== request) throw badRequest('Idempotency-Key: was already used for another request')
       if (content.answer !== undefined) return content.answer
       try {
         const answer = await work(content)

@@ -60,7 +60,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     await startCaches(caches)
     await app.listen(listen)
     const sweep = () =>
-      context.idempotency.sweep().catch(error => logger.warn({ err: error }, 'old keys are left for now'))
+      context.idempotency
+        .sweep()
+        .catch(error => logger.warn({ err: error }, 'cannot remove old idempotency keys; will try again'))
     const sweeping = setInterval(sweep, sweepEveryMs)
     sweeping.unref()
 

@@ -111,13 +111,13 @@ const developerPlan = 'developer'
 export function requireCurrentPlan({ tenant }: Account, now: number): void {
   const expiresAt = tenant?.spec.plan.expiresAt
   if (expiresAt !== undefined && Date.parse(expiresAt) <= now) {
-    throw forbidden("the account's plan has expired: it can be read and deleted from, nothing else", 'plan_expired')
+    throw forbidden("the account's plan has expired: you can read and delete, and nothing else", 'plan_expired')
   }
 }
 
 /** @throws ApiError 403 developer_plan_backup */
 export function requireBackupsInPlan({ tenant }: Account): void {
   if (tenant?.spec.plan.name === developerPlan) {
-    throw forbidden('the developer plan takes no on-demand backups', 'developer_plan_backup')
+    throw forbidden('the developer plan has no on-demand backups', 'developer_plan_backup')
   }
 }

@@ -193,7 +193,7 @@ describe('a controller', () => {
     const stopped = controller.stop(1_000)
     await clock.advance(6_000)
     await stopped
-    expect(lines.at(-1)).toMatchObject({ keys: ['deaf'], msg: 'stopped although passes still run' })
+    expect(lines.at(-1)).toMatchObject({ keys: ['deaf'], msg: 'stopped while passes are still running' })
     running.clear()
   })
 

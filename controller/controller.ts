@@ -90,7 +90,7 @@ export function startController(options: ControllerOptions): Controller {
       return 'panic'
     }
     if (options.signal?.aborted) logger.debug(details, 'the pass was cut off')
-    else logger.warn(details, timedOut ? 'the pass ran into its deadline' : 'the pass failed, trying again')
+    else logger.warn(details, timedOut ? 'the pass did not end by its deadline' : 'the pass failed, trying again')
     return timedOut ? 'timeout' : 'error'
   }
 
@@ -162,7 +162,7 @@ export function startController(options: ControllerOptions): Controller {
     let cancel = clock.after(graceMs, () => {
       cutOff()
       cancel = clock.after(defaults.abortMs, () => {
-        logger.error({ keys: [...passes.keys()] }, 'stopped although passes still run')
+        logger.error({ keys: [...passes.keys()] }, 'stopped while passes are still running')
         timeUp.resolve()
       })
     })

@@ -197,7 +197,7 @@ class Election implements LeaderElection {
 
   #endTerm(reason: string): void {
     if (!this.#term || this.#term.controller.signal.aborted) return
-    this.#logger.warn({ reason }, 'leading no more')
+    this.#logger.warn({ reason }, 'no longer leading')
     this.#options.metrics?.leading(this.#options.name, false)
     this.#term.controller.abort(new ClusterError('Unavailable', `leadership ended: ${reason}`))
   }
@@ -209,7 +209,7 @@ class Election implements LeaderElection {
       const woken = new AbortController()
       await Promise.race([term.work, sleep(this.#clock, this.#retryMs, woken.signal)])
       woken.abort()
-      if (waits === 5) this.#logger.warn('the work of the ended term still runs')
+      if (waits === 5) this.#logger.warn('work of the lost leadership is still running')
     }
     this.#term = undefined
     await this.#release()
@@ -225,7 +225,7 @@ class Election implements LeaderElection {
       const spec = releasedRecord(ours, this.#clock.now())
       await this.#bounded(this.#options.cluster.replace('Lease', { ...ours, spec }))
     } catch (error) {
-      this.#logger.warn({ err: error }, 'cannot give the lease back; it runs out by itself')
+      this.#logger.warn({ err: error }, 'cannot release the lease; it will expire')
     }
   }
 

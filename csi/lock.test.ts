@@ -48,7 +48,7 @@ const says = ({ log }: DriverProcess, text: string) => expect.poll(log, { timeou
 const statusOf = async ({ port }: DriverProcess, path: string): Promise<number> =>
   (await fetch(`http://127.0.0.1:${port}${path}`)).status
 const serving = '"msg":"the driver serves"'
-const waiting = 'another driver has this pool; waiting until it has ended'
+const waiting = 'another driver has this pool; waiting until it ends'
 
 for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
   test(`a second driver waits until the first has ended by ${signal}, then serves`, { timeout: 120_000 }, async () => {

@@ -38,7 +38,7 @@ export async function holdLock({ path, signal, retryMs = defaultRetryMs, logger 
     if (release !== undefined) return release
     if (performance.now() - saidAt >= sayEveryMs) {
       saidAt = performance.now()
-      logger.warn({ lock: path, holder: holderOf(path) }, 'another driver has this pool; waiting until it has ended')
+      logger.warn({ lock: path, holder: holderOf(path) }, 'another driver has this pool; waiting until it ends')
     }
     await delay(retryMs, undefined, { signal }).catch(() => signal?.throwIfAborted())
   }

@@ -197,7 +197,7 @@ async function serve(options: DriverOptions): Promise<Driver> {
       z.object({ plugin_registered: z.boolean().default(false), error: z.string().default('') }),
       async ({ plugin_registered, error }) => {
         if (plugin_registered) logger.info('kubelet has registered the driver')
-        else logger.error({ error }, 'kubelet does not take the driver')
+        else logger.error({ error }, 'kubelet refused the driver')
         return {}
       },
     ),

@@ -48,7 +48,7 @@ export function followGatewayCertificate({
       use(certificateIn(object))
     } catch {
       // The text of an error about a key may quote it.
-      logger.warn({ secret: name }, "the gateway's certificate cannot be used; the former one stays")
+      logger.warn({ secret: name }, "the gateway's certificate cannot be used; keeping the one before")
     }
   })
   // It ends before its first list only where it is stopped.

@@ -125,7 +125,7 @@ export function keepLease(options: {
       try {
         await cluster.delete('Lease', { namespace: systemNamespace, name })
       } catch (error) {
-        logger.warn({ lease: name, err: error }, 'cannot delete the lease; it will run out')
+        logger.warn({ lease: name, err: error }, 'cannot delete the lease; it will expire')
       }
     },
   }

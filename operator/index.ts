@@ -99,7 +99,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         ? [startSystemCertificates({ ...common, keys, wanted: configuration.certificates })]
         : []),
     ]
-    logger.info('the controllers run')
+    logger.info('the controllers have started')
     await aborted(signal)
     await Promise.all(controllers.map(controller => controller.stop()))
     await events.stop()
@@ -158,7 +158,7 @@ function leadWithLease(
 function leadAlone(cluster: Cluster, lead: Lead, logger: Logger): () => Promise<void> {
   const stopping = new AbortController()
   const led = lead(stopping.signal, cluster).catch(error => {
-    if (!stopping.signal.aborted) logger.error({ err: error }, 'the controllers ended')
+    if (!stopping.signal.aborted) logger.error({ err: error }, 'the controllers have stopped on their own')
   })
   return () => {
     stopping.abort()

@@ -39,11 +39,11 @@ export function followCertificate(options: {
       if (stopped || (found.cert === seen.cert && found.key === seen.key)) return
       seen = found
       use(found)
-      logger.info({ file: files.cert }, 'the certificate has changed; it is in use')
+      logger.info({ file: files.cert }, 'the certificate has changed; the new one is in use')
     } catch (error) {
       // The text of an error about a key may quote it.
       const code = error instanceof Error && 'code' in error ? error.code : undefined
-      logger.warn({ file: files.cert, code }, 'the certificate has changed and cannot be used; the former one stays')
+      logger.warn({ file: files.cert, code }, 'the certificate has changed and cannot be used; keeping the one before')
     }
   }
   const again = (): void => {

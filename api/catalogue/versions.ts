@@ -26,7 +26,6 @@ export function sizeForNew(sizes: readonly Size[], name: string): PinnedSize {
   if (size !== undefined) return { name, version: size.spec.version }
   const withdrawn = sizes.filter(candidate => candidate.spec.name === name)
   const status = withdrawn.some(candidate => candidate.spec.status === 'deprecated') ? 'deprecated' : 'retired'
-  const reason =
-    withdrawn.length > 0 ? `this size is ${status} and takes no new databases` : 'there is no size of this name'
+  const reason = withdrawn.length > 0 ? `this size is ${status} and takes no new databases` : 'there is no such size'
   throw badRequest(`size: ${reason}; on offer: ${offered.map(({ spec }) => spec.name).join(', ') || 'none'}`)
 }

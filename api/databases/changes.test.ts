@@ -38,7 +38,7 @@ describe('restart', () => {
   })
 
   test.each([
-    ['suspended', /takes what is pending when it is resumed/],
+    ['suspended', /what waits for a restart takes effect when it is resumed/],
     ['failed', /the database is failed/],
   ] as const)('of a %s database is 409, with the reason', async (phase, message) => {
     const id = await createSettled(client, `${phase}too`)
@@ -149,7 +149,7 @@ describe('change', () => {
     }
     const answer = await client.call('PATCH', `/databases/${id}`, { body: { display_name: 'ours' } })
     client.cluster.before = undefined
-    expectError(answer, 409, /being changed by others/)
+    expectError(answer, 409, /being changed by somebody else/)
     expect(answer.headers['retry-after']).toBe('1')
   })
 })

@@ -92,7 +92,10 @@ function updatedSpec(current: ManagedDatabaseSpec, input: UpdateDatabaseInput): 
 export function decideRestart(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase === 'suspended')
-    throw conflict('the database is suspended: it takes what is pending when it is resumed', retryAfter.ownAction)
+    throw conflict(
+      'the database is suspended: what waits for a restart takes effect when it is resumed',
+      retryAfter.ownAction,
+    )
   if (!takesChanges.includes(phase)) throw busy(phase)
 }
 

@@ -68,7 +68,7 @@ export function decideResize(database: ManagedDatabase, sizes: readonly Size[], 
 
 const waits = (database: ManagedDatabase) =>
   conflict(
-    `the database is to have this size already: ${hindrance(database) ?? 'it is being restarted with it'}; it gets it as soon as it can, or ask for another`,
+    `this size was already asked for: ${hindrance(database) ?? 'it is being restarted with it'}; wait for it, or ask for another size`,
     retryAfter.ownAction,
   )
 

@@ -93,11 +93,7 @@ describe('create', () => {
 
   test('refuses what is not on offer, saying what is', async () => {
     expectError(await client.create('x', { region: 'moon' }), 400, /^region: .*on offer: local/)
-    expectError(
-      await client.create('x', { size: 'huge' }),
-      400,
-      /^size: there is no size of this name; on offer: small, large/,
-    )
+    expectError(await client.create('x', { size: 'huge' }), 400, /^size: there is no such size; on offer: small, large/)
     expectError(await client.create('x', { size: 'old' }), 400, /^size: this size is deprecated/)
     expectError(await client.create('x', { size: 'ancient' }), 400, /^size: this size is retired/)
     const services = [{ service_type: 'mcp' }]
@@ -144,7 +140,7 @@ describe('create', () => {
     expectError(await create('second'), 403, /^the account has reached its limit of 1 databases$/)
     await quota('espalier-limits', '10')
     await quota('a', '1')
-    expectError(await create('second'), 403, /^a quota of the account allows no more of this$/)
+    expectError(await create('second'), 403, /^a quota of the account is used up$/)
   })
 
   test("keeps to the tenant's limit of databases, however many ask at once", async () => {

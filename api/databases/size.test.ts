@@ -72,7 +72,7 @@ test('a database of before there was a record shows the size that is asked for',
 
 describe('refused with 400', () => {
   test.each([
-    ['one that does not exist', 'huge', /^size: there is no size of this name/],
+    ['one that does not exist', 'huge', /^size: there is no such size/],
     ['a deprecated one', 'old', /^size: this size is deprecated/],
     ['a retired one', 'ancient', /^size: this size is retired/],
     ['the one it has', 'small', /^size: the database has this size already/],
@@ -124,7 +124,7 @@ describe('a size that cannot come into force', () => {
     await resize(id, 'large')
     await hindered(`given${name}`, { phase })
     expect(await shown(id)).toMatchObject({ status: phase, size: 'small' })
-    expectError(await resize(id, 'large'), 409, /to have this size already: the volume must not grow: exceeded quota/)
+    expectError(await resize(id, 'large'), 409, /size was already asked for: the volume must not grow: exceeded quota/)
     expect((await resize(id, 'small')).status).toBe(204)
     expect((await stored(`given${name}`)).spec.size).toEqual(small)
   })

@@ -54,7 +54,7 @@ async function guarded<T>(attempt: () => Promise<T>): Promise<T> {
       if (!isClusterError(error, 'Conflict')) throw error
     }
   }
-  throw conflict('the database is being changed by others at the same time: try again', retryAfter.conflict)
+  throw conflict('the database is being changed by somebody else: try again', retryAfter.conflict)
 }
 
 type Subject = { id: string; name: string }
@@ -78,7 +78,8 @@ async function recordTask({ context, account, log }: Writer, { taskId, name, sub
     const task = await context.cluster.create('Task', { apiVersion, kind: 'Task', metadata, spec })
     context.caches.Task.remember(task)
   } catch (error) {
-    if (!isClusterError(error, 'AlreadyExists')) log.warn({ err: error, taskId }, 'the task is left to the operator')
+    if (!isClusterError(error, 'AlreadyExists'))
+      log.warn({ err: error, taskId }, 'cannot write the task; the operator will make it')
   }
 }
 
@@ -92,7 +93,7 @@ export async function requireOffer({ cluster, caches }: ApiContext, input: Creat
     caches.Region.get({ name }) ?? (regionName.test(name) ? await cluster.get('Region', { name }) : undefined)
   if (found === undefined) {
     const offered = caches.Region.list().map(region => region.metadata.name)
-    throw badRequest(`region: there is no region of this name; on offer: ${offered.sort().join(', ') || 'none'}`)
+    throw badRequest(`region: there is no such region; on offer: ${offered.sort().join(', ') || 'none'}`)
   }
   return sizeForNew(await knownSizes({ cluster, caches }, input.size), input.size)
 }

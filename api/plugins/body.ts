@@ -17,8 +17,7 @@ export function useJsonBodies(app: App): void {
     if (body.length === 0) return done(null, undefined)
     if (!isUtf8(body)) return done(badRequest('body: must be UTF-8'), undefined)
     const text = body.toString('utf8')
-    if (hasDoubtfulKey(text))
-      return done(badRequest('body: has a field with a backslash in its name, which is unknown'), undefined)
+    if (hasDoubtfulKey(text)) return done(badRequest('body: unknown field with a backslash in its name'), undefined)
     parse(request, text, (error, value) =>
       error === null || error === undefined
         ? done(null, value)

@@ -50,7 +50,7 @@ const command: Command = {
     await requireShapes(wanted, kubeconfig, logger)
     const definitions = Object.values(declarations).map(definitionOf)
     await applyDefinitions(definitions, { fieldManager, kubeconfig })
-    logger.info({ definitions: definitions.length }, 'the resource definitions are those of this version')
+    logger.info({ definitions: definitions.length }, 'the resource definitions are up to date')
     const cluster = await connectKubernetes({ fieldManager, kubeconfig, logger })
     try {
       const { made, missing } = await ensureKeys(cluster)

@@ -173,9 +173,9 @@ async function runAgent(args: string[]): Promise<number> {
     metrics: metricsPage(() => [processMetrics(), gateway.registry]),
     logger,
   })
-  logger.info({ identity: flags.identity, ports: flags.ports, http: flags.http }, 'the gateway agent runs')
+  logger.info({ identity: flags.identity, ports: flags.ports, http: flags.http }, 'the gateway agent has started')
   await stopped
-  logger.info('stopping: new connections had better go elsewhere from now on')
+  logger.info('stopping: send new connections elsewhere')
   await gateway.stop()
   following.stop()
   await health.stop()

@@ -166,7 +166,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
       await rm(join(directory, journalName(number + 1)), { force: true })
       await syncNames()
       limit = journal.length + compactAfterBytes
-      logger.warn({ err: error }, 'the journal could not be begun anew; going on in the old one')
+      logger.warn({ err: error }, 'cannot start a new journal; going on with the old one')
     }
   }
 

@@ -152,7 +152,7 @@ export function createHaproxyPlane(options: {
         await round()
         done = target
         if (problem !== undefined) {
-          logger.info({ routes: table?.size }, 'HAProxy has everything that should be in force')
+          logger.info({ routes: table?.size }, 'HAProxy has all rules')
           problem = undefined
           options.onRecovered()
         }

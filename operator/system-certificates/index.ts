@@ -74,7 +74,7 @@ export function startSystemCertificates(options: SystemCertificatesOptions): { s
     const name = systemCertificates[server]
     const found = caches.systemSecrets.get({ namespace: systemNamespace, name })
     if (found !== undefined && !isOurs(found)) {
-      logger.warn({ secret: name }, 'somebody else keeps this certificate: it is left alone')
+      logger.warn({ secret: name }, 'somebody else manages this certificate; leaving it alone')
       return
     }
     if (found !== undefined && isGoodCertificate(found, authority, names, now)) return

@@ -41,7 +41,7 @@ export async function keepCopies(
   for (const name of names) {
     const source = sources.get({ namespace: systemNamespace, name })
     if (source === undefined) {
-      logger.warn({ secret: name }, 'there is no such Secret to pull images by')
+      logger.warn({ secret: name }, 'the Secret for pulling images does not exist')
       continue
     }
     const copy = items.find(({ metadata }) => metadata.name === name)

@@ -165,7 +165,7 @@ export async function startWorkers<Scope extends string>({
       known.metrics = message.metrics
       worker.emit('metrics')
     })
-    worker.on('error', error => logger.error({ reason: error.message }, 'a worker cannot be told something'))
+    worker.on('error', error => logger.error({ reason: error.message }, 'cannot send a message to a worker'))
     worker.on('exit', (code, signal) => {
       workers.delete(worker)
       retained = retained.then(before => retainCounters(before, known.metrics))

@@ -180,7 +180,7 @@ async function endGently(options: ContainerOptions, launched: Launched): Promise
   try {
     await endTrees([launched], options.graceMs())
   } catch (error) {
-    options.logger.error({ err: error, container: options.container.name }, 'a container would not end')
+    options.logger.error({ err: error, container: options.container.name }, 'a container does not end')
   }
 }
 
@@ -200,7 +200,10 @@ async function endOrphans(options: ContainerOptions, launched: Launched): Promis
     try {
       await killTrees(orphans)
     } catch (error) {
-      options.logger.error({ err: error, container: options.container.name }, 'what a container left will not end')
+      options.logger.error(
+        { err: error, container: options.container.name },
+        'processes that a container left do not end',
+      )
     }
   }
 }

@@ -178,7 +178,10 @@ export function startPod(host: PodHost, pod: Pod, changed: () => void): PodRun {
       changed()
       await live(ip)
     } catch (error) {
-      host.logger.error({ err: error, pod: pod.metadata.name, namespace: pod.metadata.namespace }, 'a pod broke off')
+      host.logger.error(
+        { err: error, pod: pod.metadata.name, namespace: pod.metadata.namespace },
+        'running a pod failed',
+      )
       view.outcome = 'Failed'
       view.blocked = { reason: 'RuntimeError', message: messageOf(error) }
     } finally {
