@@ -1,6 +1,6 @@
 /** A binary heap whose entries know their place, so that any of them can be taken out in logarithmic time. */
 
-export type HeapEntry = { position: number }
+type HeapEntry = { position: number }
 
 export class Heap<T extends HeapEntry> {
   readonly #entries: T[] = []

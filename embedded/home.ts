@@ -4,7 +4,7 @@
  */
 import { statSync } from 'node:fs'
 
-export type HomeWatch = {
+type HomeWatch = {
   /** What is wrong at this moment; undefined while all is where it was. Once something is, it stays so. */
   check(): string | undefined
   /** Resolves with what is wrong as soon as something is. */

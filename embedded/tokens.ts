@@ -15,7 +15,7 @@ const algorithm = 'EdDSA'
 /** Claims that the token's own fields decide; a further claim cannot name them. */
 const reserved = new Set(['iss', 'aud', 'exp', 'iat', 'nbf', 'sub', 'tenant'])
 
-export type TokenRequest = {
+type TokenRequest = {
   tenant: string
   subject: string
   /** Seconds from now. */

@@ -25,7 +25,7 @@ export type ConnectionLimits = {
   lingerMs: number
 }
 
-export const connectionLimits: ConnectionLimits = {
+const connectionLimits: ConnectionLimits = {
   perRoute: 2_000,
   total: 20_000,
   firstBytesMs: 10_000,

@@ -16,13 +16,13 @@ const routes = { namespace: systemNamespace, labels: { [labels.component]: route
 const retryDelays = { minimumMs: 250, maximumMs: 10_000 }
 
 /** What the follower tells, in the order in which the cluster has it. */
-export type RouteSink = {
+type RouteSink = {
   /** All routes, and the version at which these are all, read in this tenure. */
   replaceAll: (items: ConfigMap[], version: string, tenure: number) => void
   observe: (event: WatchEvent<ConfigMap>) => void
 }
 
-export type RouteFollower = {
+type RouteFollower = {
   /** Whether the cluster answers: changes to routes arrive. */
   following(): boolean
   /** A new tenure has begun: read the routes anew. */

@@ -11,7 +11,7 @@ import type { GatewayMetrics } from './metrics.ts'
 import type { DataPlane } from './plane.ts'
 import { type RouteTable, verdict } from './table.ts'
 
-export type InProcessPlane = DataPlane & Pick<Connections, 'count' | 'drain' | 'logins'>
+type InProcessPlane = DataPlane & Pick<Connections, 'count' | 'drain' | 'logins'>
 
 export function createInProcessPlane(options: {
   host: string

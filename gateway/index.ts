@@ -18,9 +18,6 @@ import type { LoginLimits } from './logins.ts'
 import { createMetrics } from './metrics.ts'
 import { startReplica } from './replica.ts'
 
-export type { ConnectionLimits, Resolve } from './connections.ts'
-export type { DenialLimits } from './denial/denial.ts'
-
 export type GatewayOptions = {
   cluster: Cluster
   /** Names this replica, and its Lease; no two replicas share one. */

@@ -19,7 +19,7 @@ import {
 } from '../routes/route.ts'
 import { microTime } from '../values/time.ts'
 
-export type LeaseContent = {
+type LeaseContent = {
   /** The resourceVersion up to which all routes are in force. */
   version: string
   /** Routed ports that cannot be listened on. */

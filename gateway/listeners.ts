@@ -9,7 +9,7 @@ import { keepAliveMs } from './session.ts'
 
 const retryDelays = { minimumMs: 500, maximumMs: 30_000 }
 
-export type Listeners = {
+type Listeners = {
   /** Listens on exactly these ports from now on. */
   setPorts(ports: ReadonlySet<number>): void
   /** Resolves once every port is listened on or has been refused. */

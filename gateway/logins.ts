@@ -46,7 +46,7 @@ export type LoginCount = { underway: number; waiting: number }
 /** By the routed port; of ports without any there is none. */
 export type LoginCounts = ReadonlyMap<number, LoginCount>
 
-export type Logins = {
+type Logins = {
   /** Undefined where the address has too many that have not begun. */
   arrive(port: number, address: string): Login | undefined
   count(): LoginCount

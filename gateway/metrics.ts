@@ -12,7 +12,7 @@ export type GatewayMetrics = {
 }
 
 /** Connections that have not logged in. */
-export type LoginSource = {
+type LoginSource = {
   /** Undefined where whoever carries them cannot be asked now. */
   count(): Promise<LoginCounts | undefined>
   /** The label of the route on a port. */

@@ -12,7 +12,7 @@ import { keepLease } from './lease.ts'
 import type { DataPlane } from './plane.ts'
 import { buildTable, type RouteTable, withoutRoute, withRoute } from './table.ts'
 
-export type Replica = {
+type Replica = {
   /** Whether the rules are known to hold; while not, new connections are refused. */
   admitting(): boolean
   table(): RouteTable

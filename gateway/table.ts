@@ -29,7 +29,7 @@ export type Verdict =
   | { kind: 'unknown' }
 
 /** A table, and what was wrong with the ConfigMaps it was made from, in words for the log. */
-export type TableChange = { table: RouteTable; problems: string[] }
+type TableChange = { table: RouteTable; problems: string[] }
 
 /** Node's text of a peer's address as it stands in rules: an IPv4 address mapped into IPv6 is IPv4. */
 export function normaliseAddress(address: string): string {

@@ -33,7 +33,7 @@ export type Operator = {
   stop(): Promise<void>
 }
 
-export type OperatorOptions = {
+type OperatorOptions = {
   cluster: Cluster
   configuration: OperatorConfiguration
   /** Names this process among the replicas. */

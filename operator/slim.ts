@@ -39,7 +39,7 @@ const longestText = 4_096
 const mostTexts = 100_000
 const mostParts = 20_000
 
-export type Sharing = {
+type Sharing = {
   /** The same object, what it has in common with others replaced by theirs. What is frozen stays as it is. */
   share<T extends AnyObject>(object: T): T
 }

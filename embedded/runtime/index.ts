@@ -35,10 +35,9 @@ import { createVolumeUse } from './volumes/use.ts'
 import { ownerIndex, ownersOf, startWorkloads } from './workloads/controllers.ts'
 import { defaultJobLimits, type JobLimits } from './workloads/job.ts'
 
-export { RuntimeError, type RuntimeErrorReason } from './errors.ts'
-export { createPostgresImages, type PostgresImagesOptions } from './images/postgres.ts'
-export type { ImageResolver, ResolvedImage } from './images/resolver.ts'
-export type { Address, Target } from './network/services.ts'
+export { RuntimeError } from './errors.ts'
+export { createPostgresImages } from './images/postgres.ts'
+export type { ImageResolver } from './images/resolver.ts'
 
 export type RuntimeOptions = {
   cluster: Cluster

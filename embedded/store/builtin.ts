@@ -11,7 +11,7 @@ import { forbidden, invalid, type Problem, required, tooLong } from './problems.
 import { claimProtection, volumeProtection } from './protection.ts'
 import type { Shape } from './shape.ts'
 
-export type BuiltIn = {
+type BuiltIn = {
   readonly shape: Shape
   readonly generation: 'all' | 'spec' | 'none'
   readonly initialStatus: JsonObject | undefined
@@ -20,7 +20,7 @@ export type BuiltIn = {
   complete(object: JsonObject): JsonObject
   check(object: JsonObject, previous?: JsonObject): Problem[]
 }
-export type BuiltInKind = Extract<
+type BuiltInKind = Extract<
   KindName,
   | 'Namespace'
   | 'Node'

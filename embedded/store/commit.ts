@@ -36,7 +36,7 @@ export type Committer = {
   close(): Promise<void>
 }
 
-export type CommitterOptions = {
+type CommitterOptions = {
   state: State
   version: number
   disk: Disk | undefined

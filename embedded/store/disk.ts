@@ -25,7 +25,7 @@ export type Disk = {
   close(): Promise<void>
 }
 
-export type DiskOptions = {
+type DiskOptions = {
   directory: string
   sink: Sink
   /** The committed state: what a snapshot is made of. */

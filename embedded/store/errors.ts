@@ -1,7 +1,7 @@
 /** Why a store cannot be opened. What an open store refuses is a ClusterError. */
 
 /** `newer`: all is well with it, but a later release wrote what this one cannot read. */
-export type StoreErrorReason = 'locked' | 'corrupt' | 'newer' | 'inaccessible' | 'definition'
+type StoreErrorReason = 'locked' | 'corrupt' | 'newer' | 'inaccessible' | 'definition'
 
 /** The directory of an open store was deleted, moved away or replaced: what is written there reaches nobody. */
 export class DirectoryGone extends Error {

@@ -34,7 +34,7 @@ export type CollectorActions = {
   removeNamespace(reference: ObjectReference): Promise<void>
 }
 
-export type Collector = {
+type Collector = {
   /** Looks at what may have to be done after these changes. */
   notice(changes: readonly Change[]): void
   close(): Promise<void>

@@ -21,8 +21,8 @@ import { createState, type State } from './state.ts'
 import * as operations from './store.ts'
 import { createBell, type Signal } from './watch.ts'
 
-export type { Admission, AdmissionRequest } from './admission.ts'
-export { StoreError, type StoreErrorReason } from './errors.ts'
+export type { Admission } from './admission.ts'
+export { StoreError } from './errors.ts'
 
 export type StoreOptions = {
   /** Absent: memory only. */
@@ -48,7 +48,7 @@ export type StoreOptions = {
 }
 
 /** Lines of a pod's container, oldest first, each as `<RFC 3339 time> <line>`. */
-export type LogSource = (pod: ObjectKey, options?: LogOptions) => Promise<string[]>
+type LogSource = (pod: ObjectKey, options?: LogOptions) => Promise<string[]>
 
 export type Store = {
   /** The cluster as one field manager writes to it. */

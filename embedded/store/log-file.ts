@@ -7,7 +7,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { encodeFrame } from './frames.ts'
 
 /** The part of a FileHandle that is used here. */
-export type WritableFile = Pick<FileHandle, 'datasync' | 'truncate' | 'close'> & {
+type WritableFile = Pick<FileHandle, 'datasync' | 'truncate' | 'close'> & {
   write(buffer: Buffer, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>
 }
 export type OpenFile = (path: string, flags: string, mode: number) => Promise<WritableFile>

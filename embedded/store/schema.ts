@@ -9,7 +9,7 @@ import { StoreError } from './errors.ts'
 import { copyJson, freeze, isList, isObject, type JsonObject, type JsonValue, textIn } from './json.ts'
 
 const types = ['object', 'array', 'string', 'integer', 'number', 'boolean'] as const
-export type SchemaType = (typeof types)[number]
+type SchemaType = (typeof types)[number]
 
 export type SchemaNode = {
   readonly type: SchemaType | undefined
@@ -47,7 +47,7 @@ const limitNames = [
   'minProperties',
   'maxProperties',
 ] as const
-export type Limits = { readonly [name in (typeof limitNames)[number]]?: number }
+type Limits = { readonly [name in (typeof limitNames)[number]]?: number }
 
 const enforced = new Set<string>([
   ...limitNames,

@@ -39,7 +39,7 @@ export const listBy = (keys: readonly string[], item: Shape = plain, keyDefaults
   item,
 })
 /** An object of which nothing special is known. */
-export const plain: Shape = fields({})
+const plain: Shape = fields({})
 
 export const fieldShape = (shape: Shape, field: string): Shape =>
   shape.type === 'object' ? ((Object.hasOwn(shape.fields, field) ? shape.fields[field] : shape.others) ?? plain) : plain

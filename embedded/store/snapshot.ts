@@ -59,7 +59,7 @@ function* chunks(objects: readonly JsonObject[]): Iterable<string[]> {
 }
 
 /** Makes names that came or went in a directory survive a power cut. */
-export async function syncDirectory(directory: string): Promise<void> {
+async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r')
   try {
     await handle.sync()

@@ -40,7 +40,7 @@ export function createBell(): Bell {
   }
 }
 
-export type WatchSource = {
+type WatchSource = {
   readonly history: History
   readonly bell: Bell
   /** The version of the last committed change of any kind. */

@@ -27,7 +27,7 @@ export type DenialLimits = {
   lingerMs: number
 }
 
-export const denialLimits: DenialLimits = {
+const denialLimits: DenialLimits = {
   concurrent: 256,
   perAddress: { perSecond: 5, burst: 20 },
   total: { perSecond: 200, burst: 400 },

@@ -6,7 +6,7 @@ import type { GatewayMetrics, Outcome } from '../metrics.ts'
 import type { DenialAgent } from './denial.ts'
 import type { Refusal } from './refusal.ts'
 
-export type Refused = { port: number; address: string; label?: string }
+type Refused = { port: number; address: string; label?: string }
 export type Refuse = (socket: Socket, who: Refused, outcome: Outcome, refusal: Refusal) => void
 
 export function createRefuse(options: {

@@ -3,7 +3,7 @@
  * at rest rarely, takes a look at once. What is told is bounded, and soon told no more: a client that connects again and
  * again to a database that is down makes it known, and no noise.
  */
-export type Unreachable = {
+type Unreachable = {
   /** A connection to the database behind this port failed. */
   report(port: number): void
   /** Those reported a short while ago, in order. */

@@ -19,7 +19,7 @@ export async function askLogins(path: string): Promise<LoginCounts | undefined> 
 }
 
 /** Pure. */
-export function readLogins(text: string): LoginCounts | undefined {
+function readLogins(text: string): LoginCounts | undefined {
   const counts = new Map<number, LoginCount>()
   for (const line of text === '' ? [] : text.split('\n')) {
     const [, port, underway, waiting] = /^([0-9]{1,5}) ([0-9]{1,9}) ([0-9]{1,9})$/.exec(line) ?? []

@@ -20,7 +20,7 @@ export function allowKey(port: number, cidr: string): string {
   return `fd00::${port.toString(16)}:${address}/${96 + Number(prefix)}`
 }
 
-export type EndpointBook = {
+type EndpointBook = {
   /** The endpoints of a table, as far as they are within the range. */
   endpoints(table: RouteTable): Endpoints
 }

@@ -26,7 +26,7 @@ import {
 import type { Paths } from './paths.ts'
 import { connectRuntime, type RuntimeConnection, type RuntimeLimits, runtimeLimits } from './runtime.ts'
 
-export type HaproxyPlane = DataPlane & {
+type HaproxyPlane = DataPlane & {
   /** A target's address may have changed. */
   retarget(): void
   /** Why HAProxy does not have what it should have; undefined where it does. */

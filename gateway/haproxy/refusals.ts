@@ -13,7 +13,7 @@ import { normaliseAddress, type RouteTable, verdict } from '../table.ts'
 import { reasons, refusalsAtOnce } from './configuration.ts'
 import { type ProxyHeader, readProxyHeader } from './proxy-header.ts'
 
-export type Refusals = { stop(): Promise<void> }
+type Refusals = { stop(): Promise<void> }
 
 /** HAProxy sends the header at once. */
 const headerMs = 1_000

@@ -7,7 +7,7 @@
  */
 import { connect } from 'node:net'
 
-export type RuntimeAnswer = { kind: 'answer'; text: string } | { kind: 'lost'; reason: string }
+type RuntimeAnswer = { kind: 'answer'; text: string } | { kind: 'lost'; reason: string }
 
 export type RuntimeConnection = {
   /** Sends a command, with its payload if it has one. Several may be under way; they are answered in turn. */

@@ -12,7 +12,7 @@ import { labels, managedByEspalier } from '../../crds/metadata.ts'
 import type { RouteTarget } from '../../routes/route.ts'
 import { isTargetAddress } from './maps.ts'
 
-export type Targets = {
+type Targets = {
   /** `ip:port`; undefined where there is no such Service of ours, or it has no IPv4 address. */
   addressOf(target: RouteTarget): string | undefined
   /** Whether all Services have been read once. */

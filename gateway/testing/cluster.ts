@@ -17,7 +17,7 @@ import {
   routeName,
 } from '../../routes/route.ts'
 
-export type Faults = {
+type Faults = {
   /** Lists and watches of ConfigMaps throw, those under way break off. */
   routes: boolean
   /** Writes of Leases throw. */

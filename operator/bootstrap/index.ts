@@ -33,7 +33,7 @@ const makers = new Map<string, () => Draft<'Secret'>>([
 const traces = ['Tenant', 'ManagedDatabase', 'Branch', 'Backup'] as const
 
 /** Names of the Secrets that were made, and of those that are gone and cannot be. */
-export type KeysOutcome = { made: string[]; missing: string[] }
+type KeysOutcome = { made: string[]; missing: string[] }
 
 /** Looks first, and two at once cannot both make one: whoever comes second keeps what is there. */
 export async function ensureKeys(cluster: Cluster): Promise<KeysOutcome> {

@@ -24,13 +24,13 @@ export type CertifiedKey = { cert: string; key: string }
 /** A certificate that may sign others. Whoever has its key may log in everywhere as the operator. */
 export type Authority = CertifiedKey
 
-export type ServerCertificateRequest = {
+type ServerCertificateRequest = {
   /** The names it answers to; the first is also its common name. */
   dnsNames: readonly string[]
   ipAddresses?: readonly string[]
   days?: number
 }
-export type ClientCertificateRequest = { commonName: string; days?: number }
+type ClientCertificateRequest = { commonName: string; days?: number }
 
 const dayMs = 86_400_000
 /** Clocks differ: a certificate is valid a little before it was made. */

@@ -35,7 +35,7 @@ import {
 import { createVerdicts, type Verdicts } from './verdicts.ts'
 
 export type { PostgresTarget } from './connection.ts'
-export { diskFull, PostgresError, type PostgresErrorReason } from './errors.ts'
+export { diskFull, PostgresError } from './errors.ts'
 export type { ChecksumFailures } from './state.ts'
 
 export type RoleObservation = {
@@ -89,9 +89,9 @@ export type DesiredRoles = {
   mark: string
 }
 
-export type Passwords = Readonly<Partial<Record<DatabaseRole, string>>>
+type Passwords = Readonly<Partial<Record<DatabaseRole, string>>>
 
-export type ObserveOptions = {
+type ObserveOptions = {
   /** To be compared with the roles'. */
   passwords: Passwords | undefined
   /** Has a commit written to WAL, where nothing in the pod itself sees to it. */
@@ -123,7 +123,7 @@ export type PostgresAdministrator = {
 /** It copies a template, and waits for the disk. */
 const createDatabaseTimeoutMs = 30_000
 /** A commit that takes longer hangs: what a busy disk takes is far less. */
-export const commitTimeoutMs = 20_000
+const commitTimeoutMs = 20_000
 /** A hundred thousand files on a cold disk. */
 const measureTimeoutMs = 120_000
 

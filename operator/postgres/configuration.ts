@@ -174,13 +174,13 @@ espalier_replication  ${replicationCommonName}  ${replicationRole}
 `
 
 /** Which version of the files these are; by it the operator knows what is in force. */
-export const digestOfFiles = (files: Readonly<Record<ConfigurationFile, string>>): string =>
+const digestOfFiles = (files: Readonly<Record<ConfigurationFile, string>>): string =>
   createHash('sha256')
     .update(JSON.stringify(Object.entries(files).sort()))
     .digest('hex')
     .slice(0, 16)
 
-export type RenderedConfiguration = { files: Record<ConfigurationFile, string>; digest: string }
+type RenderedConfiguration = { files: Record<ConfigurationFile, string>; digest: string }
 
 /** The three files, and the digest that the first of them carries. */
 export function renderWithDigest(shape: SizeShape, version: PgVersion): RenderedConfiguration {

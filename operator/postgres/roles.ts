@@ -107,7 +107,7 @@ const forbidden = new Set([
 ])
 
 /** What we note in a role's comment, which no user may change. */
-export type RoleMark = {
+type RoleMark = {
   /** The credentials whose password we set last. */
   credentials?: string
   /** On `app_read_only`: the objects for which the grants were made (see grantsMark). */
@@ -227,7 +227,7 @@ export function statisticsShown({ gathersStatistics, database: made, roles }: Se
 }
 
 /** Where the platform's own objects stand in the application database. */
-export const platformSchema = 'espalier'
+const platformSchema = 'espalier'
 
 /** Who owns the platform's schema in the application database, if there is one. */
 export const platformSchemaQuery = {

@@ -24,7 +24,7 @@ export type RoleState = {
 }
 
 /** pg_auth_members: `member` belongs to `role`. */
-export type Membership = { role: string; member: string; admin: boolean; inherit: boolean; set: boolean }
+type Membership = { role: string; member: string; admin: boolean; inherit: boolean; set: boolean }
 
 /** What keeps `app` out of the application database, whatever password it shows. Its owner can set each, and nobody undo it. */
 export type DatabaseLock = 'no connections allowed' | 'connection limit of 0' | 'privilege revoked'

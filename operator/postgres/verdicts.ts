@@ -10,7 +10,7 @@ import { LRUCache } from 'lru-cache'
 import { fitsVerifier, mintedIterations, verifierIterations } from './scram.ts'
 
 /** `deferred`: it was not that pair's turn yet. */
-export type Verdict = 'fits' | 'differs' | 'deferred'
+type Verdict = 'fits' | 'differs' | 'deferred'
 
 export type Verdicts = {
   /** @throws RangeError unless the password is printable ASCII; the signal's reason */

@@ -30,17 +30,12 @@ const servers = Object.keys(systemCertificates) as SystemServer[]
 const certificateOfAuthority = 'authority'
 
 /** The server whose certificate a Secret of this name holds. */
-export const serverOf = (secretName: string): SystemServer | undefined =>
+const serverOf = (secretName: string): SystemServer | undefined =>
   servers.find(server => systemCertificates[server] === secretName)
 
 const ownLabels = { [labels.managedBy]: managedByEspalier }
 
-export function secretDraft(
-  server: SystemServer,
-  authority: Trust,
-  names: ServerNames,
-  now: () => number,
-): Draft<'Secret'> {
+function secretDraft(server: SystemServer, authority: Trust, names: ServerNames, now: () => number): Draft<'Secret'> {
   const metadata = {
     name: systemCertificates[server],
     namespace: systemNamespace,

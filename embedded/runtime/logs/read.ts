@@ -6,7 +6,7 @@ import { logFile } from './write.ts'
 const blockBytes = 64 * 1024
 const newline = 0x0a
 
-export type LogQuery = {
+type LogQuery = {
   /** At most this many, the newest ones. */
   tailLines?: number | undefined
   /** RFC 3339; lines of an earlier time are left out. */

@@ -9,7 +9,7 @@ import type { Logger } from 'pino'
 import type { Informer } from '../../../cluster/informer/index.ts'
 import type { Layout } from '../directories.ts'
 
-export type RetentionOptions = {
+type RetentionOptions = {
   layout: Layout
   pods: Informer<'Pod'>
   statefulSets: Informer<'StatefulSet'>

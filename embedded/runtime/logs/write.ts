@@ -7,7 +7,7 @@
 import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
-export type LogLimits = {
+type LogLimits = {
   fileBytes: number
   /** The current file and its predecessors `.1`, `.2`, ... */
   files: number
@@ -24,7 +24,7 @@ export const defaultLogLimits: LogLimits = {
   bytesPerSecond: 4 * 1024 * 1024,
 }
 
-export type LogStream = {
+type LogStream = {
   /** False: output was dropped; let some time pass before more is read. */
   push(chunk: Buffer): boolean
   end(): void

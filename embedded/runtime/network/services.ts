@@ -9,7 +9,7 @@ export type Address = { host: string; port: number }
 /** Name of the pods' index by namespace. */
 export const namespaceIndex = 'namespace'
 
-export type ServicesOptions = {
+type ServicesOptions = {
   services: Informer<'Service'>
   pods: Informer<'Pod'>
   readyAddress(pod: Pod): string | undefined

@@ -14,7 +14,7 @@ export const defaultBackoff: BackoffLimits = { initialMs: 10_000, maximumMs: 300
 const mostDoublings = 30
 
 /** The waits so far: none for a container that has not ended yet. */
-export type BackoffState = { waits: number }
+type BackoffState = { waits: number }
 
 /** After a run of `ranMs`: the first restart is at once, the next after `initialMs`, then twice that, up to the most. */
 export function nextWait(

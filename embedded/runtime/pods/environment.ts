@@ -9,7 +9,7 @@ import { type References, valueAt, valuesOf } from './references.ts'
 
 export type PodSpec = NonNullable<Pod['spec']>
 export type Container = PodSpec['containers'][number]
-export type EnvironmentVariable = NonNullable<Container['env']>[number]
+type EnvironmentVariable = NonNullable<Container['env']>[number]
 
 const systemPath = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 /** Names that a container cannot set: processes are found again by them. */

@@ -13,7 +13,7 @@ import { isFinished, podFinalizer } from '../workloads/template.ts'
 import { type PodHost, type PodRun, removePodDirectory, startPod } from './pod.ts'
 import { isPodReady, podStatus } from './view.ts'
 
-export type KubeletOptions = {
+type KubeletOptions = {
   cluster: Cluster
   pods: Informer<'Pod'>
   host: PodHost

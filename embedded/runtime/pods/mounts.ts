@@ -26,7 +26,7 @@ export type ClaimVolume =
     }
   | { bound: false; message: string; isTerminating?: boolean }
 
-export type MountOptions = {
+type MountOptions = {
   pod: Pod
   podIp: string
   layout: Layout

@@ -17,7 +17,7 @@ export const defaultProbeTiming: ProbeTiming = { eagerMs: 50, eagerConnectMs: 10
 const patientMs = 1_000
 
 /** How often in a row, and what follows from it. */
-export type Tally = {
+type Tally = {
   verdict: 'unknown' | 'success' | 'failure'
   successes: number
   failures: number
@@ -51,7 +51,7 @@ export function waitMs(tally: Tally, probe: Probe, elapsedMs: number, timing: Pr
   return Math.min(periodMs(probe), elapsedMs < timing.eagerForMs ? eagerMs : patientMs)
 }
 
-export type ProbingOptions = {
+type ProbingOptions = {
   container: Container
   context: ProbeContext
   timing: ProbeTiming

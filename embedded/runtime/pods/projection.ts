@@ -5,7 +5,7 @@ import { fieldOf, type PodSpec } from './environment.ts'
 import { type ReferenceKind, type References, valuesOf } from './references.ts'
 
 export type Volume = NonNullable<PodSpec['volumes']>[number]
-export type ProjectedFile = { content: Buffer; mode: number }
+type ProjectedFile = { content: Buffer; mode: number }
 /** By path inside the volume. */
 export type ProjectedFiles = Map<string, ProjectedFile>
 

@@ -12,7 +12,7 @@ const messageBytes = 4096
 const fallbackLines = 80
 const fallbackBytes = 2048
 
-export type TerminationSource = { container: Container; terminationFile: string; logDirectory: string }
+type TerminationSource = { container: Container; terminationFile: string; logDirectory: string }
 
 export async function terminationMessage(
   { container, terminationFile, logDirectory }: TerminationSource,

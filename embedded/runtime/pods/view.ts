@@ -12,7 +12,7 @@ export type Terminated = {
   finishedAt: number
 }
 
-export type ContainerState =
+type ContainerState =
   | { kind: 'waiting'; reason: string; message?: string | undefined }
   | { kind: 'running'; startedAt: number }
   | ({ kind: 'terminated' } & Terminated)

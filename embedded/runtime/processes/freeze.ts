@@ -12,7 +12,7 @@ import { descendantsOf, isAlive, isStopped, type ProcessIdentity, readProcesses,
 /** How long processes may take to stop; one that waits for a hung disk cannot be stopped. */
 const stopDeadlineMs = 5_000
 
-export type Freeze = {
+type Freeze = {
   /** Processes that are stopped. */
   processes: number
   /** Continues all of them, children before parents. Does nothing the second time. */

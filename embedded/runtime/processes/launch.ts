@@ -12,7 +12,7 @@ import type { Owner } from '../directories.ts'
 import { messageOf } from '../errors.ts'
 import { type ProcessIdentity, readProcess } from './table.ts'
 
-export type LaunchOptions = {
+type LaunchOptions = {
   /** The program, looked up in the PATH of `environment`, and its arguments. */
   command: [string, ...string[]]
   environment: ReadonlyMap<string, string>

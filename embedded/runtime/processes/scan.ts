@@ -57,7 +57,7 @@ const readTableFor = inBatches(async (askers: undefined[]) => {
 export const processesNow = (): Promise<ProcessEntry[]> => readTableFor(undefined)
 
 /** What tells a process to be ours: a variable of its environment, or a Postgres working inside one of the directories. */
-export type Ownership = { marker: string; directories: string[] }
+type Ownership = { marker: string; directories: string[] }
 
 const isInside = (path: string, directory: string): boolean => path === directory || path.startsWith(`${directory}/`)
 

@@ -8,7 +8,7 @@ import type { RuntimeOptions } from '../index.ts'
 import type { PodSpec } from '../pods/environment.ts'
 import { openTestCluster, temporaryDirectory, testOwner } from './runtime.ts'
 
-export type PostgresOptions = {
+type PostgresOptions = {
   claimName: string
   image?: string
   /** The shell command that makes the data directory ready; default: initdb, once. */

@@ -6,7 +6,7 @@ import type { PersistentVolume, PersistentVolumeClaim } from '../../../cluster/i
 import { parseQuantity } from '../../../values/quantity.ts'
 import { bindCompleted, newVolumeName } from './persistent-volume.ts'
 
-export type Binding =
+type Binding =
   /** They name each other. */
   | { kind: 'bound'; volume: PersistentVolume }
   /** The volume is free for this claim. */
@@ -18,7 +18,7 @@ export type Binding =
   | { kind: 'wait'; reason: string; message: string }
   | { kind: 'lost'; message: string }
 
-export type Volumes = {
+type Volumes = {
   get(name: string): PersistentVolume | undefined
   list(): PersistentVolume[]
 }
@@ -85,9 +85,8 @@ function findVolume(claim: PersistentVolumeClaim, all: PersistentVolume[]): Bind
   return wait('FailedBinding', 'no persistent volumes available for this claim and no storage class is set')
 }
 
-export const capacityOf = ({ spec }: PersistentVolume): number => parseQuantity(spec?.capacity?.storage) ?? 0
-export const requestOf = ({ spec }: PersistentVolumeClaim): number =>
-  parseQuantity(spec?.resources?.requests?.storage) ?? 0
+const capacityOf = ({ spec }: PersistentVolume): number => parseQuantity(spec?.capacity?.storage) ?? 0
+const requestOf = ({ spec }: PersistentVolumeClaim): number => parseQuantity(spec?.resources?.requests?.storage) ?? 0
 
 /** Why a volume is not what a claim asks for. */
 function mismatchOf(claim: PersistentVolumeClaim, volume: PersistentVolume): string | undefined {

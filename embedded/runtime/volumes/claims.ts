@@ -30,7 +30,7 @@ const claimFinalizer = 'kubernetes.io/pvc-protection'
 const boundByController = 'pv.kubernetes.io/bound-by-controller'
 const retryMs = 10_000
 
-export type ClaimsOptions = {
+type ClaimsOptions = {
   cluster: Cluster
   claims: Informer<'PersistentVolumeClaim'>
   volumes: Informer<'PersistentVolume'>
@@ -46,7 +46,7 @@ export type ClaimsOptions = {
   now: () => number
 }
 
-export type Claims = {
+type Claims = {
   find(namespace: string, name: string): ClaimVolume
   reconcile(key: ObjectKey): Promise<ReconcileResult>
   /** Makes a volume for every claim that was bound before there were any. */

@@ -8,7 +8,7 @@ export type CopyOrder = { source: string; target: string }
 export type CopyRequest = { frozen: boolean }
 export type CopyAnswer = { result: PassResult } | { error: Error }
 
-export type Copier = {
+type Copier = {
   /** As TreeCopy.pass. @throws what the pass threw; a system error keeps its code */
   pass(frozen: boolean): Promise<PassResult>
   close(): Promise<void>

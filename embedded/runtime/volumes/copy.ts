@@ -53,7 +53,7 @@ export type PassResult = {
   bytes: number
 }
 
-export type TreeCopy = {
+type TreeCopy = {
   /**
    * One pass. `frozen`: nothing writes to the source, so whatever cannot be copied is an error; otherwise it is left to
    * the next pass.
@@ -76,7 +76,7 @@ const kindOf = (stats: BigIntStats): EntryKind | undefined => {
 }
 
 /** What an entry was copied as, and the time before which its changes were sure to show. */
-export type Copied = { mark: Mark; certainBefore: bigint }
+type Copied = { mark: Mark; certainBefore: bigint }
 
 /** What an entry's mark says about its copy. Pure. */
 export function compareMarks(copied: Copied | undefined, mark: Mark): 'same' | 'uncertain' | 'changed' {

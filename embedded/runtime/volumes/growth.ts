@@ -9,7 +9,7 @@ import { messageOf } from '../errors.ts'
 
 export type GrowthRequest = { claim: ObjectKey; handle: string; from: string; to: string }
 /** Grows a volume; resolves when it is done. What it throws is said in the claim's conditions, and tried again. */
-export type GrowVolume = (request: GrowthRequest) => Promise<void>
+type GrowVolume = (request: GrowthRequest) => Promise<void>
 
 /** Growing that cannot be done at all: what is asked for must change first. */
 export class InfeasibleGrowth extends Error {}
@@ -23,7 +23,7 @@ export type GrowthOptions = {
 /** A directory is as large as its disk. */
 export const directoryGrowth: GrowthOptions = { grow: async () => undefined, retryMs: 10_000 }
 
-export type Attempt =
+type Attempt =
   | { kind: 'running' }
   | { kind: 'grown'; to: string }
   | { kind: 'failed'; message: string; infeasible: boolean; at: number }

@@ -20,7 +20,7 @@ export type ImageResult = {
   processes: number
 }
 
-export type ImageOptions = {
+type ImageOptions = {
   /** The volume's handle and directory. */
   volume: string
   source: string

@@ -8,7 +8,7 @@ import type { Draft, PersistentVolume, PersistentVolumeClaim } from '../../../cl
 export const driver = 'local.espalier.dev'
 /** Keeps a volume's object until its directory is removed, where it is to be. */
 export const reclaimFinalizer = 'external-provisioner.volume.kubernetes.io/finalizer'
-export const provisionedBy = 'pv.kubernetes.io/provisioned-by'
+const provisionedBy = 'pv.kubernetes.io/provisioned-by'
 /** On a claim: it and its volume have found each other. From then on a volume that is not there is lost. */
 export const bindCompleted = 'pv.kubernetes.io/bind-completed'
 

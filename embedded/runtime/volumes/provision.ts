@@ -20,7 +20,7 @@ const leastFreeBytes = 64 * 1024 * 1024
 /** Why a claim cannot be filled yet; it is looked at again when its source changes. */
 export class SourceNotReady extends Error {}
 
-export type ProvisionerOptions = {
+type ProvisionerOptions = {
   snapshots: Informer<'VolumeSnapshot'>
   findClaim(namespace: string, name: string): ClaimVolume
   layout: Layout

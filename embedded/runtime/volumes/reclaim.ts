@@ -19,7 +19,7 @@ import type { Layout } from '../directories.ts'
 import { handleOf, reclaimFinalizer } from './persistent-volume.ts'
 import type { VolumeUse } from './use.ts'
 
-export type ReclaimOptions = {
+type ReclaimOptions = {
   cluster: Cluster
   volumes: Informer<'PersistentVolume'>
   layout: Layout
@@ -27,7 +27,7 @@ export type ReclaimOptions = {
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
 }
 
-export type Reclaim = { reconcile(key: ObjectKey): Promise<ReconcileResult> }
+type Reclaim = { reconcile(key: ObjectKey): Promise<ReconcileResult> }
 
 type Phase = 'Available' | 'Bound' | 'Released'
 

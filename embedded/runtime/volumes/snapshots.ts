@@ -19,7 +19,7 @@ const snapshotFinalizer = 'snapshot.storage.kubernetes.io/volumesnapshot-bound-p
 const retryMs = 5_000
 const run = promisify(execFile)
 
-export type SnapshotsOptions = {
+type SnapshotsOptions = {
   cluster: Cluster
   snapshots: Informer<'VolumeSnapshot'>
   findClaim(namespace: string, name: string): ClaimVolume
@@ -30,7 +30,7 @@ export type SnapshotsOptions = {
   now: () => number
 }
 
-export type Snapshots = { reconcile(key: ObjectKey): Promise<ReconcileResult> }
+type Snapshots = { reconcile(key: ObjectKey): Promise<ReconcileResult> }
 
 export function createSnapshots(options: SnapshotsOptions): Snapshots {
   const { cluster, snapshots, layout, use, record, logger, now } = options

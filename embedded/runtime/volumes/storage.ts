@@ -20,7 +20,7 @@ import { createReclaim } from './reclaim.ts'
 import { createSnapshots } from './snapshots.ts'
 import type { VolumeUse } from './use.ts'
 
-export type StorageOptions = {
+type StorageOptions = {
   cluster: Cluster
   layout: Layout
   use: VolumeUse
@@ -32,7 +32,7 @@ export type StorageOptions = {
   now: () => number
 }
 
-export type Storage = {
+type Storage = {
   find(namespace: string, name: string): ClaimVolume
   /** Reads what there is; claims of an earlier release get their volumes before anything else looks at them. */
   start(): Promise<void>

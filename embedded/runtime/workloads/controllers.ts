@@ -9,7 +9,7 @@ import { type JobLimits, planJob } from './job.ts'
 import { planStatefulSet } from './stateful-set.ts'
 import { isOwnedBy, type PodAction, type Workload } from './template.ts'
 
-export type WorkloadsOptions = {
+type WorkloadsOptions = {
   cluster: Cluster
   pods: Informer<'Pod'>
   statefulSets: Informer<'StatefulSet'>

@@ -6,7 +6,7 @@ import { isFinished, isReady, isTerminating, type PodAction, podFrom, randomSuff
 type Status = NonNullable<Deployment['status']>
 type Condition = NonNullable<Status['conditions']>[number]
 
-export type DeploymentPlan = {
+type DeploymentPlan = {
   actions: PodAction[]
   status: Status
   /** When to look again although nothing has changed. */
@@ -23,7 +23,7 @@ function share(value: string | number | undefined, replicas: number, round: (val
   return percent === undefined ? 0 : round((Number(percent) / 100) * replicas)
 }
 
-export type DeploymentInput = {
+type DeploymentInput = {
   deployment: Deployment
   pods: Pod[]
   nodeName: string

@@ -5,7 +5,7 @@ import { isFinished, isTerminating, type PodAction, podFrom, randomSuffix } from
 
 type Status = NonNullable<Job['status']>
 
-export type JobPlan = {
+type JobPlan = {
   actions: PodAction[]
   status: Status
   requeueAfterMs: number | undefined
@@ -17,7 +17,7 @@ export type JobLimits = { retryMs: number; mostRetryMs: number }
 export const defaultJobLimits: JobLimits = { retryMs: 10_000, mostRetryMs: 360_000 }
 const defaultBackoffLimit = 6
 
-export type JobInput = {
+type JobInput = {
   job: Job
   pods: Pod[]
   nodeName: string

@@ -4,7 +4,7 @@ import { isFinished, isReady, isTerminating, type PodAction, podFrom, revisionLa
 
 type Status = NonNullable<StatefulSet['status']>
 
-export type StatefulSetPlan = { actions: PodAction[]; status: Status }
+type StatefulSetPlan = { actions: PodAction[]; status: Status }
 
 const ordinalOf = (pod: Pod): number => Number(/-(\d+)$/.exec(pod.metadata.name)?.[1] ?? Number.NaN)
 

@@ -4,7 +4,7 @@ import type { Deployment, Draft, Job, Pod, StatefulSet } from '../../../cluster/
 import { isRecord } from '../../../values/record.ts'
 
 export type Workload = StatefulSet | Deployment | Job
-export type PodTemplate = NonNullable<StatefulSet['spec']>['template']
+type PodTemplate = NonNullable<StatefulSet['spec']>['template']
 
 /** Kept on every pod until its processes are gone, so that a pod that is gone runs nowhere any more. */
 export const podFinalizer = 'espalier.dev/processes'
@@ -39,7 +39,7 @@ export const isOwnedBy = (pod: Pod, owner: Workload): boolean =>
   pod.metadata.ownerReferences?.some(({ controller, uid }) => controller === true && uid === owner.metadata.uid) ===
   true
 
-export type PodOptions = { name: string; nodeName: string; labels?: Record<string, string> }
+type PodOptions = { name: string; nodeName: string; labels?: Record<string, string> }
 
 export function podFrom(owner: Workload, { name, nodeName, labels }: PodOptions): Draft<'Pod'> {
   const template = owner.spec?.template

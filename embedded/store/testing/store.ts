@@ -20,7 +20,7 @@ export function temporaryDirectory(): string {
   return directory
 }
 
-export type TestStore = { store: Store; cluster: Cluster }
+type TestStore = { store: Store; cluster: Cluster }
 
 /** A store with all of our kinds, closed when the test ends. */
 export async function testStore(options: Partial<StoreOptions> = {}): Promise<TestStore> {
@@ -41,7 +41,7 @@ export const configMap = (
 })
 
 /** What a bad disk does to the next calls: nothing, take a few bytes and then be full, or fail to confirm. */
-export type Fault = 'none' | 'full' | 'unconfirmed'
+type Fault = 'none' | 'full' | 'unconfirmed'
 
 /** Files on a disk that fails as told, for good or so many times. */
 export function faultyFiles(): { openFile: OpenFile; fail(fault: Fault, times?: number): void } {

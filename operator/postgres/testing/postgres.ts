@@ -99,7 +99,7 @@ export type RunningPostgres = {
   stop(): Promise<void>
 }
 
-export type PostgresOptions = {
+type PostgresOptions = {
   major: PgVersion
   /** What differs from the small shape. */
   shape?: Partial<SizeShape>
