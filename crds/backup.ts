@@ -1,6 +1,6 @@
 /** Backup: one restore point of a database. */
 import { z } from 'zod'
-import { conditions, timestamp } from './fields.ts'
+import { ofDatabase, runStatus } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 
 export const backupKinds = ['hot', 'durable'] as const
@@ -23,18 +23,13 @@ export const backup = declareKind({
   scope: 'Namespaced',
   spec: z
     .strictObject({
-      databaseName: z.string().max(63),
-      databaseId: z.string().max(36),
+      ...ofDatabase,
       kind: z.enum(backupKinds),
       purpose: z.enum(backupPurposes).default('user'),
     })
     .meta(immutableSpec),
   status: z.strictObject({
-    phase: z.enum(['pending', 'running', 'completed', 'failed']).optional(),
-    observedGeneration: z.int().min(0).optional(),
-    conditions: conditions.optional(),
-    startedAt: timestamp.optional(),
-    finishedAt: timestamp.optional(),
+    ...runStatus,
     startLsn: z.string().max(20).optional(),
     endLsn: z.string().max(20).optional(),
     timeline: z.int().min(1).optional(),

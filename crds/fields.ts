@@ -92,3 +92,15 @@ export const conditions = z
     'x-kubernetes-list-type': 'map',
     'x-kubernetes-list-map-keys': ['type'],
   })
+
+/** Which database something is of that is no child of it: by name for people, by id for good. */
+export const ofDatabase = { databaseName: z.string().max(63), databaseId: z.string().max(36) }
+
+/** The status of what runs once, from its beginning to its end. */
+export const runStatus = {
+  phase: z.enum(['pending', 'running', 'completed', 'failed']).optional(),
+  observedGeneration: z.int().min(0).optional(),
+  conditions: conditions.optional(),
+  startedAt: timestamp.optional(),
+  finishedAt: timestamp.optional(),
+}

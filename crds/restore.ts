@@ -1,6 +1,6 @@
 /** Restore: one return of a database to a restore point, in place. */
 import { z } from 'zod'
-import { conditions, timestamp } from './fields.ts'
+import { ofDatabase, runStatus } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 
 export const restore = declareKind({
@@ -11,8 +11,7 @@ export const restore = declareKind({
   scope: 'Namespaced',
   spec: z
     .strictObject({
-      databaseName: z.string().max(63),
-      databaseId: z.string().max(36),
+      ...ofDatabase,
       target: z
         .strictObject({ backupName: z.string().min(1).max(253).optional() })
         .meta({
@@ -24,11 +23,7 @@ export const restore = declareKind({
     })
     .meta(immutable('a restore')),
   status: z.strictObject({
-    phase: z.enum(['pending', 'running', 'completed', 'failed']).optional(),
-    observedGeneration: z.int().min(0).optional(),
-    conditions: conditions.optional(),
-    startedAt: timestamp.optional(),
-    finishedAt: timestamp.optional(),
+    ...runStatus,
     anchor: z.string().max(253).optional().describe('The prerestore backup.'),
     anchorRefused: z.string().max(1000).optional().describe('Why there can be no prerestore backup.'),
   }),
