@@ -15,13 +15,17 @@ import pino from 'pino'
 import { describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
 import { eventually, refusal } from '../../cluster/testing/conformance/suite.ts'
-import { StoreError } from './errors.ts'
+import type { StoreError } from './errors.ts'
 import { decodeFrames, encodeFrame } from './frames.ts'
-import { openStore, type StoreOptions } from './index.ts'
-import { configMap, definitions, faultyFiles, silent, temporaryDirectory, testStore } from './testing/store.ts'
-
-const open = (directory: string, options: Partial<StoreOptions> = {}) =>
-  openStore({ directory, definitions, logger: silent, ...options })
+import {
+  configMap,
+  definitions,
+  faultyFiles,
+  openDirectory,
+  refusedToOpen,
+  temporaryDirectory,
+  testStore,
+} from './testing/store.ts'
 
 const dataOf = async (cluster: Cluster): Promise<Record<string, string>> =>
   Object.fromEntries(
@@ -33,22 +37,10 @@ const files = (directory: string, prefix: string): string[] =>
     .filter(name => name.startsWith(prefix))
     .sort()
 
-async function refusedToOpen(directory: string): Promise<StoreError> {
-  const error = await open(directory).then(
-    async store => {
-      await store.close()
-      return new Error('was opened')
-    },
-    (thrown: unknown) => thrown,
-  )
-  if (!(error instanceof StoreError)) throw error
-  return error
-}
-
 describe('a directory', () => {
   test('gives everything back: objects, versions, uids, owners of fields', async () => {
     const directory = temporaryDirectory()
-    const first = await open(directory)
+    const first = await openDirectory(directory)
     const cluster = first.connect('test')
     await cluster.create('ConfigMap', configMap('gone'))
     await cluster.delete('ConfigMap', { namespace: 'default', name: 'gone' })
@@ -99,7 +91,7 @@ describe('a directory', () => {
     const spec = tenant?.spec.versions[0]?.schema.openAPIV3Schema as { properties: { spec: { properties: object } } }
     const { plan: _plan, ...properties } = spec.properties.spec.properties as { plan: unknown }
     spec.properties.spec.properties = properties
-    const first = await open(directory, { definitions: old })
+    const first = await openDirectory(directory, { definitions: old })
     await first.connect('test').create('Tenant', {
       apiVersion: 'espalier.dev/v1alpha1',
       kind: 'Tenant',
@@ -115,7 +107,7 @@ describe('a directory', () => {
 describe('compaction', () => {
   test('keeps everything, and the directory small', async () => {
     const directory = temporaryDirectory()
-    const store = await open(directory, { compactAfterBytes: 20_000 })
+    const store = await openDirectory(directory, { compactAfterBytes: 20_000 })
     const cluster = store.connect('test')
     for (let round = 0; round < 40; round++) {
       await Promise.all(
@@ -133,7 +125,7 @@ describe('compaction', () => {
 
   test('cut off before the snapshot was whole goes back to the one before, and the journals since', async () => {
     const directory = temporaryDirectory()
-    const store = await open(directory, { compactAfterBytes: 5000 })
+    const store = await openDirectory(directory, { compactAfterBytes: 5000 })
     const cluster = store.connect('test')
     for (let write = 0; write < 40; write++) await cluster.apply('ConfigMap', configMap('one', { value: `${write}` }))
     await store.close()
@@ -151,7 +143,7 @@ describe('compaction', () => {
 describe('a crash', () => {
   test('in the middle of collection does not end it', async () => {
     const directory = temporaryDirectory()
-    const first = await open(directory)
+    const first = await openDirectory(directory)
     const cluster = first.connect('test')
     const { name, uid = '' } = (await cluster.create('ConfigMap', configMap('owner'))).metadata
     const ownerReferences = [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid }]
@@ -173,7 +165,7 @@ describe('damage', () => {
   /** A closed store with three journal records behind its first. */
   async function written(): Promise<{ directory: string; journal: string }> {
     const directory = temporaryDirectory()
-    const store = await open(directory)
+    const store = await openDirectory(directory)
     for (const name of ['a', 'b', 'c'])
       await store.connect('test').create('ConfigMap', configMap(name, { value: name }))
     await store.close()
@@ -245,7 +237,7 @@ describe('damage', () => {
 
   test('a snapshot that is damaged or missing is refused', async () => {
     const directory = temporaryDirectory()
-    const store = await open(directory, { compactAfterBytes: 5000 })
+    const store = await openDirectory(directory, { compactAfterBytes: 5000 })
     for (let write = 0; write < 40; write++) {
       await store.connect('test').apply('ConfigMap', configMap('one', { value: `${write}` }))
     }
@@ -263,7 +255,7 @@ describe('a bad disk', () => {
   test('that is full refuses writes and says so, keeps serving reads, and heals when there is space', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
-    const store = await open(directory, { openFile: disk.openFile })
+    const store = await openDirectory(directory, { openFile: disk.openFile })
     const cluster = store.connect('test')
     const kept = await cluster.create('ConfigMap', configMap('kept', { value: '1' }))
     const journal = join(directory, files(directory, 'journal')[0] ?? '')
@@ -285,7 +277,7 @@ describe('a bad disk', () => {
   test('that does not confirm leaves no doubt: what was refused does not come back', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
-    const store = await open(directory, { openFile: disk.openFile })
+    const store = await openDirectory(directory, { openFile: disk.openFile })
     const cluster = store.connect('test')
     await cluster.create('ConfigMap', configMap('kept', { value: '1' }))
     disk.fail('unconfirmed')
@@ -304,7 +296,7 @@ describe('a bad disk', () => {
   test('that fails to begin a new journal leaves none behind that would not fit', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
-    const store = await open(directory, { openFile: disk.openFile, compactAfterBytes: 2000 })
+    const store = await openDirectory(directory, { openFile: disk.openFile, compactAfterBytes: 2000 })
     const cluster = store.connect('test')
     await cluster.create('ConfigMap', configMap('one', { value: 'x'.repeat(3000) }))
     disk.fail('unconfirmed', 1)
@@ -318,7 +310,7 @@ describe('a bad disk', () => {
   test('that is full while compacting loses nothing', async () => {
     const directory = temporaryDirectory()
     const disk = faultyFiles()
-    const store = await open(directory, { openFile: disk.openFile, compactAfterBytes: 3000 })
+    const store = await openDirectory(directory, { openFile: disk.openFile, compactAfterBytes: 3000 })
     const cluster = store.connect('test')
     const expected: Record<string, string> = {}
     for (let write = 0; write < 60; write++) {
@@ -375,7 +367,7 @@ describe('a directory that is taken away while it is open', () => {
 
   test('and put back goes on, without what was refused', async () => {
     const directory = join(temporaryDirectory(), 'store')
-    const store = await open(directory)
+    const store = await openDirectory(directory)
     const cluster = store.connect('test')
     await cluster.create('ConfigMap', configMap('one', { value: '1' }))
     renameSync(directory, `${directory}.aside`)

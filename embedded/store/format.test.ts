@@ -4,17 +4,14 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { kindNames } from '../../cluster/kinds.ts'
 import { decodeFrames, encodeFrame } from './frames.ts'
-import { openStore, StoreError, type StoreOptions } from './index.ts'
+import type { StoreError } from './index.ts'
 import { format } from './records.ts'
-import { configMap, definitions, faultyFiles, silent, temporaryDirectory, testStore } from './testing/store.ts'
-
-const open = (directory: string, options: Partial<StoreOptions> = {}) =>
-  openStore({ directory, definitions, logger: silent, ...options })
+import { configMap, faultyFiles, openDirectory, refusedToOpen, temporaryDirectory, testStore } from './testing/store.ts'
 
 /** A closed store with two ConfigMaps in its journal. */
 async function written(): Promise<{ directory: string; journal: string }> {
   const directory = temporaryDirectory()
-  const store = await open(directory)
+  const store = await openDirectory(directory)
   for (const name of ['a', 'b']) await store.connect('test').create('ConfigMap', configMap(name))
   await store.close()
   return { directory, journal: join(directory, 'journal-00000001') }
@@ -41,14 +38,7 @@ const contentOf = (directory: string): Record<string, string> =>
 /** The refusal to open a directory, which leaves it as it was. */
 async function refused(directory: string): Promise<StoreError> {
   const before = contentOf(directory)
-  const error = await open(directory).then(
-    async store => {
-      await store.close()
-      return new Error('was opened')
-    },
-    (thrown: unknown) => thrown,
-  )
-  if (!(error instanceof StoreError)) throw error
+  const error = await refusedToOpen(directory)
   expect(contentOf(directory)).toEqual(before)
   expect(error.message).not.toMatch(/or remove|delete/)
   return error
@@ -121,10 +111,10 @@ describe('a store of the format before', () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     const before = readFileSync(journal)
-    const untouched = await open(directory)
+    const untouched = await openDirectory(directory)
     await untouched.close()
     expect(readFileSync(journal).equals(before)).toBe(true)
-    const store = await open(directory)
+    const store = await openDirectory(directory)
     await store.connect('test').create('ConfigMap', configMap('c'))
     await store.close()
     const files = readdirSync(directory).filter(name => /^(journal|snapshot)-/.test(name))
@@ -138,7 +128,7 @@ describe('a store of the format before', () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     const disk = faultyFiles()
-    const store = await open(directory, { openFile: disk.openFile })
+    const store = await openDirectory(directory, { openFile: disk.openFile })
     disk.fail('unconfirmed', 1)
     await store.connect('test').create('ConfigMap', configMap('c'))
     await store.close()
@@ -151,7 +141,7 @@ describe('a store of the format before', () => {
     const { directory, journal } = await written()
     restate(journal, format - 1)
     truncateSync(journal, readFileSync(journal).length - 3)
-    const store = await open(directory)
+    const store = await openDirectory(directory)
     await store.connect('test').create('ConfigMap', configMap('c'))
     await store.close()
     const { cluster } = await testStore({ directory })

@@ -7,6 +7,7 @@ import { onTestFinished } from 'vitest'
 import type { Cluster, Draft } from '../../../cluster/index.ts'
 import { definitionOf } from '../../../crds/definition.ts'
 import { declarations, type ObjectMeta } from '../../../crds/index.ts'
+import { StoreError } from '../errors.ts'
 import { openStore, type Store, type StoreOptions } from '../index.ts'
 import { type OpenFile, openFile } from '../log-file.ts'
 
@@ -18,6 +19,22 @@ export function temporaryDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-store-'))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
   return directory
+}
+
+export const openDirectory = (directory: string, options: Partial<StoreOptions> = {}): Promise<Store> =>
+  openStore({ directory, definitions, logger: silent, ...options })
+
+/** Why a directory is not opened. @throws where it is, or fails otherwise */
+export async function refusedToOpen(directory: string): Promise<StoreError> {
+  const error = await openDirectory(directory).then(
+    async store => {
+      await store.close()
+      return new Error('was opened')
+    },
+    (thrown: unknown) => thrown,
+  )
+  if (!(error instanceof StoreError)) throw error
+  return error
 }
 
 type TestStore = { store: Store; cluster: Cluster }
