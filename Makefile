@@ -8,20 +8,20 @@ INSTALLED := node_modules/.installed
 
 help:
 	@echo 'make run      start Espalier on this machine'
-	@echo 'make token    print a fresh access token for it'
+	@echo 'make token    print a new access token for it'
 	@echo 'make demo     play the tour of the README by itself'
-	@echo 'make test     run the tests'
-	@echo 'make check    types, format and lint'
+	@echo 'make test     run the tests; ARGS=path runs some'
+	@echo 'make check    check types, format and lint'
 	@echo 'make format   format the code'
-	@echo 'make bench    measure; figures stand in bench/README.md'
+	@echo 'make bench    measure; bench/README.md has the figures'
 	@echo 'make crds     write the CRDs from crds/'
 	@echo 'make images   build the container images'
-	@echo 'make e2e      the end-to-end suite; PROVIDER=kind runs it on a kind cluster'
-	@echo 'make e2e-upgrade  FROM=REVISION: upgrades from there on a kind cluster of its own'
-	@echo 'make soak     FROM=REVISION: the suite on kind with what takes long, then the upgrade'
+	@echo 'make e2e      run the end-to-end suite; PROVIDER=kind runs it on a kind cluster'
+	@echo 'make e2e-upgrade FROM=REVISION  test the upgrade from there, on a kind cluster of its own'
+	@echo 'make soak FROM=REVISION  run the suite on kind with what takes long, then the upgrade'
 	@echo 'make kind-up  make a kind cluster on this machine'
-	@echo 'make kind-install  install Espalier on it'
-	@echo 'make kind-down  remove it'
+	@echo 'make kind-install  install Espalier on that cluster'
+	@echo 'make kind-down  remove that cluster'
 
 $(INSTALLED): package.json package-lock.json .npmrc
 	@echo 'Installing what Espalier runs with, once: half a minute or so.' >&2
