@@ -21,7 +21,7 @@ export type Waits = {
   settleMs: number
 }
 
-export type Decision =
+type Decision =
   | { do: 'rest' }
   | { do: 'change'; to: AuthorityState; step: string }
   | { do: 'wait'; until: number; step: string }
@@ -36,7 +36,7 @@ const steps = {
 } as const
 
 /** What is known at a look. `isLoaded`: whether every server has come to what is in force. */
-export type Look = { isLoaded: () => boolean; now: number }
+type Look = { isLoaded: () => boolean; now: number }
 
 export function nextStep(state: AuthorityState, desired: Authority, look: Look, waits: Waits): Decision {
   const { authorities } = state

@@ -17,7 +17,7 @@ const isEnding = ({ metadata, status }: ManagedDatabase): boolean =>
   metadata.deletionTimestamp !== undefined && !heldBack.has(conditionOf(status, 'DeletionBlocked')?.reason ?? '')
 
 /** What a server is asked about. `mountedBefore`: what was written until then is in every pod's mount, in ms. */
-export type Question = { mark: string; mountedBefore: number }
+type Question = { mark: string; mountedBefore: number }
 
 function isBehind(caches: Caches, database: ManagedDatabase, { mark, mountedBefore }: Question): boolean {
   const { namespace = '', labels: marks } = database.metadata

@@ -2,7 +2,7 @@
 import { Cron } from 'croner'
 import type { Region } from '../../crds/index.ts'
 
-export type Maintenance = NonNullable<Region['spec']['maintenance']>
+type Maintenance = NonNullable<Region['spec']['maintenance']>
 
 export type Window =
   /** `mark` names this window; databases that were restarted in it carry it. */

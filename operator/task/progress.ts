@@ -14,7 +14,7 @@ import {
 import { timestamp } from '../../values/time.ts'
 import { completed, conditionOf } from '../managed-database/plan/conditions.ts'
 
-export type TaskStatusValue = NonNullable<Task['status']>
+type TaskStatusValue = NonNullable<Task['status']>
 
 /** Messages kept of one Task; the first stays, the oldest of the others go. */
 const maximumMessages = 100
@@ -87,7 +87,7 @@ export function progressOf(status: Task['status'], database: ManagedDatabase, no
 }
 
 /** A Task that nothing has come of: still waiting, or over. `error` absent: it was done. */
-export type Verdict = { state: 'waiting' } | { state: 'over'; error?: string }
+type Verdict = { state: 'waiting' } | { state: 'over'; error?: string }
 
 const over = (error?: string): Verdict => (error === undefined ? { state: 'over' } : { state: 'over', error })
 

@@ -8,7 +8,7 @@ import type { Caches } from '../caches.ts'
 
 const keptMs = 30 * 24 * 3600_000
 /** Ended Tasks kept of one subject. */
-export const keptOfSubject = 100
+const keptOfSubject = 100
 /** Most that one look over everything lets go: with one in 10 minutes, 288,000 a day. */
 const goingAtOnce = 2_000
 /** Most that the end of one Task lets go of its subject's older ones. */

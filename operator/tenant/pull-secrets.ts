@@ -7,7 +7,7 @@ import type { Cluster, Draft, Namespace, Secret } from '../../cluster/index.ts'
 import { canonicalJson, labels, managedByEspalier, type ObjectMeta, systemNamespace } from '../../crds/index.ts'
 
 /** On a tenant's namespace: the names of the copies that may be in it. */
-export const copiesAnnotation = 'espalier.dev/pull-secrets'
+const copiesAnnotation = 'espalier.dev/pull-secrets'
 
 const marks = { [labels.managedBy]: managedByEspalier, [labels.component]: 'pull-secret' }
 

@@ -5,7 +5,7 @@
  */
 import type { Cluster, PersistentVolume, PersistentVolumeClaim } from '../../cluster/index.ts'
 
-export type FakeBinding = {
+type FakeBinding = {
   /** The volume that a claim is bound to, once it is. */
   bind(claim: PersistentVolumeClaim): Promise<PersistentVolume | undefined>
   /** Brings a volume's phase up to date, and reclaims it where it is released. */

@@ -17,7 +17,7 @@ import type { Login, PostgresAccess } from '../workload/access.ts'
 
 type Role = { mark: string; password: string }
 
-export type FakeData = {
+type FakeData = {
   systemIdentifier: string
   roles: Partial<Record<(typeof databaseRoles)[number], Role>>
   /** The volume takes nothing more. */
@@ -35,7 +35,7 @@ export type FakeData = {
 /** The certificate that a server shows, and whom it trusts; PEM. */
 export type Tls = { certificate: string; trusts: string }
 /** Reads the TLS Secret as it is mounted. */
-export type Mounted = () => Promise<Tls | undefined>
+type Mounted = () => Promise<Tls | undefined>
 
 export type FakePostgres = {
   /** How often any server was started. */

@@ -22,7 +22,7 @@ import {
   testNamespace,
 } from './installation.ts'
 
-export type OperatorOptions = Parameters<typeof startTestOperator>[1]
+type OperatorOptions = Parameters<typeof startTestOperator>[1]
 
 export function useInstallation(operatorOptions: OperatorOptions = {}) {
   let current: Installation | undefined

@@ -12,7 +12,7 @@ import { sizeAnnotation } from '../workload/children/stateful-set.ts'
 import { silent, testNamespace } from './installation.ts'
 import type { Scenario, Subject } from './scenarios.ts'
 
-export type Witness = { readonly complaints: string[]; stop(): Promise<void> }
+type Witness = { readonly complaints: string[]; stop(): Promise<void> }
 
 export async function startWitness(
   cluster: Cluster,

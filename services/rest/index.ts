@@ -21,7 +21,6 @@ import { errorResponse, restErrorOf } from './errors/index.ts'
 import type { RestError } from './errors/rest-error.ts'
 import { product } from './product.ts'
 
-export { ConfigurationError, ConfigurationSyntaxError } from './configuration/index.ts'
 export type { ReloadScope }
 
 export type RestOptions = {

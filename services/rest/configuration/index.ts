@@ -6,7 +6,7 @@ import { SettingError } from '../../authentication/errors.ts'
 import { parseSecret } from '../../authentication/keys.ts'
 import { parseRolePath } from '../../authentication/role-path.ts'
 import { describeSettings } from '../../configuration/describe.ts'
-import { ConfigurationError, ConfigurationSyntaxError } from '../../configuration/errors.ts'
+import { ConfigurationError } from '../../configuration/errors.ts'
 import { type Reading, readSettings, type Sources } from '../../configuration/reader.ts'
 import { decodeSecret } from '../../configuration/secrets.ts'
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
@@ -15,7 +15,7 @@ import type { keys } from './keys.ts'
 import type { RestConfiguration } from './types.ts'
 
 export type { RestConfiguration, Sources }
-export { ConfigurationError, ConfigurationSyntaxError }
+export { ConfigurationError }
 
 /**
  * @throws ConfigurationSyntaxError where the file is not of the format.

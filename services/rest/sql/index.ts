@@ -9,7 +9,7 @@ import { countableSql, selectSql, sourceSql } from './read.ts'
 import { type Statement, StatementWriter } from './statement.ts'
 import { locationSql, writeSql } from './write.ts'
 
-export type { Statement, Value } from './statement.ts'
+export type { Statement } from './statement.ts'
 
 export type Rendered = {
   /** A write whose rows nobody asks for: it stands before the main statement, and its command tag counts its rows. */
