@@ -102,6 +102,18 @@ test('what runs inside a pod imports nothing outside its folder', () => {
   expect(inside.filter(({ target }) => !target.startsWith(`${alone}/`))).toEqual([])
 })
 
+test('the workload knows nothing of who owns it', () => {
+  const owners = ['managed-database', 'not-run', 'region', 'task', 'tenant'].map(kind => `operator/${kind}/`)
+  const shared = ['operator/workload/', 'operator/errands/', 'operator/objects/', 'operator/postgres/', 'operator/pki/']
+  const inside = imports.filter(({ path }) => shared.some(folder => path.startsWith(folder)) && !isForTests(path))
+  expect(inside.length).toBeGreaterThan(100)
+  expect(inside.filter(({ target }) => owners.some(folder => target.startsWith(folder)))).toEqual([])
+  const named = globSync('operator/workload/**/*.ts').filter(
+    path => !isForTests(path) && readFileSync(path, 'utf8').includes('ManagedDatabase'),
+  )
+  expect(named).toEqual([])
+})
+
 test('the example operator uses nothing of ours but the controller runtime, in under 100 lines', () => {
   const example = 'controller/example/operator.ts'
   expect(imports.filter(({ path }) => path === example).map(({ target }) => target)).toEqual(['controller/index.ts'])

@@ -53,19 +53,21 @@ export function createCaches(
     return informer
   }
 
+  const databases = follow('databases', 'ManagedDatabase', {
+    indexes: {
+      id: database => one(database.metadata.labels?.[labels.id]),
+      uid: database => one(database.metadata.uid),
+      /** Those that have a size, and those that are to have it. */
+      size: ({ spec, status }) => [...new Set([spec.size, ...one(status?.size)].map(sizeText))],
+      region: ({ spec }) => [spec.region],
+      /** Of those that a restart waits for, or that are being restarted: their region. */
+      rollout: database => (isOfInterest(database) ? [database.spec.region] : []),
+      task: ({ status }) => one(status?.operation?.taskId),
+    },
+  })
+
   return {
-    databases: follow('databases', 'ManagedDatabase', {
-      indexes: {
-        id: database => one(database.metadata.labels?.[labels.id]),
-        uid: database => one(database.metadata.uid),
-        /** Those that have a size, and those that are to have it. */
-        size: ({ spec, status }) => [...new Set([spec.size, ...one(status?.size)].map(sizeText))],
-        region: ({ spec }) => [spec.region],
-        /** Of those that a restart waits for, or that are being restarted: their region. */
-        rollout: database => (isOfInterest(database) ? [database.spec.region] : []),
-        task: ({ status }) => one(status?.operation?.taskId),
-      },
-    }),
+    databases,
     branches: follow('branches', 'Branch', {
       indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`] },
     }),
@@ -113,6 +115,9 @@ export function createCaches(
       namespace: systemNamespace,
       transform: secret => withoutForeignData(secret, pullSecrets),
     }),
+
+    /** Whether somebody of this uid lives who may have children. */
+    isOwner: (uid: string): boolean => databases.byIndex('uid', uid).length > 0,
 
     /** Resolves once every cache has its first list. */
     start: (): Promise<void> => {

@@ -6,7 +6,7 @@
 import { describe, expect, test } from 'vitest'
 import { visiblePhase } from '../crds/index.ts'
 import type { Operator } from './index.ts'
-import { conditionOf } from './managed-database/plan/conditions.ts'
+import { conditionOf } from './objects/conditions.ts'
 import { endState } from './testing/end-state.ts'
 import { createFuse, type Fuse } from './testing/fuse.ts'
 import {

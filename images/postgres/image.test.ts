@@ -32,7 +32,13 @@ const shape: SizeShape = {
   postgresSettings: {},
 }
 const size = { name: 'test', version: 1 }
-const owner = { namespace: 'espalier-t-test', name: 'orders', uid: randomUUID(), id: randomUUID() }
+const owner = {
+  kind: 'ManagedDatabase' as const,
+  namespace: 'espalier-t-test',
+  name: 'orders',
+  uid: randomUUID(),
+  id: randomUUID(),
+}
 const authority = trustIn(createAuthority(Date.now))
 
 /** A pod as the operator draws it, on a volume of its own. */

@@ -5,7 +5,7 @@
 import { childNames, labels, type ManagedDatabase, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { type SystemServer, systemCertificates } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
-import { conditionOf } from '../managed-database/plan/conditions.ts'
+import { conditionOf } from '../objects/conditions.ts'
 import { isLoaded, issuedAt, isUnder } from '../workload/children/certificate.ts'
 import { podFacts } from '../workload/pod.ts'
 

@@ -2,30 +2,23 @@
  * The controller of ManagedDatabases: each pass observes one database, plans, does what the plan names and writes the
  * status once, if it changed. It holds nothing that the next pass, or another process, could not find out again.
  */
-import { type AnyObject, isClusterError } from '../../cluster/index.ts'
+import { isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, type EventRecorder, lowPriority, startController } from '../../controller/index.ts'
-import { canonicalJson, labels, type ManagedDatabase, type PgVersion, systemNamespace } from '../../crds/index.ts'
-import { newlyUnreachable, routeName } from '../../routes/route.ts'
-import type { Caches } from '../caches.ts'
+import { canonicalJson, labels, type ManagedDatabase, type PgVersion } from '../../crds/index.ts'
 import type { ControllerOptions } from '../controller-options.ts'
-import { type InstallationKeys, isInstallationKey } from '../keys.ts'
-import { ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { ownerUidOf } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
-import { postgresPort } from '../postgres/configuration.ts'
 import type { PostgresAccess } from '../workload/access.ts'
-import { serviceHost } from '../workload/children/addresses.ts'
-import { createSizes } from '../workload/data-size.ts'
-import { createGrowthBook } from '../workload/growths.ts'
-import { nextLook } from '../workload/next-probe.ts'
-import { createPortBook } from '../workload/port-allocator.ts'
-import { createLooks } from '../workload/prober.ts'
-import { type Executor, execute, type Pass } from './execute.ts'
+import { execute } from '../workload/execute.ts'
+import { createWorkloads } from '../workload/workloads.ts'
+import { follow } from './follow.ts'
 import { createDatabaseMetrics } from './metrics.ts'
-import { type Observation, observe } from './observe.ts'
-import { type Plan, type PlanSettings, plan } from './plan/index.ts'
+import { observe } from './observe.ts'
+import { perform } from './perform.ts'
+import { type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
-import { createTurns, inTurn } from './turns.ts'
 
 type DatabaseControllerOptions = ControllerOptions & {
   keys: () => InstallationKeys
@@ -41,16 +34,12 @@ type DatabaseControllerOptions = ControllerOptions & {
   events: EventRecorder
 }
 
-/** While gateways are waited for, it is looked again even if none says anything: one may have died. */
-const acknowledgementMs = 5_000
-
 /** While no port is free, it is looked again even if none is given up: one may be avoided no longer. */
 const portMs = 30_000
 
 export function startDatabaseController(options: DatabaseControllerOptions): { stop(): Promise<void> } {
   const { caches, keys, images, pods, settings, events, metrics, logger, now, signal } = options
   const cluster = caches.remembering(options.cluster)
-  const startedAt = now()
   const databaseMetrics = createDatabaseMetrics(metrics, () => caches.databases.list())
   /** Databases that wait for the gateways. */
   const awaitingGateways = new Set<string>()
@@ -58,30 +47,22 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   const awaitingPort = new Set<string>()
   let controller: Controller | undefined
   const enqueue = (key: string) => controller?.enqueue(key)
-  const looks = createLooks({ now, onAnswer: enqueue, logger })
-  const sizes = createSizes({ now, onMeasured: enqueue, logger })
-  const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
-  const growths = createGrowthBook(now)
-  const turns = createTurns({ atOnce: options.certificatesAtOnce, onTurn: enqueue })
-  const ports = createPortBook(isTaken, now)
-  const executor: Executor = { cluster, ports, growths, now, keys, outdateLooks: looks.outdate }
+  const workloads = createWorkloads({ ...options, cluster, enqueue })
+  const observer = { caches, cluster, images, pods, now }
 
   const reconcile = async (key: string, passSignal: AbortSignal) => {
     const database = caches.databases.get(parseKey(key))
     if (database === undefined) return forget(key)
     const currentKeys = keys()
-    const observer = { caches, cluster, images, pods, now }
-    const seen = await observe(observer, database, currentKeys, {
-      facts: looks.get(key),
-      dataBytes: sizes.get(key),
-      growthRefusal: growths.refusalOf(key),
-    })
-    const observation = { ...seen, observed: inTurn(turns, key, seen.observed) }
-    const decided = plan(observation.observed, now(), settings)
+    const seen = await observe(observer, database, currentKeys, workloads.learnt(key))
+    const observed = workloads.inTurn(key, seen.observed)
+    const decided = plan(observed, now(), settings)
     if (decided.awaitsGateways) awaitingGateways.add(key)
     else awaitingGateways.delete(key)
-    const pass = passOf(key, observation, currentKeys, passSignal)
-    const { problems, errors, awaitsPort, growthRefused, released } = await execute(executor, pass, decided.actions)
+    const pass = workloads.pass(key, { ...seen, observed }, currentKeys, passSignal)
+    const { problems, errors, awaitsPort, growthRefused, released } = await execute(decided.actions, action =>
+      perform(workloads.executor, pass, database, action),
+    )
     if (released) return forget(key)
     if (awaitsPort && !awaitingPort.has(key))
       logger.warn({ key, problems }, 'no port is free; the database waits for one')
@@ -89,42 +70,16 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     else awaitingPort.delete(key)
     await report(database, withProblems(decided.status, problems, now()))
     // What could not be written keeps nobody from looking at Postgres.
-    const wakeMs = wakeAfter(pass, decided)
+    const wakeMs = workloads.wakeAfter(pass, decided)
     if (errors.length > 0) throw worst(errors)
     // What was refused is told at once, by the next pass.
     if (growthRefused) return { requeueAfterMs: 0 }
     return { requeueAfterMs: awaitsPort ? Math.min(portMs, wakeMs ?? portMs) : wakeMs }
   }
 
-  const passOf = (
-    key: string,
-    observation: Observation,
-    currentKeys: InstallationKeys,
-    passSignal: AbortSignal,
-  ): Pass => {
-    const { observed } = observation
-    const { authority } = currentKeys
-    const address = observed.pod?.address
-    const owner = observed.identity.state === 'settled' ? observed.identity.owner : undefined
-    return {
-      ...observation,
-      key,
-      keys: currentKeys,
-      access: authority && options.accessFor(authority),
-      target:
-        address !== undefined && owner && authority
-          ? { host: address, port: postgresPort, serverName: serviceHost(owner), ca: authority.accepted }
-          : undefined,
-      signal: passSignal,
-    }
-  }
-
   /** A database that is gone: so is what was known of it, and routes that no database holds. */
   const forget = async (key: string): Promise<undefined> => {
-    looks.forget(key)
-    sizes.forget(key)
-    growths.forget(key)
-    turns.leave(key)
+    workloads.forget(key)
     awaitingGateways.delete(key)
     awaitingPort.delete(key)
     for (const route of caches.configMaps.byIndex('ownerKey', key)) {
@@ -147,45 +102,6 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     if (ended) databaseMetrics.ended(ended)
   }
 
-  /** Asks for a look at Postgres where it is due, and says when to pass again. */
-  const wakeAfter = ({ key, observed, access, target, passwords }: Pass, decided: Plan): number | undefined => {
-    const wakes: number[] = []
-    const { pod, credentials } = observed
-    if (decided.wakeAt !== undefined) wakes.push(decided.wakeAt)
-    if (decided.awaitsGateways) wakes.push(now() + acknowledgementMs)
-    if (pod && target && access && !pod.terminating) {
-      const { run, ready } = pod
-      const facts = looks.get(key)
-      const at = nextLook({
-        key,
-        facts,
-        pod,
-        awaited: decided.awaitsPostgres,
-        certificateIssuedAt: staleCertificate(observed),
-        suspectedAt: looks.suspectedAt(key),
-        operatorStartedAt: startedAt,
-        now: now(),
-      })
-      if (at > now()) wakes.push(at)
-      else
-        looks.request({
-          key,
-          access,
-          target,
-          run,
-          ready,
-          passwords,
-          mark: credentials.state === 'readable' ? credentials.mark : undefined,
-          commits: !pod.probesWal,
-          configuration: decided.configurationDigest,
-          isUrgent: pod.writeHangs,
-        })
-      if (facts?.run === run && facts.answer?.state === 'answered')
-        sizes.request({ key, access, target, run, walPosition: facts.answer.walPosition })
-    }
-    return wakes.length === 0 ? undefined : Math.max(0, Math.min(...wakes) - now())
-  }
-
   controller = startController({
     name: 'managed-database',
     workers: options.workers,
@@ -196,7 +112,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     metrics,
   })
   const suspect = (key: string) => {
-    looks.suspect(key)
+    workloads.suspect(key)
     enqueue(key)
   }
   const later = (key: string) => controller?.enqueue(key, { priority: lowPriority })
@@ -205,87 +121,13 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   return {
     stop: async () => {
       for (const end of unfollow) end()
-      turns.stop()
       await controller?.stop()
-      await looks.stop()
-      await sizes.stop()
+      await workloads.stop()
       databaseMetrics.stop()
     },
   }
 }
 
-/** When the certificate was issued that Postgres should show and does not. */
-function staleCertificate({ certificate, postgres }: Observation['observed']): number | undefined {
-  if (certificate.state === 'absent' || postgres?.answer?.state !== 'answered') return undefined
-  const shown = postgres.answer.certificate
-  return shown === undefined || shown === certificate.fingerprint ? undefined : (certificate.issuedAt ?? 0)
-}
-
 /** The error a pass fails with: one that is not a mere conflict, if there is one. */
 const worst = (errors: readonly unknown[]): unknown =>
   errors.find(error => !isClusterError(error, 'Conflict')) ?? errors[0]
-
-/** Which databases are looked at again when something changes. */
-function follow(
-  caches: Caches,
-  { enqueue, later, suspect }: Record<'enqueue' | 'later' | 'suspect', (key: string) => void>,
-  waiting: { awaitingGateways: Iterable<string>; awaitingPort: Iterable<string> },
-  keys: () => InstallationKeys,
-): (() => void)[] {
-  let known = keys()
-  const ofIndex = (index: string, value: string) => {
-    for (const database of caches.databases.byIndex(index, value)) enqueue(keyOf(database))
-  }
-  /** A gateway could not connect to the database that holds this port. */
-  const suspectPort = (port: number) => {
-    const route = caches.configMaps.get({ namespace: systemNamespace, name: routeName(port) })
-    for (const database of caches.databases.byIndex('id', route?.metadata.labels?.[labels.database] ?? ''))
-      suspect(keyOf(database))
-  }
-  const ofChild = ({ object }: { object: AnyObject }) => {
-    const owner = ownerKeyOf(object)
-    if (owner !== undefined) enqueue(owner)
-    ofIndex('id', object.metadata.labels?.[labels.database] ?? '')
-  }
-  /** In order, so that turns go by it; and after whatever somebody waits for. */
-  const all = () => {
-    for (const key of caches.databases.list().map(keyOf).sort()) later(key)
-  }
-  return [
-    caches.databases.onChange(({ type, object, previous }) => {
-      enqueue(keyOf(object))
-      // What it leaves behind, or had an id in common with, may be another's, which was put back in its place.
-      const [before, after] = [previous, object].map(database => database?.metadata.labels?.[labels.id])
-      if (type === 'deleted') ofIndex('id', after ?? '')
-      else if (before !== undefined && before !== after) ofIndex('id', before)
-    }),
-    caches.statefulSets.onChange(ofChild),
-    caches.pods.onChange(ofChild),
-    caches.services.onChange(ofChild),
-    caches.networkPolicies.onChange(ofChild),
-    caches.disruptionBudgets.onChange(ofChild),
-    caches.claims.onChange(ofChild),
-    caches.volumes.onChange(ofChild),
-    caches.secrets.onChange(ofChild),
-    caches.configMaps.onChange(change => {
-      ofChild(change)
-      if (change.type !== 'deleted') return
-      for (const key of waiting.awaitingPort) enqueue(key)
-    }),
-    caches.branches.onChange(({ object }) => enqueue(`${object.metadata.namespace}/${object.spec.databaseName}`)),
-    caches.tasks.onChange(({ object }) => {
-      if (object.spec.subject.kind === 'database') enqueue(`${object.metadata.namespace}/${object.spec.subject.name}`)
-    }),
-    caches.sizes.onChange(({ object }) => ofIndex('size', object.metadata.name)),
-    caches.regions.onChange(({ object }) => ofIndex('region', object.metadata.name)),
-    caches.gateways.onChange(({ type, object, previous }) => {
-      for (const key of waiting.awaitingGateways) enqueue(key)
-      if (type === 'set') for (const port of newlyUnreachable(object, previous)) suspectPort(port)
-    }),
-    caches.systemSecrets.onChange(({ object }) => {
-      if (!isInstallationKey(object.metadata.name) || keys() === known) return
-      known = keys()
-      all()
-    }),
-  ]
-}

@@ -10,6 +10,7 @@
  */
 import { labels, type ManagedDatabase, uuid } from '../../crds/index.ts'
 import { ownerOf } from '../objects/ownership.ts'
+import type { StrayClaim } from '../workload/observe.ts'
 import type { Identity } from './observed.ts'
 
 const validId = (id: string | undefined): string | undefined =>
@@ -21,9 +22,6 @@ export function precedes(left: ManagedDatabase, right: ManagedDatabase): boolean
     `${status?.volume ? 0 : 1} ${metadata.creationTimestamp ?? ''} ${metadata.uid ?? ''}`
   return rank(left) < rank(right)
 }
-
-/** A volume claim with the database's label, in its namespace, and no living database's. `key`: whose it was. */
-export type StrayClaim = { name: string; key: string | undefined }
 
 export type Relations = {
   /** The ids on the children that carry the database's uid. */

@@ -2,8 +2,8 @@
 import { Gauge, Histogram } from 'prom-client'
 import type { Metrics } from '../../controller/index.ts'
 import { databasePhases, type ManagedDatabase } from '../../crds/index.ts'
-import { conditionOf } from './plan/conditions.ts'
-import { checksumFailures } from './plan/health.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { checksumFailures } from '../workload/plan/health.ts'
 import type { EndedOperation } from './report.ts'
 
 export type DatabaseMetrics = { ended(operation: EndedOperation): void; stop(): void }

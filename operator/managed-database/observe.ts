@@ -1,78 +1,26 @@
-/**
- * Gathers what a pass needs to know of one database: from the caches, and where a cache could mislead (a volume that
- * seems gone, an acknowledgement) from the cluster itself.
- */
-import type { AnyObject, Cluster, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
-import {
-  childNames,
-  labels,
-  type ManagedDatabase,
-  type PgVersion,
-  readOperation,
-  systemNamespace,
-} from '../../crds/index.ts'
-import {
-  acknowledged,
-  gatewayComponent,
-  portOfRoute,
-  portRefusedBy,
-  readRoute,
-  routeComponent,
-} from '../../routes/route.ts'
-import { SealError } from '../../sealing/credentials.ts'
-import type { Caches } from '../caches.ts'
+/** Gathers what a pass needs to know of one database: whose the children are, its Postgres, and what is a database's alone. */
+import { childNames, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { isUnderAnotherId, type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
-import type { PodSettings } from '../pod-settings.ts'
-import { fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from '../workload/children/certificate.ts'
-import { systemIdentifierOf } from '../workload/children/claim.ts'
-import { openCredentials, type Passwords } from '../workload/children/credentials.ts'
-import { copyName, type VolumeFacts, volumeFacts } from '../workload/children/persistent-volume.ts'
-import { sizeText } from '../workload/children/stateful-set.ts'
-import { nodeOf } from '../workload/node.ts'
-import { podFacts } from '../workload/pod.ts'
-import { identityOf, type StrayClaim } from './identity.ts'
 import {
-  type CertificateFacts,
-  type Children,
-  type CredentialsFacts,
-  type GrowthRefusal,
-  incarnationOf,
-  isAtRest,
-  type Observed,
-  type PostgresFacts,
-  type Remains,
-  type RouteFacts,
-  type Volumes,
-} from './observed.ts'
-import { conditionOf } from './plan/conditions.ts'
-import { sizeInForce } from './plan/size.ts'
-import { wantedNames } from './plan/wanted.ts'
-import { provisioningOf } from './provisioning.ts'
-
-export type Observer = {
-  caches: Caches
-  cluster: Cluster
-  images: Partial<Record<PgVersion, string>>
-  pods: PodSettings
-  now: () => number
-}
-
-/** What a pass knows, and the passwords, which the plan does not get to see. */
-export type Observation = { observed: Observed; passwords: Passwords | undefined }
+  type Learnt,
+  type Observation,
+  type Observer,
+  observeInstance,
+  podsOf,
+  remainsOf,
+  strayClaims,
+} from '../workload/observe.ts'
+import { identityOf } from './identity.ts'
+import { isAtRest, type Observed } from './observed.ts'
 
 export async function observe(
-  { caches, cluster, images, pods, now }: Observer,
+  observer: Observer,
   database: ManagedDatabase,
   keys: InstallationKeys,
-  learnt: {
-    facts: PostgresFacts | undefined
-    dataBytes: number | undefined
-    growthRefusal: GrowthRefusal | undefined
-  },
-): Promise<Observation> {
+  learnt: Learnt,
+): Promise<Observation<Observed>> {
+  const { caches, cluster } = observer
   const { namespace = '', name, uid = '', labels: marks } = database.metadata
-  const { spec, status } = database
   const own = remainsOf(caches, namespace, { uid, id: undefined })
   const owned = [...own.claims, ...own.secrets, ...own.services]
   const id = marks?.[labels.id]
@@ -86,241 +34,22 @@ export async function observe(
   // One that goes without ever having had a child takes nothing with it that another one beside it may have had.
   const isGoing = database.metadata.deletionTimestamp !== undefined && owned.length === 0
   const isLeft = isGoing && others.some(other => other.metadata.namespace === namespace)
-  const remains = owner && !isLeft ? remainsOf(caches, namespace, owner) : own
-  const incarnation = incarnationOf(database, remains.claims)
-  const children = owner ? childrenOf(caches, owner.id, namespace, incarnation, remains) : noChildren
-  const pod = children.pod && podFacts(children.pod)
-  const claim = await claimOf(cluster, database, children.claim, owner)
-  const region = caches.regions.get({ name: spec.region })
-  const { facts: credentials, passwords } = credentialsOf(children.credentials, keys)
-  const inForce = sizeInForce(database, children.statefulSet, pod)
+  const remains =
+    owner && !isLeft ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
+  const request = { instance: database, owner, isAtRest: isAtRest(database), remains }
+  const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
   const annotated = readOperation(database)
   const task = (taskId: string | undefined) =>
     taskId === undefined ? undefined : caches.tasks.get({ namespace, name: childNames.task(taskId) })
-  const observed: Observed = {
-    database,
-    identity,
-    keys: {
-      sealingKey: keys.sealingKey !== undefined,
-      authority: keys.authority !== undefined,
-      isChanging: keys.authority?.isChanging === true,
+  return {
+    observed: {
+      ...observed,
+      database,
+      identity,
+      branches: caches.branches.byIndex('database', `${namespace}/${name}`),
+      task: task(database.status?.operation?.taskId),
+      annotatedTask: task(annotated?.taskId),
     },
-    region,
-    size: caches.sizes.get({ name: sizeText(spec.size) }),
-    inForce: { pinned: inForce, size: caches.sizes.get({ name: sizeText(inForce) }) },
-    growthRefusal: learnt.growthRefusal,
-    image: images[spec.pgVersion],
-    podSettings: pods,
-    incarnation,
-    children: { ...children, claim },
-    remains: owner && !isLeft ? { ...remains, pods: podsOf(caches, owner.id, namespace) } : remains,
-    volumes: await volumesOf(caches, cluster, database, claim, owner),
-    provisioning: await provisioningOf(cluster, database, claim, now()),
-    pod,
-    node: await nodeOf(cluster, pod),
-    isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),
-    credentials,
-    certificate: certificateOf(children.certificate, keys, owner && region && wantedNames(owner, region), now),
-    route: await routeOf(cluster, database, children.route, now),
-    postgres: learnt.facts,
-    dataBytes: learnt.dataBytes,
-    branches: caches.branches.byIndex('database', `${namespace}/${name}`),
-    task: task(status?.operation?.taskId),
-    annotatedTask: task(annotated?.taskId),
+    passwords,
   }
-  return { observed, passwords }
-}
-
-const noChildren: Children = {
-  credentials: undefined,
-  certificate: undefined,
-  claim: undefined,
-  configuration: undefined,
-  service: undefined,
-  networkPolicy: undefined,
-  disruptionBudget: undefined,
-  statefulSet: undefined,
-  pod: undefined,
-  route: undefined,
-}
-
-/** Whether an object of our id is nobody's that lives: of a database before it was put back, or without its marks. */
-function isStray(caches: Caches, { uid, id }: Pick<Owner, 'uid' | 'id'>, object: Pick<AnyObject, 'metadata'>): boolean {
-  if (object.metadata.labels?.[labels.database] !== id) return false
-  const owner = ownerUidOf(object)
-  return owner === undefined || (owner !== uid && caches.databases.byIndex('uid', owner).length === 0)
-}
-
-/**
- * The claims of our id that are nobody's that lives: from the cluster itself, since whether a database starts on an empty volume
- * is decided by them.
- */
-async function strayClaims(
-  caches: Caches,
-  cluster: Cluster,
-  { namespace, uid, id }: { namespace: string; uid: string; id: string },
-): Promise<StrayClaim[]> {
-  const { items } = await cluster.list('PersistentVolumeClaim', { namespace, labels: { [labels.database]: id } })
-  return items
-    .filter(claim => isStray(caches, { uid, id }, claim))
-    .map(claim => ({ name: claim.metadata.name, key: ownerKeyOf(claim) }))
-}
-
-/**
- * What is ours by its mark, and what of our id is nobody's. A mark that somebody wrote in another namespace makes
- * nothing ours. Without an id, only what is marked.
- */
-function remainsOf(caches: Caches, namespace: string, { uid, id }: { uid: string; id: string | undefined }): Remains {
-  const ofUs = <T extends AnyObject>(informer: {
-    byIndex(name: 'owner' | 'database', value: string): readonly T[]
-  }): T[] => {
-    const strays =
-      id === undefined ? [] : informer.byIndex('database', id).filter(object => isStray(caches, { uid, id }, object))
-    return [...informer.byIndex('owner', uid), ...strays]
-  }
-  const here = <T extends AnyObject>(objects: readonly T[]): T[] =>
-    objects.filter(object => object.metadata.namespace === namespace)
-  const configMaps = ofUs(caches.configMaps)
-  const isRoute = (map: (typeof configMaps)[number]) => map.metadata.labels?.[labels.component] === routeComponent
-  // All routes stand in one namespace; another database may have this id elsewhere.
-  const isOfHere = (map: (typeof configMaps)[number]) =>
-    ownerUidOf(map) === uid || ownerKeyOf(map)?.startsWith(`${namespace}/`) !== false
-  return {
-    statefulSets: here(ofUs(caches.statefulSets)),
-    pods: [],
-    services: here(ofUs(caches.services)),
-    networkPolicies: here(ofUs(caches.networkPolicies)),
-    disruptionBudgets: here(ofUs(caches.disruptionBudgets)),
-    configurations: here(configMaps).filter(map => !isRoute(map)),
-    claims: here(ofUs(caches.claims)),
-    secrets: here(ofUs(caches.secrets)),
-    volumes: ofUs(caches.volumes)
-      .map(volume => volumeFacts(volume, undefined))
-      .filter(({ claim }) => claim?.startsWith(`${namespace}/`)),
-    routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map) && isOfHere(map)),
-  }
-}
-
-const podsOf = (caches: Caches, id: string, namespace: string) =>
-  caches.pods.byIndex('database', id).filter(pod => pod.metadata.namespace === namespace)
-
-function childrenOf(caches: Caches, id: string, namespace: string, incarnation: number, remains: Remains): Children {
-  const ours = <T extends Parameters<typeof ownerUidOf>[0]>(objects: readonly T[], name: string): T | undefined =>
-    objects.find(object => object.metadata.name === name)
-  const pod = caches.pods.get({ namespace, name: childNames.pod(id, incarnation) })
-  const routes = remains.routes.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
-  return {
-    credentials: ours(remains.secrets, childNames.credentials(id)),
-    certificate: ours(remains.secrets, childNames.tls(id)),
-    claim: ours(remains.claims, childNames.claim(id, incarnation)),
-    configuration: ours(remains.configurations, childNames.configuration(id, incarnation)),
-    service: ours(remains.services, childNames.service(id)),
-    networkPolicy: ours(remains.networkPolicies, childNames.service(id)),
-    disruptionBudget: ours(remains.disruptionBudgets, childNames.service(id)),
-    statefulSet: ours(remains.statefulSets, childNames.statefulSet(id, incarnation)),
-    pod: pod?.metadata.labels?.[labels.database] === id ? pod : undefined,
-    route: routes[0],
-  }
-}
-
-/**
- * The claim of the data: the recorded one, by its uid, whatever was done to its labels and owner; before one is
- * recorded, ours by its owner, or nobody's that lives. Only the cluster's own word counts for a recorded claim that seems to be gone.
- */
-async function claimOf(
-  cluster: Cluster,
-  { metadata: { namespace, uid }, status }: ManagedDatabase,
-  cached: PersistentVolumeClaim | undefined,
-  owner: Owner | undefined,
-): Promise<PersistentVolumeClaim | undefined> {
-  const recorded = status?.volume
-  if (recorded === undefined) return cached
-  if (cached?.metadata.uid === recorded.uid) return cached
-  const live = await cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
-  if (live !== undefined && owner !== undefined && isUnderAnotherId(owner, live)) return undefined
-  if (live !== undefined || cached === undefined || cached.metadata.name === recorded.claim) return live
-  // The record may be of another object that had this name, whose status was put back.
-  return ownerUidOf(cached) === uid && systemIdentifierOf(cached) !== undefined ? cached : undefined
-}
-
-/**
- * The volumes behind the claim and the record: from the cluster itself where one seems to be gone or going, since a stop of
- * Postgres may depend on it.
- */
-async function volumesOf(
-  caches: Caches,
-  cluster: Cluster,
-  { metadata, status }: ManagedDatabase,
-  claim: PersistentVolumeClaim | undefined,
-  owner: Owner | undefined,
-): Promise<Volumes> {
-  const recorded = status?.volume
-  const cached = (name: string | undefined) => (name === undefined ? undefined : caches.volumes.get({ name }))
-  const boundName = claim?.spec?.volumeName
-  const isOurs = recorded === undefined || claim?.metadata.uid === recorded.uid
-  const isGoing = [claim, cached(boundName)].some(object => object?.metadata.deletionTimestamp !== undefined)
-  const isCalm = isOurs && !isGoing
-  const read = async (name: string | undefined): Promise<VolumeFacts | undefined> => {
-    if (name === undefined) return undefined
-    const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
-    if (volume === undefined || (owner !== undefined && isUnderAnotherId(owner, volume))) return undefined
-    const facts = volumeFacts(volume, owner)
-    // Volumes are of no namespace: one that a claim elsewhere has is not this database's, though a status that was copied names it.
-    return facts.claim?.startsWith(`${metadata.namespace}/`) === false ? undefined : facts
-  }
-  const bound = await read(boundName)
-  const known = recorded?.volumeName === boundName ? bound : await read(recorded?.volumeName)
-  const isCopied = recorded !== undefined && (bound?.isGoing === true || known?.isGoing === true)
-  const copy = isCopied ? await read(copyName(recorded.uid)) : undefined
-  return { bound, recorded: known, copy: copy?.isGoing ? undefined : copy }
-}
-
-function credentialsOf(
-  secret: Secret | undefined,
-  { sealingKey }: InstallationKeys,
-): { facts: CredentialsFacts; passwords?: Passwords } {
-  if (secret === undefined || sealingKey === undefined) return { facts: { state: 'absent' } }
-  try {
-    const { uid: mark = '', creationTimestamp: mintedAt = '' } = secret.metadata
-    return { facts: { state: 'readable', mark, mintedAt }, passwords: openCredentials(secret, sealingKey) }
-  } catch (error) {
-    if (!(error instanceof SealError)) throw error
-    return { facts: { state: 'unreadable', message: error.message } }
-  }
-}
-
-function certificateOf(
-  secret: Secret | undefined,
-  { authority }: InstallationKeys,
-  names: ReturnType<typeof wantedNames> | undefined,
-  now: () => number,
-): CertificateFacts {
-  if (secret === undefined) return { state: 'absent' }
-  const facts = { fingerprint: fingerprintOf(secret), issuedAt: issuedAt(secret), isLoaded: isLoaded(secret) }
-  // Without its region nothing says what names it should have: it stays as it is.
-  const isGood = !authority || !names || isGoodCertificate(secret, authority, names, now)
-  return { state: isGood ? 'good' : 'due', ...facts }
-}
-
-/**
- * The gateways' Leases are listed from the cluster each time, as routes/route.ts asks for: after the route was written.
- * They are not asked about a route that is at rest.
- */
-async function routeOf(
-  cluster: Cluster,
-  database: ManagedDatabase,
-  configMap: Children['route'],
-  now: () => number,
-): Promise<RouteFacts | undefined> {
-  const port = configMap && portOfRoute(configMap.metadata.name)
-  if (configMap === undefined || port === undefined) return undefined
-  const facts = { port, route: readRoute(configMap).route }
-  if (isAtRest(database) && conditionOf(database.status, 'EndpointReady')?.status === 'True')
-    return { ...facts, acknowledged: false, waitingFor: [], refused: false }
-  const { items } = await cluster.list('Lease', {
-    namespace: systemNamespace,
-    labels: { [labels.component]: gatewayComponent },
-  })
-  const { done, waitingFor } = acknowledged(configMap.metadata.resourceVersion ?? '', items, now())
-  return { ...facts, acknowledged: done, waitingFor, refused: portRefusedBy(port, items, now()).length > 0 }
 }

@@ -1,7 +1,8 @@
 /** What is told about a pass: problems in the status, changes as Events and figures. Pure. */
 import type { ManagedDatabaseStatus } from '../../crds/index.ts'
-import type { Outcome } from './execute.ts'
-import { conditionOf, nextConditions, no, yes } from './plan/conditions.ts'
+import { conditionOf, no, yes } from '../objects/conditions.ts'
+import type { Outcome } from '../workload/execute.ts'
+import { nextConditions } from './plan/conditions.ts'
 
 /**
  * The status with what the pass's actions met. A problem with the work as a whole shows in Progressing while an

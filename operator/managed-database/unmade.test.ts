@@ -6,7 +6,7 @@ import { createFakeBinding } from '../testing/fake-binding.ts'
 import { defaultClass } from '../testing/fake-volumes.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually } from '../testing/installation.ts'
-import { patienceMs } from './provisioning.ts'
+import { patienceMs } from '../workload/provisioning.ts'
 
 /** Called before the operator deletes a claim. */
 let beforeDelete: ((cluster: Cluster) => Promise<void>) | undefined

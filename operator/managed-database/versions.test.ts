@@ -1,8 +1,8 @@
 /** Versions that an installation has no image of, or no longer. */
 import { expect, test } from 'vitest'
+import { conditionOf } from '../objects/conditions.ts'
 import { isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, eventually, testNamespace } from '../testing/installation.ts'
-import { conditionOf } from './plan/conditions.ts'
 
 const it = useInstallation()
 const only = (...majors: string[]) => ({

@@ -5,15 +5,8 @@
  * versions gave references; they are still understood, and taken off. A name alone proves nothing: an object that is
  * not marked as ours is never changed and never deleted.
  */
-import type { AnyObject, Cluster } from '../../cluster/index.ts'
-import {
-  group,
-  labels,
-  type ManagedDatabase,
-  managedByEspalier,
-  type ObjectMeta,
-  type OwnerReference,
-} from '../../crds/index.ts'
+import { type AnyObject, type Cluster, type KindName, kindNames } from '../../cluster/index.ts'
+import { group, labels, managedByEspalier, type ObjectMeta, type OwnerReference } from '../../crds/index.ts'
 
 /** The uid of the database that an object belongs to. */
 export const ownerUidAnnotation = 'espalier.dev/owner-uid'
@@ -21,14 +14,20 @@ export const ownerUidAnnotation = 'espalier.dev/owner-uid'
 /** `namespace/name` of the database that an object belongs to. */
 export const ownerKeyAnnotation = 'espalier.dev/owner'
 
-/** A database as its children know it. */
-export type Owner = { namespace: string; name: string; uid: string; id: string }
+/** The kind of the owner; absent on the children of a ManagedDatabase, as earlier versions made them. */
+export const ownerKindAnnotation = 'espalier.dev/owner-kind'
+
+export type OwnerKind = KindName
+const defaultKind: OwnerKind = 'ManagedDatabase'
+
+/** Who has a Postgres, as its children know it. */
+export type Owner = { kind: OwnerKind; namespace: string; name: string; uid: string; id: string }
 
 export type Component = 'postgres' | 'credentials' | 'tls' | 'route'
 
-export function ownerOf(database: ManagedDatabase, id: string): Owner {
-  const { namespace = '', name, uid = '' } = database.metadata
-  return { namespace, name, uid, id }
+export function ownerOf({ kind, metadata }: { kind: OwnerKind; metadata: ObjectMeta }, id: string): Owner {
+  const { namespace = '', name, uid = '' } = metadata
+  return { kind, namespace, name, uid, id }
 }
 
 const tenantPrefix = 'espalier-t-'
@@ -56,9 +55,10 @@ export function childMetadata(owner: Owner, name: string, component: Component):
 }
 
 /** The annotations that say whose an object is. */
-export const ownerMarks = ({ namespace, name, uid }: Omit<Owner, 'id'>): Record<string, string> => ({
+export const ownerMarks = ({ kind, namespace, name, uid }: Omit<Owner, 'id'>): Record<string, string> => ({
   [ownerUidAnnotation]: uid,
   [ownerKeyAnnotation]: `${namespace}/${name}`,
+  ...(kind === defaultKind ? {} : { [ownerKindAnnotation]: kind }),
 })
 
 const isToDatabase = ({ kind, apiVersion }: OwnerReference): boolean =>
@@ -105,16 +105,23 @@ export const isUnderAnotherId = (
   return label !== undefined && label !== id && ownerUidOf(object) !== uid
 }
 
-/** Whether an object belongs to another database that lives, by the cluster's own word. */
+/** The kind of owner that an object is marked as belonging to; undefined for one that this version does not know. */
+export function ownerKindOf({ metadata }: Pick<AnyObject, 'metadata'>): OwnerKind | undefined {
+  const kind = metadata.annotations?.[ownerKindAnnotation] ?? defaultKind
+  return kindNames.find(name => name === kind)
+}
+
+/** Whether an object belongs to another owner that lives, by the cluster's own word; one of an unknown kind is taken to live. */
 export async function isAnothers(
   cluster: Cluster,
-  { metadata }: Pick<ManagedDatabase, 'metadata'>,
+  { metadata }: { metadata: ObjectMeta },
   object: Pick<AnyObject, 'metadata'>,
 ): Promise<boolean> {
-  const [uid, key] = [ownerUidOf(object), ownerKeyOf(object)]
+  const [uid, key, kind] = [ownerUidOf(object), ownerKeyOf(object), ownerKindOf(object)]
   if (uid === undefined || uid === metadata.uid || key === undefined) return false
+  if (kind === undefined) return true
   const [namespace = '', name = ''] = key.split('/')
-  const owner = await cluster.get('ManagedDatabase', { namespace, name })
+  const owner = await cluster.get(kind, { namespace, name })
   return owner?.metadata.uid === uid
 }
 

@@ -1,7 +1,7 @@
 /** The conditions of a Region: what each says, and how they change. Pure. */
 import { type Condition, notAvailable, type Region } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import { type Finding, no } from '../managed-database/plan/conditions.ts'
+import { type Finding, no } from '../objects/conditions.ts'
 
 /**
  * In the order in which they are listed; each there only while there is something to say.

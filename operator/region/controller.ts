@@ -9,7 +9,7 @@ import { type Controller, type EventRecorder, startController } from '../../cont
 import { canonicalJson, type ManagedDatabase, notAvailable, type Region } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
-import { type Finding, no, yes } from '../managed-database/plan/conditions.ts'
+import { type Finding, no, yes } from '../objects/conditions.ts'
 import { type Admission, admit } from './admission.ts'
 import { notAvailableFindings, type RegionFindings, regionConditions } from './conditions.ts'
 import { type Window, windowAt } from './window.ts'

@@ -12,7 +12,7 @@ import {
   type TaskMessage,
 } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import { completed, conditionOf } from '../managed-database/plan/conditions.ts'
+import { completed, conditionOf } from '../objects/conditions.ts'
 
 type TaskStatusValue = NonNullable<Task['status']>
 

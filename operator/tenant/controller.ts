@@ -17,7 +17,7 @@ import {
 } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
-import { type Finding, no, yes } from '../managed-database/plan/conditions.ts'
+import { type Finding, no, yes } from '../objects/conditions.ts'
 import { covers, stamped } from '../objects/up-to-date.ts'
 import { copiesNote, keepCopies } from './pull-secrets.ts'
 import { isOurs, quotaDraft } from './quota.ts'

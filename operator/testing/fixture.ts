@@ -11,7 +11,8 @@ import {
 } from '../../crds/index.ts'
 import { type Route, readRoute } from '../../routes/route.ts'
 import type { Operator } from '../index.ts'
-import { type ConditionType, conditionOf } from '../managed-database/plan/conditions.ts'
+import type { ConditionType } from '../managed-database/plan/conditions.ts'
+import { conditionOf } from '../objects/conditions.ts'
 import {
   databaseDraft,
   databaseWhen,

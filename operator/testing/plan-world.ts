@@ -17,15 +17,16 @@ import {
 import { exitCodes } from '../../instance/refusal.ts'
 import { portOfRoute, readRoute } from '../../routes/route.ts'
 import type { Action } from '../managed-database/actions.ts'
-import type { Identity, Observed, PostgresAnswer } from '../managed-database/observed.ts'
+import { type Identity, isAtRest, type Observed } from '../managed-database/observed.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
-import { sizeInForce } from '../managed-database/plan/size.ts'
 import { childMetadata, ownerOf, ownerUidOf } from '../objects/ownership.ts'
 import { stamped } from '../objects/up-to-date.ts'
 import { progressOf, verdictOn } from '../task/progress.ts'
 import { configurationAnnotation, instanceFile } from '../workload/children/configuration.ts'
 import { routeDraft } from '../workload/children/route.ts'
 import { sizeText } from '../workload/children/stateful-set.ts'
+import type { PostgresAnswer } from '../workload/observed.ts'
+import { sizeInForce } from '../workload/plan/size.ts'
 import { podFacts } from '../workload/pod.ts'
 import { regionDraft, sizeDraft, testConfiguration, testNamespace } from './installation.ts'
 import { plainSpec } from './samples.ts'
@@ -160,6 +161,9 @@ export function observedIn(world: World): Observed {
   const statefulSet = get<StatefulSet>(world, 'StatefulSet', childNames.statefulSet(worldId, 1))
   const inForce = sizeInForce(database, statefulSet, facts)
   return {
+    instance: database,
+    owner: identity.state === 'settled' ? identity.owner : undefined,
+    isAtRest: isAtRest(database),
     database,
     identity,
     keys: { sealingKey: world.keys, authority: world.keys, isChanging: false },

@@ -3,7 +3,7 @@
  * when a quota or a storage class has changed: it is asked again by and by. A new process asks at once, and learns the same.
  */
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
-import type { GrowthRefusal } from '../managed-database/observed.ts'
+import type { GrowthRefusal } from './observed.ts'
 
 const firstRetryMs = 1_000
 const lastRetryMs = 60_000

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { PostgresAnswer, PostgresFacts } from '../managed-database/observed.ts'
 import { intervalMs, type LookTime, nextLook, retryDelay, slowDelay } from './next-probe.ts'
+import type { PostgresAnswer, PostgresFacts } from './observed.ts'
 
 const answered: PostgresAnswer = {
   state: 'answered',

@@ -3,7 +3,7 @@
  * (it ends, it is not ready) and by the gateway (it cannot connect), and each of them has a look taken at once. Pure.
  */
 import { createHash } from 'node:crypto'
-import type { PostgresFacts } from '../managed-database/observed.ts'
+import type { PostgresFacts } from './observed.ts'
 
 /** Between two looks at a database at which nothing happens. */
 export const intervalMs = 300_000

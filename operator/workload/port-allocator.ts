@@ -5,10 +5,10 @@
 import { type Cluster, isClusterError } from '../../cluster/index.ts'
 import { labels, type Region, systemNamespace } from '../../crds/index.ts'
 import { routeName } from '../../routes/route.ts'
-import { RangeExhaustedError } from '../managed-database/errors.ts'
 import { type Owner, ownerUidOf } from '../objects/ownership.ts'
 import { stamped } from '../objects/up-to-date.ts'
 import { routeDraft } from './children/route.ts'
+import { RangeExhaustedError } from './errors.ts'
 
 export type PortBook = {
   /** @throws RangeExhaustedError; ClusterError */

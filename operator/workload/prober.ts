@@ -8,10 +8,10 @@
  */
 import type { Logger } from 'pino'
 import { databaseRoles } from '../../sealing/credentials.ts'
-import type { PostgresAnswer, PostgresFacts } from '../managed-database/observed.ts'
 import type { PostgresObservation, PostgresTarget } from '../postgres/administrator.ts'
 import type { Login, PostgresAccess } from './access.ts'
 import type { Passwords } from './children/credentials.ts'
+import type { PostgresAnswer, PostgresFacts } from './observed.ts'
 
 export type LookRequest = {
   key: string

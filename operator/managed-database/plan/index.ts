@@ -12,23 +12,26 @@ import {
   teardownFinalizer,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
+import { no, yes } from '../../objects/conditions.ts'
 import { covers } from '../../objects/up-to-date.ts'
+import type { VolumeRecord } from '../../workload/instance.ts'
+import { type Assessment, assess } from '../../workload/plan/assessment.ts'
+import { configurationFinding } from '../../workload/plan/configuration.ts'
+import { isHeldBack } from '../../workload/plan/growth.ts'
+import { checksumFailures } from '../../workload/plan/health.ts'
+import { marks } from '../../workload/plan/marks.ts'
+import { pendingRestarts, restartFinding } from '../../workload/plan/pending-restart.ts'
+import { nextRecord, recordFromClaim } from '../../workload/plan/record.ts'
+import { recordedSize, sizeFinding } from '../../workload/plan/size.ts'
+import { isUnmade } from '../../workload/plan/unmade.ts'
+import { awaitsPostgres, work } from '../../workload/plan/work.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
-import { type Assessment, assess } from './assessment.ts'
-import { type Findings, nextConditions, no, yes } from './conditions.ts'
-import { configurationFinding } from './configuration.ts'
-import { deletionBlock, teardown } from './deletion.ts'
-import { isHeldBack } from './growth.ts'
-import { checksumFailures } from './health.ts'
-import { marks } from './marks.ts'
+import { type Findings, nextConditions } from './conditions.ts'
+import { deletionBlock, teardownStep } from './deletion.ts'
 import { notAvailableFindings } from './not-available.ts'
 import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
-import { pendingRestarts, restartFinding } from './pending-restart.ts'
-import { nextRecord, recordFromClaim, type VolumeRecord } from './record.ts'
-import { recordedSize, sizeFinding } from './size.ts'
-import { isUnmade } from './unmade.ts'
-import { awaitsPostgres, work } from './work.ts'
+import { restartsOf } from './restarts.ts'
 
 export type Plan = {
   actions: Action[]
@@ -64,7 +67,8 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const found = recordFromClaim(observed)
   if (found) return recording(observed, found)
 
-  const assessment = assess(observed, identity.owner, { now, maintenanceMs: deadlines.modifyingMs })
+  const time = { now, maintenanceMs: deadlines.modifyingMs }
+  const assessment = assess(observed, identity.owner, newest => restartsOf(observed, newest, time))
   const operation = operationState(observed, assessment, now, deadlines)
   const block = isDeleting ? deletionBlock(observed) : undefined
   const status = statusOf(observed, assessment, operation, block, now)
@@ -165,7 +169,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   const { status = {}, metadata } = database
   const ended = hasEnded(status) && !isFinished(task)
   const operation = ended ? status.operation : deletion(observed, now, deadlines)
-  const step = teardown(observed, identity.state === 'settled' ? identity.owner : undefined, now)
+  const step = teardownStep(observed, identity.state === 'settled' ? identity.owner : undefined, now)
   const late = operation !== undefined && now >= Date.parse(operation.deadlineAt)
   const findings: Findings = {
     Ready: no('Deleting', 'the database is being deleted'),

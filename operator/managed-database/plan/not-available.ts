@@ -3,7 +3,8 @@
  * in silence. A part that comes to be done goes from here.
  */
 import type { ManagedDatabaseSpec } from '../../../crds/index.ts'
-import { type Findings, no } from './conditions.ts'
+import { no } from '../../objects/conditions.ts'
+import type { Findings } from './conditions.ts'
 
 export function notAvailableFindings({ services, backup, deletion }: ManagedDatabaseSpec): Findings {
   const ofBackups = [

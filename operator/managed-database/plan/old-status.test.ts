@@ -4,8 +4,8 @@
  */
 import { describe, expect, test } from 'vitest'
 import { annotations, type ManagedDatabase, type ManagedDatabaseStatus, visiblePhase } from '../../../crds/index.ts'
+import { conditionOf } from '../../objects/conditions.ts'
 import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
-import { conditionOf } from './conditions.ts'
 import { plan } from './index.ts'
 
 const database = ({ database: found }: World): ManagedDatabase => {

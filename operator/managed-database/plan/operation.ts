@@ -19,12 +19,12 @@ import {
   type Task,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
+import { completed, conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import { maskedRules } from '../../workload/children/route.ts'
 import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
+import type { Assessment, Pending } from '../../workload/plan/assessment.ts'
+import { comesIntoForce } from '../../workload/plan/size.ts'
 import type { Observed } from '../observed.ts'
-import type { Assessment, Pending } from './assessment.ts'
-import { completed, conditionOf, type Finding, no, yes } from './conditions.ts'
-import { comesIntoForce } from './size.ts'
 
 export type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
 

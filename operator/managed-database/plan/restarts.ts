@@ -12,27 +12,13 @@ import {
   isInForce,
   type ManagedDatabase,
 } from '../../../crds/index.ts'
-import {
-  maintenanceAnnotation,
-  type RestartMarks,
-  restartAnnotation,
-  restartMark,
-} from '../../workload/children/stateful-set.ts'
+import { restartMark } from '../../workload/children/stateful-set.ts'
+import { isWorthRestart, type Newest } from '../../workload/plan/pending-restart.ts'
+import type { Restarts } from '../../workload/plan/restarts.ts'
 import type { Observed } from '../observed.ts'
-import { isWorthRestart } from './pending-restart.ts'
-import type { Wanted } from './wanted.ts'
 
 /** `maintenanceMs`: how long the restart in a window may take. */
 export type Time = { now: number; maintenanceMs: number }
-
-export type Restarts = {
-  /** Those to come, or had by the pod already. */
-  marks: RestartMarks
-  /** Of the one in the region's window it is not known whether it would bring anything: only Postgres can tell. */
-  isUnsure: boolean
-  /** The one that was asked for has not come about in time, and does not any more. */
-  isGivenUp: boolean
-}
 
 /** The mark of a restart that is asked for and has not been; nothing of that before the database ever served. */
 function askedMark(database: ManagedDatabase): string | undefined {
@@ -55,11 +41,7 @@ function maintenanceMark({ status }: ManagedDatabase, { now, maintenanceMs }: Ti
   return now < Date.parse(maintenance.startedAt) + maintenanceMs ? maintenance.restart : undefined
 }
 
-export function restartsOf(
-  observed: Observed,
-  newest: Pick<Wanted, 'newestTemplate' | 'image' | 'configurationDigest'>,
-  time: Time,
-): Restarts {
+export function restartsOf(observed: Observed, newest: Newest, time: Time): Restarts {
   const { database, pod } = observed
   const asked = askedMark(database)
   const isGivenUp =
@@ -74,14 +56,5 @@ export function restartsOf(
     },
     isUnsure: window !== undefined && isWorth === undefined,
     isGivenUp,
-  }
-}
-
-/** What the template says: of restarts that are over it keeps what it has, so that their end changes nothing. */
-export function templateMarks({ children }: Observed, { marks }: Restarts): RestartMarks {
-  const live = children.statefulSet?.spec?.template.metadata?.annotations
-  return {
-    restart: marks.restart ?? live?.[restartAnnotation],
-    maintenance: marks.maintenance ?? live?.[maintenanceAnnotation],
   }
 }

@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { canonicalJson, type ManagedDatabase } from '../../../crds/index.ts'
+import { conditionOf } from '../../objects/conditions.ts'
 import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
-import { conditionOf } from './conditions.ts'
 
 describe('a size whose volume does not grow', () => {
   const made = ({ objects }: World) => canonicalJson([...objects].filter(([key]) => !key.startsWith('Persistent')))

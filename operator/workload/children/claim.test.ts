@@ -6,7 +6,13 @@ import { regionDraft, sizeDraft } from '../../testing/installation.ts'
 import { asksFor, claimDraft, reboundClaimDraft, repairedClaim } from './claim.ts'
 import { slimVolume, volumeFacts } from './persistent-volume.ts'
 
-const owner: Owner = { namespace: 'databases', name: 'one', uid: 'uid', id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' }
+const owner: Owner = {
+  kind: 'ManagedDatabase',
+  namespace: 'databases',
+  name: 'one',
+  uid: 'uid',
+  id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f',
+}
 
 describe('the claim for a volume whose own is gone', () => {
   const claimFor = (storageClass: object) => {

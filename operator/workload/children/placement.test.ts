@@ -5,7 +5,13 @@ import { smallShape } from '../../testing/samples.ts'
 import { placementOf } from './placement.ts'
 import { statefulSetDraft, templateAnnotation } from './stateful-set.ts'
 
-const owner = { namespace: 'espalier-t-0', name: 'shop', uid: 'u', id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8' }
+const owner = {
+  kind: 'ManagedDatabase' as const,
+  namespace: 'espalier-t-0',
+  name: 'shop',
+  uid: 'u',
+  id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8',
+}
 const templateOf = (settings: object) =>
   statefulSetDraft({
     owner,

@@ -1,20 +1,14 @@
 /** The route of a database: the ConfigMap by which it holds its port, and tells the gateway who may come in. */
 import type { Draft } from '../../../cluster/index.ts'
-import {
-  childNames,
-  hostLabel,
-  labels,
-  type ManagedDatabaseSpec,
-  managedByEspalier,
-  systemNamespace,
-} from '../../../crds/index.ts'
+import { childNames, hostLabel, labels, managedByEspalier, systemNamespace } from '../../../crds/index.ts'
 import { type Route, routeComponent, routeKey, routeName } from '../../../routes/route.ts'
 import { maskCidr } from '../../../values/cidr.ts'
 import { type Owner, ownerMarks } from '../../objects/ownership.ts'
 import { postgresPort } from '../../postgres/configuration.ts'
+import type { InstanceSpec } from '../instance.ts'
 
 /** The rules of a spec as the gateway takes them: masked, each once, in order. */
-export function maskedRules(spec: Pick<ManagedDatabaseSpec, 'ipAllowlist'>): string[] {
+export function maskedRules(spec: Pick<InstanceSpec, 'ipAllowlist'>): string[] {
   const masked = spec.ipAllowlist.rules.map(rule => maskCidr(rule.cidr)).filter(cidr => cidr !== undefined)
   return [...new Set(masked)]
 }

@@ -8,7 +8,13 @@ import { createAuthority } from '../../pki/index.ts'
 import { certificateDraft, fingerprintOf, isGoodCertificate, issuedAt, serverNames } from './certificate.ts'
 import { credentialsDraft, mintPasswords, openCredentials } from './credentials.ts'
 
-const owner: Owner = { namespace: 'n', name: 'one', uid: 'u', id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' }
+const owner: Owner = {
+  kind: 'ManagedDatabase',
+  namespace: 'n',
+  name: 'one',
+  uid: 'u',
+  id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f',
+}
 const stored = (draft: object): Secret => ({ apiVersion: 'v1', kind: 'Secret', ...draft }) as Secret // a draft is whole
 
 describe('credentials', () => {

@@ -18,15 +18,16 @@ export type Marks = {
 }
 
 /** `isGoing`: the database is being taken away, and what was never recorded goes with it. */
-export function marks({ database, remains, children }: Observed, { isGoing }: { isGoing: boolean }): Marks {
-  const { namespace = '', name, uid = '' } = database.metadata
-  const owner = { namespace, name, uid }
+export function marks({ instance, remains, children }: Observed, { isGoing }: { isGoing: boolean }): Marks {
+  const { kind } = instance
+  const { namespace = '', name, uid = '' } = instance.metadata
+  const owner = { kind, namespace, name, uid }
   /** A claim is the data: a strange one is this database's only once it stands in its record. */
   const mayMark = (kind: KindName, object: AnyObject): boolean =>
     kind !== 'PersistentVolumeClaim' ||
     isGoing ||
     ownerUidOf(object) === uid ||
-    database.status?.volume?.uid === object.metadata.uid
+    instance.status?.volume?.uid === object.metadata.uid
   const childUids = new Set(Object.values(children).map(child => child?.metadata.uid))
   const found: Marks = { referring: [], ofChildren: [], others: [] }
   for (const { kind, field } of kindsOfRemains)

@@ -15,8 +15,8 @@ import type { Observed } from '../observed.ts'
 export type Peril = 'none' | 'going' | 'detached' | 'lost'
 
 export function perilOf(observed: Observed): Peril {
-  const { database, children, volumes } = observed
-  const recorded = database.status?.volume
+  const { instance, children, volumes } = observed
+  const recorded = instance.status?.volume
   const { claim } = children
   if (recorded === undefined) return 'none'
   if (claim?.metadata.uid === recorded.uid && claim.status?.phase !== 'Lost')
@@ -26,20 +26,20 @@ export function perilOf(observed: Observed): Peril {
 }
 
 /** Whether this is the claim that we made for the volume, in place of the one that is gone. */
-export function isRebound({ database }: Observed, claim: PersistentVolumeClaim): boolean {
-  const volumeName = database.status?.volume?.volumeName
+export function isRebound({ instance }: Observed, claim: PersistentVolumeClaim): boolean {
+  const volumeName = instance.status?.volume?.volumeName
   return (
     volumeName !== undefined &&
     claim.spec?.volumeName === volumeName &&
-    ownerUidOf(claim) === database.metadata.uid &&
-    claim.metadata.uid !== database.status?.volume?.uid
+    ownerUidOf(claim) === instance.metadata.uid &&
+    claim.metadata.uid !== instance.status?.volume?.uid
   )
 }
 
 /** Whether the volume on record is there, with the data, and for no other claim. */
-function isThere({ database, children, volumes: { recorded } }: Observed): boolean {
-  const { claim = '', uid } = database.status?.volume ?? {}
-  if (recorded === undefined || recorded.claim !== `${database.metadata.namespace}/${claim}`) return false
+function isThere({ instance, children, volumes: { recorded } }: Observed): boolean {
+  const { claim = '', uid } = instance.status?.volume ?? {}
+  if (recorded === undefined || recorded.claim !== `${instance.metadata.namespace}/${claim}`) return false
   // What goes with the policy `Delete` and without a claim is being emptied.
   if (recorded.isGoing && !recorded.isRetained) return false
   const { claimUid } = recorded
@@ -47,9 +47,9 @@ function isThere({ database, children, volumes: { recorded } }: Observed): boole
 }
 
 /** Whether the data outlive the claim: the volume on record stays, whatever becomes of the claim. */
-export function isKept({ database, children: { claim }, volumes: { recorded, bound } }: Observed): boolean {
+export function isKept({ instance, children: { claim }, volumes: { recorded, bound } }: Observed): boolean {
   // What a strange claim is bound to is another's matter.
-  const own = claim?.metadata.uid === database.status?.volume?.uid ? bound : undefined
+  const own = claim?.metadata.uid === instance.status?.volume?.uid ? bound : undefined
   return recorded?.isRetained === true && !recorded.isGoing && own?.isRetained !== false
 }
 
@@ -57,11 +57,11 @@ export function isKept({ database, children: { claim }, volumes: { recorded, bou
  * Whether Postgres may be running on the volume on record. What a pod has mounted it keeps, whatever becomes of the claim,
  * also through a crash after which its node starts it again; a pod that was made after another claim took the name never had it.
  */
-export function mayRunOnRecorded({ database, children: { claim }, pod }: Observed): boolean {
+export function mayRunOnRecorded({ instance, children: { claim }, pod }: Observed): boolean {
   if (pod === undefined || pod.terminating) return false
   const isComingBack = pod.trouble !== undefined && !pod.isStuck
   if (pod.address === undefined && !isComingBack) return false
-  if (claim === undefined || claim.metadata.uid === database.status?.volume?.uid) return true
+  if (claim === undefined || claim.metadata.uid === instance.status?.volume?.uid) return true
   // Times are told in seconds: of two in the same one nobody knows which was first.
   return !((pod.createdAt ?? 0) > Date.parse(claim.metadata.creationTimestamp ?? ''))
 }

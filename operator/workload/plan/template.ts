@@ -11,8 +11,8 @@ import {
   sizeAnnotation,
   templateAnnotation,
   volumeAnnotation,
-} from '../../workload/children/stateful-set.ts'
-import { pinnedReference } from '../../workload/image.ts'
+} from '../children/stateful-set.ts'
+import { pinnedReference } from '../image.ts'
 import type { Observed } from '../observed.ts'
 import { mayStop } from './stop.ts'
 
@@ -28,10 +28,10 @@ export const referenceOf = (template: Template | undefined): string | undefined 
 const dueWhenChanged = [sizeAnnotation, volumeAnnotation, restartAnnotation, maintenanceAnnotation]
 
 /** Whether the pod is to be made anew now, or is not there to be kept as it is. */
-function isDue({ database, children, pod }: Observed, newest: Draft<'StatefulSet'>, live: Template): boolean {
+function isDue({ instance, children, pod }: Observed, newest: Draft<'StatefulSet'>, live: Template): boolean {
   const { statefulSet } = children
   // Nobody has been served yet.
-  if (database.status?.volume === undefined) return true
+  if (instance.status?.volume === undefined) return true
   if (newest.spec?.replicas === 0 || statefulSet?.spec?.replicas === 0) return true
   if (pod?.isStuck) return true
   const [wanted, present] = [newest.spec?.template.metadata?.annotations, live.metadata?.annotations]

@@ -1,10 +1,11 @@
 /** Whether the roles have the passwords of the credentials Secret. */
+
+import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
-import { conditionOf, type Finding, no, yes } from './conditions.ts'
 
 export function credentialsFinding(observed: Observed, answered: Assessment['answered']): Finding {
-  const { credentials, postgres, database } = observed
+  const { credentials, postgres, instance } = observed
   if (credentials.state === 'absent') return no('Minting', 'the credentials are being minted')
   if (credentials.state === 'unreadable')
     return no(
@@ -13,7 +14,7 @@ export function credentialsFinding(observed: Observed, answered: Assessment['ans
     )
   const pending = no('RolesPending', 'the roles get their passwords')
   if (answered === undefined || postgres?.mark !== credentials.mark) {
-    const before = conditionOf(database.status, 'CredentialsReady')
+    const before = conditionOf(instance.status, 'CredentialsReady')
     const isSince = before !== undefined && before.lastTransitionTime >= credentials.mintedAt
     const stands =
       before?.status === 'True' && isSince && (postgres === undefined || postgres.mark === credentials.mark)

@@ -3,7 +3,6 @@
  * problem for a condition; everything else is an error, after which the database is looked at again. Nothing is done
  * to an object that is not the database's own.
  */
-import { randomUUID } from 'node:crypto'
 import {
   type AnyObject,
   type Cluster,
@@ -14,21 +13,19 @@ import {
   type Kinds,
   type PersistentVolumeClaim,
 } from '../../cluster/index.ts'
-import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
 import { diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
-import type { PostgresAccess } from '../workload/access.ts'
-import { certificateDraft, fingerprintOf, loadedAnnotation } from '../workload/children/certificate.ts'
-import { credentialsDraft, mintPasswords } from '../workload/children/credentials.ts'
-import { changedVolume, copiedVolume } from '../workload/children/persistent-volume.ts'
-import type { GrowthBook } from '../workload/growths.ts'
-import type { PortBook } from '../workload/port-allocator.ts'
+import type { PostgresAccess } from './access.ts'
 import type { Action, AppliedKind, Problem } from './actions.ts'
+import { certificateDraft, fingerprintOf, loadedAnnotation } from './children/certificate.ts'
+import { credentialsDraft, mintPasswords } from './children/credentials.ts'
+import { changedVolume, copiedVolume } from './children/persistent-volume.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
+import type { GrowthBook } from './growths.ts'
 import type { Observation } from './observe.ts'
 import { perilOf } from './plan/peril.ts'
-import { finishDeletion } from './release.ts'
+import type { PortBook } from './port-allocator.ts'
 
 export type Executor = {
   /** Every write of a pass goes through it. */
@@ -58,13 +55,17 @@ export type Outcome = {
   awaitsPort: boolean
   /** The volume must not grow: there is something to tell. */
   growthRefused: boolean
-  /** The database itself is gone: nothing more can be said of it. */
+  /** The owner itself is gone: nothing more can be said of it. */
   released: boolean
 }
 
-export async function execute(executor: Executor, pass: Pass, actions: readonly Action[]): Promise<Outcome> {
+/** Does all actions at once, each by `perform`, and sorts what comes of them. */
+export async function execute<A>(
+  actions: readonly A[],
+  perform: (action: A) => Promise<Done | 'released'>,
+): Promise<Outcome> {
   const outcome: Outcome = { problems: [], errors: [], awaitsPort: false, growthRefused: false, released: false }
-  const results = await Promise.allSettled(actions.map(action => perform(executor, pass, action)))
+  const results = await Promise.allSettled(actions.map(perform))
   for (const result of results) {
     if (result.status === 'fulfilled') {
       if (result.value === 'released') outcome.released = true
@@ -93,15 +94,12 @@ function problemOf(error: unknown): Problem | undefined {
     : undefined
 }
 
-type Done = 'done' | 'refused' | 'released'
+/** `refused`: the volume must not grow. */
+export type Done = 'done' | 'refused'
 
-async function perform(executor: Executor, pass: Pass, action: Action): Promise<Done> {
+export async function perform(executor: Executor, pass: Pass, action: Action): Promise<Done> {
   const { cluster } = executor
-  const { database } = pass.observed
   switch (action.do) {
-    case 'identify':
-      await cluster.replace('ManagedDatabase', identified(database, action.id ?? randomUUID()))
-      return 'done'
     case 'mark':
       await mark(executor, pass, action.kind, action.object)
       return 'done'
@@ -152,17 +150,15 @@ async function perform(executor: Executor, pass: Pass, action: Action): Promise<
     case 'reload':
       await inPostgres(executor, pass, action.do)
       return 'done'
-    case 'finish-deletion':
-      return finishDeletion(cluster, database)
   }
 }
 
 /** A cache may not have heard yet that somebody deletes claim or volume: the cluster's own word counts before a pod is stopped. */
 async function refuseStopInPeril({ cluster }: Executor, { observed }: Pass): Promise<void> {
-  const { database, children, pod } = observed
+  const { instance, children, pod } = observed
   const { claim } = children
-  if (pod === undefined || claim === undefined || database.status?.volume === undefined) return
-  if (database.metadata.deletionTimestamp !== undefined || perilOf(observed) !== 'none') return
+  if (pod === undefined || claim === undefined || instance.status?.volume === undefined) return
+  if (instance.metadata.deletionTimestamp !== undefined || perilOf(observed) !== 'none') return
   const found = await cluster.get('PersistentVolumeClaim', claim.metadata)
   const isThere = found?.metadata.uid === claim.metadata.uid && found?.metadata.deletionTimestamp === undefined
   const name = claim.spec?.volumeName
@@ -171,23 +167,12 @@ async function refuseStopInPeril({ cluster }: Executor, { observed }: Pass): Pro
   throw new ClusterError('Conflict', 'the volume claim is not what it was: the pod is not stopped')
 }
 
-function identified(database: ManagedDatabase, id: string): ManagedDatabase {
-  const { metadata } = database
-  const finalizers = new Set(metadata.finalizers)
-  // Nothing can hold back an object that is on its way out already.
-  if (metadata.deletionTimestamp === undefined) finalizers.add(teardownFinalizer)
-  return {
-    ...database,
-    metadata: { ...metadata, labels: { ...metadata.labels, [labels.id]: id }, finalizers: [...finalizers] },
-  }
-}
-
 /** Writes our marks, unless the database that the object was another's turns out to live. */
 async function mark({ cluster }: Executor, { observed }: Pass, kind: KindName, object: AnyObject): Promise<void> {
   const { namespace, name } = object.metadata
   const found = await cluster.get(kind, { namespace, name })
   if (found === undefined || found.metadata.uid !== object.metadata.uid) return
-  if (await isAnothers(cluster, observed.database, found)) throw new NameTakenError(kind, found.metadata)
+  if (await isAnothers(cluster, observed.instance, found)) throw new NameTakenError(kind, found.metadata)
   // The action names the kind of its object.
   await cluster.replace(kind, object as Kinds[typeof kind])
 }
@@ -211,8 +196,8 @@ async function copyVolume(
   await cluster.create('PersistentVolume', copiedVolume(volume, name, owner))
 }
 
-function ownerOfPass({ observed: { identity } }: Pass): Owner {
-  if (identity.state === 'settled') return identity.owner
+function ownerOfPass({ observed: { owner } }: Pass): Owner {
+  if (owner !== undefined) return owner
   throw new ClusterError('Conflict', 'the id of the database is not settled')
 }
 
@@ -247,7 +232,7 @@ async function existing<K extends KindName>(
   { metadata: { namespace, name } }: Draft<K>,
 ): Promise<Kinds[K] | undefined> {
   const found = await cluster.get(kind, { namespace, name })
-  if (found !== undefined && ownerUidOf(found) !== observed.database.metadata.uid)
+  if (found !== undefined && ownerUidOf(found) !== observed.instance.metadata.uid)
     throw new NameTakenError(kind, found.metadata)
   return found
 }

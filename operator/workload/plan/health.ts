@@ -1,7 +1,8 @@
 /** What Postgres's answers, and its pod, say of its health. Slowness says nothing. */
+
+import { conditionOf } from '../../objects/conditions.ts'
 import type { ChecksumFailures } from '../../postgres/administrator.ts'
 import type { Observed, PostgresAnswer } from '../observed.ts'
-import { conditionOf } from './conditions.ts'
 
 /** Postgres's answer, unless it was given by an earlier run of it, or none has come in time yet. */
 export function presentAnswer({ pod, postgres, children }: Observed): PostgresAnswer | undefined {
@@ -14,9 +15,9 @@ export function presentAnswer({ pod, postgres, children }: Observed): PostgresAn
  * Whether what was last found of a Postgres stands: none is known of it in its present run, be it that the operator has
  * not looked since it started, or that Postgres has been too slow to answer.
  */
-export function stands({ database, pod, postgres }: Observed): boolean {
+export function stands({ instance, pod, postgres }: Observed): boolean {
   const isUnknown = postgres === undefined || (postgres.run === pod?.run && postgres.answer === undefined)
-  return isUnknown && conditionOf(database.status, 'Ready')?.status === 'True'
+  return isUnknown && conditionOf(instance.status, 'Ready')?.status === 'True'
 }
 
 /** Whether Postgres was looked at since its pod is as ready, or not, as it is now. */

@@ -3,16 +3,16 @@ import type { Draft } from '../../../cluster/index.ts'
 import { type Endpoint, hostLabel, type Region } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
-import { type ServerNames, serverNames } from '../../workload/children/certificate.ts'
-import { claimDraft } from '../../workload/children/claim.ts'
-import { configurationAnnotation, configurationDraft } from '../../workload/children/configuration.ts'
-import { disruptionBudgetDraft } from '../../workload/children/disruption-budget.ts'
-import { networkPolicyDraft } from '../../workload/children/network-policy.ts'
-import { maskedRules, routeDraft } from '../../workload/children/route.ts'
-import { serviceDraft } from '../../workload/children/service.ts'
-import { statefulSetDraft, templateAnnotation, withMarks } from '../../workload/children/stateful-set.ts'
+import { type ServerNames, serverNames } from '../children/certificate.ts'
+import { claimDraft } from '../children/claim.ts'
+import { configurationAnnotation, configurationDraft } from '../children/configuration.ts'
+import { disruptionBudgetDraft } from '../children/disruption-budget.ts'
+import { networkPolicyDraft } from '../children/network-policy.ts'
+import { maskedRules, routeDraft } from '../children/route.ts'
+import { serviceDraft } from '../children/service.ts'
+import { statefulSetDraft, templateAnnotation, withMarks } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
-import { type Restarts, restartsOf, type Time, templateMarks } from './restarts.ts'
+import { type Restarts, type RestartsOf, templateMarks } from './restarts.ts'
 import { type SizeState, sizeState } from './size.ts'
 import { referenceOf, withTemplate } from './template.ts'
 
@@ -61,29 +61,29 @@ export function wantedOf(
   observed: Observed,
   owner: Owner,
   { open, stopped, systemIdentifier }: { open: boolean; stopped: boolean; systemIdentifier: string | undefined },
-  time: Time,
+  restartsOf: RestartsOf,
 ): Wanted {
-  const { database, incarnation, region, podSettings } = observed
-  const { spec, status } = database
+  const { instance, incarnation, region, podSettings } = observed
+  const { spec, status } = instance
   const size = sizeState(observed)
   const { effective, shape } = size
   const rules = open ? maskedRules(spec) : []
   const outside = region && outsideOf(owner, region)
   const port = observed.route?.port
-  const instance = { owner, incarnation, size: effective, pgVersion: spec.pgVersion }
+  const workload = { owner, incarnation, size: effective, pgVersion: spec.pgVersion }
   // A version that is on offer no more goes on with the image it has.
   const image = observed.image ?? referenceOf(observed.children.statefulSet?.spec?.template)
   // On a claim that another database had there may be data, which only the volume knows.
   const initialise = status?.volume === undefined && !observed.isStrayClaim
-  const configuration = shape && configurationDraft({ ...instance, shape, initialise })
+  const configuration = shape && configurationDraft({ ...workload, shape, initialise })
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   const newest =
     shape && volume && image
-      ? statefulSetDraft({ ...instance, image, shape, volume, suspended: stopped, pods: podSettings })
+      ? statefulSetDraft({ ...workload, image, shape, volume, suspended: stopped, pods: podSettings })
       : undefined
   const newestTemplate = newest?.spec?.template.metadata?.annotations?.[templateAnnotation]
   const configurationDigest = configuration?.metadata.annotations?.[configurationAnnotation]
-  const restarts = restartsOf(observed, { newestTemplate, image, configurationDigest }, time)
+  const restarts = restartsOf({ newestTemplate, image, configurationDigest })
   const marked = newest && withMarks(newest, templateMarks(observed, restarts))
   return {
     size,

@@ -4,7 +4,7 @@
  */
 import { type Cluster, type Event, isClusterError, type PersistentVolumeClaim } from '../../cluster/index.ts'
 import { withoutSecrets } from '../../controller/index.ts'
-import type { ManagedDatabase } from '../../crds/index.ts'
+import type { Instance } from './instance.ts'
 
 /** How long a claim may wait before it is asked why. */
 export const patienceMs = 5_000
@@ -31,7 +31,7 @@ export function toldBy(events: readonly Event[]): string | undefined {
 
 export async function provisioningOf(
   cluster: Cluster,
-  { spec, status }: ManagedDatabase,
+  { spec, status }: Instance,
   claim: PersistentVolumeClaim | undefined,
   now: number,
 ): Promise<string | undefined> {

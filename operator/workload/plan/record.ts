@@ -4,14 +4,12 @@
  * put back.
  */
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
-import type { ManagedDatabaseStatus } from '../../../crds/index.ts'
 import { ownerUidOf } from '../../objects/ownership.ts'
-import { systemIdentifierOf } from '../../workload/children/claim.ts'
+import { systemIdentifierOf } from '../children/claim.ts'
+import type { VolumeRecord } from '../instance.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 import { isRebound, mayRunOnRecorded } from './peril.ts'
-
-export type VolumeRecord = NonNullable<ManagedDatabaseStatus['volume']>
 
 /**
  * The record that a claim gives by itself, where the database's own is missing or names a claim that is gone: the
@@ -19,9 +17,9 @@ export type VolumeRecord = NonNullable<ManagedDatabaseStatus['volume']>
  * that is on record.
  */
 export function recordFromClaim(observed: Observed): VolumeRecord | undefined {
-  const { database, children, isStrayClaim, volumes } = observed
+  const { instance, children, isStrayClaim, volumes } = observed
   const { claim } = children
-  const recorded = database.status?.volume
+  const recorded = instance.status?.volume
   const { name = '', uid } = claim?.metadata ?? {}
   const systemIdentifier = claim && systemIdentifierOf(claim)
   if (claim === undefined || uid === undefined || systemIdentifier === undefined) return undefined
@@ -31,7 +29,7 @@ export function recordFromClaim(observed: Observed): VolumeRecord | undefined {
   if (recorded.uid === uid) return undefined
   if (isProven(observed, claim)) return { claim: name, uid, systemIdentifier, ...bound }
   if (recorded.systemIdentifier !== systemIdentifier) return undefined
-  const isPutBack = ownerUidOf(claim) === database.metadata.uid && isGone(observed)
+  const isPutBack = ownerUidOf(claim) === instance.metadata.uid && isGone(observed)
   if (isStrayClaim || isPutBack) return { claim: recorded.claim, uid, systemIdentifier, ...bound }
   const isOurs = isRebound(observed, claim) && volumes.recorded?.claimUid === uid
   return isOurs ? { ...recorded, uid } : undefined
@@ -41,8 +39,8 @@ export function recordFromClaim(observed: Observed): VolumeRecord | undefined {
  * The record is of another time, out of a backup of the cluster: the claim carries this very object's uid and the number of its
  * data, and the pod that runs was made for it. What a pod has mounted under another claim is never passed over.
  */
-function isProven({ database, pod }: Observed, claim: PersistentVolumeClaim): boolean {
-  if (ownerUidOf(claim) !== database.metadata.uid || claim.status?.phase !== 'Bound') return false
+function isProven({ instance, pod }: Observed, claim: PersistentVolumeClaim): boolean {
+  if (ownerUidOf(claim) !== instance.metadata.uid || claim.status?.phase !== 'Bound') return false
   return pod?.address !== undefined && pod.volume === claim.metadata.uid
 }
 
@@ -51,9 +49,9 @@ const isGone = (observed: Observed): boolean => observed.volumes.recorded === un
 
 /** The record after a pass. Its volume's name is there before anything is done that only the volume survives. */
 export function nextRecord(observed: Observed, answered: Assessment['answered']): VolumeRecord | undefined {
-  const { database, children, volumes } = observed
+  const { instance, children, volumes } = observed
   const { claim } = children
-  const recorded = database.status?.volume
+  const recorded = instance.status?.volume
   if (recorded === undefined) {
     if (answered === undefined || claim?.metadata.uid === undefined) return undefined
     const { systemIdentifier } = answered

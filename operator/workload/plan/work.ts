@@ -1,13 +1,13 @@
 /** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
 
+import { conditionOf } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { covers } from '../../objects/up-to-date.ts'
-import { repairedClaim } from '../../workload/children/claim.ts'
-import { templateAnnotation, withoutPod } from '../../workload/children/stateful-set.ts'
 import type { Action } from '../actions.ts'
-import { isAtRest, type Observed } from '../observed.ts'
+import { repairedClaim } from '../children/claim.ts'
+import { templateAnnotation, withoutPod } from '../children/stateful-set.ts'
+import type { Observed } from '../observed.ts'
 import { type Assessment, isOutOfDate } from './assessment.ts'
-import { conditionOf } from './conditions.ts'
 import { awaitsReload } from './configuration.ts'
 import { isHeldBack, resizedClaim } from './growth.ts'
 import { presentAnswer } from './health.ts'
@@ -40,8 +40,8 @@ function secrets({ credentials, certificate }: Observed, { wanted }: Assessment)
  * is, and a claim that is not, or not yet, the database's is left as it is.
  */
 function volume(observed: Observed, { wanted }: Assessment): Action[] {
-  const { database, children, size, growthRefusal, isStrayClaim } = observed
-  const recorded = database.status?.volume
+  const { instance, children, size, growthRefusal, isStrayClaim } = observed
+  const recorded = instance.status?.volume
   const { claim } = children
   if (claim === undefined)
     return recorded === undefined && wanted.claim ? [{ do: 'create-claim', draft: wanted.claim }] : []
@@ -91,10 +91,10 @@ function disruptionBudget(
  * before configuration and template are the new ones.
  */
 function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
-  const { database, children, pod } = observed
+  const { instance, children, pod } = observed
   const { statefulSet } = children
   if (!wanted.statefulSet || !pod || pod.terminating || !statefulSet || !wanted.size.shape) return []
-  if (fatal || database.spec.suspended) return []
+  if (fatal || instance.spec.suspended) return []
   if (!mayStop(observed)) return []
   if (!covers(statefulSet, wanted.statefulSet) || !covers(children.configuration, wanted.configuration)) return []
   const { generation = 0 } = statefulSet.metadata
@@ -103,7 +103,7 @@ function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
   const outdated = pod.trouble !== undefined && pod.template !== template[templateAnnotation]
   if (!isOutOfDate(observed, wanted, pod) && !outdated && !showsExpired(observed)) return []
   if (stopsToRebind(observed)) return [{ do: 'apply', kind: 'StatefulSet', draft: withoutPod(wanted.statefulSet) }]
-  const { namespace = '' } = database.metadata
+  const { namespace = '' } = instance.metadata
   return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
 }
 
@@ -138,19 +138,19 @@ function inPostgres(observed: Observed, { answered, fatal, wanted }: Assessment)
 
 /** The port is claimed closed, at once; its rules come into force when the database can answer for itself. */
 function endpoint(observed: Observed, { wanted }: Assessment): Action[] {
-  const { database, children, route, region } = observed
+  const { instance, children, route, region } = observed
   if (!region) return []
   if (!route || !children.route || !wanted.route)
-    return [{ do: 'claim-port', preferred: database.status?.endpoint?.port }]
-  if (route.refused && database.status?.volume === undefined)
+    return [{ do: 'claim-port', preferred: instance.status?.endpoint?.port }]
+  if (route.refused && instance.status?.volume === undefined)
     return [{ do: 'leave-port', port: route.port, uid: children.route.metadata.uid ?? '' }]
   return covers(children.route, wanted.route) ? [] : [{ do: 'apply', kind: 'ConfigMap', draft: wanted.route }]
 }
 
 /** Whether it served, in the present run of Postgres and as asked, when the status was last written. */
-function isSettled({ database, pod }: Observed): boolean {
-  const ready = conditionOf(database.status, 'Ready')
-  if (ready?.status !== 'True' || !isAtRest(database)) return false
+function isSettled({ instance, isAtRest, pod }: Observed): boolean {
+  const ready = conditionOf(instance.status, 'Ready')
+  if (ready?.status !== 'True' || !isAtRest) return false
   return (pod?.startedAt ?? Number.POSITIVE_INFINITY) < Date.parse(ready.lastTransitionTime)
 }
 

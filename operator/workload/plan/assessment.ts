@@ -3,16 +3,17 @@
  * and whether the database serves. Pure; it decides nothing.
  */
 
+import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { covers } from '../../objects/up-to-date.ts'
-import { sizeText } from '../../workload/children/stateful-set.ts'
-import { lostNode } from '../../workload/node.ts'
-import type { PodFacts } from '../../workload/pod.ts'
-import { isAtRest, type Observed, type PostgresAnswer } from '../observed.ts'
-import { conditionOf, type Finding, type Findings, no, yes } from './conditions.ts'
+import { sizeText } from '../children/stateful-set.ts'
+import { lostNode } from '../node.ts'
+import type { Observed, PostgresAnswer } from '../observed.ts'
+import type { PodFacts } from '../pod.ts'
 import { credentialsFinding } from './credentials.ts'
+import type { InstanceFindings as Findings } from './findings.ts'
 import { isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
-import type { Time } from './restarts.ts'
+import type { RestartsOf } from './restarts.ts'
 import type { SizeState } from './size.ts'
 import { isStopped, mayStop } from './stop.ts'
 import { unmadeMessage } from './unmade.ts'
@@ -60,19 +61,19 @@ const works = (answer: Assessment['answered']): boolean => answer?.rolesInOrder 
 
 /** Whether the allowlist may be in force: never before the data are known and its roles have been seen in order. */
 function mayOpen(observed: Observed, answered: Assessment['answered']): boolean {
-  if (observed.database.status?.volume === undefined) return false
+  if (observed.instance.status?.volume === undefined) return false
   return works(answered) || (observed.route?.route?.rules.length ?? 0) > 0
 }
 
 function endpointFinding(observed: Observed, wanted: Wanted): Finding {
-  const { route, database, children } = observed
+  const { route, instance, children } = observed
   if (route === undefined || wanted.route === undefined)
     return observed.region
       ? no('PortPending', 'a port is being claimed')
-      : no('RegionNotFound', `there is no region ${database.spec.region}`)
+      : no('RegionNotFound', `there is no region ${instance.spec.region}`)
   if (route.refused) return no('PortInUse', `port ${route.port} is in use by something else on the gateway's machine`)
   if (!covers(children.route, wanted.route)) return no('RulesPending', 'the rules are being written')
-  const held = isAtRest(database) && conditionOf(database.status, 'EndpointReady')?.status === 'True'
+  const held = observed.isAtRest && conditionOf(instance.status, 'EndpointReady')?.status === 'True'
   if (route.acknowledged || held)
     return yes('InForce', wanted.rules.length > 0 ? 'the rules are in force' : 'no rules: the endpoint is closed')
   const whom = route.waitingFor.length > 0 ? route.waitingFor.join(', ') : 'a gateway: none is running'
@@ -83,8 +84,8 @@ const at = (step: Step, message: string, reason: string = step): Pending => ({ s
 
 /** The first of the steps that is not done yet. */
 function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pending | undefined {
-  const { database, children, pod, region } = observed
-  const { spec } = database
+  const { instance, children, pod, region } = observed
+  const { spec } = instance
   const { shape, effective } = wanted.size
   if (region === undefined) return at('Preparing', `there is no region ${spec.region}`, 'RegionNotFound')
   if (shape === undefined)
@@ -107,8 +108,8 @@ function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pe
   if (spec.suspended && pod !== undefined)
     return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
   if (lost) return at('Starting', lost.message, lost.reason)
-  const instance = spec.suspended ? undefined : pendingInstance(observed, wanted, findings)
-  if (instance) return instance
+  const start = spec.suspended ? undefined : pendingInstance(observed, wanted, findings)
+  if (start) return start
   const { EndpointReady: endpoint } = findings
   if (endpoint?.status !== 'True') return at('OpeningEndpoint', endpoint?.message ?? '')
   return pendingSize(wanted.size)
@@ -135,7 +136,7 @@ function pendingInstance(observed: Observed, wanted: Wanted, findings: Findings)
   if (credentials?.status !== 'True') return at('PreparingRoles', credentials?.message ?? '')
   if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
   // Until the volume is on record the endpoint stays closed, whatever is asked.
-  if (observed.database.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
+  if (observed.instance.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
   return pod.ready || isFull(observed) ? undefined : at('Connecting', 'waiting for the pod to be ready')
 }
 
@@ -147,9 +148,9 @@ const distrusted = (pod: string): string =>
 /** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
 function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 'pending'>): Finding {
   const { findings, fatal } = assessed
-  const { database, children, pod } = observed
+  const { instance, children, pod } = observed
   if (fatal) return fatal
-  if (database.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
+  if (instance.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
   if (children.service === undefined) return no('ServiceMissing', 'its Service is being made')
   const lost = lostNode(observed.node)
   if (lost) return no(lost.reason, lost.message)
@@ -169,22 +170,23 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
   if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
   // New rules on their way keep nobody from being served by those before them.
-  const wasServing = conditionOf(database.status, 'Ready')?.status === 'True'
+  const wasServing = conditionOf(instance.status, 'Ready')?.status === 'True'
   if (wasServing && (endpoint?.reason === 'RulesPending' || endpoint?.reason === 'AcknowledgementPending'))
     return yes('Serving', 'Postgres answers clients')
   if (endpoint?.status !== 'True') return no(endpoint?.reason ?? 'EndpointPending', endpoint?.message ?? '')
   return yes('Serving', 'Postgres answers clients')
 }
 
-export function assess(observed: Observed, owner: Owner, time: Time): Assessment {
+/** `restartsOf`: the restarts that the owner asks for. */
+export function assess(observed: Observed, owner: Owner, restartsOf: RestartsOf): Assessment {
   const answer = presentAnswer(observed)
   const answered = answer?.state === 'answered' ? answer : undefined
   const volume = volumeFinding(observed, answered)
   const fatal = volume.fatal ? volume.finding : undefined
   const open = fatal === undefined && mayOpen(observed, answered)
-  const known = observed.database.status?.volume?.systemIdentifier
+  const known = observed.instance.status?.volume?.systemIdentifier
   const systemIdentifier = known ?? (fatal ? undefined : answered?.systemIdentifier)
-  const wanted = wantedOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, time)
+  const wanted = wantedOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, restartsOf)
   const findings: Findings = {
     KeysAvailable: yes('Present', "the installation's keys are there"),
     VolumeReady: volume.finding,

@@ -4,13 +4,13 @@
  * the claim goes, as it was seen and not if it was bound meanwhile, and another is made. Nothing that was ever initialised is touched.
  */
 
-import { asksFor } from '../../workload/children/claim.ts'
 import type { Action } from '../actions.ts'
+import { asksFor } from '../children/claim.ts'
 import type { Observed } from '../observed.ts'
 
 /** Whether the database waits for the first volume of its life. While it is suspended it does not. */
-export function isUnmade({ database, children: { claim }, isStrayClaim, pod }: Observed): boolean {
-  if (database.status?.volume !== undefined || database.spec.suspended) return false
+export function isUnmade({ instance, children: { claim }, isStrayClaim, pod }: Observed): boolean {
+  if (instance.status?.volume !== undefined || instance.spec.suspended) return false
   if (claim === undefined || isStrayClaim || pod?.address !== undefined) return false
   return (claim.status?.phase ?? 'Pending') === 'Pending' && !claim.spec?.volumeName
 }
@@ -34,12 +34,12 @@ export function replacement({ children, pod }: Observed): Action[] {
 
 /** Why the volume is not there yet, as far as the cluster says; undefined where it says nothing, or all is well. */
 export function unmadeMessage(observed: Observed): string | undefined {
-  const { database, provisioning, pod, region } = observed
+  const { instance, provisioning, pod, region } = observed
   if (!isUnmade(observed)) return undefined
   if (isToBeReplaced(observed)) return 'the volume claim is being replaced by one for what is asked now'
   const why = provisioning ?? pod?.trouble?.message
   if (why === undefined) return undefined
-  const { name, version } = database.spec.size
+  const { name, version } = instance.spec.size
   const remedy = `another size than ${name}-v${version}, or another storage class of region ${region?.metadata.name}, replaces the claim`
   return `the volume is not there yet: ${why}; ${remedy}`
 }

@@ -4,11 +4,12 @@
  * the size in force, and the wish stays in the spec (docs/decisions/0019-size-in-force.md).
  */
 import type { StatefulSet } from '../../../cluster/index.ts'
-import type { ManagedDatabase, PinnedSize, SizeShape } from '../../../crds/index.ts'
-import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
-import type { PodFacts } from '../../workload/pod.ts'
-import { isAtRest, type Observed } from '../observed.ts'
-import { conditionOf, type Finding, no } from './conditions.ts'
+import type { PinnedSize, SizeShape } from '../../../crds/index.ts'
+import { conditionOf, type Finding, no } from '../../objects/conditions.ts'
+import { sizeAnnotation, sizeText } from '../children/stateful-set.ts'
+import type { Instance } from '../instance.ts'
+import type { Observed } from '../observed.ts'
+import type { PodFacts } from '../pod.ts'
 import { type Growth, growthOf } from './growth.ts'
 import { mayStop } from './stop.ts'
 import { isUnmade } from './unmade.ts'
@@ -46,7 +47,7 @@ function parseSize(text: string | undefined): PinnedSize | undefined {
  * template where an older operator recorded none.
  */
 export const sizeInForce = (
-  { spec, status }: ManagedDatabase,
+  { spec, status }: Instance,
   statefulSet: StatefulSet | undefined,
   pod: Pick<PodFacts, 'size' | 'address' | 'terminating'> | undefined,
 ): PinnedSize => {
@@ -56,8 +57,8 @@ export const sizeInForce = (
 }
 
 export function sizeState(observed: Observed): SizeState {
-  const { database, children, size, inForce } = observed
-  const asked = database.spec.size
+  const { instance, children, size, inForce } = observed
+  const asked = instance.spec.size
   const wished: SizeState = { effective: asked, shape: size?.spec.shape, hindrance: undefined }
   // A claim that waits for its volume is replaced, so that nothing has to grow.
   if (size !== undefined && isUnmade(observed)) return wished
@@ -77,16 +78,16 @@ export function sizeState(observed: Observed): SizeState {
       passes: false,
     })
   if (claim === undefined)
-    return database.status?.volume === undefined
+    return instance.status?.volume === undefined
       ? wished
       : kept({ reason: 'Growing', message: 'the volume is not there', passes: true })
   return hindrance ? kept(hindrance) : wished
 }
 
 function hindranceOf(growth: Growth, observed: Observed): Hindrance | undefined {
-  const { database, pod, children, isStrayClaim } = observed
+  const { instance, pod, children, isStrayClaim } = observed
   const awaitsPod = (message: string): Hindrance =>
-    database.spec.suspended && pod === undefined
+    instance.spec.suspended && pod === undefined
       ? { reason: 'AwaitsResume', message: 'the volume grows when the database is resumed', passes: true }
       : { reason: 'Growing', message, passes: true }
   switch (growth.state) {
@@ -117,8 +118,8 @@ export function recordedSize(
   { effective }: SizeState,
   isPrepared: boolean,
 ): PinnedSize | undefined {
-  const { database, pod } = observed
-  const { spec, status } = database
+  const { instance, pod } = observed
+  const { spec, status } = instance
   if (isUnmade(observed)) return undefined
   const runs = pod !== undefined && !pod.terminating && pod.size === sizeText(effective)
   const rests = spec.suspended && pod === undefined && isPrepared
@@ -127,13 +128,13 @@ export function recordedSize(
 }
 
 /** What is said while another size is asked for than is in force; nothing of a database that never had one. */
-export function sizeFinding({ database }: Observed, state: SizeState, recorded: PinnedSize | undefined) {
-  const asked = database.spec.size
+export function sizeFinding({ instance, isAtRest }: Observed, state: SizeState, recorded: PinnedSize | undefined) {
+  const asked = instance.spec.size
   if (recorded === undefined) return undefined
   const { hindrance, shortfall } = state
   // An operator that begins anew knows no refusal: what its forerunner was told stands until it has an answer.
-  const before = conditionOf(database.status, 'SizeApplied')
-  if (before?.reason === 'GrowthRefused' && isAtRest(database) && (hindrance ?? shortfall)?.isAsked)
+  const before = conditionOf(instance.status, 'SizeApplied')
+  if (before?.reason === 'GrowthRefused' && isAtRest && (hindrance ?? shortfall)?.isAsked)
     return no(before.reason, before.message)
   if (sameSize(recorded, asked))
     return (
@@ -151,14 +152,14 @@ export function sizeFinding({ database }: Observed, state: SizeState, recorded: 
  * it is an operation of its own.
  */
 export const comesIntoForce = (observed: Observed, { effective, shape }: SizeState): boolean => {
-  const { database, inForce } = observed
+  const { instance, inForce } = observed
   return (
-    isAtRest(database) &&
+    observed.isAtRest &&
     mayStop(observed) &&
-    !database.spec.suspended &&
+    !instance.spec.suspended &&
     shape !== undefined &&
-    database.status?.size !== undefined &&
-    sameSize(effective, database.spec.size) &&
+    instance.status?.size !== undefined &&
+    sameSize(effective, instance.spec.size) &&
     !sameSize(effective, inForce.pinned)
   )
 }

@@ -1,14 +1,14 @@
 /** What waits for a restart, and since when: nothing of it is urgent, and nothing of it happens by itself. */
-import type { ManagedDatabaseStatus } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
+import { type Finding, yes } from '../../objects/conditions.ts'
+import type { Instance, PendingRestart } from '../instance.ts'
 import type { Observed } from '../observed.ts'
-import { type Finding, yes } from './conditions.ts'
 import { presentAnswer } from './health.ts'
 import type { Wanted } from './wanted.ts'
 
-type Newest = Pick<Wanted, 'newestTemplate' | 'image' | 'configurationDigest'>
+/** What the next pod would be made from, and run with. */
+export type Newest = Pick<Wanted, 'newestTemplate' | 'image' | 'configurationDigest'>
 
-export type PendingRestart = NonNullable<ManagedDatabaseStatus['pendingRestart']>[number]
 type Reason = 'Image' | 'PodTemplate' | 'Settings' | 'Configuration'
 type Found = { reason: Reason; message: string }
 
@@ -37,7 +37,7 @@ function ofSettings(observed: Observed, { configurationDigest }: Newest): Found[
 }
 
 /** What is on record of what Postgres itself says. */
-const toldBefore = ({ status }: Observed['database']): PendingRestart[] =>
+const toldBefore = ({ status }: Instance): PendingRestart[] =>
   (status?.pendingRestart ?? []).filter(({ reason }) => reason === 'Settings' || reason === 'Configuration')
 
 /**
@@ -48,14 +48,14 @@ export function isWorthRestart(observed: Observed, newest: Newest): boolean | un
   if (observed.pod === undefined || ofTemplate(observed, newest).length > 0) return true
   const found = ofSettings(observed, newest)
   if (found !== undefined) return found.length > 0
-  return toldBefore(observed.database).length > 0 ? undefined : false
+  return toldBefore(observed.instance).length > 0 ? undefined : false
 }
 
 export function pendingRestarts(observed: Observed, wanted: Newest, now: number): PendingRestart[] {
-  const { pod, database } = observed
-  const before = database.status?.pendingRestart ?? []
-  if (pod === undefined || pod.terminating || database.spec.suspended) return []
-  const found = [...ofTemplate(observed, wanted), ...(ofSettings(observed, wanted) ?? toldBefore(database))]
+  const { pod, instance } = observed
+  const before = instance.status?.pendingRestart ?? []
+  if (pod === undefined || pod.terminating || instance.spec.suspended) return []
+  const found = [...ofTemplate(observed, wanted), ...(ofSettings(observed, wanted) ?? toldBefore(instance))]
   return found.map(({ reason, message }) => ({
     reason,
     message: message.slice(0, 1000),

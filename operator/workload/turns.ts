@@ -62,7 +62,7 @@ export function createTurns(options: { atOnce: number; onTurn: (key: string) => 
 }
 
 /** What was observed, with whether it is the database's turn. */
-export function inTurn(turns: Turns, key: string, observed: Observed): Observed {
+export function inTurn<O extends Observed>(turns: Turns, key: string, observed: O): O {
   const { certificate } = observed
   if (certificate.state === 'due') {
     if (turns.ask(key)) return observed

@@ -3,12 +3,12 @@
  * stands on it is another's, the database is `failed`, and nothing is ever initialised in its place.
  */
 import type { RefusalReason } from '../../../instance/refusal.ts'
+import { type Finding, no, yes } from '../../objects/conditions.ts'
+import type { VolumeRecord } from '../instance.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
-import { type Finding, no, yes } from './conditions.ts'
 import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from './health.ts'
 import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
-import type { VolumeRecord } from './record.ts'
 import { unmadeMessage } from './unmade.ts'
 
 /** What `espalier instance prepare` refuses because of what it found on the volume. */
@@ -28,8 +28,8 @@ export function volumeFinding(
   observed: Observed,
   answered: Assessment['answered'],
 ): { finding: Finding; fatal?: boolean } {
-  const { database, children, pod } = observed
-  const recorded = database.status?.volume
+  const { instance, children, pod } = observed
+  const recorded = instance.status?.volume
   const { claim } = children
   const peril = perilOf(observed)
   if (recorded !== undefined && peril === 'lost') return fatal('VolumeLost', lostMessage(observed, recorded))
@@ -72,8 +72,8 @@ function lostMessage(observed: Observed, { claim: name, uid }: VolumeRecord): st
 
 /** What will become of the data of a volume that somebody deletes, and when. */
 function perilMessage(observed: Observed): string {
-  const { database, children, volumes } = observed
-  const { claim = '', volumeName } = database.status?.volume ?? {}
+  const { instance, children, volumes } = observed
+  const { claim = '', volumeName } = instance.status?.volume ?? {}
   if (perilOf(observed) === 'detached')
     return `the volume claim ${claim} was deleted: its volume ${volumeName} is kept, and is being bound to a new claim`
   const isClaim = children.claim?.metadata.deletionTimestamp !== undefined

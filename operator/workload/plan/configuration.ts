@@ -2,8 +2,9 @@
  * Whether Postgres runs with the files that the operator wrote. It reads them where they are mounted, once they have come
  * there (a kubelet takes up to a minute) and it is told to; what it cannot take is said, and stays out of force.
  */
+
+import { type Finding, yes } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
-import { type Finding, yes } from './conditions.ts'
 import { presentAnswer } from './health.ts'
 import type { Wanted } from './wanted.ts'
 

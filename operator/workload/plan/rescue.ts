@@ -6,9 +6,9 @@
  */
 
 import type { Owner } from '../../objects/ownership.ts'
-import { reboundClaimDraft } from '../../workload/children/claim.ts'
-import { copyName, type VolumeChange, type VolumeFacts } from '../../workload/children/persistent-volume.ts'
 import type { Action } from '../actions.ts'
+import { reboundClaimDraft } from '../children/claim.ts'
+import { copyName, type VolumeChange, type VolumeFacts } from '../children/persistent-volume.ts'
 import type { Observed } from '../observed.ts'
 import { isKept, perilOf } from './peril.ts'
 import { isStopped } from './stop.ts'
@@ -38,11 +38,11 @@ export function rescue(observed: Observed, owner: Owner): Action[] {
  * The marks, and the reclaim policy as it was. While the database is suspended no pod holds its claim, so its volume is
  * retained throughout.
  */
-function atRest({ database, children: { claim }, volumes: { bound }, pod }: Observed, owner: Owner): Action[] {
+function atRest({ instance, children: { claim }, volumes: { bound }, pod }: Observed, owner: Owner): Action[] {
   if (bound === undefined || claim === undefined) return []
   if (!bound.isMarked) return [change(bound, { to: 'mark', owner })]
-  const { suspended } = database.spec
-  if (suspended && !bound.isRetained && database.status?.volume !== undefined)
+  const { suspended } = instance.spec
+  if (suspended && !bound.isRetained && instance.status?.volume !== undefined)
     return [change(bound, { to: 'retain', owner })]
   const isBack = bound.isBound && bound.claimUid === claim.metadata.uid
   // Until a pod runs, nothing holds the claim.
@@ -51,8 +51,8 @@ function atRest({ database, children: { claim }, volumes: { bound }, pod }: Obse
 }
 
 /** The volume is retained; where its object goes, there is another for the same storage. */
-function secured({ database, volumes: { copy } }: Observed, owner: Owner, volume: VolumeFacts | undefined): Action[] {
-  const { uid } = database.status?.volume ?? {}
+function secured({ instance, volumes: { copy } }: Observed, owner: Owner, volume: VolumeFacts | undefined): Action[] {
+  const { uid } = instance.status?.volume ?? {}
   if (volume === undefined || uid === undefined) return []
   if (!volume.isRetained) return [change(volume, { to: 'retain', owner })]
   return volume.isGoing && copy === undefined
@@ -75,10 +75,10 @@ function withoutClaim(observed: Observed): Action[] {
 
 /** A new claim takes the volume, once nothing runs on it. */
 function rebound(observed: Observed, owner: Owner): Action[] {
-  const { database, incarnation, children, pod, volumes } = observed
+  const { instance, incarnation, children, pod, volumes } = observed
   const { claim } = children
   const { recorded: volume } = volumes
-  const record = database.status?.volume
+  const record = instance.status?.volume
   if (!isKept(observed) || pod !== undefined || volume === undefined || record === undefined) return []
   if (claim?.metadata.uid === record.uid) {
     const { name, namespace = '', uid = '', deletionTimestamp } = claim.metadata

@@ -2,9 +2,10 @@
  * The one gate before anything of ours stops Postgres: a new size or volume, a restart that was asked for or is due,
  * suspension. Whatever stops a pod, and is not the deletion of the database itself, asks here first.
  */
-import { sizeText } from '../../workload/children/stateful-set.ts'
+
+import { conditionOf } from '../../objects/conditions.ts'
+import { sizeText } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
-import { conditionOf } from './conditions.ts'
 import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
 import { isToBeReplaced } from './unmade.ts'
 
@@ -28,17 +29,17 @@ export const stopsToRebind = (observed: Observed): boolean => {
 }
 
 /** Whether another size is on its way. A claim that goes does not grow any more, so the new claim comes first. */
-function isResizing({ database, inForce, size }: Observed): boolean {
-  const { spec, status } = database
-  const runs = status?.operation !== undefined && conditionOf(status, 'Progressing')?.status === 'True'
+function isResizing({ instance, inForce, size }: Observed): boolean {
+  const { spec, status } = instance
+  const runs = conditionOf(status, 'Progressing')?.status === 'True'
   return runs && size !== undefined && sizeText(spec.size) !== sizeText(inForce.pinned)
 }
 
 /** Whether no pod is to run: suspended as asked, nothing to run it on, or a claim to be replaced by a new one. */
 export function isStopped(observed: Observed): boolean {
-  const { database, children, pod } = observed
+  const { instance, children, pod } = observed
   const peril = perilOf(observed)
-  if (peril === 'lost') return !mayRunOnRecorded(observed) || (database.spec.suspended && mayStop(observed))
+  if (peril === 'lost') return !mayRunOnRecorded(observed) || (instance.spec.suspended && mayStop(observed))
   if (isToBeReplaced(observed)) return true
   if (stopsToRebind(observed) && mayStop(observed)) {
     // Postgres stopped by itself, or was stopped: what was begun is brought to its end.
@@ -46,5 +47,5 @@ export function isStopped(observed: Observed): boolean {
     if (peril === 'detached' || isDown || isResizing(observed)) return true
     if (children.statefulSet?.spec?.replicas === 0) return true
   }
-  return database.spec.suspended && (pod === undefined || mayStop(observed))
+  return instance.spec.suspended && (pod === undefined || mayStop(observed))
 }
