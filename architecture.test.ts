@@ -3,6 +3,12 @@ import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
 
+/** What makes up an installation, wherever it runs. */
+const together = [
+  ...['crds', 'cluster', 'controller', 'instance', 'routes', 'sealing', 'server', 'values'],
+  ...['operator', 'api', 'gateway'],
+]
+
 /** What each part of the product may import, itself apart. */
 const allowed: Record<string, string[]> = {
   values: [],
@@ -19,35 +25,8 @@ const allowed: Record<string, string[]> = {
   gateway: ['crds', 'cluster', 'routes', 'sealing', 'server', 'values'],
   csi: ['server'],
   services: ['server', 'values'],
-  embedded: [
-    'crds',
-    'cluster',
-    'controller',
-    'instance',
-    'routes',
-    'sealing',
-    'server',
-    'values',
-    'operator',
-    'api',
-    'gateway',
-  ],
-  bin: [
-    'crds',
-    'cluster',
-    'controller',
-    'instance',
-    'routes',
-    'sealing',
-    'server',
-    'values',
-    'operator',
-    'api',
-    'gateway',
-    'embedded',
-    'csi',
-    'services',
-  ],
+  embedded: together,
+  bin: [...together, 'embedded', 'csi', 'services'],
 }
 const parts = [...Object.keys(allowed), 'bench', 'e2e', 'images']
 /** Runs inside a database's pod, copied there alone. */
@@ -123,4 +102,32 @@ test('the example operator uses nothing of ours but the controller runtime, in u
 test('the product imports nothing that is there for tests', () => {
   const product = imports.filter(({ path }) => allowed[partOf(path)] !== undefined && !isForTests(path))
   expect(product.filter(({ target }) => isForTests(target))).toEqual([])
+})
+
+/** A package of its own one day: it exports what its README promises. */
+const publicFace = 'controller/index.ts'
+
+test('every export is imported somewhere', () => {
+  const everywhere = globSync('**/*.{ts,mjs}', { exclude: path => /(^|\/)(node_modules|\.[^/]+)$/.test(path) })
+  const texts = new Map(everywhere.map(path => [path, readFileSync(path, 'utf8')]))
+  const names = (list: string, end: 0 | -1) =>
+    list.split(',').flatMap(item => /^(?:type )?(.+)$/.exec(item.trim())?.[1]?.split(' as ').at(end) ?? [])
+  const imported = new Set<string>()
+  for (const [path, text] of texts) {
+    const at = (target: string) => normalize(join(dirname(path), target))
+    for (const [, list = '', target = ''] of text.matchAll(/\{([^{}]*)\}\s*from '(\.[^']+)'/g))
+      for (const name of names(list, 0)) imported.add(`${at(target)} ${name}`)
+    for (const [, target = ''] of text.matchAll(/(?:\*[\w\s]*from|import\()\s*'(\.[^']+)'/g))
+      imported.add(`${at(target)} *`)
+  }
+  const declaration = /^export (?:async )?(?:const|let|function\*?|(?:abstract )?class|type|interface) (\w+)/gm
+  const exported = [...texts].flatMap(([path, text]) => [
+    ...[...text.matchAll(declaration)].map(([, name = '']) => `${path} ${name}`),
+    ...[...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, list = '']) =>
+      names(list, -1).map(name => `${path} ${name}`),
+    ),
+  ])
+  const isUsed = (one: string) => imported.has(one) || imported.has(`${one.split(' ')[0]} *`)
+  expect(exported.length).toBeGreaterThan(1000)
+  expect(exported.filter(one => !one.startsWith(`${publicFace} `) && !isUsed(one))).toEqual([])
 })

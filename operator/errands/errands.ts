@@ -15,7 +15,7 @@ import { type Clock, systemClock } from '../../cluster/informer/index.ts'
 export type ErrandContext = { signal: AbortSignal; progressed: () => void }
 
 /** What is found of an errand that another pass began, maybe another process, before a crash. */
-export type Found<Result> =
+type Found<Result> =
   | { state: 'absent' }
   | { state: 'running'; join: () => Promise<Result> }
   | { state: 'done'; result: Result }
@@ -30,7 +30,7 @@ export type Errand<Result> = {
 }
 
 /** `since`, `progressedAt`, `at`: ms since the epoch. */
-export type ErrandState<Result> =
+type ErrandState<Result> =
   | { state: 'waiting' }
   | { state: 'running'; since: number; progressedAt: number }
   | { state: 'succeeded'; at: number; tookMs: number; result: Result }
@@ -51,7 +51,7 @@ export class StalledError extends Error {
 }
 
 /** The errands of one kind, by the keys of their subjects. */
-export type Errands<Result> = {
+type Errands<Result> = {
   /** Has it done, unless it runs, waits or has ended for this purpose already. */
   ask(key: string, errand: Errand<Result>): ErrandState<Result>
   state(key: string): ErrandState<Result> | undefined
@@ -67,7 +67,7 @@ type Entry<Result> = {
   abort: AbortController
 }
 
-export type ErrandOptions = {
+type ErrandOptions = {
   limits: ErrandLimits
   /** The errand of this subject has ended. */
   onEnd: (key: string) => void

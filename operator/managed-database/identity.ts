@@ -23,7 +23,7 @@ export function precedes(left: ManagedDatabase, right: ManagedDatabase): boolean
   return rank(left) < rank(right)
 }
 
-export type Relations = {
+type Relations = {
   /** The ids on the children that carry the database's uid. */
   childrenSay: readonly (string | undefined)[]
   /** Further databases with the same label. */

@@ -6,7 +6,7 @@ import { conditionOf } from '../objects/conditions.ts'
 import { checksumFailures } from '../workload/plan/health.ts'
 import type { EndedOperation } from './report.ts'
 
-export type DatabaseMetrics = { ended(operation: EndedOperation): void; stop(): void }
+type DatabaseMetrics = { ended(operation: EndedOperation): void; stop(): void }
 
 const seconds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800]
 

@@ -28,7 +28,7 @@ export function withProblems(
   return { ...status, conditions }
 }
 
-export type Report = { type: 'Normal' | 'Warning'; reason: string; message: string }
+type Report = { type: 'Normal' | 'Warning'; reason: string; message: string }
 
 const phaseReasons: Partial<Record<NonNullable<ManagedDatabaseStatus['phase']>, string>> = {
   available: 'Available',

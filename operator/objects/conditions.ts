@@ -12,7 +12,7 @@ export const no = (reason: string, message: string): Finding => ({ status: 'Fals
 export const completed = 'Completed'
 
 /** A resource's status, as far as its conditions go. */
-export type WithConditions = { conditions?: readonly Condition[] | undefined } | undefined
+type WithConditions = { conditions?: readonly Condition[] | undefined } | undefined
 
 export const conditionOf = (status: WithConditions, type: string): Condition | undefined =>
   status?.conditions?.find(condition => condition.type === type)

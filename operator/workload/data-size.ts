@@ -18,7 +18,7 @@ export type SizeRequest = {
   walPosition: string | undefined
 }
 
-export type Sizes = {
+type Sizes = {
   /** In bytes, as last measured. */
   get(key: string): number | undefined
   /** Has it measured, if it is due; one that is under way in an earlier run of Postgres is broken off. */

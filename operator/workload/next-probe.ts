@@ -17,7 +17,7 @@ const hangingMs = 60_000
 const rarestMs = 4 * intervalMs
 
 /** A number from 0 to 1 that is always the same for a key, so that looks at many databases spread out. */
-export const spreadOf = (key: string): number => createHash('sha256').update(key).digest().readUInt32BE() / 2 ** 32
+const spreadOf = (key: string): number => createHash('sha256').update(key).digest().readUInt32BE() / 2 ** 32
 
 /** How long after a look in vain the next is worth it: at once while Postgres starts, rarely when it has been long. */
 export function retryDelay(sinceStartMs: number): number {

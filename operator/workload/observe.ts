@@ -60,7 +60,7 @@ export type Learnt = {
   growthRefusal: GrowthRefusal | undefined
 }
 
-export type InstanceRequest = {
+type InstanceRequest = {
   instance: Instance
   /** Whose the children are; undefined until that is settled. */
   owner: Owner | undefined

@@ -27,7 +27,7 @@ import type { NodeFacts } from './node.ts'
 import type { PodFacts } from './pod.ts'
 
 /** Whether the installation's keys are there: nothing is done without them, and they are never made anew. */
-export type KeysFacts = {
+type KeysFacts = {
   sealingKey: boolean
   authority: boolean
   /** One authority is taking the place of another: it waits for every server. */

@@ -54,7 +54,7 @@ export type PodFacts = {
 }
 
 /** Why a pod does not run, in Kubernetes' words or in those of `espalier instance`. */
-export type PodTrouble = { reason: string; message: string; refusal: RefusalReason | undefined; diskFull: boolean }
+type PodTrouble = { reason: string; message: string; refusal: RefusalReason | undefined; diskFull: boolean }
 
 type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number]
 

@@ -29,7 +29,7 @@ export type LookRequest = {
   isUrgent: boolean
 }
 
-export type Looks = {
+type Looks = {
   get(key: string): PostgresFacts | undefined
   /** Has a look taken as soon as there is room; one that is under way for this key already is enough. */
   request(request: LookRequest): void
@@ -87,7 +87,7 @@ export function answerOf(
  * What is known after a look that came to this. Pure. A look that finds no machine counts only with another witness: a
  * second one in a row, or a gateway that could not connect before the first.
  */
-export function conclude(
+function conclude(
   { run, ready, mark, configuration, isSuspected = false }: Concluded,
   answer: PostgresAnswer,
   last: PostgresFacts | undefined,

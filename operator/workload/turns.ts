@@ -8,7 +8,7 @@
  */
 import type { Observed } from './observed.ts'
 
-export type Turns = {
+type Turns = {
   /** Whether it has its turn; who has not is told by `onTurn` when it has. */
   ask(key: string): boolean
   /** It needs none, or no more. */

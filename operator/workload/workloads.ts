@@ -20,7 +20,7 @@ import { createPortBook } from './port-allocator.ts'
 import { createLooks } from './prober.ts'
 import { createTurns, inTurn } from './turns.ts'
 
-export type WorkloadOptions = {
+type WorkloadOptions = {
   /** Every write goes through it. */
   cluster: Cluster
   caches: Caches
@@ -36,14 +36,14 @@ export type WorkloadOptions = {
 }
 
 /** What a plan says about when its instance is to be looked at again. `wakeAt`: ms since the epoch. */
-export type Waits = {
+type Waits = {
   awaitsPostgres: boolean
   awaitsGateways: boolean
   configurationDigest: string | undefined
   wakeAt: number | undefined
 }
 
-export type Workloads = {
+type Workloads = {
   readonly executor: Executor
   /** What was learnt before the pass. */
   learnt(key: string): Learnt

@@ -26,7 +26,7 @@ import type { Assessment, Pending } from '../../workload/plan/assessment.ts'
 import { comesIntoForce } from '../../workload/plan/size.ts'
 import type { Observed } from '../observed.ts'
 
-export type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
+type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
 
 /** How long an operation may take before it is said to have failed, in ms. */
 export type Deadlines = { creatingMs: number; modifyingMs: number; deletingMs: number }

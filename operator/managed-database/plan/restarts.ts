@@ -18,7 +18,7 @@ import type { Restarts } from '../../workload/plan/restarts.ts'
 import type { Observed } from '../observed.ts'
 
 /** `maintenanceMs`: how long the restart in a window may take. */
-export type Time = { now: number; maintenanceMs: number }
+type Time = { now: number; maintenanceMs: number }
 
 /** The mark of a restart that is asked for and has not been; nothing of that before the database ever served. */
 function askedMark(database: ManagedDatabase): string | undefined {

@@ -12,7 +12,7 @@ export const instanceFile = 'instance.json'
 /** On the ConfigMap: the digest of its files, which Postgres tells of those it has read. */
 export const configurationAnnotation = 'espalier.dev/configuration'
 
-export type ConfigurationRequest = {
+type ConfigurationRequest = {
   owner: Owner
   incarnation: number
   pgVersion: PgVersion

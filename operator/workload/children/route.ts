@@ -13,7 +13,7 @@ export function maskedRules(spec: Pick<InstanceSpec, 'ipAllowlist'>): string[] {
   return [...new Set(masked)]
 }
 
-export function routeOf(owner: Owner, port: number, rules: string[]): Route {
+function routeOf(owner: Owner, port: number, rules: string[]): Route {
   return {
     databaseId: owner.id,
     label: hostLabel(owner.name, owner.id),

@@ -108,7 +108,7 @@ export type RestartMarks = { restart: string | undefined; maintenance: string | 
 export const restartMark = (asked: string | undefined): string | undefined =>
   asked === undefined ? undefined : digestOf(asked)
 
-export type StatefulSetRequest = {
+type StatefulSetRequest = {
   owner: Owner
   incarnation: number
   image: string

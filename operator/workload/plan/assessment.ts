@@ -21,14 +21,7 @@ import { volumeFinding } from './volume.ts'
 import { type Wanted, wantedOf } from './wanted.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
-export type Step =
-  | 'Growing'
-  | 'Preparing'
-  | 'Stopping'
-  | 'Starting'
-  | 'Connecting'
-  | 'PreparingRoles'
-  | 'OpeningEndpoint'
+type Step = 'Growing' | 'Preparing' | 'Stopping' | 'Starting' | 'Connecting' | 'PreparingRoles' | 'OpeningEndpoint'
 
 /** `reason`: the step, or why it cannot be done; `isHopeless`: waiting alone mends it not. */
 export type Pending = { step: Step; reason: string; message: string; isHopeless?: true }

@@ -9,7 +9,7 @@ import { markedFor, ownerUidOf, refersToDatabase } from '../../objects/ownership
 import type { Action } from '../actions.ts'
 import { kindsOfRemains, type Observed } from '../observed.ts'
 
-export type Marks = {
+type Marks = {
   /** Of what a garbage collector takes for a database's, and may take away. */
   referring: Action[]
   /** Of the other children, on which work is done. */

@@ -12,7 +12,7 @@ import type { Observed } from '../observed.ts'
  * - detached: the claim is gone, the volume is there, and is to get a new claim.
  * - lost: neither is there, or another claim stands in the way. Postgres may run on the volume all the same.
  */
-export type Peril = 'none' | 'going' | 'detached' | 'lost'
+type Peril = 'none' | 'going' | 'detached' | 'lost'
 
 export function perilOf(observed: Observed): Peril {
   const { instance, children, volumes } = observed

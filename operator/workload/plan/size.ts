@@ -15,7 +15,7 @@ import { mayStop } from './stop.ts'
 import { isUnmade } from './unmade.ts'
 
 /** What keeps the size asked for from coming into force. */
-export type Hindrance = {
+type Hindrance = {
   reason: 'SizeNotFound' | 'Growing' | 'AwaitsResume' | 'GrowthFailing' | 'GrowthRefused' | 'GrowthInfeasible'
   message: string
   /** Waiting mends it: it is on its way, or may be. What does not is told at once, and the operation has failed. */

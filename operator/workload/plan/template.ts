@@ -18,7 +18,7 @@ import { mayStop } from './stop.ts'
 
 type Template = NonNullable<StatefulSet['spec']>['template']
 
-export const imageOf = (template: Template | undefined): string | undefined => template?.spec?.containers[0]?.image
+const imageOf = (template: Template | undefined): string | undefined => template?.spec?.containers[0]?.image
 
 /** The image of a template as the installation named it; of an older operator's, as it stands there. */
 export const referenceOf = (template: Template | undefined): string | undefined =>
