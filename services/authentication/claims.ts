@@ -2,6 +2,7 @@
  * What a verified token says: its claims read exactly, and judged by time, 30 seconds off at most, and by
  * audience (RFC 7519 section 4.1). Verified claims are kept for many requests, so they come frozen, however deep.
  */
+import { isRecord } from '../../values/record.ts'
 import { type ClaimsFault, claimsAtFault, type TimeClaim } from './errors.ts'
 import { exactJson, parseExactly } from './exact-json.ts'
 
@@ -102,5 +103,5 @@ function numberOf(value: unknown): number | undefined {
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !exactJson.isRawJSON(value)
+  return isRecord(value) && !exactJson.isRawJSON(value)
 }

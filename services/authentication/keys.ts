@@ -5,6 +5,7 @@
  */
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { z } from 'zod'
+import { isRecord } from '../../values/record.ts'
 import { SettingError } from './errors.ts'
 import type { Token } from './token.ts'
 
@@ -59,7 +60,7 @@ export function suitableKeys(keys: readonly VerificationKey[], token: Token): Ve
 export function parseSecret(secret: string | Uint8Array): VerificationKey[] {
   const text = typeof secret === 'string' ? secret : Buffer.from(secret).toString('utf8')
   const json = parseJson(text)
-  if (isObject(json)) return 'keys' in json ? keysOfSet(json.keys) : [keyOfSingle(json)]
+  if (isRecord(json)) return 'keys' in json ? keysOfSet(json.keys) : [keyOfSingle(json)]
   refuseMishaps(text)
   return [passphrase(secret)]
 }
@@ -164,10 +165,6 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function refuse(rule: string): never {

@@ -7,6 +7,7 @@
  *     filter    = "[?(@" operator DQUOTE text DQUOTE ")]"      ; spaces may stand around the operator
  *     operator  = "==" / "!=" / "^==" / "==^" / "*=="
  */
+import { isRecord } from '../../values/record.ts'
 import { SettingError } from './errors.ts'
 
 type FilterOperator = '==' | '!=' | '^==' | '==^' | '*=='
@@ -124,7 +125,7 @@ export function followRolePath(path: RolePath, claims: unknown): unknown {
 function take(step: Step, value: unknown): unknown {
   switch (step.kind) {
     case 'key':
-      return isObject(value) && Object.hasOwn(value, step.key) ? value[step.key] : undefined
+      return isRecord(value) && Object.hasOwn(value, step.key) ? value[step.key] : undefined
     case 'index':
       return Array.isArray(value) ? value[step.index] : undefined
     case 'filter':
@@ -147,8 +148,4 @@ function selects(operator: FilterOperator, element: unknown, text: string): bool
     case '*==':
       return element.includes(text)
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

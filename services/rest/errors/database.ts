@@ -1,4 +1,6 @@
 /** What an error of Postgres is over HTTP: the status of each class of SQLSTATE, and errors that functions raise on purpose. */
+
+import { isRecord } from '../../../values/record.ts'
 import { bearerChallenge } from '../../authentication/challenge.ts'
 import { isHeaderName, isHeaderValue } from '../../http/headers.ts'
 import type { DatabaseError } from '../../postgres/errors.ts'
@@ -53,9 +55,6 @@ function statusOf({ sqlState, message }: DatabaseError, isAuthenticated: boolean
   }
   return 400
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function parsed(text: string): unknown {
   try {
