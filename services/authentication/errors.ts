@@ -2,11 +2,14 @@
  * Why a token is refused, as data: what a client is told of it is the service's to word. Nothing here holds a part of a token, a key or a claim's value.
  */
 
-/** A setting that tokens cannot be judged by. The message names the setting; the rule continues the sentence that its name begins. */
+/**
+ * A setting that tokens cannot be judged by. The message names it as AuthenticatorSettings does; the rule continues the sentence that its name begins, whatever a
+ * service calls it.
+ */
 export class SettingError extends Error {
   readonly rule: string
 
-  constructor(setting: string, rule: string) {
+  constructor(setting: 'jwtSecret' | 'roleClaimKey', rule: string) {
     super(`${setting}: ${rule}`)
     this.rule = rule
   }

@@ -233,9 +233,9 @@ describe('the cache', () => {
 
 describe('settings', () => {
   test.each([
-    [{ jwtSecret: 'short' }, 'jwt-secret: must be at least 32 characters long'],
-    [{ jwtSecret: '' }, 'jwt-secret: must be at least 32 characters long'],
-    [{ roleClaimKey: 'role' }, 'jwt-role-claim-key: expected "." at character 1 of "role"'],
+    [{ jwtSecret: 'short' }, 'jwtSecret: must be at least 32 characters long'],
+    [{ jwtSecret: '' }, 'jwtSecret: must be at least 32 characters long'],
+    [{ roleClaimKey: 'role' }, 'roleClaimKey: expected "." at character 1 of "role"'],
   ])('%j is refused', (settings, rule) => {
     expect(() => make(settings)).toThrow(rule)
   })

@@ -47,7 +47,7 @@ const anonymous: Authentication = Object.freeze({ role: undefined, claims: Objec
 
 /**
  * Makes an authenticator; `now` is in milliseconds since 1970.
- * @throws SettingError of `jwt-secret` or `jwt-role-claim-key`
+ * @throws SettingError of `jwtSecret` or `roleClaimKey`
  */
 export function createAuthenticator(settings: AuthenticatorSettings, now: () => number): Authenticator {
   const keys = settings.jwtSecret === undefined ? undefined : parseSecret(settings.jwtSecret)

@@ -31,7 +31,7 @@ describe('a passphrase', () => {
   })
 
   test.each(['', 'x'.repeat(31), '😀'.repeat(31), Buffer.alloc(31)])('of less than 32 is refused: %j', secret => {
-    expect(() => parseSecret(secret)).toThrow('jwt-secret: must be at least 32 characters long')
+    expect(() => parseSecret(secret)).toThrow('jwtSecret: must be at least 32 characters long')
   })
 })
 
@@ -72,7 +72,7 @@ describe('a JSON Web Key', () => {
     [{ kty: 'EC', crv: 'toString', x: 'AA', y: 'AA' }, 'cannot verify signatures'],
     [{ kty: 'unheard-of' }, 'cannot verify signatures'],
   ])('is refused %#', (key, rule) => {
-    expect(() => parse(key)).toThrow('jwt-secret: ')
+    expect(() => parse(key)).toThrow('jwtSecret: ')
     expect(() => parse(key)).toThrow(rule)
   })
 
@@ -100,7 +100,7 @@ describe('a key set', () => {
     [{ keys: [octet, 'text'] }, 'key 2 of the JSON Web Key set is malformed'],
     [{ keys: [octet, { kty: 'oct', k: 'AA' }] }, 'key 2 of the JSON Web Key set must be at least 32 bytes long'],
   ])('is refused %#', (set, rule) => {
-    expect(() => parse(set)).toThrow(`jwt-secret: `)
+    expect(() => parse(set)).toThrow(`jwtSecret: `)
     expect(() => parse(set)).toThrow(rule)
   })
 })
@@ -137,7 +137,7 @@ test('no secret text gives anything but keys or an error that names the setting 
       try {
         parse(key)
       } catch (error) {
-        expect(String(error)).toMatch(/^Error: jwt-secret: /)
+        expect(String(error)).toMatch(/^Error: jwtSecret: /)
         for (const secret of [key.k, key.n, key.x])
           if (secret !== undefined) expect(String(error)).not.toContain(secret)
       }

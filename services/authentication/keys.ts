@@ -1,5 +1,5 @@
 /**
- * The keys that tokens are verified with, out of `jwt-secret`: an HMAC-SHA256 passphrase, a JSON Web Key or a set of them
+ * The keys that tokens are verified with, out of the secret of a service: an HMAC-SHA256 passphrase, a JSON Web Key or a set of them
  * (RFC 7517, RFC 7518). Each key knows the algorithms that suit it, so a token never chooses how a key is used: not RSA's public key as an HMAC secret, and not "none".
  * Errors name the setting, the key's place in the set and the rule, and never hold a part of a key.
  */
@@ -54,7 +54,7 @@ export function suitableKeys(keys: readonly VerificationKey[], token: Token): Ve
 }
 
 /**
- * Reads `jwt-secret`, as text or as the bytes that base64 stood for.
+ * Reads a secret, as text or as the bytes that base64 stood for.
  * @throws SettingError
  */
 export function parseSecret(secret: string | Uint8Array): VerificationKey[] {
@@ -168,5 +168,5 @@ function parseJson(text: string): unknown {
 }
 
 function refuse(rule: string): never {
-  throw new SettingError('jwt-secret', rule)
+  throw new SettingError('jwtSecret', rule)
 }

@@ -66,7 +66,7 @@ test.each([
   ['.roles[?(@ == "a"]', 18, '")]"'],
   ['.roles[?(@ == "a")].key', 20, 'the end'],
 ])('%s is refused at character %i', (path, position, expected) => {
-  const refusal = `jwt-role-claim-key: expected ${expected}`
+  const refusal = `roleClaimKey: expected ${expected}`
   expect(() => parseRolePath(path)).toThrow(refusal)
   expect(() => parseRolePath(path)).toThrow(`at character ${position} of ${JSON.stringify(path)}`)
 })
@@ -82,7 +82,7 @@ test('any text is a path or refused with a position', () => {
       try {
         followRolePath(parseRolePath(path), value)
       } catch (error) {
-        expect(String(error)).toMatch(/^Error: jwt-role-claim-key: expected .* at character \d+ of /)
+        expect(String(error)).toMatch(/^Error: roleClaimKey: expected .* at character \d+ of /)
       }
     }),
     { numRuns: 1000 },

@@ -1,5 +1,5 @@
 /**
- * The path expression of `jwt-role-claim-key`: where in a token's claims the role's name stands (PostgREST 14's documentation,
+ * The path expression of `roleClaimKey`: where in a token's claims the role's name stands (PostgREST 14's documentation,
  * references/auth "JWT Role Extraction"). Parsing happens once, when the service starts; reading never throws.
  *
  *     path      = 1*( "." key / "[" index "]" ) [ filter ]     ; begins with "."
@@ -106,7 +106,7 @@ class PathReader {
 
   #fail(expected: string): never {
     throw new SettingError(
-      'jwt-role-claim-key',
+      'roleClaimKey',
       `expected ${expected} at character ${this.#at + 1} of ${JSON.stringify(this.#text)}`,
     )
   }

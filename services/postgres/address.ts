@@ -1,5 +1,5 @@
 /**
- * Where Postgres is and how it is to be reached, as `db-uri` and libpq's environment variables say it (Postgres manual sections 32.1 and 32.15). What libpq would
+ * Where Postgres is and how it is to be reached, as a connection string and libpq's environment variables say it (Postgres manual sections 32.1 and 32.15). What libpq would
  * heed and this service cannot is refused, never passed over: whoever asks for protection gets it or an error.
  */
 import { homedir, userInfo } from 'node:os'
