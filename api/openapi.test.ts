@@ -109,7 +109,7 @@ describe('is sound in itself', () => {
     for (const { method, path, operation } of operations) {
       const what = `${method} ${path}`
       expect(operation.summary, what).toMatch(/^[A-Z].*[^.]$/)
-      if (operation.description !== operation.summary) look(operation, what, true)
+      look(operation, what, true)
       for (const parameter of operation.parameters ?? []) look(parameter, `${what} ${parameter.name}`, true)
       for (const [status, response] of Object.entries(operation.responses)) {
         look(response, `${what} ${status}`, true)

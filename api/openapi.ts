@@ -111,7 +111,7 @@ const transform: SwaggerTransform = ({ schema, url }) => {
     },
   }
   const given = Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined))
-  const facts = { operationId, summary, description: description ?? summary, tags: [tag] }
+  const facts = { operationId, summary, description: description ?? `${summary}.`, tags: [tag] }
   return {
     schema: { ...facts, ...given, response: responsesOf(documentation), ...(open ? { security: [] } : {}) },
     url,
