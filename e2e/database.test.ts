@@ -1,5 +1,12 @@
 /** The life of a database through the API, as a user leads it. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { checkout } from '../embedded/settings.ts'
 import { type ApiClient, connect, type Database, eventually, openTo, query, sqlState } from './client.ts'
 import { type Provider, startProvider, testedVersions } from './provider.ts'
 
@@ -37,6 +44,28 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
       ssl: true,
       tls: 'TLSv1.3',
     })
+  })
+
+  test('is found by its name, and verified, by `espalier connect`', async () => {
+    const cache = await mkdtemp(join(tmpdir(), 'espalier-e2e-connect-'))
+    const environment = {
+      PATH: process.env.PATH,
+      XDG_CACHE_HOME: cache,
+      ESPALIER_API_URL: provider.api,
+      ESPALIER_TOKEN: await provider.token(),
+      // Where the API of a cluster is, its authority is in this process's environment.
+      ESPALIER_API_CA: process.env.NODE_EXTRA_CA_CERTS,
+    }
+    try {
+      const args = [join(checkout, 'bin/espalier.mjs'), 'connect', database.name, '--role', 'admin', '--print']
+      const { stdout } = await promisify(execFile)(process.execPath, args, { env: environment })
+      const client = new pg.Client(stdout.trim())
+      await client.connect()
+      const { rows } = await client.query('SELECT current_user AS role').finally(() => client.end())
+      expect(rows).toEqual([{ role: 'admin' }])
+    } finally {
+      await rm(cache, { recursive: true })
+    }
   })
 
   test('refuses a connection without TLS', async () => {
