@@ -90,7 +90,7 @@ export function createTenants(
     async ensure({ tenantId, tenant }, signal) {
       if (tenant?.status?.phase === 'ready') return tenant
       const present = tenant ?? (await create(tenantId))
-      cache.remember(present)
+      cache.writeThrough(present)
       const key = { name: present.metadata.name }
       const isReady = (object: Tenant | undefined) => object?.status?.phase === 'ready'
       const { satisfied, object } = await cache.waitFor(key, isReady, { timeoutMs: readyWithinMs, signal })

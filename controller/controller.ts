@@ -6,7 +6,7 @@
 import type { Logger } from 'pino'
 import { isClusterError } from '../cluster/index.ts'
 import { type Clock, systemClock } from '../cluster/informer/index.ts'
-import type { LimiterOptions } from './limiter.ts'
+import type { BackoffOptions } from './backoff.ts'
 import type { Metrics, ReconcileOutcome } from './metrics.ts'
 import { type AddOptions, lowPriority, WorkQueue } from './queue.ts'
 
@@ -27,7 +27,7 @@ export type ControllerOptions = {
   /** How long a pass may take before its signal aborts. */
   deadlineMs?: number | undefined
   resyncMs?: number | undefined
-  limits?: LimiterOptions | undefined
+  limits?: BackoffOptions | undefined
   logger: Logger
   metrics?: Metrics | undefined
   clock?: Clock | undefined

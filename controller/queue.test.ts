@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { SimulatedClock, settle } from '../cluster/testing/simulated-clock.ts'
+import { Backoff } from './backoff.ts'
 import { Heap } from './heap.ts'
-import { RetryLimiter } from './limiter.ts'
 import { lowPriority, type Work, WorkQueue } from './queue.ts'
 
 const open = () => {
@@ -131,7 +131,7 @@ describe('the work queue', () => {
 
 describe('the retry limiter', () => {
   test('doubles up to its ceiling and starts again after forget', () => {
-    const limiter = new RetryLimiter(() => 0, { burst: 1_000 })
+    const limiter = new Backoff(() => 0, { burst: 1_000 })
     const delays = Array.from({ length: 20 }, () => limiter.delayMs('a'))
     expect(delays.slice(0, 4)).toEqual([5, 10, 20, 40])
     expect(delays.at(-1)).toBe(1_000_000)
@@ -142,7 +142,7 @@ describe('the retry limiter', () => {
 
   test('all keys together retry at most as fast as the bucket fills', () => {
     let now = 0
-    const limiter = new RetryLimiter(() => now, { perSecond: 10, burst: 100 })
+    const limiter = new Backoff(() => now, { perSecond: 10, burst: 100 })
     const delays = Array.from({ length: 300 }, (_, n) => limiter.delayMs(`key ${n}`))
     expect(delays.slice(0, 100).every(delay => delay === 5)).toBe(true)
     expect(delays[299]).toBeCloseTo(20_000, 5)
@@ -203,7 +203,7 @@ test('any history: one worker a key, nothing lost, nothing twice, nothing early,
   await fc.assert(
     fc.asyncProperty(fc.array(command, { maxLength: 80, size: 'max' }), async history => {
       const { clock, queue } = open()
-      const limiter = new RetryLimiter(clock.now)
+      const limiter = new Backoff(clock.now)
       const model = new Model()
       const workers: Promise<void>[] = []
       const got = (work: Work | undefined) => {

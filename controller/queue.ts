@@ -7,8 +7,8 @@
  * Nothing is handed out after `shutDown`.
  */
 import { type Clock, systemClock } from '../cluster/informer/index.ts'
+import { Backoff, type BackoffOptions } from './backoff.ts'
 import { Heap } from './heap.ts'
-import { type LimiterOptions, RetryLimiter } from './limiter.ts'
 import type { QueueMetrics } from './metrics.ts'
 
 /** Of changes, and of what nobody waits for (the resync). */
@@ -40,7 +40,7 @@ type Item = {
 
 export class WorkQueue {
   readonly #clock: Clock
-  readonly #limiter: RetryLimiter
+  readonly #limiter: Backoff
   readonly #metrics: QueueMetrics | undefined
   readonly #items = new Map<string, Item>()
   readonly #delayed = new Heap<Item>((a, b) => a.dueAt < b.dueAt)
@@ -52,9 +52,9 @@ export class WorkQueue {
   #timer: { dueAt: number; cancel: () => void } | undefined
   #drained: PromiseWithResolvers<void> | undefined
 
-  constructor(options: { clock?: Clock; limits?: LimiterOptions; metrics?: QueueMetrics } = {}) {
+  constructor(options: { clock?: Clock; limits?: BackoffOptions; metrics?: QueueMetrics } = {}) {
     this.#clock = options.clock ?? systemClock
-    this.#limiter = new RetryLimiter(this.#clock.now, options.limits)
+    this.#limiter = new Backoff(this.#clock.now, options.limits)
     this.#metrics = options.metrics
   }
 

@@ -52,7 +52,7 @@ async function startProcess(plain: Cluster, identity: string, done: string[]) {
       reconcile: async key => {
         const map = maps.get(parseKey(key))
         if (!map || map.data?.done === map.data?.wanted) return undefined
-        maps.remember(
+        maps.writeThrough(
           await cluster.replace('ConfigMap', { ...map, data: { ...map.data, done: map.data?.wanted ?? '' } }),
         )
         recorder.record(map, 'Normal', 'Copied', `Copied ${map.data?.wanted}.`)

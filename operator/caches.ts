@@ -32,7 +32,7 @@ export function createCaches(
 ) {
   const sharing = createSharing()
   let started: Promise<void> | undefined
-  const rememberers = new Map<KindName, ((object: AnyObject) => void)[]>()
+  const writers = new Map<KindName, ((object: AnyObject) => void)[]>()
   const all: { start(): Promise<void>; stop(): Promise<void>; readonly synced: boolean }[] = []
   const follow = <K extends KindName>(
     name: string,
@@ -48,8 +48,8 @@ export function createCaches(
     metrics.watchInformer(name, () => informer.state)
     all.push(informer)
     // What is remembered under a kind is of that kind.
-    const remember = (object: AnyObject) => informer.remember(object as Kinds[K])
-    rememberers.set(kind, [...(rememberers.get(kind) ?? []), remember])
+    const writeThrough = (object: AnyObject) => informer.writeThrough(object as Kinds[K])
+    writers.set(kind, [...(writers.get(kind) ?? []), writeThrough])
     return informer
   }
 
@@ -131,10 +131,10 @@ export function createCaches(
     },
     isSynced: () => all.every(informer => informer.synced),
     /** The cluster, whose every write is in the caches as soon as it is answered. */
-    remembering: (inner: Cluster): Cluster => {
-      const remembered = async <K extends KindName>(kind: K, write: Promise<Kinds[K]>): Promise<Kinds[K]> => {
+    writeThrough: (inner: Cluster): Cluster => {
+      const writtenThrough = async <K extends KindName>(kind: K, write: Promise<Kinds[K]>): Promise<Kinds[K]> => {
         const object = await write
-        for (const remember of rememberers.get(kind) ?? []) remember(object)
+        for (const writeThrough of writers.get(kind) ?? []) writeThrough(object)
         return object
       }
       return {
@@ -143,10 +143,10 @@ export function createCaches(
         watch: (kind, options) => inner.watch(kind, options),
         logs: (pod, options) => inner.logs(pod, options),
         delete: (kind, key, options) => inner.delete(kind, key, options),
-        create: (kind, draft) => remembered(kind, inner.create(kind, draft)),
-        apply: (kind, draft) => remembered(kind, inner.apply(kind, draft)),
-        replace: (kind, object) => remembered(kind, inner.replace(kind, object)),
-        replaceStatus: (kind, object) => remembered(kind, inner.replaceStatus(kind, object)),
+        create: (kind, draft) => writtenThrough(kind, inner.create(kind, draft)),
+        apply: (kind, draft) => writtenThrough(kind, inner.apply(kind, draft)),
+        replace: (kind, object) => writtenThrough(kind, inner.replace(kind, object)),
+        replaceStatus: (kind, object) => writtenThrough(kind, inner.replaceStatus(kind, object)),
       }
     },
   }

@@ -76,7 +76,7 @@ async function recordTask({ context, account, log }: Writer, { taskId, name, sub
   const spec = { name, subject: { kind: 'database' as const, ...subject }, request }
   try {
     const task = await context.cluster.create('Task', { apiVersion, kind: 'Task', metadata, spec })
-    context.caches.Task.remember(task)
+    context.caches.Task.writeThrough(task)
   } catch (error) {
     if (!isClusterError(error, 'AlreadyExists'))
       log.warn({ err: error, taskId }, 'cannot write the task; the operator will make it')
@@ -151,7 +151,7 @@ export async function createDatabase(writer: Creator, input: CreateDatabaseInput
   const spec = specOfNew(input, await requireOffer(context, input), versionForNew(context, input))
   const key = { namespace: account.namespace, name: input.name }
   const finished = async (database: ManagedDatabase): Promise<Written> => {
-    caches.ManagedDatabase.remember(database)
+    caches.ManagedDatabase.writeThrough(database)
     const subject = { id: ids.objectId, name: input.name }
     await recordTask(writer, { taskId: ids.taskId, name: 'create-managed', subject, request: askedOf(input, spec) })
     return { database, taskId: ids.taskId }
@@ -234,7 +234,7 @@ async function changeDatabase(writer: Writer, id: string, { decide, asked, taskI
     const stored = await context.cluster.replace('ManagedDatabase', annotated({ ...current, spec }, marks))
     return { database: stored, operation }
   })
-  context.caches.ManagedDatabase.remember(database)
+  context.caches.ManagedDatabase.writeThrough(database)
   if (operation === undefined) return { database, taskId: undefined }
   const subject = { id, name: database.metadata.name }
   await recordTask(writer, { taskId, name: operation, subject, request: askedOf(asked, database.spec) })
@@ -278,7 +278,7 @@ export async function restartDatabase(writer: Writer, id: string, taskId: string
     const marks = { [updatedAtAnnotation]: timeNow(context), [annotations.operation]: operation }
     return context.cluster.replace('ManagedDatabase', annotated(asking, marks))
   })
-  context.caches.ManagedDatabase.remember(database)
+  context.caches.ManagedDatabase.writeThrough(database)
   const subject = { id, name: database.metadata.name }
   await recordTask(writer, { taskId, name: 'restart-managed', subject, request: {} })
   return { database, taskId }
@@ -325,7 +325,7 @@ export async function deleteDatabase(writer: Writer, id: string, force: boolean)
     const metadata = { ...marked.metadata, deletionTimestamp: timeNow(context) }
     return { database: { ...marked, metadata }, taskId, asked: true }
   })
-  caches.ManagedDatabase.remember(written.database)
+  caches.ManagedDatabase.writeThrough(written.database)
   if (written.asked && written.taskId !== undefined) {
     const subject = { id, name: written.database.metadata.name }
     await recordTask(writer, { taskId: written.taskId, name: 'delete-managed', subject, request: { force } })

@@ -95,7 +95,7 @@ export class ObjectCache<T extends Cacheable> {
   }
 
   /** Takes in what a write of ours returned, unless the cache already knows as much or more. */
-  remember(object: T): Change<T>[] {
+  writeThrough(object: T): Change<T>[] {
     const version = object.metadata.resourceVersion
     if (this.#progress !== undefined && compareVersions(version, this.#progress) <= 0) return []
     const cached = this.get(object.metadata)

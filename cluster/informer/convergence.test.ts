@@ -22,11 +22,11 @@ const name = fc.constantFrom(
   { namespace: 'y', name: 'c' },
 )
 const colour = fc.constantFrom('red', 'green', 'blue')
-const remember = fc.constantFrom('now', 'later', 'never')
+const writeThrough = fc.constantFrom('now', 'later', 'never')
 const how = fc.constantFrom('ended' as const, 'Unavailable' as const, 'TooManyRequests' as const)
 const ms = fc.constantFrom(0, 1, 60, 150, 1_000, 7_000, 40_000, 700_000)
 const step = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('write' as const), key: name, colour, remember }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('write' as const), key: name, colour, writeThrough }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('remove' as const), key: name }) },
   { weight: 6, arbitrary: fc.record({ do: fc.constant('deliver' as const), count: fc.integer({ min: 1, max: 9 }) }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('rememberLate' as const), which: fc.nat({ max: 20 }) }) },
@@ -106,15 +106,15 @@ async function run(history: Step[]) {
     switch (command.do) {
       case 'write': {
         const object = server.write(command.key, { colour: command.colour })
-        if (command.remember !== 'never') ours.push(object)
-        if (command.remember !== 'now') return
-        informer.remember(object)
+        if (command.writeThrough !== 'never') ours.push(object)
+        if (command.writeThrough !== 'now') return
+        informer.writeThrough(object)
         return readsBack(object)
       }
       case 'rememberLate': {
         const object = ours[command.which % (ours.length || 1)]
         if (!object) return
-        informer.remember(object)
+        informer.writeThrough(object)
         return readsBack(object)
       }
       case 'remove':

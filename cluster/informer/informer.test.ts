@@ -252,7 +252,7 @@ describe('handlers', () => {
     await informer.start()
     const seen: (string | undefined)[] = []
     informer.onChange(({ object }) => {
-      if (object.data?.step === '1') informer.remember(server.write(a, { step: '2' }))
+      if (object.data?.step === '1') informer.writeThrough(server.write(a, { step: '2' }))
     })
     informer.onChange(({ object }) => seen.push(object.data?.step))
     server.write(a, { step: '1' })
@@ -261,14 +261,14 @@ describe('handlers', () => {
   })
 })
 
-describe('remember', () => {
+describe('write-through', () => {
   test('our own write shows at once, and older events do not undo it', async () => {
     const { server, informer } = open({ eager: false })
     await informer.start()
     await settle()
     server.write(a, { step: '1' })
     const ours = server.write(a, { step: '2' })
-    informer.remember(ours)
+    informer.writeThrough(ours)
     expect(informer.get(a)?.data?.step).toBe('2')
     server.deliver(1)
     await settle()
@@ -284,7 +284,7 @@ describe('remember', () => {
     const ours = server.write(a, {})
     server.remove('one/a')
     await settle()
-    informer.remember(ours)
+    informer.writeThrough(ours)
     expect(informer.get(a)).toBeUndefined()
   })
 
@@ -294,7 +294,7 @@ describe('remember', () => {
     await informer.start()
     await settle()
     server.remove('one/a')
-    informer.remember(server.write(a, { step: 'new' }))
+    informer.writeThrough(server.write(a, { step: 'new' }))
     server.deliver(1)
     await settle()
     expect(informer.get(a)?.data?.step).toBe('new')
@@ -309,17 +309,17 @@ describe('remember', () => {
     server.version = 998
     const old = server.write(a, { step: '999' })
     const ours = server.write(a, { step: '1000' })
-    informer.remember(ours)
-    informer.remember(old)
+    informer.writeThrough(ours)
+    informer.writeThrough(old)
     expect(informer.get(a)?.data?.step).toBe('1000')
   })
 
   test('what the informer does not follow is not taken in', async () => {
     const { server, informer } = open({ namespace: 'one', labels: { colour: 'red' } })
     await informer.start()
-    informer.remember(server.write({ namespace: 'two', name: 'x' }, { colour: 'red' }))
-    informer.remember(server.write({ namespace: 'one', name: 'y' }, { colour: 'blue' }))
-    informer.remember(server.write({ namespace: 'one', name: 'z' }, { colour: 'red' }))
+    informer.writeThrough(server.write({ namespace: 'two', name: 'x' }, { colour: 'red' }))
+    informer.writeThrough(server.write({ namespace: 'one', name: 'y' }, { colour: 'blue' }))
+    informer.writeThrough(server.write({ namespace: 'one', name: 'z' }, { colour: 'red' }))
     expect(Object.keys(versions(informer))).toEqual(['one/z'])
   })
 })

@@ -9,8 +9,8 @@ import type { KindName, Kinds } from '../kinds.ts'
 import type { Cluster, LabelSelector, ObjectKey } from '../port.ts'
 import { type Change, type IndexFunctions, ObjectCache } from './cache.ts'
 import { type Clock, systemClock } from './clock.ts'
-import { createDispatcher, type Handler } from './dispatcher.ts'
 import { keyText } from './key.ts'
+import { createNotifier, type Handler } from './notifier.ts'
 import { type Reflector, startReflector } from './reflector.ts'
 import { createWaiters, type WaitOptions, type WaitResult } from './waiters.ts'
 
@@ -66,7 +66,7 @@ export type Informer<K extends KindName> = {
    * What a write of ours returned: from here on the cache is at least as new. An object outside the informer's
    * namespace or labels is not taken in.
    */
-  remember(object: Kinds[K]): void
+  writeThrough(object: Kinds[K]): void
   /**
    * Waits until the predicate holds for the object (undefined: absent), looking at once and then at every change.
    * Gives the last state either way; `satisfied` is false after the time, an abort or `stop()`.
@@ -135,13 +135,13 @@ export function createInformer<K extends KindName>(
   const cache = new ObjectCache<T>(indexes)
   const waiters = createWaiters<T>(clock)
 
-  const dispatcher = createDispatcher<T>({
+  const notifier = createNotifier<T>({
     delivered: ({ object }) => waiters.changed(keyText(object.metadata), cache.get(object.metadata)),
     failed: (object, error) => complain('a handler', object, error),
   })
   const publish = (changes: readonly Change<T>[]) => {
     state.objects = cache.size
-    if (changes.length > 0) dispatcher.publish(changes)
+    if (changes.length > 0) notifier.publish(changes)
   }
 
   let reflector: Reflector | undefined
@@ -198,11 +198,11 @@ export function createInformer<K extends KindName>(
     get: key => cache.get(key),
     list: filter => cache.list(filter),
     byIndex: (index, value) => cache.byIndex(index, value),
-    onChange: handler => dispatcher.subscribe(handler, cache.list()),
-    remember(object) {
+    onChange: handler => notifier.subscribe(handler, cache.list()),
+    writeThrough(object) {
       if (namespace !== undefined && object.metadata.namespace !== namespace) return
       if (!matches(labels, object.metadata.labels)) return
-      publish(cache.remember(transform(object)))
+      publish(cache.writeThrough(transform(object)))
     },
     waitFor: (key, predicate, wait) => waiters.wait(keyText(key), () => cache.get(key), predicate, wait),
   }

@@ -65,7 +65,7 @@ export async function startExample(cluster: Cluster, identity: string, logger: L
           events.record(source, 'Warning', 'NameTaken', `${namespace} has another ConfigMap of this name`)
           return { requeueAfterMs: 60_000 }
         }
-        configMaps.remember(await writer.apply('ConfigMap', draft))
+        configMaps.writeThrough(await writer.apply('ConfigMap', draft))
         events.record(source, 'Normal', 'Copied', `copied to ${namespace}`)
         return undefined
       },

@@ -57,7 +57,7 @@ const authorityDraft = (name: string, { cert, key }: Authority): Draft<'Secret'>
 
 export function startAuthorityController(options: AuthorityControllerOptions): { stop(): Promise<void> } {
   const { caches, servers, waits, logger, metrics, now, signal } = options
-  const cluster = caches.remembering(options.cluster)
+  const cluster = caches.writeThrough(options.cluster)
   const get = (name: string) => caches.systemSecrets.get({ namespace: systemNamespace, name })
   const again = (ms: number) => ({ requeueAfterMs: Math.max(0, ms) })
 

@@ -39,7 +39,7 @@ const portMs = 30_000
 
 export function startDatabaseController(options: DatabaseControllerOptions): { stop(): Promise<void> } {
   const { caches, keys, images, pods, settings, events, metrics, logger, now, signal } = options
-  const cluster = caches.remembering(options.cluster)
+  const cluster = caches.writeThrough(options.cluster)
   const databaseMetrics = createDatabaseMetrics(metrics, () => caches.databases.list())
   /** Databases that wait for the gateways. */
   const awaitingGateways = new Set<string>()

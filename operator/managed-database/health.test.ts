@@ -18,7 +18,7 @@ const dataOf = ({ status }: ManagedDatabase) => {
   if (data === undefined) throw new Error('there are no data')
   return data
 }
-const looksAt = async (name: string) => it.workload().postgres.looks.get((await podOf(name)).status?.podIP ?? '') ?? 0
+const looksAt = async (name: string) => it.workload().postgres.prober.get((await podOf(name)).status?.podIP ?? '') ?? 0
 
 /** As after an upgrade: the pod was made when there was no probe of WAL. */
 async function forgetProbe(name: string): Promise<void> {
@@ -58,7 +58,7 @@ describe('slow is not broken', () => {
     await it.startOperator()
     await eventually(
       () => looksAt('slow'),
-      looks => looks > before,
+      prober => prober > before,
     )
     // A pass after the look that came to nothing.
     await editSpec(it.cluster(), 'slow', spec => ({ ...spec, deletionProtection: true }))
@@ -92,16 +92,16 @@ describe('a Postgres that only the gateway finds gone', () => {
   test('is looked at once it says so, and no sooner', async () => {
     const database = await it.create('unreachable', open)
     const { podIP = '' } = (await podOf('unreachable')).status ?? {}
-    const looks = () => it.workload().postgres.looks.get(podIP) ?? 0
+    const prober = () => it.workload().postgres.prober.get(podIP) ?? 0
     it.workload().postgres.stop(podIP)
-    const before = looks()
+    const before = prober()
     const port = database.status?.endpoint?.port ?? 0
     it.gateway().cannotReach([port + 1000, port])
     const began = Date.now()
     const degraded = await it.when('unreachable', isPhase('degraded'))
     expect(condition(degraded, 'Ready')).toMatchObject({ reason: 'NotAnswering' })
     expect(Date.now() - began).toBeLessThan(10_000)
-    expect(looks()).toBeGreaterThan(before)
+    expect(prober()).toBeGreaterThan(before)
     it.gateway().cannotReach([])
   })
 })

@@ -26,7 +26,7 @@ export const notRunMessages = {
 
 export function startNotRunControllers(options: NotRunOptions): { stop(): Promise<void> } {
   const { caches } = options
-  const cluster = caches.remembering(options.cluster)
+  const cluster = caches.writeThrough(options.cluster)
   const controllers = [
     startNotRun(options, 'branch', caches.branches, (branch, failed) =>
       cluster.replaceStatus('Branch', { ...branch, status: { ...branch.status, ...failed } }),

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { covers, draftAnnotation, stamped } from './up-to-date.ts'
+import { draftAnnotation, isUpToDate, stamped } from './up-to-date.ts'
 
 describe('covers', () => {
   test.each<[string, unknown, unknown, boolean]>([
@@ -17,14 +17,14 @@ describe('covers', () => {
     ['values in another order', ['x', 'y'], ['y', 'x'], false],
     ['an empty list', [], ['x'], false],
   ])('%s', (_, actual, wanted, expected) => {
-    expect(covers(actual, wanted)).toBe(expected)
+    expect(isUpToDate(actual, wanted)).toBe(expected)
   })
 
   test('everything covers itself, also with more beside it', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue(), (object, more) => {
-        expect(covers(object, object)).toBe(true)
-        expect(covers({ ...object, added: more }, { ...object, added: undefined })).toBe(true)
+        expect(isUpToDate(object, object)).toBe(true)
+        expect(isUpToDate({ ...object, added: more }, { ...object, added: undefined })).toBe(true)
       }),
     )
   })
@@ -35,7 +35,7 @@ describe('stamped', () => {
   test('tells drafts apart by what they no longer have', () => {
     const [before, after] = [stamped(draft), stamped({ ...draft, data: { x: '1' } })]
     expect(before.metadata.annotations?.kept).toBe('yes')
-    expect(covers(before, after)).toBe(false)
+    expect(isUpToDate(before, after)).toBe(false)
     const digest = { [draftAnnotation]: expect.stringMatching(/^[0-9a-f]{16}$/) }
     expect(before.metadata.annotations).toMatchObject(digest)
     expect(stamped(draft)).toEqual(before)

@@ -27,22 +27,22 @@ const nameOf = (value: unknown): unknown => (isRecord(value) ? value.name : unde
  * Whether `actual` holds everything that `wanted` does. Lists of named things may hold further ones (another manager's
  * container stays); all other lists are compared whole.
  */
-export function covers(actual: unknown, wanted: unknown): boolean {
+export function isUpToDate(actual: unknown, wanted: unknown): boolean {
   if (wanted === undefined) return true
   if (Array.isArray(wanted)) {
     if (!Array.isArray(actual)) return false
     if (wanted.length > 0 && wanted.every(item => nameOf(item) !== undefined))
       return wanted.every(item =>
-        covers(
+        isUpToDate(
           actual.find(other => nameOf(other) === nameOf(item)),
           item,
         ),
       )
-    return actual.length === wanted.length && wanted.every((item, index) => covers(actual[index], item))
+    return actual.length === wanted.length && wanted.every((item, index) => isUpToDate(actual[index], item))
   }
   if (isRecord(wanted)) {
     if (!isRecord(actual)) return Object.keys(wanted).length === 0
-    return Object.entries(wanted).every(([key, value]) => covers(actual[key], value))
+    return Object.entries(wanted).every(([key, value]) => isUpToDate(actual[key], value))
   }
   return actual === wanted
 }

@@ -23,7 +23,7 @@ const longestMs = 3600_000
 
 export function startRegionController(options: RegionControllerOptions): { stop(): Promise<void> } {
   const { caches, events, logger, metrics, now, signal } = options
-  const cluster = caches.remembering(options.cluster)
+  const cluster = caches.writeThrough(options.cluster)
   let controller: Controller | undefined
 
   const reconcile = async (key: string) => {

@@ -12,7 +12,7 @@ import { authorityConfigMap, type SystemServer, systemCertificates } from '../..
 import type { Trust } from '../authority/state.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { covers, stamped } from '../objects/up-to-date.ts'
+import { isUpToDate, stamped } from '../objects/up-to-date.ts'
 import { issueServerCertificate } from '../pki/index.ts'
 import { tlsSecret } from '../pki/secret.ts'
 import { isGoodCertificate, type ServerNames, trustAnnotation } from '../workload/children/certificate.ts'
@@ -57,12 +57,12 @@ const isOurs = (secret: Secret): boolean => secret.metadata.labels?.[labels.mana
 
 export function startSystemCertificates(options: SystemCertificatesOptions): { stop(): Promise<void> } {
   const { caches, keys, wanted, metrics, logger, now, signal } = options
-  const cluster = caches.remembering(options.cluster)
+  const cluster = caches.writeThrough(options.cluster)
 
   const publish = async (authority: Trust) => {
     const draft = configMapDraft(authority)
     const found = await cluster.get('ConfigMap', { namespace: systemNamespace, name: authorityConfigMap })
-    if (!covers(found, draft)) await cluster.apply('ConfigMap', draft)
+    if (!isUpToDate(found, draft)) await cluster.apply('ConfigMap', draft)
   }
 
   const renew = async (server: SystemServer, names: ServerNames, authority: Trust) => {

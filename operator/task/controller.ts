@@ -52,7 +52,7 @@ function taskDraft({ metadata, status }: ManagedDatabase): Draft<'Task'> | undef
 
 export function startTaskController(options: TaskControllerOptions): { stop(): Promise<void> } {
   const { caches, logger, metrics, now, signal } = options
-  const cluster = caches.remembering(options.cluster)
+  const cluster = caches.writeThrough(options.cluster)
 
   const reconcile = async (key: string) => {
     const { namespace, name } = parseKey(key)

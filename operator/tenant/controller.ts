@@ -18,7 +18,7 @@ import {
 import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
-import { covers, stamped } from '../objects/up-to-date.ts'
+import { isUpToDate, stamped } from '../objects/up-to-date.ts'
 import { copiesNote, keepCopies } from './pull-secrets.ts'
 import { isOurs, quotaDraft } from './quota.ts'
 
@@ -79,7 +79,7 @@ function tenantStatus(tenant: Tenant, findings: Findings, now: number): NonNulla
 
 export function startTenantController(options: TenantControllerOptions): { stop(): Promise<void> } {
   const { caches, pullSecrets, logger, metrics, now, signal } = options
-  const cluster = caches.remembering(options.cluster)
+  const cluster = caches.writeThrough(options.cluster)
 
   const copies = { cluster, sources: caches.systemSecrets, names: pullSecrets, logger }
 
@@ -116,7 +116,7 @@ export function startTenantController(options: TenantControllerOptions): { stop(
     }
     // The namespace says which copies it may hold from before the first to after the last.
     if (pullSecrets.length === 0) await keepCopies(copies, draft.metadata.name, namespace)
-    if (!covers(namespace, draft)) await cluster.apply('Namespace', draft)
+    if (!isUpToDate(namespace, draft)) await cluster.apply('Namespace', draft)
     if (pullSecrets.length > 0) await keepCopies(copies, draft.metadata.name, namespace)
     // Before it is ready, so that nothing is made there without.
     const limits = await limit(tenant)
@@ -129,7 +129,7 @@ export function startTenantController(options: TenantControllerOptions): { stop(
     const draft = quotaDraft(tenant)
     const { name, namespace } = draft.metadata
     const known = caches.quotas.get({ namespace, name })
-    if (covers(known, draft)) return undefined
+    if (isUpToDate(known, draft)) return undefined
     // The cache has only ours: another's of this name is not in it.
     const present = known ?? (await cluster.get('ResourceQuota', { namespace, name }))
     if (present !== undefined && !isOurs(present))

@@ -44,7 +44,7 @@ export type FakePostgres = {
   /** What stands on a claim's volume, by the claim's uid. */
   readonly data: Map<string, FakeData>
   /** How often the server at an address was looked at. */
-  readonly looks: Map<string, number>
+  readonly prober: Map<string, number>
   /** How often any volume was initialised. */
   readonly initialised: Map<string, number>
   /**
@@ -74,7 +74,7 @@ const noConfiguration: ConfigurationState = {
 export function createFakePostgres(): FakePostgres {
   const data = new Map<string, FakeData>()
   const initialised = new Map<string, number>()
-  const looks = new Map<string, number>()
+  const prober = new Map<string, number>()
   const servers = new Map<string, { claimUid: string; mounted: Mounted; tls: Tls | undefined }>()
   const starts = new Map<string, number>()
   const reloads = new Map<string, number>()
@@ -96,7 +96,7 @@ export function createFakePostgres(): FakePostgres {
 
   const access: PostgresAccess = {
     observe: async (target, { passwords, commits }): Promise<PostgresObservation> => {
-      looks.set(target.host, (looks.get(target.host) ?? 0) + 1)
+      prober.set(target.host, (prober.get(target.host) ?? 0) + 1)
       try {
         const { systemIdentifier, roles, isFull, isSlow, walHangs, checksumFailures = null, ...more } = find(target)
         if (isSlow) return { reachable: false, reason: 'timeout', message: 'Query read timeout' }
@@ -158,7 +158,7 @@ export function createFakePostgres(): FakePostgres {
     access,
     data,
     initialised,
-    looks,
+    prober,
     reloads,
     starts,
     start: async (address, claimUid, digest, mounted = async () => undefined) => {

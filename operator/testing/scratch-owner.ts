@@ -41,7 +41,7 @@ export async function startScratchOwner(options: {
   const now = Date.now
   const caches = createCaches(options.cluster, silent, createMetrics())
   await caches.start()
-  const cluster = caches.remembering(options.cluster)
+  const cluster = caches.writeThrough(options.cluster)
   const keys = createKeyReader(caches.systemSecrets)
   const workloads = createWorkloads({
     cluster,
@@ -88,7 +88,7 @@ export async function startScratchOwner(options: {
       return { requeueAfterMs: 100 }
     }
     const assessment = assess(observed, owner, noRestarts)
-    const { findings, wanted, answered, fatal } = assessment
+    const { findings, desired, answered, fatal } = assessment
     const { errors } = await execute(work(observed, owner, assessment), action =>
       perform(workloads.executor, pass, action),
     )
@@ -96,12 +96,12 @@ export async function startScratchOwner(options: {
       conditions: conditionsAfter(conditionTypes, status.conditions ?? [], findings, metadata.generation, now()),
       volume: nextRecord(observed, fatal ? undefined : answered),
       incarnation: observed.incarnation,
-      endpoint: wanted.endpoint,
+      endpoint: desired.endpoint,
     })
     const wakeMs = workloads.wakeAfter(pass, {
       awaitsPostgres: awaitsPostgres(observed, assessment),
       awaitsGateways: findings.EndpointReady?.reason === 'AcknowledgementPending',
-      configurationDigest: wanted.configurationDigest,
+      configurationDigest: desired.configurationDigest,
       wakeAt: undefined,
     })
     const fault = errors.find(error => !isClusterError(error, 'Conflict'))

@@ -25,18 +25,18 @@ import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import type { GrowthBook } from './growths.ts'
 import type { Observation } from './observe.ts'
 import { perilOf } from './plan/peril.ts'
-import type { PortBook } from './port-allocator.ts'
+import type { PortAllocator } from './port-allocator.ts'
 
 export type Executor = {
   /** Every write of a pass goes through it. */
   cluster: Cluster
-  ports: PortBook
+  ports: PortAllocator
   growths: GrowthBook
   now: () => number
   /** As they are at the moment: what is issued late in a pass is issued under what is in force then. */
   keys: () => InstallationKeys
   /** What was learnt of this database's Postgres is not true any more. */
-  outdateLooks: (key: string) => void
+  outdateProbe: (key: string) => void
 }
 
 /** What a pass does its actions with. */
@@ -285,7 +285,7 @@ async function noteLoaded({ cluster }: Executor, { observed }: Pass, fingerprint
   await cluster.replace('Secret', { ...certificate, metadata: { ...certificate.metadata, annotations } })
 }
 
-async function inPostgres({ outdateLooks }: Executor, pass: Pass, what: 'ensure-roles' | 'reload'): Promise<void> {
+async function inPostgres({ outdateProbe }: Executor, pass: Pass, what: 'ensure-roles' | 'reload'): Promise<void> {
   const { access, target, passwords, signal, key } = pass
   const { credentials } = pass.observed
   if (access === undefined || target === undefined) return
@@ -294,6 +294,6 @@ async function inPostgres({ outdateLooks }: Executor, pass: Pass, what: 'ensure-
     else if (passwords !== undefined && credentials.state === 'readable')
       await access.ensureRoles(target, { passwords, mark: credentials.mark }, signal)
   } finally {
-    outdateLooks(key)
+    outdateProbe(key)
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { intervalMs, type LookTime, nextLook, retryDelay, slowDelay } from './next-probe.ts'
+import { intervalMs, nextProbe, type ProbeTime, retryDelay, slowDelay } from './next-probe.ts'
 import type { PostgresAnswer, PostgresFacts } from './observed.ts'
 
 const answered: PostgresAnswer = {
@@ -27,8 +27,8 @@ const facts: PostgresFacts = {
   isDoubtful: false,
   isOutdated: false,
 }
-const at = (more: Partial<LookTime> = {}) =>
-  nextLook({
+const at = (more: Partial<ProbeTime> = {}) =>
+  nextProbe({
     key: 'n/a',
     facts,
     pod: { run: 'r', ready: true, startedAt: 0 },

@@ -1,13 +1,13 @@
 /**
  * When to look at a Postgres next. Where nothing happens that is once in five minutes: what goes wrong is told by the pod
- * (it ends, it is not ready) and by the gateway (it cannot connect), and each of them has a look taken at once. Pure.
+ * (it ends, it is not ready) and by the gateway (it cannot connect), and each of them has a probe taken at once. Pure.
  */
 import { createHash } from 'node:crypto'
 import type { PostgresFacts } from './observed.ts'
 
 /** Between two looks at a database at which nothing happens. */
 export const intervalMs = 300_000
-/** How soon a look that found no machine at the address is repeated, before it counts. */
+/** How soon a probe that found no machine at the address is repeated, before it counts. */
 const doubtMs = 1_000
 /** How soon a suspicion has another look taken: the gateway may meet many at once, and a client can make it meet them. */
 const suspicionMs = 5_000
@@ -19,24 +19,24 @@ const rarestMs = 4 * intervalMs
 /** A number from 0 to 1 that is always the same for a key, so that looks at many databases spread out. */
 const spreadOf = (key: string): number => createHash('sha256').update(key).digest().readUInt32BE() / 2 ** 32
 
-/** How long after a look in vain the next is worth it: at once while Postgres starts, rarely when it has been long. */
+/** How long after a probe in vain the next is worth it: at once while Postgres starts, rarely when it has been long. */
 export function retryDelay(sinceStartMs: number): number {
   if (sinceStartMs < 5_000) return 20
   return sinceStartMs < 60_000 ? 250 : 2_000
 }
 
-/** How long after a look to see whether certificate or files are the new ones: what is mounted takes up to a minute. */
+/** How long after a probe to see whether certificate or files are the new ones: what is mounted takes up to a minute. */
 function reloadDelay(sinceIssuedMs: number): number {
   if (sinceIssuedMs < 5_000) return 100
   return sinceIssuedMs < 120_000 ? 5_000 : 60_000
 }
 
-/** How long after a look that was too slow: twice as long after each, and never sooner than without it. */
+/** How long after a probe that was too slow: twice as long after each, and never sooner than without it. */
 export function slowDelay(slow: number, usualMs: number): number {
   return Math.max(usualMs, Math.min(rarestMs, Math.max(usualMs, 1_000) * 2 ** (slow - 1)))
 }
 
-export type LookTime = {
+export type ProbeTime = {
   key: string
   facts: PostgresFacts | undefined
   /** The pod as it is now. */
@@ -52,7 +52,7 @@ export type LookTime = {
 }
 
 /** In ms since the epoch. */
-export function nextLook({ key, facts, pod, awaited, suspectedAt, ...more }: LookTime): number {
+export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: ProbeTime): number {
   const { certificateIssuedAt, operatorStartedAt, now } = more
   if (facts?.run !== pod.run) {
     const isUrgent = awaited || suspectedAt !== undefined

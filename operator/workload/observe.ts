@@ -37,8 +37,8 @@ import {
   type RouteFacts,
   type Volumes,
 } from './observed.ts'
+import { desiredNames } from './plan/desired.ts'
 import { sizeInForce } from './plan/size.ts'
-import { wantedNames } from './plan/wanted.ts'
 import { podFacts } from './pod.ts'
 import { provisioningOf } from './provisioning.ts'
 
@@ -108,7 +108,7 @@ export async function observeInstance(
     node: await nodeOf(cluster, pod),
     isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),
     credentials,
-    certificate: certificateOf(children.certificate, keys, owner && region && wantedNames(owner, region), now),
+    certificate: certificateOf(children.certificate, keys, owner && region && desiredNames(owner, region), now),
     route: await routeOf(cluster, instance, isAtRest, children.route, now),
     postgres: learnt.facts,
     dataBytes: learnt.dataBytes,
@@ -284,7 +284,7 @@ function credentialsOf(
 function certificateOf(
   secret: Secret | undefined,
   { authority }: InstallationKeys,
-  names: ReturnType<typeof wantedNames> | undefined,
+  names: ReturnType<typeof desiredNames> | undefined,
   now: () => number,
 ): CertificateFacts {
   if (secret === undefined) return { state: 'absent' }

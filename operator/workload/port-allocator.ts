@@ -10,7 +10,7 @@ import { stamped } from '../objects/up-to-date.ts'
 import { routeDraft } from './children/route.ts'
 import { RangeExhaustedError } from './errors.ts'
 
-export type PortBook = {
+export type PortAllocator = {
   /** @throws RangeExhaustedError; ClusterError */
   claim(cluster: Cluster, owner: Owner, region: Region | undefined, preferred: number | undefined): Promise<void>
   /** Gives up a port that a gateway cannot listen on, and does not come back to it for a while. */
@@ -21,7 +21,7 @@ export type PortBook = {
 const avoidMs = 10 * 60_000
 
 /** `isTaken`: whether a route of that name is in the cache. */
-export function createPortBook(isTaken: (routeName: string) => boolean, now: () => number): PortBook {
+export function createPortAllocator(isTaken: (routeName: string) => boolean, now: () => number): PortAllocator {
   /** Ports that claims under way are trying, which no cache shows yet. */
   const trying = new Set<number>()
   const avoided = new Map<number, number>()

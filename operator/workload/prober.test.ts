@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { PostgresObservation, RoleObservation } from '../postgres/administrator.ts'
 import { eventually, silent } from '../testing/installation.ts'
 import type { PostgresAccess } from './access.ts'
-import { answerOf, createLooks, type LookRequest } from './prober.ts'
+import { answerOf, createProber, type ProbeRequest } from './prober.ts'
 
 const role = (password: RoleObservation['password'] = 'ours', mark = 'm'): RoleObservation => ({
   exists: true,
@@ -63,7 +63,7 @@ describe('looks', () => {
     login: async () => ({ result: 'succeeded' }),
     reload: async () => {},
   })
-  const request = (key: string, observe: PostgresAccess['observe']): LookRequest => ({
+  const request = (key: string, observe: PostgresAccess['observe']): ProbeRequest => ({
     key,
     access: access(observe),
     target: { host: 'h', port: 1, serverName: 's', ca: '' },
@@ -77,41 +77,41 @@ describe('looks', () => {
   })
   const open = () => {
     const answered: string[] = []
-    return { answered, looks: createLooks({ now: Date.now, onAnswer: key => answered.push(key), logger: silent }) }
+    return { answered, prober: createProber({ now: Date.now, onAnswer: key => answered.push(key), logger: silent }) }
   }
 
   test('that hang hold up no other, and one at a time is taken of a database', async () => {
-    const { answered, looks } = open()
+    const { answered, prober } = open()
     let taken = 0
     for (let count = 0; count < 3; count++)
-      looks.request(
+      prober.request(
         request('hangs', (_, __, signal) => {
           taken++
           return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
         }),
       )
-    looks.request(request('works', async () => observation()))
+    prober.request(request('works', async () => observation()))
     await eventually(
-      () => looks.get('works'),
+      () => prober.get('works'),
       facts => facts !== undefined,
     )
     expect(answered).toEqual(['works'])
     expect(taken).toBe(1)
-    expect(looks.get('works')?.answer).toMatchObject({ login: 'succeeded', certificate: 'c' })
-    await looks.stop()
+    expect(prober.get('works')?.answer).toMatchObject({ login: 'succeeded', certificate: 'c' })
+    await prober.stop()
   })
 
   const taker = () => {
-    const { looks } = open()
-    const take = async (observe: PostgresAccess['observe'], more: Partial<LookRequest> = {}) => {
-      const before = looks.get('a')
-      looks.request({ ...request('a', observe), ...more })
+    const { prober } = open()
+    const take = async (observe: PostgresAccess['observe'], more: Partial<ProbeRequest> = {}) => {
+      const before = prober.get('a')
+      prober.request({ ...request('a', observe), ...more })
       return eventually(
-        () => looks.get('a'),
+        () => prober.get('a'),
         found => found !== before,
       )
     }
-    return { looks, take }
+    return { prober, take }
   }
   const refused = (reason: 'timeout' | 'busy' | 'silent' | 'network') => async (): Promise<PostgresObservation> => ({
     reachable: false,
@@ -120,43 +120,43 @@ describe('looks', () => {
   })
 
   test('too slow to be answered change nothing that is known, however many they are', async () => {
-    const { looks, take } = taker()
+    const { prober, take } = taker()
     expect((await take(async () => observation()))?.slow).toBe(0)
     for (const slow of [1, 2, 3, 4]) {
       const facts = await take(refused(slow % 2 === 0 ? 'busy' : 'timeout'))
       expect(facts).toMatchObject({ slow, answer: { state: 'answered', login: 'succeeded' } })
     }
     expect(await take(refused('network'))).toMatchObject({ slow: 0, answer: { state: 'refused' } })
-    await looks.stop()
+    await prober.stop()
   })
 
   test('of which none was in time in this run of Postgres know nothing', async () => {
-    const { looks, take } = taker()
+    const { prober, take } = taker()
     await take(async () => observation())
     expect(await take(refused('timeout'), { run: 'next' })).toMatchObject({ run: 'next', slow: 1, answer: undefined })
-    await looks.stop()
+    await prober.stop()
   })
 
   test('that find no machine count only the second time in a row', async () => {
-    const { looks, take } = taker()
+    const { prober, take } = taker()
     await take(async () => observation())
     expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })
     expect(await take(refused('silent'))).toMatchObject({ isDoubtful: false, answer: { state: 'refused' } })
-    await looks.stop()
+    await prober.stop()
   })
 
   test('that find no machine count at once where a gateway has met none either, and only in that look', async () => {
-    const { looks, take } = taker()
+    const { prober, take } = taker()
     await take(async () => observation())
-    looks.suspect('a')
+    prober.suspect('a')
     expect(await take(refused('silent'))).toMatchObject({ isDoubtful: false, answer: { state: 'refused' } })
     await take(async () => observation())
     expect(await take(refused('silent'))).toMatchObject({ isDoubtful: true, answer: { state: 'answered' } })
-    await looks.stop()
+    await prober.stop()
   })
 
   test('log in as a client once, until Postgres or the passwords are others', async () => {
-    const { looks, take } = taker()
+    const { prober, take } = taker()
     let logins = 0
     const access: PostgresAccess = {
       ...request('a', async () => observation()).access,
@@ -166,7 +166,7 @@ describe('looks', () => {
         return { result: 'succeeded' }
       },
     }
-    const look = (more: Partial<LookRequest> = {}) => take(access.observe, { access, ...more })
+    const look = (more: Partial<ProbeRequest> = {}) => take(access.observe, { access, ...more })
     await look()
     expect(await look()).toMatchObject({ answer: { login: 'succeeded', certificate: 'certificate 1' } })
     expect(logins).toBe(1)
@@ -174,30 +174,30 @@ describe('looks', () => {
     expect(logins).toBe(2)
     await look({ run: 'next', mark: undefined })
     expect(logins).toBe(3)
-    await looks.stop()
+    await prober.stop()
   })
 
   test('know nothing of a login that took too long', async () => {
-    const { looks, take } = taker()
+    const { prober, take } = taker()
     const access: PostgresAccess = {
       ...request('a', async () => observation()).access,
       login: async () => ({ result: 'slow' }),
     }
     expect(await take(access.observe, { access })).toMatchObject({ slow: 1, answer: undefined })
-    await looks.stop()
+    await prober.stop()
   })
 
   test('that began before something was done in Postgres are not believed', async () => {
-    const { answered, looks } = open()
+    const { answered, prober } = open()
     const gate = Promise.withResolvers<PostgresObservation>()
-    looks.request(request('a', () => gate.promise))
-    looks.outdate('a')
+    prober.request(request('a', () => gate.promise))
+    prober.outdate('a')
     gate.resolve(observation())
     await eventually(
       () => answered.length,
       count => count === 1,
     )
-    expect(looks.get('a')).toBeUndefined()
-    await looks.stop()
+    expect(prober.get('a')).toBeUndefined()
+    await prober.stop()
   })
 })

@@ -1,9 +1,9 @@
 /**
- * Looking at Postgres, beside the passes: a look may take seconds where a machine is gone, and must hold up no other
+ * Probing Postgres, beside the passes: a probe may take seconds where a machine is gone, and must hold up no other
  * database meanwhile. So a pass asks for one and goes on; when the answer is there, the database is looked at again.
- * What is kept are answers, by which nothing but the time of the next look (next-look.ts) is decided twice.
+ * What is kept are answers, by which nothing but the time of the next probe (next-probe.ts) is decided twice.
  *
- * Slow is not broken: a look that is not answered in time changes nothing but when the next one is taken, and that is
+ * Slow is not broken: a probe that is not answered in time changes nothing but when the next one is taken, and that is
  * later. Only what answers wrongly, or refuses, or is not there, counts against a Postgres.
  */
 import type { Logger } from 'pino'
@@ -13,7 +13,7 @@ import type { Login, PostgresAccess } from './access.ts'
 import type { Passwords } from './children/credentials.ts'
 import type { PostgresAnswer, PostgresFacts } from './observed.ts'
 
-export type LookRequest = {
+export type ProbeRequest = {
   key: string
   access: PostgresAccess
   target: PostgresTarget
@@ -21,36 +21,36 @@ export type LookRequest = {
   ready: boolean
   passwords: Passwords | undefined
   mark: string | undefined
-  /** Nothing in the pod sees to it that WAL can be written: the look does. */
+  /** Nothing in the pod sees to it that WAL can be written: the probe does. */
   commits: boolean
   /** The digest of the files that should be in force. */
   configuration: string | undefined
-  /** The pod says that its disk hangs or is full; a look that does not soon find it full says that it hangs. */
+  /** The pod says that its disk hangs or is full; a probe that does not soon find it full says that it hangs. */
   isUrgent: boolean
 }
 
-type Looks = {
+type Prober = {
   get(key: string): PostgresFacts | undefined
-  /** Has a look taken as soon as there is room; one that is under way for this key already is enough. */
-  request(request: LookRequest): void
+  /** Has a probe taken as soon as there is room; one that is under way for this key already is enough. */
+  request(request: ProbeRequest): void
   /** What was learnt is not true any more: something was done in Postgres. */
   outdate(key: string): void
   /** Somebody could not reach it: what was learnt may not be true any more. */
   suspect(key: string): void
-  /** Since when it has been suspected without a look. */
+  /** Since when it has been suspected without a probe. */
   suspectedAt(key: string): number | undefined
   forget(key: string): void
   stop(): Promise<void>
 }
 
-type Concluded = Pick<LookRequest, 'run' | 'ready' | 'mark' | 'configuration'> & {
-  /** A gateway could not connect, before the look. */
+type Concluded = Pick<ProbeRequest, 'run' | 'ready' | 'mark' | 'configuration'> & {
+  /** A gateway could not connect, before the probe. */
   isSuspected?: boolean
 }
 
-const concurrentLooks = 32
+const concurrentProbes = 32
 /** Longer than a commit may take (administrator.ts): one that hangs is found, not broken off. */
-const lookTimeoutMs = 40_000
+const probeTimeoutMs = 40_000
 const urgentTimeoutMs = 3_000
 /** What says that Postgres, or the way to it, is slow, and nothing more. */
 const slow = new Set(['timeout', 'busy'])
@@ -84,7 +84,7 @@ export function answerOf(
 }
 
 /**
- * What is known after a look that came to this. Pure. A look that finds no machine counts only with another witness: a
+ * What is known after a probe that came to this. Pure. A probe that finds no machine counts only with another witness: a
  * second one in a row, or a gateway that could not connect before the first.
  */
 function conclude(
@@ -106,25 +106,25 @@ function conclude(
   return { ...none, mark, answer, isDoubtful: false, ...(since === undefined ? {} : { otherFilesSince: since }) }
 }
 
-export function createLooks(options: { now: () => number; onAnswer: (key: string) => void; logger: Logger }): Looks {
+export function createProber(options: { now: () => number; onAnswer: (key: string) => void; logger: Logger }): Prober {
   const { now, onAnswer, logger } = options
   const answers = new Map<string, PostgresFacts>()
   const underWay = new Map<string, symbol>()
   const suspected = new Map<string, number>()
-  const waiting: LookRequest[] = []
+  const waiting: ProbeRequest[] = []
   const running = new Set<Promise<void>>()
   const stopping = new AbortController()
 
-  const take = async (request: LookRequest): Promise<PostgresAnswer> => {
+  const take = async (request: ProbeRequest): Promise<PostgresAnswer> => {
     const { key, access, target, passwords, mark, commits, isUrgent } = request
-    const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : lookTimeoutMs)
+    const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : probeTimeoutMs)
     const signal = AbortSignal.any([stopping.signal, timeout])
     const observation = await access.observe(target, { passwords, commits }, signal)
     const answer = answerOf(observation, mark, undefined)
     return answer.state === 'answered' ? withLogin(request, answer, answers.get(key), signal) : answer
   }
 
-  const look = async (request: LookRequest) => {
+  const probe = async (request: ProbeRequest) => {
     const { key } = request
     const ticket = Symbol(key)
     const isSuspected = suspected.delete(key)
@@ -136,7 +136,7 @@ export function createLooks(options: { now: () => number; onAnswer: (key: string
       if (stopping.signal.aborted) return
       const message = error instanceof Error ? error.message : String(error)
       answer = { state: 'refused', reason: 'timeout', message }
-      logger.debug({ key, err: error }, 'a look at Postgres failed')
+      logger.debug({ key, err: error }, 'a probe at Postgres failed')
     }
     // Outdated meanwhile: what was seen may have been before that.
     if (underWay.get(key) !== ticket) return onAnswer(key)
@@ -146,10 +146,10 @@ export function createLooks(options: { now: () => number; onAnswer: (key: string
   }
 
   const pump = () => {
-    while (running.size < concurrentLooks && !stopping.signal.aborted) {
+    while (running.size < concurrentProbes && !stopping.signal.aborted) {
       const next = waiting.shift()
       if (next === undefined) return
-      const taken = look(next).finally(() => {
+      const taken = probe(next).finally(() => {
         running.delete(taken)
         pump()
       })
@@ -197,7 +197,7 @@ type Answered = Extract<PostgresAnswer, { state: 'answered' }>
  * with these passwords.
  */
 async function withLogin(
-  { access, target, passwords, run, mark }: LookRequest,
+  { access, target, passwords, run, mark }: ProbeRequest,
   answer: Answered,
   before: PostgresFacts | undefined,
   signal: AbortSignal,
@@ -208,7 +208,7 @@ async function withLogin(
   if (last?.state === 'answered' && last.login === 'succeeded') return { ...answer, login: 'succeeded' }
   const login = await access.login(target, passwords.app, signal)
   if (login.result === 'refused') return { ...answer, login: 'refused', loginMessage: login.message }
-  // Nothing is concluded from half a look.
+  // Nothing is concluded from half a probe.
   if (login.result === 'slow') return { state: 'refused', reason: 'timeout', message: 'a login as app took too long' }
   return login.result === 'busy' ? answer : { ...answer, login: 'succeeded' }
 }

@@ -13,11 +13,11 @@ import { serviceHost } from './children/addresses.ts'
 import { createSizes } from './data-size.ts'
 import type { Executor, Pass } from './execute.ts'
 import { createGrowthBook } from './growths.ts'
-import { nextLook } from './next-probe.ts'
+import { nextProbe } from './next-probe.ts'
 import type { Learnt, Observation } from './observe.ts'
 import type { Observed } from './observed.ts'
-import { createPortBook } from './port-allocator.ts'
-import { createLooks } from './prober.ts'
+import { createPortAllocator } from './port-allocator.ts'
+import { createProber } from './prober.ts'
 import { createTurns, inTurn } from './turns.ts'
 
 type WorkloadOptions = {
@@ -70,11 +70,11 @@ const acknowledgementMs = 5_000
 export function createWorkloads(options: WorkloadOptions): Workloads {
   const { cluster, caches, keys, accessFor, certificatesAtOnce, enqueue, logger, now } = options
   const startedAt = now()
-  const looks = createLooks({ now, onAnswer: enqueue, logger })
+  const prober = createProber({ now, onAnswer: enqueue, logger })
   const sizes = createSizes({ now, onMeasured: enqueue, logger })
   const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
   const growths = createGrowthBook(now)
-  const ports = createPortBook(isTaken, now)
+  const ports = createPortAllocator(isTaken, now)
   const turns = createTurns({ atOnce: certificatesAtOnce, onTurn: enqueue })
 
   const probe = (
@@ -84,21 +84,21 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
     const { pod, credentials } = observed
     if (pod === undefined || target === undefined || access === undefined || pod.terminating) return undefined
     const { run, ready } = pod
-    const facts = looks.get(key)
+    const facts = prober.get(key)
     if (facts?.run === run && facts.answer?.state === 'answered')
       sizes.request({ key, access, target, run, walPosition: facts.answer.walPosition })
-    const at = nextLook({
+    const at = nextProbe({
       key,
       facts,
       pod,
       awaited: awaitsPostgres,
       certificateIssuedAt: staleCertificate(observed),
-      suspectedAt: looks.suspectedAt(key),
+      suspectedAt: prober.suspectedAt(key),
       operatorStartedAt: startedAt,
       now: now(),
     })
     if (at > now()) return at
-    looks.request({
+    prober.request({
       key,
       access,
       target,
@@ -114,8 +114,8 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
   }
 
   return {
-    executor: { cluster, ports, growths, now, keys, outdateLooks: looks.outdate },
-    learnt: key => ({ facts: looks.get(key), dataBytes: sizes.get(key), growthRefusal: growths.refusalOf(key) }),
+    executor: { cluster, ports, growths, now, keys, outdateProbe: prober.outdate },
+    learnt: key => ({ facts: prober.get(key), dataBytes: sizes.get(key), growthRefusal: growths.refusalOf(key) }),
     inTurn: (key, observed) => inTurn(turns, key, observed),
     pass: (key, observation, currentKeys, signal) => {
       const { owner, pod } = observation.observed
@@ -138,16 +138,16 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
       const known = wakes.filter(at => at !== undefined)
       return known.length === 0 ? undefined : Math.max(0, Math.min(...known) - now())
     },
-    suspect: looks.suspect,
+    suspect: prober.suspect,
     forget: key => {
-      looks.forget(key)
+      prober.forget(key)
       sizes.forget(key)
       growths.forget(key)
       turns.leave(key)
     },
     stop: async () => {
       turns.stop()
-      await looks.stop()
+      await prober.stop()
       await sizes.stop()
     },
   }

@@ -127,7 +127,7 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
     const lastTransitionTime = timestamp(host.now())
     const condition = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message, lastTransitionTime }
     const status = { ...pod.status, phase: 'Pending', conditions: [condition] }
-    pods.remember(await cluster.replaceStatus('Pod', { ...pod, status }))
+    pods.writeThrough(await cluster.replaceStatus('Pod', { ...pod, status }))
   }
 
   /** Marks the pod as run here, so that it is not gone before its processes are. */
@@ -137,7 +137,7 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
     const metadata = { ...pod.metadata, finalizers: [...new Set([...finalizers, podFinalizer])] }
     const spec = { containers: [], ...pod.spec, nodeName: pod.spec?.nodeName ?? nodeName }
     const written = await cluster.replace('Pod', { ...pod, metadata, spec })
-    pods.remember(written)
+    pods.writeThrough(written)
     return written
   }
 
@@ -173,7 +173,7 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
     const status = podStatus(run.view, pod.status, host.now())
     if (isDeepStrictEqual(status, pod.status)) return
     try {
-      pods.remember(await cluster.replaceStatus('Pod', { ...pod, status }))
+      pods.writeThrough(await cluster.replaceStatus('Pod', { ...pod, status }))
     } catch (error) {
       if (isClusterError(error, 'NotFound')) return
       await refreshed(error, pod)
@@ -184,7 +184,7 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
   async function refreshed(error: unknown, pod: Pod): Promise<void> {
     if (!isClusterError(error, 'Conflict')) throw error
     const stored = await cluster.get('Pod', pod.metadata)
-    if (stored !== undefined) pods.remember(stored)
+    if (stored !== undefined) pods.writeThrough(stored)
     controller.enqueue(keyText(pod.metadata))
   }
 

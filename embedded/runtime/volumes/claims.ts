@@ -60,7 +60,7 @@ export function createClaims(options: ClaimsOptions): Claims {
 
   async function write(claim: PersistentVolumeClaim): Promise<PersistentVolumeClaim> {
     const written = await cluster.replace('PersistentVolumeClaim', claim)
-    claims.remember(written)
+    claims.writeThrough(written)
     return written
   }
 
@@ -72,12 +72,12 @@ export function createClaims(options: ClaimsOptions): Claims {
 
   async function writeStatus(claim: PersistentVolumeClaim, status: PersistentVolumeClaim['status']): Promise<void> {
     if (isDeepStrictEqual(claim.status, status)) return
-    claims.remember(await cluster.replaceStatus('PersistentVolumeClaim', { ...claim, ...(status && { status }) }))
+    claims.writeThrough(await cluster.replaceStatus('PersistentVolumeClaim', { ...claim, ...(status && { status }) }))
   }
 
   async function writeVolume(volume: PersistentVolume): Promise<PersistentVolume> {
     const written = await cluster.replace('PersistentVolume', volume)
-    volumes.remember(written)
+    volumes.writeThrough(written)
     return written
   }
 
@@ -118,12 +118,12 @@ export function createClaims(options: ClaimsOptions): Claims {
     const draft = volumeDraft(claim)
     try {
       const created = await cluster.create('PersistentVolume', draft)
-      volumes.remember(created)
+      volumes.writeThrough(created)
       return created
     } catch (error) {
       const existing = isClusterError(error, 'AlreadyExists') && (await cluster.get('PersistentVolume', draft.metadata))
       if (!existing) throw error
-      volumes.remember(existing)
+      volumes.writeThrough(existing)
       return existing
     }
   }

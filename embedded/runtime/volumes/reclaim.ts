@@ -49,7 +49,7 @@ export function createReclaim({ cluster, volumes, layout, use, record }: Reclaim
     if (volume.status?.phase === phase) return volume
     const { message: _message, reason: _reason, ...status } = volume.status ?? {}
     const written = await cluster.replaceStatus('PersistentVolume', { ...volume, status: { ...status, phase } })
-    volumes.remember(written)
+    volumes.writeThrough(written)
     return written
   }
 
@@ -75,7 +75,7 @@ export function createReclaim({ cluster, volumes, layout, use, record }: Reclaim
     if (deletionTimestamp === undefined && !finalizers.includes(reclaimFinalizer)) {
       // Without it the object could go before the directory does; its change brings it here again.
       const metadata = { ...volume.metadata, finalizers: [...finalizers, reclaimFinalizer] }
-      return volumes.remember(await cluster.replace('PersistentVolume', { ...volume, metadata }))
+      return volumes.writeThrough(await cluster.replace('PersistentVolume', { ...volume, metadata }))
     }
     // The mark first, on this very version: whoever has just asked to keep the volume comes before it, or too late to bind it.
     if (deletionTimestamp === undefined) return cluster.delete('PersistentVolume', { name }, { uid, resourceVersion })

@@ -42,12 +42,12 @@ export function createSnapshots(options: SnapshotsOptions): Snapshots {
     if (finalizers.includes(snapshotFinalizer)) return snapshot
     const metadata = { ...snapshot.metadata, finalizers: [...finalizers, snapshotFinalizer] }
     const written = await cluster.replace('VolumeSnapshot', { ...snapshot, metadata })
-    snapshots.remember(written)
+    snapshots.writeThrough(written)
     return written
   }
 
   async function writeStatus(snapshot: VolumeSnapshot, status: NonNullable<VolumeSnapshot['status']>): Promise<void> {
-    snapshots.remember(await cluster.replaceStatus('VolumeSnapshot', { ...snapshot, status }))
+    snapshots.writeThrough(await cluster.replaceStatus('VolumeSnapshot', { ...snapshot, status }))
   }
 
   async function fail(snapshot: VolumeSnapshot, message: string): Promise<ReconcileResult> {

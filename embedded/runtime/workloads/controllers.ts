@@ -35,7 +35,7 @@ export function startWorkloads(options: WorkloadsOptions): { stop(): Promise<voi
 
   async function perform(actions: PodAction[]): Promise<void> {
     for (const action of actions) {
-      if (action.do === 'create') pods.remember(await cluster.create('Pod', action.pod))
+      if (action.do === 'create') pods.writeThrough(await cluster.create('Pod', action.pod))
       else {
         const { namespace, name, uid } = action.pod.metadata
         await cluster.delete('Pod', { namespace, name }, { uid })
@@ -62,7 +62,7 @@ export function startWorkloads(options: WorkloadsOptions): { stop(): Promise<voi
         const { actions, status } = planStatefulSet(set, owned, nodeName)
         await perform(actions)
         if (!isDeepStrictEqual(status, set.status)) {
-          statefulSets.remember(await cluster.replaceStatus('StatefulSet', { ...set, status }))
+          statefulSets.writeThrough(await cluster.replaceStatus('StatefulSet', { ...set, status }))
         }
         return undefined
       }),
@@ -72,7 +72,7 @@ export function startWorkloads(options: WorkloadsOptions): { stop(): Promise<voi
         const plan = planDeployment({ deployment, pods: owned, nodeName, now: now(), random })
         await perform(plan.actions)
         if (!isDeepStrictEqual(plan.status, deployment.status)) {
-          deployments.remember(await cluster.replaceStatus('Deployment', { ...deployment, status: plan.status }))
+          deployments.writeThrough(await cluster.replaceStatus('Deployment', { ...deployment, status: plan.status }))
         }
         return { requeueAfterMs: plan.requeueAfterMs }
       }),
@@ -86,7 +86,7 @@ export function startWorkloads(options: WorkloadsOptions): { stop(): Promise<voi
         }
         await perform(plan.actions)
         if (!isDeepStrictEqual(plan.status, job.status ?? {})) {
-          jobs.remember(await cluster.replaceStatus('Job', { ...job, status: plan.status }))
+          jobs.writeThrough(await cluster.replaceStatus('Job', { ...job, status: plan.status }))
         }
         return { requeueAfterMs: plan.requeueAfterMs }
       }),

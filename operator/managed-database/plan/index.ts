@@ -13,7 +13,7 @@ import {
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { no, yes } from '../../objects/conditions.ts'
-import { covers } from '../../objects/up-to-date.ts'
+import { isUpToDate } from '../../objects/up-to-date.ts'
 import type { VolumeRecord } from '../../workload/instance.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
 import { configurationFinding } from '../../workload/plan/configuration.ts'
@@ -77,7 +77,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
     actions: [...unmarked.others, ...work(observed, identity.owner, assessment)],
     status,
     awaitsPostgres: awaitsPostgres(observed, assessment),
-    configurationDigest: assessment.wanted.configurationDigest,
+    configurationDigest: assessment.desired.configurationDigest,
     awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
     wakeAt: earliest(
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
@@ -253,13 +253,13 @@ function statusOf(
 ): ManagedDatabaseStatus {
   const { database, children, pod, branches } = observed
   const { status = {}, metadata } = database
-  const { answered, wanted, findings, fatal } = assessment
+  const { answered, desired, findings, fatal } = assessment
   const refused = configurationFinding(observed)
-  const pending = pendingRestarts(observed, wanted, now)
+  const pending = pendingRestarts(observed, desired, now)
   const restarts = restartFinding(pending)
-  const isPrepared = covers(children.statefulSet, wanted.statefulSet)
-  const size = recordedSize(observed, wanted.size, isPrepared)
-  const told = sizeFinding(observed, wanted.size, size)
+  const isPrepared = isUpToDate(children.statefulSet, desired.statefulSet)
+  const size = recordedSize(observed, desired.size, isPrepared)
+  const told = sizeFinding(observed, desired.size, size)
   const all: Findings = {
     ...findings,
     Progressing: state.progressing,
@@ -279,8 +279,8 @@ function statusOf(
     size,
     incarnation: observed.incarnation,
     volume: nextRecord(observed, fatal ? undefined : answered),
-    endpoint: wanted.endpoint ?? status.endpoint,
-    domain: wanted.domain ?? status.domain,
+    endpoint: desired.endpoint ?? status.endpoint,
+    domain: desired.domain ?? status.domain,
     instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
     branchCount: branches.filter(isLiveBranch).length,
     storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),

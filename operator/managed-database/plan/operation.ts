@@ -186,10 +186,10 @@ export function operationState(
 
   const current = hasEnded(status) ? undefined : status?.operation
   const fits = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
-  const { isUnsure, isGivenUp } = assessment.wanted.restarts
+  const { isUnsure, isGivenUp } = assessment.desired.restarts
   // One that has come to its end with nothing to do, as one out of a backup does, is no operation.
   const isMaintained = maintenance !== undefined && maintenance.endedAt === undefined && !isUnsure
-  if (!fits && appliedHash === hash && comesIntoForce(observed, assessment.wanted.size)) {
+  if (!fits && appliedHash === hash && comesIntoForce(observed, assessment.desired.size)) {
     const operation = begin(ofGrownSize(observed, hash), hash, now, deadlines)
     const progressing = yes('Starting', 'the volume has grown: Postgres is restarted')
     return { operation, progressing, appliedHash, maintenance }

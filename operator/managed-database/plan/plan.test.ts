@@ -222,8 +222,8 @@ function checkVolume({ children: { claim }, inForce }: Observed, draft: Draft<'S
   const isBound = claim.status.phase === 'Bound'
   if (!isBound && draft.spec?.replicas === 0) return
   const has = isBound ? claim.status.capacity?.storage : claim.spec?.resources?.requests?.storage
-  const wanted = given === 'large-v1' ? '2Gi' : '1Gi'
-  expect(bytesTold(has)).toBeGreaterThanOrEqual(bytesTold(wanted) ?? 0)
+  const desired = given === 'large-v1' ? '2Gi' : '1Gi'
+  expect(bytesTold(has)).toBeGreaterThanOrEqual(bytesTold(desired) ?? 0)
 }
 
 /** The phase that a world comes to rest in. */

@@ -6,7 +6,7 @@ import type { Draft, PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { childNames, labels, type ObjectMeta, type Region, type SizeShape } from '../../../crds/index.ts'
 import { bytesTold, canonicalQuantity } from '../../../values/quantity.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
-import { covers } from '../../objects/up-to-date.ts'
+import { isUpToDate } from '../../objects/up-to-date.ts'
 import type { VolumeFacts } from './persistent-volume.ts'
 
 /** On a claim: the system identifier of the data on its volume, by which a database that was put back knows it. */
@@ -92,7 +92,7 @@ export function repairedClaim(
   if (claim.metadata.deletionTimestamp !== undefined) return undefined
   // Of the claim as it was made, which is not for later to say.
   const { [askedAnnotation]: _, ...annotations } = wanted
-  if (covers(claim.metadata, { labels: marks, annotations })) return undefined
+  if (isUpToDate(claim.metadata, { labels: marks, annotations })) return undefined
   const metadata = {
     ...claim.metadata,
     labels: { ...claim.metadata.labels, ...marks },

@@ -5,12 +5,13 @@
 
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
-import { covers } from '../../objects/up-to-date.ts'
+import { isUpToDate } from '../../objects/up-to-date.ts'
 import { sizeText } from '../children/stateful-set.ts'
 import { lostNode } from '../node.ts'
 import type { Observed, PostgresAnswer } from '../observed.ts'
 import type { PodFacts } from '../pod.ts'
 import { credentialsFinding } from './credentials.ts'
+import { type Desired, desiredOf } from './desired.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
 import { isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
 import type { RestartsOf } from './restarts.ts'
@@ -18,7 +19,6 @@ import type { SizeState } from './size.ts'
 import { isStopped, mayStop } from './stop.ts'
 import { unmadeMessage } from './unmade.ts'
 import { volumeFinding } from './volume.ts'
-import { type Wanted, wantedOf } from './wanted.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
 type Step = 'Growing' | 'Preparing' | 'Stopping' | 'Starting' | 'Connecting' | 'PreparingRoles' | 'OpeningEndpoint'
@@ -27,7 +27,7 @@ type Step = 'Growing' | 'Preparing' | 'Stopping' | 'Starting' | 'Connecting' | '
 export type Pending = { step: Step; reason: string; message: string; isHopeless?: true }
 
 export type Assessment = {
-  wanted: Wanted
+  desired: Desired
   findings: Findings
   /** What is waited for; absent where everything asked is in force. */
   pending: Pending | undefined
@@ -39,16 +39,16 @@ export type Assessment = {
 }
 
 /** Whether a restart that was asked for, or is due in the region's window, is still to come. */
-function lacksRestart({ restarts: { marks: wanted } }: Wanted, { marks }: PodFacts): boolean {
-  const lacks = (mark: keyof typeof wanted) => wanted[mark] !== undefined && wanted[mark] !== marks[mark]
+function lacksRestart({ restarts: { marks: desired } }: Desired, { marks }: PodFacts): boolean {
+  const lacks = (mark: keyof typeof desired) => desired[mark] !== undefined && desired[mark] !== marks[mark]
   return lacks('restart') || lacks('maintenance')
 }
 
 /** Whether a pod is of another size than it is to have, stands on another volume, or is to be restarted. */
-export const isOutOfDate = (observed: Observed, wanted: Wanted, pod: PodFacts): boolean =>
-  pod.size !== sizeText(wanted.size.effective) ||
+export const isOutOfDate = (observed: Observed, desired: Desired, pod: PodFacts): boolean =>
+  pod.size !== sizeText(desired.size.effective) ||
   pod.volume !== observed.children.claim?.metadata.uid ||
-  lacksRestart(wanted, pod)
+  lacksRestart(desired, pod)
 
 const works = (answer: Assessment['answered']): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
 
@@ -58,17 +58,17 @@ function mayOpen(observed: Observed, answered: Assessment['answered']): boolean 
   return works(answered) || (observed.route?.route?.rules.length ?? 0) > 0
 }
 
-function endpointFinding(observed: Observed, wanted: Wanted): Finding {
+function endpointFinding(observed: Observed, desired: Desired): Finding {
   const { route, instance, children } = observed
-  if (route === undefined || wanted.route === undefined)
+  if (route === undefined || desired.route === undefined)
     return observed.region
       ? no('PortPending', 'a port is being claimed')
       : no('RegionNotFound', `there is no region ${instance.spec.region}`)
   if (route.refused) return no('PortInUse', `port ${route.port} is in use by something else on the gateway's machine`)
-  if (!covers(children.route, wanted.route)) return no('RulesPending', 'the rules are being written')
+  if (!isUpToDate(children.route, desired.route)) return no('RulesPending', 'the rules are being written')
   const held = observed.isAtRest && conditionOf(instance.status, 'EndpointReady')?.status === 'True'
   if (route.acknowledged || held)
-    return yes('InForce', wanted.rules.length > 0 ? 'the rules are in force' : 'no rules: the endpoint is closed')
+    return yes('InForce', desired.rules.length > 0 ? 'the rules are in force' : 'no rules: the endpoint is closed')
   const whom = route.waitingFor.length > 0 ? route.waitingFor.join(', ') : 'a gateway: none is running'
   return no('AcknowledgementPending', `waiting for ${whom}`)
 }
@@ -76,10 +76,10 @@ function endpointFinding(observed: Observed, wanted: Wanted): Finding {
 const at = (step: Step, message: string, reason: string = step): Pending => ({ step, reason, message })
 
 /** The first of the steps that is not done yet. */
-function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pending | undefined {
+function pendingStep(observed: Observed, desired: Desired, findings: Findings): Pending | undefined {
   const { instance, children, pod, region } = observed
   const { spec } = instance
-  const { shape, effective } = wanted.size
+  const { shape, effective } = desired.size
   if (region === undefined) return at('Preparing', `there is no region ${spec.region}`, 'RegionNotFound')
   if (shape === undefined)
     return at(
@@ -87,25 +87,25 @@ function pendingStep(observed: Observed, wanted: Wanted, findings: Findings): Pe
       `there is no size ${sizeText(effective)}: \`kubectl get sizes\` lists those there are`,
       'SizeNotFound',
     )
-  if (wanted.statefulSet === undefined && observed.image === undefined)
+  if (desired.statefulSet === undefined && observed.image === undefined)
     return at('Preparing', `this installation has no image of Postgres ${spec.pgVersion}`, 'VersionNotOffered')
   if (observed.credentials.state === 'absent' || observed.certificate.state === 'absent')
     return at('Preparing', 'minting credentials')
   if (children.claim === undefined) return at('Preparing', 'claiming the volume')
-  if (children.configuration === undefined || !covers(children.service, wanted.service))
+  if (children.configuration === undefined || !isUpToDate(children.service, desired.service))
     return at('Preparing', 'writing the configuration')
-  if (!covers(children.statefulSet, wanted.statefulSet)) return at('Preparing', 'preparing the instance')
+  if (!isUpToDate(children.statefulSet, desired.statefulSet)) return at('Preparing', 'preparing the instance')
   const lost = lostNode(observed.node)
   if (spec.suspended && pod !== undefined && !mayStop(observed))
     return at('Stopping', findings.VolumeReady?.message ?? '', findings.VolumeReady?.reason)
   if (spec.suspended && pod !== undefined)
     return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
   if (lost) return at('Starting', lost.message, lost.reason)
-  const start = spec.suspended ? undefined : pendingInstance(observed, wanted, findings)
+  const start = spec.suspended ? undefined : pendingInstance(observed, desired, findings)
   if (start) return start
   const { EndpointReady: endpoint } = findings
   if (endpoint?.status !== 'True') return at('OpeningEndpoint', endpoint?.message ?? '')
-  return pendingSize(wanted.size)
+  return pendingSize(desired.size)
 }
 
 /** Last, so that whatever else was asked with a size that cannot come into force does. */
@@ -116,12 +116,12 @@ function pendingSize({ hindrance }: SizeState): Pending | undefined {
   return { ...at('Growing', message, reason), ...(passes ? {} : { isHopeless: true }) }
 }
 
-function pendingInstance(observed: Observed, wanted: Wanted, findings: Findings): Pending | undefined {
+function pendingInstance(observed: Observed, desired: Desired, findings: Findings): Pending | undefined {
   const { pod } = observed
   const unmade = unmadeMessage(observed)
   if (unmade !== undefined) return at('Starting', unmade)
   if (pod === undefined) return at('Starting', 'waiting for the pod')
-  if (pod.terminating || isOutOfDate(observed, wanted, pod)) return at('Starting', 'restarting Postgres')
+  if (pod.terminating || isOutOfDate(observed, desired, pod)) return at('Starting', 'restarting Postgres')
   if (pod.address === undefined) return at('Starting', pod.trouble?.message ?? 'starting the instance')
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return at('Connecting', answer?.message ?? 'waiting for Postgres to answer')
@@ -179,17 +179,17 @@ export function assess(observed: Observed, owner: Owner, restartsOf: RestartsOf)
   const open = fatal === undefined && mayOpen(observed, answered)
   const known = observed.instance.status?.volume?.systemIdentifier
   const systemIdentifier = known ?? (fatal ? undefined : answered?.systemIdentifier)
-  const wanted = wantedOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, restartsOf)
+  const desired = desiredOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, restartsOf)
   const findings: Findings = {
     KeysAvailable: yes('Present', "the installation's keys are there"),
     VolumeReady: volume.finding,
     CredentialsReady: credentialsFinding(observed, answered),
-    EndpointReady: endpointFinding(observed, wanted),
+    EndpointReady: endpointFinding(observed, desired),
   }
-  const pending = pendingStep(observed, wanted, findings)
-  const ready = readyFinding(observed, { wanted, findings, fatal, answered })
+  const pending = pendingStep(observed, desired, findings)
+  const ready = readyFinding(observed, { desired, findings, fatal, answered })
   return {
-    wanted,
+    desired,
     findings: { ...findings, Ready: ready },
     pending: fatal ? at('Preparing', fatal.message, fatal.reason) : pending,
     fatal,

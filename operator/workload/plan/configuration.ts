@@ -5,8 +5,8 @@
 
 import { type Finding, yes } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
+import type { Desired } from './desired.ts'
 import { presentAnswer } from './health.ts'
-import type { Wanted } from './wanted.ts'
 
 const answeredConfiguration = (observed: Observed) => {
   const answer = presentAnswer(observed)
@@ -14,7 +14,7 @@ const answeredConfiguration = (observed: Observed) => {
 }
 
 /** Whether a reload brings the files into force: by now, or once they are mounted. */
-export function awaitsReload(observed: Observed, { configurationDigest }: Wanted): boolean {
+export function awaitsReload(observed: Observed, { configurationDigest }: Desired): boolean {
   const configuration = answeredConfiguration(observed)
   if (configuration === undefined || configurationDigest === undefined || !configuration.isMounted) return false
   const isWrong = configuration.errors.length > 0 && configuration.onDisk === configurationDigest

@@ -30,7 +30,7 @@ const capacity = (claim: PersistentVolumeClaim): string | undefined =>
 
 const compared = (left: string | undefined, right: string | undefined): number =>
   (bytesTold(left) ?? 0) - (bytesTold(right) ?? 0)
-const isAtLeast = (held: string | undefined, wanted: string): boolean => compared(held, wanted) >= 0
+const isAtLeast = (held: string | undefined, desired: string): boolean => compared(held, desired) >= 0
 
 /** Whether a refusal was of this: a claim's way to this storage. */
 const concerns = (refusal: GrowthRefusal, claim: PersistentVolumeClaim, storage: string): boolean =>

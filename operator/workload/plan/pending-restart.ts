@@ -3,11 +3,11 @@ import { timestamp } from '../../../values/time.ts'
 import { type Finding, yes } from '../../objects/conditions.ts'
 import type { Instance, PendingRestart } from '../instance.ts'
 import type { Observed } from '../observed.ts'
+import type { Desired } from './desired.ts'
 import { presentAnswer } from './health.ts'
-import type { Wanted } from './wanted.ts'
 
 /** What the next pod would be made from, and run with. */
-export type Newest = Pick<Wanted, 'newestTemplate' | 'image' | 'configurationDigest'>
+export type Newest = Pick<Desired, 'newestTemplate' | 'image' | 'configurationDigest'>
 
 type Reason = 'Image' | 'PodTemplate' | 'Settings' | 'Configuration'
 type Found = { reason: Reason; message: string }
@@ -51,11 +51,11 @@ export function isWorthRestart(observed: Observed, newest: Newest): boolean | un
   return toldBefore(observed.instance).length > 0 ? undefined : false
 }
 
-export function pendingRestarts(observed: Observed, wanted: Newest, now: number): PendingRestart[] {
+export function pendingRestarts(observed: Observed, desired: Newest, now: number): PendingRestart[] {
   const { pod, instance } = observed
   const before = instance.status?.pendingRestart ?? []
   if (pod === undefined || pod.terminating || instance.spec.suspended) return []
-  const found = [...ofTemplate(observed, wanted), ...(ofSettings(observed, wanted) ?? toldBefore(instance))]
+  const found = [...ofTemplate(observed, desired), ...(ofSettings(observed, desired) ?? toldBefore(instance))]
   return found.map(({ reason, message }) => ({
     reason,
     message: message.slice(0, 1000),

@@ -34,8 +34,8 @@ function isDue({ instance, children, pod }: Observed, newest: Draft<'StatefulSet
   if (instance.status?.volume === undefined) return true
   if (newest.spec?.replicas === 0 || statefulSet?.spec?.replicas === 0) return true
   if (pod?.isStuck) return true
-  const [wanted, present] = [newest.spec?.template.metadata?.annotations, live.metadata?.annotations]
-  return dueWhenChanged.some(name => wanted?.[name] !== undefined && wanted[name] !== present?.[name])
+  const [desired, present] = [newest.spec?.template.metadata?.annotations, live.metadata?.annotations]
+  return dueWhenChanged.some(name => desired?.[name] !== undefined && desired[name] !== present?.[name])
 }
 
 function withImage(template: Template, image: string): Template {

@@ -2,7 +2,7 @@
 
 import { conditionOf } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
-import { covers } from '../../objects/up-to-date.ts'
+import { isUpToDate } from '../../objects/up-to-date.ts'
 import type { Action } from '../actions.ts'
 import { repairedClaim } from '../children/claim.ts'
 import { templateAnnotation, withoutPod } from '../children/stateful-set.ts'
@@ -27,11 +27,11 @@ export function work(observed: Observed, owner: Owner, assessment: Assessment): 
   ]
 }
 
-function secrets({ credentials, certificate }: Observed, { wanted }: Assessment): Action[] {
+function secrets({ credentials, certificate }: Observed, { desired }: Assessment): Action[] {
   const actions: Action[] = []
   if (credentials.state === 'absent') actions.push({ do: 'mint-credentials' })
   const isNext = certificate.state === 'absent' || (certificate.state === 'due' && !certificate.awaitsTurn)
-  if (isNext && wanted.certificate) actions.push({ do: 'issue-certificate', names: wanted.certificate })
+  if (isNext && desired.certificate) actions.push({ do: 'issue-certificate', names: desired.certificate })
   return actions
 }
 
@@ -39,15 +39,15 @@ function secrets({ credentials, certificate }: Observed, { wanted }: Assessment)
  * A volume is claimed, and a claim that waits for one replaced, only while none has been recorded; one that is lost never
  * is, and a claim that is not, or not yet, the database's is left as it is.
  */
-function volume(observed: Observed, { wanted }: Assessment): Action[] {
+function volume(observed: Observed, { desired }: Assessment): Action[] {
   const { instance, children, size, growthRefusal, isStrayClaim } = observed
   const recorded = instance.status?.volume
   const { claim } = children
   if (claim === undefined)
-    return recorded === undefined && wanted.claim ? [{ do: 'create-claim', draft: wanted.claim }] : []
+    return recorded === undefined && desired.claim ? [{ do: 'create-claim', draft: desired.claim }] : []
   if (recorded === undefined ? isStrayClaim : recorded.uid !== claim.metadata.uid) return []
   if (isToBeReplaced(observed)) return replacement(observed)
-  const repaired = wanted.claim && repairedClaim(claim, wanted.claim)
+  const repaired = desired.claim && repairedClaim(claim, desired.claim)
   if (repaired) return [{ do: 'update-claim', claim: repaired }]
   const storage = size?.spec.shape.storageSize
   const resized = storage && resizedClaim(claim, storage)
@@ -56,30 +56,31 @@ function volume(observed: Observed, { wanted }: Assessment): Action[] {
 }
 
 /** Service, fence and configuration first; the StatefulSet once all that its pod mounts, and the fence, is there. */
-function instance(observed: Observed, { wanted }: Assessment): Action[] {
+function instance(observed: Observed, { desired }: Assessment): Action[] {
   const { children } = observed
   const actions: Action[] = []
-  if (wanted.configuration && !covers(children.configuration, wanted.configuration))
-    actions.push({ do: 'apply', kind: 'ConfigMap', draft: wanted.configuration })
-  if (!covers(children.service, wanted.service)) actions.push({ do: 'apply', kind: 'Service', draft: wanted.service })
-  if (!covers(children.networkPolicy, wanted.networkPolicy))
-    actions.push({ do: 'apply', kind: 'NetworkPolicy', draft: wanted.networkPolicy })
-  actions.push(...disruptionBudget(children.disruptionBudget, wanted.disruptionBudget))
+  if (desired.configuration && !isUpToDate(children.configuration, desired.configuration))
+    actions.push({ do: 'apply', kind: 'ConfigMap', draft: desired.configuration })
+  if (!isUpToDate(children.service, desired.service))
+    actions.push({ do: 'apply', kind: 'Service', draft: desired.service })
+  if (!isUpToDate(children.networkPolicy, desired.networkPolicy))
+    actions.push({ do: 'apply', kind: 'NetworkPolicy', draft: desired.networkPolicy })
+  actions.push(...disruptionBudget(children.disruptionBudget, desired.disruptionBudget))
   const { configuration, credentials, certificate, claim, networkPolicy } = children
   const canStart = [configuration, credentials, certificate, claim, networkPolicy].every(child => child !== undefined)
   const stops = isStopped(observed) && children.statefulSet !== undefined
-  if (wanted.statefulSet && (canStart || stops) && !covers(children.statefulSet, wanted.statefulSet))
-    actions.push({ do: 'apply', kind: 'StatefulSet', draft: wanted.statefulSet })
+  if (desired.statefulSet && (canStart || stops) && !isUpToDate(children.statefulSet, desired.statefulSet))
+    actions.push({ do: 'apply', kind: 'StatefulSet', draft: desired.statefulSet })
   return actions
 }
 
 /** Nothing waits for it: it says what others may do, and the database serves without. */
 function disruptionBudget(
   actual: Observed['children']['disruptionBudget'],
-  wanted: Assessment['wanted']['disruptionBudget'],
+  desired: Assessment['desired']['disruptionBudget'],
 ): Action[] {
-  if (wanted !== undefined)
-    return covers(actual, wanted) ? [] : [{ do: 'apply', kind: 'PodDisruptionBudget', draft: wanted }]
+  if (desired !== undefined)
+    return isUpToDate(actual, desired) ? [] : [{ do: 'apply', kind: 'PodDisruptionBudget', draft: desired }]
   if (actual === undefined || actual.metadata.deletionTimestamp !== undefined) return []
   const { name, namespace = '', uid = '' } = actual.metadata
   return [{ do: 'delete', kind: 'PodDisruptionBudget', name, namespace, uid }]
@@ -90,19 +91,20 @@ function disruptionBudget(
  * made from an older template; when it runs with a certificate that has ended, so that nobody can tell it to take the new one. Never
  * before configuration and template are the new ones.
  */
-function restart(observed: Observed, { wanted, fatal }: Assessment): Action[] {
+function restart(observed: Observed, { desired, fatal }: Assessment): Action[] {
   const { instance, children, pod } = observed
   const { statefulSet } = children
-  if (!wanted.statefulSet || !pod || pod.terminating || !statefulSet || !wanted.size.shape) return []
+  if (!desired.statefulSet || !pod || pod.terminating || !statefulSet || !desired.size.shape) return []
   if (fatal || instance.spec.suspended) return []
   if (!mayStop(observed)) return []
-  if (!covers(statefulSet, wanted.statefulSet) || !covers(children.configuration, wanted.configuration)) return []
+  if (!isUpToDate(statefulSet, desired.statefulSet) || !isUpToDate(children.configuration, desired.configuration))
+    return []
   const { generation = 0 } = statefulSet.metadata
   if ((statefulSet.status?.observedGeneration ?? generation) < generation) return []
   const template = statefulSet.spec?.template.metadata?.annotations ?? {}
   const outdated = pod.trouble !== undefined && pod.template !== template[templateAnnotation]
-  if (!isOutOfDate(observed, wanted, pod) && !outdated && !showsExpired(observed)) return []
-  if (stopsToRebind(observed)) return [{ do: 'apply', kind: 'StatefulSet', draft: withoutPod(wanted.statefulSet) }]
+  if (!isOutOfDate(observed, desired, pod) && !outdated && !showsExpired(observed)) return []
+  if (stopsToRebind(observed)) return [{ do: 'apply', kind: 'StatefulSet', draft: withoutPod(desired.statefulSet) }]
   const { namespace = '' } = instance.metadata
   return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
 }
@@ -120,7 +122,7 @@ function showsExpired(observed: Observed): boolean {
   return (certificate.issuedAt ?? 0) > pod.startedAt
 }
 
-function inPostgres(observed: Observed, { answered, fatal, wanted }: Assessment): Action[] {
+function inPostgres(observed: Observed, { answered, fatal, desired }: Assessment): Action[] {
   const { credentials, certificate, postgres, keys } = observed
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
   const actions: Action[] = []
@@ -129,7 +131,7 @@ function inPostgres(observed: Observed, { answered, fatal, wanted }: Assessment)
   const shown = answered.certificate
   const isShown = certificate.state === 'good' && shown === certificate.fingerprint
   if (certificate.state === 'good' && shown !== undefined && !isShown) actions.push({ do: 'reload' })
-  else if (awaitsReload(observed, wanted) && answered.configuration.onDisk === wanted.configurationDigest)
+  else if (awaitsReload(observed, desired) && answered.configuration.onDisk === desired.configurationDigest)
     actions.push({ do: 'reload' })
   if (keys.isChanging && isShown && shown !== undefined && !certificate.isLoaded)
     actions.push({ do: 'note-loaded', fingerprint: shown })
@@ -137,14 +139,14 @@ function inPostgres(observed: Observed, { answered, fatal, wanted }: Assessment)
 }
 
 /** The port is claimed closed, at once; its rules come into force when the database can answer for itself. */
-function endpoint(observed: Observed, { wanted }: Assessment): Action[] {
+function endpoint(observed: Observed, { desired }: Assessment): Action[] {
   const { instance, children, route, region } = observed
   if (!region) return []
-  if (!route || !children.route || !wanted.route)
+  if (!route || !children.route || !desired.route)
     return [{ do: 'claim-port', preferred: instance.status?.endpoint?.port }]
   if (route.refused && instance.status?.volume === undefined)
     return [{ do: 'leave-port', port: route.port, uid: children.route.metadata.uid ?? '' }]
-  return covers(children.route, wanted.route) ? [] : [{ do: 'apply', kind: 'ConfigMap', draft: wanted.route }]
+  return isUpToDate(children.route, desired.route) ? [] : [{ do: 'apply', kind: 'ConfigMap', draft: desired.route }]
 }
 
 /** Whether it served, in the present run of Postgres and as asked, when the status was last written. */
@@ -155,12 +157,12 @@ function isSettled({ instance, isAtRest, pod }: Observed): boolean {
 }
 
 /** Whether Postgres is to be looked at as soon as may be: something is waited for that only it can tell. */
-export function awaitsPostgres(observed: Observed, { wanted }: Pick<Assessment, 'wanted'>): boolean {
+export function awaitsPostgres(observed: Observed, { desired }: Pick<Assessment, 'desired'>): boolean {
   const { pod, postgres, credentials, certificate, keys } = observed
   if (pod?.address === undefined || pod.terminating) return false
   // Every other server waits for this one.
   if (keys.isChanging && certificate.state === 'good' && !certificate.isLoaded) return true
-  if (wanted.restarts.isUnsure) return true
+  if (desired.restarts.isUnsure) return true
   const answer = presentAnswer(observed)
   if (postgres === undefined && isSettled(observed)) return false
   if (answer === undefined || postgres?.isOutdated) return true

@@ -4,7 +4,7 @@
  */
 import { TokenBucket } from '../server/token-bucket.ts'
 
-export type LimiterOptions = {
+export type BackoffOptions = {
   /** Delay after the first failure; doubles with each further one. */
   baseMs?: number
   maximumMs?: number
@@ -13,13 +13,13 @@ export type LimiterOptions = {
   burst?: number
 }
 
-export class RetryLimiter {
+export class Backoff {
   readonly #failures = new Map<string, number>()
   readonly #baseMs: number
   readonly #maximumMs: number
   readonly #bucket: TokenBucket
 
-  constructor(now: () => number, options: LimiterOptions = {}) {
+  constructor(now: () => number, options: BackoffOptions = {}) {
     this.#baseMs = options.baseMs ?? 5
     this.#maximumMs = options.maximumMs ?? 1_000_000
     this.#bucket = new TokenBucket(now, { perSecond: options.perSecond ?? 10, burst: options.burst ?? 100 })

@@ -6,17 +6,17 @@ import type { Cacheable, Change } from './cache.ts'
 
 export type Handler<T> = (change: Change<T>) => void
 
-type Dispatcher<T> = {
+type Notifier<T> = {
   publish: (changes: readonly Change<T>[]) => void
   /** Tells the handler of what is there, and from then on of every change; the returned function ends it. */
   subscribe: (handler: Handler<T>, existing: readonly T[]) => () => void
 }
 
-export function createDispatcher<T extends Cacheable>(hooks: {
+export function createNotifier<T extends Cacheable>(hooks: {
   /** After all handlers have heard of a change. */
   delivered: (change: Change<T>) => void
   failed: (object: T, error: unknown) => void
-}): Dispatcher<T> {
+}): Notifier<T> {
   const handlers = new Set<Handler<T>>()
   const undelivered: (() => void)[] = []
 

@@ -16,7 +16,7 @@ import { type Restarts, type RestartsOf, templateMarks } from './restarts.ts'
 import { type SizeState, sizeState } from './size.ts'
 import { referenceOf, withTemplate } from './template.ts'
 
-export type Wanted = {
+export type Desired = {
   size: SizeState
   service: Draft<'Service'>
   networkPolicy: Draft<'NetworkPolicy'>
@@ -51,18 +51,18 @@ function outsideOf(owner: Owner, { spec: { domain: suffix, gateway } }: Region):
 const endpointOf = ({ domain: _, ...address }: Outside, port: number): Endpoint => ({ ...address, port })
 
 /** What the server's certificate must be for. */
-export const wantedNames = (owner: Owner, region: Region): ServerNames => serverNames(owner, outsideOf(owner, region))
+export const desiredNames = (owner: Owner, region: Region): ServerNames => serverNames(owner, outsideOf(owner, region))
 
 /**
  * `open`: the allowlist is in force, else the endpoint is closed. `stopped`: no pod is to run. `systemIdentifier`: of
  * the data on the claim, once it is known.
  */
-export function wantedOf(
+export function desiredOf(
   observed: Observed,
   owner: Owner,
   { open, stopped, systemIdentifier }: { open: boolean; stopped: boolean; systemIdentifier: string | undefined },
   restartsOf: RestartsOf,
-): Wanted {
+): Desired {
   const { instance, incarnation, region, podSettings } = observed
   const { spec, status } = instance
   const size = sizeState(observed)
@@ -101,6 +101,6 @@ export function wantedOf(
     rules,
     domain: outside?.domain,
     endpoint: outside && port !== undefined ? endpointOf(outside, port) : undefined,
-    certificate: region && wantedNames(owner, region),
+    certificate: region && desiredNames(owner, region),
   }
 }
