@@ -78,7 +78,7 @@ export function createCaches(
       indexes: {
         /** Of the Tasks that have not finished: whose they are. */
         open: ({ metadata, spec, status }) =>
-          status?.finishedAt === undefined ? [`${metadata.namespace}/${spec.subject.name}`] : [],
+          status?.finishedAt === undefined ? [`${metadata.namespace}/${spec.subject.kind}/${spec.subject.name}`] : [],
         ended: task => one(endedOf(task)),
       },
     }),

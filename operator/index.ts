@@ -19,6 +19,7 @@ import { startNotRunControllers } from './not-run/controller.ts'
 import { startRegionController } from './region/controller.ts'
 import { startSystemCertificates } from './system-certificates/index.ts'
 import { startTaskController } from './task/controller.ts'
+import { databaseSubjects } from './task/subject.ts'
 import { startTenantController } from './tenant/controller.ts'
 import { createAccess, type PostgresAccess } from './workload/access.ts'
 
@@ -88,7 +89,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       }),
       startRegionController({ ...common, events }),
       startNotRunControllers({ ...common, events }),
-      startTaskController({ ...common, workers: fewWorkers }),
+      startTaskController({ ...common, workers: fewWorkers, sources: [databaseSubjects(caches)] }),
       startTenantController({ ...common, workers: fewWorkers, pullSecrets: pullSecretNames }),
       startAuthorityController({
         ...common,

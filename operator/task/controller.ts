@@ -6,39 +6,34 @@
 import { type Draft, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, lowPriority, startController } from '../../controller/index.ts'
-import {
-  apiVersion,
-  canonicalJson,
-  childNames,
-  labels,
-  type ManagedDatabase,
-  managedByEspalier,
-  type Task,
-} from '../../crds/index.ts'
+import { apiVersion, canonicalJson, childNames, labels, managedByEspalier, type Task } from '../../crds/index.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { notRunMessages } from '../not-run/controller.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
 import { expired, isOutdated, isSurplus, surplusBeside } from './retention.ts'
+import type { Subject, SubjectKind, SubjectSource } from './subject.ts'
 
 type TaskControllerOptions = ControllerOptions & {
   workers: number
+  /** Kinds whose operations this version runs. */
+  sources: readonly SubjectSource[]
 }
+
+/** Of kinds that have no source. */
+const notRun: Partial<Record<SubjectKind, string>> = notRunMessages
 
 const sweepMs = 10 * 60_000
 const namePrefix = childNames.task('')
 
-/** The Task of the operation that a database's status names. */
-function taskDraft({ metadata, status }: ManagedDatabase): Draft<'Task'> | undefined {
-  const id = metadata.labels?.[labels.id]
-  const operation = status?.operation
-  if (operation === undefined || id === undefined || metadata.namespace === undefined) return undefined
-  const tenant = metadata.labels?.[labels.tenant]
+/** The Task of the operation that a subject's status names. */
+function taskDraft({ kind, namespace, name, id, tenant, operation }: Subject): Draft<'Task'> | undefined {
+  if (operation === undefined || id === undefined || namespace === '') return undefined
   return {
     apiVersion,
     kind: 'Task',
     metadata: {
       name: childNames.task(operation.taskId),
-      namespace: metadata.namespace,
+      namespace,
       labels: {
         [labels.managedBy]: managedByEspalier,
         [labels.id]: operation.taskId,
@@ -46,43 +41,44 @@ function taskDraft({ metadata, status }: ManagedDatabase): Draft<'Task'> | undef
         ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
       },
     },
-    spec: { name: operation.name, subject: { kind: 'database', id, name: metadata.name } },
+    spec: { name: operation.name, subject: { kind, id, name } },
   }
 }
 
 export function startTaskController(options: TaskControllerOptions): { stop(): Promise<void> } {
-  const { caches, logger, metrics, now, signal } = options
+  const { caches, sources, logger, metrics, now, signal } = options
   const cluster = caches.writeThrough(options.cluster)
 
   const reconcile = async (key: string) => {
     const { namespace, name } = parseKey(key)
     const taskId = name.startsWith(namePrefix) ? name.slice(namePrefix.length) : ''
     const task = caches.tasks.get({ namespace, name })
-    const database = caches.databases.byIndex('task', taskId).find(({ metadata }) => metadata.namespace === namespace)
+    const subject = sources.map(source => source.withTask(namespace ?? '', taskId)).find(found => found !== undefined)
     if (task === undefined) {
-      if (database !== undefined) await create(database)
+      if (subject !== undefined) await create(subject)
       return undefined
     }
     const { kind } = task.spec.subject
     if (task.status?.finishedAt !== undefined) {
-      // The Task of an operation that its database still names would only be made again.
-      const isOver = database === undefined && (isOutdated(task, now()) || isSurplus(caches, task))
+      // The Task of an operation that its subject still names would only be made again.
+      const isOver = subject === undefined && (isOutdated(task, now()) || isSurplus(caches, task))
       if (isOver) await cluster.delete('Task', { namespace, name }, { uid: task.metadata.uid })
       return undefined
     }
-    if (kind !== 'database') {
-      await write(task, finished(task.status, now(), notRunMessages[kind]))
+    const source = sources.find(each => each.kind === kind)
+    if (source === undefined) {
+      await write(task, finished(task.status, now(), notRun[kind]))
       return undefined
     }
-    if (database !== undefined) {
-      await write(task, progressOf(task.status, database, now()))
+    if (subject !== undefined) {
+      await write(task, progressOf(task.status, subject, now()))
       return undefined
     }
-    return judge(task)
+    return judge(task, source)
   }
 
-  const create = async (database: ManagedDatabase) => {
-    const draft = taskDraft(database)
+  const create = async (subject: Subject) => {
+    const draft = taskDraft(subject)
     if (draft === undefined) return
     try {
       await cluster.create('Task', draft)
@@ -98,9 +94,9 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
   }
 
   /** A Task that no operation in the caches goes with: only what the cluster itself says counts. */
-  const judge = async (task: Task) => {
+  const judge = async (task: Task, source: SubjectSource) => {
     const { namespace } = task.metadata
-    const live = await cluster.get('ManagedDatabase', { namespace, name: task.spec.subject.name })
+    const live = await source.live(cluster, { namespace, name: task.spec.subject.name })
     const verdict = verdictOn(task, live, now())
     if (verdict.state === 'waiting') return { requeueAfterMs: takenUpWithinMs }
     await write(task, finished(task.status, now(), verdict.error))
@@ -118,12 +114,10 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
   const remove = (keys: readonly string[]) => {
     for (const key of keys) controller.enqueue(key, { priority: lowPriority })
   }
-  /** A database says something new: its operation's Task, and all its others that are open, hear of it. */
-  const ofDatabase = (database: ManagedDatabase) => {
-    const { namespace, name } = database.metadata
-    const taskId = database.status?.operation?.taskId
-    if (taskId !== undefined) controller.enqueue(`${namespace}/${childNames.task(taskId)}`)
-    for (const task of caches.tasks.byIndex('open', `${namespace}/${name}`)) controller.enqueue(keyOf(task))
+  /** A subject says something new: its operation's Task, and all its others that are open, hear of it. */
+  const ofSubject = ({ kind, namespace, name, operation }: Subject) => {
+    if (operation !== undefined) controller.enqueue(`${namespace}/${childNames.task(operation.taskId)}`)
+    for (const task of caches.tasks.byIndex('open', `${namespace}/${kind}/${name}`)) controller.enqueue(keyOf(task))
   }
   const unfollow = [
     caches.tasks.onChange(({ object, previous, type }) => {
@@ -132,11 +126,12 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
       // One that was ended when it was first seen is met by the sweep.
       else if (previous !== undefined) remove(surplusBeside(caches, object))
     }),
-    caches.databases.onChange(({ object, previous }) => {
-      ofDatabase(object)
-      if (previous !== undefined && previous.status?.operation?.taskId !== object.status?.operation?.taskId)
-        ofDatabase(previous)
-    }),
+    ...sources.map(source =>
+      source.onChange((subject, previous) => {
+        ofSubject(subject)
+        if (previous !== undefined && previous.operation?.taskId !== subject.operation?.taskId) ofSubject(previous)
+      }),
+    ),
   ]
   const sweep = () => remove(expired(caches, now()))
   const sweeping = setInterval(sweep, sweepMs)

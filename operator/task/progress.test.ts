@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { annotations, desiredHash, labels, type ManagedDatabase, renderOperation, type Task } from '../../crds/index.ts'
 import { plainSpec } from '../testing/samples.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
+import { type Subject, subjectOf } from './subject.ts'
 
 const now = Date.parse('2026-01-01T00:00:00Z')
 const taskId = '11111111-2222-4333-8444-555555555555'
@@ -12,13 +13,14 @@ const hash = desiredHash(plainSpec)
 const database = (
   status: ManagedDatabase['status'] = {},
   metadata: Partial<ManagedDatabase['metadata']> = {},
-): ManagedDatabase => ({
-  apiVersion: 'espalier.dev/v1alpha1',
-  kind: 'ManagedDatabase',
-  metadata: { name: 'one', namespace: 'n', labels: { [labels.id]: 'id' }, ...metadata },
-  spec: plainSpec,
-  status,
-})
+): Subject =>
+  subjectOf({
+    apiVersion: 'espalier.dev/v1alpha1',
+    kind: 'ManagedDatabase',
+    metadata: { name: 'one', namespace: 'n', labels: { [labels.id]: 'id' }, ...metadata },
+    spec: plainSpec,
+    status,
+  })
 
 const task = (name: Task['spec']['name'], createdMsAgo = 0): Task => ({
   apiVersion: 'espalier.dev/v1alpha1',
@@ -80,7 +82,7 @@ describe('a Task that its subject does not name', () => {
   const failed = { state: 'over', error: expect.any(String) }
   const succeeded = { state: 'over' }
   const deleting = { deletionTimestamp: '2026-01-01T00:00:00Z' }
-  test.each<[string, Task, ManagedDatabase | undefined, unknown]>([
+  test.each<[string, Task, Subject | undefined, unknown]>([
     ['deletion, subject gone', task('delete-managed'), undefined, succeeded],
     ['creation, subject gone', task('create-managed'), undefined, failed],
     [

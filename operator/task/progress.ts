@@ -1,18 +1,11 @@
 /**
- * What the Task of an operation says, from what its database says: pure. A Task ends when, and only when, its subject has
+ * What the Task of an operation says, from what its subject says: pure. A Task ends when, and only when, its subject has
  * settled; one whose operation is not the subject's any more ends with the reason why.
  */
-import {
-  askedBy,
-  desiredHash,
-  labels,
-  type ManagedDatabase,
-  readOperation,
-  type Task,
-  type TaskMessage,
-} from '../../crds/index.ts'
+import { labels, type Task, type TaskMessage } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import { completed, conditionOf } from '../objects/conditions.ts'
+import { completed } from '../objects/conditions.ts'
+import type { Subject } from './subject.ts'
 
 type TaskStatusValue = NonNullable<Task['status']>
 
@@ -56,10 +49,9 @@ export function finished(status: Task['status'], now: number, error?: string): T
   }
 }
 
-/** The status of the Task whose operation the database's status names. */
-export function progressOf(status: Task['status'], database: ManagedDatabase, now: number): TaskStatusValue {
+/** The status of the Task whose operation the subject's status names. */
+export function progressOf(status: Task['status'], { progressing, phase }: Subject, now: number): TaskStatusValue {
   if (status !== undefined && isFinal(status)) return status
-  const progressing = conditionOf(database.status, 'Progressing')
   if (progressing?.status === 'False')
     return finished(status, now, progressing.reason === completed ? undefined : progressing.message)
   const step = progressing?.reason ?? 'Preparing'
@@ -70,7 +62,6 @@ export function progressOf(status: Task['status'], database: ManagedDatabase, no
   // A step that comes again, as connecting does after the roles, takes nothing back.
   const progress = at === undefined ? undefined : Math.max(at, before)
   const time = timestamp(now)
-  const phase = database.status?.phase
   return {
     ...status,
     phase: 'running',
@@ -95,25 +86,22 @@ const over = (error?: string): Verdict => (error === undefined ? { state: 'over'
 export const takenUpWithinMs = 10 * 60_000
 
 /**
- * What becomes of a Task that its subject's status does not name. `database` is what the cluster itself holds under the
- * subject's name now.
+ * What becomes of a Task that its subject's status does not name. `subject` is what the cluster itself holds under its
+ * name now.
  */
-export function verdictOn(task: Task, database: ManagedDatabase | undefined, now: number): Verdict {
-  const isDeletion = task.spec.name === 'delete-managed'
-  const isGone = database === undefined || database.metadata.labels?.[labels.id] !== task.spec.subject.id
-  if (isGone) return isDeletion ? over() : over('the database was deleted before this was done')
+export function verdictOn(task: Task, subject: Subject | undefined, now: number): Verdict {
+  const { kind, id } = task.spec.subject
+  const isDeletion = task.spec.name === 'delete-managed' || task.spec.name === 'delete-branch'
+  if (subject === undefined || subject.id !== id)
+    return isDeletion ? over() : over(`the ${kind} was deleted before this was done`)
   const taskId = task.metadata.labels?.[labels.id]
-  const { status, metadata } = database
-  if (status?.operation?.taskId === taskId) return { state: 'waiting' }
-  const isDeleting = metadata.deletionTimestamp !== undefined
+  const { operation, isDeleting, askedTaskId, progressing } = subject
+  if (operation?.taskId === taskId) return { state: 'waiting' }
   if (isDeletion) return isDeleting ? { state: 'waiting' } : waitingSince(task, now)
-  if (isDeleting) return over('the database is being deleted')
-  const asked = readOperation(database)
-  if (asked?.taskId !== taskId) return over('a later change to the database took its place')
-  if (status?.operation !== undefined || status?.appliedHash !== desiredHash(askedBy(database)))
-    return waitingSince(task, now)
+  if (isDeleting) return over(`the ${kind} is being deleted`)
+  if (askedTaskId() !== taskId) return over(`a later change to the ${kind} took its place`)
+  if (operation !== undefined || !subject.isInForce()) return waitingSince(task, now)
   // It asked for nothing that was not so already.
-  const progressing = conditionOf(status, 'Progressing')
   const isWell = progressing === undefined || progressing.reason === completed
   return isWell ? over() : over(progressing.message)
 }

@@ -22,6 +22,7 @@ import { type Plan, plan } from '../managed-database/plan/index.ts'
 import { childMetadata, ownerOf, ownerUidOf } from '../objects/ownership.ts'
 import { stamped } from '../objects/up-to-date.ts'
 import { progressOf, verdictOn } from '../task/progress.ts'
+import { subjectOf } from '../task/subject.ts'
 import { configurationAnnotation, instanceFile } from '../workload/children/configuration.ts'
 import { routeDraft } from '../workload/children/route.ts'
 import { sizeText } from '../workload/children/stateful-set.ts'
@@ -360,9 +361,9 @@ function turnTasks(world: World): void {
     })
   }
   for (const [taskId, task] of world.tasks) {
-    if (database && operation?.taskId === taskId) task.status = progressOf(task.status, database, world.now)
+    if (database && operation?.taskId === taskId) task.status = progressOf(task.status, subjectOf(database), world.now)
     else if (task.status?.finishedAt === undefined) {
-      const verdict = verdictOn(task, database, world.now)
+      const verdict = verdictOn(task, database && subjectOf(database), world.now)
       if (verdict.state === 'over') task.status = { phase: verdict.error ? 'failed' : 'succeeded', finishedAt: 'now' }
     }
   }
