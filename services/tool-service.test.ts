@@ -61,7 +61,7 @@ test('a token is judged, Postgres is asked as its role, and all errors are in th
 })
 
 test('its workers count together, show the configuration without its secret, and read the schema again', async () => {
-  expect((await ask(adminPort, '/metrics')).text).toContain('tool_calls_total 6\n')
+  await until(async () => (await ask(adminPort, '/metrics')).text.includes('tool_calls_total 6\n'))
   expect((await ask(adminPort, '/config')).text).toContain('workers = 2\nsecret = "********"\n')
   expect((await call('/tables', { role: 'reader' })).text).toBe('["notes"]')
   await postgres.run('CREATE TABLE links (id int)')

@@ -205,7 +205,8 @@ test('a worker that cannot start is tried again, and the other one serves meanwh
 
 test('signals to all processes at once: reloads end none, SIGTERM lets each end what is under way', async () => {
   const port = await freePort()
-  const running = await start({ 'server-port': port })
+  // Room for all requests below in either worker: which of them takes how many is not said.
+  const running = await start({ 'server-port': port, 'db-pool': 8 })
   const read = (count: number) => running.log.filter(line => line.includes('has been read')).length >= count
   for (const [index, signal] of (['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const).entries()) {
     signalGroup(running, signal)
