@@ -204,16 +204,17 @@ local function target_said(self, text)
   end)
 end
 
+-- Gives nothing back: a number would be how much of it goes on.
 function Login:tcp_payload(txn, channel)
+  local length = self.over and 0 or channel:input()
+  -- Of nothing 3.0 gives the channel instead of a text, and without both arguments 2.6 gives something else.
+  local text = length > 0 and channel:data(0, length) or ""
   if self.over then
     filter.unregister_data_filter(self, channel)
   elseif channel:is_resp() then
-    -- Without both arguments 2.6 gives something else.
-    local text = channel:data(0, channel:input())
     target_said(self, text)
     if self.answers >= answers_of_login + (self.is_tls13 and 1 or 0) then self:finish(txn) end
   else
-    local text = channel:data(0, channel:input())
     client_said(self, text)
   end
 end
