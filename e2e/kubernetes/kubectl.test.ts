@@ -82,7 +82,7 @@ test('printer columns tell what matters', async () => {
 test('explain describes the fields', async () => {
   const spec = await kubectl(['explain', 'manageddatabase.spec', '--api-version=espalier.dev/v1alpha1'])
   for (const field of ['ipAllowlist', 'pgVersion', 'deletionProtection', 'suspended']) expect(spec).toContain(field)
-  expect(spec).toContain('who may reach the Postgres endpoint')
+  expect(spec).toContain('Who may reach the Postgres endpoint')
 })
 
 test('bad input is refused with the field and the rule', async () => {
