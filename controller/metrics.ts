@@ -2,18 +2,10 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { type InformerFigure, type InformerState, informerCounters, informerGauges } from '../cluster/informer/index.ts'
 import { addScraped } from '../server/metrics.ts'
-import type { QueueState } from './queue.ts'
+import type { QueueMetrics, QueueState } from './queue.ts'
 
 /** How a pass ended. `panic` is an exception that only a mistake in the code raises. */
 export type ReconcileOutcome = 'success' | 'requeue_after' | 'conflict' | 'error' | 'timeout' | 'panic'
-
-/** What a work queue counts. All times are in ms. */
-export type QueueMetrics = {
-  added(): void
-  retried(): void
-  started(waitedMs: number): void
-  finished(workedMs: number): void
-}
 
 export type Metrics = {
   readonly registry: Registry

@@ -9,7 +9,6 @@
 import { type Clock, systemClock } from '../cluster/informer/index.ts'
 import { Backoff, type BackoffOptions } from './backoff.ts'
 import { Heap } from './heap.ts'
-import type { QueueMetrics } from './metrics.ts'
 
 /** Of changes, and of what nobody waits for (the resync). */
 export const normalPriority = 0
@@ -36,6 +35,14 @@ type Item = {
   /** `parked`: due, but a worker has its key. */
   place: 'delayed' | 'ready' | 'parked'
   position: number
+}
+
+/** What a work queue counts. All times are in ms. */
+export type QueueMetrics = {
+  added(): void
+  retried(): void
+  started(waitedMs: number): void
+  finished(workedMs: number): void
 }
 
 export class WorkQueue {

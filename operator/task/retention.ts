@@ -2,9 +2,8 @@
  * How long ended Tasks are kept: 30 days at most, and of one subject the newest 100. What is too much goes little by
  * little, oldest first: a month of it, met at once, must not become a burst of deletes.
  */
-import { keyOf } from '../../cluster/informer/index.ts'
+import { type Informer, keyOf } from '../../cluster/informer/index.ts'
 import type { Task } from '../../crds/index.ts'
-import type { Caches } from '../caches.ts'
 
 const keptMs = 30 * 24 * 3600_000
 /** Ended Tasks kept of one subject. */
@@ -13,6 +12,9 @@ const keptOfSubject = 100
 const goingAtOnce = 2_000
 /** Most that the end of one Task lets go of its subject's older ones. */
 const goingWithOne = 10
+
+/** With the index `ended`: see `endedOf`. */
+type CachedTasks = { tasks: Pick<Informer<'Task'>, 'byIndex' | 'list'> }
 
 /** Whether a Task has been kept long enough. */
 export const isOutdated = (task: Task, now: number): boolean =>
@@ -26,7 +28,7 @@ export const endedOf = ({ metadata, spec, status }: Task): string | undefined =>
 const placeOf = ({ metadata, status }: Task): string => `${status?.finishedAt} ${metadata.name}`
 
 /** Whether as many of its subject's Tasks as are kept ended after this one. */
-export function isSurplus(caches: Pick<Caches, 'tasks'>, task: Task): boolean {
+export function isSurplus(caches: CachedTasks, task: Task): boolean {
   const subject = endedOf(task)
   if (subject === undefined) return false
   const ended = caches.tasks.byIndex('ended', subject)
@@ -43,14 +45,14 @@ const surplusOf = (ended: readonly Task[]): Task[] =>
     : ended.toSorted((left, right) => (placeOf(left) < placeOf(right) ? -1 : 1)).slice(0, ended.length - keptOfSubject)
 
 /** Keys of Tasks that the end of this one makes too many. */
-export function surplusBeside(caches: Pick<Caches, 'tasks'>, task: Task): string[] {
+export function surplusBeside(caches: CachedTasks, task: Task): string[] {
   const subject = endedOf(task)
   if (subject === undefined) return []
   return surplusOf(caches.tasks.byIndex('ended', subject)).slice(0, goingWithOne).map(keyOf)
 }
 
 /** Keys of Tasks that have been kept long enough or are too many. */
-export function expired(caches: Pick<Caches, 'tasks'>, now: number): string[] {
+export function expired(caches: CachedTasks, now: number): string[] {
   const bySubject = Map.groupBy(
     caches.tasks.list().filter(task => endedOf(task) !== undefined),
     endedOf,

@@ -8,12 +8,12 @@ import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import { sizeText } from '../children/stateful-set.ts'
 import { lostNode } from '../node.ts'
-import type { Observed, PostgresAnswer } from '../observed.ts'
+import type { Observed } from '../observed.ts'
 import type { PodFacts } from '../pod.ts'
 import { credentialsFinding } from './credentials.ts'
 import { type Desired, desiredOf } from './desired.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
-import { isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
+import { type Answered, isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
 import type { RestartsOf } from './restarts.ts'
 import type { SizeState } from './size.ts'
 import { isStopped, mayStop } from './stop.ts'
@@ -34,7 +34,7 @@ export type Assessment = {
   /** The data are lost or another's: nothing that the operator may do by itself mends this. */
   fatal: Finding | undefined
   /** What Postgres answered, in its present run, with the present passwords. */
-  answered: Extract<PostgresAnswer, { state: 'answered' }> | undefined
+  answered: Answered
   serves: boolean
 }
 
@@ -50,10 +50,10 @@ export const isOutOfDate = (observed: Observed, desired: Desired, pod: PodFacts)
   pod.volume !== observed.children.claim?.metadata.uid ||
   lacksRestart(desired, pod)
 
-const works = (answer: Assessment['answered']): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
+const works = (answer: Answered): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
 
 /** Whether the allowlist may be in force: never before the data are known and its roles have been seen in order. */
-function mayOpen(observed: Observed, answered: Assessment['answered']): boolean {
+function mayOpen(observed: Observed, answered: Answered): boolean {
   if (observed.instance.status?.volume === undefined) return false
   return works(answered) || (observed.route?.route?.rules.length ?? 0) > 0
 }

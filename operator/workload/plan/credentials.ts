@@ -2,9 +2,9 @@
 
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
-import type { Assessment } from './assessment.ts'
+import type { Answered } from './health.ts'
 
-export function credentialsFinding(observed: Observed, answered: Assessment['answered']): Finding {
+export function credentialsFinding(observed: Observed, answered: Answered): Finding {
   const { credentials, postgres, instance } = observed
   if (credentials.state === 'absent') return no('Minting', 'the credentials are being minted')
   if (credentials.state === 'unreadable')

@@ -4,6 +4,9 @@ import { conditionOf } from '../../objects/conditions.ts'
 import type { ChecksumFailures } from '../../postgres/administrator.ts'
 import type { Observed, PostgresAnswer } from '../observed.ts'
 
+/** What Postgres answered, in its present run, with the present passwords; undefined where it has not. */
+export type Answered = Extract<PostgresAnswer, { state: 'answered' }> | undefined
+
 /** Postgres's answer, unless it was given by an earlier run of it, or none has come in time yet. */
 export function presentAnswer({ pod, postgres, children }: Observed): PostgresAnswer | undefined {
   if (pod?.address === undefined || pod.run !== postgres?.run) return undefined

@@ -8,7 +8,7 @@ import { ownerUidOf } from '../../objects/ownership.ts'
 import { systemIdentifierOf } from '../children/claim.ts'
 import type { VolumeRecord } from '../instance.ts'
 import type { Observed } from '../observed.ts'
-import type { Assessment } from './assessment.ts'
+import type { Answered } from './health.ts'
 import { isRebound, mayRunOnRecorded } from './peril.ts'
 
 /**
@@ -48,7 +48,7 @@ function isProven({ instance, pod }: Observed, claim: PersistentVolumeClaim): bo
 const isGone = (observed: Observed): boolean => observed.volumes.recorded === undefined && !mayRunOnRecorded(observed)
 
 /** The record after a pass. Its volume's name is there before anything is done that only the volume survives. */
-export function nextRecord(observed: Observed, answered: Assessment['answered']): VolumeRecord | undefined {
+export function nextRecord(observed: Observed, answered: Answered): VolumeRecord | undefined {
   const { instance, children, volumes } = observed
   const { claim } = children
   const recorded = instance.status?.volume

@@ -6,8 +6,7 @@ import type { RefusalReason } from '../../../instance/refusal.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
 import type { VolumeRecord } from '../instance.ts'
 import type { Observed } from '../observed.ts'
-import type { Assessment } from './assessment.ts'
-import { checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from './health.ts'
+import { type Answered, checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from './health.ts'
 import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
 import { unmadeMessage } from './unmade.ts'
 
@@ -24,10 +23,7 @@ const fatalRefusals: Partial<Record<RefusalReason, string>> = {
 
 const fatal = (reason: string, message: string) => ({ finding: no(reason, message), fatal: true })
 
-export function volumeFinding(
-  observed: Observed,
-  answered: Assessment['answered'],
-): { finding: Finding; fatal?: boolean } {
+export function volumeFinding(observed: Observed, answered: Answered): { finding: Finding; fatal?: boolean } {
   const { instance, children, pod } = observed
   const recorded = instance.status?.volume
   const { claim } = children
