@@ -34,6 +34,7 @@ const at = (more: Partial<ProbeTime> = {}) =>
     pod: { run: 'r', ready: true, startedAt: 0 },
     awaited: false,
     certificateIssuedAt: undefined,
+    latestCertificateAt: undefined,
     suspectedAt: undefined,
     operatorStartedAt: 0,
     now: 2_000,
@@ -47,6 +48,13 @@ describe('the next look', () => {
     expect(Math.min(...spread)).toBeGreaterThanOrEqual(0)
     expect(Math.max(...spread)).toBeLessThan(intervalMs)
     expect(Math.max(...spread) - Math.min(...spread)).toBeGreaterThan(intervalMs / 3)
+  })
+  test('is at once of one that nothing is known of, where its certificate was issued since the operator started', () => {
+    const operatorStartedAt = 1_900_500
+    const unknown = { facts: undefined, operatorStartedAt, now: 1_902_000 }
+    expect(at({ ...unknown, latestCertificateAt: 1_901_000 })).toBe(1_902_000)
+    expect(at({ ...unknown, latestCertificateAt: 1_900_000 })).toBe(1_902_000)
+    expect(at({ ...unknown, latestCertificateAt: 1_800_000 })).toBeGreaterThan(1_902_000)
   })
   test('is five minutes after the last where nothing happens', () => {
     expect(at()).toBeGreaterThanOrEqual(facts.at + 300_000)

@@ -13,6 +13,8 @@ const doubtMs = 1_000
 const suspicionMs = 5_000
 /** A commit that hangs leaves a server process behind, so it is not tried often. */
 const hangingMs = 60_000
+/** Certificates state their times in seconds. */
+const secondMs = 1_000
 /** As rarely as it ever gets where looks are slow. */
 const rarestMs = 4 * intervalMs
 
@@ -45,6 +47,8 @@ export type ProbeTime = {
   awaited: boolean
   /** Where Postgres shows another certificate than the one it should: when that was issued. */
   certificateIssuedAt: number | undefined
+  /** When the certificate was issued that it should show, whatever it shows. */
+  latestCertificateAt: number | undefined
   /** When somebody last could not reach it, since the last look. */
   suspectedAt: number | undefined
   operatorStartedAt: number
@@ -53,9 +57,11 @@ export type ProbeTime = {
 
 /** In ms since the epoch. */
 export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: ProbeTime): number {
-  const { certificateIssuedAt, operatorStartedAt, now } = more
+  const { certificateIssuedAt, latestCertificateAt, operatorStartedAt, now } = more
   if (facts?.run !== pod.run) {
-    const isUrgent = awaited || suspectedAt !== undefined
+    // It has to be told to take that one; and where its authority was lost meanwhile, that is seen by this.
+    const isIssuedAnew = latestCertificateAt !== undefined && latestCertificateAt + secondMs > operatorStartedAt
+    const isUrgent = awaited || suspectedAt !== undefined || isIssuedAnew
     return isUrgent ? now : operatorStartedAt + spreadOf(key) * intervalMs
   }
   if (facts.ready !== pod.ready) return now

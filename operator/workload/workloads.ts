@@ -93,6 +93,7 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
       pod,
       awaited: awaitsPostgres,
       certificateIssuedAt: staleCertificate(observed),
+      latestCertificateAt: observed.certificate.state === 'absent' ? undefined : observed.certificate.issuedAt,
       suspectedAt: prober.suspectedAt(key),
       operatorStartedAt: startedAt,
       now: now(),
