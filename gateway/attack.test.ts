@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events'
 import { Socket } from 'node:net'
+import { setTimeout as passed } from 'node:timers/promises'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import pg from 'pg'
 import pino from 'pino'
@@ -294,6 +295,16 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     const began = performance.now()
     await login('127.0.0.9')
     expect(performance.now() - began).toBeLessThan(3_000)
+  })
+
+  test('who has logged in may say nothing for as long as he likes', async () => {
+    const silent = await Promise.all(Array.from({ length: 3 }, () => login('127.0.0.11')))
+    const errors: Error[] = []
+    for (const client of silent) client.on('error', error => errors.push(error))
+    // Longer than the time that a login has.
+    await passed(loginLimits.holdMs + 2_000)
+    expect(errors).toEqual([])
+    for (const client of silent) expect((await client.query('SELECT 5 AS five')).rows).toEqual([{ five: 5 }])
   })
 
   test('who fails to log in, over and over, is in nobody’s way', async () => {

@@ -209,14 +209,12 @@ function Login:tcp_payload(txn, channel)
   local length = self.over and 0 or channel:input()
   -- Of nothing 3.0 gives the channel instead of a text, and without both arguments 2.6 gives something else.
   local text = length > 0 and channel:data(0, length) or ""
-  if self.over then
-    filter.unregister_data_filter(self, channel)
-  elseif channel:is_resp() then
-    target_said(self, text)
-    if self.answers >= answers_of_login + (self.is_tls13 and 1 or 0) then self:finish(txn) end
-  else
-    client_said(self, text)
-  end
+  if channel:is_resp() then target_said(self, text) else client_said(self, text) end
+  if self.answers < answers_of_login + (self.is_tls13 and 1 or 0) then return end
+  if not self.over then self:finish(txn) end
+  -- While a script reads a stream it is no tunnel, and ends after the time that a login has.
+  filter.unregister_data_filter(self, txn.req)
+  filter.unregister_data_filter(self, txn.res)
 end
 
 -- The target's side ends a connection; of one that never got as far only the client's does.
