@@ -53,7 +53,7 @@ describe('the next look', () => {
     const operatorStartedAt = 1_900_500
     const unknown = { facts: undefined, operatorStartedAt, now: 1_902_000 }
     expect(at({ ...unknown, latestCertificateAt: 1_901_000 })).toBe(1_902_000)
-    expect(at({ ...unknown, latestCertificateAt: 1_900_000 })).toBe(1_902_000)
+    expect(at({ ...unknown, latestCertificateAt: 1_900_000 })).toBeGreaterThan(1_902_000)
     expect(at({ ...unknown, latestCertificateAt: 1_800_000 })).toBeGreaterThan(1_902_000)
   })
   test('is five minutes after the last where nothing happens', () => {

@@ -13,8 +13,6 @@ const doubtMs = 1_000
 const suspicionMs = 5_000
 /** A commit that hangs leaves a server process behind, so it is not tried often. */
 const hangingMs = 60_000
-/** Certificates state their times in seconds. */
-const secondMs = 1_000
 /** As rarely as it ever gets where looks are slow. */
 const rarestMs = 4 * intervalMs
 
@@ -60,7 +58,7 @@ export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: Pr
   const { certificateIssuedAt, latestCertificateAt, operatorStartedAt, now } = more
   if (facts?.run !== pod.run) {
     // It has to be told to take that one; and where its authority was lost meanwhile, that is seen by this.
-    const isIssuedAnew = latestCertificateAt !== undefined && latestCertificateAt + secondMs > operatorStartedAt
+    const isIssuedAnew = latestCertificateAt !== undefined && latestCertificateAt >= operatorStartedAt
     const isUrgent = awaited || suspectedAt !== undefined || isIssuedAnew
     return isUrgent ? now : operatorStartedAt + spreadOf(key) * intervalMs
   }
