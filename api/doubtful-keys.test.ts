@@ -32,7 +32,7 @@ test('a long text is looked through once', () => {
   for (const text of [
     `"${'\\\\'.repeat(500_000)}"`,
     `[${'"\\\\",'.repeat(200_000)}1]`,
-    '"'.repeat(1_000_000) + '\\\\',
+    `${'"'.repeat(1_000_000)}\\\\`,
     '"\\\\'.repeat(300_000),
   ])
     hasDoubtfulKey(text)
