@@ -341,7 +341,14 @@ describe('plan', () => {
         isBound: true,
         isMarked,
       },
-      ...{ claim: undefined, claimUid: undefined, accessModes: [], capacity: '1Gi', storageClass: '' },
+      ...{
+        claim: undefined,
+        claimUid: undefined,
+        accessModes: [],
+        capacity: '1Gi',
+        isProvisioned: true,
+        storageClass: '',
+      },
     })
     const wakeAt = (bound: VolumeFacts | undefined) =>
       plan({ ...observed, volumes: { ...observed.volumes, bound } }, world.now, settings).wakeAt

@@ -39,6 +39,17 @@ describe('the claim for a volume whose own is gone', () => {
   })
 })
 
+test('the claim for a volume that a driver made without a class names none, since it could not grow then', () => {
+  const volume: PersistentVolume = {
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name: 'pv', annotations: { 'pv.kubernetes.io/provisioned-by': 'driver' } },
+    spec: { accessModes: ['ReadWriteOnce'], capacity: { storage: '3Gi' } },
+  }
+  const { spec } = reboundClaimDraft(owner, 1, '7', volumeFacts(slimVolume(volume), owner))
+  expect(Object.keys(spec ?? {})).not.toContain('storageClassName')
+})
+
 describe('a claim', () => {
   const shapeOf = (storageSize: string) => (sizeDraft('any', { storageSize }) as Size).spec.shape // a draft with its spec
   const regionOf = (storageClass: string | undefined) => {

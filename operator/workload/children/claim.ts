@@ -68,7 +68,7 @@ export function reboundClaimDraft(
   owner: Owner,
   incarnation: number,
   systemIdentifier: string,
-  { name, accessModes, capacity, storageClass }: VolumeFacts,
+  { name, accessModes, capacity, storageClass, isProvisioned }: VolumeFacts,
 ): Draft<'PersistentVolumeClaim'> {
   return {
     apiVersion: 'v1',
@@ -78,7 +78,9 @@ export function reboundClaimDraft(
       volumeName: name,
       accessModes,
       // Also where there is none: left out, a cluster puts in its default class, by which the volume does not fit.
-      storageClassName: storageClass,
+      // Without a class a cluster puts its default in. Where a driver makes volumes of none there are no classes, and one
+      // that asks for none by name could never grow.
+      ...(storageClass === '' && isProvisioned ? {} : { storageClassName: storageClass }),
       resources: { requests: { storage: capacity ?? '0' } },
     },
   }

@@ -10,6 +10,8 @@ import { markedFor, type Owner } from '../../objects/ownership.ts'
 /** On a volume that was set to `Retain` by us: the reclaim policy it had. */
 export const reclaimPolicyAnnotation = 'espalier.dev/reclaim-policy'
 const retain = 'Retain'
+/** Kubernetes' own note of the driver that made a volume. */
+const provisionedByAnnotation = 'pv.kubernetes.io/provisioned-by'
 /** Kubernetes' own notes about a binding, which a second object must not inherit. */
 const bindingAnnotations = ['pv.kubernetes.io/bound-by-controller', 'pv.kubernetes.io/bind-completed']
 
@@ -30,6 +32,8 @@ export type VolumeFacts = {
   accessModes: string[]
   capacity: string | undefined
   storageClass: string
+  /** A driver made it for a claim, rather than somebody by hand. */
+  isProvisioned: boolean
 }
 
 export function volumeFacts(volume: PersistentVolume, owner: Owner | undefined): VolumeFacts {
@@ -48,6 +52,7 @@ export function volumeFacts(volume: PersistentVolume, owner: Owner | undefined):
     accessModes: spec?.accessModes ?? [],
     capacity: spec?.capacity?.storage,
     storageClass: spec?.storageClassName ?? '',
+    isProvisioned: metadata.annotations?.[provisionedByAnnotation] !== undefined,
   }
 }
 
