@@ -160,7 +160,12 @@ export const smallest: {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
     metadata: { namespace, name },
-    spec: { accessModes: ['ReadWriteOncePod'], storageClassName: '', resources: { requests: { storage: '1Gi' } } },
+    spec: {
+      accessModes: ['ReadWriteOncePod'],
+      // A class without a volume: a claim that only waits must not take what another test bound by name.
+      storageClassName: 'conformance-none',
+      resources: { requests: { storage: '1Gi' } },
+    },
   }),
   PersistentVolume: (_namespace, name) => ({
     apiVersion: 'v1',

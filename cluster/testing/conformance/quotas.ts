@@ -70,9 +70,10 @@ export function describeQuotas(suite: Suite): void {
     })
 
     /** A claim for so much that nothing here grants. */
-    const claim = (namespace: string, name: string, storage: string, storageClassName = '') => {
+    const claim = (namespace: string, name: string, storage: string, storageClassName?: string) => {
       const draft = smallest.PersistentVolumeClaim(namespace, name)
-      const spec = { ...draft.spec, storageClassName, resources: { requests: { storage } } }
+      const ofClass = storageClassName === undefined ? {} : { storageClassName }
+      const spec = { ...draft.spec, ...ofClass, resources: { requests: { storage } } }
       return suite.cluster().create('PersistentVolumeClaim', { ...draft, spec })
     }
 
