@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Kinds } from '../cluster/index.ts'
 import type { Informer } from '../cluster/informer/index.ts'
+import { isEnded } from '../crds/index.ts'
 import type { ApiContext } from './context.ts'
 import { isSettled } from './databases/decide.ts'
 import { preferredWait } from './headers.ts'
@@ -89,12 +90,10 @@ export const waitUntilSettled = (
 ): Promise<Kinds['ManagedDatabase'] | undefined> =>
   waitUntil(context, request, reply, context.caches.ManagedDatabase, database, isSettled)
 
-const hasEnded = (task: Kinds['Task']): boolean => task.status?.phase === 'succeeded' || task.status?.phase === 'failed'
-
 /** Waits, where the request prefers to, until the task has ended. */
 export const waitUntilEnded = (
   context: ApiContext,
   request: FastifyRequest,
   reply: FastifyReply,
   task: Kinds['Task'],
-): Promise<Kinds['Task'] | undefined> => waitUntil(context, request, reply, context.caches.Task, task, hasEnded)
+): Promise<Kinds['Task'] | undefined> => waitUntil(context, request, reply, context.caches.Task, task, isEnded)

@@ -13,10 +13,16 @@ export type ObjectKey = { namespace?: string | undefined; name: string }
 /** Equality-based selection: every label must have this value, or be present where the value is `true`. */
 export type LabelSelector = Record<string, string | true>
 
-export type ListOptions = {
+/** Which objects of a kind are meant. */
+export type Selection = {
   /** Omitted: all namespaces. */
   namespace?: string | undefined
   labels?: LabelSelector | undefined
+  /** Of Tasks only: those that have not ended. */
+  open?: true | undefined
+}
+
+export type ListOptions = Selection & {
   /** Of Events only: those about the object of this uid. */
   about?: string | undefined
   /** At most this many items; the rest by `continueToken`. */
@@ -31,9 +37,8 @@ export type ListResult<T> = {
   continueToken?: string | undefined
 }
 
-export type WatchOptions = {
-  namespace?: string | undefined
-  labels?: LabelSelector | undefined
+/** An object that ceases to be selected is DELETED, as it was when it last was selected. */
+export type WatchOptions = Selection & {
   /** Events after this version; from a list, or the last event's. */
   resourceVersion: string
   signal: AbortSignal
@@ -81,7 +86,7 @@ export interface Cluster {
   /** The object, or undefined where there is none. Reads what is stored now, not a cache. */
   get<K extends KindName>(kind: K, key: ObjectKey): Promise<Kinds[K] | undefined>
 
-  /** @throws ClusterError `Expired` for a continueToken that is too old, `BadRequest` for labels that are none, or `about` of another kind. */
+  /** @throws ClusterError `Expired` for a continueToken that is too old, `BadRequest` for labels that are none, or `about` or `open` of another kind. */
   list<K extends KindName>(kind: K, options?: ListOptions): Promise<ListResult<Kinds[K]>>
 
   /**

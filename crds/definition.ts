@@ -19,6 +19,7 @@ export type CustomResourceDefinition = {
       storage: boolean
       subresources: { status: Record<string, never> }
       additionalPrinterColumns: unknown[]
+      selectableFields?: { jsonPath: string }[]
       schema: { openAPIV3Schema: StructuralSchema }
     }[]
   }
@@ -58,7 +59,7 @@ const schemaOf = (schema: z.ZodType): StructuralSchema =>
 
 /** The CRD of a declaration, as it is applied to a cluster. */
 export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.ZodType>): CustomResourceDefinition {
-  const { kind, description, plural, shortNames, scope, spec, status, rules, columns } = declaration
+  const { kind, description, plural, shortNames, scope, spec, status, rules, columns, selectableFields } = declaration
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
@@ -74,6 +75,7 @@ export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.Z
           storage: true,
           subresources: { status: {} },
           additionalPrinterColumns: columns,
+          ...(selectableFields && { selectableFields: selectableFields.map(jsonPath => ({ jsonPath })) }),
           schema: {
             openAPIV3Schema: {
               description,

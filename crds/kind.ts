@@ -33,6 +33,8 @@ export type KindDeclaration<Kind extends string, Spec extends z.ZodType, Status 
   /** Rules on the whole object (`self.spec`, `self.metadata.name`). Rules on one field stand in its schema's meta. */
   rules: CelRule[]
   columns: PrinterColumn[]
+  /** Fields by which the API server selects, besides labels. */
+  selectableFields?: string[]
 }
 
 /** The TypeScript type of an object of a declared kind, as it comes from the API server. */

@@ -5,6 +5,8 @@ import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 import { operationName } from './managed-database.ts'
 
 export const taskStatuses = ['queued', 'running', 'succeeded', 'failed'] as const
+/** Of a Task that has ended. */
+export const endedTaskStatuses = ['succeeded', 'failed'] as const satisfies readonly (typeof taskStatuses)[number][]
 export const subjectKinds = ['database', 'branch', 'backup'] as const
 export const messageLevels = ['info', 'warning', 'error'] as const
 
@@ -58,6 +60,12 @@ export const task = declareKind({
     { name: 'Status', type: 'string', jsonPath: '.status.phase' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
+  selectableFields: ['.status.phase'],
 })
 export type Task = ObjectOfKind<typeof task>
+
+/** Whether it has ended, one way or the other: nothing about it changes any more. */
+export const isEnded = ({ status }: Pick<Task, 'status'>): boolean =>
+  endedTaskStatuses.some(ended => ended === status?.phase)
+
 export type TaskMessage = z.output<typeof taskMessage>

@@ -58,7 +58,7 @@ export function followRoutes(options: {
     const reflector = startReflector({
       cluster,
       kind: 'ConfigMap',
-      ...routes,
+      selection: routes,
       sink: {
         replaceAll: (items, version) => sink.replaceAll(items, version, tenure),
         observe: sink.observe,

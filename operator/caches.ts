@@ -1,6 +1,6 @@
 /**
- * What the operator follows of the cluster, once for all controllers: our own kinds whole, and of Kubernetes' kinds only
- * what carries our label, without what nobody reads.
+ * What the operator follows of the cluster, once for all controllers: our own kinds whole but for Tasks that have ended,
+ * and of Kubernetes' kinds only what carries our label, without what nobody reads.
  */
 import type { Logger } from 'pino'
 import type { AnyObject, Cluster, KindName, Kinds } from '../cluster/index.ts'
@@ -11,8 +11,7 @@ import { gatewayComponent } from '../routes/route.ts'
 import { withoutForeignData } from './keys.ts'
 import { ownerKeyOf, ownerUidOf } from './objects/ownership.ts'
 import { isOfInterest } from './region/admission.ts'
-import { createSharing, slimPod, slimTask } from './slim.ts'
-import { endedOf } from './task/retention.ts'
+import { createSharing, slimPod } from './slim.ts'
 import { slimVolume } from './workload/children/persistent-volume.ts'
 import { sizeText } from './workload/children/stateful-set.ts'
 
@@ -73,13 +72,11 @@ export function createCaches(
     }),
     backups: follow('backups', 'Backup'),
     restores: follow('restores', 'Restore'),
+    /** Those that have not ended: a month of the others is ten times as many. */
     tasks: follow('tasks', 'Task', {
-      transform: slimTask,
+      open: true,
       indexes: {
-        /** Of the Tasks that have not finished: whose they are. */
-        open: ({ metadata, spec, status }) =>
-          status?.finishedAt === undefined ? [`${metadata.namespace}/${spec.subject.kind}/${spec.subject.name}`] : [],
-        ended: task => one(endedOf(task)),
+        subject: ({ metadata, spec }) => [`${metadata.namespace}/${spec.subject.kind}/${spec.subject.name}`],
       },
     }),
     sizes: follow('sizes', 'Size'),

@@ -1,48 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { StatefulSet } from '../cluster/index.ts'
-import { apiVersion, type Task } from '../crds/index.ts'
-import { createSharing, slimTask } from './slim.ts'
-
-const task = (status: Task['status']): Task => ({
-  apiVersion,
-  kind: 'Task',
-  metadata: {
-    name: 'task-1',
-    namespace: 'n',
-    uid: 'u',
-    resourceVersion: '7',
-    labels: { a: 'b' },
-    managedFields: [],
-  },
-  spec: {
-    name: 'update-managed',
-    subject: { kind: 'database', id: 'i', name: 'one' },
-    request: { much: 'x'.repeat(1_000) },
-  },
-  ...(status === undefined ? {} : { status }),
-})
-
-describe('what is kept of a Task', () => {
-  test('that has ended is whose it was, how it ended and when', () => {
-    const finishedAt = '2026-01-01T00:00:00Z'
-    const messages = [{ time: finishedAt, level: 'info' as const, text: 'long '.repeat(100) }]
-    const kept = slimTask(task({ phase: 'succeeded', finishedAt, updatedAt: finishedAt, messages }))
-    expect(kept).toEqual({
-      apiVersion,
-      kind: 'Task',
-      metadata: { name: 'task-1', namespace: 'n', uid: 'u', resourceVersion: '7' },
-      spec: { name: 'update-managed', subject: { kind: 'database', id: 'i', name: 'one' } },
-      status: { phase: 'succeeded', finishedAt },
-    })
-  })
-  test('that is under way is all of it', () => {
-    const running = task({ phase: 'running' })
-    expect(slimTask(running)).toEqual({
-      ...running,
-      metadata: expect.not.objectContaining({ managedFields: expect.anything() }),
-    })
-  })
-})
+import { createSharing } from './slim.ts'
 
 const set = (name: string): StatefulSet => ({
   apiVersion: 'apps/v1',

@@ -1,29 +1,14 @@
 /**
  * What the caches keep of an object. Ten thousand databases are a hundred thousand objects, most of whose text is the same
- * in all of them, and a month leaves as many Tasks that have ended, of which next to nothing is ever read again.
+ * in all of them.
  */
 import type { AnyObject, Pod } from '../cluster/index.ts'
 import { withoutManagedFields } from '../cluster/informer/index.ts'
-import type { Task } from '../crds/index.ts'
 
 /** Of a pod only its identity and its state; its specification is its StatefulSet's. */
 export function slimPod(pod: Pod): Pod {
   const { spec, ...rest } = withoutManagedFields(pod)
   return spec?.nodeName === undefined ? rest : { ...rest, spec: { containers: [], nodeName: spec.nodeName } }
-}
-
-/** Of a Task that has ended only whose it was, how it ended and when. One that has not is kept whole, since it is written again. */
-export function slimTask(task: Task): Task {
-  if (task.status?.finishedAt === undefined) return withoutManagedFields(task)
-  const { apiVersion, kind, metadata, spec, status } = task
-  const { name, namespace, uid, resourceVersion, deletionTimestamp } = metadata
-  return {
-    apiVersion,
-    kind,
-    metadata: { name, namespace, uid, resourceVersion, ...(deletionTimestamp && { deletionTimestamp }) },
-    spec: { name: spec.name, subject: spec.subject },
-    status: { phase: status.phase, finishedAt: status.finishedAt },
-  }
 }
 
 /** Texts that are another one in each object; to look them up would be in vain. */

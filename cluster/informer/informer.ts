@@ -6,7 +6,7 @@
 import type { Logger } from 'pino'
 import { ClusterError } from '../errors.ts'
 import type { KindName, Kinds } from '../kinds.ts'
-import type { Cluster, LabelSelector, ObjectKey } from '../port.ts'
+import type { Cluster, LabelSelector, ObjectKey, Selection } from '../port.ts'
 import { type Change, type IndexFunctions, ObjectCache } from './cache.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { keyText } from './key.ts'
@@ -14,10 +14,7 @@ import { createNotifier, type Handler } from './notifier.ts'
 import { type Reflector, startReflector } from './reflector.ts'
 import { createWaiters, type WaitOptions, type WaitResult } from './waiters.ts'
 
-export type InformerOptions<K extends KindName> = {
-  /** Omitted: all namespaces. */
-  namespace?: string | undefined
-  labels?: LabelSelector | undefined
+export type InformerOptions<K extends KindName> = Selection & {
   /** Pure functions of the object; `byIndex(name, value)` finds it under every value they give. */
   indexes?: IndexFunctions<Kinds[K]> | undefined
   /** What is kept of an object; must keep its identity and resourceVersion. Default: all but managedFields. */
@@ -64,7 +61,7 @@ export type Informer<K extends KindName> = {
   onChange(handler: Handler<Kinds[K]>): () => void
   /**
    * What a write of ours returned: from here on the cache is at least as new. An object outside the informer's
-   * namespace or labels is not taken in.
+   * namespace or labels is not taken in; one that is open no more stays until the watch lets go of it.
    */
   writeThrough(object: Kinds[K]): void
   /**
@@ -98,7 +95,8 @@ export function createInformer<K extends KindName>(
   options: InformerOptions<K>,
 ): Informer<K> {
   type T = Kinds[K]
-  const { namespace, labels, logger } = options
+  const { namespace, labels, open, logger } = options
+  const selection = { namespace, labels, open }
   const clock: Clock = { now: options.now ?? systemClock.now, after: options.after ?? systemClock.after }
   const state: InformerState = {
     kind,
@@ -177,8 +175,7 @@ export function createInformer<K extends KindName>(
         started = Promise.withResolvers<void>()
         // Who awaits it still sees the rejection; who does not is not brought down by it.
         started.promise.catch(() => {})
-        if (!stopped)
-          reflector = startReflector({ cluster, kind, namespace, labels, sink, keep: transform, clock, logger })
+        if (!stopped) reflector = startReflector({ cluster, kind, selection, sink, keep: transform, clock, logger })
         else started.reject(new ClusterError('Unavailable', `the ${kind} informer is stopped`))
       }
       return started.promise

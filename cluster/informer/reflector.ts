@@ -8,7 +8,7 @@
 import type { Logger } from 'pino'
 import { isClusterError } from '../errors.ts'
 import type { KindName, Kinds } from '../kinds.ts'
-import type { Cluster, LabelSelector, ListResult, WatchEvent } from '../port.ts'
+import type { Cluster, ListResult, Selection, WatchEvent } from '../port.ts'
 import { backoffMs, type Clock, sleep } from './clock.ts'
 
 const pageSize = 500
@@ -38,8 +38,7 @@ const whole = <T>(object: T): T => object
 export function startReflector<K extends KindName>(options: {
   cluster: Cluster
   kind: K
-  namespace?: string | undefined
-  labels?: LabelSelector | undefined
+  selection: Selection
   sink: ReflectorSink<Kinds[K]>
   /** What is kept of a listed object: a page is let go of before the next one is asked for. Default: all of it. */
   keep?: ((object: Kinds[K]) => Kinds[K]) | undefined
@@ -47,7 +46,7 @@ export function startReflector<K extends KindName>(options: {
   random?: () => number
   logger: Logger
 }): Reflector {
-  const { cluster, kind, namespace, labels, sink, clock, logger, random = Math.random, keep = whole } = options
+  const { cluster, kind, selection, sink, clock, logger, random = Math.random, keep = whole } = options
   const stopping = new AbortController()
   /** The version to watch from; none: list first. */
   let version: string | undefined
@@ -65,14 +64,14 @@ export function startReflector<K extends KindName>(options: {
     let continueToken: string | undefined
     try {
       for (;;) {
-        const page = await cluster.list(kind, { namespace, labels, limit: pageSize, continueToken })
+        const page = await cluster.list(kind, { ...selection, limit: pageSize, continueToken })
         for (const object of page.items) items.push(keep(object))
         continueToken = page.continueToken
         if (!continueToken || stopping.signal.aborted) return { items, resourceVersion: page.resourceVersion }
       }
     } catch (error) {
       if (!continueToken || !isClusterError(error, 'Expired')) throw error
-      const all = await cluster.list(kind, { namespace, labels })
+      const all = await cluster.list(kind, selection)
       return { ...all, items: all.items.map(keep) }
     }
   }
@@ -104,8 +103,7 @@ export function startReflector<K extends KindName>(options: {
     const cancelSettled = clock.after(settledMs, works)
     try {
       for await (const event of cluster.watch(kind, {
-        namespace,
-        labels,
+        ...selection,
         resourceVersion: from,
         signal: stream.signal,
       })) {

@@ -10,7 +10,7 @@ import { kindInfo } from '../kinds.ts'
 import type { Cluster, DeleteOptions, Draft, ListOptions, ListResult, LogOptions, ObjectKey } from '../port.ts'
 import { findAccess } from './configuration.ts'
 import { defaultLimits, type Limits } from './limits.ts'
-import { aboutText, collectionPath, objectPath, queryText, requiredCollection, selectorText } from './paths.ts'
+import { collectionPath, fieldsText, objectPath, queryText, requiredCollection, selectorText } from './paths.ts'
 import { refusalOf } from './status.ts'
 import { type HttpAnswer, type HttpRequest, openTransport } from './transport.ts'
 import { watchKind } from './watch.ts'
@@ -62,8 +62,9 @@ export async function connectKubernetes(options: KubernetesOptions): Promise<Clu
       }
     },
 
-    list: async <K extends KindName>(kind: K, { namespace, labels, about, limit, continueToken }: ListOptions = {}) => {
-      const selectors = { labelSelector: selectorText(labels), fieldSelector: aboutText(kind, about) }
+    list: async <K extends KindName>(kind: K, options: ListOptions = {}) => {
+      const { namespace, labels, limit, continueToken } = options
+      const selectors = { labelSelector: selectorText(labels), fieldSelector: fieldsText(kind, options) }
       const query = queryText({ ...selectors, limit, continue: continueToken })
       const path = `${collectionPath(kind, namespace)}${query}`
       return readList(kind, await send({ method: 'GET', path }))

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isClusterError, kindNames } from '../index.ts'
-import { aboutText, collectionPath, objectPath, requiredCollection, selectorText } from './paths.ts'
+import { collectionPath, fieldsText, objectPath, requiredCollection, selectorText } from './paths.ts'
 
 describe('paths', () => {
   test('of core and named groups, with a namespace and without, of a subresource', () => {
@@ -21,12 +21,16 @@ describe('paths', () => {
   })
 
   test('Events are selected by a uid, and nothing else is', () => {
-    expect(aboutText('Event', '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f')).toBe(
+    expect(fieldsText('Event', { about: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' })).toBe(
       'involvedObject.uid=5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f',
     )
-    expect(aboutText('Pod', undefined)).toBeUndefined()
-    for (const uid of ['a,type=Normal', 'a=b', '!a']) expect(() => aboutText('Event', uid)).toThrow(/is no uid/)
-    expect(() => aboutText('Pod', 'a')).toThrow(/only of an Event/)
+    expect(fieldsText('Pod', {})).toBeUndefined()
+    expect(fieldsText('Task', {})).toBeUndefined()
+    expect(fieldsText('Task', { open: true })).toBe('status.phase!=succeeded,status.phase!=failed')
+    for (const uid of ['a,type=Normal', 'a=b', '!a'])
+      expect(() => fieldsText('Event', { about: uid })).toThrow(/is no uid/)
+    expect(() => fieldsText('Pod', { about: 'a' })).toThrow(/only of an Event/)
+    expect(() => fieldsText('Pod', { open: true })).toThrow(/only of a Task/)
   })
 
   test('no name and no namespace leads to another path', () => {

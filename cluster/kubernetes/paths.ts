@@ -1,8 +1,10 @@
 /** The API server's paths and query parameters. What could lead to another path or widen a selector is refused. */
+import { endedTaskStatuses } from '../../crds/index.ts'
 import { ClusterError } from '../errors.ts'
 import type { KindName } from '../kinds.ts'
 import { kindInfo } from '../kinds.ts'
-import type { LabelSelector, ObjectKey } from '../port.ts'
+import type { LabelSelector, ListOptions, ObjectKey } from '../port.ts'
+import { requireSelectable } from '../selection.ts'
 
 type Query = Record<string, string | number | boolean | undefined>
 
@@ -61,13 +63,13 @@ export function selectorText(labels: LabelSelector | undefined): string | undefi
 }
 
 /**
- * The `fieldSelector` parameter for the Events about one object.
+ * The `fieldSelector` parameter: of Events those about one object, of Tasks those that have not ended.
  * @throws ClusterError `BadRequest` for another kind, or for what is no uid
  */
-export function aboutText(kind: KindName, about: string | undefined): string | undefined {
+export function fieldsText(kind: KindName, { about, open }: Pick<ListOptions, 'about' | 'open'>): string | undefined {
+  requireSelectable(kind, { about, open })
+  if (open) return endedTaskStatuses.map(phase => `status.phase!=${phase}`).join(',')
   if (about === undefined) return undefined
-  if (kind !== 'Event')
-    throw new ClusterError('BadRequest', `about: Invalid value: ${kind} is about nothing: only of an Event`)
   if (!labelValue.test(about)) throw new ClusterError('BadRequest', `about: ${JSON.stringify(about)} is no uid`)
   return `involvedObject.uid=${about}`
 }

@@ -6,7 +6,7 @@ import type { KindName, Kinds } from '../kinds.ts'
 import type { WatchEvent, WatchOptions } from '../port.ts'
 import type { Limits } from './limits.ts'
 import { linesOf } from './lines.ts'
-import { collectionPath, queryText, selectorText } from './paths.ts'
+import { collectionPath, fieldsText, queryText, selectorText } from './paths.ts'
 import { refusalOf, refusalOfEvent } from './status.ts'
 import type { Transport } from './transport.ts'
 
@@ -16,12 +16,14 @@ const event = z.object({
 })
 
 /** The path of a watch: the server ends it after a while of its own choosing between one and two `watchSeconds`. */
-function watchPath(kind: KindName, { namespace, labels, resourceVersion }: WatchOptions, watchSeconds: number): string {
+function watchPath(kind: KindName, options: WatchOptions, watchSeconds: number): string {
+  const { namespace, labels, resourceVersion } = options
   const query = queryText({
     watch: true,
     allowWatchBookmarks: true,
     resourceVersion,
     labelSelector: selectorText(labels),
+    fieldSelector: fieldsText(kind, options),
     timeoutSeconds: Math.ceil(watchSeconds * (1 + Math.random())),
   })
   return `${collectionPath(kind, namespace)}${query}`

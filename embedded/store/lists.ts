@@ -19,10 +19,8 @@ export function listPage(
   history: History,
   version: number,
   kind: KindName,
-  { namespace, labels, about, limit, continueToken }: ListOptions,
+  { namespace, labels, open, about, limit, continueToken }: ListOptions,
 ): Page {
-  if (about !== undefined && kind !== 'Event')
-    throw new ClusterError('BadRequest', `about: Invalid value: ${kind} is about nothing: only of an Event`)
   if (limit !== undefined && !(Number.isInteger(limit) && limit >= 0)) {
     throw new ClusterError('BadRequest', `limit: Invalid value: ${limit}: must be a whole number from 0 on`)
   }
@@ -36,7 +34,7 @@ export function listPage(
   const resourceVersion = `${position.version}`
   for (let index = firstAfter(then, position.after); index < then.length; index++) {
     const object = then[index]
-    if (object === undefined || !selects(labels, object)) continue
+    if (object === undefined || !selects({ labels, open }, object)) continue
     if (about !== undefined && textIn(object.involvedObject, 'uid') !== about) continue
     const last = items.at(-1)
     if (items.length === most && last !== undefined) {

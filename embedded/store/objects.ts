@@ -1,7 +1,8 @@
 /** What the store knows of every object whatever its kind: where it is, its metadata, and how messages name it. */
 import type { KindName } from '../../cluster/kinds.ts'
-import type { LabelSelector } from '../../cluster/port.ts'
+import type { LabelSelector, Selection } from '../../cluster/port.ts'
 import type { ObjectMeta } from '../../crds/metadata.ts'
+import { isEnded, type Task } from '../../crds/task.ts'
 import { isObject, type JsonObject } from './json.ts'
 
 /** Where an object is; `namespace` is empty for cluster-scoped kinds. */
@@ -32,8 +33,12 @@ export const referenceOf = (kind: KindName, object: JsonObject): ObjectReference
   return { kind, namespace, name }
 }
 
+/** Whether an object of a namespace that is meant is one of those that are. */
+export const selects = ({ labels, open }: Pick<Selection, 'labels' | 'open'>, object: JsonObject): boolean =>
+  hasLabels(labels, object) && !(open && isEnded(object as Pick<Task, 'status'>))
+
 /** Whether labels satisfy a selector: each has this value, or is present where the value is `true`. */
-export function selects(selector: LabelSelector | undefined, object: JsonObject): boolean {
+function hasLabels(selector: LabelSelector | undefined, object: JsonObject): boolean {
   if (selector === undefined) return true
   const { labels } = metadataOf(object)
   for (const label in selector) {

@@ -5,6 +5,7 @@
 import { ClusterError } from '../../cluster/errors.ts'
 import { type AnyObject, type KindName, kindNames } from '../../cluster/kinds.ts'
 import type { DeleteOptions, ListOptions, ObjectKey, Propagation, WatchOptions } from '../../cluster/port.ts'
+import { requireSelectable } from '../../cluster/selection.ts'
 import type { Admission, AdmissionRequest } from './admission.ts'
 import type { Committer, Decision } from './commit.ts'
 import { type CollectorActions, foregroundFinalizer, orphanFinalizer } from './garbage.ts'
@@ -54,6 +55,7 @@ export function list(parts: Parts, kind: KindName, options: ListOptions): Page {
   const { state, committer } = parts
   const resource = resourceOf(parts, kind)
   requireSelector(options.labels)
+  requireSelectable(kind, options)
   const namespace = resource.info.namespaced ? options.namespace : undefined
   return listPage(state, committer.history(kind), committer.version, kind, { ...options, namespace })
 }
@@ -62,6 +64,7 @@ export function watchKind(parts: Parts, kind: KindName, options: WatchOptions): 
   const { committer, bells } = parts
   const resource = resourceOf(parts, kind)
   requireSelector(options.labels)
+  requireSelectable(kind, options)
   const bell = bells.get(kind)
   if (bell === undefined) throw new ClusterError('NotFound', `the store does not serve ${kind}`)
   const source = {
@@ -70,6 +73,7 @@ export function watchKind(parts: Parts, kind: KindName, options: WatchOptions): 
     version: () => committer.version,
     namespace: resource.info.namespaced ? options.namespace : undefined,
     labels: options.labels,
+    open: options.open,
   }
   return watch(source, options.resourceVersion, options.signal)
 }

@@ -3,7 +3,7 @@
  * cut off with `Expired` once the history has moved past it.
  */
 import { ClusterError } from '../../cluster/errors.ts'
-import type { LabelSelector } from '../../cluster/port.ts'
+import type { Selection } from '../../cluster/port.ts'
 import type { Change, History } from './history.ts'
 import type { JsonObject } from './json.ts'
 import { freeze } from './json.ts'
@@ -40,13 +40,11 @@ export function createBell(): Bell {
   }
 }
 
-type WatchSource = {
+type WatchSource = Selection & {
   readonly history: History
   readonly bell: Bell
   /** The version of the last committed change of any kind. */
   version(): number
-  readonly namespace: string | undefined
-  readonly labels: LabelSelector | undefined
 }
 
 /** @throws ClusterError `Expired`, `BadRequest` for a version that is none */
@@ -103,11 +101,11 @@ export const expired = (version: string, why: string): ClusterError =>
   new ClusterError('Expired', `too old resource version: ${version}: ${why}; list again`)
 
 /** What a change is to a watcher; undefined where it is nothing to it. */
-function eventOf({ namespace, labels }: WatchSource, change: Change): StoreEvent | undefined {
+function eventOf(source: WatchSource, change: Change): StoreEvent | undefined {
   const { object, previous, deleted, reference, version } = change
-  if (namespace !== undefined && reference.namespace !== namespace) return undefined
-  const was = previous !== undefined && selects(labels, previous)
-  const is = !deleted && selects(labels, object)
+  if (source.namespace !== undefined && reference.namespace !== source.namespace) return undefined
+  const was = previous !== undefined && selects(source, previous)
+  const is = !deleted && selects(source, object)
   if (is) return { type: was ? 'MODIFIED' : 'ADDED', object }
   if (!was) return undefined
   // An object that ceases to match goes as it was when it last did, under the version of the change.

@@ -1,5 +1,5 @@
 /** Gathers what a pass needs to know of one database: whose the children are, its Postgres, and what is a database's alone. */
-import { childNames, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
+import { childNames, isInForce, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
 import {
   type Learnt,
@@ -12,6 +12,7 @@ import {
 } from '../workload/observe.ts'
 import { identityOf } from './identity.ts'
 import { isAtRest, type Observed } from './observed.ts'
+import { hasEnded } from './plan/operation.ts'
 
 export async function observe(
   observer: Observer,
@@ -38,18 +39,37 @@ export async function observe(
     owner && !isLeft ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
   const request = { instance: database, owner, isAtRest: isAtRest(database), remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
-  const annotated = readOperation(database)
-  const task = (taskId: string | undefined) =>
-    taskId === undefined ? undefined : caches.tasks.get({ namespace, name: childNames.task(taskId) })
   return {
     observed: {
       ...observed,
       database,
       identity,
       branches: caches.branches.byIndex('database', `${namespace}/${name}`),
-      task: task(database.status?.operation?.taskId),
-      annotatedTask: task(annotated?.taskId),
+      ...(await observeTasks(observer, database)),
     },
     passwords,
+  }
+}
+
+/**
+ * The Tasks of the operation that runs and of the one that the API asked for. One that has ended is in no cache: it is asked for
+ * where the pass turns on it, which is once in an operation.
+ */
+async function observeTasks(
+  { caches, cluster }: Observer,
+  database: ManagedDatabase,
+): Promise<Pick<Observed, 'task' | 'annotatedTask'>> {
+  const { namespace = '' } = database.metadata
+  const find = async (taskId: string | undefined, mayHaveEnded: boolean) => {
+    if (taskId === undefined) return undefined
+    const key = { namespace, name: childNames.task(taskId) }
+    return caches.tasks.get(key) ?? (mayHaveEnded ? await cluster.get('Task', key) : undefined)
+  }
+  const running = database.status?.operation
+  const annotated = readOperation(database)
+  const isAsked = annotated?.taskId !== running?.taskId && !isInForce(database)
+  return {
+    task: await find(running?.taskId, hasEnded(database.status)),
+    annotatedTask: await find(annotated?.taskId, isAsked),
   }
 }

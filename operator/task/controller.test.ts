@@ -11,7 +11,11 @@ const add = async (taskId: string, status?: object, subject = taskId) => {
   const task = await it.cluster().create('Task', {
     apiVersion,
     kind: 'Task',
-    metadata: { name: `task-${taskId}`, namespace: testNamespace, labels: { [labels.id]: taskId } },
+    metadata: {
+      name: `task-${taskId}`,
+      namespace: testNamespace,
+      labels: { [labels.id]: taskId, [labels.subject]: subject },
+    },
     spec: { name: 'create-managed', subject: { kind: 'database', id: subject, name: 'nobody' } },
   })
   if (status) await it.cluster().replaceStatus('Task', { ...task, status })

@@ -1,17 +1,24 @@
 /**
- * The controller of Tasks: makes the Task of each operation that has none, keeps its status in step with its subject,
- * and removes it once it has been kept long enough (`retention.ts`). It writes nothing else; the controller of databases
- * waits for the end of a Task before it forgets an operation.
+ * The controller of Tasks: makes the Task of each operation that has none, and keeps its status in step with its subject
+ * until it ends. It writes nothing else; the controller of databases waits for the end of a Task before it forgets an operation.
  */
 import { type Draft, isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type Controller, lowPriority, startController } from '../../controller/index.ts'
-import { apiVersion, canonicalJson, childNames, labels, managedByEspalier, type Task } from '../../crds/index.ts'
+import { type Controller, startController } from '../../controller/index.ts'
+import {
+  apiVersion,
+  canonicalJson,
+  childNames,
+  isEnded,
+  labels,
+  managedByEspalier,
+  type Task,
+} from '../../crds/index.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { notRunMessages } from '../not-run/controller.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
-import { expired, isOutdated, isSurplus, surplusBeside } from './retention.ts'
-import type { Subject, SubjectKind, SubjectSource } from './subject.ts'
+import { startRetention } from './retention-controller.ts'
+import { type Subject, type SubjectKind, type SubjectSource, subjectWithTask } from './subject.ts'
 
 type TaskControllerOptions = ControllerOptions & {
   workers: number
@@ -21,9 +28,6 @@ type TaskControllerOptions = ControllerOptions & {
 
 /** Of kinds that have no source. */
 const notRun: Partial<Record<SubjectKind, string>> = notRunMessages
-
-const sweepMs = 10 * 60_000
-const namePrefix = childNames.task('')
 
 /** The Task of the operation that a subject's status names. */
 function taskDraft({ kind, namespace, name, id, tenant, operation }: Subject): Draft<'Task'> | undefined {
@@ -50,21 +54,14 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
   const cluster = caches.writeThrough(options.cluster)
 
   const reconcile = async (key: string) => {
-    const { namespace, name } = parseKey(key)
-    const taskId = name.startsWith(namePrefix) ? name.slice(namePrefix.length) : ''
-    const task = caches.tasks.get({ namespace, name })
-    const subject = sources.map(source => source.withTask(namespace ?? '', taskId)).find(found => found !== undefined)
+    const task = caches.tasks.get(parseKey(key))
+    const subject = subjectWithTask(sources, parseKey(key))
     if (task === undefined) {
       if (subject !== undefined) await create(subject)
       return undefined
     }
+    if (isEnded(task)) return undefined
     const { kind } = task.spec.subject
-    if (task.status?.finishedAt !== undefined) {
-      // The Task of an operation that its subject still names would only be made again.
-      const isOver = subject === undefined && (isOutdated(task, now()) || isSurplus(caches, task))
-      if (isOver) await cluster.delete('Task', { namespace, name }, { uid: task.metadata.uid })
-      return undefined
-    }
     const source = sources.find(each => each.kind === kind)
     if (source === undefined) {
       await write(task, finished(task.status, now(), notRun[kind]))
@@ -83,14 +80,15 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     try {
       await cluster.create('Task', draft)
     } catch (error) {
-      // The API was faster; its Task is on its way into the cache.
+      // The API was faster, and its Task is on its way into the cache; or it has ended.
       if (!isClusterError(error, 'AlreadyExists')) throw error
     }
   }
 
   const write = async (task: Task, status: Task['status']) => {
     if (canonicalJson(status) === canonicalJson(task.status ?? {})) return
-    await cluster.replaceStatus('Task', { ...task, ...(status === undefined ? {} : { status }) })
+    const written = await cluster.replaceStatus('Task', { ...task, ...(status === undefined ? {} : { status }) })
+    if (isEnded(written)) retention.ended(written)
   }
 
   /** A Task that no operation in the caches goes with: only what the cluster itself says counts. */
@@ -103,6 +101,7 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     return undefined
   }
 
+  const retention = startRetention({ ...options, cluster })
   const controller: Controller = startController({
     name: 'task',
     workers: options.workers,
@@ -111,20 +110,15 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     logger,
     metrics,
   })
-  const remove = (keys: readonly string[]) => {
-    for (const key of keys) controller.enqueue(key, { priority: lowPriority })
-  }
   /** A subject says something new: its operation's Task, and all its others that are open, hear of it. */
   const ofSubject = ({ kind, namespace, name, operation }: Subject) => {
     if (operation !== undefined) controller.enqueue(`${namespace}/${childNames.task(operation.taskId)}`)
-    for (const task of caches.tasks.byIndex('open', `${namespace}/${kind}/${name}`)) controller.enqueue(keyOf(task))
+    for (const task of caches.tasks.byIndex('subject', `${namespace}/${kind}/${name}`)) controller.enqueue(keyOf(task))
   }
   const unfollow = [
-    caches.tasks.onChange(({ object, previous, type }) => {
-      const isOpen = type === 'deleted' || object.status?.finishedAt === undefined
-      if (isOpen) controller.enqueue(keyOf(object))
-      // One that was ended when it was first seen is met by the sweep.
-      else if (previous !== undefined) remove(surplusBeside(caches, object))
+    caches.tasks.onChange(({ object, previous }) => {
+      // One that has ended goes from the cache; one that was still open was deleted by somebody.
+      if (!isEnded(previous ?? object)) controller.enqueue(keyOf(object))
     }),
     ...sources.map(source =>
       source.onChange((subject, previous) => {
@@ -133,16 +127,10 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
       }),
     ),
   ]
-  const sweep = () => remove(expired(caches, now()))
-  const sweeping = setInterval(sweep, sweepMs)
-  sweeping.unref()
-  sweep()
-
   return {
     stop: async () => {
-      clearInterval(sweeping)
       for (const end of unfollow) end()
-      await controller.stop()
+      await Promise.all([controller.stop(), retention.stop()])
     },
   }
 }

@@ -5,6 +5,7 @@
 import type { Cluster, ObjectKey } from '../../cluster/index.ts'
 import {
   type Condition,
+  childNames,
   isInForce,
   labels,
   type ManagedDatabase,
@@ -43,6 +44,18 @@ export type SubjectSource = {
   /** What the cluster itself has under this name. */
   live(cluster: Cluster, key: ObjectKey): Promise<Subject | undefined>
   onChange(handler: (subject: Subject, previous: Subject | undefined) => void): () => void
+}
+
+const taskPrefix = childNames.task('')
+
+/** The subject whose status names the Task of this name, of whatever kind, as far as the caches know. */
+export function subjectWithTask(
+  sources: readonly SubjectSource[],
+  { namespace, name }: ObjectKey,
+): Subject | undefined {
+  if (!name.startsWith(taskPrefix)) return undefined
+  const taskId = name.slice(taskPrefix.length)
+  return sources.map(source => source.withTask(namespace ?? '', taskId)).find(found => found !== undefined)
 }
 
 export function subjectOf(database: ManagedDatabase): Subject {

@@ -78,6 +78,20 @@ export function describeLists(suite: Suite): void {
       await refusal(suite.cluster().list('ConfigMap', { namespace, about: one.metadata.uid }), 'BadRequest')
     })
 
+    test('of Tasks can be of those that have not ended; of another kind that is refused', async () => {
+      const namespace = await suite.namespace()
+      for (const phase of [undefined, 'queued', 'running', 'succeeded', 'failed'] as const) {
+        const task = await suite.cluster().create('Task', smallest.Task(namespace, phase ?? 'untold'))
+        if (phase !== undefined) await suite.cluster().replaceStatus('Task', { ...task, status: { phase } })
+      }
+      const listed = async (options: ListOptions) =>
+        (await suite.cluster().list('Task', { namespace, ...options })).items.map(({ metadata }) => metadata.name)
+      expect(await listed({ open: true })).toEqual(['queued', 'running', 'untold'])
+      expect(await listed({ open: true, labels: { no: 'such' } })).toEqual([])
+      expect(await listed({})).toHaveLength(5)
+      await refusal(suite.cluster().list('ConfigMap', { namespace, open: true }), 'BadRequest')
+    })
+
     test('of a cluster-scoped kind', async () => {
       const name = uniqueName('conformance')
       suite.removeAfterwards('Size', `${name}-v1`)

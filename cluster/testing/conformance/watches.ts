@@ -142,6 +142,23 @@ export function describeWatches(suite: Suite): void {
       expect(watch.events[3]?.object).toEqual(end)
     })
 
+    test('of Tasks that have not ended: one that ends is DELETED, and never heard of again', async () => {
+      const namespace = await suite.namespace()
+      const { resourceVersion } = await suite.cluster().list('Task', { namespace })
+      const watch = collect(suite.cluster(), 'Task', { namespace, open: true, resourceVersion })
+      const created = await suite.cluster().create('Task', smallest.Task(namespace, 'one'))
+      const running = await suite.cluster().replaceStatus('Task', { ...created, status: { phase: 'running' } })
+      const ended = await suite.cluster().replaceStatus('Task', { ...running, status: { phase: 'succeeded' } })
+      await suite.cluster().delete('Task', keyOf(ended))
+      await suite.cluster().create('Task', smallest.Task(namespace, 'two'))
+      await watch.until(4)
+      await watch.stop()
+      expect(watch.events.map(({ type }) => type)).toEqual(['ADDED', 'MODIFIED', 'DELETED', 'ADDED'])
+      expect(watch.events[1]?.object).toEqual(running)
+      expect(watch.events[2]?.object.metadata.resourceVersion).toBe(ended.metadata.resourceVersion)
+      expect(watch.events[3]?.object.metadata.name).toBe('two')
+    })
+
     test('of a cluster-scoped kind', async () => {
       const name = uniqueName('conformance')
       const draft = { ...smallest.Tenant('', name) }

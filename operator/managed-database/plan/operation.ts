@@ -11,6 +11,7 @@ import {
   type Digests,
   desiredDigests,
   desiredHash,
+  isEnded,
   isInForce,
   type ManagedDatabaseStatus,
   type OperationName,
@@ -40,8 +41,7 @@ export type OperationState = {
   maintenance: ManagedDatabaseStatus['maintenance']
 }
 
-export const isFinished = (task: Task | undefined): boolean =>
-  task?.status?.phase === 'succeeded' || task?.status?.phase === 'failed'
+export const isFinished = (task: Task | undefined): boolean => task !== undefined && isEnded(task)
 
 /** Whether an operation has ended and only waits for its Task to say so. */
 export const hasEnded = (status: ManagedDatabaseStatus | undefined): boolean =>
