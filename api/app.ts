@@ -3,6 +3,7 @@ import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
 import { TokenBuckets } from '../server/token-bucket.ts'
+import { createIds } from '../values/id.ts'
 import { basePath } from './answers.ts'
 import type { AuditDestination } from './audit.ts'
 import { addBackups } from './backups/routes.ts'
@@ -80,6 +81,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     stopping: options.stopping,
     unready: options.unready ?? (() => undefined),
     now,
+    newId: createIds(now),
   }
   for (const property of ['principal', 'account', 'subjectId']) app.decorateRequest(property, undefined)
   app.setValidatorCompiler(validatorCompiler)

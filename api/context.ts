@@ -5,6 +5,7 @@ import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fasti
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
 import type { PgVersion } from '../crds/index.ts'
+import type { IdSource } from '../values/id.ts'
 import type { Caches } from './caches.ts'
 import type { OpenPassword, ReadCredentials } from './databases/credentials.ts'
 import type { DatabaseText } from './databases/render.ts'
@@ -30,6 +31,8 @@ export type ApiContext = {
   /** Why no request can be served, beside the caches. */
   unready: () => string | undefined
   now: () => number
+  /** The id of a new object. */
+  newId: IdSource
 }
 
 export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, ZodTypeProvider>

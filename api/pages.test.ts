@@ -2,7 +2,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { apiVersion, labels, tenantNamespace } from '../crds/index.ts'
+import { createIds } from '../values/id.ts'
 import { compareByCreation, createdWithin, filtered, pageHeaders, pageOf } from './pages.ts'
+import { createdTime } from './render/created-at.ts'
 import { startClient, until } from './testing/client.ts'
 
 const object = (second: number, id: string) => ({
@@ -71,6 +73,45 @@ describe('pages of a list', () => {
     )
   })
 
+  const made = (creationTimestamp: string, id: string) => ({
+    metadata: { creationTimestamp, labels: { [labels.id]: id } },
+  })
+  const idsOf = (list: ReturnType<typeof made>[]) => list.map(({ metadata }) => metadata.labels[labels.id])
+  const noon = Date.parse('2026-01-31T12:00:00.000Z')
+
+  test('within a second goes by the millisecond, and by order of making within that', () => {
+    let clock = noon
+    const next = createIds(() => clock)
+    const ids = Array.from({ length: 300 }, (_, index) => {
+      clock = noon + Math.floor(index / 10)
+      return next()
+    })
+    const list = ids.map(id => made('2026-01-31T12:00:00Z', id))
+    const shuffled = list.toSorted(() => Math.random() - 0.5)
+    expect(idsOf(shuffled.sort(compareByCreation))).toEqual(ids)
+  })
+
+  test('the second that the cluster tells comes before what an id says', () => {
+    const at = (ms: number) => createIds(() => ms)()
+    const putBack = made('2026-01-31T12:00:01Z', at(noon - 86_400_000))
+    const random = made('2026-01-31T12:00:01Z', 'd0e6be7d-f4c4-4f9e-9094-2adfd944e71b')
+    const plain = made('2026-01-31T12:00:01Z', at(noon + 1_500))
+    const clockAhead = made('2026-01-31T12:00:01Z', at(noon + 60_000))
+    const later = made('2026-01-31T12:00:02Z', at(noon + 1_990))
+    const inOrder = [putBack, random, plain, clockAhead, later]
+    for (const list of [inOrder.toReversed(), inOrder]) expect(list.toSorted(compareByCreation)).toEqual(inOrder)
+    expect(inOrder.map(object => createdTime(object).slice(17))).toEqual([
+      '01.000Z',
+      '01.000Z',
+      '01.500Z',
+      '01.999Z',
+      '02.000Z',
+    ])
+    const since = (created_after: string) => filtered(inOrder, [createdWithin({ created_after })])
+    expect(since('2026-01-31T12:00:01.499Z')).toEqual([plain, clockAhead, later])
+    expect(since('2026-01-31T12:00:01.500Z')).toEqual([clockAhead, later])
+  })
+
   test('a range leaves its ends out', () => {
     const list = [1, 2, 3, 4].map(second => object(second, String(second)))
     const ids = (range: { created_after?: string; created_before?: string }) =>
@@ -129,6 +170,27 @@ test('databases page by creation, by region and by time, with the next page in L
       '25',
     )
     expect((await client.call('GET', '/databases?offset=1000')).body).toEqual([])
+  } finally {
+    await client.close()
+  }
+})
+
+test('databases and tasks of one second come newest first, and tell the millisecond', async () => {
+  const client = await startClient()
+  try {
+    const names = Array.from({ length: 12 }, (_, index) => `quick${index}`)
+    for (const name of names) await client.create(name)
+    await until(async () => (await client.call('GET', '/databases')).headers['x-total-count'] === '12')
+    const { body } = await client.call('GET', '/databases?descending=true&limit=100')
+    expect(body.map(({ name }: { name: string }) => name)).toEqual(names.toReversed())
+    const times = body.map(({ created_at }: { created_at: string }) => created_at)
+    expect(times.toSorted().toReversed()).toEqual(times)
+    expect(new Set(times).size).toBeGreaterThan(1)
+    for (const { created_at, updated_at } of body) expect(updated_at >= created_at).toBe(true)
+    await until(async () => (await client.call('GET', '/tasks')).headers['x-total-count'] === '12')
+    const tasks = await client.call('GET', '/tasks')
+    const subjects = tasks.body.map(({ subject_id }: { subject_id: string }) => subject_id)
+    expect(subjects).toEqual(body.map(({ id }: { id: string }) => id))
   } finally {
     await client.close()
   }

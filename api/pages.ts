@@ -1,25 +1,22 @@
 /**
  * Pages of a tenant's objects, by creation: sorted once per change, not once per request. Objects created in the same
- * second go by their id, so that the order is total and a page never repeats or drops one while nothing changes.
+ * millisecond go by their id, so that the order is total and a page never repeats or drops one while nothing changes.
  */
 
 import type { Kinds } from '../cluster/index.ts'
 import type { Informer } from '../cluster/informer/index.ts'
 import { idOf, type OwnedKind } from './caches.ts'
+import { type Created, createdAt } from './render/created-at.ts'
 
 /** The tenant's objects that have an id, oldest first. Shared: never changed in place. */
 type SortedView<T> = (namespace: string) => readonly T[]
 
-type Sortable = { metadata: { creationTimestamp?: string; labels?: Record<string, string> } }
-
-/** Milliseconds since the epoch. */
-const createdAt = (object: Sortable): number => Date.parse(object.metadata.creationTimestamp ?? '') || 0
-
 /** Before the other: older, or made in the same instant with a lower id. */
-export function compareByCreation(left: Sortable, right: Sortable): number {
-  // One format, in UTC: as text they order as they do in time.
+export function compareByCreation(left: Created, right: Created): number {
+  // One format, in UTC: as text they order as they do in time, and most are not of one second.
   return (
     compareText(left.metadata.creationTimestamp ?? '', right.metadata.creationTimestamp ?? '') ||
+    createdAt(left) - createdAt(right) ||
     compareText(idOf(left) ?? '', idOf(right) ?? '')
   )
 }
@@ -60,7 +57,7 @@ type CreatedRange = { created_after?: string | undefined; created_before?: strin
 export function createdWithin({
   created_after,
   created_before,
-}: CreatedRange): ((object: Sortable) => boolean) | undefined {
+}: CreatedRange): ((object: Created) => boolean) | undefined {
   if (created_after === undefined && created_before === undefined) return undefined
   const after = created_after === undefined ? Number.NEGATIVE_INFINITY : Date.parse(created_after)
   const before = created_before === undefined ? Number.POSITIVE_INFINITY : Date.parse(created_before)

@@ -1,15 +1,25 @@
 /**
  * The names of what belongs to a database. They come from its id, not from its name, so that a name of 50 characters
- * never overflows a label, and a database made anew under an old name never meets its predecessor's children.
+ * never overflows a label, and a database made anew under an old name never meets its predecessor's children. They are
+ * how data is found again: what an id gives never changes.
  */
+import { timeOfId } from '../values/id.ts'
 
-/** 8 hexadecimal characters: enough beside the name to tell two host labels apart. */
-const shortId = (databaseId: string): string => databaseId.replaceAll('-', '').slice(0, 8)
+const digitsOf = (databaseId: string): string => databaseId.replaceAll('-', '')
 
-/** `<name>-<short id>`: the database's host label, and the first label of its domain. */
-export const hostLabel = (name: string, databaseId: string): string => `${name}-${shortId(databaseId)}`
+/**
+ * `<name>-<8 digits of the id>`: the database's host label, and the first label of its domain. The digits tell databases of
+ * one name apart: the last ones of an id that begins with the time, else the first ones. `domain`: the one that was told
+ * before, if any. A database that an operator of before there were such ids gave a label keeps it.
+ */
+export function hostLabel(name: string, databaseId: string, domain?: string): string {
+  const digits = digitsOf(databaseId)
+  const older = `${name}-${digits.slice(0, 8)}`
+  const isOlder = timeOfId(databaseId) === undefined || domain?.startsWith(`${older}.`) === true
+  return isOlder ? older : `${name}-${digits.slice(-8)}`
+}
 
-const base = (databaseId: string): string => `db-${databaseId.replaceAll('-', '').slice(0, 16)}`
+const base = (databaseId: string): string => `db-${digitsOf(databaseId).slice(0, 16)}`
 
 export const childNames = {
   service: base,

@@ -129,7 +129,7 @@ describe('espalier connect', () => {
       return postgres.query('SELECT current_user AS role').finally(() => postgres.end())
     }
     await expect(whoever('app')).rejects.toThrow(
-      `no rule of the allowlist of shop-${body.id.slice(0, 8)} admits 127.0.0.1`,
+      `no rule of the allowlist of shop-${body.id.slice(-8)} admits 127.0.0.1`,
     )
     await client.change(body.id, { ip_allowlist: openToThisMachine })
     for (const role of ['app', 'admin', 'app_read_only']) expect((await whoever(role)).rows).toEqual([{ role }])

@@ -2,6 +2,7 @@
 import type { Kinds } from '../../cluster/index.ts'
 import { idOf } from '../caches.ts'
 import { renderAllowlist } from '../databases/allowlist.ts'
+import { createdTime } from '../render/created-at.ts'
 import { apiTime } from '../render/time.ts'
 import { updatedAt } from '../render/updated-at.ts'
 import { renderServices } from '../services/render.ts'
@@ -29,7 +30,7 @@ export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined
     size: spec.size.name,
     status: branchPhase(branch),
     pg_version: spec.pgVersion,
-    created_at: apiTime(metadata.creationTimestamp),
+    created_at: createdTime(branch),
     updated_at: updatedAt(branch),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
     ...(status?.connectableAt === undefined ? {} : { connectable_at: apiTime(status.connectableAt) }),

@@ -2,7 +2,7 @@
 import type { Kinds } from '../../cluster/index.ts'
 import { hostLabel, isLiveBranch, visiblePhase } from '../../crds/index.ts'
 import { byDatabase, type Caches, idOf } from '../caches.ts'
-import { apiTime } from '../render/time.ts'
+import { createdTime } from '../render/created-at.ts'
 import { updatedAt } from '../render/updated-at.ts'
 import type { Connection } from '../schemas/common.ts'
 import { renderServices } from '../services/render.ts'
@@ -34,7 +34,7 @@ function renderDatabase(database: ManagedDatabase, { region, tenant, branchCount
     name: metadata.name,
     size: sizeInForce(database).name,
     status: visiblePhase(database),
-    created_at: apiTime(metadata.creationTimestamp),
+    created_at: createdTime(database),
     updated_at: updatedAt(database),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
     branch_count: branchCount,

@@ -1,5 +1,4 @@
 /** `/databases`: create, list, read, change and delete managed databases. */
-import { randomUUID } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { isRecord } from '../../values/record.ts'
@@ -9,7 +8,6 @@ import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
 import type { Answer, Ids } from '../idempotency.ts'
-import { taskId } from '../ids.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter, userTypeQuery } from '../schemas/common.ts'
@@ -86,7 +84,7 @@ function addCreate(app: App, context: ApiContext): void {
     }
     const answer = await context.idempotency.once(
       { namespace: writer.account.namespace, key, method: 'POST', path: '/databases', body: request.body },
-      () => ({ objectId: randomUUID(), taskId: taskId(context.now()) }),
+      () => ({ objectId: context.newId(), taskId: context.newId() }),
       work,
     )
     const made: unknown = JSON.parse(answer.body)
@@ -210,7 +208,7 @@ function addResize(app: App, context: ApiContext): void {
     const path = `/databases/${id}/size`
     const answer = await context.idempotency.once(
       { namespace: writer.account.namespace, key, method: 'POST', path, body: request.body },
-      () => ({ objectId: id, taskId: taskId(context.now()) }),
+      () => ({ objectId: id, taskId: context.newId() }),
       work,
     )
     return reply.code(204).headers(answer.headers).send()
@@ -270,7 +268,7 @@ function addRestart(app: App, context: ApiContext): void {
     const path = `/databases/${id}/restart`
     const answer = await context.idempotency.once(
       { namespace: writer.account.namespace, key, method: 'POST', path, body: {} },
-      () => ({ objectId: id, taskId: taskId(context.now()) }),
+      () => ({ objectId: id, taskId: context.newId() }),
       work,
     )
     return sendJson(reply.code(202).headers(answer.headers), answer.body)

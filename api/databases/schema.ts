@@ -57,7 +57,7 @@ export const databaseShape = output(
         branch_limit: null,
         deletion_protection: false,
         display_name: 'Web shop',
-        domain: 'shop-0198c0de.espalier.localhost',
+        domain: 'shop-00000001.espalier.localhost',
         options: [],
         pg_version: '18',
         port: 15432,

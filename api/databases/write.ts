@@ -27,7 +27,6 @@ import { sizeForNew } from '../catalogue/versions.ts'
 import type { ApiContext } from '../context.ts'
 import { badRequest, conflict, limitReached, notFound, retryAfter, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
-import { taskId as newTaskId } from '../ids.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import type { Account } from '../tenants.ts'
 import { decideDeletion, decideRestart, decideUpdate, specOfNew, type Update } from './decide.ts'
@@ -246,7 +245,7 @@ export const updateDatabase = (writer: Writer, id: string, input: UpdateDatabase
   changeDatabase(writer, id, {
     decide: current => decideUpdate(current, input),
     asked: input,
-    taskId: newTaskId(writer.context.now()),
+    taskId: writer.context.newId(),
   })
 
 /** @throws ApiError 400, 404, 409 */
@@ -310,7 +309,7 @@ export async function deleteDatabase(writer: Writer, id: string, force: boolean)
     const decision = decideDeletion(current, await countLiveBranches(writer, id), force)
     if (decision === 'underway') return { database: current, taskId: deletionTask(current), asked: false }
     // A deletion that was marked before but never asked for keeps its task.
-    const taskId = deletionTask(current) ?? newTaskId(context.now())
+    const taskId = deletionTask(current) ?? context.newId()
     const hash = desiredHash(askedBy(current))
     const marked = await cluster.replace(
       'ManagedDatabase',

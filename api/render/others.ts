@@ -3,6 +3,7 @@ import type { Kinds } from '../../cluster/index.ts'
 import type { BackupShape } from '../backups/schema.ts'
 import { idOf } from '../caches.ts'
 import type { SizeShapeOut } from '../catalogue/schema.ts'
+import { createdTime } from './created-at.ts'
 import { apiTime } from './time.ts'
 
 /** The object without the fields that are undefined. */
@@ -19,7 +20,7 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
     id: idOf(backup) ?? '',
     database_id: spec.databaseId,
     name: metadata.name,
-    created_at: apiTime(metadata.creationTimestamp),
+    created_at: createdTime(backup),
     ...(status?.finishedAt === undefined ? {} : { finished_at: apiTime(status.finishedAt) }),
     status: status?.phase ?? 'pending',
     kind: spec.kind,

@@ -4,17 +4,18 @@
  * running operation, and its conditions' last transitions.
  */
 import type { Condition } from '../../crds/index.ts'
+import { type Created, createdTime } from './created-at.ts'
 
 export const updatedAtAnnotation = 'espalier.dev/updated-at'
 
 type Observed = {
-  metadata: { creationTimestamp?: string; annotations?: Record<string, string> }
+  metadata: Created['metadata'] & { annotations?: Record<string, string> }
   status?: { conditions?: Condition[] | undefined; operation?: { startedAt: string } | undefined }
 }
 
 export function updatedAt({ metadata, status }: Observed): string {
   const times = [
-    metadata.creationTimestamp,
+    createdTime({ metadata }),
     metadata.annotations?.[updatedAtAnnotation],
     status?.operation?.startedAt,
     ...(status?.conditions ?? []).map(condition => condition.lastTransitionTime),

@@ -5,17 +5,21 @@
 import type { Kinds } from '../../cluster/index.ts'
 import { highestRequestBytes, taskRequest } from '../../crds/index.ts'
 import { idOf } from '../caches.ts'
+import { createdTime } from '../render/created-at.ts'
 import { apiTime } from '../render/time.ts'
 import type { TaskShape } from './schema.ts'
 
+/** Of two texts of times, in one format. */
+const laterOf = (left: string, right: string): string => (left < right ? right : left)
+
 /** A task that the operator has not taken up yet is queued. */
 export function renderTask(task: Kinds['Task']): TaskShape {
-  const { metadata, spec, status } = task
-  const createdAt = apiTime(metadata.creationTimestamp)
+  const { spec, status } = task
+  const createdAt = createdTime(task)
   return {
     id: idOf(task) ?? '',
     created_at: createdAt,
-    updated_at: status?.updatedAt === undefined ? createdAt : apiTime(status.updatedAt),
+    updated_at: status?.updatedAt === undefined ? createdAt : laterOf(createdAt, apiTime(status.updatedAt)),
     subject_kind: spec.subject.kind,
     subject_id: spec.subject.id,
     name: spec.name,

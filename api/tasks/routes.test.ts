@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { apiVersion, labels, tenantNamespace } from '../../crds/index.ts'
+import { createIds } from '../../values/id.ts'
 import { type Client, createSettled, startClient } from '../testing/client.ts'
 import { settle } from '../testing/harness.ts'
 
@@ -49,7 +50,7 @@ test('a create says in its task what was asked, masked as it is stored', async (
 })
 
 test('tasks from before, megabytes and secrets in them, come out small and without', async () => {
-  const taskIds = Array.from({ length: 60 }, () => randomUUID())
+  const taskIds = Array.from({ length: 60 }, createIds(Date.now))
   const message = (index: number) => ({
     time: '2026-01-31T12:00:00Z',
     level: 'info' as const,

@@ -38,6 +38,7 @@ const owner = {
   name: 'orders',
   uid: randomUUID(),
   id: randomUUID(),
+  hostLabel: 'orders-01234567',
 }
 const authority = trustIn(createAuthority(Date.now))
 

@@ -6,6 +6,7 @@ import { isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, type EventRecorder, lowPriority, startController } from '../../controller/index.ts'
 import { canonicalJson, labels, type ManagedDatabase, type PgVersion } from '../../crds/index.ts'
+import { createIds } from '../../values/id.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
@@ -48,6 +49,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   let controller: Controller | undefined
   const enqueue = (key: string) => controller?.enqueue(key)
   const workloads = createWorkloads({ ...options, cluster, enqueue })
+  const executor = { ...workloads.executor, newId: createIds(now) }
   const observer = { caches, cluster, images, pods, now }
 
   const reconcile = async (key: string, passSignal: AbortSignal) => {
@@ -61,7 +63,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     else awaitingGateways.delete(key)
     const pass = workloads.pass(key, { ...seen, observed }, currentKeys, passSignal)
     const { problems, errors, awaitsPort, growthRefused, released } = await execute(decided.actions, action =>
-      perform(workloads.executor, pass, database, action),
+      perform(executor, pass, database, action),
     )
     if (released) return forget(key)
     if (awaitsPort && !awaitingPort.has(key))

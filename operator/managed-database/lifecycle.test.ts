@@ -1,4 +1,5 @@
 /** What a database goes through when all is well: made, changed, suspended, taken away. */
+import { X509Certificate } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { createInformer } from '../../cluster/informer/index.ts'
 import {
@@ -30,7 +31,7 @@ describe('create', () => {
       appliedHash: desiredHash(database.spec),
       incarnation: 1,
       endpoint: { host: '127.0.0.1', port: expect.any(Number) },
-      domain: `made-${id.slice(0, 8)}.db.test`,
+      domain: `made-${id.slice(-8)}.db.test`,
       branchCount: 0,
       volume: { systemIdentifier: expect.any(String) },
     })
@@ -40,6 +41,48 @@ describe('create', () => {
     expect(route).toMatchObject({ databaseId: id, rules: ['203.0.113.0/24', '10.0.0.1/32'] })
     const [task] = await it.tasksOf('made')
     expect(task).toMatchObject({ spec: { name: 'create-managed' }, status: { phase: 'succeeded' } })
+  })
+
+  test('beside one whose id begins alike, as by chance two replicas may mint them, waits and touches nothing', async () => {
+    const [first, second] = ['019c1f2a-5b3c-7d4e-8f60-718293a4b5c6', '019c1f2a-5b3c-7d4e-9f60-000000000001']
+    await it.cluster().create('ManagedDatabase', databaseDraft('alike', {}, first))
+    const before = await it.when('alike', found => isPhase('available')(found) && found.status?.operation === undefined)
+    expect(before.status?.domain).toBe('alike-93a4b5c6.db.test')
+    const children = async () => [
+      await it.child('Secret', 'alike', 'credentials'),
+      await it.child('PersistentVolumeClaim', 'alike', 'claim'),
+      await it.child('Pod', 'alike', 'pod'),
+    ]
+    const held = await children()
+    await it.cluster().create('ManagedDatabase', databaseDraft('alikeagain', {}, second))
+    const waiting = await it.when('alikeagain', hasCondition('Progressing', 'NameTaken'))
+    expect(waiting.status?.phase).toBe('creating')
+    await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'alikeagain' })
+    await it.gone('alikeagain')
+    expect(await children()).toEqual(held)
+    expect((await it.database('alike'))?.status?.phase).toBe('available')
+  })
+
+  test('keeps the host label that an older operator gave an id of such a kind', async () => {
+    const id = '019c1f2b-0000-7d4e-8f60-718293a4b5c6'
+    await it.cluster().create('ManagedDatabase', databaseDraft('told', {}, id))
+    const made = await it.when('told', found => isPhase('available')(found) && found.status?.operation === undefined)
+    await it.stopOperator()
+    const before = await it.cluster().replaceStatus('ManagedDatabase', {
+      ...made,
+      status: { ...made.status, domain: 'told-019c1f2b.db.test' },
+    })
+    await it.startOperator()
+    const certificate = () =>
+      it
+        .child('Secret', 'told', 'tls')
+        .then(secret => Buffer.from(secret?.data?.['tls.crt'] ?? '', 'base64').toString())
+    await eventually(
+      certificate,
+      pem => new X509Certificate(pem).subjectAltName?.includes('told-019c1f2b.db.test') === true,
+    )
+    expect((await it.database('told'))?.status?.domain).toBe(before.status?.domain)
+    expect((await it.routesOf(id))[0]?.label).toBe('told-019c1f2b')
   })
 
   test('takes id and task of the API', async () => {

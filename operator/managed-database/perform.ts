@@ -1,19 +1,19 @@
 /** Does what a plan names to the database itself; what concerns its Postgres is the workload's to do. */
-import { randomUUID } from 'node:crypto'
 import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
+import type { IdSource } from '../../values/id.ts'
 import { type Done, type Executor, type Pass, perform as performInstance } from '../workload/execute.ts'
 import type { Action } from './actions.ts'
 import { finishDeletion } from './release.ts'
 
 export async function perform(
-  executor: Executor,
+  executor: Executor & { newId: IdSource },
   pass: Pass,
   database: ManagedDatabase,
   action: Action,
 ): Promise<Done | 'released'> {
   switch (action.do) {
     case 'identify':
-      await executor.cluster.replace('ManagedDatabase', identified(database, action.id ?? randomUUID()))
+      await executor.cluster.replace('ManagedDatabase', identified(database, action.id ?? executor.newId()))
       return 'done'
     case 'finish-deletion':
       return finishDeletion(executor.cluster, database)

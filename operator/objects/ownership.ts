@@ -6,7 +6,7 @@
  * not marked as ours is never changed and never deleted.
  */
 import { type AnyObject, type Cluster, type KindName, kindNames } from '../../cluster/index.ts'
-import { group, labels, managedByEspalier, type ObjectMeta, type OwnerReference } from '../../crds/index.ts'
+import { group, hostLabel, labels, managedByEspalier, type ObjectMeta, type OwnerReference } from '../../crds/index.ts'
 
 /** The uid of the database that an object belongs to. */
 export const ownerUidAnnotation = 'espalier.dev/owner-uid'
@@ -21,13 +21,23 @@ export type OwnerKind = KindName
 const defaultKind: OwnerKind = 'ManagedDatabase'
 
 /** Who has a Postgres, as its children know it. */
-export type Owner = { kind: OwnerKind; namespace: string; name: string; uid: string; id: string }
+export type Owner = {
+  kind: OwnerKind
+  namespace: string
+  name: string
+  uid: string
+  id: string
+  /** The first label of its domain. */
+  hostLabel: string
+}
 
 export type Component = 'postgres' | 'credentials' | 'tls' | 'route'
 
-export function ownerOf({ kind, metadata }: { kind: OwnerKind; metadata: ObjectMeta }, id: string): Owner {
+type Owning = { kind: OwnerKind; metadata: ObjectMeta; status?: { domain?: string | undefined } | undefined }
+
+export function ownerOf({ kind, metadata, status }: Owning, id: string): Owner {
   const { namespace = '', name, uid = '' } = metadata
-  return { kind, namespace, name, uid, id }
+  return { kind, namespace, name, uid, id, hostLabel: hostLabel(name, id, status?.domain) }
 }
 
 const tenantPrefix = 'espalier-t-'
@@ -55,7 +65,12 @@ export function childMetadata(owner: Owner, name: string, component: Component):
 }
 
 /** The annotations that say whose an object is. */
-export const ownerMarks = ({ kind, namespace, name, uid }: Omit<Owner, 'id'>): Record<string, string> => ({
+export const ownerMarks = ({
+  kind,
+  namespace,
+  name,
+  uid,
+}: Omit<Owner, 'id' | 'hostLabel'>): Record<string, string> => ({
   [ownerUidAnnotation]: uid,
   [ownerKeyAnnotation]: `${namespace}/${name}`,
   ...(kind === defaultKind ? {} : { [ownerKindAnnotation]: kind }),
@@ -71,7 +86,7 @@ export const refersToDatabase = ({ ownerReferences = [] }: ObjectMeta): boolean 
  * The metadata with the owner's marks and without any reference to a database; undefined where it is so already.
  * References to others stay.
  */
-export function markedFor(owner: Omit<Owner, 'id'>, metadata: ObjectMeta): ObjectMeta | undefined {
+export function markedFor(owner: Omit<Owner, 'id' | 'hostLabel'>, metadata: ObjectMeta): ObjectMeta | undefined {
   const { ownerReferences: references = [], ...rest } = metadata
   const others = references.filter(reference => !isToDatabase(reference))
   const marks = ownerMarks(owner)

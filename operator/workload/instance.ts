@@ -35,6 +35,8 @@ export type InstanceStatus = {
   /** Which volume serves. */
   incarnation?: number | undefined
   endpoint?: Endpoint | undefined
+  /** Its first label is the host label, which stays as it was told first. */
+  domain?: string | undefined
   pendingRestart?: PendingRestart[] | undefined
 }
 

@@ -12,6 +12,7 @@ const owner: Owner = {
   name: 'one',
   uid: 'uid',
   id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f',
+  hostLabel: 'one-5e1d9a52',
 }
 
 describe('the claim for a volume whose own is gone', () => {

@@ -11,6 +11,7 @@ const owner = {
   name: 'shop',
   uid: 'u',
   id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8',
+  hostLabel: 'shop-6ba7b810',
 }
 const templateOf = (settings: object) =>
   statefulSetDraft({

@@ -1,6 +1,6 @@
 /** The route of a database: the ConfigMap by which it holds its port, and tells the gateway who may come in. */
 import type { Draft } from '../../../cluster/index.ts'
-import { childNames, hostLabel, labels, managedByEspalier, systemNamespace } from '../../../crds/index.ts'
+import { childNames, labels, managedByEspalier, systemNamespace } from '../../../crds/index.ts'
 import { type Route, routeComponent, routeKey, routeName } from '../../../routes/route.ts'
 import { maskCidr } from '../../../values/cidr.ts'
 import { type Owner, ownerMarks } from '../../objects/ownership.ts'
@@ -16,7 +16,7 @@ export function maskedRules(spec: Pick<InstanceSpec, 'ipAllowlist'>): string[] {
 function routeOf(owner: Owner, port: number, rules: string[]): Route {
   return {
     databaseId: owner.id,
-    label: hostLabel(owner.name, owner.id),
+    label: owner.hostLabel,
     port,
     target: { namespace: owner.namespace, service: childNames.service(owner.id), port: postgresPort },
     rules,

@@ -14,6 +14,7 @@ const owner: Owner = {
   name: 'one',
   uid: 'u',
   id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f',
+  hostLabel: 'one-5e1d9a52',
 }
 const stored = (draft: object): Secret => ({ apiVersion: 'v1', kind: 'Secret', ...draft }) as Secret // a draft is whole
 

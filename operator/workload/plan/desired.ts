@@ -1,6 +1,6 @@
 /** What every child of a database should be, as far as its size and region are known. */
 import type { Draft } from '../../../cluster/index.ts'
-import { type Endpoint, hostLabel, type Region } from '../../../crds/index.ts'
+import type { Endpoint, Region } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import { type ServerNames, serverNames } from '../children/certificate.ts'
@@ -43,7 +43,7 @@ type Outside = { domain: string; host: string; externalIpAddress?: string }
 
 /** Where clients outside the cluster find the database. */
 function outsideOf(owner: Owner, { spec: { domain: suffix, gateway } }: Region): Outside {
-  const domain = `${hostLabel(owner.name, owner.id)}.${suffix}`
+  const domain = `${owner.hostLabel}.${suffix}`
   const { host = domain, externalIpAddress } = gateway
   return { domain, host, ...(externalIpAddress === undefined ? {} : { externalIpAddress }) }
 }
