@@ -39,6 +39,8 @@ export const operationNames = [
   'backup-managed',
   'restore-managed',
   'restart-managed',
+  'suspend-managed',
+  'resume-managed',
   'delete-managed',
   'create-branch',
   'delete-branch',

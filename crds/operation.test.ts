@@ -151,12 +151,19 @@ describe('operationOfChange', () => {
     ['its version', { size: { name: 'small', version: 2 } }, 'update-managed-size'],
     ['allowlist', otherRules, 'update-managed-ip-allowlists'],
     ['services', { services: [rest] }, 'update-managed'],
-    ['suspension', { suspended: true }, 'update-managed'],
+    ['suspension', { suspended: true }, 'suspend-managed'],
+    ['suspension and allowlist', { suspended: true, ...otherRules }, 'update-managed'],
     ['a restart', { restart: 'now' } as object, 'restart-managed'],
     ['size and allowlist', { size: { name: 'large', version: 1 }, ...otherRules }, 'update-managed'],
     ['nothing', {}, 'update-managed'],
   ])('%s', (_name, change, name) => {
     expect(operationOfChange(desiredDigests(spec), desiredDigests({ ...spec, ...change }))).toBe(name)
+  })
+
+  test('resumption, whatever of it is known', () => {
+    const after = desiredDigests(spec)
+    for (const before of [desiredDigests({ ...spec, suspended: true }), { ...after, suspended: '' }])
+      expect(operationOfChange(before, after)).toBe('resume-managed')
   })
 
   test.each<[string, Partial<ManagedDatabaseSpec>, Operation['name']]>([

@@ -59,11 +59,16 @@ export const askedBy = ({ spec, metadata }: Pick<ManagedDatabase, 'spec' | 'meta
 export type Member = {
   /** What is asked; undefined where an object does not use it. */
   of: (spec: Asked) => unknown
-  /** What an operation is called that changes nothing but this. */
-  operation: OperationName
+  /** What an operation is called that changes nothing but this; by the digest of what is asked, where that decides. */
+  operation: OperationName | ((asked: string | undefined) => OperationName)
   /** It asks for a deed, and describes nothing: taken away, it asks for nothing. */
   isDeed?: true
 }
+
+function digestOf(value: unknown, length: number): string {
+  return createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, length)
+}
+const digestLength = 16
 
 const members: Readonly<Record<string, Member>> = {
   services: { of: ({ services }) => services, operation: 'update-managed' },
@@ -72,12 +77,12 @@ const members: Readonly<Record<string, Member>> = {
     operation: 'update-managed-ip-allowlists',
   },
   size: { of: ({ size }) => size, operation: 'update-managed-size' },
-  suspended: { of: ({ suspended }) => suspended, operation: 'update-managed' },
+  suspended: {
+    of: ({ suspended }) => suspended,
+    operation: asked => (asked === digestOf(true, digestLength) ? 'suspend-managed' : 'resume-managed'),
+  },
   restart: { of: ({ restart }) => restart, operation: 'restart-managed', isDeed: true },
 }
-
-const digestOf = (value: unknown, length: number): string =>
-  createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, length)
 
 /** The hash that a version with these members gives a spec. */
 export const hashOver = (known: Readonly<Record<string, Member>>, spec: Asked): string =>
@@ -92,7 +97,7 @@ export type Digests = Record<string, string>
 export function desiredDigests(spec: Asked): Digests {
   const used = Object.entries(members).flatMap(([name, { of }]) => {
     const value = of(spec)
-    return value === undefined ? [] : [[name, digestOf(value, 16)] as const]
+    return value === undefined ? [] : [[name, digestOf(value, digestLength)] as const]
   })
   return Object.fromEntries(used)
 }
@@ -108,7 +113,8 @@ function changedMembers(before: Digests, after: Digests): string[] {
 export function operationOfChange(before: Digests, after: Digests): OperationName {
   const [changed, ...others] = changedMembers(before, after)
   const only = changed === undefined || others.length > 0 ? undefined : members[changed]
-  return only?.operation ?? 'update-managed'
+  const operation = only?.operation ?? 'update-managed'
+  return typeof operation === 'string' ? operation : operation(after[changed ?? ''])
 }
 
 /** The digests of what is in force; undefined where no operator of this kind wrote the hash that stands beside them. */

@@ -70,7 +70,9 @@ export function createCaches(
     branches: follow('branches', 'Branch', {
       indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`] },
     }),
-    backups: follow('backups', 'Backup'),
+    backups: follow('backups', 'Backup', {
+      indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`] },
+    }),
     restores: follow('restores', 'Restore'),
     /** Those that have not ended: a month of the others is ten times as many. */
     tasks: follow('tasks', 'Task', {

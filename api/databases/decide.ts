@@ -36,10 +36,12 @@ export const isSettled = (database: ManagedDatabase | undefined): boolean =>
   database === undefined || atRest.includes(visiblePhase(database))
 
 export const busy = (phase: DatabasePhase) =>
-  conflict(
-    `the database is ${phase}: wait until it is available, then try again; its tasks say what holds it up`,
-    retryAfter.busy,
-  )
+  phase === 'suspended'
+    ? conflict('the database is suspended: resume it, then try again', retryAfter.ownAction)
+    : conflict(
+        `the database is ${phase}: wait until it is available, then try again; its tasks say what holds it up`,
+        retryAfter.busy,
+      )
 
 /** @throws ApiError 400: no service can run beside a database in this version */
 export function refuseServices(services: readonly unknown[] | undefined): void {
@@ -97,6 +99,21 @@ export function decideRestart(database: ManagedDatabase): void {
       retryAfter.ownAction,
     )
   if (!takesChanges.includes(phase)) throw busy(phase)
+}
+
+/** One that failed, or is degraded, while it was to be suspended is mended by its resumption, too. */
+const takesResumption: readonly DatabasePhase[] = ['suspended', 'degraded', 'failed']
+
+/** @throws ApiError 409 where it is so already, and while the database is busy */
+export function decideSuspension(database: ManagedDatabase, suspended: boolean): Update {
+  const phase = visiblePhase(database)
+  if (database.spec.suspended === suspended && atRest.includes(phase))
+    throw conflict(
+      suspended ? 'the database is suspended already' : 'the database is not suspended',
+      retryAfter.ownAction,
+    )
+  if (!(suspended ? takesChanges : takesResumption).includes(phase)) throw busy(phase)
+  return { spec: { ...database.spec, suspended }, operation: suspended ? 'suspend-managed' : 'resume-managed' }
 }
 
 /**

@@ -1,5 +1,5 @@
 /** `/databases`: create, list, read, change and delete managed databases. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { isRecord } from '../../values/record.ts'
 import { sendJson, taskHeaders, waitUntilSettled } from '../answers.ts'
@@ -12,7 +12,7 @@ import { asynchronous, operation, paged } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter, userTypeQuery } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
-import { validate } from '../validation.ts'
+import { addActions } from './actions.ts'
 import { refuseServices } from './decide.ts'
 import { createPageAnswers } from './page.ts'
 import {
@@ -24,15 +24,7 @@ import {
   updateDatabaseInput,
 } from './schema.ts'
 import { createSingleAnswers, type SingleAnswer } from './single.ts'
-import {
-  createDatabase,
-  deleteDatabase,
-  requireOffer,
-  resizeDatabase,
-  restartDatabase,
-  updateDatabase,
-  type Writer,
-} from './write.ts'
+import { createDatabase, deleteDatabase, requireOffer, resizeDatabase, updateDatabase, writerOf } from './write.ts'
 
 export function addDatabases(app: App, context: ApiContext): void {
   addCreate(app, context)
@@ -41,17 +33,8 @@ export function addDatabases(app: App, context: ApiContext): void {
   addUpdate(app, context)
   addResize(app, context)
   addDelete(app, context)
-  addRestart(app, context)
+  addActions(app, context)
 }
-
-/** Of a request that needs no body: a member that is not known is refused here, too. */
-const noBody = z.strictObject({}).optional()
-
-const writerOf = (context: ApiContext, request: FastifyRequest): Writer => ({
-  context,
-  account: accountOf(request),
-  log: request.log,
-})
 
 function addCreate(app: App, context: ApiContext): void {
   const schema = operation(
@@ -235,42 +218,5 @@ function addDelete(app: App, context: ApiContext): void {
     reply.headers(taskHeaders(written.taskId))
     await waitUntilSettled(context, request, reply, database)
     return reply.code(204).send()
-  })
-}
-
-function addRestart(app: App, context: ApiContext): void {
-  const schema = operation(
-    {
-      operationId: 'restartDatabase',
-      tag: 'databases',
-      summary: 'Restart a database',
-      description:
-        'A restart takes some seconds. Open sessions end, and new connections wait or are refused until it is done. What waits for a restart, such as a new image or a changed setting, takes effect. Answers 409 while another operation is running, and where the database is suspended.',
-      success: { status: 202, description: 'The database.', shape: databaseShape, headers: asynchronous },
-      errors: [400, 404, 409],
-      takes: ['Idempotency-Key', 'Prefer'],
-    },
-    { params: idParameter, querystring: z.strictObject({}) },
-  )
-  app.post('/databases/:id/restart', { schema }, async (request, reply) => {
-    const writer = writerOf(context, request)
-    const { id } = request.params
-    const key = idempotencyKey(request.headers['idempotency-key'])
-    validate(noBody, request.body ?? undefined, 'body')
-    requireCurrentPlan(writer.account, context.now())
-    const work = async (ids: Ids): Promise<Answer> => {
-      const { database, ...written } = await restartDatabase(writer, id, ids.taskId)
-      context.audit.done(request, { status: 202, taskId: written.taskId })
-      const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
-      const body = context.databaseText(settled, writer.account.tenant)
-      return { status: 202, body, headers: taskHeaders(written.taskId) }
-    }
-    const path = `/databases/${id}/restart`
-    const answer = await context.idempotency.once(
-      { namespace: writer.account.namespace, key, method: 'POST', path, body: {} },
-      () => ({ objectId: id, taskId: context.newId() }),
-      work,
-    )
-    return sendJson(reply.code(202).headers(answer.headers), answer.body)
   })
 }

@@ -4,7 +4,7 @@
  * this replica reads it at once. A write that the operator has to act on carries its operation as an annotation, and its
  * Task is made afterwards: should this process die in between, the operator makes it from the annotation.
  */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { isClusterError, type Kinds } from '../../cluster/index.ts'
 import {
   annotations,
@@ -27,9 +27,10 @@ import { sizeForNew } from '../catalogue/versions.ts'
 import type { ApiContext } from '../context.ts'
 import { badRequest, conflict, limitReached, notFound, retryAfter, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
+import { accountOf } from '../plugins/tenant.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import type { Account } from '../tenants.ts'
-import { decideDeletion, decideRestart, decideUpdate, specOfNew, type Update } from './decide.ts'
+import { decideDeletion, decideRestart, decideSuspension, decideUpdate, specOfNew, type Update } from './decide.ts'
 import { isLive } from './render.ts'
 import { decideResize } from './resize.ts'
 import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
@@ -37,10 +38,16 @@ import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } fr
 type ManagedDatabase = Kinds['ManagedDatabase']
 
 /** What a write left: the object as stored, and the task that follows it, if one does. */
-type Written = { database: ManagedDatabase; taskId: string | undefined }
+export type Written = { database: ManagedDatabase; taskId: string | undefined }
 
 /** One writer: a request's context, account and log. */
 export type Writer = { context: ApiContext; account: Account; log: FastifyBaseLogger }
+
+export const writerOf = (context: ApiContext, request: FastifyRequest): Writer => ({
+  context,
+  account: accountOf(request),
+  log: request.log,
+})
 
 const attempts = 5
 
@@ -194,9 +201,12 @@ function draftOf({ context, account }: Writer, name: string, spec: ManagedDataba
 
 const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
 
+/** What a request says; nothing, where its path says it all. */
+type Asked = CreateDatabaseInput | UpdateDatabaseInput | ResizeDatabaseInput | Record<string, never>
+
 /** What was asked, in the form in which it is stored: what an input holds beyond that is ignored, here too. */
 const askedOf = (
-  input: CreateDatabaseInput | UpdateDatabaseInput | ResizeDatabaseInput,
+  input: Asked,
   { ipAllowlist }: Pick<ManagedDatabase['spec'], 'ipAllowlist'>,
 ): Record<string, unknown> => ({
   ...input,
@@ -207,7 +217,7 @@ const askedOf = (
 type Decision = (current: ManagedDatabase) => Update | undefined
 type Change = {
   decide: Decision
-  asked: CreateDatabaseInput | UpdateDatabaseInput | ResizeDatabaseInput
+  asked: Asked
   taskId: string
 }
 
@@ -262,6 +272,10 @@ export async function resizeDatabase(
     taskId,
   })
 }
+
+/** Suspends it, or resumes it. @throws ApiError 404, 409 */
+export const suspendDatabase = (writer: Writer, id: string, suspended: boolean, taskId: string): Promise<Written> =>
+  changeDatabase(writer, id, { decide: current => decideSuspension(current, suspended), asked: {}, taskId })
 
 /** Asks for a restart, by the annotation that does so for kubectl too. @throws ApiError 404, 409 */
 export async function restartDatabase(writer: Writer, id: string, taskId: string): Promise<Written> {

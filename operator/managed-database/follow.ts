@@ -53,6 +53,11 @@ export function follow(
       if (change.type !== 'deleted') return
       for (const key of waiting.awaitingPort) enqueue(key)
     }),
+    caches.backups.onChange(({ object }) => {
+      // Its suspension may have waited for it.
+      for (const database of caches.databases.byIndex('id', object.spec.databaseId))
+        if (database.spec.suspended) enqueue(keyOf(database))
+    }),
     caches.branches.onChange(({ object }) => enqueue(`${object.metadata.namespace}/${object.spec.databaseName}`)),
     caches.tasks.onChange(({ object }) => {
       if (object.spec.subject.kind === 'database') enqueue(`${object.metadata.namespace}/${object.spec.subject.name}`)

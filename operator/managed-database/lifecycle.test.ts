@@ -218,11 +218,35 @@ describe('change', () => {
     expect([...it.workload().postgres.initialised.values()].every(count => count === 1)).toBe(true)
   })
 
+  test('suspend waits for a backup that is being taken, and goes on as soon as it has ended', async () => {
+    await it.create('backedup')
+    const databaseId = await it.idOf('backedup')
+    // As a version leaves it that takes backups: this one would say that it does not.
+    await it.stopOperator()
+    const backup = await it.cluster().create('Backup', {
+      apiVersion: 'espalier.dev/v1alpha1',
+      kind: 'Backup',
+      metadata: { name: 'nightly', namespace: testNamespace },
+      spec: { databaseName: 'backedup', databaseId, kind: 'hot', purpose: 'user' },
+    })
+    const running = await it.cluster().replaceStatus('Backup', { ...backup, status: { phase: 'running' } })
+    await it.startOperator()
+    const pod = await it.child('Pod', 'backedup', 'pod')
+    await editSpec(it.cluster(), 'backedup', spec => ({ ...spec, suspended: true }))
+    const waiting = await it.when('backedup', hasCondition('Progressing', 'AwaitsBackup'))
+    expect(condition(waiting, 'Progressing')?.message).toContain('nightly')
+    expect(visiblePhase(waiting)).toBe('suspending')
+    expect((await it.child('Pod', 'backedup', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
+    await it.cluster().replaceStatus('Backup', { ...running, status: { phase: 'completed' } })
+    await it.when('backedup', isPhase('suspended'))
+    expect(await it.child('Pod', 'backedup', 'pod')).toBeUndefined()
+  })
+
   test.each<[string, Partial<ManagedDatabase['spec']>, string]>([
     ['services', { services: [{ serviceType: 'mcp', serviceId: '0a1b2c3d' }] } as never, 'update-managed'],
     ['a size', { size: { name: 'large', version: 1 } }, 'update-managed-size'],
     ['an allowlist', { ipAllowlist: { rules: [{ cidr: '192.0.2.1' }] } }, 'update-managed-ip-allowlists'],
-    ['suspension', { suspended: true }, 'update-managed'],
+    ['suspension', { suspended: true }, 'suspend-managed'],
     [
       'an allowlist and a size',
       { ipAllowlist: { rules: [{ cidr: '192.0.2.1' }] }, size: { name: 'large', version: 1 } },

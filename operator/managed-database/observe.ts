@@ -10,6 +10,7 @@ import {
   remainsOf,
   strayClaims,
 } from '../workload/observe.ts'
+import { holdOf } from './hold.ts'
 import { identityOf } from './identity.ts'
 import { isAtRest, type Observed } from './observed.ts'
 import { hasEnded } from './plan/operation.ts'
@@ -37,14 +38,18 @@ export async function observe(
   const isLeft = isGoing && others.some(other => other.metadata.namespace === namespace)
   const remains =
     owner && !isLeft ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
-  const request = { instance: database, owner, isAtRest: isAtRest(database), remains }
+  const branches = caches.branches.byIndex('database', `${namespace}/${name}`)
+  const held = database.spec.suspended
+    ? holdOf(caches.backups.byIndex('database', `${namespace}/${id}`), branches)
+    : undefined
+  const request = { instance: database, owner, isAtRest: isAtRest(database), held, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
   return {
     observed: {
       ...observed,
       database,
       identity,
-      branches: caches.branches.byIndex('database', `${namespace}/${name}`),
+      branches,
       ...(await observeTasks(observer, database)),
     },
     passwords,

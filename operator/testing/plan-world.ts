@@ -55,6 +55,7 @@ export type World = {
   /** Whether volumes get what is asked of them, do not yet, or must not ask. */
   growth: 'answered' | 'held' | 'refused'
   growthRefusal: Observed['growthRefusal']
+  held: Observed['held']
   /** Whether a claim for so much storage gets a volume. */
   provides: (storage: string) => boolean
   region: Region | undefined
@@ -95,6 +96,7 @@ export function emptyWorld(spec: Partial<ManagedDatabase['spec']> = {}, status: 
     sizes: new Map(['small', 'large'].map(name => [`${name}-v1`, sizeOf(name)])),
     growth: 'answered',
     growthRefusal: undefined,
+    held: undefined,
     provides: () => true,
     region: { ...regionDraft(), apiVersion, kind: 'Region' } as Region,
     keys: true,
@@ -165,6 +167,7 @@ export function observedIn(world: World): Observed {
     instance: database,
     owner: identity.state === 'settled' ? identity.owner : undefined,
     isAtRest: isAtRest(database),
+    held: world.held,
     database,
     identity,
     keys: { sealingKey: world.keys, authority: world.keys, isChanging: false },

@@ -1,5 +1,5 @@
 /** The operations that are swept for crashes: how each is asked for, as the API would, and when it is done. */
-import type { Cluster } from '../../cluster/index.ts'
+import { type Cluster, isClusterError } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
@@ -138,6 +138,39 @@ const isRescued = async (cluster: Cluster, subject: Subject): Promise<boolean> =
   return isBack && ready?.reason === 'Bound' && (await settledAs('available', 'large')(cluster, subject))
 }
 
+const backupKey = { namespace: testNamespace, name: 'nightly' }
+
+/** A backup that is being taken, by whoever does that. */
+async function beginBackup(cluster: Cluster, { name, id }: Subject): Promise<void> {
+  await cluster.create('Backup', {
+    apiVersion,
+    kind: 'Backup',
+    metadata: backupKey,
+    spec: { databaseName: name, databaseId: id, kind: 'hot', purpose: 'user' },
+  })
+  await setPhase(cluster, 'running')
+}
+
+/** Whatever the operator says of it meanwhile. */
+async function setPhase(cluster: Cluster, phase: 'running' | 'completed'): Promise<void> {
+  const backup = await cluster.get('Backup', backupKey)
+  if (backup === undefined || backup.status?.phase === phase) return
+  try {
+    await cluster.replaceStatus('Backup', { ...backup, status: { phase } })
+  } catch (error) {
+    if (!isClusterError(error, 'Conflict')) throw error
+    await setPhase(cluster, phase)
+  }
+}
+
+/** Whether its suspension waits for that backup, while Postgres runs. */
+async function isAwaited(cluster: Cluster, subject: Subject): Promise<boolean> {
+  const database = await cluster.get('ManagedDatabase', key(subject))
+  const pod = await cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(subject.id, 1) })
+  const progressing = database?.status?.conditions?.find(({ type }) => type === 'Progressing')
+  return pod !== undefined && progressing?.reason === 'AwaitsBackup'
+}
+
 const toLargeWhile = (what: ('claim' | 'volume')[]): Scenario => ({
   name: `size, while somebody deletes the ${what.join(' and the ')}`,
   before: { ipAllowlist: narrow },
@@ -252,14 +285,31 @@ export const scenarios: Scenario[] = [
     name: 'suspend',
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],
-    act: (cluster, subject) => change(cluster, subject, 'update-managed', spec => ({ ...spec, suspended: true })),
+    act: async (cluster, subject) => {
+      await change(cluster, subject, 'suspend-managed', spec => ({ ...spec, suspended: true }))
+      await createTask(cluster, subject, 'suspend-managed')
+    },
     isDone: settledAs('suspended'),
+  },
+  {
+    name: 'suspend, while a backup is taken',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    earlier: { act: beginBackup, isDone: async () => true },
+    act: (cluster, subject) => change(cluster, subject, 'suspend-managed', spec => ({ ...spec, suspended: true })),
+    isDone: async (cluster, subject) => {
+      if (await isAwaited(cluster, subject)) await setPhase(cluster, 'completed')
+      return settledAs('suspended')(cluster, subject)
+    },
   },
   {
     name: 'resume',
     before: { ipAllowlist: narrow, suspended: true },
     rules: ['198.51.100.0/24'],
-    act: (cluster, subject) => change(cluster, subject, 'update-managed', spec => ({ ...spec, suspended: false })),
+    act: async (cluster, subject) => {
+      await change(cluster, subject, 'resume-managed', spec => ({ ...spec, suspended: false }))
+      await createTask(cluster, subject, 'resume-managed')
+    },
     isDone: settledAs('available'),
   },
   {

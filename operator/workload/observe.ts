@@ -30,6 +30,7 @@ import {
   type Children,
   type CredentialsFacts,
   type GrowthRefusal,
+  type Hold,
   incarnationOf,
   type Observed,
   type PostgresFacts,
@@ -65,13 +66,14 @@ type InstanceRequest = {
   /** Whose the children are; undefined until that is settled. */
   owner: Owner | undefined
   isAtRest: boolean
+  held?: Hold | undefined
   /** Everything that is marked as the owner's, or that is nobody's under its id. */
   remains: Remains
 }
 
 export async function observeInstance(
   { caches, cluster, images, pods, now }: Observer,
-  { instance, owner, isAtRest, remains }: InstanceRequest,
+  { instance, owner, isAtRest, held, remains }: InstanceRequest,
   keys: InstallationKeys,
   learnt: Learnt,
 ): Promise<Observation<Observed>> {
@@ -88,6 +90,7 @@ export async function observeInstance(
     instance,
     owner,
     isAtRest,
+    held,
     keys: {
       sealingKey: keys.sealingKey !== undefined,
       authority: keys.authority !== undefined,

@@ -175,12 +175,17 @@ export type GrowthRefusal = {
   isDue: boolean
 }
 
+/** Why Postgres is not to be stopped for a suspension yet. */
+export type Hold = { reason: string; message: string }
+
 export type Observed = {
   instance: Instance
   /** Whose the children are; undefined until that is settled. */
   owner: Owner | undefined
   /** All that was asked had come into force when the status was written, and nothing else is asked since. */
   isAtRest: boolean
+  /** What needs its Postgres running, as its owner knows. */
+  held: Hold | undefined
   keys: KeysFacts
   region: Region | undefined
   /** Of the size that is asked for. */

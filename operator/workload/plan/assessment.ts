@@ -16,7 +16,7 @@ import type { InstanceFindings as Findings } from './findings.ts'
 import { type Answered, isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
 import type { RestartsOf } from './restarts.ts'
 import type { SizeState } from './size.ts'
-import { isStopped, mayStop } from './stop.ts'
+import { isHeld, isStopped, mayStop } from './stop.ts'
 import { unmadeMessage } from './unmade.ts'
 import { volumeFinding } from './volume.ts'
 
@@ -98,6 +98,7 @@ function pendingStep(observed: Observed, desired: Desired, findings: Findings): 
   const lost = lostNode(observed.node)
   if (spec.suspended && pod !== undefined && !mayStop(observed))
     return at('Stopping', findings.VolumeReady?.message ?? '', findings.VolumeReady?.reason)
+  if (observed.held && isHeld(observed)) return at('Stopping', observed.held.message, observed.held.reason)
   if (spec.suspended && pod !== undefined)
     return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
   if (lost) return at('Starting', lost.message, lost.reason)

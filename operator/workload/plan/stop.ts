@@ -35,11 +35,25 @@ function isResizing({ instance, inForce, size }: Observed): boolean {
   return runs && size !== undefined && sizeText(spec.size) !== sizeText(inForce.pinned)
 }
 
+/**
+ * Whether a suspension waits for what needs Postgres. Only as long as Postgres runs and nothing has begun to stop it: what was
+ * begun is brought to its end.
+ */
+export const isHeld = ({ instance, children, pod, held }: Observed): boolean =>
+  held !== undefined &&
+  instance.spec.suspended &&
+  pod?.address !== undefined &&
+  !pod.terminating &&
+  children.statefulSet?.spec?.replicas !== 0
+
+/** Whether a suspension may stop the pod that there is. */
+const maySuspend = (observed: Observed): boolean => mayStop(observed) && !isHeld(observed)
+
 /** Whether no pod is to run: suspended as asked, nothing to run it on, or a claim to be replaced by a new one. */
 export function isStopped(observed: Observed): boolean {
   const { instance, children, pod } = observed
   const peril = perilOf(observed)
-  if (peril === 'lost') return !mayRunOnRecorded(observed) || (instance.spec.suspended && mayStop(observed))
+  if (peril === 'lost') return !mayRunOnRecorded(observed) || (instance.spec.suspended && maySuspend(observed))
   if (isToBeReplaced(observed)) return true
   if (stopsToRebind(observed) && mayStop(observed)) {
     // Postgres stopped by itself, or was stopped: what was begun is brought to its end.
@@ -47,5 +61,5 @@ export function isStopped(observed: Observed): boolean {
     if (peril === 'detached' || isDown || isResizing(observed)) return true
     if (children.statefulSet?.spec?.replicas === 0) return true
   }
-  return instance.spec.suspended && (pod === undefined || mayStop(observed))
+  return instance.spec.suspended && (pod === undefined || maySuspend(observed))
 }
