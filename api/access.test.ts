@@ -69,7 +69,7 @@ describe('credentials', () => {
         expectError(await client.call(method, path, { body, token: null, headers: { authorization } }), 401)
       }
     }
-    expect(count).toBe(19)
+    expect(count).toBe(21)
     for (const path of ['./healthz', './readyz', '/openapi.json', './docs', './docs/static/swagger-ui.css']) {
       expect((await client.call('GET', path, { token: null })).status, path).toBe(200)
     }
@@ -93,7 +93,7 @@ describe('objects of another tenant', () => {
       expect(withoutIds(answer.body), `${method} ${template}`).toBe(withoutIds(other.body))
       compared++
     }
-    expect(compared).toBe(10)
+    expect(compared).toBe(12)
     for (const path of [
       '/databases',
       '/backups',

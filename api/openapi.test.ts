@@ -45,7 +45,9 @@ test('describes exactly the routes there are', () => {
     'POST /managed/v1/databases',
     'POST /managed/v1/databases/{id}/backup',
     'POST /managed/v1/databases/{id}/restart',
+    'POST /managed/v1/databases/{id}/resume',
     'POST /managed/v1/databases/{id}/size',
+    'POST /managed/v1/databases/{id}/suspend',
   ])
 })
 
