@@ -62,6 +62,23 @@ test('imports point one way', () => {
   expect(wrong).toEqual([])
 })
 
+test('no files import each other in a circle, by their types either', () => {
+  const targets = Map.groupBy(imports, ({ path }) => path)
+  const done = new Set<string>()
+  /** The circle that leads from the end of a path back into it. */
+  const circleFrom = (path: string, way: readonly string[]): string[] | undefined => {
+    if (way.includes(path)) return [...way.slice(way.indexOf(path)), path]
+    if (done.has(path)) return undefined
+    for (const { target } of targets.get(path) ?? []) {
+      const circle = circleFrom(target, [...way, path])
+      if (circle !== undefined) return circle
+    }
+    done.add(path)
+    return undefined
+  }
+  expect(files.map(path => circleFrom(path, [])).find(circle => circle !== undefined)).toBeUndefined()
+})
+
 test('what services share knows none of them, and imports point one way there too', () => {
   const shared = Object.keys(sharedByServices)
   const folderOf = (path: string) => /^services\/([^/]+)\//.exec(path)?.[1] ?? 'testing'

@@ -65,6 +65,7 @@ const mostBuckets = 10_000
 /** The whole API, not listening yet. @throws KeyError where the configured key is unusable */
 export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const { configuration, caches, cluster, now, audit } = options
+  const auditLog = createAudit(audit, now)
   const app = createFramework(options)
   const surroundingsEpoch = createSurroundingsEpoch(caches)
   const context: ApiContext = {
@@ -77,7 +78,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     readCredentials: createCredentialsReader(cluster, caches.Secret),
     openPassword: createPasswordOpener(cluster, app.log),
     idempotency: createIdempotency(cluster, now),
-    audit: createAudit(audit, now),
+    audit: auditLog,
     stopping: options.stopping,
     unready: options.unready ?? (() => undefined),
     now,
@@ -100,7 +101,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   await app.register(
     async scope => {
       const api = scope.withTypeProvider<ZodTypeProvider>()
-      context.audit.watch(api)
+      auditLog.watch(api)
       useAuthentication(api, verify, ofFailures, now)
       useRateLimit(api, ofTenants, context.tenants)
       useTenant(api, context.tenants)

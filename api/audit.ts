@@ -5,6 +5,7 @@
  */
 import { createWriteStream } from 'node:fs'
 import { finished } from 'node:stream/promises'
+import type { FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 
 export type AuditEntry = {
@@ -27,6 +28,15 @@ export type AuditDestination = {
   write: (entry: AuditEntry) => void
   /** Resolves once everything written is handed to the operating system. */
   close: () => Promise<void>
+}
+
+/** What a write that is done will be answered with, and the task that follows it. */
+export type DoneWrite = { status: number; taskId?: string | undefined; subjectId?: string | undefined }
+
+/** What routes that write tell. */
+export type Audit = {
+  /** Notes a write that has been done; what its answer waits for after that is not the audit log's. */
+  done(request: FastifyRequest, done: DoneWrite): void
 }
 
 /** To the log, for installations that collect it. */

@@ -6,11 +6,11 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
 import type { PgVersion } from '../crds/index.ts'
 import type { IdSource } from '../values/id.ts'
+import type { Audit } from './audit.ts'
 import type { Caches } from './caches.ts'
 import type { OpenPassword, ReadCredentials } from './databases/credentials.ts'
 import type { DatabaseText } from './databases/render.ts'
 import type { Idempotency } from './idempotency.ts'
-import type { Audit } from './plugins/audit.ts'
 import type { Tenants } from './tenants.ts'
 
 export type ApiContext = {

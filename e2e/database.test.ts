@@ -8,7 +8,8 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { checkout } from '../embedded/settings.ts'
 import { type ApiClient, connect, type Database, eventually, openTo, query, sqlState } from './client.ts'
-import { type Provider, startProvider, testedVersions } from './provider.ts'
+import { startProvider, testedVersions } from './provider.ts'
+import type { Provider } from './providers/provider.ts'
 
 let provider: Provider
 let api: ApiClient

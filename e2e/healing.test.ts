@@ -3,7 +3,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { ManagedDatabase } from '../crds/index.ts'
 import { annotations, childNames, labels, systemNamespace } from '../crds/index.ts'
 import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
-import { type Provider, startProvider } from './provider.ts'
+import { startProvider } from './provider.ts'
+import type { Provider } from './providers/provider.ts'
 
 let provider: Provider
 let namespace: string

@@ -5,7 +5,7 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isRecord } from '../../values/record.ts'
-import type { AuditDestination, AuditEntry } from '../audit.ts'
+import type { Audit, AuditDestination, AuditEntry, DoneWrite } from '../audit.ts'
 import type { App } from '../context.ts'
 
 declare module 'fastify' {
@@ -15,12 +15,7 @@ declare module 'fastify' {
   }
 }
 
-/** What a write that is done will be answered with, and the task that follows it. */
-type Done = { status: number; taskId?: string | undefined; subjectId?: string | undefined }
-
-export type Audit = {
-  /** Notes a write that has been done; what its answer waits for after that is not the audit log's. */
-  done(request: FastifyRequest, done: Done): void
+type AuditPlugin = Audit & {
   /** Notes every other attempt on the routes of the scope that write. */
   watch(app: App): void
 }
@@ -37,7 +32,7 @@ function subjectOf({ params, subjectId }: FastifyRequest): string | undefined {
   return typeof id === 'string' ? id.slice(0, 64) : undefined
 }
 
-function entryOf(request: FastifyRequest, { status, taskId, subjectId }: Done, now: number): AuditEntry {
+function entryOf(request: FastifyRequest, { status, taskId, subjectId }: DoneWrite, now: number): AuditEntry {
   return {
     time: new Date(now).toISOString(),
     request_id: request.id,
@@ -53,10 +48,10 @@ function entryOf(request: FastifyRequest, { status, taskId, subjectId }: Done, n
   }
 }
 
-export function createAudit(destination: AuditDestination, now: () => number): Audit {
+export function createAudit(destination: AuditDestination, now: () => number): AuditPlugin {
   const noted = new WeakSet<FastifyRequest>()
 
-  function done(request: FastifyRequest, what: Done): void {
+  function done(request: FastifyRequest, what: DoneWrite): void {
     if (noted.has(request)) return
     noted.add(request)
     destination.write(entryOf(request, what, now()))

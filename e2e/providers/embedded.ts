@@ -11,7 +11,7 @@ import { readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
 import { createApiClient } from '../client.ts'
 import { processTree } from '../process.ts'
-import type { Provider } from '../provider.ts'
+import type { Provider } from './provider.ts'
 
 /** `home` is where the installation keeps everything. */
 export type EmbeddedProvider = Provider & { home: string }

@@ -13,7 +13,7 @@ import { testNamespace } from '../kind/addons.ts'
 import { readCluster } from '../kind/cluster.ts'
 import { readSettings } from '../kind/settings.ts'
 import { mintToken, tokenSecret } from '../kind/tokens.ts'
-import type { Provider } from '../provider.ts'
+import type { Provider } from './provider.ts'
 
 const run = promisify(execFile)
 const outputLimit = 64 << 20

@@ -2,19 +2,12 @@
  * The rules of `x-kubernetes-validations`, compiled once. Values reach a rule typed by their schema: an integer of the
  * schema is an int of CEL, whatever JSON calls it (Kubernetes documentation, "Validation rules").
  */
-import { Environment, EvaluationError, type ParseResult } from '@marcbachmann/cel-js'
+import { Environment, EvaluationError } from '@marcbachmann/cel-js'
 import type { CelRule } from '../../crds/kind.ts'
 import { StoreError } from './errors.ts'
 import { isList, isObject, type JsonValue } from './json.ts'
 import { duplicate, forbidden, invalid, type Problem, required } from './problems.ts'
-import type { SchemaNode } from './schema.ts'
-
-export type CompiledRule = {
-  readonly rule: CelRule
-  /** A rule about `oldSelf` runs only where there is an old value. */
-  readonly transition: boolean
-  readonly run: ParseResult
-}
+import type { CompiledRule, SchemaNode } from './schema-node.ts'
 
 const environment = new Environment({ homogeneousAggregateLiterals: false })
   .registerVariable('self', 'dyn')

@@ -1,6 +1,6 @@
 /** Fills in the defaults of a structural schema, wherever the object around them is present. */
 import { isList, isObject, type JsonValue, type MutableObject } from './json.ts'
-import type { SchemaNode } from './schema.ts'
+import type { SchemaNode } from './schema-node.ts'
 
 /** The value with its defaults; the very same value where none was missing. A null that may not be one counts as absent. */
 export function withDefaults(node: SchemaNode, value: JsonValue): JsonValue {

@@ -4,50 +4,10 @@
  * nothing a definition asks for goes unheeded.
  */
 import type { CelRule } from '../../crds/kind.ts'
-import { type CompiledRule, compileRule } from './cel.ts'
+import { compileRule } from './cel.ts'
 import { StoreError } from './errors.ts'
 import { copyJson, freeze, isList, isObject, type JsonObject, type JsonValue, textIn } from './json.ts'
-
-const types = ['object', 'array', 'string', 'integer', 'number', 'boolean'] as const
-type SchemaType = (typeof types)[number]
-
-export type SchemaNode = {
-  readonly type: SchemaType | undefined
-  readonly intOrString: boolean
-  readonly nullable: boolean
-  readonly preserveUnknown: boolean
-  readonly required: readonly string[]
-  readonly properties: ReadonlyMap<string, SchemaNode>
-  /** The schema of a map's values. */
-  readonly values: SchemaNode | undefined
-  readonly items: SchemaNode | undefined
-  readonly enum: readonly JsonValue[] | undefined
-  readonly pattern: { source: string; expression: RegExp } | undefined
-  readonly format: string | undefined
-  readonly limits: Limits
-  readonly default: JsonValue | undefined
-  readonly listType: 'atomic' | 'set' | 'map'
-  readonly listKeys: readonly string[]
-  /** A map that is owned whole by whoever applies it. */
-  readonly atomicMap: boolean
-  readonly rules: readonly CompiledRule[]
-  /** Whether a rule about `oldSelf` stands here or below: then an unchanged value is looked at, too. */
-  readonly hasTransitions: boolean
-  /** Whether a default stands here or below. */
-  readonly hasDefaults: boolean
-}
-
-const limitNames = [
-  'minimum',
-  'maximum',
-  'minLength',
-  'maxLength',
-  'minItems',
-  'maxItems',
-  'minProperties',
-  'maxProperties',
-] as const
-type Limits = { readonly [name in (typeof limitNames)[number]]?: number }
+import { type Limits, limitNames, type SchemaNode, types } from './schema-node.ts'
 
 const enforced = new Set<string>([
   ...limitNames,

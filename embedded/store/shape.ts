@@ -4,7 +4,7 @@
  * "Server-Side Apply", merge strategy).
  */
 import { isList, isObject, type JsonList, type JsonObject, type JsonValue } from './json.ts'
-import type { SchemaNode } from './schema.ts'
+import type { SchemaNode } from './schema-node.ts'
 
 export type Shape =
   /** A value owned whole. */

@@ -16,7 +16,7 @@ import {
   unsupported,
   wrongType,
 } from './problems.ts'
-import type { SchemaNode } from './schema.ts'
+import type { SchemaNode } from './schema-node.ts'
 
 /** Paths of fields that the schema does not know. */
 export function unknownFields(node: SchemaNode, value: JsonValue, path = ''): string[] {

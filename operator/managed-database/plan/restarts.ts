@@ -13,8 +13,8 @@ import {
   type ManagedDatabase,
 } from '../../../crds/index.ts'
 import { restartMark } from '../../workload/children/stateful-set.ts'
-import { isWorthRestart, type Newest } from '../../workload/plan/pending-restart.ts'
-import type { Restarts } from '../../workload/plan/restarts.ts'
+import { isWorthRestart } from '../../workload/plan/pending-restart.ts'
+import type { Newest, Restarts } from '../../workload/plan/restarts.ts'
 import type { Observed } from '../observed.ts'
 
 /** `maintenanceMs`: how long the restart in a window may take. */

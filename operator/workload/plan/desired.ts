@@ -12,11 +12,11 @@ import { maskedRules, routeDraft } from '../children/route.ts'
 import { serviceDraft } from '../children/service.ts'
 import { statefulSetDraft, templateAnnotation, withMarks } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
-import { type Restarts, type RestartsOf, templateMarks } from './restarts.ts'
+import { type Newest, type Restarts, type RestartsOf, templateMarks } from './restarts.ts'
 import { type SizeState, sizeState } from './size.ts'
 import { referenceOf, withTemplate } from './template.ts'
 
-export type Desired = {
+export type Desired = Newest & {
   size: SizeState
   service: Draft<'Service'>
   networkPolicy: Draft<'NetworkPolicy'>
@@ -24,12 +24,7 @@ export type Desired = {
   disruptionBudget: Draft<'PodDisruptionBudget'> | undefined
   claim: Draft<'PersistentVolumeClaim'> | undefined
   configuration: Draft<'ConfigMap'> | undefined
-  /** Of the files of that configuration, as Postgres tells it. */
-  configurationDigest: string | undefined
   statefulSet: Draft<'StatefulSet'> | undefined
-  /** The digest of the template for the next restart, which the StatefulSet need not have yet; and its image. */
-  newestTemplate: string | undefined
-  image: string | undefined
   restarts: Restarts
   /** For the port it holds; absent while it holds none. */
   route: Draft<'ConfigMap'> | undefined

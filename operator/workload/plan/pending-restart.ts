@@ -3,11 +3,8 @@ import { timestamp } from '../../../values/time.ts'
 import { type Finding, yes } from '../../objects/conditions.ts'
 import type { Instance, PendingRestart } from '../instance.ts'
 import type { Observed } from '../observed.ts'
-import type { Desired } from './desired.ts'
 import { presentAnswer } from './health.ts'
-
-/** What the next pod would be made from, and run with. */
-export type Newest = Pick<Desired, 'newestTemplate' | 'image' | 'configurationDigest'>
+import type { Newest } from './restarts.ts'
 
 type Reason = 'Image' | 'PodTemplate' | 'Settings' | 'Configuration'
 type Found = { reason: Reason; message: string }

@@ -1,7 +1,15 @@
 /** The restarts that an owner asks for: which, and when, is the owner's to decide. */
 import { maintenanceAnnotation, type RestartMarks, restartAnnotation } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
-import type { Newest } from './pending-restart.ts'
+
+/** What the next pod would be made from, and run with. */
+export type Newest = {
+  /** The digest of the template for the next restart, which the StatefulSet need not have yet; and its image. */
+  newestTemplate: string | undefined
+  image: string | undefined
+  /** Of the files of its configuration, as Postgres tells it. */
+  configurationDigest: string | undefined
+}
 
 export type Restarts = {
   /** Those to come, or had by the pod already. */

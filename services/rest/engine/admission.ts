@@ -3,7 +3,6 @@
  * without its body, which it plans and does not run; so a refusal is worded as it would have been, and whoever is refused here would have been refused there.
  */
 
-import { SieveCache } from '../../authentication/sieve.ts'
 import type { Step } from '../../postgres/connection.ts'
 import { DatabaseError } from '../../postgres/errors.ts'
 import { transact } from '../../postgres/transact.ts'
@@ -13,14 +12,6 @@ import { type Exchange, sessionFacts } from './exchange.ts'
 import { transactionSteps } from './transaction.ts'
 
 const noPrivilege = '42501'
-
-/**
- * Who has been found to have a privilege for what. It lives as long as the schema cache; who loses the privilege meanwhile is refused by Postgres all the same.
- */
-export type Admissions = SieveCache<true>
-/** Each is of a role that Postgres has let ask. */
-const maximumKept = 10_000
-export const noAdmissions = (): Admissions => new SieveCache(maximumKept)
 
 const subjectOf = (plan: Plan): string => {
   switch (plan.kind) {

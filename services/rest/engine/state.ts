@@ -4,7 +4,7 @@ import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
 import type { RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/context.ts'
-import { type Admissions, noAdmissions } from './admission.ts'
+import { type Admissions, noAdmissions } from './admissions.ts'
 import type { RoleSettings } from './role-settings.ts'
 
 /** What the configuration comes to. */
