@@ -10,7 +10,8 @@ import {
   query,
   sqlState,
 } from './client.ts'
-import { type Provider, startProvider } from './provider.ts'
+import { startProvider } from './provider.ts'
+import type { Provider } from './providers/provider.ts'
 
 let provider: Provider
 let api: ApiClient
