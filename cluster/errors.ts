@@ -26,6 +26,13 @@ export class ClusterError extends Error {
   }
 }
 
+/** The server has no such kind, now: its definition is not installed, or not yet. */
+export class KindNotServedError extends ClusterError {
+  constructor(message: string) {
+    super('Unavailable', message)
+  }
+}
+
 /** Whether an error is a ClusterError of one of these reasons. */
 export function isClusterError(error: unknown, ...reasons: ClusterErrorReason[]): error is ClusterError {
   return error instanceof ClusterError && (reasons.length === 0 || reasons.includes(error.reason))

@@ -1,6 +1,6 @@
 /** Backup: one restore point of a database. */
 import { z } from 'zod'
-import { ofDatabase, runStatus } from './fields.ts'
+import { ofDatabase, runStatus, timestamp } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 
 export const backupKinds = ['hot', 'durable'] as const
@@ -17,7 +17,8 @@ const immutableSpec = immutable('a backup')
 
 export const backup = declareKind({
   kind: 'Backup',
-  description: 'One backup of a database. None is taken yet: see its conditions.',
+  description:
+    'One backup of a database: a snapshot of its volume. It outlives neither its snapshot nor, unless asked to, its database.',
   plural: 'backups',
   shortNames: ['bkp'],
   scope: 'Namespaced',
@@ -30,11 +31,20 @@ export const backup = declareKind({
     .meta(immutableSpec),
   status: z.strictObject({
     ...runStatus,
-    startLsn: z.string().max(20).optional(),
-    endLsn: z.string().max(20).optional(),
+    taskId: z.string().max(64).optional().describe('The Task that records it, until that has ended.'),
+    snapshotName: z.string().max(253).optional().describe('The VolumeSnapshot that holds the data.'),
+    cutAt: timestamp.optional().describe('The instant of which the data are.'),
+    startLsn: z.string().max(20).optional().describe('Where recovery of the data begins, or later.'),
+    endLsn: z.string().max(20).optional().describe('All that was committed up to here is in it.'),
     timeline: z.int().min(1).optional(),
-    systemIdentifier: z.string().max(32).optional(),
-    sizeBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
+    systemIdentifier: z.string().max(32).optional().describe("Postgres's own number for this cluster of data."),
+    sizeBytes: z
+      .int()
+      .min(0)
+      .meta({ format: 'int64' })
+      .optional()
+      .describe('How much storage a volume out of it takes, as the storage says.'),
+    error: z.string().max(1000).optional().describe('Why it failed.'),
     verification: z.enum(['pending', 'verified', 'failed']).optional(),
   }),
   rules: [],

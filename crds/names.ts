@@ -31,4 +31,6 @@ export const childNames = {
   credentials: (id: string): string => `${base(id)}-credentials`,
   tls: (id: string): string => `${base(id)}-tls`,
   task: (taskId: string): string => `task-${taskId}`,
+  /** The VolumeSnapshot of a backup, by the backup's own id. */
+  snapshot: (backupId: string): string => `bkp-${backupId.replaceAll('-', '')}`,
 } as const

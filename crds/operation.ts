@@ -24,7 +24,7 @@ import {
   type OperationName,
   operationName,
 } from './managed-database.ts'
-import { annotations } from './metadata.ts'
+import { annotations, type ObjectMeta } from './metadata.ts'
 
 /** The annotation `espalier.dev/operation`: what the last asynchronous API write asked for, and its task. */
 const operationAnnotation = z.strictObject({
@@ -134,14 +134,18 @@ export function isInForce(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 
 /** The annotation's text, for the API to write. */
 export const renderOperation = (operation: Operation): string => JSON.stringify(operation)
 
+/** The operation that an object's annotation names, whether or not it stands for what is asked now. */
+export function annotatedOperation({ metadata }: { metadata: ObjectMeta }): Operation | undefined {
+  const text = metadata.annotations?.[annotations.operation]
+  return text === undefined ? undefined : operationAnnotation.safeParse(parseJson(text)).data
+}
+
 /** The operation a database's annotation names, if it stands for what its spec asks now; else undefined. */
 export function readOperation(database: ManagedDatabase): Operation | undefined {
-  const text = database.metadata.annotations?.[annotations.operation]
-  if (text === undefined) return undefined
-  const parsed = operationAnnotation.safeParse(parseJson(text))
-  if (!parsed.success) return undefined
-  return parsed.data.name === 'delete-managed' || parsed.data.hash === desiredHash(askedBy(database))
-    ? parsed.data
+  const operation = annotatedOperation(database)
+  if (operation === undefined) return undefined
+  return operation.name === 'delete-managed' || operation.hash === desiredHash(askedBy(database))
+    ? operation
     : undefined
 }
 

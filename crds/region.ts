@@ -23,7 +23,7 @@ export const region = declareKind({
       })
       .optional()
       .describe(
-        'How snapshots of its volumes are made. Omitted: it has none. None are made yet, see `SnapshotsReady`.',
+        'How snapshots of its volumes are made. Omitted: it has none, and no hot backup is taken. See `SnapshotsReady`.',
       ),
     gateway: z
       .strictObject({
@@ -72,7 +72,7 @@ export const region = declareKind({
         secret: z.strictObject({ name: z.string().max(253) }).optional(),
       })
       .optional()
-      .describe('Where backups are kept. None are taken yet, see the condition `BackupsReady`.'),
+      .describe('Where durable backups are kept. None are taken yet, see the condition `BackupsReady`.'),
   }),
   status: z.strictObject({ conditions: conditions.optional() }),
   rules: [],
@@ -83,3 +83,18 @@ export const region = declareKind({
   ],
 })
 export type Region = ObjectOfKind<typeof region>
+
+const notAtomic = (snapshotClass: string): string =>
+  `snapshots of class ${snapshotClass} are not declared to be of one instant (atomic: true), and one that is not can lose data: no hot backup is taken`
+
+/** Why no snapshot of a database can be taken in this region, as far as the region says; undefined where one can. */
+export function snapshotRefusal(
+  name: string,
+  region: Region | undefined,
+): { reason: string; message: string } | undefined {
+  if (region === undefined) return { reason: 'RegionMissing', message: `there is no region ${name}` }
+  const { snapshotClass } = region.spec
+  if (snapshotClass === undefined)
+    return { reason: 'NoSnapshots', message: `region ${name} names no snapshot class: no hot backup is taken there` }
+  return snapshotClass.atomic ? undefined : { reason: 'NotAtomic', message: notAtomic(snapshotClass.name) }
+}

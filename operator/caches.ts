@@ -10,8 +10,9 @@ import { labels, managedByEspalier, systemNamespace, tenantNamespace } from '../
 import { gatewayComponent } from '../routes/route.ts'
 import { withoutForeignData } from './keys.ts'
 import { ownerKeyOf, ownerUidOf } from './objects/ownership.ts'
+import { createOptionalInformer } from './optional-informer.ts'
 import { isOfInterest } from './region/admission.ts'
-import { createSharing, slimPod } from './slim.ts'
+import { createSharing, slimBackup, slimPod } from './slim.ts'
 import { slimVolume } from './workload/children/persistent-volume.ts'
 import { sizeText } from './workload/children/stateful-set.ts'
 
@@ -33,10 +34,10 @@ export function createCaches(
   let started: Promise<void> | undefined
   const writers = new Map<KindName, ((object: AnyObject) => void)[]>()
   const all: { start(): Promise<void>; stop(): Promise<void>; readonly synced: boolean }[] = []
-  const follow = <K extends KindName>(
+  const make = <K extends KindName>(
     name: string,
     kind: K,
-    options: Omit<InformerOptions<K>, 'logger'> = {},
+    options: Omit<InformerOptions<K>, 'logger'>,
   ): Informer<K> => {
     const { transform = withoutManagedFields<Kinds[K]> } = options
     const informer = createInformer<K>(cluster, kind, {
@@ -44,11 +45,19 @@ export function createCaches(
       transform: object => sharing.share(transform(object)),
       logger: logger.child({ cache: name }),
     })
-    metrics.watchInformer(name, () => informer.state)
-    all.push(informer)
     // What is remembered under a kind is of that kind.
     const writeThrough = (object: AnyObject) => informer.writeThrough(object as Kinds[K])
     writers.set(kind, [...(writers.get(kind) ?? []), writeThrough])
+    return informer
+  }
+  const follow = <K extends KindName>(
+    name: string,
+    kind: K,
+    options: Omit<InformerOptions<K>, 'logger'> = {},
+  ): Informer<K> => {
+    const informer = make(name, kind, options)
+    metrics.watchInformer(name, () => informer.state)
+    all.push(informer)
     return informer
   }
 
@@ -65,14 +74,27 @@ export function createCaches(
     },
   })
 
+  /** Where there are no snapshots there are no hot backups, and all else goes on. */
+  const snapshots = createOptionalInformer(
+    cluster,
+    'VolumeSnapshot',
+    make('snapshots', 'VolumeSnapshot', { ...labelled, indexes: byOwner }),
+    { logger: logger.child({ cache: 'snapshots' }) },
+  )
+
   return {
     databases,
     branches: follow('branches', 'Branch', {
       indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`] },
     }),
     backups: follow('backups', 'Backup', {
-      indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`] },
+      transform: slimBackup,
+      indexes: {
+        database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`],
+        task: ({ status }) => one(status?.taskId),
+      },
     }),
+    snapshots,
     restores: follow('restores', 'Restore'),
     /** Those that have not ended: a month of the others is ten times as many. */
     tasks: follow('tasks', 'Task', {
@@ -120,13 +142,14 @@ export function createCaches(
 
     /** Resolves once every cache has its first list. */
     start: (): Promise<void> => {
+      snapshots.start()
       started ??= Promise.all(all.map(informer => informer.start())).then(() => {})
       // Who awaits it still sees that it was stopped before; who does not is not brought down by it.
       started.catch(() => {})
       return started
     },
     stop: async () => {
-      await Promise.all(all.map(informer => informer.stop()))
+      await Promise.all([snapshots, ...all].map(informer => informer.stop()))
     },
     isSynced: () => all.every(informer => informer.synced),
     /** The cluster, whose every write is in the caches as soon as it is answered. */

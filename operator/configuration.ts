@@ -70,6 +70,16 @@ export const operatorConfiguration = z.strictObject({
     })
     .prefault({})
     .describe('how long an operation may take before it is said to have failed; it is gone on with all the same'),
+  backups: z
+    .strictObject({
+      servingMs: minutes(1).describe('the database does not answer'),
+      checkpointMs: minutes(15).describe('Postgres writes what it holds to its files'),
+      errorMs: minutes(0.5).describe('the storage says that it cannot'),
+      cutMs: minutes(10).describe('the snapshot is not cut'),
+      readyMs: minutes(6 * 60).describe('the snapshot is cut, and the storage copies it'),
+    })
+    .prefault({})
+    .describe('how long each step of a backup may stand still before the backup has failed'),
   workers: z.int().min(1).max(256).default(16).describe('databases worked on at once'),
   certificatesAtOnce: z
     .int()

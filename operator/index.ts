@@ -11,6 +11,7 @@ import { type Check, startHealthServer } from '../server/health.ts'
 import { metricsPage, processMetrics } from '../server/metrics.ts'
 import { startAuthorityController } from './authority/controller.ts'
 import type { Trust } from './authority/state.ts'
+import { startBackupController } from './backup/controller.ts'
 import { createCaches } from './caches.ts'
 import type { OperatorConfiguration } from './configuration.ts'
 import { createKeyReader, type InstallationKeys } from './keys.ts'
@@ -19,7 +20,7 @@ import { startNotRunControllers } from './not-run/controller.ts'
 import { startRegionController } from './region/controller.ts'
 import { startSystemCertificates } from './system-certificates/index.ts'
 import { startTaskController } from './task/controller.ts'
-import { databaseSubjects } from './task/subject.ts'
+import { backupSubjects, databaseSubjects } from './task/subject.ts'
 import { startTenantController } from './tenant/controller.ts'
 import { createAccess, type PostgresAccess } from './workload/access.ts'
 
@@ -87,9 +88,21 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         certificatesAtOnce: configuration.certificatesAtOnce,
         events,
       }),
+      startBackupController({
+        ...common,
+        keys,
+        accessFor,
+        deadlines: configuration.backups,
+        workers: configuration.workers,
+        events,
+      }),
       startRegionController({ ...common, events }),
       startNotRunControllers({ ...common, events }),
-      startTaskController({ ...common, workers: fewWorkers, sources: [databaseSubjects(caches)] }),
+      startTaskController({
+        ...common,
+        workers: fewWorkers,
+        sources: [databaseSubjects(caches), backupSubjects(caches)],
+      }),
       startTenantController({ ...common, workers: fewWorkers, pullSecrets: pullSecretNames }),
       startAuthorityController({
         ...common,

@@ -4,11 +4,32 @@
  */
 import type { AnyObject, Pod } from '../cluster/index.ts'
 import { withoutManagedFields } from '../cluster/informer/index.ts'
+import type { Backup } from '../crds/index.ts'
 
 /** Of a pod only its identity and its state; its specification is its StatefulSet's. */
 export function slimPod(pod: Pod): Pod {
   const { spec, ...rest } = withoutManagedFields(pod)
   return spec?.nodeName === undefined ? rest : { ...rest, spec: { containers: [], nodeName: spec.nodeName } }
+}
+
+/**
+ * Of a backup that has ended, and whose Task has, what its retention and its deletion go by. One that has not is kept
+ * whole, since it is written again; whoever writes one that has reads it first.
+ */
+export function slimBackup(backup: Backup): Backup {
+  const { apiVersion, kind, metadata, spec, status } = backup
+  if (status?.finishedAt === undefined || status.taskId !== undefined) return withoutManagedFields(backup)
+  const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, finalizers } = metadata
+  return {
+    apiVersion,
+    kind,
+    metadata: {
+      ...{ name, namespace, uid, resourceVersion, creationTimestamp, labels, finalizers },
+      ...(deletionTimestamp && { deletionTimestamp }),
+    },
+    spec,
+    status: { phase: status.phase, finishedAt: status.finishedAt, error: status.error },
+  }
 }
 
 /** Texts that are another one in each object; to look them up would be in vain. */

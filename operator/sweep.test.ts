@@ -11,6 +11,7 @@ import { endState } from './testing/end-state.ts'
 import { createFuse, type Fuse } from './testing/fuse.ts'
 import {
   eventually,
+  giveSnapshots,
   type Installation,
   openInstallation,
   startTestOperator,
@@ -41,9 +42,10 @@ const startWith = (
   })
 
 /** The database as the scenario finds it, made by an operator that nothing disturbs. */
-async function prepare(installation: Installation, { before, earlier }: Scenario): Promise<void> {
+async function prepare(installation: Installation, { before, earlier, hasSnapshots }: Scenario): Promise<void> {
   if (before === undefined) return
   const { cluster, workload } = installation
+  if (hasSnapshots) await giveSnapshots(cluster)
   await createDatabase(cluster, { ...subject, taskId: '66666666-2222-4333-8444-555555555555' }, before)
   const operator = await startWith(installation)
   const phase = before.suspended ? 'suspended' : 'available'
@@ -53,13 +55,16 @@ async function prepare(installation: Installation, { before, earlier }: Scenario
   )
   if (earlier && workload) {
     const { growth, refusal } = workload.volumes
+    const { making } = workload.snapshots
     Object.assign(workload.volumes, earlier.volumes)
+    Object.assign(workload.snapshots, earlier.snapshots)
     await earlier.act(cluster, subject)
     await eventually(
       () => earlier.isDone(cluster, subject),
       isDone => isDone,
     )
     Object.assign(workload.volumes, { growth, refusal })
+    Object.assign(workload.snapshots, { making })
   }
   await operator.stop()
 }
@@ -72,6 +77,8 @@ type Run = {
   initialised: number[]
   /** How many volumes hold data in the end. */
   held: number
+  /** How many images of volumes there are in the end. */
+  images: number
 }
 
 /** One run with a crash after the n-th effect. */
@@ -83,6 +90,7 @@ async function run(scenario: Scenario, after: number): Promise<Run> {
   const isPrepared = () => [...workload.postgres.data.values()].every(({ roles }) => roles.app !== undefined)
   const witness = await startWitness(cluster, scenario, subject, isPrepared)
   Object.assign(workload.volumes, scenario.volumes)
+  Object.assign(workload.snapshots, scenario.snapshots)
   const fuse = createFuse(after)
   let operator = await startWith(installation, fuse, scenario.configuration)
   await scenario.act(cluster, subject)
@@ -100,8 +108,9 @@ async function run(scenario: Scenario, after: number): Promise<Run> {
   const { effects, isBlown } = fuse
   const initialised = [...workload.postgres.initialised.values()]
   const held = workload.postgres.data.size
+  const images = workload.snapshots.images.size
   await installation.close()
-  return { effects, isBlown, end, complaints: witness.complaints, initialised, held }
+  return { effects, isBlown, end, complaints: witness.complaints, initialised, held, images }
 }
 
 /** Where two lists of texts differ, as far as is needed to see what it is. */
@@ -115,15 +124,17 @@ describe.each(scenarios)('$name', scenario => {
     const undisturbed = await run(scenario, Number.POSITIVE_INFINITY)
     expect(undisturbed.complaints).toEqual([])
     const crash = async (after: number): Promise<boolean> => {
-      const { isBlown, effects, end, complaints, initialised, held } = await run(scenario, after)
+      const { isBlown, effects, end, complaints, initialised, held, images } = await run(scenario, after)
       const where = `after effect ${after}, ${effects.at(-1)}`
       expect(complaints, where).toEqual([])
       expect(differences(end, undisturbed.end), where).toEqual([])
       expect(initialised.every(count => count === 1) && initialised.length <= 1, where).toBe(true)
       expect(held, where).toBe(undisturbed.held)
+      expect(images, where).toBe(undisturbed.images)
       return isBlown
     }
-    expect(undisturbed.held).toBe(scenario.name.startsWith('delete') ? 0 : 1)
+    expect(undisturbed.held).toBe(scenario.takesAway ? 0 : 1)
+    expect(undisturbed.images).toBe(scenario.images ?? 0)
     let count = 0
     for (let first = 1; first <= limit; first += atOnce) {
       const points = Array.from({ length: atOnce }, (_, index) => first + index)

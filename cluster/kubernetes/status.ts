@@ -1,6 +1,6 @@
 /** From the API server's refusals (metav1.Status, or whatever a proxy before it says) to ClusterErrors. */
 import { z } from 'zod'
-import { ClusterError, type ClusterErrorReason } from '../errors.ts'
+import { ClusterError, type ClusterErrorReason, KindNotServedError } from '../errors.ts'
 
 /** metav1.Status, in the part that decides; anything in it can be absent. */
 const status = z.object({
@@ -62,7 +62,7 @@ export function refusalOf(code: number, body: string, retryAfter?: string): Clus
   if (parsed === undefined) return plainRefusal(code, body, retryAfter)
   // A path that is not served is 404 too; taken for an absent object it would be built a second time.
   if (parsed.reason === 'NotFound' && parsed.details.kind === undefined)
-    return new ClusterError('Unavailable', `the API server does not serve this kind: ${parsed.message}`)
+    return new KindNotServedError(`the API server does not serve this kind: ${parsed.message}`)
   return withRetry(reasonOf(parsed, code), parsed.message === '' ? `HTTP ${code}` : parsed.message, retryAfter)
 }
 
@@ -86,7 +86,7 @@ function plainRefusal(code: number, body: string, retryAfter: string | undefined
     .trim()
     .slice(0, 200)
   const message = `HTTP ${code}${words === '' ? '' : `: ${words}`}`
-  if (code === 404) return new ClusterError('Unavailable', `the API server does not serve this kind: ${message}`)
+  if (code === 404) return new KindNotServedError(`the API server does not serve this kind: ${message}`)
   return withRetry(byCode[code] ?? (code >= 500 ? 'Unavailable' : 'BadRequest'), message, retryAfter)
 }
 

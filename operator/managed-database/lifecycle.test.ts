@@ -13,7 +13,15 @@ import {
   visiblePhase,
 } from '../../crds/index.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
-import { databaseDraft, editSpec, eventually, silent, testNamespace } from '../testing/installation.ts'
+import {
+  backupDraft,
+  databaseDraft,
+  editSpec,
+  eventually,
+  giveSnapshots,
+  silent,
+  testNamespace,
+} from '../testing/installation.ts'
 import { sizeAnnotation } from '../workload/children/stateful-set.ts'
 
 const it = useInstallation()
@@ -221,24 +229,21 @@ describe('change', () => {
   test('suspend waits for a backup that is being taken, and goes on as soon as it has ended', async () => {
     await it.create('backedup')
     const databaseId = await it.idOf('backedup')
-    // As a version leaves it that takes backups: this one would say that it does not.
-    await it.stopOperator()
-    const backup = await it.cluster().create('Backup', {
-      apiVersion: 'espalier.dev/v1alpha1',
-      kind: 'Backup',
-      metadata: { name: 'nightly', namespace: testNamespace },
-      spec: { databaseName: 'backedup', databaseId, kind: 'hot', purpose: 'user' },
-    })
-    const running = await it.cluster().replaceStatus('Backup', { ...backup, status: { phase: 'running' } })
-    await it.startOperator()
+    await giveSnapshots(it.cluster())
+    const { snapshots } = it.workload()
+    snapshots.making = { mode: 'held' }
+    await it.cluster().create('Backup', backupDraft('nightly', { name: 'backedup', id: databaseId }))
     const pod = await it.child('Pod', 'backedup', 'pod')
     await editSpec(it.cluster(), 'backedup', spec => ({ ...spec, suspended: true }))
     const waiting = await it.when('backedup', hasCondition('Progressing', 'AwaitsBackup'))
     expect(condition(waiting, 'Progressing')?.message).toContain('nightly')
     expect(visiblePhase(waiting)).toBe('suspending')
     expect((await it.child('Pod', 'backedup', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
-    await it.cluster().replaceStatus('Backup', { ...running, status: { phase: 'completed' } })
+    snapshots.making = { mode: 'making' }
+    it.workload().resnapshot()
     await it.when('backedup', isPhase('suspended'))
+    const taken = await it.cluster().get('Backup', { namespace: testNamespace, name: 'nightly' })
+    expect(taken?.status?.phase).toBe('completed')
     expect(await it.child('Pod', 'backedup', 'pod')).toBeUndefined()
   })
 

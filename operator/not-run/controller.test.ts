@@ -26,13 +26,6 @@ const make = {
         options: [],
       },
     }),
-  Backup: (databaseName: string, databaseId: string) =>
-    it.cluster().create('Backup', {
-      apiVersion,
-      kind: 'Backup',
-      metadata: metadata(`${databaseName}-backup`),
-      spec: { databaseName, databaseId, kind: 'hot', purpose: 'user' },
-    }),
   Restore: (databaseName: string, databaseId: string) =>
     it.cluster().create('Restore', {
       apiVersion,
@@ -49,7 +42,6 @@ const statusOf = async (kind: keyof typeof make, name: string) =>
 
 test.each([
   ['Branch', /makes no branches/],
-  ['Backup', /takes no backups/],
   ['Restore', /restores no backups/],
 ] as const)('a %s has failed, with the reason', async (kind, message) => {
   const name = `with${kind}`.toLowerCase()
@@ -83,15 +75,15 @@ describe('a branch that nothing comes of', () => {
     expect(await it.cluster().get('Branch', metadata('parent-branch'))).toBeUndefined()
   })
 
-  test.each(['branch', 'backup'] as const)('nor does its Task stay open: %s', async kind => {
+  test('nor does its Task stay open', async () => {
     const taskId = crypto.randomUUID()
     await it.cluster().create('Task', {
       apiVersion,
       kind: 'Task',
       metadata: { ...metadata(childNames.task(taskId)), labels: { [labels.id]: taskId } },
       spec: {
-        name: kind === 'branch' ? 'create-branch' : 'backup-managed',
-        subject: { kind, id: crypto.randomUUID(), name: 'any' },
+        name: 'create-branch',
+        subject: { kind: 'branch', id: crypto.randomUUID(), name: 'any' },
       },
     })
     const task = await eventually(

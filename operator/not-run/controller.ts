@@ -14,13 +14,12 @@ type NotRunOptions = ControllerOptions & {
   events: EventRecorder
 }
 
-type NotRunKind = 'Branch' | 'Backup' | 'Restore'
+type NotRunKind = 'Branch' | 'Restore'
 type Failed = { phase: 'failed'; observedGeneration?: number; conditions: Condition[] }
 
 /** What is told of each. */
 export const notRunMessages = {
   branch: 'this version of Espalier makes no branches: nothing comes of this, delete it',
-  backup: 'this version of Espalier takes no backups: nothing comes of this, delete it',
   restore: 'this version of Espalier restores no backups: nothing comes of this, delete it',
 } as const
 
@@ -30,9 +29,6 @@ export function startNotRunControllers(options: NotRunOptions): { stop(): Promis
   const controllers = [
     startNotRun(options, 'branch', caches.branches, (branch, failed) =>
       cluster.replaceStatus('Branch', { ...branch, status: { ...branch.status, ...failed } }),
-    ),
-    startNotRun(options, 'backup', caches.backups, (backup, failed) =>
-      cluster.replaceStatus('Backup', { ...backup, status: { ...backup.status, ...failed } }),
     ),
     startNotRun(options, 'restore', caches.restores, (restore, failed) =>
       cluster.replaceStatus('Restore', { ...restore, status: { ...restore.status, ...failed } }),

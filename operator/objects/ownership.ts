@@ -31,7 +31,7 @@ export type Owner = {
   hostLabel: string
 }
 
-export type Component = 'postgres' | 'credentials' | 'tls' | 'route'
+export type Component = 'postgres' | 'credentials' | 'tls' | 'route' | 'snapshot'
 
 type Owning = { kind: OwnerKind; metadata: ObjectMeta; status?: { domain?: string | undefined } | undefined }
 

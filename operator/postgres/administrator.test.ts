@@ -60,6 +60,20 @@ describe.each(pgVersions)('Postgres %s', major => {
     }
   }
 
+  test('makes a checkpoint, and says from where a copy of its files recovers', async () => {
+    await superuser('CREATE TEMP TABLE t AS SELECT 1; SELECT pg_switch_wal()', 'template1')
+    const before = await observe()
+    const point = await administratorOf(server).checkpoint(server.target, signal)
+    expect(point).toMatchObject({ systemIdentifier: before.systemIdentifier, timeline: 1 })
+    const [row] = await superuser(
+      `SELECT '${point.startLsn}'::pg_lsn >= '${before.walPosition}'::pg_lsn AS later,
+              '${point.endLsn}'::pg_lsn >= '${point.startLsn}'::pg_lsn AS flushed,
+              (SELECT checkpoint_lsn >= '${point.startLsn}'::pg_lsn FROM pg_control_checkpoint()) AS made`,
+      'template1',
+    )
+    expect(row).toEqual({ later: true, flushed: true, made: true })
+  })
+
   test('sees a server that nobody has set up yet', async () => {
     const observation = await observe()
     expect(Math.floor(observation.serverVersion / 10_000)).toBe(Number(major))

@@ -27,6 +27,8 @@ import {
   type ConfigurationState,
   committedWrite,
   maintenanceDatabase,
+  type RestorePoint,
+  restorePointQuery,
   roomStatements,
   type ServerState,
   sizeQuery,
@@ -36,7 +38,7 @@ import { createVerdicts, type Verdicts } from './verdicts.ts'
 
 export type { PostgresTarget } from './connection.ts'
 export { diskFull, PostgresError } from './errors.ts'
-export type { ChecksumFailures } from './state.ts'
+export type { ChecksumFailures, RestorePoint } from './state.ts'
 
 export type RoleObservation = {
   exists: boolean
@@ -118,6 +120,12 @@ export type PostgresAdministrator = {
 
   /** Has the server read its certificate and configuration again. @throws PostgresError; the signal's reason */
   reload(target: PostgresTarget, signal: AbortSignal): Promise<void>
+
+  /**
+   * Has it write all that it holds to its files, so that a copy of them recovers fast, and says from where. It takes as
+   * long as the disk takes. @throws PostgresError; the signal's reason
+   */
+  checkpoint(target: PostgresTarget, signal: AbortSignal): Promise<RestorePoint>
 }
 
 /** It copies a template, and waits for the disk. */
@@ -126,6 +134,8 @@ const createDatabaseTimeoutMs = 30_000
 const commitTimeoutMs = 20_000
 /** A hundred thousand files on a cold disk. */
 const measureTimeoutMs = 120_000
+/** All of a large shared_buffers, to a slow disk that others write to as well. */
+const checkpointTimeoutMs = 1800_000
 
 /**
  * Held until the connection ends, so that two operators do not grant at once. No user can take it: locks belong to a
@@ -208,6 +218,14 @@ export function createAdministrator({
     reload: (target, signal) =>
       connect(target, maintenanceDatabase, signal, async connection => {
         await connection.rows('SELECT pg_reload_conf()')
+      }),
+
+    checkpoint: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        await connection.patiently({ text: 'CHECKPOINT' }, checkpointTimeoutMs)
+        const [point] = await connection.rows<RestorePoint>(restorePointQuery)
+        if (point === undefined) throw new PostgresError('statement', 'the server answered without a row')
+        return point
       }),
   }
 }

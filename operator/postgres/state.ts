@@ -107,6 +107,13 @@ const namedDatabases = 5
  */
 export const committedWrite = "SELECT pg_logical_emit_message(true, 'espalier', '')"
 
+/** Where a server would recover from now on, and how far WAL is on the disk: asked right after a checkpoint. */
+export type RestorePoint = { systemIdentifier: string; timeline: number; startLsn: string; endLsn: string }
+
+export const restorePointQuery = `
+SELECT (SELECT system_identifier::text FROM pg_control_system()) AS "systemIdentifier", timeline_id AS timeline,
+  redo_lsn::text AS "startLsn", pg_current_wal_flush_lsn()::text AS "endLsn" FROM pg_control_checkpoint()`
+
 /** Its time goes with the number of files, so it is asked by itself, rarely, and patiently. */
 export const sizeQuery = {
   text: 'SELECT pg_database_size(oid)::float8 AS bytes FROM pg_database WHERE datname = $1',

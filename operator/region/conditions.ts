@@ -1,13 +1,15 @@
 /** The conditions of a Region: what each says, and how they change. Pure. */
-import { type Condition, notAvailable, type Region } from '../../crds/index.ts'
+import { type Condition, notAvailable, type Region, snapshotRefusal } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import { type Finding, no } from '../objects/conditions.ts'
+import { snapshotsNotServed } from '../backup/plan/refusal.ts'
+import { type Finding, no, yes } from '../objects/conditions.ts'
+import type { Served } from '../optional-informer.ts'
 
 /**
  * In the order in which they are listed; each there only while there is something to say.
  * - Maintenance: the region has a window. True: all is well; False: what is planned does not happen, and why.
- * - SnapshotsReady, BackupsReady: only where a snapshot class or an object store is named, and never True yet: nothing
- *   makes snapshots or takes backups.
+ * - SnapshotsReady: a snapshot class is named. False: no hot backup can be taken, and why.
+ * - BackupsReady: only where an object store is named, and never True yet: nothing takes durable backups.
  */
 const conditionTypes = ['Maintenance', 'SnapshotsReady', 'BackupsReady'] as const
 type ConditionType = (typeof conditionTypes)[number]
@@ -15,21 +17,24 @@ type ConditionType = (typeof conditionTypes)[number]
 export type RegionFindings = Partial<Record<ConditionType, Finding>>
 
 /** What a spec asks for that this version does not do. A part that comes to be done goes from here. */
-export function notAvailableFindings({ snapshotClass, objectStore }: Region['spec']): RegionFindings {
+export const notAvailableFindings = ({ objectStore }: Region['spec']): RegionFindings =>
+  objectStore === undefined
+    ? {}
+    : {
+        BackupsReady: no(
+          notAvailable,
+          'durable backups are not taken by this version; nothing comes of spec.objectStore',
+        ),
+      }
+
+/** Whether hot backups can be taken of what stands on the region's storage. */
+export function snapshotFindings(region: Region, served: Served): RegionFindings {
+  if (region.spec.snapshotClass === undefined || served === 'unknown') return {}
+  if (served === 'absent') return { SnapshotsReady: no('SnapshotsNotServed', snapshotsNotServed) }
+  const refusal = snapshotRefusal(region.metadata.name, region)
   return {
-    ...(snapshotClass === undefined
-      ? {}
-      : {
-          SnapshotsReady: no(
-            notAvailable,
-            'snapshots are not made by this version; nothing comes of spec.snapshotClass',
-          ),
-        }),
-    ...(objectStore === undefined
-      ? {}
-      : {
-          BackupsReady: no(notAvailable, 'backups are not taken by this version; nothing comes of spec.objectStore'),
-        }),
+    SnapshotsReady:
+      refusal === undefined ? yes('Available', 'hot backups can be taken') : no(refusal.reason, refusal.message),
   }
 }
 

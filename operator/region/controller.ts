@@ -11,7 +11,7 @@ import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { type Admission, admit } from './admission.ts'
-import { notAvailableFindings, type RegionFindings, regionConditions } from './conditions.ts'
+import { notAvailableFindings, type RegionFindings, regionConditions, snapshotFindings } from './conditions.ts'
 import { type Window, windowAt } from './window.ts'
 
 type RegionControllerOptions = ControllerOptions & {
@@ -31,7 +31,7 @@ export function startRegionController(options: RegionControllerOptions): { stop(
     const region = caches.regions.get({ name })
     if (region === undefined) return undefined
     const { maintenance } = region.spec
-    const asked = notAvailableFindings(region.spec)
+    const asked = { ...snapshotFindings(region, caches.snapshots.served), ...notAvailableFindings(region.spec) }
     if (maintenance === undefined) {
       await report(region, asked)
       return undefined
@@ -99,6 +99,9 @@ export function startRegionController(options: RegionControllerOptions): { stop(
   const unfollow = [
     caches.regions.onChange(({ object }) => controller?.enqueue(keyOf(object))),
     caches.databases.onChange(ofDatabase),
+    caches.snapshots.onServed(() => {
+      for (const region of caches.regions.list()) controller?.enqueue(keyOf(region))
+    }),
   ]
   return {
     stop: async () => {

@@ -299,7 +299,7 @@ describe('a release with another template', () => {
   }, 60_000)
 })
 
-test('what is asked of a region and not done is said, as long as it is asked', async () => {
+test('whether snapshots can be had, and what is asked of a region and not done, is said as long as it is asked', async () => {
   const installation = await openInstallation()
   const operator = await startTestOperator(installation)
   const { cluster } = installation
@@ -317,11 +317,7 @@ test('what is asked of a region and not done is said, as long as it is asked', a
   const snapshotClass = { name: 'fast', atomic: true }
   await ask({ snapshotClass, objectStore: { endpoint: 'https://objects.test', bucket: 'backups' } })
   const [ofSnapshots, ofBackups] = await told(['SnapshotsReady', 'BackupsReady'])
-  expect(ofSnapshots).toMatchObject({
-    status: 'False',
-    reason: 'NotAvailable',
-    message: expect.stringMatching(/spec\.snapshotClass$/),
-  })
+  expect(ofSnapshots).toMatchObject({ status: 'True', reason: 'Available' })
   expect(ofBackups).toMatchObject({
     status: 'False',
     reason: 'NotAvailable',
@@ -329,6 +325,9 @@ test('what is asked of a region and not done is said, as long as it is asked', a
   })
   await ask({ snapshotClass, maintenance: { ...openNow(), maxConcurrent: 1 } })
   await told(['Maintenance', 'SnapshotsReady'])
+  await ask({ snapshotClass: { name: 'slow', atomic: false } })
+  const [torn] = await told(['SnapshotsReady'])
+  expect(torn).toMatchObject({ status: 'False', reason: 'NotAtomic', message: expect.stringContaining('slow') })
   await ask({})
   await told([])
   await operator.stop()

@@ -14,6 +14,7 @@ const maximumMessages = 100
 
 /** How far an operation is at each of its steps, in per cent. */
 const progressAt: Record<string, number> = {
+  Queued: 5,
   Preparing: 10,
   Growing: 20,
   Stopping: 30,
@@ -22,6 +23,9 @@ const progressAt: Record<string, number> = {
   PreparingRoles: 75,
   OpeningEndpoint: 90,
   Deleting: 50,
+  Checkpointing: 30,
+  Snapshotting: 60,
+  Finishing: 90,
 }
 
 const isFinal = (status: Task['status']): boolean => status?.phase === 'succeeded' || status?.phase === 'failed'

@@ -4,6 +4,8 @@
  */
 import type { Cluster, ObjectKey } from '../../cluster/index.ts'
 import {
+  annotatedOperation,
+  type Backup,
   type Condition,
   childNames,
   isInForce,
@@ -88,4 +90,36 @@ export const databaseSubjects = ({ databases }: Pick<Caches, 'databases'>): Subj
   },
   onChange: handler =>
     databases.onChange(({ object, previous }) => handler(subjectOf(object), previous && subjectOf(previous))),
+})
+
+function backupSubject(backup: Backup): Subject {
+  const { metadata, status } = backup
+  const { namespace = '', name, labels: marks } = metadata
+  return {
+    kind: 'backup',
+    namespace,
+    name,
+    id: marks?.[labels.id],
+    tenant: marks?.[labels.tenant],
+    phase: status?.phase,
+    isDeleting: metadata.deletionTimestamp !== undefined,
+    operation: status?.taskId === undefined ? undefined : { taskId: status.taskId, name: 'backup-managed' },
+    progressing: conditionOf(status, 'Progressing'),
+    askedTaskId: () => annotatedOperation(backup)?.taskId,
+    isInForce: () => status?.phase === 'completed' || status?.phase === 'failed',
+  }
+}
+
+export const backupSubjects = ({ backups }: Pick<Caches, 'backups'>): SubjectSource => ({
+  kind: 'backup',
+  withTask: (namespace, taskId) => {
+    const backup = backups.byIndex('task', taskId).find(({ metadata }) => metadata.namespace === namespace)
+    return backup && backupSubject(backup)
+  },
+  live: async (cluster, key) => {
+    const backup = await cluster.get('Backup', key)
+    return backup && backupSubject(backup)
+  },
+  onChange: handler =>
+    backups.onChange(({ object, previous }) => handler(backupSubject(object), previous && backupSubject(previous))),
 })

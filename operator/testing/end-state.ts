@@ -11,6 +11,8 @@ const kinds: KindName[] = [
   'ConfigMap',
   'Secret',
   'PersistentVolumeClaim',
+  'Backup',
+  'VolumeSnapshot',
 ]
 
 /** Numbers, times and secrets that are each run's own. */
@@ -27,6 +29,8 @@ const ownOfEachRun = new Set([
   'finishedAt',
   'messages',
   'systemIdentifier',
+  'cutAt',
+  'creationTime',
   'volumeName',
   'podIP',
   'data',
@@ -36,6 +40,7 @@ const ownOfEachRun = new Set([
   'espalier.dev/trust',
   'espalier.dev/loaded',
   'espalier.dev/owner-uid',
+  'espalier.dev/cut-of',
 ])
 
 function normalised(value: unknown): unknown {

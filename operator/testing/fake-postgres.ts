@@ -27,6 +27,8 @@ type FakeData = {
   /** No commit comes to rest on its disk. */
   walHangs?: boolean
   checksumFailures?: ChecksumFailures
+  /** A checkpoint waits for it, and fails where it rejects. */
+  checkpoint?: Promise<void>
   /** The platform's own role and statistics were made. */
   hasPlatform?: boolean
   configuration: ConfigurationState
@@ -56,6 +58,8 @@ export type FakePostgres = {
   mount(claimUid: string, digest: string | null): void
   /** How often any server was told to read its files again. */
   readonly reloads: Map<string, number>
+  /** How often the server at an address was told to make a checkpoint. */
+  readonly checkpoints: Map<string, number>
   stop(address: string): void
   initialise(claimUid: string): void
   /** A user sets a role's password. */
@@ -78,6 +82,7 @@ export function createFakePostgres(): FakePostgres {
   const servers = new Map<string, { claimUid: string; mounted: Mounted; tls: Tls | undefined }>()
   const starts = new Map<string, number>()
   const reloads = new Map<string, number>()
+  const checkpoints = new Map<string, number>()
   let systems = 7_000_000_000_000_000_000n
 
   const find = ({ host, ca }: PostgresTarget): FakeData => {
@@ -152,6 +157,14 @@ export function createFakePostgres(): FakePostgres {
       if (configuration.isMounted && configuration.errors.length === 0) configuration.inForce = configuration.onDisk
       if (server !== undefined) server.tls = await server.mounted()
     },
+    checkpoint: async (target, signal) => {
+      const { checkpoint, systemIdentifier } = find(target)
+      checkpoints.set(target.host, (checkpoints.get(target.host) ?? 0) + 1)
+      await Promise.race([checkpoint, aborted(signal)])
+      // Whoever was answered by a server that has ended meanwhile was not.
+      find(target)
+      return { systemIdentifier, timeline: 1, startLsn: '0/2000028', endLsn: '0/2000100' }
+    },
   }
 
   return {
@@ -160,6 +173,7 @@ export function createFakePostgres(): FakePostgres {
     initialised,
     prober,
     reloads,
+    checkpoints,
     starts,
     start: async (address, claimUid, digest, mounted = async () => undefined) => {
       starts.set(claimUid, (starts.get(claimUid) ?? 0) + 1)
@@ -186,6 +200,11 @@ export function createFakePostgres(): FakePostgres {
     },
   }
 }
+
+const aborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
 
 const certificatesIn = (pem: string): string[] => pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? []
 

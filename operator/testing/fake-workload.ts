@@ -12,6 +12,7 @@ import type {
   PersistentVolumeClaim,
   Pod,
   StatefulSet,
+  VolumeSnapshot,
 } from '../../cluster/index.ts'
 import { createInformer, keyOf } from '../../cluster/informer/index.ts'
 import { labels } from '../../crds/index.ts'
@@ -21,6 +22,7 @@ import { configurationAnnotation, instanceFile } from '../workload/children/conf
 import { postgresContainer, prepareContainer } from '../workload/children/stateful-set.ts'
 import { createFakeBinding, handleOf, reservationOf } from './fake-binding.ts'
 import { createFakePostgres, type FakePostgres, type Tls } from './fake-postgres.ts'
+import { createFakeSnapshots, type FakeSnapshots } from './fake-snapshots.ts'
 import { createFakeVolumes, type FakeVolumes } from './fake-volumes.ts'
 
 export type FakeWorkload = {
@@ -28,6 +30,9 @@ export type FakeWorkload = {
   /** How volumes are made and grow; after a change `regrow` has every claim looked at again. */
   volumes: FakeVolumes
   regrow(): void
+  /** How snapshots are made; after a change `resnapshot` has every one looked at again. */
+  snapshots: FakeSnapshots
+  resnapshot(): void
   /** Ends the Postgres of a pod and starts it again, as a kubelet would after a crash. */
   restart(pod: { namespace: string; name: string }): Promise<void>
   /** True: from now on no pod that is made comes to run; false: those that did not do. */
@@ -67,6 +72,12 @@ export async function startFakeWorkload({
   const pods = createInformer(cluster, 'Pod', { ...labelled, logger: quiet })
   const configurations = createInformer(cluster, 'ConfigMap', { ...labelled, logger: quiet })
   const growing = createFakeVolumes(cluster)
+  const snapshots = createInformer(cluster, 'VolumeSnapshot', { ...labelled, logger: quiet })
+  const imaging = createFakeSnapshots(cluster, async key => {
+    const claim = await cluster.get('PersistentVolumeClaim', key)
+    const volume = claim && (await cluster.get('PersistentVolume', { name: claim.spec?.volumeName ?? '' }))
+    return volume && handleOf(volume)
+  })
   let addresses = 0
   /** What is being worked on, one thing at a time for each StatefulSet. */
   const chains = new Map<string, Promise<void>>()
@@ -136,6 +147,11 @@ export async function startFakeWorkload({
     const pod = set && (await cluster.get('Pod', { namespace, name: `${set.metadata.name}-0` }))
     await growing.step(claim, pod?.status?.podIP !== undefined)
   }
+  const onSnapshot = ({ metadata: { namespace, name } }: VolumeSnapshot) =>
+    void serially(`snapshot ${namespace}/${name}`, async () => {
+      const snapshot = await cluster.get('VolumeSnapshot', { namespace, name })
+      if (snapshot !== undefined) await imaging.step(snapshot)
+    })
   const isGrowing = ({ spec, status }: PersistentVolumeClaim): boolean =>
     status?.phase === 'Bound' && spec?.resources?.requests?.storage !== status.capacity?.storage
   const onClaim = (claim: PersistentVolumeClaim) => {
@@ -215,7 +231,9 @@ export async function startFakeWorkload({
       postgres.mount(volume ? handleOf(volume) : '', digestIn(object))
     }
   })
-  await Promise.all([statefulSets, claims, volumes, pods, configurations].map(informer => informer.start()))
+  snapshots.onChange(({ object }) => onSnapshot(object))
+  const informers = [statefulSets, claims, volumes, pods, configurations, snapshots]
+  await Promise.all(informers.map(informer => informer.start()))
 
   return {
     postgres,
@@ -223,6 +241,10 @@ export async function startFakeWorkload({
     regrow: () => {
       for (const claim of claims.list()) onClaim(claim)
       for (const set of statefulSets.list()) void onSet(set)
+    },
+    snapshots: imaging,
+    resnapshot: () => {
+      for (const snapshot of snapshots.list()) onSnapshot(snapshot)
     },
     restart: async ({ namespace, name }) => {
       const pod = await cluster.get('Pod', { namespace, name })
@@ -241,7 +263,7 @@ export async function startFakeWorkload({
     stop: async () => {
       stopped = true
       accept()
-      await Promise.all([statefulSets, claims, volumes, pods, configurations].map(informer => informer.stop()))
+      await Promise.all(informers.map(informer => informer.stop()))
       await Promise.all(chains.values())
     },
   }

@@ -62,6 +62,7 @@ export function createFuse(after = Number.POSITIVE_INFINITY): Fuse {
       ensureRoles: (target, desired, signal) =>
         effect('ensure roles', () => inner.ensureRoles(target, desired, signal)),
       reload: (target, signal) => effect('reload', () => inner.reload(target, signal)),
+      checkpoint: (target, signal) => effect('checkpoint', () => inner.checkpoint(target, signal)),
     }),
   }
 }

@@ -8,6 +8,7 @@ import { type Cluster, type Draft, isClusterError } from '../../cluster/index.ts
 import { definitionOf } from '../../crds/definition.ts'
 import {
   apiVersion,
+  type Backup,
   declarations,
   labels,
   type ManagedDatabase,
@@ -94,6 +95,29 @@ export const tenantDraft = (tenantId: string): Draft<'Tenant'> => ({
   metadata: { name: tenantName(tenantId) },
   spec: { tenantId } as Tenant['spec'], // the rest has defaults
 })
+
+/** Lets the volumes of the region have snapshots, by default of one instant. */
+export async function giveSnapshots(cluster: Cluster, atomic = true): Promise<void> {
+  const region = await cluster.get('Region', { name: testRegion })
+  if (region === undefined) throw new Error('there is no region')
+  const snapshotClass = { name: 'fast', atomic }
+  await cluster.replace('Region', { ...region, spec: { ...region.spec, snapshotClass } })
+}
+
+/** A backup as `kubectl apply` would send it; `id` as the API would label it. */
+export function backupDraft(
+  name: string,
+  database: { name: string; id: string },
+  spec: Partial<Backup['spec']> = {},
+  id?: string,
+): Draft<'Backup'> {
+  return {
+    apiVersion,
+    kind: 'Backup',
+    metadata: { name, namespace: testNamespace, ...(id === undefined ? {} : { labels: { [labels.id]: id } }) },
+    spec: { databaseName: database.name, databaseId: database.id, kind: 'hot', ...spec },
+  }
+}
 
 /** Everything but the operator. */
 export async function openInstallation({ fakes = true, ports = testPorts } = {}) {

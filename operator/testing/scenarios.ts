@@ -1,5 +1,5 @@
 /** The operations that are swept for crashes: how each is asked for, as the API would, and when it is done. */
-import { type Cluster, isClusterError } from '../../cluster/index.ts'
+import type { Cluster } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
@@ -19,9 +19,10 @@ import {
   rotateAnnotation,
 } from '../../sealing/credentials.ts'
 import { readState } from '../authority/state.ts'
-import type { OperatorConfiguration } from '../index.ts'
+import { type OperatorConfiguration, operatorConfiguration } from '../index.ts'
+import type { FakeSnapshots } from './fake-snapshots.ts'
 import type { FakeVolumes } from './fake-volumes.ts'
-import { databaseDraft, editSpec, testNamespace } from './installation.ts'
+import { backupDraft, databaseDraft, editSpec, testNamespace } from './installation.ts'
 
 export type Scenario = {
   name: string
@@ -33,10 +34,18 @@ export type Scenario = {
   mayFail?: true
   /** Somebody deletes its volume: that is told by its phase, and the record comes to name another claim. */
   isEndangered?: true
+  /** The database is gone in the end. */
+  takesAway?: true
+  /** How many images of volumes there are in the end; absent: none. */
+  images?: number
+  /** The region's volumes can have snapshots. */
+  hasSnapshots?: true
+  /** What becomes of snapshots from then on. */
+  snapshots?: Partial<Pick<FakeSnapshots, 'making'>>
   /** What becomes of volumes from then on. */
   volumes?: Partial<Pick<FakeVolumes, 'growth' | 'refusal'>>
   /** What was asked before, and could not be had. */
-  earlier?: Pick<Scenario, 'act' | 'isDone' | 'volumes'>
+  earlier?: Pick<Scenario, 'act' | 'isDone' | 'volumes' | 'snapshots'>
   act(cluster: Cluster, database: Subject): Promise<void>
   isDone(cluster: Cluster, database: Subject): Promise<boolean>
   /** How the operator is configured otherwise than usually. */
@@ -118,6 +127,35 @@ async function change(
   await editSpec(cluster, subject.name, edit, annotationOf(subject, name, edit(database.spec)))
 }
 
+const backupId = '7a1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
+const backupTaskId = '77777777-2222-4333-8444-555555555555'
+const backupKey = ({ name }: Subject) => ({ namespace: testNamespace, name: `${name}-1` })
+const backupDeadlines = operatorConfiguration.shape.backups.parse({})
+
+/** A backup as the API asks for it, and its Task. */
+async function askBackup(cluster: Cluster, subject: Subject): Promise<void> {
+  const { name } = backupKey(subject)
+  const draft = backupDraft(name, subject, {}, backupId)
+  const operation = renderOperation({ taskId: backupTaskId, name: 'backup-managed', hash: '' })
+  const metadata = { ...draft.metadata, annotations: { [annotations.operation]: operation } }
+  await cluster.create('Backup', { ...draft, metadata })
+  await cluster.create('Task', {
+    apiVersion,
+    kind: 'Task',
+    metadata: { name: childNames.task(backupTaskId), namespace: testNamespace, labels: { [labels.id]: backupTaskId } },
+    spec: { name: 'backup-managed', subject: { kind: 'backup', id: backupId, name } },
+  })
+}
+
+/** Ended, and so has its Task, and that is forgotten. */
+const backupEndedAs =
+  (phase: string) =>
+  async (cluster: Cluster, subject: Subject): Promise<boolean> => {
+    const { status } = (await cluster.get('Backup', backupKey(subject))) ?? {}
+    const task = { ...subject, taskId: backupTaskId }
+    return status?.phase === phase && status.taskId === undefined && (await hasEnded(cluster, task))
+  }
+
 /** Somebody deletes the claim, or the volume, of a database that runs. */
 async function deleteVolume(cluster: Cluster, { id }: Subject, what: ('claim' | 'volume')[]): Promise<void> {
   const claim = await cluster.get('PersistentVolumeClaim', { namespace: testNamespace, name: childNames.claim(id, 1) })
@@ -138,29 +176,16 @@ const isRescued = async (cluster: Cluster, subject: Subject): Promise<boolean> =
   return isBack && ready?.reason === 'Bound' && (await settledAs('available', 'large')(cluster, subject))
 }
 
-const backupKey = { namespace: testNamespace, name: 'nightly' }
+/** Whether the storage has been asked for the snapshot of a backup. */
+const isAsked = async (cluster: Cluster, subject: Subject): Promise<boolean> =>
+  (await cluster.get('Backup', backupKey(subject)))?.status?.snapshotName !== undefined
 
-/** A backup that is being taken, by whoever does that. */
-async function beginBackup(cluster: Cluster, { name, id }: Subject): Promise<void> {
-  await cluster.create('Backup', {
-    apiVersion,
-    kind: 'Backup',
-    metadata: backupKey,
-    spec: { databaseName: name, databaseId: id, kind: 'hot', purpose: 'user' },
-  })
-  await setPhase(cluster, 'running')
-}
-
-/** Whatever the operator says of it meanwhile. */
-async function setPhase(cluster: Cluster, phase: 'running' | 'completed'): Promise<void> {
-  const backup = await cluster.get('Backup', backupKey)
-  if (backup === undefined || backup.status?.phase === phase) return
-  try {
-    await cluster.replaceStatus('Backup', { ...backup, status: { phase } })
-  } catch (error) {
-    if (!isClusterError(error, 'Conflict')) throw error
-    await setPhase(cluster, phase)
-  }
+/** The storage has made it at last. */
+async function makeSnapshot(cluster: Cluster): Promise<void> {
+  const [snapshot] = (await cluster.list('VolumeSnapshot')).items
+  if (snapshot === undefined || snapshot.status?.readyToUse === true) return
+  const creationTime = snapshot.metadata.creationTimestamp ?? ''
+  await cluster.replaceStatus('VolumeSnapshot', { ...snapshot, status: { creationTime, readyToUse: true } })
 }
 
 /** Whether its suspension waits for that backup, while Postgres runs. */
@@ -188,6 +213,7 @@ export const scenarios: Scenario[] = [
   toLargeWhile(['volume']),
   {
     name: 'delete, while somebody deletes the volume and the claim',
+    takesAway: true,
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],
     isEndangered: true,
@@ -295,11 +321,13 @@ export const scenarios: Scenario[] = [
     name: 'suspend, while a backup is taken',
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],
-    earlier: { act: beginBackup, isDone: async () => true },
+    hasSnapshots: true,
+    snapshots: { making: { mode: 'held' } },
+    earlier: { act: askBackup, isDone: isAsked, snapshots: { making: { mode: 'held' } } },
     act: (cluster, subject) => change(cluster, subject, 'suspend-managed', spec => ({ ...spec, suspended: true })),
     isDone: async (cluster, subject) => {
-      if (await isAwaited(cluster, subject)) await setPhase(cluster, 'completed')
-      return settledAs('suspended')(cluster, subject)
+      if (await isAwaited(cluster, subject)) await makeSnapshot(cluster)
+      return (await backupEndedAs('completed')(cluster, subject)) && settledAs('suspended')(cluster, subject)
     },
   },
   {
@@ -346,7 +374,38 @@ export const scenarios: Scenario[] = [
     },
   },
   {
+    name: 'backup',
+    images: 1,
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    hasSnapshots: true,
+    act: askBackup,
+    isDone: backupEndedAs('completed'),
+  },
+  {
+    name: 'backup that the storage cannot make',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    mayFail: true,
+    hasSnapshots: true,
+    snapshots: { making: { mode: 'failing', message: 'the pool is full' } },
+    configuration: { backups: { ...backupDeadlines, errorMs: 0 } },
+    act: askBackup,
+    isDone: async (cluster, subject) =>
+      (await backupEndedAs('failed')(cluster, subject)) && (await cluster.list('VolumeSnapshot')).items.length === 0,
+  },
+  {
+    name: 'delete of a backup',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    hasSnapshots: true,
+    earlier: { act: askBackup, isDone: backupEndedAs('completed') },
+    act: (cluster, subject) => cluster.delete('Backup', backupKey(subject)),
+    isDone: async (cluster, subject) => (await cluster.get('Backup', backupKey(subject))) === undefined,
+  },
+  {
     name: 'delete',
+    takesAway: true,
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],
     act: async (cluster, subject) => {

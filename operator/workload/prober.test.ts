@@ -62,6 +62,7 @@ describe('looks', () => {
     measure: async () => undefined,
     login: async () => ({ result: 'succeeded' }),
     reload: async () => {},
+    checkpoint: async () => ({ systemIdentifier: '1', timeline: 1, startLsn: '0/1', endLsn: '0/1' }),
   })
   const request = (key: string, observe: PostgresAccess['observe']): ProbeRequest => ({
     key,

@@ -24,10 +24,7 @@ export function notAvailableFindings({ services, backup, deletion }: ManagedData
       : {}),
     ...(ofBackups.length > 0
       ? {
-          BackupsReady: no(
-            'NotAvailable',
-            `backups are not taken by this version; nothing comes of ${ofBackups.join(', ')}`,
-          ),
+          BackupsReady: no('NotAvailable', `not done by this version; nothing comes of ${ofBackups.join(', ')}`),
         }
       : {}),
   }

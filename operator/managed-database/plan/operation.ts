@@ -3,7 +3,6 @@
  * finished; its outcome stands in the condition Progressing, written together with the phase it ends in. So a Task can
  * end no earlier than its subject settles, and neither a crash nor the next operation can take its outcome away.
  */
-import { createHash } from 'node:crypto'
 import {
   appliedDigests,
   askedBy,
@@ -21,6 +20,7 @@ import {
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { completed, conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
+import { derivedId } from '../../objects/derived-id.ts'
 import { maskedRules } from '../../workload/children/route.ts'
 import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
 import type { Assessment, Pending } from '../../workload/plan/assessment.ts'
@@ -46,13 +46,6 @@ export const isFinished = (task: Task | undefined): boolean => task !== undefine
 /** Whether an operation has ended and only waits for its Task to say so. */
 export const hasEnded = (status: ManagedDatabaseStatus | undefined): boolean =>
   status?.operation !== undefined && conditionOf(status, 'Progressing')?.status === 'False'
-
-/** A UUID that is the same for the same text: version 8 (RFC 9562, section 5.8) over SHA-256. */
-function derivedId(text: string): string {
-  const hex = createHash('sha256').update(`espalier/operation/${text}`).digest('hex')
-  const variant = ((Number.parseInt(hex.slice(16, 18), 16) & 0x3f) | 0x80).toString(16)
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(18, 20)}-${hex.slice(20, 32)}`
-}
 
 /**
  * What a change made without the API is called, by what differs from what was in force. Where no digests say what that
