@@ -48,7 +48,7 @@ function takePoll(namespace: string): (() => void) | undefined {
   }
 }
 
-type Waitable = 'ManagedDatabase' | 'Task'
+type Waitable = 'ManagedDatabase' | 'Backup' | 'Task'
 
 /**
  * `Prefer: wait=N`: holds the answer until the object has settled, N seconds have passed, the client has gone or the
@@ -97,3 +97,13 @@ export const waitUntilEnded = (
   reply: FastifyReply,
   task: Kinds['Task'],
 ): Promise<Kinds['Task'] | undefined> => waitUntil(context, request, reply, context.caches.Task, task, isEnded)
+
+const isTaken = ({ status }: Kinds['Backup']): boolean => status?.phase === 'completed' || status?.phase === 'failed'
+
+/** Waits, where the request prefers to, until the backup has been taken, or has failed. */
+export const waitUntilTaken = (
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  backup: Kinds['Backup'],
+): Promise<Kinds['Backup'] | undefined> => waitUntil(context, request, reply, context.caches.Backup, backup, isTaken)

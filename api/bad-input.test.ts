@@ -109,7 +109,7 @@ const inputs = [
     body: { kind: 'hot' },
     method: 'POST',
     path: () => `/databases/${id}/backup`,
-    good: /^backups are not available/,
+    good: /^kind: region local names no snapshot class/,
   },
 ] as const
 

@@ -23,6 +23,7 @@ const references = (node: unknown): string[] => {
 
 test('describes exactly the routes there are', () => {
   expect(operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`).sort()).toEqual([
+    'DELETE /managed/v1/backups/{id}',
     'DELETE /managed/v1/databases/{id}',
     'GET /healthz',
     'GET /managed/v1/backups',

@@ -8,7 +8,7 @@ import type { z } from 'zod'
 export const tags = {
   databases: 'Managed Postgres databases.',
   branches: 'Branches: copies of a database. This version lists and reads them, and makes none.',
-  backups: 'Backups of a database. This version lists and reads them, and takes none.',
+  backups: 'Backups of a database: snapshots of its volume.',
   catalog: 'What is on offer: sizes, regions and Postgres versions.',
   tasks: 'Records of asynchronous operations.',
   caller: 'What the API sees of the caller.',

@@ -26,6 +26,7 @@ const shown: ShownMembers = {
   services: { service_type: true, service_id: true, ip_allowlist: ipAllowlist },
   force: true,
   role: true,
+  kind: true,
   source_backup_id: true,
   source_branch_id: true,
   backup_id: true,

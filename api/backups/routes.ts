@@ -1,18 +1,21 @@
-/** `/backups` and `/databases/{id}/backup`: list and read restore points; taking one is not offered in this version. */
+/** `/backups` and `/databases/{id}/backup`: take, list, read and delete backups. */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
-import { sendJson } from '../answers.ts'
+import { sendJson, taskHeaders, waitUntilTaken } from '../answers.ts'
 import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
-import { badRequest, notFound } from '../errors.ts'
+import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
-import { operation, paged } from '../operation.ts'
+import type { Answer, Ids } from '../idempotency.ts'
+import { asynchronous, operation, paged } from '../operation.ts'
 import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { renderBackup } from '../render/others.ts'
 import { idParameter } from '../schemas/common.ts'
 import { requireBackupsInPlan, requireCurrentPlan } from '../tenants.ts'
+import { writerOf } from '../writer.ts'
 import { backupShape, createBackupInput, listBackupsQuery } from './schema.ts'
+import { createBackup, deleteBackup } from './write.ts'
 
 type Backup = Kinds['Backup']
 
@@ -20,6 +23,7 @@ export function addBackups(app: App, context: ApiContext): void {
   addList(app, context)
   addRead(app, context)
   addCreate(app, context)
+  addDelete(app, context)
 }
 
 function addList(app: App, { caches }: ApiContext): void {
@@ -68,27 +72,65 @@ function addRead(app: App, { cluster, caches }: ApiContext): void {
   })
 }
 
-function addCreate(app: App, { cluster, caches, now }: ApiContext): void {
+function addCreate(app: App, context: ApiContext): void {
   const schema = operation(
     {
       operationId: 'createBackup',
       tag: 'backups',
       summary: 'Take a backup',
-      description: 'Not available in this version: every request is refused.',
-      success: { status: 202, description: 'The pending backup.', shape: backupShape },
-      errors: [400, 404],
-      takes: ['Idempotency-Key'],
+      description:
+        'Answers as soon as the backup is recorded, with the status `pending`. Postgres goes on serving meanwhile, and the database takes changes. Backups of one database are taken one after the other. Answers 409 while the database does not serve.',
+      success: { status: 202, description: 'The pending backup.', shape: backupShape, headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Idempotency-Key', 'Prefer'],
     },
     { params: idParameter, body: createBackupInput, querystring: z.strictObject({}) },
   )
-  app.post('/databases/:id/backup', { schema }, async request => {
-    const account = accountOf(request)
-    idempotencyKey(request.headers['idempotency-key'])
+  app.post('/databases/:id/backup', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { account } = writer
     const { id } = request.params
-    const database = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', account.namespace, id)
+    const key = idempotencyKey(request.headers['idempotency-key'])
+    const database = await findOwned(
+      context.cluster,
+      context.caches.ManagedDatabase,
+      'ManagedDatabase',
+      account.namespace,
+      id,
+    )
     if (database === undefined) throw notFound('database')
-    requireCurrentPlan(account, now())
+    requireCurrentPlan(account, context.now())
     requireBackupsInPlan(account)
-    throw badRequest('backups are not available in this version')
+    const work = async (ids: Ids): Promise<Answer> => {
+      const backup = await createBackup(writer, id, request.body, ids)
+      context.audit.done(request, { status: 202, taskId: ids.taskId, subjectId: ids.objectId })
+      const taken = (await waitUntilTaken(context, request, reply, backup)) ?? backup
+      return { status: 202, body: JSON.stringify(renderBackup(taken)), headers: taskHeaders(ids.taskId) }
+    }
+    const answer = await context.idempotency.once(
+      { namespace: account.namespace, key, method: 'POST', path: `/databases/${id}/backup`, body: request.body },
+      () => ({ objectId: context.newId(), taskId: context.newId() }),
+      work,
+    )
+    return sendJson(reply.code(202).headers(answer.headers), answer.body)
+  })
+}
+
+function addDelete(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'deleteBackup',
+      tag: 'backups',
+      summary: 'Delete a backup',
+      description: 'Its snapshot goes with it. A backup that is being taken is broken off.',
+      success: { status: 204, description: 'The deletion has begun.' },
+      errors: [400, 404],
+    },
+    { params: idParameter, querystring: z.strictObject({}) },
+  )
+  app.delete('/backups/:id', { schema }, async (request, reply) => {
+    await deleteBackup(writerOf(context, request), request.params.id)
+    context.audit.done(request, { status: 204 })
+    return reply.code(204).send()
   })
 }

@@ -17,11 +17,15 @@ export const backupShape = output(
       finished_at: time.optional().describe('When the backup ended. Absent before.'),
       status: z
         .string()
-        .describe('`pending`, `running`, `completed` or `failed`. Only a completed backup can be restored.'),
+        .describe(
+          '`pending`, `running`, `completed`, `failed` or `deleting`. Only a completed backup is a restore point.',
+        ),
       kind: z.enum(backupKinds).describe(kindDescription),
       metadata: z
         .record(z.string(), z.unknown())
-        .describe('What is known of it, such as its size and its WAL positions.'),
+        .describe(
+          'What is known of it, each member once it is: `size_bytes`; `cut_at`, the instant of which the data are; `start_lsn`, where recovery begins; `end_lsn`, up to which all that was committed is in it; `timeline`; `system_identifier`; `error`, why it failed.',
+        ),
       purpose: z
         .string()
         .optional()

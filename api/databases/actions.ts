@@ -8,8 +8,9 @@ import { asynchronous, type Documentation, operation } from '../operation.ts'
 import { idParameter } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { validate } from '../validation.ts'
+import { type Writer, writerOf } from '../writer.ts'
 import { databaseShape } from './schema.ts'
-import { restartDatabase, suspendDatabase, type Writer, type Written, writerOf } from './write.ts'
+import { restartDatabase, suspendDatabase, type Written } from './write.ts'
 
 type DatabaseAction = Pick<Documentation, 'operationId' | 'summary' | 'description'> & {
   name: 'restart' | 'suspend' | 'resume'

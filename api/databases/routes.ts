@@ -12,6 +12,7 @@ import { asynchronous, operation, paged } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter, userTypeQuery } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
+import { writerOf } from '../writer.ts'
 import { addActions } from './actions.ts'
 import { refuseServices } from './decide.ts'
 import { createPageAnswers } from './page.ts'
@@ -24,7 +25,7 @@ import {
   updateDatabaseInput,
 } from './schema.ts'
 import { createSingleAnswers, type SingleAnswer } from './single.ts'
-import { createDatabase, deleteDatabase, requireOffer, resizeDatabase, updateDatabase, writerOf } from './write.ts'
+import { createDatabase, deleteDatabase, requireOffer, resizeDatabase, updateDatabase } from './write.ts'
 
 export function addDatabases(app: App, context: ApiContext): void {
   addCreate(app, context)

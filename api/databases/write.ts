@@ -1,25 +1,15 @@
-/**
- * Carries out writes to databases. Every write carries the resourceVersion it was decided on; when somebody else was
- * quicker, the object is read and the decision taken again, a few times. What was written is told to the cache, so that
- * this replica reads it at once. A write that the operator has to act on carries its operation as an annotation, and its
- * Task is made afterwards: should this process die in between, the operator makes it from the annotation.
- */
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { isClusterError, type Kinds } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
   askedBy,
-  childNames,
   defaultPgVersion,
   desiredHash,
   labels,
   managedByEspalier,
-  type OperationName,
   type PinnedSize,
   readOperation,
   renderOperation,
-  taskRequest,
   tenantHash,
 } from '../../crds/index.ts'
 import { idOf, readOwned } from '../caches.ts'
@@ -27,9 +17,8 @@ import { sizeForNew } from '../catalogue/versions.ts'
 import type { ApiContext } from '../context.ts'
 import { badRequest, conflict, limitReached, notFound, retryAfter, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
-import { accountOf } from '../plugins/tenant.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
-import type { Account } from '../tenants.ts'
+import { recordTask, type Writer } from '../writer.ts'
 import { decideDeletion, decideRestart, decideSuspension, decideUpdate, specOfNew, type Update } from './decide.ts'
 import { isLive } from './render.ts'
 import { decideResize } from './resize.ts'
@@ -39,15 +28,6 @@ type ManagedDatabase = Kinds['ManagedDatabase']
 
 /** What a write left: the object as stored, and the task that follows it, if one does. */
 export type Written = { database: ManagedDatabase; taskId: string | undefined }
-
-/** One writer: a request's context, account and log. */
-export type Writer = { context: ApiContext; account: Account; log: FastifyBaseLogger }
-
-export const writerOf = (context: ApiContext, request: FastifyRequest): Writer => ({
-  context,
-  account: accountOf(request),
-  log: request.log,
-})
 
 const attempts = 5
 
@@ -61,32 +41,6 @@ async function guarded<T>(attempt: () => Promise<T>): Promise<T> {
     }
   }
   throw conflict('the database is being changed by somebody else: try again', retryAfter.conflict)
-}
-
-type Subject = { id: string; name: string }
-type TaskDraft = { taskId: string; name: OperationName; subject: Subject; request: Record<string, unknown> }
-
-/** Makes the record of an operation that is already under way; the operator makes it where this fails. */
-async function recordTask({ context, account, log }: Writer, { taskId, name, subject, request: asked }: TaskDraft) {
-  const metadata = {
-    name: childNames.task(taskId),
-    namespace: account.namespace,
-    labels: {
-      [labels.id]: taskId,
-      [labels.subject]: subject.id,
-      [labels.tenant]: tenantHash(account.tenantId),
-      [labels.managedBy]: managedByEspalier,
-    },
-  }
-  const request = taskRequest(asked)
-  const spec = { name, subject: { kind: 'database' as const, ...subject }, request }
-  try {
-    const task = await context.cluster.create('Task', { apiVersion, kind: 'Task', metadata, spec })
-    context.caches.Task.writeThrough(task)
-  } catch (error) {
-    if (!isClusterError(error, 'AlreadyExists'))
-      log.warn({ err: error, taskId }, 'cannot write the task; the operator will make it')
-  }
 }
 
 /** What an object can be called: of anything else the cluster is not asked. */
@@ -158,7 +112,7 @@ export async function createDatabase(writer: Creator, input: CreateDatabaseInput
   const key = { namespace: account.namespace, name: input.name }
   const finished = async (database: ManagedDatabase): Promise<Written> => {
     caches.ManagedDatabase.writeThrough(database)
-    const subject = { id: ids.objectId, name: input.name }
+    const subject = { kind: 'database' as const, id: ids.objectId, name: input.name }
     await recordTask(writer, { taskId: ids.taskId, name: 'create-managed', subject, request: askedOf(input, spec) })
     return { database, taskId: ids.taskId }
   }
@@ -245,7 +199,7 @@ async function changeDatabase(writer: Writer, id: string, { decide, asked, taskI
   })
   context.caches.ManagedDatabase.writeThrough(database)
   if (operation === undefined) return { database, taskId: undefined }
-  const subject = { id, name: database.metadata.name }
+  const subject = { kind: 'database' as const, id, name: database.metadata.name }
   await recordTask(writer, { taskId, name: operation, subject, request: askedOf(asked, database.spec) })
   return { database, taskId }
 }
@@ -292,7 +246,7 @@ export async function restartDatabase(writer: Writer, id: string, taskId: string
     return context.cluster.replace('ManagedDatabase', annotated(asking, marks))
   })
   context.caches.ManagedDatabase.writeThrough(database)
-  const subject = { id, name: database.metadata.name }
+  const subject = { kind: 'database' as const, id, name: database.metadata.name }
   await recordTask(writer, { taskId, name: 'restart-managed', subject, request: {} })
   return { database, taskId }
 }
@@ -340,7 +294,7 @@ export async function deleteDatabase(writer: Writer, id: string, force: boolean)
   })
   caches.ManagedDatabase.writeThrough(written.database)
   if (written.asked && written.taskId !== undefined) {
-    const subject = { id, name: written.database.metadata.name }
+    const subject = { kind: 'database' as const, id, name: written.database.metadata.name }
     await recordTask(writer, { taskId: written.taskId, name: 'delete-managed', subject, request: { force } })
   }
   return written

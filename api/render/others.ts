@@ -22,7 +22,7 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
     name: metadata.name,
     created_at: createdTime(backup),
     ...(status?.finishedAt === undefined ? {} : { finished_at: apiTime(status.finishedAt) }),
-    status: status?.phase ?? 'pending',
+    status: metadata.deletionTimestamp === undefined ? (status?.phase ?? 'pending') : 'deleting',
     kind: spec.kind,
     metadata: present({
       size_bytes: status?.sizeBytes,
@@ -30,7 +30,9 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
       end_lsn: status?.endLsn,
       timeline: status?.timeline,
       system_identifier: status?.systemIdentifier,
+      cut_at: status?.cutAt === undefined ? undefined : apiTime(status.cutAt),
       verification: status?.verification,
+      error: status?.error,
     }),
     purpose: spec.purpose,
   }
