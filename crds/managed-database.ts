@@ -89,9 +89,7 @@ export const managedDatabase = declareKind({
     deletion: z
       .strictObject({ keepBackups: z.boolean().default(false) })
       .default({ keepBackups: false })
-      .describe(
-        'What deleting the database leaves behind. There are no backups yet to keep: see the condition BackupsReady.',
-      ),
+      .describe('What deleting the database leaves behind. Without `keepBackups` its backups go with it.'),
   }),
   status: z.strictObject({
     phase: z.enum(databasePhases).optional().describe('What the database is doing, in one word.'),

@@ -54,9 +54,9 @@ export function follow(
       for (const key of waiting.awaitingPort) enqueue(key)
     }),
     caches.backups.onChange(({ object }) => {
-      // Its suspension may have waited for it.
+      // Its suspension, or its deletion, may have waited for it.
       for (const database of caches.databases.byIndex('id', object.spec.databaseId))
-        if (database.spec.suspended) enqueue(keyOf(database))
+        if (database.spec.suspended || database.metadata.deletionTimestamp !== undefined) enqueue(keyOf(database))
     }),
     caches.branches.onChange(({ object }) => enqueue(`${object.metadata.namespace}/${object.spec.databaseName}`)),
     caches.tasks.onChange(({ object }) => {

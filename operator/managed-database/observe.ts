@@ -39,9 +39,10 @@ export async function observe(
   const remains =
     owner && !isLeft ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
   const branches = caches.branches.byIndex('database', `${namespace}/${name}`)
-  const held = database.spec.suspended
-    ? holdOf(caches.backups.byIndex('database', `${namespace}/${id}`), branches)
-    : undefined
+  const backups = caches.backups
+    .byIndex('database', `${namespace}/${id}`)
+    .filter(({ spec }) => spec.databaseName === name)
+  const held = database.spec.suspended ? holdOf(backups, branches) : undefined
   const request = { instance: database, owner, isAtRest: isAtRest(database), held, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
   return {
@@ -50,6 +51,7 @@ export async function observe(
       database,
       identity,
       branches,
+      backups,
       ...(await observeTasks(observer, database)),
     },
     passwords,

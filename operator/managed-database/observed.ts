@@ -1,5 +1,5 @@
 /** All that a pass knows of one database: its Postgres, and what is a database's alone. */
-import { type Branch, isInForce, type ManagedDatabase, type Task } from '../../crds/index.ts'
+import { type Backup, type Branch, isInForce, type ManagedDatabase, type Task } from '../../crds/index.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { Observed as ObservedInstance } from '../workload/observed.ts'
 
@@ -18,6 +18,8 @@ export type Observed = ObservedInstance & {
   identity: Identity
   /** Branches whose Branch object exists, tombstones included. */
   branches: Branch[]
+  /** Of this very database, whatever has become of them; another one under its id has its own. */
+  backups: Backup[]
   /** The Task of status.operation. */
   task: Task | undefined
   /** The Task that the operation annotation names. */

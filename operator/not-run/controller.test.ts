@@ -95,13 +95,13 @@ describe('a branch that nothing comes of', () => {
 })
 
 test('backups that are asked for are said not to be taken, as long as they are asked for', async () => {
-  await it.create('scheduled', { backup: { durable: false, schedule: '0 3 * * *' }, deletion: { keepBackups: true } })
+  await it.create('scheduled', { backup: { durable: true, schedule: '0 3 * * *' } })
   const told = await it.when('scheduled', hasCondition('BackupsReady', notAvailable))
-  expect(condition(told, 'BackupsReady')?.message).toMatch(/spec\.backup\.schedule, spec\.deletion\.keepBackups$/)
+  expect(condition(told, 'BackupsReady')?.message).toMatch(/spec\.backup\.schedule, spec\.backup\.durable$/)
   expect(told.status?.phase).toBe('available')
   await it.cluster().replace('ManagedDatabase', {
     ...told,
-    spec: { ...told.spec, backup: { durable: false }, deletion: { keepBackups: false } },
+    spec: { ...told.spec, backup: { durable: false } },
   })
   await it.when('scheduled', found => condition(found, 'BackupsReady') === undefined)
 })

@@ -224,6 +224,7 @@ export function observedIn(world: World): Observed {
       told && { at: world.now, run: facts.run, ready: true, ...told, slow: 0, isDoubtful: false, isOutdated: false },
     dataBytes: 8_000_000,
     branches: [],
+    backups: [],
     task: world.tasks.get(database.status?.operation?.taskId ?? ''),
     annotatedTask: undefined,
   }

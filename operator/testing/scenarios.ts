@@ -208,6 +208,24 @@ const toLargeWhile = (what: ('claim' | 'volume')[]): Scenario => ({
   isDone: isRescued,
 })
 
+const deleteWithBackup = (what: string, keepBackups: boolean): Scenario => ({
+  name: `delete ${what}`,
+  takesAway: true,
+  ...(keepBackups ? { images: 1 } : {}),
+  before: { ipAllowlist: narrow, deletion: { keepBackups } },
+  rules: ['198.51.100.0/24'],
+  hasSnapshots: true,
+  earlier: { act: askBackup, isDone: backupEndedAs('completed') },
+  act: (cluster, subject) => cluster.delete('ManagedDatabase', key(subject)),
+  isDone: async (cluster, subject) => {
+    const { items } = await cluster.list('Task', { namespace: testNamespace })
+    return (
+      (await cluster.get('ManagedDatabase', key(subject))) === undefined &&
+      items.every(task => task.status?.finishedAt !== undefined)
+    )
+  },
+})
+
 export const scenarios: Scenario[] = [
   toLargeWhile(['claim']),
   toLargeWhile(['volume']),
@@ -403,6 +421,8 @@ export const scenarios: Scenario[] = [
     act: (cluster, subject) => cluster.delete('Backup', backupKey(subject)),
     isDone: async (cluster, subject) => (await cluster.get('Backup', backupKey(subject))) === undefined,
   },
+  deleteWithBackup('with its backup', false),
+  deleteWithBackup('and keep its backup', true),
   {
     name: 'delete',
     takesAway: true,

@@ -1,6 +1,6 @@
 /**
- * Taking a database away: its branches first, then its Postgres (workload/plan/teardown.ts), and the finalizer when
- * nothing is left.
+ * Taking a database away: its branches first, then its Postgres (workload/plan/teardown.ts) and, unless they are to be
+ * kept, its backups, and the finalizer when nothing is left.
  */
 import { annotations, isLiveBranch } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
@@ -24,6 +24,12 @@ export function deletionBlock({ database, branches }: Observed): { reason: strin
   return undefined
 }
 
+/** They take their snapshots with them. */
+function backupsStep({ database, backups }: Observed): Teardown | undefined {
+  if (database.spec.deletion.keepBackups || backups.length === 0) return undefined
+  return { actions: remove('Backup', backups), message: `deleting ${backups.length} backups`, progress: 85 }
+}
+
 export function teardownStep(
   observed: Observed,
   owner: Owner | undefined,
@@ -32,6 +38,6 @@ export function teardownStep(
   const { branches } = observed
   if (branches.length > 0)
     return { actions: remove('Branch', branches), message: `deleting ${branches.length} branches`, progress: 10 }
-  const step = teardown(observed, owner, now)
+  const step = teardown(observed, owner, now, () => backupsStep(observed))
   return step.isDone ? { ...step, actions: [{ do: 'finish-deletion' }] } : step
 }

@@ -6,12 +6,11 @@ import type { ManagedDatabaseSpec } from '../../../crds/index.ts'
 import { no } from '../../objects/conditions.ts'
 import type { Findings } from './conditions.ts'
 
-export function notAvailableFindings({ services, backup, deletion }: ManagedDatabaseSpec): Findings {
+export function notAvailableFindings({ services, backup }: ManagedDatabaseSpec): Findings {
   const ofBackups = [
     ...(backup.schedule === undefined ? [] : ['spec.backup.schedule']),
     ...(backup.retentionDays === undefined ? [] : ['spec.backup.retentionDays']),
     ...(backup.durable ? ['spec.backup.durable'] : []),
-    ...(deletion.keepBackups ? ['spec.deletion.keepBackups'] : []),
   ]
   return {
     ...(services.length > 0

@@ -45,8 +45,16 @@ function awaitedGateways({ instance, route }: Observed, now: number): string | u
     : undefined
 }
 
-/** Without an owner (the id was never settled) nothing was ever made, and only what is marked as ours is looked for. */
-export function teardown(observed: Observed, owner: Owner | undefined, now: number): Teardown {
+/**
+ * Without an owner (the id was never settled) nothing was ever made, and only what is marked as ours is looked for.
+ * `copies`: what goes once the volume has gone, and before the credentials.
+ */
+export function teardown(
+  observed: Observed,
+  owner: Owner | undefined,
+  now: number,
+  copies: () => Teardown | undefined = () => undefined,
+): Teardown {
   const { remains, route, children } = observed
   if (owner && route && children.route) {
     const rules = route.route?.rules
@@ -58,8 +66,8 @@ export function teardown(observed: Observed, owner: Owner | undefined, now: numb
     if (awaited !== undefined && hasWorkload(observed)) return { actions: [], message: awaited, progress: 30 }
   }
   // Before the pod goes, and with it a claim and a volume that only it holds.
-  const copies = owner === undefined ? [] : copiedFirst(observed, owner)
-  if (copies.length > 0) return { actions: copies, message: 'keeping hold of the volume', progress: 40 }
+  const held = owner === undefined ? [] : copiedFirst(observed, owner)
+  if (held.length > 0) return { actions: held, message: 'keeping hold of the volume', progress: 40 }
   const workload = [
     ...remove('StatefulSet', remains.statefulSets),
     ...remove('Service', remains.services),
@@ -79,6 +87,8 @@ export function teardown(observed: Observed, owner: Owner | undefined, now: numb
     return { actions: [], message: 'waiting for the old volume to go', progress: 75 }
   const kept = givenBack(observed)
   if (kept.length > 0) return { actions: kept, message: 'deleting the data that were kept', progress: 80 }
+  const left = copies()
+  if (left !== undefined) return left
   const rest = [
     ...remove('Secret', remains.secrets),
     ...remove('NetworkPolicy', remains.networkPolicies),
