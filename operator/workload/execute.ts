@@ -162,9 +162,14 @@ async function refuseStopInPeril({ cluster }: Executor, { observed }: Pass): Pro
   const found = await cluster.get('PersistentVolumeClaim', claim.metadata)
   const isThere = found?.metadata.uid === claim.metadata.uid && found?.metadata.deletionTimestamp === undefined
   const name = claim.spec?.volumeName
-  const volume = name === undefined ? undefined : await cluster.get('PersistentVolume', { name })
-  if (isThere && volume?.metadata.deletionTimestamp === undefined) return
+  if (isThere && (name === undefined || (await isThereToStay(cluster, name)))) return
   throw new ClusterError('Conflict', 'the volume claim is not what it was: the pod is not stopped')
+}
+
+/** Whether a volume is there, and nobody deletes it. */
+async function isThereToStay(cluster: Cluster, name: string): Promise<boolean> {
+  const volume = await cluster.get('PersistentVolume', { name })
+  return volume !== undefined && volume.metadata.deletionTimestamp === undefined
 }
 
 /** Writes our marks, unless the database that the object was another's turns out to live. */
