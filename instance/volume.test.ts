@@ -1,9 +1,12 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type InstanceConfiguration, parseInstanceConfiguration } from './configuration.ts'
 import { exitCodes, Refusal, reasonOfExitCode, refusalOf } from './refusal.ts'
 import { keyPermissionProblem } from './tls.ts'
-import { type Identity, planVolume, type Volume } from './volume.ts'
+import { type Identity, inspectVolume, planVolume, type Volume } from './volume.ts'
 
 const ours = 'aaaaaaaa-0000-4000-8000-000000000000'
 const theirs = 'bbbbbbbb-0000-4000-8000-000000000000'
@@ -56,6 +59,13 @@ describe('what is done with a volume', () => {
       'data-lost',
     ],
     ['whose data are not whole', { ...running, data: 'damaged', version: undefined }, {}, 'data-lost'],
+    [
+      'whose data are not whole, beside others that are staged',
+      { ...running, data: 'damaged', identity: { ...identity, staging }, staged: [staging] },
+      {},
+      'data-lost',
+    ],
+    ['with what is not whole and no identity', { ...empty, data: 'damaged' }, { initialise: true }, 'unknown-data'],
     ['with data and no identity', { ...running, identity: undefined }, { initialise: true }, 'unknown-data'],
     [
       'with an identity that cannot be read',
@@ -71,6 +81,12 @@ describe('what is done with a volume', () => {
     ],
     ['of another incarnation', { ...running, identity: { ...identity, incarnation: 1 } }, {}, 'other-incarnation'],
     ['of another version', running, { pgVersion: '18' }, 'wrong-version'],
+    [
+      'of another version, cut off before its data were published',
+      { ...running, data: 'absent', version: undefined, identity: { ...identity, staging }, staged: [staging] },
+      { pgVersion: '18' },
+      'wrong-version',
+    ],
     ['with data of another version than it says', { ...running, version: '16' }, {}, 'wrong-version'],
     [
       'copied from an earlier incarnation',
@@ -131,6 +147,73 @@ describe('what is done with a volume', () => {
         expect(outcome(volume, { initialise })).not.toContainEqual('initialise')
       }),
     )
+  })
+})
+
+describe('what stands on a volume', () => {
+  let root = ''
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'espalier-volume-'))
+  })
+  afterEach(() => rmSync(root, { recursive: true }))
+
+  /** Files by their paths; a path that ends with a slash is a directory. */
+  const inspect = (files: Record<string, string>): Volume => {
+    for (const [path, content] of Object.entries(files)) {
+      mkdirSync(join(root, path.endsWith('/') ? path : dirname(path)), { recursive: true })
+      if (!path.endsWith('/')) writeFileSync(join(root, path), content)
+    }
+    return inspectVolume(root)
+  }
+  const said = { 'espalier-identity.json': JSON.stringify(identity) }
+  const whole = { 'pgdata/PG_VERSION': '17\n', 'pgdata/global/pg_control': 'x' }
+
+  test.each<[string, Record<string, string>, Volume]>([
+    ['nothing', {}, empty],
+    ['an empty pgdata', { 'pgdata/': '' }, { ...empty, data: 'empty' }],
+    ['whole data', { ...said, ...whole }, running],
+    ['whole data that nothing is said of', whole, { ...running, identity: undefined }],
+    [
+      'data without PG_VERSION',
+      { ...said, 'pgdata/global/pg_control': 'x' },
+      { ...running, data: 'damaged', version: undefined },
+    ],
+    ['data without pg_control', { ...said, 'pgdata/PG_VERSION': '17\n' }, { ...running, data: 'damaged' }],
+    [
+      'pg_control at another place',
+      { ...said, 'pgdata/PG_VERSION': '17', 'pgdata/pg_control': 'x', 'pgdata/global/': '' },
+      { ...running, data: 'damaged' },
+    ],
+    ['an identity alone', said, { ...empty, identity }],
+    [
+      'data that initdb was making, and other things',
+      { [`${staging}/PG_VERSION`]: '17', 'lost+found/': '', 'old-pgdata.new-': '' },
+      { ...empty, staged: [staging] },
+    ],
+  ])('%s is seen', (_, files, volume) => {
+    expect(inspect(files)).toEqual(volume)
+  })
+
+  test.each<[string, unknown, Volume['identity']]>([
+    ['whole', identity, identity],
+    ['with where its data were made', { ...identity, staging }, { ...identity, staging }],
+    ['with what a later version says too', { ...identity, more: 1 }, identity],
+    // No word on the volume leads out of it.
+    ['with a place that is none of ours', { ...identity, staging: '../pgdata.new-11' }, identity],
+    ['with a place that goes on', { ...identity, staging: 'pgdata.new-11/..' }, identity],
+    ['with a place that is no name', { ...identity, staging: 'pgdata.new-' }, identity],
+    ['with a place that is no text', { ...identity, staging: ['pgdata.new-11'] }, identity],
+    ['without a database', { ...identity, databaseId: undefined }, 'unreadable'],
+    ['without a time', { ...identity, initialisedAt: 1 }, 'unreadable'],
+    ['without a version', { ...identity, pgVersion: 17 }, 'unreadable'],
+    ['without an incarnation', { ...identity, incarnation: undefined }, 'unreadable'],
+    ['with half an incarnation', { ...identity, incarnation: 1.5 }, 'unreadable'],
+    ['null', null, 'unreadable'],
+    ['cut off', '{"databaseId": "', 'unreadable'],
+    ['empty', '', 'unreadable'],
+  ])('an identity that is %s is read as such', (_, text, read) => {
+    const content = typeof text === 'string' ? text : JSON.stringify(text)
+    expect(inspect({ 'espalier-identity.json': content }).identity).toEqual(read)
   })
 })
 
