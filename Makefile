@@ -3,7 +3,7 @@ NODE := node_modules/.bin/node
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.installed
 
-.PHONY: run demo token test check format bench crds install images kind-up kind-install kind-down e2e e2e-upgrade soak
+.PHONY: run demo token test mutants check format bench crds install images kind-up kind-install kind-down e2e e2e-upgrade soak
 .DEFAULT_GOAL := help
 
 help:
@@ -11,6 +11,7 @@ help:
 	@echo 'make token    print a new access token for it'
 	@echo 'make demo     play the tour of the README by itself'
 	@echo 'make test     run the tests; ARGS=path runs some'
+	@echo 'make mutants  break what decides in small ways, and see a test fail; ARGS=name runs some'
 	@echo 'make check    check types, format and lint'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure; bench/README.md has the figures'
@@ -41,6 +42,15 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	@exec $(NODE) node_modules/vitest/vitest.mjs run $(ARGS)
+
+# A package of its own: nobody else needs what it takes.
+MUTANTS := mutants/node_modules/.installed
+$(MUTANTS): mutants/package.json mutants/package-lock.json mutants/.npmrc
+	@cd mutants && npm ci --prefer-offline --loglevel=error --no-progress >&2
+	@touch $@
+
+mutants: $(INSTALLED) $(MUTANTS)
+	@exec $(NODE) mutants/run.ts $(ARGS)
 
 check: $(INSTALLED)
 	@tsc --noEmit

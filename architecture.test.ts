@@ -123,6 +123,8 @@ test('the product imports nothing that is there for tests', () => {
 
 /** A package of its own one day: it exports what its README promises. */
 const publicFace = 'controller/index.ts'
+/** Stryker takes it by that name. */
+const plugins = 'mutants/plugins.ts strykerPlugins'
 
 test('every export is imported somewhere', () => {
   const everywhere = globSync('**/*.{ts,mjs}', { exclude: path => /(^|\/)(node_modules|\.[^/]+)$/.test(path) })
@@ -146,5 +148,5 @@ test('every export is imported somewhere', () => {
   ])
   const isUsed = (one: string) => imported.has(one) || imported.has(`${one.split(' ')[0]} *`)
   expect(exported.length).toBeGreaterThan(1000)
-  expect(exported.filter(one => !one.startsWith(`${publicFace} `) && !isUsed(one))).toEqual([])
+  expect(exported.filter(one => !one.startsWith(`${publicFace} `) && one !== plugins && !isUsed(one))).toEqual([])
 })

@@ -4,7 +4,7 @@ import { dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
 import packageFile from './package.json' with { type: 'json' }
 
-const exclude = (path: string) => /^(node_modules|\.git|\.kind|\.espalier)/.test(path)
+const exclude = (path: string) => /^(node_modules|mutants\/(node_modules|\.sandbox)|\.git|\.kind|\.espalier)/.test(path)
 const documents = globSync('**/*.md', { exclude })
 const textOf = (path: string) => readFileSync(path, 'utf8')
 

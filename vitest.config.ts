@@ -6,7 +6,13 @@ const report = process.env.ESPALIER_TEST_REPORT
 export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
-    exclude: ['node_modules/**', '.espalier/**', 'e2e/kubernetes/**', 'e2e/upgrade/**'],
+    exclude: [
+      'node_modules/**',
+      'mutants/{node_modules,.sandbox}/**',
+      '.espalier/**',
+      'e2e/kubernetes/**',
+      'e2e/upgrade/**',
+    ],
     pool: 'forks',
     // Much of it waits for Postgres: on two cores two files at once take little longer than one.
     maxWorkers: Math.max(2, availableParallelism() - 1),
