@@ -6,10 +6,44 @@ import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 export const backupKinds = ['hot', 'durable'] as const
 export const backupPurposes = ['user', 'scheduled', 'prebranch', 'prerestore', 'postrestore'] as const
 
+const retentionRule = z
+  .strictObject({
+    count: z.int().min(1).max(1000).optional().describe('The newest so many are kept. Omitted: any number.'),
+    days: z
+      .int()
+      .min(1)
+      .max(3650)
+      .optional()
+      .describe('For so many days. Omitted: for any time. The newest stays longer.'),
+  })
+  .describe('How long completed backups are kept.')
+export type RetentionRule = z.output<typeof retentionRule>
+
+const retentionOfPurposes = z.strictObject({
+  user: retentionRule.optional(),
+  scheduled: retentionRule.optional(),
+  prebranch: retentionRule.optional(),
+  prerestore: retentionRule.optional(),
+  postrestore: retentionRule.optional(),
+})
+
 /** When backups are taken by themselves, how long they are kept, and whether the durable tier is on. */
 export const backupPolicy = z.strictObject({
-  schedule: z.string().max(100).optional().describe('When scheduled backups are taken, as a cron expression in UTC.'),
-  retentionDays: z.int().min(1).max(3650).optional(),
+  schedule: z
+    .string()
+    .max(100)
+    .optional()
+    .describe('When scheduled backups are taken: a cron expression in UTC, or `off`. Omitted: once a night.'),
+  retentionDays: z
+    .int()
+    .min(1)
+    .max(3650)
+    .optional()
+    .describe('For how many days scheduled backups are kept. Omitted: 7, and at most 30 backups.'),
+  retention: z
+    .strictObject({ hot: retentionOfPurposes.optional(), durable: retentionOfPurposes.optional() })
+    .optional()
+    .describe('How long backups are kept, by kind and purpose. What stands here takes the place of the default.'),
   durable: z.boolean().default(false).describe('`true` allows durable backups to object storage.'),
 })
 

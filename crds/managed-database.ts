@@ -82,9 +82,7 @@ export const managedDatabase = declareKind({
     deletionProtection: z.boolean().default(false).describe('`true` refuses the deletion of the database.'),
     backup: backupPolicy
       .default({ durable: false })
-      .describe(
-        'When backups are taken, and how long they are kept. None are taken yet: see the condition BackupsReady.',
-      ),
+      .describe('When backups are taken, and how long they are kept. See the condition BackupsReady.'),
     suspended: z.boolean().default(false).describe('`true` stops the database and keeps its volume.'),
     deletion: z
       .strictObject({ keepBackups: z.boolean().default(false) })
@@ -165,6 +163,7 @@ export const managedDatabase = declareKind({
       })
       .optional()
       .describe('The last restart in a maintenance window of the region. Without endedAt it is running.'),
+    scheduledBackupAt: timestamp.optional().describe('When the last scheduled backup that was taken was due.'),
     operation: z
       .strictObject({
         taskId: z.string().max(64),

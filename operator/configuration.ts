@@ -72,6 +72,13 @@ export const operatorConfiguration = z.strictObject({
     .describe('how long an operation may take before it is said to have failed; it is gone on with all the same'),
   backups: z
     .strictObject({
+      schedules: z.boolean().default(true).describe('false: no backup is taken but those that are asked for'),
+      spreadMs: z
+        .int()
+        .min(0)
+        .max(24 * 3600_000)
+        .default(3600_000)
+        .describe('over how long nightly backups of all databases, and missed ones, are spread'),
       servingMs: minutes(1).describe('the database does not answer'),
       checkpointMs: minutes(15).describe('Postgres writes what it holds to its files'),
       errorMs: minutes(0.5).describe('the storage says that it cannot'),
@@ -79,7 +86,9 @@ export const operatorConfiguration = z.strictObject({
       readyMs: minutes(6 * 60).describe('the snapshot is cut, and the storage copies it'),
     })
     .prefault({})
-    .describe('how long each step of a backup may stand still before the backup has failed'),
+    .describe(
+      'backups: when they are taken by themselves, and how long each step may stand still before one has failed',
+    ),
   workers: z.int().min(1).max(256).default(16).describe('databases worked on at once'),
   certificatesAtOnce: z
     .int()

@@ -12,6 +12,7 @@ import { metricsPage, processMetrics } from '../server/metrics.ts'
 import { startAuthorityController } from './authority/controller.ts'
 import type { Trust } from './authority/state.ts'
 import { startBackupController } from './backup/controller.ts'
+import { startBackupSchedules } from './backup/schedule/controller.ts'
 import { createCaches } from './caches.ts'
 import type { OperatorConfiguration } from './configuration.ts'
 import { createKeyReader, type InstallationKeys } from './keys.ts'
@@ -96,6 +97,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         workers: configuration.workers,
         events,
       }),
+      startBackupSchedules({ ...common, ...configuration.backups, workers: fewWorkers }),
       startRegionController({ ...common, events }),
       startNotRunControllers({ ...common, events }),
       startTaskController({

@@ -2,14 +2,21 @@
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type Cluster, KindNotServedError } from '../../cluster/index.ts'
 import { type Backup, childNames, labels, teardownFinalizer } from '../../crds/index.ts'
-import { operatorConfiguration } from '../configuration.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { useInstallation } from '../testing/fixture.ts'
-import { backupDraft, editSpec, eventually, giveSnapshots, testNamespace } from '../testing/installation.ts'
+import {
+  backupDraft,
+  editSpec,
+  eventually,
+  giveSnapshots,
+  testConfiguration,
+  testNamespace,
+} from '../testing/installation.ts'
 
-const deadlines = operatorConfiguration.shape.backups.parse({})
 /** Waits for nothing that does not come at once. */
-const impatient = { configuration: { backups: { ...deadlines, errorMs: 0, cutMs: 1, readyMs: 1, servingMs: 1 } } }
+const impatient = {
+  configuration: { backups: { ...testConfiguration.backups, errorMs: 0, cutMs: 1, readyMs: 1, servingMs: 1 } },
+}
 const it = useInstallation()
 const at = (name: string) => ({ namespace: testNamespace, name })
 

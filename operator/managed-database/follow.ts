@@ -57,6 +57,8 @@ export function follow(
       // Its suspension, or its deletion, may have waited for it.
       for (const database of caches.databases.byIndex('id', object.spec.databaseId))
         if (database.spec.suspended || database.metadata.deletionTimestamp !== undefined) enqueue(keyOf(database))
+        // How the last scheduled one ended is told.
+        else if (object.spec.purpose === 'scheduled' && object.status?.finishedAt !== undefined) later(keyOf(database))
     }),
     caches.branches.onChange(({ object }) => enqueue(`${object.metadata.namespace}/${object.spec.databaseName}`)),
     caches.tasks.onChange(({ object }) => {

@@ -1,7 +1,7 @@
 /** What kubectl can make and nothing runs yet says so, and is in nobody's way. */
 import { describe, expect, test } from 'vitest'
 import { apiVersion, childNames, labels, notAvailable } from '../../crds/index.ts'
-import { condition, hasCondition, useInstallation } from '../testing/fixture.ts'
+import { useInstallation } from '../testing/fixture.ts'
 import { eventually, testNamespace } from '../testing/installation.ts'
 
 const it = useInstallation()
@@ -92,16 +92,4 @@ describe('a branch that nothing comes of', () => {
     )
     expect(task?.status).toMatchObject({ phase: 'failed', error: expect.stringContaining('this version of Espalier') })
   })
-})
-
-test('backups that are asked for are said not to be taken, as long as they are asked for', async () => {
-  await it.create('scheduled', { backup: { durable: true, schedule: '0 3 * * *' } })
-  const told = await it.when('scheduled', hasCondition('BackupsReady', notAvailable))
-  expect(condition(told, 'BackupsReady')?.message).toMatch(/spec\.backup\.schedule, spec\.backup\.durable$/)
-  expect(told.status?.phase).toBe('available')
-  await it.cluster().replace('ManagedDatabase', {
-    ...told,
-    spec: { ...told.spec, backup: { durable: false } },
-  })
-  await it.when('scheduled', found => condition(found, 'BackupsReady') === undefined)
 })

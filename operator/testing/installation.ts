@@ -36,6 +36,8 @@ const testShape: SizeShape = { ...smallShape, cpuLimit: '1000m' }
 export const testConfiguration: OperatorConfiguration = operatorConfiguration.parse({
   images: { postgres: { 16: 'postgres:16', 17: 'postgres:17', 18: 'postgres:18' } },
   leaderElection: false,
+  // Whatever the time of day is.
+  backups: { schedules: false },
 })
 
 export const silent = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })

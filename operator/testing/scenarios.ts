@@ -19,10 +19,10 @@ import {
   rotateAnnotation,
 } from '../../sealing/credentials.ts'
 import { readState } from '../authority/state.ts'
-import { type OperatorConfiguration, operatorConfiguration } from '../index.ts'
+import type { OperatorConfiguration } from '../index.ts'
 import type { FakeSnapshots } from './fake-snapshots.ts'
 import type { FakeVolumes } from './fake-volumes.ts'
-import { backupDraft, databaseDraft, editSpec, testNamespace } from './installation.ts'
+import { backupDraft, databaseDraft, editSpec, testConfiguration, testNamespace } from './installation.ts'
 
 export type Scenario = {
   name: string
@@ -130,7 +130,6 @@ async function change(
 const backupId = '7a1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 const backupTaskId = '77777777-2222-4333-8444-555555555555'
 const backupKey = ({ name }: Subject) => ({ namespace: testNamespace, name: `${name}-1` })
-const backupDeadlines = operatorConfiguration.shape.backups.parse({})
 
 /** A backup as the API asks for it, and its Task. */
 async function askBackup(cluster: Cluster, subject: Subject): Promise<void> {
@@ -407,7 +406,7 @@ export const scenarios: Scenario[] = [
     mayFail: true,
     hasSnapshots: true,
     snapshots: { making: { mode: 'failing', message: 'the pool is full' } },
-    configuration: { backups: { ...backupDeadlines, errorMs: 0 } },
+    configuration: { backups: { ...testConfiguration.backups, errorMs: 0 } },
     act: askBackup,
     isDone: async (cluster, subject) =>
       (await backupEndedAs('failed')(cluster, subject)) && (await cluster.list('VolumeSnapshot')).items.length === 0,

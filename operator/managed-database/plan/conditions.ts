@@ -4,7 +4,8 @@ import { type ConditionTypes, conditionsAfter, type Finding } from '../../object
 import type { InstanceCondition } from '../../workload/plan/findings.ts'
 
 /**
- * - ServicesReady, BackupsReady: only where services or backups are asked for, and never True yet: nothing runs them.
+ * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
+ * - BackupsReady: only where backups are asked for that are not taken, or the last scheduled one failed.
  * - DeletionBlocked: only on a database being deleted, and why that does not go on.
  */
 export type ConditionType = InstanceCondition | 'ServicesReady' | 'BackupsReady' | 'DeletionBlocked'

@@ -27,6 +27,7 @@ import { isUnmade } from '../../workload/plan/unmade.ts'
 import { awaitsPostgres, work } from '../../workload/plan/work.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
+import { backupsFinding } from './backups.ts'
 import { type Findings, nextConditions } from './conditions.ts'
 import { deletionBlock, teardownStep } from './deletion.ts'
 import { notAvailableFindings } from './not-available.ts'
@@ -260,11 +261,13 @@ function statusOf(
   const isPrepared = isUpToDate(children.statefulSet, desired.statefulSet)
   const size = recordedSize(observed, desired.size, isPrepared)
   const told = sizeFinding(observed, desired.size, size)
+  const ofBackups = backupsFinding(observed, now)
   const all: Findings = {
     ...findings,
     Progressing: state.progressing,
     ...(told ? { SizeApplied: told } : {}),
     ...notAvailableFindings(database.spec),
+    ...(ofBackups ? { BackupsReady: ofBackups } : {}),
     ...(refused ? { ConfigurationRefused: refused } : {}),
     ...(restarts ? { RestartPending: restarts } : {}),
     ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
