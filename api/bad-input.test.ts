@@ -85,9 +85,17 @@ const create = {
   ip_allowlist: allowlist,
   options: ['o'],
   pg_version: '17',
+  storage: { autogrow: { at_percent: 70, step_percent: 30, max_size: '100Gi' } },
   services,
 }
-const update = { deletion_protection: false, display_name: 'd', ip_allowlist: allowlist, options: ['o'], services }
+const update = {
+  deletion_protection: false,
+  display_name: 'd',
+  ip_allowlist: allowlist,
+  options: ['o'],
+  storage: create.storage,
+  services,
+}
 
 const inputs = [
   {

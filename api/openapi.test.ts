@@ -176,6 +176,7 @@ test('publishes each shape with the fields that clients rely on', () => {
     'pg_version',
     'port',
     'services',
+    'storage',
     'storage_used',
   ])
   expect(required('ManagedConnection')).toEqual(['database', 'password', 'port', 'username'])

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { backupPolicy } from './backup.ts'
-import { conditions, displayName, ipAllowlist, options, pgVersion, timestamp } from './fields.ts'
+import { conditions, displayName, ipAllowlist, options, pgVersion, quantity, timestamp } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 import { serviceConfigs, serviceStatuses } from './services.ts'
 
@@ -56,6 +56,14 @@ export const endpoint = z.strictObject({
 })
 export type Endpoint = z.output<typeof endpoint>
 
+/** When and how far the volume grows by itself. */
+export const autogrow = z.strictObject({
+  atPercent: z.int().min(50).max(90).default(80).describe('How full the volume is when it grows, in per cent.'),
+  stepPercent: z.int().min(5).max(100).default(20).describe('How much it grows each time, in per cent of what it has.'),
+  maxSize: quantity.describe('The most that it grows to by itself.'),
+})
+export type Autogrow = z.output<typeof autogrow>
+
 export const managedDatabase = declareKind({
   kind: 'ManagedDatabase',
   description: 'One Postgres database with its address, its allowlist and its services.',
@@ -69,6 +77,11 @@ export const managedDatabase = declareKind({
     ),
     pgVersion: pgVersion.describe('The major version of Postgres. It can never change.').meta(immutable('pgVersion')),
     instances: z.int().min(1).max(1).default(1).describe('How many Postgres instances to run: 1 for now.'),
+    storage: z
+      .strictObject({
+        autogrow: autogrow.optional().describe('Lets the volume grow by itself as it fills. Omitted: it does not.'),
+      })
+      .optional(),
     displayName: displayName.optional(),
     ipAllowlist: ipAllowlist
       .default({ rules: [] })
@@ -142,6 +155,14 @@ export const managedDatabase = declareKind({
       .describe('The pods that run Postgres.'),
     services: serviceStatuses.optional().describe('The state of its services.'),
     branchCount: z.int().min(0).optional().describe('The number of live branches.'),
+    storage: z
+      .strictObject({
+        capacity: z.string().max(32).describe('What the volume has.'),
+        since: timestamp.describe('When it was first seen to have that.'),
+        growsTo: z.string().max(32).optional().describe('What it grows to by itself, while it does.'),
+      })
+      .optional()
+      .describe('The volume, where it grows by itself.'),
     storageUsedBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
     pendingRestart: z
       .array(

@@ -23,6 +23,7 @@ const shown: ShownMembers = {
   options: true,
   deletion_protection: true,
   ip_allowlist: ipAllowlist,
+  storage: { autogrow: { at_percent: true, step_percent: true, max_size: true } },
   services: { service_type: true, service_id: true, ip_allowlist: ipAllowlist },
   force: true,
   role: true,

@@ -109,6 +109,55 @@ describe.runIf(isRoot)('a disk that is really full', () => {
     expect(await condition('filled', 'VolumeReady')).toMatchObject({ status: 'True' })
   })
 
+  /** Full, and said to be; with what was acknowledged before that. */
+  async function filled(name: string, more: object = {}) {
+    let runtime = ''
+    await start({
+      prepare: async home => {
+        runtime = join(home, 'runtime')
+        await mkdir(runtime)
+        mount(400, runtime)
+      },
+    })
+    const { body: database } = await api.create({ name, ip_allowlist: openToThisMachine, ...more })
+    const connection = await api.connection(database.id)
+    await query(connection, "CREATE TABLE written AS SELECT n, 'kept' AS text FROM generate_series(1, 1000) AS n")
+    await fill(join(runtime, 'volumes'))
+    const padding = 'INSERT INTO written SELECT n, repeat(md5(n::text), 100) FROM generate_series(1, 20000) AS n'
+    const writing = async () => {
+      for (;;) await query(connection, padding)
+    }
+    await expect(writing()).rejects.toThrow()
+    await eventually('the condition', async () => (await condition(name, 'VolumeReady'))?.reason === 'DiskFull')
+    return {
+      database,
+      /** As a volume does on a cluster, where it is the disk that grows. */
+      grow: () => execFileSync('mount', ['-o', 'remount,size=700m', runtime]),
+      isWhole: async () => {
+        await eventually('available again', async () => (await statusOf(database)) === 'available', 120_000)
+        const kept = "SELECT count(*)::int AS rows FROM written WHERE text = 'kept'"
+        expect(await query(connection, kept)).toEqual([{ rows: 1000 }])
+        await query(connection, padding)
+      },
+    }
+  }
+
+  test('of a database that is given another size, which brings it back by itself', { timeout: 240_000 }, async () => {
+    const { database, grow, isWhole } = await filled('resized')
+    expect((await api.call('POST', `/databases/${database.id}/size`, { size: 'small' })).status).toBe(204)
+    grow()
+    await isWhole()
+    expect((await api.read(database.id)).body.size).toBe('small')
+  })
+
+  test('of a database whose volume grows by itself: nobody has to do anything', { timeout: 240_000 }, async () => {
+    const autogrow = { at_percent: 90, step_percent: 50, max_size: '1500Mi' }
+    const { grow, isWhole } = await filled('growing', { storage: { autogrow } })
+    await eventually('the growth', async () => (await resource('growing'))?.status?.storage?.capacity === '1500Mi')
+    grow()
+    await isWhole()
+  })
+
   test('of everything: what cannot be kept is refused, and nothing acknowledged is lost', async () => {
     let full = ''
     await start({

@@ -91,6 +91,8 @@ async function run(scenario: Scenario, after: number): Promise<Run> {
   const witness = await startWitness(cluster, scenario, subject, isPrepared)
   Object.assign(workload.volumes, scenario.volumes)
   Object.assign(workload.snapshots, scenario.snapshots)
+  if (scenario.volumeUse !== undefined)
+    for (const data of workload.postgres.data.values()) data.volumeUse = scenario.volumeUse
   const fuse = createFuse(after)
   let operator = await startWith(installation, fuse, scenario.configuration)
   await scenario.act(cluster, subject)

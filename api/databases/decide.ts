@@ -19,6 +19,7 @@ import {
 import { badRequest, conflict, retryAfter } from '../errors.ts'
 import { storedAllowlist } from './allowlist.ts'
 import type { CreateDatabaseInput, UpdateDatabaseInput } from './schema.ts'
+import { refuseVainGrowth, storedStorage } from './storage.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
@@ -59,15 +60,21 @@ export function specOfNew(input: CreateDatabaseInput, size: PinnedSize, pgVersio
     ...(typeof input.display_name === 'string' ? { displayName: input.display_name } : {}),
     ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),
     options: input.options ?? [],
+    storage: storedStorage(undefined, input.storage),
   })
 }
 
 /** What a PATCH makes of a spec; `operation` where the operator has to act. */
 export type Update = { spec: ManagedDatabaseSpec; operation: OperationName | undefined }
 
-/** Undefined where nothing would change. @throws ApiError 409 while the database is busy */
-export function decideUpdate(database: ManagedDatabase, input: UpdateDatabaseInput): Update | undefined {
+/** Undefined where nothing would change. @throws ApiError 400, 409 while the database is busy */
+export function decideUpdate(
+  database: ManagedDatabase,
+  sizes: readonly Kinds['Size'][],
+  input: UpdateDatabaseInput,
+): Update | undefined {
   refuseServices(input.services)
+  refuseVainGrowth(input.storage, database.spec.size, sizes)
   const phase = visiblePhase(database)
   if (!atRest.includes(phase)) throw busy(phase)
   const spec = updatedSpec(database.spec, input)
@@ -78,10 +85,12 @@ export function decideUpdate(database: ManagedDatabase, input: UpdateDatabaseInp
 }
 
 function updatedSpec(current: ManagedDatabaseSpec, input: UpdateDatabaseInput): ManagedDatabaseSpec {
-  const { displayName: currentName, ...rest } = current
+  const { displayName: currentName, storage: currentStorage, ...rest } = current
+  const storage = storedStorage(currentStorage, input.storage)
   const displayName = input.display_name === undefined ? currentName : (input.display_name ?? undefined)
   return {
     ...rest,
+    ...(storage === undefined ? {} : { storage }),
     ...(displayName === undefined ? {} : { displayName }),
     ...(input.deletion_protection === undefined ? {} : { deletionProtection: input.deletion_protection }),
     ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),

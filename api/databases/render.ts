@@ -9,6 +9,7 @@ import { renderServices } from '../services/render.ts'
 import { renderAllowlist } from './allowlist.ts'
 import { sizeInForce } from './resize.ts'
 import type { DatabaseShape } from './schema.ts'
+import { renderStorage } from './storage.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
@@ -27,6 +28,7 @@ const domainOf = (name: string, id: string, region: Kinds['Region'] | undefined)
 function renderDatabase(database: ManagedDatabase, { region, tenant, branchCount }: Surroundings): DatabaseShape {
   const { metadata, spec, status } = database
   const id = idOf(database) ?? ''
+  const storage = renderStorage(database)
   const domain = status?.domain ?? domainOf(metadata.name, id, region)
   return {
     id,
@@ -46,6 +48,7 @@ function renderDatabase(database: ManagedDatabase, { region, tenant, branchCount
     pg_version: spec.pgVersion,
     ...(status?.endpoint === undefined ? {} : { port: status.endpoint.port }),
     services: renderServices(spec.services, status?.services, domain),
+    ...(storage === undefined ? {} : { storage }),
     ...(status?.storageUsedBytes === undefined ? {} : { storage_used: status.storageUsedBytes }),
   }
 }

@@ -5,6 +5,7 @@ import { connection, createdRange, id, paging, queryBoolean, time } from '../sch
 import { input, output } from '../schemas/components.ts'
 import { newServiceInputs, serviceInputs, serviceShape } from '../services/schema.ts'
 import { allowlistInput, allowlistShape } from './allowlist.ts'
+import { storageInput, storageShape } from './storage.ts'
 
 const statusDescription =
   '`available`: it serves as asked. `creating`, `modifying`, `restoring`, `suspending`, `resuming`, `deleting`: an operation is running. `suspended`: it is stopped and its data is kept. `degraded`: something is wrong and Espalier goes on mending it. `failed`: it needs help. Its tasks say what is wrong.'
@@ -40,6 +41,7 @@ export const databaseShape = output(
       pg_version: z.string().optional().describe('The major version of Postgres.'),
       port: z.int().optional().describe('The port of Postgres, as clients reach it.'),
       services: z.array(serviceShape).optional().describe('The services that run beside the database.'),
+      storage: storageShape.optional(),
       storage_used: z.int().optional().meta({ format: 'int64' }).describe('The size of the data in bytes.'),
     })
     .meta({
@@ -82,6 +84,7 @@ export const createDatabaseInput = input(
       pg_version: pgVersion
         .optional()
         .describe('The major version of Postgres. It can never change. Omitted: the newest on offer.'),
+      storage: storageInput.optional(),
       services: newServiceInputs.optional().describe(servicesDescription),
     })
     .meta({
@@ -99,6 +102,7 @@ export const updateDatabaseInput = input(
       display_name: displayName.nullable().optional().describe(`${displayNameDescription} Null removes it.`),
       ip_allowlist: allowlistInput.optional().describe('Replaces the rules. An empty list closes the endpoint.'),
       options: options.optional().describe(`Replaces the options. ${optionsDescription}`),
+      storage: storageInput.optional(),
       services: serviceInputs.optional().describe(`Replaces the services. ${servicesDescription}`),
     })
     .meta({

@@ -23,6 +23,7 @@ import { decideDeletion, decideRestart, decideSuspension, decideUpdate, specOfNe
 import { isLive } from './render.ts'
 import { decideResize } from './resize.ts'
 import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
+import { refuseVainGrowth } from './storage.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
@@ -55,7 +56,10 @@ export async function requireOffer({ cluster, caches }: ApiContext, input: Creat
     const offered = caches.Region.list().map(region => region.metadata.name)
     throw badRequest(`region: there is no such region; on offer: ${offered.sort().join(', ') || 'none'}`)
   }
-  return sizeForNew(await knownSizes({ cluster, caches }, input.size), input.size)
+  const sizes = await knownSizes({ cluster, caches }, input.size)
+  const pinned = sizeForNew(sizes, input.size)
+  refuseVainGrowth(input.storage, pinned, sizes)
+  return pinned
 }
 
 /** The sizes on record; the cluster's own word where the cache knows none of this name. */
@@ -207,7 +211,7 @@ async function changeDatabase(writer: Writer, id: string, { decide, asked, taskI
 /** @throws ApiError 404, 409 */
 export const updateDatabase = (writer: Writer, id: string, input: UpdateDatabaseInput): Promise<Written> =>
   changeDatabase(writer, id, {
-    decide: current => decideUpdate(current, input),
+    decide: current => decideUpdate(current, writer.context.caches.Size.list(), input),
     asked: input,
     taskId: writer.context.newId(),
   })

@@ -24,9 +24,13 @@ export function withValue(whole: unknown, [step, ...rest]: Path, value: unknown)
 
 export function mutationsOf(description: Description, schema: Schema, value: unknown): Mutation[] {
   const resolve = (node: Schema): Schema => {
+    // Something, or null.
+    const [one, other] = Array.isArray(node.anyOf) ? node.anyOf : []
+    if (other?.type === 'null') return orNull(resolve(one))
     const name = typeof node.$ref === 'string' ? node.$ref.split('/').at(-1) : undefined
     return name === undefined ? node : { ...description.components.schemas[name], readOnly: node.readOnly }
   }
+  const orNull = (node: Schema): Schema => ({ ...node, type: [node.type, 'null'].flat() })
   const walk = (given: Schema, present: unknown, path: Path): Mutation[] => {
     const node = resolve(given)
     if (node.readOnly) return []

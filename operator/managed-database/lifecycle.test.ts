@@ -247,6 +247,48 @@ describe('change', () => {
     expect(await it.child('Pod', 'backedup', 'pod')).toBeUndefined()
   })
 
+  test('a volume grows by itself as it fills, without a restart or a task, and events tell of it', async () => {
+    const before = await it.create('filling', {
+      storage: { autogrow: { atPercent: 80, stepPercent: 50, maxSize: '4Gi' } },
+    })
+    const uid = before.status?.volume?.uid ?? ''
+    const pod = await it.child('Pod', 'filling', 'pod')
+    await it.when('filling', found => found.status?.operation === undefined)
+    const data = it.workload().postgres.data.get(uid)
+    if (data === undefined) throw new Error('there are no data')
+    data.volumeUse = 0.9 * 2 ** 30
+    // It is looked at after a minute: a new operator looks at once.
+    await it.stopOperator()
+    await it.startOperator()
+    const grown = await it.when('filling', found => found.status?.storage?.capacity === '1536Mi')
+    expect(grown.status?.phase).toBe('available')
+    expect((await it.child('Pod', 'filling', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
+    expect(await it.tasksOf('filling')).toHaveLength(1)
+    const events = async () => (await it.cluster().list('Event', { namespace: testNamespace })).items
+    const told = await eventually(
+      async () => (await events()).filter(({ involvedObject }) => involvedObject.name === 'filling'),
+      found => found.some(({ reason }) => reason === 'VolumeHasGrown'),
+    )
+    expect(told.find(({ reason }) => reason === 'VolumeGrows')?.message).toBe('it grows from 1Gi to 1536Mi')
+  })
+
+  test('a full volume grows, and Postgres comes back on it by itself', async () => {
+    const autogrow = { atPercent: 80, stepPercent: 50, maxSize: '1500Mi' }
+    const before = await it.create('brimming', { storage: { autogrow } })
+    const uid = before.status?.volume?.uid ?? ''
+    const data = it.workload().postgres.data.get(uid)
+    if (data === undefined) throw new Error('there are no data')
+    await it.when('brimming', found => found.status?.storage !== undefined)
+    data.isFull = true
+    await it.workload().restart({ namespace: testNamespace, name: childNames.pod(await it.idOf('brimming'), 1) })
+    await it.when('brimming', hasCondition('VolumeReady', 'DiskFull'))
+    await it.when('brimming', found => found.status?.storage?.capacity === '1500Mi')
+    data.isFull = false
+    const healed = await it.when('brimming', isPhase('available'))
+    expect(condition(healed, 'VolumeGrown')).toBeUndefined()
+    expect(healed.status?.volume).toEqual(before.status?.volume)
+  })
+
   test.each<[string, Partial<ManagedDatabase['spec']>, string]>([
     ['services', { services: [{ serviceType: 'mcp', serviceId: '0a1b2c3d' }] } as never, 'update-managed'],
     ['a size', { size: { name: 'large', version: 1 } }, 'update-managed-size'],

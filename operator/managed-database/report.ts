@@ -50,7 +50,19 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
     const ready = conditionOf(after, 'Ready')
     reports.push({ type: isBad ? 'Warning' : 'Normal', reason, message: ready?.message ?? phase })
   }
-  for (const type of ['VolumeReady', 'SizeApplied', 'CredentialsReady', 'DeletionBlocked', 'KeysAvailable'] as const) {
+  const [was, is] = [before?.storage, after.storage]
+  if (is?.growsTo !== undefined && is.growsTo !== was?.growsTo)
+    reports.push({ type: 'Normal', reason: 'VolumeGrows', message: `it grows from ${is.capacity} to ${is.growsTo}` })
+  if (was?.growsTo !== undefined && is !== undefined && is.capacity !== was.capacity)
+    reports.push({ type: 'Normal', reason: 'VolumeHasGrown', message: `it has ${is.capacity}, ${was.capacity} before` })
+  for (const type of [
+    'VolumeReady',
+    'SizeApplied',
+    'VolumeGrown',
+    'CredentialsReady',
+    'DeletionBlocked',
+    'KeysAvailable',
+  ] as const) {
     const [was, is] = [conditionOf(before, type), conditionOf(after, type)]
     if (is === undefined || is.reason === was?.reason || transient.has(is.reason)) continue
     if (is.status === 'False' || is.reason === 'PasswordChangedByUser' || type === 'DeletionBlocked')

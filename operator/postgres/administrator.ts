@@ -33,6 +33,7 @@ import {
   type ServerState,
   sizeQuery,
   stateQuery,
+  volumeUseQuery,
 } from './state.ts'
 import { createVerdicts, type Verdicts } from './verdicts.ts'
 
@@ -109,6 +110,12 @@ export type PostgresAdministrator = {
    * files, so nothing else may wait for it. @throws PostgresError; the signal's reason
    */
   measure(target: PostgresTarget, signal: AbortSignal): Promise<number | undefined>
+
+  /**
+   * What all databases, their WAL and their temporary files take up of the volume, in bytes. As patient as `measure`.
+   * @throws PostgresError; the signal's reason
+   */
+  measureVolume(target: PostgresTarget, signal: AbortSignal): Promise<number>
 
   /**
    * Makes the roles, the application database and its grants, or restores what differs; idempotent, and safe to
@@ -198,6 +205,13 @@ export function createAdministrator({
       connect(target, maintenanceDatabase, signal, async connection => {
         const [row] = await connection.patiently<{ bytes: number }>(sizeQuery, measureTimeoutMs)
         return row?.bytes
+      }),
+
+    measureVolume: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        const [row] = await connection.patiently<{ bytes: number }>(volumeUseQuery, measureTimeoutMs)
+        if (row === undefined) throw new PostgresError('statement', 'the server answered without a row')
+        return row.bytes
       }),
 
     ensureRoles: (target, desired, signal) =>

@@ -120,6 +120,14 @@ export const sizeQuery = {
   values: [applicationDatabase],
 }
 
+/** As much of the volume as Postgres can tell of; a file system takes some of it for itself. */
+export const volumeUseQuery = {
+  text: `SELECT ((SELECT coalesce(sum(pg_database_size(oid)), 0) FROM pg_database)
+    + (SELECT coalesce(sum(size), 0) FROM pg_ls_waldir())
+    + (SELECT coalesce(sum(size), 0) FROM pg_ls_tmpdir())
+    + pg_tablespace_size('pg_global'))::float8 AS bytes`,
+}
+
 /** How much is told of what is wrong with a configuration, and of members that a role must not have. */
 const fewErrors = 5
 const fewMembers = 100

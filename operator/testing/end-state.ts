@@ -24,6 +24,7 @@ const ownOfEachRun = new Set([
   'observedGeneration',
   'managedFields',
   'lastTransitionTime',
+  'since',
   'startedAt',
   'updatedAt',
   'finishedAt',

@@ -20,6 +20,8 @@ type Role = { mark: string; password: string }
 type FakeData = {
   systemIdentifier: string
   roles: Partial<Record<(typeof databaseRoles)[number], Role>>
+  /** What it takes up of its volume, in bytes. */
+  volumeUse?: number
   /** The volume takes nothing more. */
   isFull?: boolean
   /** It answers no look in time. */
@@ -136,6 +138,7 @@ export function createFakePostgres(): FakePostgres {
       find(target)
       return 8_000_000
     },
+    measureVolume: async target => find(target).volumeUse ?? 50_000_000,
     ensureRoles: async (target, { passwords, mark }: DesiredRoles) => {
       const found = find(target)
       const { roles } = found

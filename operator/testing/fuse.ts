@@ -58,6 +58,7 @@ export function createFuse(after = Number.POSITIVE_INFINITY): Fuse {
     access: inner => ({
       observe: (target, options, signal) => alive(() => inner.observe(target, options, signal)),
       measure: (target, signal) => alive(() => inner.measure(target, signal)),
+      measureVolume: (target, signal) => alive(() => inner.measureVolume(target, signal)),
       login: (target, password, signal) => alive(() => inner.login(target, password, signal)),
       ensureRoles: (target, desired, signal) =>
         effect('ensure roles', () => inner.ensureRoles(target, desired, signal)),

@@ -56,6 +56,8 @@ export type World = {
   growth: 'answered' | 'held' | 'refused'
   growthRefusal: Observed['growthRefusal']
   held: Observed['held']
+  volumeUse: Observed['volumeUse']
+  hasRoom: boolean
   /** Whether a claim for so much storage gets a volume. */
   provides: (storage: string) => boolean
   region: Region | undefined
@@ -97,6 +99,8 @@ export function emptyWorld(spec: Partial<ManagedDatabase['spec']> = {}, status: 
     growth: 'answered',
     growthRefusal: undefined,
     held: undefined,
+    volumeUse: undefined,
+    hasRoom: true,
     provides: () => true,
     region: { ...regionDraft(), apiVersion, kind: 'Region' } as Region,
     keys: true,
@@ -128,7 +132,7 @@ function answerOf(world: World): { answer: PostgresAnswer; mark: string | undefi
     changedByUser: [],
     login: data.mark === mark ? 'succeeded' : 'untried',
     certificate: undefined,
-    hasRoom: true,
+    hasRoom: world.hasRoom,
     walHangs: false,
     checksumFailures: undefined,
     walPosition: '0/1',
@@ -223,6 +227,7 @@ export function observedIn(world: World): Observed {
     postgres: facts &&
       told && { at: world.now, run: facts.run, ready: true, ...told, slow: 0, isDoubtful: false, isOutdated: false },
     dataBytes: 8_000_000,
+    volumeUse: world.volumeUse,
     branches: [],
     backups: [],
     task: world.tasks.get(database.status?.operation?.taskId ?? ''),

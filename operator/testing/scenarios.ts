@@ -44,6 +44,8 @@ export type Scenario = {
   snapshots?: Partial<Pick<FakeSnapshots, 'making'>>
   /** What becomes of volumes from then on. */
   volumes?: Partial<Pick<FakeVolumes, 'growth' | 'refusal'>>
+  /** What the data take up of their volume from then on, in bytes. */
+  volumeUse?: number
   /** What was asked before, and could not be had. */
   earlier?: Pick<Scenario, 'act' | 'isDone' | 'volumes' | 'snapshots'>
   act(cluster: Cluster, database: Subject): Promise<void>
@@ -297,6 +299,19 @@ export const scenarios: Scenario[] = [
     },
     act: async () => {},
     isDone: settledAs('available', 'large'),
+  },
+  {
+    name: 'a volume that fills grows by itself, by two steps',
+    before: { ipAllowlist: narrow, storage: { autogrow: { atPercent: 80, stepPercent: 25, maxSize: '2Gi' } } },
+    rules: ['198.51.100.0/24'],
+    volumeUse: 1.2 * 2 ** 30,
+    act: async () => {},
+    isDone: async (cluster, subject) => {
+      const database = await cluster.get('ManagedDatabase', key(subject))
+      const { phase, storage, conditions } = database?.status ?? {}
+      const isTold = conditions?.some(({ type }) => type === 'VolumeGrown') === true
+      return phase === 'available' && storage?.capacity === '1600Mi' && storage.growsTo === undefined && !isTold
+    },
   },
   {
     name: 'size, that the storage driver cannot give',

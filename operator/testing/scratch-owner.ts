@@ -87,7 +87,7 @@ export async function startScratchOwner(options: {
       }
       return { requeueAfterMs: 100 }
     }
-    const assessment = assess(observed, owner, noRestarts)
+    const assessment = assess(observed, owner, now(), noRestarts)
     const { findings, desired, answered, fatal } = assessment
     const { errors } = await execute(work(observed, owner, assessment), action =>
       perform(workloads.executor, pass, action),

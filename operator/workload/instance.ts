@@ -2,7 +2,7 @@
  * One Postgres as its owner asks for it, and what was last said of it. Any resource of ours that has these fields is an
  * instance as it is; the workload knows nothing else of its owner.
  */
-import type { Condition, Endpoint, IpAllowlist, ObjectMeta, PgVersion, PinnedSize } from '../../crds/index.ts'
+import type { Autogrow, Condition, Endpoint, IpAllowlist, ObjectMeta, PgVersion, PinnedSize } from '../../crds/index.ts'
 import type { OwnerKind } from '../objects/ownership.ts'
 
 export type InstanceSpec = {
@@ -12,6 +12,7 @@ export type InstanceSpec = {
   /** No pod runs, and the volume stays. */
   suspended: boolean
   ipAllowlist: IpAllowlist
+  storage?: { autogrow?: Autogrow | undefined } | undefined
 }
 
 /** The volume that holds the data, once it has been initialised. It is never initialised again. */
@@ -27,6 +28,9 @@ export type VolumeRecord = {
 /** What comes into force at the next restart; `since`: RFC 3339. */
 export type PendingRestart = { reason: string; message: string; since: string }
 
+/** Of a volume that grows by itself; `since`: RFC 3339. */
+export type StorageStatus = { capacity: string; since: string; growsTo?: string | undefined }
+
 export type InstanceStatus = {
   conditions?: Condition[] | undefined
   volume?: VolumeRecord | undefined
@@ -38,6 +42,7 @@ export type InstanceStatus = {
   /** Its first label is the host label, which stays as it was told first. */
   domain?: string | undefined
   pendingRestart?: PendingRestart[] | undefined
+  storage?: StorageStatus | undefined
 }
 
 export type Instance = {

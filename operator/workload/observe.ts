@@ -58,6 +58,7 @@ export type Observation<O extends Observed = Observed> = { observed: O; password
 export type Learnt = {
   facts: PostgresFacts | undefined
   dataBytes: number | undefined
+  volumeUse: number | undefined
   growthRefusal: GrowthRefusal | undefined
 }
 
@@ -115,6 +116,7 @@ export async function observeInstance(
     route: await routeOf(cluster, instance, isAtRest, children.route, now),
     postgres: learnt.facts,
     dataBytes: learnt.dataBytes,
+    volumeUse: learnt.volumeUse,
   }
   return { observed, passwords }
 }

@@ -216,6 +216,8 @@ export type Observed = {
   postgres: PostgresFacts | undefined
   /** The size of its data, as last measured. */
   dataBytes: number | undefined
+  /** What it takes up of its volume in bytes, as last measured: only where the volume grows by itself. */
+  volumeUse: number | undefined
 }
 
 /**

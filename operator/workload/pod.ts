@@ -54,7 +54,14 @@ export type PodFacts = {
 }
 
 /** Why a pod does not run, in Kubernetes' words or in those of `espalier instance`. */
-type PodTrouble = { reason: string; message: string; refusal: RefusalReason | undefined; diskFull: boolean }
+type PodTrouble = {
+  reason: string
+  message: string
+  refusal: RefusalReason | undefined
+  diskFull: boolean
+  /** When its container ended, in ms. */
+  endedAt?: number | undefined
+}
 
 type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number]
 
@@ -92,10 +99,13 @@ function readMessage(text: string): string {
 }
 
 /** The end of a container that failed, now or before its present start. */
-function failureOf(status: ContainerStatus): { exitCode: number; text: string } | undefined {
+function failureOf(
+  status: ContainerStatus,
+): { exitCode: number; text: string; endedAt: number | undefined } | undefined {
   const ended = status.state?.terminated ?? (status.state?.waiting ? status.lastState?.terminated : undefined)
   if (ended === undefined || ended.exitCode === 0) return undefined
-  return { exitCode: ended.exitCode, text: ended.message ?? '' }
+  const endedAt = ended.finishedAt === undefined ? undefined : Date.parse(ended.finishedAt)
+  return { exitCode: ended.exitCode, text: ended.message ?? '', endedAt }
 }
 
 const noSpace = /No space left on device|Disk quota exceeded/
@@ -118,6 +128,7 @@ function containerTrouble(status: ContainerStatus): PodTrouble | undefined {
     message: `${status.name} ended with exit code ${failure.exitCode}${said === '' ? '' : `: ${said}`}`.slice(0, 1000),
     refusal,
     diskFull: refusal === 'disk-full' || noSpace.test(failure.text),
+    ...(failure.endedAt === undefined ? {} : { endedAt: failure.endedAt }),
   }
 }
 

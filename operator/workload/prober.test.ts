@@ -60,6 +60,7 @@ describe('looks', () => {
     observe,
     ensureRoles: async () => {},
     measure: async () => undefined,
+    measureVolume: async () => 0,
     login: async () => ({ result: 'succeeded' }),
     reload: async () => {},
     checkpoint: async () => ({ systemIdentifier: '1', timeline: 1, startLsn: '0/1', endLsn: '0/1' }),

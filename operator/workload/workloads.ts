@@ -19,6 +19,7 @@ import type { Observed } from './observed.ts'
 import { createPortAllocator } from './port-allocator.ts'
 import { createProber } from './prober.ts'
 import { createTurns, inTurn } from './turns.ts'
+import { createVolumeUse } from './volume-use.ts'
 
 type WorkloadOptions = {
   /** Every write goes through it. */
@@ -72,6 +73,7 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
   const startedAt = now()
   const prober = createProber({ now, onAnswer: enqueue, logger })
   const sizes = createSizes({ now, onMeasured: enqueue, logger })
+  const use = createVolumeUse({ now, onMeasured: enqueue, logger })
   const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
   const growths = createGrowthBook(now)
   const ports = createPortAllocator(isTaken, now)
@@ -114,9 +116,25 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
     return undefined
   }
 
+  /** Of a volume that grows by itself. It does not wait for a probe: after a failover it is known soon. */
+  const measureUse = ({ key, observed, access, target }: Pass): number | undefined => {
+    const { instance, pod } = observed
+    if (instance.spec.storage?.autogrow === undefined) {
+      use.forget(key)
+      return undefined
+    }
+    if (pod?.address === undefined || pod.terminating || access === undefined || target === undefined) return undefined
+    return use.request({ key, access, target, run: pod.run })
+  }
+
   return {
     executor: { cluster, ports, growths, now, keys, outdateProbe: prober.outdate },
-    learnt: key => ({ facts: prober.get(key), dataBytes: sizes.get(key), growthRefusal: growths.refusalOf(key) }),
+    learnt: key => ({
+      facts: prober.get(key),
+      dataBytes: sizes.get(key),
+      volumeUse: use.get(key),
+      growthRefusal: growths.refusalOf(key),
+    }),
     inTurn: (key, observed) => inTurn(turns, key, observed),
     pass: (key, observation, currentKeys, signal) => {
       const { owner, pod } = observation.observed
@@ -135,7 +153,12 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
       }
     },
     wakeAfter: (pass, waits) => {
-      const wakes = [waits.wakeAt, waits.awaitsGateways ? now() + acknowledgementMs : undefined, probe(pass, waits)]
+      const wakes = [
+        waits.wakeAt,
+        waits.awaitsGateways ? now() + acknowledgementMs : undefined,
+        probe(pass, waits),
+        measureUse(pass),
+      ]
       const known = wakes.filter(at => at !== undefined)
       return known.length === 0 ? undefined : Math.max(0, Math.min(...known) - now())
     },
@@ -143,6 +166,7 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
     forget: key => {
       prober.forget(key)
       sizes.forget(key)
+      use.forget(key)
       growths.forget(key)
       turns.leave(key)
     },
@@ -150,6 +174,7 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
       turns.stop()
       await prober.stop()
       await sizes.stop()
+      await use.stop()
     },
   }
 }

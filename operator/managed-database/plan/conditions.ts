@@ -19,6 +19,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'CredentialsReady',
     'EndpointReady',
     'SizeApplied',
+    'VolumeGrown',
     'ServicesReady',
     'BackupsReady',
     'ConfigurationRefused',
@@ -27,6 +28,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
   ],
   passing: new Set([
     'SizeApplied',
+    'VolumeGrown',
     'ServicesReady',
     'BackupsReady',
     'ConfigurationRefused',

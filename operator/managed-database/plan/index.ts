@@ -69,7 +69,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   if (found) return recording(observed, found)
 
   const time = { now, maintenanceMs: deadlines.modifyingMs }
-  const assessment = assess(observed, identity.owner, newest => restartsOf(observed, newest, time))
+  const assessment = assess(observed, identity.owner, now, newest => restartsOf(observed, newest, time))
   const operation = operationState(observed, assessment, now, deadlines)
   const block = isDeleting ? deletionBlock(observed) : undefined
   const status = statusOf(observed, assessment, operation, block, now)
@@ -83,7 +83,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
     wakeAt: earliest(
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
       nodeWake(observed, now),
-      growthRetry(observed),
+      growthRetry(observed, assessment),
       volumeWake(observed, now),
     ),
   }
@@ -110,8 +110,12 @@ function volumeWake(observed: Observed, now: number): number | undefined {
 }
 
 /** When to ask again for a growth that was refused. */
-function growthRetry({ children: { claim }, size, growthRefusal }: Observed): number | undefined {
-  const isHeld = claim && size && isHeldBack(growthRefusal, claim, size.spec.shape.storageSize)
+function growthRetry(
+  { children: { claim }, size, growthRefusal }: Observed,
+  { autogrown }: Assessment,
+): number | undefined {
+  const asked = [size?.spec.shape.storageSize, autogrown.storage].filter(storage => storage !== undefined)
+  const isHeld = claim && asked.some(storage => isHeldBack(growthRefusal, claim, storage))
   return isHeld ? growthRefusal?.retryAt : undefined
 }
 
@@ -286,6 +290,7 @@ function statusOf(
     domain: desired.domain ?? status.domain,
     instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
     branchCount: branches.filter(isLiveBranch).length,
+    storage: assessment.autogrown.status,
     storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
     operation: state.operation,
     pendingRestart: pending.length > 0 ? pending : undefined,

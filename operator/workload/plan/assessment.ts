@@ -10,6 +10,7 @@ import { sizeText } from '../children/stateful-set.ts'
 import { lostNode } from '../node.ts'
 import type { Observed } from '../observed.ts'
 import type { PodFacts } from '../pod.ts'
+import { type Autogrowth, autogrowth } from './autogrow.ts'
 import { credentialsFinding } from './credentials.ts'
 import { type Desired, desiredOf } from './desired.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
@@ -36,6 +37,8 @@ export type Assessment = {
   /** What Postgres answered, in its present run, with the present passwords. */
   answered: Answered
   serves: boolean
+  /** Of a volume that grows by itself. */
+  autogrown: Autogrowth
 }
 
 /** Whether a restart that was asked for, or is due in the region's window, is still to come. */
@@ -140,7 +143,7 @@ const distrusted = (pod: string): string =>
   `Postgres goes by an authority that is not here any more: put its Secret back, or restart Postgres (kubectl delete pod ${pod})`
 
 /** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
-function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 'pending'>): Finding {
+function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 'pending' | 'autogrown'>): Finding {
   const { findings, fatal } = assessed
   const { instance, children, pod } = observed
   if (fatal) return fatal
@@ -172,7 +175,7 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
 }
 
 /** `restartsOf`: the restarts that the owner asks for. */
-export function assess(observed: Observed, owner: Owner, restartsOf: RestartsOf): Assessment {
+export function assess(observed: Observed, owner: Owner, now: number, restartsOf: RestartsOf): Assessment {
   const answer = presentAnswer(observed)
   const answered = answer?.state === 'answered' ? answer : undefined
   const volume = volumeFinding(observed, answered)
@@ -181,7 +184,9 @@ export function assess(observed: Observed, owner: Owner, restartsOf: RestartsOf)
   const known = observed.instance.status?.volume?.systemIdentifier
   const systemIdentifier = known ?? (fatal ? undefined : answered?.systemIdentifier)
   const desired = desiredOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, restartsOf)
+  const autogrown = autogrowth(observed, desired.size, now)
   const findings: Findings = {
+    ...(autogrown.finding ? { VolumeGrown: autogrown.finding } : {}),
     KeysAvailable: yes('Present', "the installation's keys are there"),
     VolumeReady: volume.finding,
     CredentialsReady: credentialsFinding(observed, answered),
@@ -196,5 +201,6 @@ export function assess(observed: Observed, owner: Owner, restartsOf: RestartsOf)
     fatal,
     answered,
     serves: ready.status === 'True',
+    autogrown,
   }
 }

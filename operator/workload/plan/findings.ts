@@ -8,6 +8,7 @@ import type { Finding } from '../../objects/conditions.ts'
  * - KeysAvailable: the installation's sealing key and authority are there.
  * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
  * - SizeApplied: only while another size is asked for than is in force, and why; never True.
+ * - VolumeGrown: only while the volume is to grow by itself and has not, and why; never True.
  * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
  * - RestartPending: only while something waits for a restart; what, is in status.pendingRestart.
  */
@@ -19,6 +20,7 @@ export type InstanceCondition =
   | 'CredentialsReady'
   | 'EndpointReady'
   | 'SizeApplied'
+  | 'VolumeGrown'
   | 'ConfigurationRefused'
   | 'RestartPending'
 

@@ -48,6 +48,11 @@ describe('how far a volume has grown to 2Gi', () => {
       'awaits-pod',
     ],
     [
+      'the file system lags behind more than this',
+      { asks: '3Gi', has: '2Gi', conditions: [{ type: 'FileSystemResizePending' }] },
+      'done',
+    ],
+    [
       'the file system no longer lags',
       { has: '2Gi', conditions: [{ type: 'FileSystemResizePending', status: 'False' }] },
       'done',

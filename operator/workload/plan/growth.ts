@@ -52,7 +52,9 @@ export function growthOf(claim: PersistentVolumeClaim, storage: string, refusal:
   const { conditions = [], allocatedResources, allocatedResourceStatuses } = claim.status ?? {}
   const is = (type: string) => conditions.find(condition => condition.type === type && condition.status === 'True')
   const fileSystem = is('FileSystemResizePending')
-  if (isAtLeast(capacity(claim), storage) && fileSystem === undefined) return { state: 'done' }
+  // Where more is asked for than this, what is pending is of that.
+  const isFurther = compared(requested(claim), storage) > 0
+  if (isAtLeast(capacity(claim), storage) && (fileSystem === undefined || isFurther)) return { state: 'done' }
   if (claim.metadata.deletionTimestamp !== undefined)
     return { state: 'failing', message: 'somebody deletes the volume claim' }
   if (refusal && concerns(refusal, claim, storage)) return { state: 'refused', message: refusal.message }

@@ -39,7 +39,7 @@ function secrets({ credentials, certificate }: Observed, { desired }: Assessment
  * A volume is claimed, and a claim that waits for one replaced, only while none has been recorded; one that is lost never
  * is, and a claim that is not, or not yet, the database's is left as it is.
  */
-function volume(observed: Observed, { desired }: Assessment): Action[] {
+function volume(observed: Observed, { desired, autogrown }: Assessment): Action[] {
   const { instance, children, size, growthRefusal, isStrayClaim } = observed
   const recorded = instance.status?.volume
   const { claim } = children
@@ -51,8 +51,8 @@ function volume(observed: Observed, { desired }: Assessment): Action[] {
   if (repaired) return [{ do: 'update-claim', claim: repaired }]
   const storage = size?.spec.shape.storageSize
   const resized = storage && resizedClaim(claim, storage)
-  if (!resized || isHeldBack(growthRefusal, claim, storage)) return []
-  return [{ do: 'grow-claim', claim: resized }]
+  if (!resized) return autogrown.claim ? [{ do: 'grow-claim', claim: autogrown.claim }] : []
+  return isHeldBack(growthRefusal, claim, storage) ? [] : [{ do: 'grow-claim', claim: resized }]
 }
 
 /** Service, fence and configuration first; the StatefulSet once all that its pod mounts, and the fence, is there. */
