@@ -2,7 +2,8 @@
  * What a Task can be about, as the controller of Tasks sees it: a resource whose status names the operation that runs,
  * and whose condition Progressing says how that goes. A kind that has operations comes to have Tasks by a source of its own.
  */
-import type { Cluster, ObjectKey } from '../../cluster/index.ts'
+import type { Cluster, Kinds, ObjectKey } from '../../cluster/index.ts'
+import type { Informer } from '../../cluster/informer/index.ts'
 import {
   annotatedOperation,
   type Backup,
@@ -60,49 +61,32 @@ export function subjectWithTask(
   return sources.map(source => source.withTask(namespace ?? '', taskId)).find(found => found !== undefined)
 }
 
-export function subjectOf(database: ManagedDatabase): Subject {
-  const { metadata, status } = database
-  const { namespace = '', name, labels: marks } = metadata
-  return {
-    kind: 'database',
-    namespace,
-    name,
-    id: marks?.[labels.id],
-    tenant: marks?.[labels.tenant],
-    phase: status?.phase,
-    isDeleting: metadata.deletionTimestamp !== undefined,
-    operation: status?.operation,
-    progressing: conditionOf(status, 'Progressing'),
-    askedTaskId: () => readOperation(database)?.taskId,
-    isInForce: () => isInForce(database),
-  }
-}
+type SubjectResource = 'ManagedDatabase' | 'Backup'
 
-export const databaseSubjects = ({ databases }: Pick<Caches, 'databases'>): SubjectSource => ({
+const whose = ({ metadata }: Kinds[SubjectResource]) => ({
+  namespace: metadata.namespace ?? '',
+  name: metadata.name,
+  id: metadata.labels?.[labels.id],
+  tenant: metadata.labels?.[labels.tenant],
+  isDeleting: metadata.deletionTimestamp !== undefined,
+})
+
+export const subjectOf = (database: ManagedDatabase): Subject => ({
   kind: 'database',
-  withTask: (namespace, taskId) => {
-    const database = databases.byIndex('task', taskId).find(({ metadata }) => metadata.namespace === namespace)
-    return database && subjectOf(database)
-  },
-  live: async (cluster, key) => {
-    const database = await cluster.get('ManagedDatabase', key)
-    return database && subjectOf(database)
-  },
-  onChange: handler =>
-    databases.onChange(({ object, previous }) => handler(subjectOf(object), previous && subjectOf(previous))),
+  ...whose(database),
+  phase: database.status?.phase,
+  operation: database.status?.operation,
+  progressing: conditionOf(database.status, 'Progressing'),
+  askedTaskId: () => readOperation(database)?.taskId,
+  isInForce: () => isInForce(database),
 })
 
 function backupSubject(backup: Backup): Subject {
-  const { metadata, status } = backup
-  const { namespace = '', name, labels: marks } = metadata
+  const { status } = backup
   return {
     kind: 'backup',
-    namespace,
-    name,
-    id: marks?.[labels.id],
-    tenant: marks?.[labels.tenant],
+    ...whose(backup),
     phase: status?.phase,
-    isDeleting: metadata.deletionTimestamp !== undefined,
     operation: status?.taskId === undefined ? undefined : { taskId: status.taskId, name: 'backup-managed' },
     progressing: conditionOf(status, 'Progressing'),
     askedTaskId: () => annotatedOperation(backup)?.taskId,
@@ -110,16 +94,28 @@ function backupSubject(backup: Backup): Subject {
   }
 }
 
-export const backupSubjects = ({ backups }: Pick<Caches, 'backups'>): SubjectSource => ({
-  kind: 'backup',
+/** The subjects that an informer follows. It must have the index `task`. */
+const sourceOf = <K extends SubjectResource>(
+  kind: SubjectKind,
+  resource: K,
+  informer: Informer<K>,
+  subject: (object: Kinds[K]) => Subject,
+): SubjectSource => ({
+  kind,
   withTask: (namespace, taskId) => {
-    const backup = backups.byIndex('task', taskId).find(({ metadata }) => metadata.namespace === namespace)
-    return backup && backupSubject(backup)
+    const found = informer.byIndex('task', taskId).find(({ metadata }) => metadata.namespace === namespace)
+    return found && subject(found)
   },
   live: async (cluster, key) => {
-    const backup = await cluster.get('Backup', key)
-    return backup && backupSubject(backup)
+    const found = await cluster.get(resource, key)
+    return found && subject(found)
   },
   onChange: handler =>
-    backups.onChange(({ object, previous }) => handler(backupSubject(object), previous && backupSubject(previous))),
+    informer.onChange(({ object, previous }) => handler(subject(object), previous && subject(previous))),
 })
+
+export const databaseSubjects = ({ databases }: Pick<Caches, 'databases'>): SubjectSource =>
+  sourceOf('database', 'ManagedDatabase', databases, subjectOf)
+
+export const backupSubjects = ({ backups }: Pick<Caches, 'backups'>): SubjectSource =>
+  sourceOf('backup', 'Backup', backups, backupSubject)
