@@ -12,7 +12,7 @@ import { maskedRules, routeDraft } from '../children/route.ts'
 import { serviceDraft } from '../children/service.ts'
 import { statefulSetDraft, templateAnnotation, withMarks } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
-import { type Newest, type Restarts, type RestartsOf, templateMarks } from './restarts.ts'
+import { type Newest, type Restarts, type RestartsOf, templateMarks } from './restart-marks.ts'
 import { type SizeState, sizeState } from './size.ts'
 import { referenceOf, withTemplate } from './template.ts'
 

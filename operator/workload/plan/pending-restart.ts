@@ -4,7 +4,7 @@ import { type Finding, yes } from '../../objects/conditions.ts'
 import type { Instance, PendingRestart } from '../instance.ts'
 import type { Observed } from '../observed.ts'
 import { presentAnswer } from './health.ts'
-import type { Newest } from './restarts.ts'
+import type { Newest } from './restart-marks.ts'
 
 type Reason = 'Image' | 'PodTemplate' | 'Settings' | 'Configuration'
 type Found = { reason: Reason; message: string }

@@ -14,7 +14,7 @@ import {
 } from '../../../crds/index.ts'
 import { restartMark } from '../../workload/children/stateful-set.ts'
 import { isWorthRestart } from '../../workload/plan/pending-restart.ts'
-import type { Newest, Restarts } from '../../workload/plan/restarts.ts'
+import type { Newest, Restarts } from '../../workload/plan/restart-marks.ts'
 import type { Observed } from '../observed.ts'
 
 /** `maintenanceMs`: how long the restart in a window may take. */
