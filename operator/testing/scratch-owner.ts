@@ -18,7 +18,7 @@ import { deleteLeftovers } from '../workload/leftovers.ts'
 import { observeInstance, podsOf, remainsOf } from '../workload/observe.ts'
 import { assess } from '../workload/plan/assessment.ts'
 import type { InstanceCondition } from '../workload/plan/findings.ts'
-import { awaitsPostgres, work } from '../workload/plan/next-actions.ts'
+import { awaitsPostgres, nextActions } from '../workload/plan/next-actions.ts'
 import { nextRecord } from '../workload/plan/record.ts'
 import { noRestarts } from '../workload/plan/restart-marks.ts'
 import { teardown } from '../workload/plan/teardown.ts'
@@ -89,7 +89,7 @@ export async function startScratchOwner(options: {
     }
     const assessment = assess(observed, owner, now(), noRestarts)
     const { findings, desired, answered, fatal } = assessment
-    const { errors } = await execute(work(observed, owner, assessment), action =>
+    const { errors } = await execute(nextActions(observed, owner, assessment), action =>
       perform(workloads.executor, pass, action),
     )
     await write(map, {

@@ -20,7 +20,7 @@ import { configurationFinding } from '../../workload/plan/configuration.ts'
 import { isHeldBack } from '../../workload/plan/growth.ts'
 import { checksumFailures } from '../../workload/plan/health.ts'
 import { marks } from '../../workload/plan/marks.ts'
-import { awaitsPostgres, work } from '../../workload/plan/next-actions.ts'
+import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
 import { pendingRestarts, restartFinding } from '../../workload/plan/pending-restart.ts'
 import { nextRecord, recordFromClaim } from '../../workload/plan/record.ts'
 import { recordedSize, sizeFinding } from '../../workload/plan/size.ts'
@@ -75,7 +75,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const status = statusOf(observed, assessment, operation, block, now)
   const runs = operation.progressing.status === 'True'
   return {
-    actions: [...unmarked.others, ...work(observed, identity.owner, assessment)],
+    actions: [...unmarked.others, ...nextActions(observed, identity.owner, assessment)],
     status,
     awaitsPostgres: awaitsPostgres(observed, assessment),
     configurationDigest: assessment.desired.configurationDigest,

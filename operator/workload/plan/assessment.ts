@@ -1,6 +1,6 @@
 /**
  * What a pass makes of what it observed: a finding for each aspect, which step comes next on the way to what is asked,
- * and whether the database serves. Pure; it decides nothing.
+ * and whether the database serves. Pure; what is done about it, `next-actions.ts` says.
  */
 
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
