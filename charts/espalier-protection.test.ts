@@ -30,7 +30,7 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
   test('what the operator keeps by its label alone, nobody else may give that label', () => {
     const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-marks')
     const caches = readFileSync(join(import.meta.dirname, '../operator/caches.ts'), 'utf8')
-    const followed = [...caches.matchAll(/follow\('[\w-]+', '(\w+)', \{\s*\.\.\.labelled/g)].map(
+    const followed = [...caches.matchAll(/(?:follow|make)\('[\w-]+', '(\w+)', \{\s*\.\.\.labelled/g)].map(
       ([, kind = '']) => kind,
     )
     expect(followed).toContain('ConfigMap')
@@ -45,7 +45,13 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     )
     const { expression } = spec.matchConditions[0]
     expect(expression).toContain(`'${labels.database}' in object.metadata.labels`)
-    for (const mark of [ownerUidAnnotation, ownerKeyAnnotation, systemIdentifierAnnotation, reclaimPolicyAnnotation])
+    for (const mark of [
+      ownerUidAnnotation,
+      ownerKeyAnnotation,
+      systemIdentifierAnnotation,
+      reclaimPolicyAnnotation,
+      'espalier.dev/cut-of',
+    ])
       expect(expression).toContain(`'${mark}' in object.metadata.annotations`)
     expect(named(rendered(minimal), 'ValidatingAdmissionPolicyBinding', 'espalier-marks').spec).toEqual({
       policyName: 'espalier-marks',
@@ -53,7 +59,7 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
-  test('claims and volumes of databases are deleted by the operator, by force, and with their namespace or storage', () => {
+  test('claims, volumes and snapshots of databases are deleted by the operator, by force, and with their namespace or storage', () => {
     const claims = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-claims').spec
     expect(claims.matchConstraints.resourceRules).toMatchObject([
       { resources: ['persistentvolumeclaims'], operations: ['DELETE'] },
@@ -65,6 +71,11 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     const volumes = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-volumes').spec
     expect(volumes.matchConditions[0].expression).toContain("oldObject.status.phase == 'Bound'")
     expect(volumes.matchConditions[0].expression).toContain(`'${reclaimPolicyAnnotation}' in`)
+    const snapshots = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-snapshots').spec
+    expect(snapshots.matchConstraints.resourceRules).toMatchObject([
+      { apiGroups: ['snapshot.storage.k8s.io'], resources: ['volumesnapshots'], operations: ['DELETE'] },
+    ])
+    expect(snapshots.validations[0].expression).toBe(allowed.expression)
     const role = named(rendered(minimal), 'ClusterRole', 'espalier-operator')
     const rule = role.rules.find(({ resources }: Rendered) => resources.includes('persistentvolumes'))
     expect(rule.verbs).toEqual(['get', 'list', 'watch', 'create', 'update'])

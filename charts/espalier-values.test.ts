@@ -37,6 +37,7 @@ const listed: Record<string, unknown> = {
   topologySpreadConstraints: [{ topologyKey: 'zone', maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' }],
   images: { 17: 'registry.test/other:17' },
   deadlines: { creatingMs: 60_000 },
+  backups: { schedules: false, spreadMs: 0, cutMs: 60_000 },
   rateLimits: { tenantPerSecond: 1 },
   trustedProxies: ['10.0.0.0/8'],
   dnsNames: ['other.test'],

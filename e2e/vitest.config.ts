@@ -8,7 +8,14 @@ const long = process.env.ESPALIER_SOAK === undefined ? ['kubernetes/authority.te
 export default defineConfig({
   test: {
     root: import.meta.dirname,
-    include: ['database.test.ts', 'healing.test.ts', 'suspend.test.ts', 'autogrow.test.ts', 'kubernetes/*.test.ts'],
+    include: [
+      'autogrow.test.ts',
+      'backup.test.ts',
+      'database.test.ts',
+      'healing.test.ts',
+      'suspend.test.ts',
+      'kubernetes/*.test.ts',
+    ],
     exclude: long,
     pool: 'forks',
     fileParallelism: false,

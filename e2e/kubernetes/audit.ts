@@ -11,6 +11,7 @@ import { startKind } from '../providers/kind.ts'
 /** What a database consists of. Tasks and tenants outlive it by design: the one for 30 days, the other until it is removed. */
 const kinds = [
   'manageddatabases.espalier.dev',
+  'backups.espalier.dev',
   'statefulsets.apps',
   'pods',
   'persistentvolumeclaims',
@@ -41,7 +42,7 @@ export default async function setup(): Promise<() => Promise<void>> {
     const directory = join(readSettings(process.env).home, 'dump')
     await mkdir(directory, { recursive: true })
     await kubectl(['cluster-info', 'dump', '--all-namespaces', '--output-directory', directory])
-    const own = ['manageddatabases', 'tasks', 'tenants', 'sizes', 'regions']
+    const own = ['manageddatabases', 'backups', 'tasks', 'tenants', 'sizes', 'regions']
       .map(kind => `${kind}.espalier.dev`)
       .join(',')
     await writeFile(
