@@ -13,7 +13,7 @@ beforeAll(async () => {
   // Of a size that a test can fill.
   const { apiVersion, kind, spec } = (await provider.cluster.get('Size', { name: 'nano-v1' })) ?? {}
   if (apiVersion === undefined || kind === undefined || spec === undefined) throw new Error('there is no size')
-  const mini = { ...spec, id: crypto.randomUUID(), name: 'mini', shape: { ...spec.shape, storageSize: '256Mi' } }
+  const mini = { ...spec, id: crypto.randomUUID(), name: 'mini', shape: { ...spec.shape, storageSize: '320Mi' } }
   await provider.cluster.create('Size', { apiVersion, kind, metadata: { name: 'mini-v1' }, spec: mini })
 })
 afterAll(async () => {
@@ -28,24 +28,24 @@ test('grows up to what was allowed, under sessions that go on', async () => {
   const { id } = body
   const session = await connect(await api.connection(id))
   await session.query(
-    'CREATE TABLE padding AS SELECT n, repeat(md5(n::text), 30) AS text FROM generate_series(1, 120000) AS n',
+    'CREATE TABLE padding AS SELECT n, repeat(md5(n::text), 30) AS text FROM generate_series(1, 100000) AS n',
   )
   const before = await provider.postmaster(provider.namespace(), id)
   const tasks = async () => (await api.call<object[]>('GET', `/tasks?subject_id=${id}`)).body.length
   const count = await tasks()
 
-  const autogrow = { at_percent: 50, step_percent: 50, max_size: '300Mi' }
+  const autogrow = { at_percent: 50, step_percent: 50, max_size: '360Mi' }
   const asked = await api.call<Shown>('PATCH', `/databases/${id}`, { storage: { autogrow } })
   expect(asked).toMatchObject({ status: 200, body: { status: 'available', storage: { autogrow } } })
   await eventually('the growth', async () => {
     const { storage, status } = (await api.call<Shown>('GET', `/databases/${id}`)).body
     expect(status).toBe('available')
-    return storage?.volume_size === '300Mi'
+    return storage?.volume_size === '360Mi'
   })
   const name = childNames.claim(id, 1)
   const claim = await provider.cluster.get('PersistentVolumeClaim', { namespace: provider.namespace(), name })
-  expect(claim?.spec?.resources?.requests?.storage).toBe('300Mi')
-  expect((await session.query('SELECT count(*)::int AS rows FROM padding')).rows).toEqual([{ rows: 120000 }])
+  expect(claim?.spec?.resources?.requests?.storage).toBe('360Mi')
+  expect((await session.query('SELECT count(*)::int AS rows FROM padding')).rows).toEqual([{ rows: 100000 }])
   await session.end()
   expect((await provider.postmaster(provider.namespace(), id)).id).toBe(before.id)
   expect(await tasks()).toBe(count)

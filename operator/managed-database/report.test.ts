@@ -55,6 +55,29 @@ describe('Events', () => {
     const changed = status({ CredentialsReady: yes('PasswordChangedByUser', 'app') }, { phase: 'available' })
     expect(reasons(status({}, { phase: 'available' }), changed)).toEqual(['Warning PasswordChangedByUser'])
   })
+  test('tell of a restart with another size as it begins', () => {
+    const growing = status({ SizeApplied: no('Growing', 'small is in force') })
+    const restarting = status({ SizeApplied: no('Restarting', 'large comes') })
+    expect(reasons(status({}), growing)).toEqual([])
+    expect(reasons(growing, restarting)).toEqual(['Normal Restarting'])
+    expect(reasons(restarting, restarting)).toEqual([])
+  })
+  test('tell of a volume that grows by itself, each step once, and of what hinders it', () => {
+    const since = '2026-01-01T00:00:00Z'
+    const has = (capacity: string, growsTo?: string, findings: Findings = {}) =>
+      status(findings, { storage: { capacity, since, ...(growsTo === undefined ? {} : { growsTo }) } })
+    const growing = no('Growing', 'it is 80 % full')
+    expect(reasons(status({}), has('1Gi'))).toEqual([])
+    expect(reasons(has('1Gi'), has('1Gi', '2Gi', { VolumeGrown: growing }))).toEqual(['Normal VolumeGrows'])
+    expect(reasons(has('1Gi', '2Gi'), has('1Gi', '2Gi'))).toEqual([])
+    expect(reasons(has('1Gi', '2Gi'), has('2Gi'))).toEqual(['Normal VolumeHasGrown'])
+    expect(reasons(has('1Gi', '2Gi'), has('2Gi', '3Gi'))).toEqual(['Normal VolumeHasGrown', 'Normal VolumeGrows'])
+    const refused = has('1Gi', '2Gi', { VolumeGrown: no('GrowthRefused', 'quota') })
+    expect(reasons(has('1Gi', '2Gi', { VolumeGrown: growing }), refused)).toEqual(['Warning GrowthRefused'])
+    expect(reasons(has('1Gi'), has('1Gi', undefined, { VolumeGrown: no('AtMaximum', 'full') }))).toEqual([
+      'Warning AtMaximum',
+    ])
+  })
 })
 
 test('an operation ends once, with how long it took', () => {

@@ -38,6 +38,25 @@ const phaseReasons: Partial<Record<NonNullable<ManagedDatabaseStatus['phase']>, 
   deleting: 'Deleting',
 }
 
+/** A new size cuts off whoever is connected, so that is told as it begins. */
+function restartReports(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
+  const [was, is] = [conditionOf(before, 'SizeApplied'), conditionOf(after, 'SizeApplied')]
+  if (is?.reason !== 'Restarting' || was?.reason === 'Restarting') return []
+  return [{ type: 'Normal', reason: 'Restarting', message: is.message }]
+}
+
+/** A volume that grows by itself. */
+function volumeReports(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
+  const [was, is] = [before?.storage, after.storage]
+  if (is === undefined) return []
+  const reports: Report[] = []
+  if (was !== undefined && is.capacity !== was.capacity)
+    reports.push({ type: 'Normal', reason: 'VolumeHasGrown', message: `it has ${is.capacity}, ${was.capacity} before` })
+  if (is.growsTo !== undefined && is.growsTo !== was?.growsTo)
+    reports.push({ type: 'Normal', reason: 'VolumeGrows', message: `it grows from ${is.capacity} to ${is.growsTo}` })
+  return reports
+}
+
 /** The Events that a change of status is worth. */
 export function reportsOf(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
   const reports: Report[] = []
@@ -50,11 +69,7 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
     const ready = conditionOf(after, 'Ready')
     reports.push({ type: isBad ? 'Warning' : 'Normal', reason, message: ready?.message ?? phase })
   }
-  const [was, is] = [before?.storage, after.storage]
-  if (is?.growsTo !== undefined && is.growsTo !== was?.growsTo)
-    reports.push({ type: 'Normal', reason: 'VolumeGrows', message: `it grows from ${is.capacity} to ${is.growsTo}` })
-  if (was?.growsTo !== undefined && is !== undefined && is.capacity !== was.capacity)
-    reports.push({ type: 'Normal', reason: 'VolumeHasGrown', message: `it has ${is.capacity}, ${was.capacity} before` })
+  reports.push(...restartReports(before, after), ...volumeReports(before, after))
   for (const type of [
     'VolumeReady',
     'SizeApplied',
