@@ -62,7 +62,7 @@ function lostMessage(observed: Observed, { claim: name, uid }: VolumeRecord): st
   const isWaiting = isReplaced && volumes.recorded !== undefined && isKept(observed)
   const remedy = isWaiting
     ? `the data are kept on volume ${volumes.recorded?.name}: suspend the database and delete that claim, and the volume gets one of its own`
-    : 'put it back with its volume. Do not delete the database while the volume may still be found: this version has no backups to restore it from'
+    : 'put it back with its volume. Do not delete the database while the volume may still be found: its backups would go with it, and this version restores none yet'
   return `${gone}${runs}; ${remedy}`
 }
 
