@@ -62,6 +62,32 @@ describe('a size whose volume does not grow', () => {
     ])
   })
 
+  test('since it is retired, fails at once, with nothing of it applied; who has it keeps it', () => {
+    const world = emptyWorld()
+    settle(world)
+    const before = made(world)
+    const size = world.sizes.get('large-v1')
+    if (size === undefined) throw new Error('there is a size')
+    world.sizes.set('large-v1', { ...size, spec: { ...size.spec, status: 'retired' } })
+    edit(world, { size: large })
+    settle(world)
+    expect(made(world)).toBe(before)
+    expect(statusOf(world)).toMatchObject({
+      phase: 'available',
+      size: small,
+      sizeApplied: { reason: 'SizeRetired', message: expect.stringMatching(/large-v1 is retired/) },
+    })
+    expect(tasks(world).at(-1)).toEqual(['update-managed-size', 'failed'])
+    world.sizes.set('large-v1', size)
+    settle(world)
+    expect(statusOf(world)).toMatchObject({ phase: 'available', size: large, sizeApplied: undefined })
+    const served = made(world)
+    world.sizes.set('large-v1', { ...size, spec: { ...size.spec, status: 'retired' } })
+    settle(world)
+    expect(made(world)).toBe(served)
+    expect(statusOf(world)).toMatchObject({ phase: 'available', size: large, sizeApplied: undefined })
+  })
+
   test('for a refusal, fails at once; what else was asked is done', () => {
     const { world } = asking({ ipAllowlist: { rules: [{ cidr: '192.0.2.7' }] } }, 'refused')
     expect(statusOf(world)).toMatchObject({

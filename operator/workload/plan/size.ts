@@ -16,7 +16,14 @@ import { isUnmade } from './unmade.ts'
 
 /** What keeps the size asked for from coming into force. */
 type Hindrance = {
-  reason: 'SizeNotFound' | 'Growing' | 'AwaitsResume' | 'GrowthFailing' | 'GrowthRefused' | 'GrowthInfeasible'
+  reason:
+    | 'SizeNotFound'
+    | 'SizeRetired'
+    | 'Growing'
+    | 'AwaitsResume'
+    | 'GrowthFailing'
+    | 'GrowthRefused'
+    | 'GrowthInfeasible'
   message: string
   /** Waiting mends it: it is on its way, or may be. What does not is told at once, and the operation has failed. */
   passes: boolean
@@ -75,6 +82,13 @@ export function sizeState(observed: Observed): SizeState {
     return kept({
       reason: 'SizeNotFound',
       message: `there is no size ${sizeText(asked)}: \`kubectl get sizes\` lists those there are`,
+      passes: false,
+    })
+  // Who has it keeps it.
+  if (size.spec.status === 'retired')
+    return kept({
+      reason: 'SizeRetired',
+      message: `${sizeText(asked)} is retired: no other database gets it`,
       passes: false,
     })
   if (claim === undefined)
