@@ -4,6 +4,7 @@
 import { spawnSync } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { groups } from './groups.ts'
+import { forgetSurvivorsOfLoading } from './results.ts'
 
 const given = process.argv.slice(2)
 const options = given.filter(argument => argument.startsWith('-'))
@@ -33,6 +34,7 @@ if (unknown.length > 0) {
 let failed = 0
 for (const { group, files } of runs) {
   console.log(`\n${group.name}: ${files.length} files`)
+  forgetSurvivorsOfLoading(`mutants/reports/${group.name}.json`)
   const { status } = spawnSync(
     process.execPath,
     ['mutants/node_modules/@stryker-mutator/core/bin/stryker.js', 'run', 'mutants/stryker.config.mjs', ...options],

@@ -76,11 +76,18 @@ describe('how far a volume has grown to 2Gi', () => {
       { resizing: 'ControllerResizeInfeasible', allocated: '9Gi' },
       'underway',
     ],
+    ['a status that only begins like giving up', { resizing: 'NodeResizeFailedOver' }, 'underway'],
     ['somebody deletes it', { deleted: true }, 'failing', /deletes/],
   ])('%s', (_name, told, state, message = /^/) => {
     const growth = growthOf(claimOf(told), '2Gi', undefined)
     expect(growth.state).toBe(state)
     expect('message' in growth ? growth.message : '').toMatch(message)
+  })
+
+  test('it is told apart whether this pass asks for it', () => {
+    const message = 'the volume grows from 1Gi to 2Gi'
+    expect(growthOf(claimOf({ asks: '1Gi' }), '2Gi', undefined)).toEqual({ state: 'underway', message, isAsked: true })
+    expect(growthOf(claimOf({}), '2Gi', undefined)).toEqual({ state: 'underway', message })
   })
 
   test('a refusal counts until the volume has grown, and only for the claim and the storage it was of', () => {
