@@ -1,7 +1,7 @@
 /** Stands in for fast-check: few cases, the same each time. The first that fails is enough, so none is made smaller. */
 import fc, { type IProperty, type Parameters } from 'fast-check'
 
-const mostRuns = 30
+const mostRuns = Number(process.env.MUTANTS_RUNS)
 
 function assert<T>(property: IProperty<T>, parameters: Parameters<T> = {}) {
   const numRuns = Math.min(parameters.numRuns ?? 100, mostRuns)

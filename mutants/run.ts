@@ -44,6 +44,7 @@ for (const { group, files } of runs) {
         ...process.env,
         MUTANTS_GROUP: group.name,
         MUTANTS_FILES: files.join(','),
+        MUTANTS_RUNS: String(group.runs ?? 30),
         MUTANTS_TESTS: group.tests.join('\n'),
       },
     },
