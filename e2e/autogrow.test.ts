@@ -21,6 +21,9 @@ afterAll(async () => {
   await provider?.stop()
 })
 
+/** A kubelet takes its time before it grows a file system. */
+const growthMs = 120_000
+
 type Shown = Database & { storage?: { volume_size?: string; autogrow: object } }
 
 test('grows up to what was allowed, under sessions that go on', async () => {
@@ -37,11 +40,15 @@ test('grows up to what was allowed, under sessions that go on', async () => {
   const autogrow = { at_percent: 50, step_percent: 50, max_size: '360Mi' }
   const asked = await api.call<Shown>('PATCH', `/databases/${id}`, { storage: { autogrow } })
   expect(asked).toMatchObject({ status: 200, body: { status: 'available', storage: { autogrow } } })
-  await eventually('the growth', async () => {
-    const { storage, status } = (await api.call<Shown>('GET', `/databases/${id}`)).body
-    expect(status).toBe('available')
-    return storage?.volume_size === '360Mi'
-  })
+  await eventually(
+    'the growth',
+    async () => {
+      const { storage, status } = (await api.call<Shown>('GET', `/databases/${id}`)).body
+      expect(status).toBe('available')
+      return storage?.volume_size === '360Mi'
+    },
+    growthMs,
+  )
   const name = childNames.claim(id, 1)
   const claim = await provider.cluster.get('PersistentVolumeClaim', { namespace: provider.namespace(), name })
   expect(claim?.spec?.resources?.requests?.storage).toBe('360Mi')
@@ -50,10 +57,17 @@ test('grows up to what was allowed, under sessions that go on', async () => {
   expect((await provider.postmaster(provider.namespace(), id)).id).toBe(before.id)
   expect(await tasks()).toBe(count)
 
-  await eventually('the most that it grows to is said', async () => {
-    const database = await provider.cluster.get('ManagedDatabase', { namespace: provider.namespace(), name: 'filling' })
-    return database?.status?.conditions?.find(({ type }) => type === 'VolumeGrown')?.reason === 'AtMaximum'
-  })
+  await eventually(
+    'the most that it grows to is said',
+    async () => {
+      const database = await provider.cluster.get('ManagedDatabase', {
+        namespace: provider.namespace(),
+        name: 'filling',
+      })
+      return database?.status?.conditions?.find(({ type }) => type === 'VolumeGrown')?.reason === 'AtMaximum'
+    },
+    growthMs,
+  )
   expect(await query(await api.connection(id), 'SELECT 1 AS one')).toEqual([{ one: 1 }])
   await api.remove(id)
 })
