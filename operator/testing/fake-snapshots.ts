@@ -34,16 +34,20 @@ export function createFakeSnapshots(
     await withFinalizers(snapshot, [])
   }
 
-  const make = async (snapshot: VolumeSnapshot) => {
-    const { metadata, spec, status } = snapshot
-    const { mode } = snapshots.making
+  const cut = async (snapshot: VolumeSnapshot) => {
+    const { metadata, spec } = snapshot
     const name = spec.source.persistentVolumeClaimName
     const handle = await handleOfClaim({ namespace: metadata.namespace, name })
     if (handle === undefined) await write(snapshot, { readyToUse: false, error: { message: `no claim ${name}` } })
-    else if (status?.creationTime === undefined) {
+    else {
       snapshots.images.set(metadata.uid ?? '', handle)
       await write(snapshot, { creationTime: cutAt, readyToUse: false, restoreSize: '1Gi' })
-    } else if (mode === 'making') await write(snapshot, { readyToUse: true })
+    }
+  }
+
+  const make = async (snapshot: VolumeSnapshot) => {
+    if (snapshot.status?.creationTime === undefined) await cut(snapshot)
+    else if (snapshots.making.mode === 'making') await write(snapshot, { readyToUse: true })
   }
 
   const snapshots: FakeSnapshots = {
