@@ -144,6 +144,24 @@ describe('fails, says why and leaves no snapshot, where', () => {
     await noSnapshot('swapped-1')
   })
 
+  test('another claim has that name already as the snapshot is to be asked for', async () => {
+    await it.create('stolen')
+    const name = (await it.child('PersistentVolumeClaim', 'stolen', 'claim'))?.metadata.name
+    const thief = (cluster: Cluster): Cluster => ({
+      ...cluster,
+      get: async (kind, key) => {
+        const found = await cluster.get(kind, key)
+        const isIt = kind === 'PersistentVolumeClaim' && key.name === name && found !== undefined
+        return isIt ? { ...found, metadata: { ...found.metadata, uid: 'another' } } : found
+      },
+    })
+    await restarted({ wrap: thief })
+    await ask('stolen-1', 'stolen')
+    expect(reasonOf(await ended('stolen-1'))).toBe('OtherData')
+    expect(await snapshotOf('stolen-1')).toBeUndefined()
+    await restarted()
+  })
+
   test('the database is deleted before the snapshot is cut', async () => {
     await it.create('hasty', { deletion: { keepBackups: true } })
     it.workload().snapshots.making = { mode: 'held' }

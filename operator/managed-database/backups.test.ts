@@ -1,5 +1,6 @@
 /** What a database's deletion does to its backups. */
 import { beforeAll, expect, test } from 'vitest'
+import type { Cluster } from '../../cluster/index.ts'
 import { labels, type ManagedDatabase } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { useInstallation } from '../testing/fixture.ts'
@@ -38,6 +39,30 @@ test('they go with it, once its volume has gone and before it is let go itself',
   await it.gone('gone')
   expect(await backup('gone-1')).toBeUndefined()
   expect(await snapshots()).toBe(0)
+})
+
+test('one that no cache has seen goes with it', async () => {
+  const id = await withBackup('unseen')
+  const isUnseen = (object: { metadata: { name: string } }) => object.metadata.name === 'unseen-2'
+  await it.stopOperator()
+  await it.cluster().create('Backup', backupDraft('unseen-2', { name: 'unseen', id }))
+  const blind = (cluster: Cluster): Cluster => ({
+    ...cluster,
+    list: async (kind, options) => {
+      const found = await cluster.list(kind, options)
+      return options?.namespace ? found : { ...found, items: found.items.filter(item => !isUnseen(item)) }
+    },
+    watch: async function* (kind, options) {
+      for await (const event of cluster.watch(kind, options))
+        if (event.type === 'BOOKMARK' || !isUnseen(event.object)) yield event
+    },
+  })
+  await it.startOperator({ wrap: blind })
+  await it.cluster().delete('ManagedDatabase', at('unseen'))
+  await it.gone('unseen')
+  expect(await backup('unseen-2')).toBeUndefined()
+  await it.stopOperator()
+  await it.startOperator()
 })
 
 test('they stay where they are to be kept, and can be deleted on their own', async () => {

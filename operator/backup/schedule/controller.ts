@@ -18,9 +18,8 @@ import {
 import { createIds } from '../../../values/id.ts'
 import { timestamp } from '../../../values/time.ts'
 import type { ControllerOptions } from '../../controller-options.ts'
-import { conditionOf } from '../../objects/conditions.ts'
 import { backupsOf, isUnderWay } from '../observe.ts'
-import { nextBackup, scheduleOf } from './due.ts'
+import { isServing, nextBackup, scheduleOf } from './due.ts'
 import { surplusOf } from './retention.ts'
 
 type ScheduleOptions = ControllerOptions & {
@@ -101,11 +100,11 @@ export function startBackupSchedules(options: ScheduleOptions): { stop(): Promis
   }
 
   /** Whoever cannot be backed up now is looked at again as soon as that changes. */
-  const canBeTaken = ({ spec, status }: ManagedDatabase): boolean =>
-    caches.snapshots.served === 'served' &&
-    snapshotRefusal(spec.region, caches.regions.get({ name: spec.region })) === undefined &&
-    !spec.suspended &&
-    conditionOf(status, 'Ready')?.status === 'True'
+  const canBeTaken = (database: ManagedDatabase): boolean => {
+    const { region } = database.spec
+    const refusal = snapshotRefusal(region, caches.regions.get({ name: region }))
+    return caches.snapshots.served === 'served' && refusal === undefined && isServing(database)
+  }
 
   const create = async ({ metadata }: ManagedDatabase, databaseId: string, dueAt: number) => {
     const { namespace = '', name, labels: marks } = metadata

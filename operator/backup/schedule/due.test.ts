@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { nextBackup, placeIn, scheduleOf } from './due.ts'
+import { plainSpec } from '../../testing/samples.ts'
+import { isServing, nextBackup, placeIn, scheduleOf } from './due.ts'
 
 const at = (text: string) => Date.parse(text)
 const hourMs = 3600_000
@@ -68,4 +69,15 @@ describe('a backup is due', () => {
     const due = nextBackup(schedule, { ...taken, askedAt: [last - 72 * hourMs] }, { ...place, operatorStartedAt, now })
     expect(due).toEqual({ dueAt: last, takeAt: operatorStartedAt + placeIn(hourMs, id) })
   })
+})
+
+test.each<[string, boolean, 'True' | 'False' | undefined, boolean]>([
+  ['that serves', false, 'True', true],
+  ['that does not', false, 'False', false],
+  ['that has not come to', false, undefined, false],
+  ['that is to be suspended, and still serves', true, 'True', false],
+])('a database %s is backed up: %s, %s -> %s', (_, suspended, status, expected) => {
+  const ready = { type: 'Ready', reason: 'R', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }
+  const conditions = status === undefined ? [] : [{ ...ready, status }]
+  expect(isServing({ spec: { ...plainSpec, suspended }, status: { conditions } })).toBe(expected)
 })

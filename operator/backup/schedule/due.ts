@@ -1,7 +1,8 @@
 /** When scheduled backups are due. Pure; the calendar of cron expressions is croner's. */
 import { createHash } from 'node:crypto'
 import { Cron } from 'croner'
-import type { ManagedDatabaseSpec } from '../../../crds/index.ts'
+import type { ManagedDatabase, ManagedDatabaseSpec } from '../../../crds/index.ts'
+import { conditionOf } from '../../objects/conditions.ts'
 
 type Schedule =
   | { state: 'off' }
@@ -42,6 +43,10 @@ export function scheduleOf(
     return { state: 'invalid', message: message.replace(/^Cron(Pattern|Date): /, '') }
   }
 }
+
+/** Whether a database serves, and is to go on serving. */
+export const isServing = ({ spec, status }: Pick<ManagedDatabase, 'spec' | 'status'>): boolean =>
+  !spec.suspended && conditionOf(status, 'Ready')?.status === 'True'
 
 /** What is known of the backups of a database; times in ms since the epoch. */
 type Taken = {
