@@ -1,7 +1,7 @@
 /** What a database's deletion does to its backups. */
 import { beforeAll, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/index.ts'
-import { labels, type ManagedDatabase } from '../../crds/index.ts'
+import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { backupDraft, databaseDraft, eventually, giveSnapshots, testNamespace } from '../testing/installation.ts'
@@ -82,10 +82,15 @@ test('they stay where they are to be kept, and can be deleted on their own', asy
 test('a copy of a database that is deleted takes none that are not its own', async () => {
   const id = await withBackup('original')
   await it.stopOperator()
-  await it.cluster().create('ManagedDatabase', databaseDraft('copy', {}, id))
+  const copy = databaseDraft('copy', {}, id)
+  await it.cluster().create('ManagedDatabase', {
+    ...copy,
+    metadata: { ...copy.metadata, finalizers: [teardownFinalizer] },
+  })
   await it.cluster().delete('ManagedDatabase', at('copy'))
   await it.cluster().create('ManagedDatabase', databaseDraft('second', {}, id))
   await it.startOperator()
+  await it.gone('copy')
   await it.when('second', found => found.metadata.labels?.[labels.id] !== undefined)
   await it.cluster().delete('ManagedDatabase', at('second'))
   await it.gone('second')
