@@ -29,6 +29,7 @@ import {
   testConfiguration,
   testNamespace,
 } from '../operator/testing/installation.ts'
+import { whileFilling } from '../server/heap.ts'
 import { connectParent, serve } from './remote.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
@@ -71,7 +72,7 @@ async function runOperator(): Promise<void> {
     administrator: postgres,
     logger: silent,
   })
-  await operator.synced()
+  await whileFilling(operator.synced())
   process.send?.('synced')
   process.on('message', async message => {
     if (message !== 'stop') return

@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
 import { operatorConfiguration } from '../../operator/configuration.ts'
 import { startOperator } from '../../operator/index.ts'
+import { whileFilling } from '../../server/heap.ts'
 import { stopSignal } from '../../server/signals.ts'
 import { type Command, parseFlags, UsageError } from '../command.ts'
 import { readConfiguration } from '../configuration.ts'
@@ -33,6 +34,8 @@ const command: Command = {
     const stopped = stopSignal()
     const cluster = await connectKubernetes({ fieldManager: 'espalier-operator', kubeconfig: flags.kubeconfig, logger })
     const operator = await startOperator({ cluster, configuration, identity: flags.identity, logger })
+    // One that is stopped before is told so by its caches, and by nobody else here.
+    whileFilling(operator.synced()).catch(() => {})
     await stopped
     await operator.stop()
     await cluster.close()
