@@ -9,7 +9,7 @@ type Group = {
 
 const lifecycle = ['lifecycle', 'rollout', 'stops', 'leftovers', 'unmade', 'lost-node', 'adoption', 'healing', 'rescue']
 const ofOperator = [
-  'operator/workload/plan/{rescue,teardown,growth}.test.ts',
+  'operator/workload/plan/{rescue,teardown,volume,growth}.test.ts',
   'operator/workload/plan/*.test.ts',
   'operator/managed-database/plan/*.test.ts',
   ...lifecycle.map(name => `operator/managed-database/${name}.test.ts`),

@@ -134,6 +134,9 @@ describe('what is deleted', () => {
   })
 })
 
+/** Keeps what is deleted until it is taken off. */
+const holding = 'test.example/held'
+
 describe('a pod', () => {
   /** A database that runs on a volume on record, as the caches have it. */
   async function running() {
@@ -141,7 +144,7 @@ describe('a pod', () => {
     const protectedClaim = claimDraft(owner)
     const claim = await cluster.create('PersistentVolumeClaim', {
       ...protectedClaim,
-      metadata: { ...protectedClaim.metadata, finalizers: ['kubernetes.io/pvc-protection'] },
+      metadata: { ...protectedClaim.metadata, finalizers: [holding] },
     })
     const pod = await cluster.create('Pod', podDraft(owner))
     const record = { claim: claim.metadata.name, uid: claim.metadata.uid ?? '', volumeName: volume.metadata.name }
@@ -181,7 +184,13 @@ describe('a pod', () => {
   })
 
   const changes: [string, (found: Awaited<ReturnType<typeof running>>) => Promise<unknown>][] = [
-    ['the claim is being deleted', ({ claim }) => cluster.delete('PersistentVolumeClaim', claim.metadata)],
+    [
+      'the claim is being deleted',
+      async ({ claim }) => {
+        await cluster.delete('PersistentVolumeClaim', claim.metadata)
+        expect((await cluster.get('PersistentVolumeClaim', claim.metadata))?.metadata.uid).toBe(claim.metadata.uid)
+      },
+    ],
     [
       'the claim is gone',
       async ({ claim }) => {
@@ -200,7 +209,7 @@ describe('a pod', () => {
     [
       'the volume is being deleted',
       async ({ volume }) => {
-        const metadata = { ...volume.metadata, finalizers: ['test.example/held'] }
+        const metadata = { ...volume.metadata, finalizers: [holding] }
         await cluster.replace('PersistentVolume', { ...volume, metadata })
         await cluster.delete('PersistentVolume', { name: volume.metadata.name })
         expect(await cluster.get('PersistentVolume', { name: volume.metadata.name })).toBeDefined()
@@ -226,6 +235,23 @@ describe('a pod', () => {
     const found = await running()
     await cluster.delete('PersistentVolumeClaim', found.claim.metadata)
     expect(await passOf(found.options).do({ do: 'apply', kind: 'StatefulSet', draft: statefulSet(1) })).toBe('done')
+  })
+
+  test('that there is none of is stopped whatever became of the claim', async () => {
+    const found = await running()
+    await cluster.delete('PersistentVolumeClaim', found.claim.metadata)
+    const { observed } = found.options
+    const without = passOf({ ...found.options, observed: { ...observed, pod: undefined } })
+    expect(await without.do(found.stops[1]?.[1] as Action)).toBe('done')
+  })
+
+  test('is not what another deletion waits for', async () => {
+    const found = await running()
+    await cluster.delete('PersistentVolumeClaim', found.claim.metadata)
+    const { metadata } = await cluster.create('ConfigMap', mapDraft(owner, `map-${count}`))
+    const { name, uid = '' } = metadata
+    const deletion = { do: 'delete', kind: 'ConfigMap', name, namespace: testNamespace, uid } as const
+    expect(await passOf(found.options).do(deletion)).toBe('done')
   })
 
   test('of a database that has no volume on record is stopped without a look at one', async () => {
@@ -377,6 +403,15 @@ describe('what is made once', () => {
       await expect(fails(reason).do({ do: 'create-claim', draft: claimDraft(owner) })).rejects.toThrow(
         expect.objectContaining({ reason }),
       )
+  })
+
+  test('a claim of its own is not written where making one is forbidden', async () => {
+    const { labels: _, ...metadata } = claimDraft(owner).metadata
+    const there = await cluster.create('PersistentVolumeClaim', { ...claimDraft(owner), metadata })
+    const create = () => Promise.reject(new ClusterError('Forbidden', 'no'))
+    const forbidden = passOf({ executor: { cluster: { ...cluster, create } as Cluster } })
+    await expect(forbidden.do({ do: 'create-claim', draft: claimDraft(owner) })).rejects.toThrow('no')
+    expect(await cluster.get('PersistentVolumeClaim', there.metadata)).toEqual(there)
   })
 
   test('a claim is made', async () => {
