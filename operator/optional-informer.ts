@@ -11,6 +11,8 @@ export type Served = 'served' | 'absent' | 'unknown'
 
 type OptionalInformer<K extends KindName> = {
   readonly served: Served
+  /** Since when it is asked whether it is served, in ms since the epoch. */
+  readonly askedAt: number
   get(key: ObjectKey): Kinds[K] | undefined
   byIndex(index: string, value: string): Kinds[K][]
   onChange: Informer<K>['onChange']
@@ -74,6 +76,7 @@ export function createOptionalInformer<K extends KindName>(
     get served() {
       return served
     },
+    askedAt: clock.now(),
     get: informer.get,
     byIndex: informer.byIndex,
     onChange: informer.onChange,

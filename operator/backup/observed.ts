@@ -49,6 +49,8 @@ export type Observed = {
   /** Undefined where there is no database of that name and id. */
   source: Source | undefined
   snapshots: Served
+  /** Since when the cluster is asked about them, in ms since the epoch. */
+  snapshotsAskedAt: number
   /** The one under this backup's name. Not looked at where nothing depends on it. */
   snapshot: SnapshotFacts | 'absent' | 'unknown'
   /** The backup of the same database that comes before this one, by name. */

@@ -50,7 +50,7 @@ export type BackupDeadlines = {
 
 const conditionTypes: ConditionTypes<'Ready' | 'Progressing'> = { all: ['Ready', 'Progressing'], passing: new Set() }
 
-/** How soon a checkpoint is asked for again that found no room to wait. */
+/** How soon it is looked whether a checkpoint has begun: one that found no room to wait is asked for again. */
 const roomMs = 5_000
 
 export function plan(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
@@ -112,9 +112,21 @@ function underWay(observed: Observed, now: number, deadlines: BackupDeadlines): 
   const refusal = refusalOf(observed)
   if (refusal !== undefined) return still(failed(backup, refusal, now))
   if (snapshot === 'unknown' || snapshots === 'unknown' || observed.source === undefined)
-    return still(waiting(backup, 'Preparing', 'looking for its snapshot', now))
+    return untilKnown(observed, now, deadlines)
   if (backup.status?.snapshotName !== undefined) return still(failed(backup, deletedByHand, now))
   return withoutSnapshot(observed, observed.source, now, deadlines)
+}
+
+/** The cluster has not said yet whether there are snapshots: until it does, nothing is begun and nothing given up. */
+function untilKnown({ backup, snapshotsAskedAt }: Observed, now: number, { cutMs }: BackupDeadlines): Plan {
+  const until = snapshotsAskedAt + cutMs
+  if (now >= until) return still(failed(backup, snapshotsUnknown, now))
+  return { ...still(waiting(backup, 'Preparing', 'looking for its snapshot', now)), wakeAt: until }
+}
+
+const snapshotsUnknown: Refusal = {
+  reason: 'SnapshotsUnknown',
+  message: 'the cluster does not say what snapshots of volumes there are: see the log of the operator',
 }
 
 const deletedByHand: Refusal = {
@@ -147,7 +159,7 @@ function withoutSnapshot(observed: Observed, source: Source, now: number, deadli
   return {
     actions: [{ do: 'checkpoint' }],
     status: running(backup, 'Checkpointing', 'writing what Postgres holds to its files', now),
-    wakeAt: checkpoint.state === 'waiting' ? now + roomMs : undefined,
+    wakeAt: now + roomMs,
   }
 }
 

@@ -58,6 +58,7 @@ const observed = (more: Partial<Observed> = {}): Observed => ({
   id: 'i',
   source: { database: database(), region, isReachable: true },
   snapshots: 'served',
+  snapshotsAskedAt: now - 1_000,
   snapshot: 'absent',
   ahead: undefined,
   checkpoint: { state: 'unasked' },
@@ -89,6 +90,11 @@ describe('a plan', () => {
       'waits until it is known whether there are snapshots',
       { snapshots: 'unknown', snapshot: 'unknown' },
       { does: [], phase: 'pending' },
+    ],
+    [
+      'and no longer than for a snapshot',
+      { snapshots: 'unknown', snapshot: 'unknown', snapshotsAskedAt: now - 600_000 },
+      { phase: 'failed', reason: 'SnapshotsUnknown' },
     ],
     ['begins with a checkpoint', {}, { does: ['checkpoint'], phase: 'running', reason: 'Checkpointing' }],
     [
