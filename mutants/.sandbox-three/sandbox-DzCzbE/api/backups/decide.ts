@@ -1,0 +1,47 @@
+/** Whether a backup of a database can be asked for now: a pure function. It refuses by throwing ApiError. */
+// @ts-nocheck
+
+import type { Kinds } from '../../cluster/index.ts'
+import { type Backup, snapshotRefusal, visiblePhase } from '../../crds/index.ts'
+import { badRequest, conflict, retryAfter } from '../errors.ts'
+
+/** Most backups of one database that users keep: each holds storage until somebody deletes it. */
+export const highestUserBackups = 100
+
+type Asked = {
+  kind: Backup['spec']['kind']
+  database: Kinds['ManagedDatabase']
+  region: Kinds['Region'] | undefined
+  /** Those of this database that users asked for. */
+  kept: number
+}
+
+/** Beside a change that is under way as well, as long as Postgres serves. */
+function serves(database: Kinds['ManagedDatabase']): boolean {
+  const phase = visiblePhase(database)
+  if (phase === 'available') return true
+  const ready = database.status?.conditions?.find(({ type }) => type === 'Ready')
+  return (phase === 'modifying' || phase === 'degraded') && ready?.status === 'True'
+}
+
+/** @throws ApiError 400 where such a backup cannot be had, 409 where it cannot now */
+export function decideBackup({ kind, database, region, kept }: Asked): void {
+  if (kind === 'durable')
+    throw badRequest(
+      database.spec.backup.durable
+        ? 'kind: durable backups are not available in this version'
+        : 'kind: the durable tier is not enabled for this database',
+    )
+  const refusal = snapshotRefusal(database.spec.region, region)
+  if (refusal !== undefined) throw badRequest(`kind: ${refusal.message}`)
+  const phase = visiblePhase(database)
+  if (phase === 'suspended' || phase === 'suspending')
+    throw conflict(`the database is ${phase}: resume it, then take a backup`, retryAfter.ownAction)
+  if (!serves(database))
+    throw conflict(
+      `the database is ${phase}: a backup is taken of one that serves; its tasks say what holds it up`,
+      retryAfter.busy,
+    )
+  if (kept >= highestUserBackups)
+    throw conflict(`the database has ${kept} backups that were asked for: delete one first`, retryAfter.ownAction)
+}

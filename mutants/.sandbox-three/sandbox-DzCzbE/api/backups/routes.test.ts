@@ -1,0 +1,178 @@
+/** Backups through the API, on the one-machine store: what is asked for, refused, listed and let go. */
+// @ts-nocheck
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { annotatedOperation, type Backup, labels, teardownFinalizer, tenantNamespace } from '../../crds/index.ts'
+import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
+import { settle } from '../testing/harness.ts'
+import { highestUserBackups } from './decide.ts'
+
+let client: Client
+beforeAll(async () => {
+  client = await startClient()
+  await snapshotClass({ name: 'fast', atomic: true })
+})
+afterAll(() => client.close())
+
+const namespace = tenantNamespace('acme')
+async function snapshotClass(snapshotClass: { name: string; atomic: boolean } | undefined): Promise<void> {
+  const region = await client.cluster.get('Region', { name: 'local' })
+  if (region === undefined) throw new Error('there is no region')
+  const { snapshotClass: _, ...spec } = region.spec
+  await client.cluster.replace('Region', { ...region, spec: { ...spec, ...(snapshotClass && { snapshotClass }) } })
+}
+const ask = (id: string, headers: Record<string, string> = {}, kind = 'hot') =>
+  client.call('POST', `/databases/${id}/backup`, { body: { kind }, headers })
+const stored = async (id: string): Promise<Backup> => {
+  const { items } = await client.cluster.list('Backup', { namespace, labels: { [labels.id]: id } })
+  const [backup] = items
+  if (backup === undefined) throw new Error('it is not stored')
+  return backup
+}
+/** What the operator says once it has taken it. */
+const complete = async (id: string) => {
+  const backup = await stored(id)
+  const status = {
+    phase: 'completed' as const,
+    finishedAt: '2026-01-02T03:04:05Z',
+    cutAt: '2026-01-02T03:04:04Z',
+    startLsn: '0/2000028',
+    endLsn: '0/2000100',
+    timeline: 1,
+    systemIdentifier: '7000000000000000001',
+    sizeBytes: 1024,
+  }
+  await client.cluster.replaceStatus('Backup', { ...backup, status })
+  await until(async () => (await client.call('GET', `/backups/${id}`)).body.status === 'completed')
+}
+
+describe('asking for a backup', () => {
+  test('is 202 with a pending one, which can be listed at once, and its task', async () => {
+    const id = await createSettled(client, 'kept')
+    const asked = await ask(id)
+    expect(asked).toMatchObject({
+      status: 202,
+      body: { database_id: id, status: 'pending', kind: 'hot', purpose: 'user', metadata: {} },
+    })
+    expect(asked.body.name).toMatch(/^kept-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}$/)
+    const taskId = asked.headers['x-task-id']
+    expect(asked.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
+    expect((await client.call('GET', `/backups?database_id=${id}`)).body).toEqual([asked.body])
+    expect((await client.call('GET', `/tasks/${taskId}`)).body).toMatchObject({
+      name: 'backup-managed',
+      subject_kind: 'backup',
+      subject_id: asked.body.id,
+      request: { kind: 'hot' },
+    })
+    const backup = await stored(asked.body.id)
+    expect(backup.spec).toEqual({ databaseName: 'kept', databaseId: id, kind: 'hot', purpose: 'user' })
+    expect(backup.metadata.finalizers).toEqual([teardownFinalizer])
+    expect(annotatedOperation(backup)?.taskId).toBe(taskId)
+    expect((await client.call('GET', `/databases/${id}`)).body.status).toBe('available')
+
+    await complete(asked.body.id)
+    expect((await client.call('GET', `/backups/${asked.body.id}`)).body).toMatchObject({
+      status: 'completed',
+      finished_at: expect.stringMatching(/^2026-01-02T03:04:05/),
+      metadata: {
+        size_bytes: 1024,
+        cut_at: expect.stringMatching(/^2026-01-02T03:04:04/),
+        start_lsn: '0/2000028',
+        end_lsn: '0/2000100',
+        timeline: 1,
+        system_identifier: '7000000000000000001',
+      },
+    })
+  })
+
+  test('waits for its end where the request prefers to', async () => {
+    const id = await createSettled(client, 'patient')
+    const asking = ask(id, { prefer: 'wait=10' })
+    await until(async () => (await client.call('GET', `/backups?database_id=${id}`)).body.length === 1)
+    const [{ id: backupId }] = (await client.call('GET', `/backups?database_id=${id}`)).body
+    await complete(backupId)
+    expect(await asking).toMatchObject({ status: 202, body: { status: 'completed' } })
+  })
+
+  test('twice with one Idempotency-Key makes one', async () => {
+    const id = await createSettled(client, 'once')
+    const headers = { 'idempotency-key': 'backup-1' }
+    const [first, second] = [await ask(id, headers), await ask(id, headers)]
+    expect(second).toMatchObject({ status: 202, body: first.body })
+    expect((await client.call('GET', `/backups?database_id=${id}`)).body).toHaveLength(1)
+  })
+
+  test('goes on beside a change of a database that serves', async () => {
+    const id = await createSettled(client, 'changing')
+    const ready = {
+      type: 'Ready',
+      status: 'True' as const,
+      reason: 'Serving',
+      message: '',
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    }
+    await settle(client.cluster, 'acme', 'changing', { phase: 'modifying', conditions: [ready] })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'modifying')
+    expect((await ask(id)).status).toBe(202)
+  })
+})
+
+describe('is refused', () => {
+  test.each<[string, RegExp]>([
+    ['creating', /the database is creating/],
+    ['failed', /the database is failed/],
+    ['degraded', /the database is degraded/],
+    ['suspended', /the database is suspended: resume it/],
+  ])('with 409 of a database that is %s', async (phase, message) => {
+    const id = await createSettled(client, `is${phase}`)
+    await settle(client.cluster, 'acme', `is${phase}`, { phase: phase as 'failed' })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
+    const answer = await ask(id)
+    expectError(answer, 409, message)
+    expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
+  })
+
+  test('with 400 where it is durable, or snapshots are not of one instant', async () => {
+    const id = await createSettled(client, 'durable')
+    expectError(await ask(id, {}, 'durable'), 400, /the durable tier is not enabled/)
+    const database = await storedDatabase(client, 'durable')
+    await client.cluster.replace('ManagedDatabase', {
+      ...database,
+      spec: { ...database.spec, backup: { durable: true } },
+    })
+    await until(async () => /not available/.test((await ask(id, {}, 'durable')).body.message))
+    await snapshotClass({ name: 'slow', atomic: false })
+    await until(async () => (await ask(id)).status === 400)
+    expectError(await ask(id), 400, /^kind: snapshots of class slow are not declared to be of one instant/)
+    await snapshotClass({ name: 'fast', atomic: true })
+    await until(async () => (await ask(id)).status === 202)
+  })
+
+  test('with 409 where the database has as many as are kept', async () => {
+    const id = await createSettled(client, 'full')
+    for (let index = 0; index < highestUserBackups; index++)
+      await client.cluster.create('Backup', {
+        apiVersion: 'espalier.dev/v1alpha1',
+        kind: 'Backup',
+        metadata: { name: `full-${index}`, namespace, labels: { [labels.id]: crypto.randomUUID() } },
+        spec: { databaseName: 'full', databaseId: id, kind: 'hot', purpose: 'user' },
+      })
+    await until(async () => (await client.call('GET', `/backups?database_id=${id}`)).body.length === highestUserBackups)
+    expectError(await ask(id), 409, /delete one first/)
+  })
+})
+
+describe('deleting a backup', () => {
+  test('is 204, is seen until its snapshot is gone, and concerns no other tenant', async () => {
+    const id = await createSettled(client, 'cleared')
+    const { body } = await ask(id)
+    expectError(await client.call('DELETE', `/backups/${body.id}`, { claims: { tenant: 'other' } }), 404)
+    expect((await client.call('DELETE', `/backups/${body.id}`)).status).toBe(204)
+    await until(async () => (await client.call('GET', `/backups/${body.id}`)).body.status === 'deleting')
+    expect((await client.call('DELETE', `/backups/${body.id}`)).status).toBe(204)
+    const backup = await stored(body.id)
+    await client.cluster.replace('Backup', { ...backup, metadata: { ...backup.metadata, finalizers: [] } })
+    await until(async () => (await client.call('GET', `/backups/${body.id}`)).status === 404)
+    expectError(await client.call('DELETE', `/backups/${body.id}`), 404, 'backup not found')
+  })
+})

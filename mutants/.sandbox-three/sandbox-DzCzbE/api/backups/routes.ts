@@ -1,0 +1,138 @@
+/** `/backups` and `/databases/{id}/backup`: take, list, read and delete backups. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import type { Kinds } from '../../cluster/index.ts'
+import { sendJson, taskHeaders, waitUntilTaken } from '../answers.ts'
+import { findOwned } from '../caches.ts'
+import type { ApiContext, App } from '../context.ts'
+import { notFound } from '../errors.ts'
+import { idempotencyKey } from '../headers.ts'
+import type { Answer, Ids } from '../idempotency.ts'
+import { asynchronous, operation, paged } from '../operation.ts'
+import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
+import { accountOf } from '../plugins/tenant.ts'
+import { renderBackup } from '../render/others.ts'
+import { idParameter } from '../schemas/common.ts'
+import { requireBackupsInPlan, requireCurrentPlan } from '../tenants.ts'
+import { writerOf } from '../writer.ts'
+import { backupShape, createBackupInput, listBackupsQuery } from './schema.ts'
+import { createBackup, deleteBackup } from './write.ts'
+
+type Backup = Kinds['Backup']
+
+export function addBackups(app: App, context: ApiContext): void {
+  addList(app, context)
+  addRead(app, context)
+  addCreate(app, context)
+  addDelete(app, context)
+}
+
+function addList(app: App, { caches }: ApiContext): void {
+  const view = createSortedView(caches.Backup)
+  const schema = operation(
+    {
+      operationId: 'listBackups',
+      tag: 'backups',
+      summary: 'List backups',
+      description: 'Newest first, unless `descending` is `false`.',
+      success: { status: 200, description: 'One page of backups.', shape: z.array(backupShape), headers: paged },
+      errors: [400],
+    },
+    { querystring: listBackupsQuery },
+  )
+  app.get('/backups', { schema }, async (request, reply) => {
+    const { query } = request
+    const { database_id: databaseId, kind } = query
+    const conditions = [
+      databaseId === undefined ? undefined : (backup: Backup) => backup.spec.databaseId === databaseId,
+      kind === undefined ? undefined : (backup: Backup) => backup.spec.kind === kind,
+      createdWithin(query),
+    ]
+    const { items, total } = pageOf(filtered(view(accountOf(request).namespace), conditions), query)
+    reply.headers(pageHeaders(request.url, query, total))
+    return sendJson(reply, JSON.stringify(items.map(renderBackup)))
+  })
+}
+
+function addRead(app: App, { cluster, caches }: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'getBackup',
+      tag: 'backups',
+      summary: 'Read a backup',
+      success: { status: 200, description: 'The backup.', shape: backupShape },
+      errors: [400, 404],
+    },
+    { params: idParameter, querystring: z.strictObject({}) },
+  )
+  app.get('/backups/:id', { schema }, async (request, reply) => {
+    const { namespace } = accountOf(request)
+    const backup = await findOwned(cluster, caches.Backup, 'Backup', namespace, request.params.id)
+    if (backup === undefined) throw notFound('backup')
+    return sendJson(reply, JSON.stringify(renderBackup(backup)))
+  })
+}
+
+function addCreate(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'createBackup',
+      tag: 'backups',
+      summary: 'Take a backup',
+      description:
+        'Answers as soon as the backup is recorded, with the status `pending`. Postgres goes on serving meanwhile, and the database takes changes. Backups of one database are taken one after the other. Answers 409 while the database does not serve.',
+      success: { status: 202, description: 'The pending backup.', shape: backupShape, headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Idempotency-Key', 'Prefer'],
+    },
+    { params: idParameter, body: createBackupInput, querystring: z.strictObject({}) },
+  )
+  app.post('/databases/:id/backup', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { account } = writer
+    const { id } = request.params
+    const key = idempotencyKey(request.headers['idempotency-key'])
+    const database = await findOwned(
+      context.cluster,
+      context.caches.ManagedDatabase,
+      'ManagedDatabase',
+      account.namespace,
+      id,
+    )
+    if (database === undefined) throw notFound('database')
+    requireCurrentPlan(account, context.now())
+    requireBackupsInPlan(account)
+    const work = async (ids: Ids): Promise<Answer> => {
+      const backup = await createBackup(writer, id, request.body, ids)
+      context.audit.done(request, { status: 202, taskId: ids.taskId, subjectId: ids.objectId })
+      const taken = (await waitUntilTaken(context, request, reply, backup)) ?? backup
+      return { status: 202, body: JSON.stringify(renderBackup(taken)), headers: taskHeaders(ids.taskId) }
+    }
+    const answer = await context.idempotency.once(
+      { namespace: account.namespace, key, method: 'POST', path: `/databases/${id}/backup`, body: request.body },
+      () => ({ objectId: context.newId(), taskId: context.newId() }),
+      work,
+    )
+    return sendJson(reply.code(202).headers(answer.headers), answer.body)
+  })
+}
+
+function addDelete(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'deleteBackup',
+      tag: 'backups',
+      summary: 'Delete a backup',
+      description: 'Its snapshot goes with it. A backup that is being taken is broken off.',
+      success: { status: 204, description: 'The deletion has begun.' },
+      errors: [400, 404],
+    },
+    { params: idParameter, querystring: z.strictObject({}) },
+  )
+  app.delete('/backups/:id', { schema }, async (request, reply) => {
+    await deleteBackup(writerOf(context, request), request.params.id)
+    context.audit.done(request, { status: 204 })
+    return reply.code(204).send()
+  })
+}

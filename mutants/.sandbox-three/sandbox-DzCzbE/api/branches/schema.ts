@@ -1,0 +1,57 @@
+/** Branches as the API gives them, and what a listing of them takes. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { branchPhases, displayName } from '../../crds/index.ts'
+import { allowlistShape } from '../databases/allowlist.ts'
+import { connection, paging, queryBoolean, time } from '../schemas/common.ts'
+import { output } from '../schemas/components.ts'
+import { serviceShape } from '../services/schema.ts'
+
+export const branchShape = output(
+  'Branch',
+  z
+    .strictObject({
+      id: z.string().describe('The id of the branch, a UUID.'),
+      database_id: z.string().describe('The id of the database that the branch comes from, at any depth.'),
+      depth: z.int().describe('1 for a branch of the database, 2 for a branch of that branch, and so on.'),
+      name: z.string().describe('The name, assigned by the server. It is also the first label of the host name.'),
+      region: z.string().describe('The region that the branch is in.'),
+      size: z.string().describe('The size, copied from the source when the branch was created.'),
+      status: z
+        .enum(branchPhases)
+        .describe(
+          '`creating`: not connectable yet. `available`: it serves. `failed`: it could not be made. `deleting`: its deletion is running. `deleted`: it is gone, and listed for 30 days.',
+        ),
+      pg_version: z.string().describe('The major version of Postgres.'),
+      created_at: time.describe('When the branch was created.'),
+      updated_at: time.describe('When the branch last changed.'),
+      ip_allowlist: allowlistShape.describe('Who may reach the Postgres endpoint. Fixed at creation.'),
+      connectable_at: time
+        .nullable()
+        .optional()
+        .describe('When the branch was first connectable. Billing starts here. Absent before.'),
+      deletion_requested_at: time
+        .nullable()
+        .optional()
+        .describe('When the deletion was requested. Billing stops here, and the slot is free. Absent before.'),
+      connection: connection.optional(),
+      display_name: displayName.nullable().optional().describe('A name for people, at most 25 characters.'),
+      domain: z.string().optional().describe('The host name of the branch.'),
+      options: z.array(z.string()).optional().describe("The source's options."),
+      parent_branch_id: z
+        .string()
+        .nullable()
+        .optional()
+        .describe('The id of the branch that this is a branch of. Absent for a branch of the database.'),
+      port: z.int().optional().describe('The port of Postgres, as clients reach it.'),
+      services: z.array(serviceShape).optional().describe('The services, copied from the source.'),
+    })
+    .describe('A copy of a database, with an address and passwords of its own.'),
+)
+export type BranchShape = z.output<typeof branchShape>
+
+export const listBranchesQuery = z.strictObject({
+  include_deleted: queryBoolean(false).describe('`true` lists deleted branches too. They are kept for 30 days.'),
+  ...paging(100, false),
+})

@@ -1,0 +1,29 @@
+/** An installation that has images of some versions only. */
+// @ts-nocheck
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Client, expectError, startClient } from '../testing/client.ts'
+import { configurationOf } from '../testing/harness.ts'
+
+let client: Client
+beforeAll(async () => {
+  client = await startClient({ configuration: configurationOf({ pgVersions: ['16', '17'] }) })
+})
+afterAll(() => client.close())
+
+test('lists what is on offer, newest first, the newest the default', async () => {
+  expect((await client.call('GET', '/pg-versions')).body).toEqual([
+    { version: '17', default: true },
+    { version: '16', default: false },
+  ])
+})
+
+test('makes databases of the versions on offer, and refuses any other by name', async () => {
+  expect((await client.create('older', { pg_version: '16' })).body.pg_version).toBe('16')
+  expect((await client.create('plain')).body.pg_version).toBe('17')
+  expectError(
+    await client.create('newer', { pg_version: '18' }),
+    400,
+    'pg_version: Postgres 18 is not on offer here; on offer: 17, 16',
+  )
+})

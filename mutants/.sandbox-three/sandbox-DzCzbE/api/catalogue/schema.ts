@@ -1,0 +1,81 @@
+/** What is on offer: sizes, regions, Postgres versions; and the caller's own address. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { sizeStatuses } from '../../crds/index.ts'
+import { time } from '../schemas/common.ts'
+import { output } from '../schemas/components.ts'
+
+export const sizeShape = output(
+  'Size',
+  z
+    .strictObject({
+      id: z.string().describe('The id of this version of the size, a UUID.'),
+      name: z.string().describe('The name of the size, the same in every version.'),
+      version: z.int().describe('The version of the size, from 1 on. A new shape is a new version.'),
+      display_name: z.string().describe('A name for people.'),
+      qos_class: z
+        .enum(['burstable', 'guaranteed'])
+        .describe('`guaranteed`: requests and limits are equal. `burstable`: limits are higher.'),
+      cpu_request: z.string().describe('CPU that is always there, as a Kubernetes quantity.'),
+      cpu_limit: z.string().describe('The most CPU, as a Kubernetes quantity.'),
+      memory_request: z.string().describe('Memory that is always there, as a Kubernetes quantity.'),
+      memory_limit: z.string().describe('The most memory, as a Kubernetes quantity.'),
+      storage_size: z.string().describe('The size of the volume, as a Kubernetes quantity.'),
+      temporary_data_size: z.string().describe('The most temporary data, as a Kubernetes quantity.'),
+      shared_memory_size: z.string().describe('The size of /dev/shm, as a Kubernetes quantity.'),
+      connections: z.int().describe('How many connections applications can have at once.'),
+      postgres_settings: z.record(z.string(), z.string()).describe('Settings of postgresql.conf.'),
+      status: z
+        .enum(sizeStatuses)
+        .describe(
+          '`active`: on offer. `deprecated` and `retired`: kept by databases that have it, and not given to new ones.',
+        ),
+      created_at: time.describe('When this version was created.'),
+      deprecated_at: time.nullable().optional().describe('When it was deprecated; null while it is active.'),
+      retired_at: time.nullable().optional().describe('When it was retired; null before.'),
+      pricing: output(
+        'SizePricing',
+        z
+          .strictObject({
+            price_amount: z
+              .int()
+              .meta({ format: 'int64' })
+              .describe('The price for one billing interval, in the smallest unit of the currency.'),
+            currency: z.string().describe('The currency, as ISO 4217 in lower case.'),
+            billing_interval: z.string().describe('What the price is for, for example month.'),
+          })
+          .describe('What a size costs.'),
+      ).optional(),
+    })
+    .describe('One version of a size: what a database can be like.'),
+)
+export type SizeShapeOut = z.output<typeof sizeShape>
+
+export const sizeQuery = z.strictObject({
+  include: z.literal('pricing').optional().describe('`pricing` adds the price to each size that has one.'),
+})
+
+export const regionShape = output(
+  'ManagedRegion',
+  z
+    .strictObject({ region: z.string().describe('The name of the region.') })
+    .meta({ description: 'A place where databases can be.', example: { region: 'local' } }),
+)
+
+export const pgVersionShape = output(
+  'ManagedPGVersion',
+  z
+    .strictObject({
+      version: z.string().describe('The major version, as pg_version takes it.'),
+      default: z.boolean().describe('`true` for the version that a database gets when it names none.'),
+    })
+    .meta({ description: 'A major version of Postgres.', example: { version: '18', default: true } }),
+)
+
+export const clientAddressShape = output(
+  'ClientIPAddress',
+  z
+    .strictObject({ ip_address: z.string().describe('An IP address.') })
+    .meta({ description: 'The address that a request came from.', example: { ip_address: '203.0.113.7' } }),
+)

@@ -1,0 +1,88 @@
+/** `/databases/{id}/restart`, `/suspend`, `/resume`: operations that are asked for by a POST without a body. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { sendJson, taskHeaders, waitUntilSettled } from '../answers.ts'
+import type { ApiContext, App } from '../context.ts'
+import { idempotencyKey } from '../headers.ts'
+import type { Answer, Ids } from '../idempotency.ts'
+import { asynchronous, type Documentation, operation } from '../operation.ts'
+import { idParameter } from '../schemas/common.ts'
+import { requireCurrentPlan } from '../tenants.ts'
+import { validate } from '../validation.ts'
+import { type Writer, writerOf } from '../writer.ts'
+import { databaseShape } from './schema.ts'
+import { restartDatabase, suspendDatabase, type Written } from './write.ts'
+
+type DatabaseAction = Pick<Documentation, 'operationId' | 'summary' | 'description'> & {
+  name: 'restart' | 'suspend' | 'resume'
+  ask: (writer: Writer, id: string, taskId: string) => Promise<Written>
+}
+
+const actions: readonly DatabaseAction[] = [
+  {
+    name: 'restart',
+    operationId: 'restartDatabase',
+    summary: 'Restart a database',
+    description:
+      'A restart takes some seconds. Open sessions end, and new connections wait or are refused until it is done. What waits for a restart, such as a new image or a changed setting, takes effect. Answers 409 while another operation is running, and where the database is suspended.',
+    ask: restartDatabase,
+  },
+  {
+    name: 'suspend',
+    operationId: 'suspendDatabase',
+    summary: 'Suspend a database',
+    description:
+      'Stops Postgres. Its data, credentials, allowlist and address are kept until it is resumed. Open sessions end, and new connections are refused. A backup or a branch that is being made from the database is waited for. Answers 409 while another operation is running, and where the database is suspended already.',
+    ask: (writer, id, taskId) => suspendDatabase(writer, id, true, taskId),
+  },
+  {
+    name: 'resume',
+    operationId: 'resumeDatabase',
+    summary: 'Resume a suspended database',
+    description:
+      'Starts Postgres on the data it had, at the address it had. Answers 409 while another operation is running, and where the database is not suspended.',
+    ask: (writer, id, taskId) => suspendDatabase(writer, id, false, taskId),
+  },
+]
+
+/** Of a request that needs no body: a member that is not known is refused here, too. */
+const noBody = z.strictObject({}).optional()
+
+export function addActions(app: App, context: ApiContext): void {
+  for (const action of actions) addAction(app, context, action)
+}
+
+function addAction(app: App, context: ApiContext, { name, ask, ...documentation }: DatabaseAction): void {
+  const schema = operation(
+    {
+      ...documentation,
+      tag: 'databases',
+      success: { status: 202, description: 'The database.', shape: databaseShape, headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Idempotency-Key', 'Prefer'],
+    },
+    { params: idParameter, querystring: z.strictObject({}) },
+  )
+  app.post(`/databases/:id/${name}`, { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { id } = request.params
+    const key = idempotencyKey(request.headers['idempotency-key'])
+    validate(noBody, request.body ?? undefined, 'body')
+    requireCurrentPlan(writer.account, context.now())
+    const work = async (ids: Ids): Promise<Answer> => {
+      const { database, ...written } = await ask(writer, id, ids.taskId)
+      context.audit.done(request, { status: 202, taskId: written.taskId })
+      const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
+      const body = context.databaseText(settled, writer.account.tenant)
+      return { status: 202, body, headers: taskHeaders(written.taskId) }
+    }
+    const path = `/databases/${id}/${name}`
+    const answer = await context.idempotency.once(
+      { namespace: writer.account.namespace, key, method: 'POST', path, body: {} },
+      () => ({ objectId: id, taskId: context.newId() }),
+      work,
+    )
+    return sendJson(reply.code(202).headers(answer.headers), answer.body)
+  })
+}

@@ -1,0 +1,48 @@
+/**
+ * Allowlists. A bare address is stored as /32 and a block masked to its network address. Rules stay as many and in the
+ * order they came: two that name the same block let in the same addresses, and each keeps its label.
+ */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { allowlistRule, type IpAllowlist, ipAllowlist } from '../../crds/index.ts'
+import { allowlistState, maskCidr } from '../../values/cidr.ts'
+import { ignored } from '../schemas/common.ts'
+import { input, output } from '../schemas/components.ts'
+
+const example = { rules: [{ cidr: '203.0.113.0/24', label: 'office' }] }
+
+export const allowlistInput = input(
+  'IPAllowlistInput',
+  z
+    .strictObject({
+      rules: ipAllowlist.shape.rules,
+      state: ignored('Follows from the rules. Ignored on input.'),
+    })
+    .meta({ description: 'The addresses that may reach one endpoint. Without rules nobody may.', example }),
+)
+
+export const allowlistShape = output(
+  'IPAllowlist',
+  z
+    .strictObject({
+      rules: z.array(allowlistRule).max(50).describe('The rules, at most 50.'),
+      state: z
+        .enum(['closed', 'open', 'restricted'])
+        .optional()
+        .describe(
+          '`closed`: no rules, so nobody may connect. `open`: a rule admits every address. `restricted`: anything else.',
+        )
+        .meta({ readOnly: true }),
+    })
+    .meta({ description: 'The addresses that may reach one endpoint.', example: { ...example, state: 'restricted' } }),
+)
+
+/** The rules as they are stored: masked, the state left out. */
+export function storedAllowlist(given: z.output<typeof allowlistInput>): IpAllowlist {
+  return { rules: given.rules.map(rule => ({ ...rule, cidr: maskCidr(rule.cidr) ?? rule.cidr })) }
+}
+
+export function renderAllowlist(stored: IpAllowlist): z.output<typeof allowlistShape> {
+  return { rules: stored.rules, state: allowlistState(stored.rules.map(rule => rule.cidr)) }
+}

@@ -1,0 +1,245 @@
+/** Changes and deletions of databases through the API, on the one-machine store. */
+// @ts-nocheck
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { annotations, apiVersion, labels, readOperation, teardownFinalizer, tenantNamespace } from '../../crds/index.ts'
+import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
+import { settle } from '../testing/harness.ts'
+
+const namespace = tenantNamespace('acme')
+
+let client: Client
+beforeAll(async () => {
+  client = await startClient()
+})
+afterAll(() => client.close())
+
+const stored = (name: string) => storedDatabase(client, name)
+
+describe('restart', () => {
+  const restart = (id: string) => client.call('POST', `/databases/${id}/restart`)
+
+  test('is asked for by the annotation that kubectl has, with a task; meanwhile 409', async () => {
+    const id = await createSettled(client, 'again')
+    const asked = await restart(id)
+    expect(asked).toMatchObject({ status: 202, body: { id, status: 'modifying' } })
+    const taskId = asked.headers['x-task-id']
+    expect(asked.headers.location).toBe(`/managed/v1/tasks/${taskId}`)
+    expect(readOperation(await stored('again'))).toMatchObject({ name: 'restart-managed', taskId })
+    expect((await stored('again')).metadata.annotations?.[annotations.restart]).toMatch(/^\d{4}-\d\d-\d\dT[0-9:.]+Z$/)
+    expect((await client.call('GET', `/tasks/${taskId}`)).body).toMatchObject({
+      name: 'restart-managed',
+      status: 'queued',
+    })
+    expectError(await restart(id), 409, /the database is modifying/)
+    await settle(client.cluster, 'acme', 'again')
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
+    const relabelled = { options: ['x'] }
+    expect((await client.call('PATCH', `/databases/${id}`, { body: relabelled })).body.status).toBe('available')
+    expect((await restart(id)).status).toBe(202)
+  })
+
+  test.each([
+    ['suspended', /what waits for a restart takes effect when it is resumed/],
+    ['failed', /the database is failed/],
+  ] as const)('of a %s database is 409, with the reason', async (phase, message) => {
+    const id = await createSettled(client, `${phase}too`)
+    await settle(client.cluster, 'acme', `${phase}too`, { phase })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
+    expectError(await restart(id), 409, message)
+  })
+
+  test('of nothing is 404, and a query is refused', async () => {
+    expectError(await restart('00000000-0000-4000-8000-000000000000'), 404, /database/)
+    const id = await createSettled(client, 'queried')
+    expectError(await client.call('POST', `/databases/${id}/restart?now=1`), 400, /now/)
+  })
+})
+
+describe('change', () => {
+  test('what needs no operator holds at once, without a task', async () => {
+    const id = await createSettled(client, 'calm', { display_name: 'Calm' })
+    const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
+    const first = await change({ deletion_protection: true, options: ['x'], display_name: 'Calmer' })
+    expect(first).toMatchObject({
+      status: 200,
+      body: { status: 'available', deletion_protection: true, options: ['x'], display_name: 'Calmer' },
+    })
+    expect(first.headers).not.toHaveProperty('x-task-id')
+    expect((await change({ display_name: null })).body.display_name).toBeNull()
+    const before = client.cluster.writes
+    expect((await change({})).body).toMatchObject({ status: 'available', options: ['x'] })
+    expect((await change({ options: ['x'], services: [] })).status).toBe(200)
+    expect(client.cluster.writes).toBe(before)
+  })
+
+  test('an allowlist is modifying until the operator has applied it; meanwhile 409', async () => {
+    const id = await createSettled(client, 'listed')
+    const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
+    const changed = await change({ ip_allowlist: { rules: [{ cidr: '10.1.2.3/8' }] } })
+    expect(changed).toMatchObject({ status: 200, body: { status: 'modifying' } })
+    expect(changed.body.ip_allowlist.rules).toEqual([{ cidr: '10.0.0.0/8' }])
+    expect(readOperation(await stored('listed'))).toMatchObject({
+      name: 'update-managed-ip-allowlists',
+      taskId: changed.headers['x-task-id'],
+    })
+    expect((await client.call('GET', `/databases/${id}`)).body.status).toBe('modifying')
+    for (const body of [{ display_name: 'x' }, { ip_allowlist: { rules: [] } }]) {
+      const refused = await change(body)
+      expectError(refused, 409, /the database is modifying/)
+      expect(refused.headers['retry-after']).toBe('2')
+    }
+    await settle(client.cluster, 'acme', 'listed')
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
+    const relabelled = await change({ ip_allowlist: { rules: [{ cidr: '10.0.0.0/8', label: 'all' }] } })
+    expect(relabelled).toMatchObject({ status: 200, body: { status: 'available' } })
+    expect(relabelled.headers).not.toHaveProperty('x-task-id')
+  })
+
+  test.each(['failed', 'suspended'] as const)('%s takes what needs no operator, and nothing else', async phase => {
+    const id = await createSettled(client, phase)
+    await settle(client.cluster, 'acme', phase, { phase })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === phase)
+    const change = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
+    expect((await change({ deletion_protection: false, display_name: 'x' })).status).toBe(200)
+    expectError(await change({ ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }), 409, new RegExp(`is ${phase}`))
+  })
+
+  test('degraded takes every change', async () => {
+    const id = await createSettled(client, 'degraded')
+    await settle(client.cluster, 'acme', 'degraded', { phase: 'degraded' })
+    const body = { ip_allowlist: { rules: [{ cidr: '1.1.1.1' }] } }
+    expect(await client.call('PATCH', `/databases/${id}`, { body })).toMatchObject({
+      status: 200,
+      body: { status: 'modifying' },
+    })
+  })
+
+  test('services are refused, with their schema checked first', async () => {
+    const id = await createSettled(client, 'served')
+    const change = (services: unknown) => client.call('PATCH', `/databases/${id}`, { body: { services } })
+    expectError(await change([{ service_type: 'mcp' }]), 400, /^services: services are not available/)
+    expectError(await change([{ service_type: 'rest' }]), 400, /^services\[0\]\.rest_config: is required/)
+  })
+
+  test('a decision is taken again when somebody else was quicker', async () => {
+    const id = await createSettled(client, 'raced')
+    let races = 2
+    client.cluster.before = async (operation, kind) => {
+      if (operation !== 'replace' || kind !== 'ManagedDatabase' || races-- <= 0) return
+      client.cluster.before = undefined
+      const object = await stored('raced')
+      await client.cluster.replace('ManagedDatabase', { ...object, spec: { ...object.spec, options: ['theirs'] } })
+    }
+    const answer = await client.call('PATCH', `/databases/${id}`, { body: { display_name: 'ours' } })
+    client.cluster.before = undefined
+    expect(answer).toMatchObject({ status: 200, body: { display_name: 'ours', options: ['theirs'] } })
+  })
+
+  test('and is 409 where others never let it through', async () => {
+    const id = await createSettled(client, 'storm')
+    client.cluster.before = async (operation, kind) => {
+      if (operation !== 'replace' || kind !== 'ManagedDatabase') return
+      const hook = client.cluster.before
+      client.cluster.before = undefined
+      const object = await stored('storm')
+      await client.cluster.replace('ManagedDatabase', {
+        ...object,
+        metadata: { ...object.metadata, annotations: { ...object.metadata.annotations, busy: String(Math.random()) } },
+      })
+      client.cluster.before = hook
+    }
+    const answer = await client.call('PATCH', `/databases/${id}`, { body: { display_name: 'ours' } })
+    client.cluster.before = undefined
+    expectError(answer, 409, /being changed by somebody else/)
+    expect(answer.headers['retry-after']).toBe('1')
+  })
+})
+
+describe('delete', () => {
+  const finalize = async (name: string) => {
+    const object = await stored(name)
+    await client.cluster.replace('ManagedDatabase', {
+      ...object,
+      metadata: { ...object.metadata, finalizers: [teardownFinalizer] },
+    })
+  }
+
+  test('is 204, shows as deleting, and asking again changes nothing', async () => {
+    const id = await createSettled(client, 'doomed')
+    await finalize('doomed')
+    const first = await client.call('DELETE', `/databases/${id}`)
+    expect(first).toMatchObject({ status: 204, body: '' })
+    expect((await client.call('GET', `/databases/${id}`)).body.status).toBe('deleting')
+    const before = client.cluster.writes
+    const again = await client.call('DELETE', `/databases/${id}`)
+    expect(again.status).toBe(204)
+    expect(again.headers['x-task-id']).toBe(first.headers['x-task-id'])
+    expect(client.cluster.writes).toBe(before)
+    expectError(await client.call('PATCH', `/databases/${id}`, { body: { options: [] } }), 409, /is deleting/)
+    const task = await client.call('GET', `/tasks/${first.headers['x-task-id']}`)
+    expect(task.body).toMatchObject({ name: 'delete-managed', subject_id: id, request: { force: false } })
+  })
+
+  test('one that the operator never took up is gone at once', async () => {
+    const { body } = await client.create('fleeting')
+    expect((await client.call('DELETE', `/databases/${body.id}`, { headers: { prefer: 'wait=5' } })).status).toBe(204)
+    expectError(await client.call('GET', `/databases/${body.id}`), 404, /^database not found$/)
+    expectError(await client.call('DELETE', `/databases/${body.id}`), 404)
+  })
+
+  test('is refused under deletion protection, even with force', async () => {
+    const id = await createSettled(client, 'guarded')
+    await client.call('PATCH', `/databases/${id}`, { body: { deletion_protection: true } })
+    for (const query of ['', '?force=true']) {
+      const refused = await client.call('DELETE', `/databases/${id}${query}`)
+      expectError(refused, 409, /protected from deletion/)
+      expect(refused.headers).toHaveProperty('retry-after')
+    }
+  })
+
+  test('is refused with branches, unless by force', async () => {
+    const id = await createSettled(client, 'branched')
+    await finalize('branched')
+    const { spec } = await stored('branched')
+    const branchId = crypto.randomUUID()
+    await client.cluster.create('Branch', {
+      apiVersion,
+      kind: 'Branch',
+      metadata: { name: 'branched-1', namespace, labels: { [labels.id]: branchId } },
+      spec: {
+        databaseName: 'branched',
+        databaseId: id,
+        region: spec.region,
+        size: spec.size,
+        pgVersion: spec.pgVersion,
+      },
+    })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.branch_count === 1)
+    const { body: branches } = await client.call('GET', `/databases/${id}/branches`)
+    expect(branches).toMatchObject([
+      { id: branchId, database_id: id, depth: 1, status: 'creating', ip_allowlist: { state: 'closed' } },
+    ])
+    expect((await client.call('GET', `/databases/${id}/branches/${branchId}`)).body).toEqual(branches[0])
+    expectError(await client.call('DELETE', `/databases/${id}`), 409, /has a branch/)
+    expect((await client.call('DELETE', `/databases/${id}?force=true`)).status).toBe(204)
+    expect((await stored('branched')).metadata.annotations?.[annotations.force]).toBe('true')
+  })
+})
+
+describe('two replicas', () => {
+  test('each finds at once what the other made', async () => {
+    const other = await startClient({ beside: client })
+    try {
+      for (let n = 0; n < 10; n++) {
+        const { body, headers } = await client.create(`shared${n}`)
+        expect((await other.call('GET', `/databases/${body.id}`)).status).toBe(200)
+        expect((await other.call('GET', `/tasks/${headers['x-task-id']}`)).status).toBe(200)
+      }
+      const answers = await Promise.all([client.create('both'), other.create('both')])
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, 400])
+    } finally {
+      await other.close()
+    }
+  })
+})

@@ -1,0 +1,147 @@
+/**
+ * What a write to a database comes to: pure functions of the object as it is now and of what is asked. They refuse by
+ * throwing ApiError.
+ */
+// @ts-nocheck
+
+import type { Kinds } from '../../cluster/index.ts'
+import {
+  canonicalJson,
+  type DatabasePhase,
+  desiredDigests,
+  desiredHash,
+  type ManagedDatabaseSpec,
+  managedDatabase,
+  type OperationName,
+  operationOfChange,
+  type PgVersion,
+  type PinnedSize,
+  visiblePhase,
+} from '../../crds/index.ts'
+import { badRequest, conflict, retryAfter } from '../errors.ts'
+import { storedAllowlist } from './allowlist.ts'
+import type { CreateDatabaseInput, UpdateDatabaseInput } from './schema.ts'
+import { refuseVainGrowth, storedStorage } from './storage.ts'
+
+type ManagedDatabase = Kinds['ManagedDatabase']
+
+/** Nothing is under way: what a long poll waits for. */
+const atRest: readonly DatabasePhase[] = ['available', 'degraded', 'failed', 'suspended']
+/**
+ * Where a change that the operator has to bring into force is taken: a database that serves, or one that is degraded,
+ * since a change is how its user repairs it. The others at rest take changes that need no operator, so that the
+ * deletion protection of a failed database can still be lifted.
+ */
+const takesChanges: readonly DatabasePhase[] = ['available', 'degraded']
+
+/** Whether nothing is under way for the object; one that is gone has settled too. */
+export const isSettled = (database: ManagedDatabase | undefined): boolean =>
+  database === undefined || atRest.includes(visiblePhase(database))
+
+export const busy = (phase: DatabasePhase) =>
+  phase === 'suspended'
+    ? conflict('the database is suspended: resume it, then try again', retryAfter.ownAction)
+    : conflict(
+        `the database is ${phase}: wait until it is available, then try again; its tasks say what holds it up`,
+        retryAfter.busy,
+      )
+
+/** @throws ApiError 400: no service can run beside a database in this version */
+export function refuseServices(services: readonly unknown[] | undefined): void {
+  if (services !== undefined && services.length > 0) {
+    throw badRequest('services: services are not available in this version')
+  }
+}
+
+/** The whole spec of a new database, defaults included, so that its hash is the stored object's. */
+export function specOfNew(input: CreateDatabaseInput, size: PinnedSize, pgVersion: PgVersion): ManagedDatabaseSpec {
+  return managedDatabase.spec.parse({
+    region: input.region,
+    size,
+    pgVersion,
+    ...(typeof input.display_name === 'string' ? { displayName: input.display_name } : {}),
+    ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),
+    options: input.options ?? [],
+    storage: storedStorage(undefined, input.storage),
+  })
+}
+
+/** What a PATCH makes of a spec; `operation` where the operator has to act. */
+export type Update = { spec: ManagedDatabaseSpec; operation: OperationName | undefined }
+
+/** Undefined where nothing would change. @throws ApiError 400, 409 while the database is busy */
+export function decideUpdate(
+  database: ManagedDatabase,
+  sizes: readonly Kinds['Size'][],
+  input: UpdateDatabaseInput,
+): Update | undefined {
+  refuseServices(input.services)
+  refuseVainGrowth(input.storage, database.spec.size, sizes)
+  const phase = visiblePhase(database)
+  if (!atRest.includes(phase)) throw busy(phase)
+  const spec = updatedSpec(database.spec, input)
+  if (canonicalJson(spec) === canonicalJson(database.spec)) return undefined
+  if (desiredHash(spec) === desiredHash(database.spec)) return { spec, operation: undefined }
+  if (!takesChanges.includes(phase)) throw busy(phase)
+  return { spec, operation: operationOfChange(desiredDigests(database.spec), desiredDigests(spec)) }
+}
+
+function updatedSpec(current: ManagedDatabaseSpec, input: UpdateDatabaseInput): ManagedDatabaseSpec {
+  const { displayName: currentName, storage: currentStorage, ...rest } = current
+  const storage = storedStorage(currentStorage, input.storage)
+  const displayName = input.display_name === undefined ? currentName : (input.display_name ?? undefined)
+  return {
+    ...rest,
+    ...(storage === undefined ? {} : { storage }),
+    ...(displayName === undefined ? {} : { displayName }),
+    ...(input.deletion_protection === undefined ? {} : { deletionProtection: input.deletion_protection }),
+    ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),
+    ...(input.options === undefined ? {} : { options: input.options }),
+    ...(input.services === undefined ? {} : { services: [] }),
+  }
+}
+
+/** @throws ApiError 409 while the database is busy, or does not run */
+export function decideRestart(database: ManagedDatabase): void {
+  const phase = visiblePhase(database)
+  if (phase === 'suspended')
+    throw conflict(
+      'the database is suspended: what waits for a restart takes effect when it is resumed',
+      retryAfter.ownAction,
+    )
+  if (!takesChanges.includes(phase)) throw busy(phase)
+}
+
+/** One that failed, or is degraded, while it was to be suspended is mended by its resumption, too. */
+const takesResumption: readonly DatabasePhase[] = ['suspended', 'degraded', 'failed']
+
+/** @throws ApiError 409 where it is so already, and while the database is busy */
+export function decideSuspension(database: ManagedDatabase, suspended: boolean): Update {
+  const phase = visiblePhase(database)
+  if (database.spec.suspended === suspended && atRest.includes(phase))
+    throw conflict(
+      suspended ? 'the database is suspended already' : 'the database is not suspended',
+      retryAfter.ownAction,
+    )
+  if (!(suspended ? takesChanges : takesResumption).includes(phase)) throw busy(phase)
+  return { spec: { ...database.spec, suspended }, operation: suspended ? 'suspend-managed' : 'resume-managed' }
+}
+
+/**
+ * Whether a DELETE goes ahead: `underway` where the database is being deleted already.
+ * @throws ApiError 409 under deletion protection, or with branches and without force
+ */
+export function decideDeletion(database: ManagedDatabase, liveBranches: number, force: boolean): 'delete' | 'underway' {
+  if (database.metadata.deletionTimestamp !== undefined) return 'underway'
+  if (database.spec.deletionProtection) {
+    throw conflict(
+      'the database is protected from deletion: set deletion_protection to false first',
+      retryAfter.ownAction,
+    )
+  }
+  if (liveBranches > 0 && !force) {
+    const count = liveBranches === 1 ? 'a branch' : `${liveBranches} branches`
+    throw conflict(`the database has ${count}: delete them first, or give force=true`, retryAfter.ownAction)
+  }
+  return 'delete'
+}

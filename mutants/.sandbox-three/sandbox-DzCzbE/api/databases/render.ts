@@ -1,0 +1,101 @@
+/** A ManagedDatabase as the API gives it, and its text, made once per version of what it is made from. */
+// @ts-nocheck
+
+import type { Kinds } from '../../cluster/index.ts'
+import { hostLabel, isLiveBranch, visiblePhase } from '../../crds/index.ts'
+import { byDatabase, type Caches, idOf } from '../caches.ts'
+import { createdTime } from '../render/created-at.ts'
+import { updatedAt } from '../render/updated-at.ts'
+import type { Connection } from '../schemas/common.ts'
+import { renderServices } from '../services/render.ts'
+import { renderAllowlist } from './allowlist.ts'
+import { sizeInForce } from './resize.ts'
+import type { DatabaseShape } from './schema.ts'
+import { renderStorage } from './storage.ts'
+
+type ManagedDatabase = Kinds['ManagedDatabase']
+
+/** What stands outside the object itself. */
+type Surroundings = {
+  region: Kinds['Region'] | undefined
+  tenant: Kinds['Tenant'] | undefined
+  branchCount: number
+}
+
+/** `<host label>.<domain of the region>`; undefined where the region is gone. */
+const domainOf = (name: string, id: string, region: Kinds['Region'] | undefined): string | undefined =>
+  region && `${hostLabel(name, id)}.${region.spec.domain}`
+
+/** Everything but `connection`, which only single reads have. The object must have an id. */
+function renderDatabase(database: ManagedDatabase, { region, tenant, branchCount }: Surroundings): DatabaseShape {
+  const { metadata, spec, status } = database
+  const id = idOf(database) ?? ''
+  const storage = renderStorage(database)
+  const domain = status?.domain ?? domainOf(metadata.name, id, region)
+  return {
+    id,
+    region: spec.region,
+    name: metadata.name,
+    size: sizeInForce(database).name,
+    status: visiblePhase(database),
+    created_at: createdTime(database),
+    updated_at: updatedAt(database),
+    ip_allowlist: renderAllowlist(spec.ipAllowlist),
+    branch_count: branchCount,
+    branch_limit: tenant?.spec.limits.branchesPerDatabase ?? null,
+    deletion_protection: spec.deletionProtection,
+    display_name: spec.displayName ?? null,
+    ...(domain === undefined ? {} : { domain }),
+    options: spec.options,
+    pg_version: spec.pgVersion,
+    ...(status?.endpoint === undefined ? {} : { port: status.endpoint.port }),
+    services: renderServices(spec.services, status?.services, domain),
+    ...(storage === undefined ? {} : { storage }),
+    ...(status?.storageUsedBytes === undefined ? {} : { storage_used: status.storageUsedBytes }),
+  }
+}
+
+/**
+ * A number that is another one whenever what surrounds databases may have changed: a region, a branch. Those change
+ * seldom, and looking each one up for each database would cost more than rendering it.
+ */
+export function createSurroundingsEpoch(caches: Caches): () => number {
+  let epoch = 0
+  const changed = () => {
+    epoch++
+  }
+  caches.Region.onChange(changed)
+  caches.Branch.onChange(changed)
+  return () => epoch
+}
+
+/** The JSON of a database without `connection`. */
+export type DatabaseText = (database: ManagedDatabase, tenant: Kinds['Tenant'] | undefined) => string
+
+/** Keeps the text of each object as long as the object, and makes it again when tenant or surroundings have changed. */
+export function createDatabaseText(caches: Caches, epoch: () => number): DatabaseText {
+  const known = new WeakMap<ManagedDatabase, { epoch: number; tenant: Kinds['Tenant'] | undefined; text: string }>()
+
+  const liveBranches = (database: ManagedDatabase): number =>
+    caches.Branch.byIndex(byDatabase, idOf(database) ?? '').filter(
+      branch => branch.metadata.namespace === database.metadata.namespace && isLive(branch),
+    ).length
+
+  return (database, tenant) => {
+    const kept = known.get(database)
+    const current = epoch()
+    if (kept !== undefined && kept.epoch === current && kept.tenant === tenant) return kept.text
+    const region = caches.Region.get({ name: database.spec.region })
+    const text = JSON.stringify(renderDatabase(database, { region, tenant, branchCount: liveBranches(database) }))
+    known.set(database, { epoch: current, tenant, text })
+    return text
+  }
+}
+
+/** A branch counts until its deletion is requested, not until it is gone. */
+export const isLive = (branch: Kinds['Branch']): boolean =>
+  isLiveBranch(branch) && branch.metadata.deletionTimestamp === undefined
+
+/** The JSON of an object with `connection` added. */
+export const withConnection = (text: string, connection: Connection): string =>
+  `${text.slice(0, -1)},"connection":${JSON.stringify(connection)}}`

@@ -1,0 +1,141 @@
+/** Databases as the API takes and gives them. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { databaseName, databasePhases, displayName, options, pgVersion } from '../../crds/index.ts'
+import { connection, createdRange, id, paging, queryBoolean, time } from '../schemas/common.ts'
+import { input, output } from '../schemas/components.ts'
+import { newServiceInputs, serviceInputs, serviceShape } from '../services/schema.ts'
+import { allowlistInput, allowlistShape } from './allowlist.ts'
+import { storageInput, storageShape } from './storage.ts'
+
+const statusDescription =
+  '`available`: it serves as asked. `creating`, `modifying`, `restoring`, `suspending`, `resuming`, `deleting`: an operation is running. `suspended`: it is stopped and its data is kept. `degraded`: something is wrong and Espalier goes on mending it. `failed`: it needs help. Its tasks say what is wrong.'
+const protectionDescription = '`true` refuses the deletion of the database.'
+const displayNameDescription = 'A name for people, at most 25 characters.'
+const optionsDescription = 'Strings of your own, at most 32 of at most 64 characters. They change nothing.'
+const servicesDescription = 'Services are not available in this version: only an empty list is taken.'
+
+export const databaseShape = output(
+  'ManagedDatabase',
+  z
+    .strictObject({
+      id: z.string().describe('The id of the database, a UUID.'),
+      region: z.string().describe('The region that the database is in.'),
+      name: z.string().describe('The name of the database, unique in the account.'),
+      size: z
+        .string()
+        .describe('The size that is in force. During a resize it is the old one until the new one is in force.'),
+      status: z.enum(databasePhases).describe(statusDescription),
+      created_at: time.describe('When the database was created.'),
+      updated_at: time.describe('When the database last changed.'),
+      ip_allowlist: allowlistShape.describe('Who may reach the Postgres endpoint.'),
+      branch_count: z
+        .int()
+        .optional()
+        .describe('The number of live branches. A branch counts until its deletion is requested.'),
+      branch_limit: z.int().nullable().optional().describe('The most live branches; null means unlimited.'),
+      connection: connection.optional(),
+      deletion_protection: z.boolean().optional().describe(protectionDescription),
+      display_name: displayName.nullable().optional().describe(displayNameDescription),
+      domain: z.string().optional().describe('The host name of the database. Its certificate is valid for this name.'),
+      options: z.array(z.string()).optional().describe(optionsDescription),
+      pg_version: z.string().optional().describe('The major version of Postgres.'),
+      port: z.int().optional().describe('The port of Postgres, as clients reach it.'),
+      services: z.array(serviceShape).optional().describe('The services that run beside the database.'),
+      storage: storageShape.optional(),
+      storage_used: z.int().optional().meta({ format: 'int64' }).describe('The size of the data in bytes.'),
+    })
+    .meta({
+      description: 'A managed Postgres database.',
+      example: {
+        id: '0198c0de-0000-7000-8000-000000000001',
+        region: 'local',
+        name: 'shop',
+        size: 'small',
+        status: 'available',
+        created_at: '2026-01-31T12:00:00Z',
+        updated_at: '2026-01-31T12:00:09.120Z',
+        ip_allowlist: { rules: [{ cidr: '203.0.113.7/32' }], state: 'restricted' },
+        branch_count: 0,
+        branch_limit: null,
+        deletion_protection: false,
+        display_name: 'Web shop',
+        domain: 'shop-00000001.espalier.localhost',
+        options: [],
+        pg_version: '18',
+        port: 15432,
+        services: [],
+      },
+    }),
+)
+export type DatabaseShape = z.output<typeof databaseShape>
+
+export const createDatabaseInput = input(
+  'CreateManagedDatabaseInput',
+  z
+    .strictObject({
+      name: databaseName.describe(
+        'The name, unique in the account: a lower-case letter, then at most 49 lower-case letters and digits.',
+      ),
+      region: z.string().min(1).max(63).describe('The region to create it in.'),
+      size: z.string().min(1).max(50).describe('The name of an active size.'),
+      display_name: displayName.nullable().optional().describe(displayNameDescription),
+      ip_allowlist: allowlistInput.optional().describe('Who may reach the Postgres endpoint. Omitted: nobody.'),
+      options: options.optional().describe(optionsDescription),
+      pg_version: pgVersion
+        .optional()
+        .describe('The major version of Postgres. It can never change. Omitted: the newest on offer.'),
+      storage: storageInput.optional(),
+      services: newServiceInputs.optional().describe(servicesDescription),
+    })
+    .meta({
+      description: 'A database to create.',
+      example: { name: 'shop', region: 'local', size: 'small', ip_allowlist: { rules: [{ cidr: '203.0.113.7' }] } },
+    }),
+)
+export type CreateDatabaseInput = z.output<typeof createDatabaseInput>
+
+export const updateDatabaseInput = input(
+  'UpdateManagedDatabaseInput',
+  z
+    .strictObject({
+      deletion_protection: z.boolean().optional().describe(protectionDescription),
+      display_name: displayName.nullable().optional().describe(`${displayNameDescription} Null removes it.`),
+      ip_allowlist: allowlistInput.optional().describe('Replaces the rules. An empty list closes the endpoint.'),
+      options: options.optional().describe(`Replaces the options. ${optionsDescription}`),
+      storage: storageInput.optional(),
+      services: serviceInputs.optional().describe(`Replaces the services. ${servicesDescription}`),
+    })
+    .meta({
+      description: 'What to change. A field that is left out stays as it is.',
+      example: { ip_allowlist: { rules: [{ cidr: '203.0.113.0/24', label: 'office' }] } },
+    }),
+)
+export type UpdateDatabaseInput = z.output<typeof updateDatabaseInput>
+
+export const resizeDatabaseInput = input(
+  'ResizeManagedDatabaseInput',
+  z
+    .strictObject({
+      size: z.string().min(1).max(50).describe('The name of an active size with at least as much storage.'),
+    })
+    .meta({ description: 'The size that the database is to have.', example: { size: 'large' } }),
+)
+export type ResizeDatabaseInput = z.output<typeof resizeDatabaseInput>
+
+export const listDatabasesQuery = z.strictObject({
+  region: z.string().min(1).max(63).optional().describe('Only databases in this region.'),
+  ...createdRange,
+  ...paging(1000, false),
+})
+export type ListDatabasesQuery = z.output<typeof listDatabasesQuery>
+
+export const deleteDatabaseQuery = z.strictObject({
+  force: queryBoolean(false).describe('`true` deletes its branches first. Their data cannot be recovered.'),
+})
+
+export const branchParameters = z.strictObject({
+  id: id.describe('The id of the database, a UUID.'),
+  branch_id: id.describe('The id of the branch, a UUID.'),
+})

@@ -1,0 +1,306 @@
+// @ts-nocheck
+import { isClusterError, type Kinds } from '../../cluster/index.ts'
+import {
+  annotations,
+  apiVersion,
+  askedBy,
+  defaultPgVersion,
+  desiredHash,
+  labels,
+  managedByEspalier,
+  type PinnedSize,
+  readOperation,
+  renderOperation,
+  tenantHash,
+} from '../../crds/index.ts'
+import { idOf, readOwned } from '../caches.ts'
+import { sizeForNew } from '../catalogue/versions.ts'
+import type { ApiContext } from '../context.ts'
+import { badRequest, conflict, limitReached, notFound, retryAfter, unavailable } from '../errors.ts'
+import type { Ids } from '../idempotency.ts'
+import { updatedAtAnnotation } from '../render/updated-at.ts'
+import { recordTask, type Writer } from '../writer.ts'
+import { decideDeletion, decideRestart, decideSuspension, decideUpdate, specOfNew, type Update } from './decide.ts'
+import { isLive } from './render.ts'
+import { decideResize } from './resize.ts'
+import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
+import { refuseVainGrowth } from './storage.ts'
+
+type ManagedDatabase = Kinds['ManagedDatabase']
+
+/** What a write left: the object as stored, and the task that follows it, if one does. */
+export type Written = { database: ManagedDatabase; taskId: string | undefined }
+
+const attempts = 5
+
+/** Runs a read-decide-write until nobody came in between. @throws ApiError 409 where that does not come to pass */
+async function guarded<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let left = attempts; left > 0; left--) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!isClusterError(error, 'Conflict')) throw error
+    }
+  }
+  throw conflict('the database is being changed by somebody else: try again', retryAfter.conflict)
+}
+
+/** What an object can be called: of anything else the cluster is not asked. */
+const regionName = /^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$/
+
+/** The size a new database gets, pinned. @throws ApiError 400 where region or size cannot be had */
+export async function requireOffer({ cluster, caches }: ApiContext, input: CreateDatabaseInput): Promise<PinnedSize> {
+  const name = input.region
+  const found =
+    caches.Region.get({ name }) ?? (regionName.test(name) ? await cluster.get('Region', { name }) : undefined)
+  if (found === undefined) {
+    const offered = caches.Region.list().map(region => region.metadata.name)
+    throw badRequest(`region: there is no such region; on offer: ${offered.sort().join(', ') || 'none'}`)
+  }
+  const sizes = await knownSizes({ cluster, caches }, input.size)
+  const pinned = sizeForNew(sizes, input.size)
+  refuseVainGrowth(input.storage, pinned, sizes)
+  return pinned
+}
+
+/** The sizes on record; the cluster's own word where the cache knows none of this name. */
+async function knownSizes({ cluster, caches }: Pick<ApiContext, 'cluster' | 'caches'>, name: string) {
+  const cached = caches.Size.list()
+  return cached.some(({ spec }) => spec.name === name) ? cached : (await cluster.list('Size')).items
+}
+
+/** @throws ApiError 400 for a version that this installation has no image of */
+function versionForNew({ pgVersions: [newest = defaultPgVersion, ...others] }: ApiContext, input: CreateDatabaseInput) {
+  const version = input.pg_version ?? newest
+  if (version === newest || others.includes(version)) return version
+  throw badRequest(`pg_version: Postgres ${version} is not on offer here; on offer: ${[newest, ...others].join(', ')}`)
+}
+
+/** Creates of each tenant under way in this process, which the cache does not show yet. */
+const creating = new WeakMap<ApiContext, Map<string, number>>()
+
+/**
+ * Keeps a tenant within its number of databases, and says so before anything is written. Exact within one process; where
+ * replicas create in the same instant, the quota that the operator keeps decides, in the same words. @throws ApiError 403
+ */
+async function withinLimit<T>({ context, account }: Writer, limit: number, create: () => Promise<T>): Promise<T> {
+  const counts = creating.get(context) ?? new Map<string, number>()
+  creating.set(context, counts)
+  const underway = counts.get(account.namespace) ?? 0
+  const present = context.caches.ManagedDatabase.list({ namespace: account.namespace }).length
+  if (present + underway >= limit) throw limitReached(limit)
+  counts.set(account.namespace, underway + 1)
+  try {
+    return await create()
+  } finally {
+    const left = (counts.get(account.namespace) ?? 1) - 1
+    if (left > 0) counts.set(account.namespace, left)
+    else counts.delete(account.namespace)
+  }
+}
+
+const nameTaken = (existing: ManagedDatabase | undefined) =>
+  badRequest(
+    existing?.metadata.deletionTimestamp === undefined
+      ? 'name: another database of the account has this name'
+      : 'name: a database of this name is still being deleted',
+  )
+
+/** The writer of a create, whose tenant is there by then. */
+type Creator = Writer & { account: { tenant: Kinds['Tenant'] } }
+
+/** Creates the database of these ids, or finds it made by an earlier try with the same ids. */
+export async function createDatabase(writer: Creator, input: CreateDatabaseInput, ids: Ids): Promise<Written> {
+  const { context, account } = writer
+  const { cluster, caches } = context
+  const spec = specOfNew(input, await requireOffer(context, input), versionForNew(context, input))
+  const key = { namespace: account.namespace, name: input.name }
+  const finished = async (database: ManagedDatabase): Promise<Written> => {
+    caches.ManagedDatabase.writeThrough(database)
+    const subject = { kind: 'database' as const, id: ids.objectId, name: input.name }
+    await recordTask(writer, { taskId: ids.taskId, name: 'create-managed', subject, request: askedOf(input, spec) })
+    return { database, taskId: ids.taskId }
+  }
+  const ours = (existing: ManagedDatabase | undefined) => existing !== undefined && idOf(existing) === ids.objectId
+
+  const existing = await cluster.get('ManagedDatabase', key)
+  if (existing !== undefined && ours(existing)) return finished(existing)
+  if (existing !== undefined) throw nameTaken(existing)
+  return withinLimit(writer, account.tenant.spec.limits.databases, async () => {
+    try {
+      return await finished(await cluster.create('ManagedDatabase', draftOf(writer, input.name, spec, ids)))
+    } catch (error) {
+      if (isClusterError(error, 'NotFound')) throw unavailable('the account is still being set up: try again', error, 5)
+      if (!isClusterError(error, 'AlreadyExists')) throw error
+      const winner = await cluster.get('ManagedDatabase', key)
+      if (winner !== undefined && ours(winner)) return finished(winner)
+      throw nameTaken(winner)
+    }
+  })
+}
+
+function draftOf({ context, account }: Writer, name: string, spec: ManagedDatabase['spec'], ids: Ids) {
+  const operation = renderOperation({ taskId: ids.taskId, name: 'create-managed', hash: desiredHash(spec) })
+  return {
+    apiVersion,
+    kind: 'ManagedDatabase' as const,
+    metadata: {
+      name,
+      namespace: account.namespace,
+      labels: {
+        [labels.id]: ids.objectId,
+        [labels.tenant]: tenantHash(account.tenantId),
+        [labels.managedBy]: managedByEspalier,
+      },
+      annotations: { [annotations.operation]: operation, [updatedAtAnnotation]: timeNow(context) },
+    },
+    spec,
+  }
+}
+
+const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
+
+/** What a request says; nothing, where its path says it all. */
+type Asked = CreateDatabaseInput | UpdateDatabaseInput | ResizeDatabaseInput | Record<string, never>
+
+/** What was asked, in the form in which it is stored: what an input holds beyond that is ignored, here too. */
+const askedOf = (
+  input: Asked,
+  { ipAllowlist }: Pick<ManagedDatabase['spec'], 'ipAllowlist'>,
+): Record<string, unknown> => ({
+  ...input,
+  ...(!('ip_allowlist' in input) || input.ip_allowlist === undefined ? {} : { ip_allowlist: ipAllowlist }),
+})
+
+/** A change of a spec, decided on the object as it is; undefined: nothing would change. */
+type Decision = (current: ManagedDatabase) => Update | undefined
+type Change = {
+  decide: Decision
+  asked: Asked
+  taskId: string
+}
+
+/** @throws ApiError 404, and what the decision throws */
+async function changeDatabase(writer: Writer, id: string, { decide, asked, taskId }: Change): Promise<Written> {
+  const { context, account } = writer
+  const { database, operation } = await guarded(async () => {
+    const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
+    if (current === undefined) throw notFound('database')
+    // An earlier try with the same ids came as far as this.
+    const before = readOperation(current)
+    if (before?.taskId === taskId) return { database: current, operation: before.name }
+    const update = decide(current)
+    if (update === undefined) return { database: current, operation: undefined }
+    const { spec, operation } = update
+    const marks: Record<string, string> = { [updatedAtAnnotation]: timeNow(context) }
+    if (operation !== undefined)
+      marks[annotations.operation] = renderOperation({
+        taskId,
+        name: operation,
+        hash: desiredHash(askedBy({ ...current, spec })),
+      })
+    const stored = await context.cluster.replace('ManagedDatabase', annotated({ ...current, spec }, marks))
+    return { database: stored, operation }
+  })
+  context.caches.ManagedDatabase.writeThrough(database)
+  if (operation === undefined) return { database, taskId: undefined }
+  const subject = { kind: 'database' as const, id, name: database.metadata.name }
+  await recordTask(writer, { taskId, name: operation, subject, request: askedOf(asked, database.spec) })
+  return { database, taskId }
+}
+
+/** @throws ApiError 404, 409 */
+export const updateDatabase = (writer: Writer, id: string, input: UpdateDatabaseInput): Promise<Written> =>
+  changeDatabase(writer, id, {
+    decide: current => decideUpdate(current, writer.context.caches.Size.list(), input),
+    asked: input,
+    taskId: writer.context.newId(),
+  })
+
+/** @throws ApiError 400, 404, 409 */
+export async function resizeDatabase(
+  writer: Writer,
+  id: string,
+  input: ResizeDatabaseInput,
+  taskId: string,
+): Promise<Written> {
+  const sizes = await knownSizes(writer.context, input.size)
+  return changeDatabase(writer, id, {
+    decide: current => decideResize(current, sizes, input.size),
+    asked: input,
+    taskId,
+  })
+}
+
+/** Suspends it, or resumes it. @throws ApiError 404, 409 */
+export const suspendDatabase = (writer: Writer, id: string, suspended: boolean, taskId: string): Promise<Written> =>
+  changeDatabase(writer, id, { decide: current => decideSuspension(current, suspended), asked: {}, taskId })
+
+/** Asks for a restart, by the annotation that does so for kubectl too. @throws ApiError 404, 409 */
+export async function restartDatabase(writer: Writer, id: string, taskId: string): Promise<Written> {
+  const { context, account } = writer
+  const database = await guarded(async () => {
+    const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
+    if (current === undefined) throw notFound('database')
+    // An earlier try with the same ids came as far as this.
+    if (readOperation(current)?.taskId === taskId) return current
+    decideRestart(current)
+    const asking = annotated(current, { [annotations.restart]: timeNow(context) })
+    const operation = renderOperation({ taskId, name: 'restart-managed', hash: desiredHash(askedBy(asking)) })
+    const marks = { [updatedAtAnnotation]: timeNow(context), [annotations.operation]: operation }
+    return context.cluster.replace('ManagedDatabase', annotated(asking, marks))
+  })
+  context.caches.ManagedDatabase.writeThrough(database)
+  const subject = { kind: 'database' as const, id, name: database.metadata.name }
+  await recordTask(writer, { taskId, name: 'restart-managed', subject, request: {} })
+  return { database, taskId }
+}
+
+const annotated = (database: ManagedDatabase, marks: Record<string, string>): ManagedDatabase => ({
+  ...database,
+  metadata: { ...database.metadata, annotations: { ...database.metadata.annotations, ...marks } },
+})
+
+/** The task of a deletion that is under way, as far as the object tells. */
+function deletionTask(database: ManagedDatabase): string | undefined {
+  const operation = readOperation(database)
+  return operation?.name === 'delete-managed' ? operation.taskId : undefined
+}
+
+async function countLiveBranches({ context, account }: Writer, id: string): Promise<number> {
+  const { items } = await context.cluster.list('Branch', { namespace: account.namespace })
+  return items.filter(branch => branch.spec.databaseId === id && isLive(branch)).length
+}
+
+/** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409 */
+export async function deleteDatabase(writer: Writer, id: string, force: boolean): Promise<Written> {
+  const { context, account } = writer
+  const { cluster, caches } = context
+  const written = await guarded(async (): Promise<Written & { asked: boolean }> => {
+    const current = await readOwned(cluster, 'ManagedDatabase', account.namespace, id)
+    if (current === undefined) throw notFound('database')
+    const decision = decideDeletion(current, await countLiveBranches(writer, id), force)
+    if (decision === 'underway') return { database: current, taskId: deletionTask(current), asked: false }
+    // A deletion that was marked before but never asked for keeps its task.
+    const taskId = deletionTask(current) ?? context.newId()
+    const hash = desiredHash(askedBy(current))
+    const marked = await cluster.replace(
+      'ManagedDatabase',
+      annotated(current, {
+        [updatedAtAnnotation]: timeNow(context),
+        [annotations.operation]: renderOperation({ taskId, name: 'delete-managed', hash }),
+        ...(force ? { [annotations.force]: 'true' } : {}),
+      }),
+    )
+    const { name, namespace, uid, resourceVersion } = marked.metadata
+    await cluster.delete('ManagedDatabase', { name, namespace }, { uid, resourceVersion })
+    const metadata = { ...marked.metadata, deletionTimestamp: timeNow(context) }
+    return { database: { ...marked, metadata }, taskId, asked: true }
+  })
+  caches.ManagedDatabase.writeThrough(written.database)
+  if (written.asked && written.taskId !== undefined) {
+    const subject = { kind: 'database' as const, id, name: written.database.metadata.name }
+    await recordTask(writer, { taskId: written.taskId, name: 'delete-managed', subject, request: { force } })
+  }
+  return written
+}

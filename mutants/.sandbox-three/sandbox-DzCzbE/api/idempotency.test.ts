@@ -1,0 +1,173 @@
+/** Idempotency-Key: done once, whoever asks again, whatever dies in between. */
+// @ts-nocheck
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { ClusterError } from '../cluster/index.ts'
+import { labels, tenantNamespace } from '../crds/index.ts'
+import { createIdempotency, idempotencyComponent } from './idempotency.ts'
+import { type Client, expectError, startClient } from './testing/client.ts'
+
+const namespace = tenantNamespace('acme')
+let client: Client
+let other: Client
+beforeEach(async () => {
+  client = await startClient()
+  other = await startClient({ beside: client })
+})
+afterEach(async () => {
+  await other.close()
+  await client.close()
+})
+
+const post = (replica: Client, key: string, name = 'once', more: object = {}) =>
+  replica.call('POST', '/databases', {
+    body: { name, region: 'local', size: 'small', ...more },
+    headers: { 'idempotency-key': key },
+  })
+const count = async () => (await client.cluster.list('ManagedDatabase', { namespace })).items.length
+const records = async () =>
+  (await client.cluster.list('ConfigMap', { namespace, labels: { [labels.component]: idempotencyComponent } })).items
+
+describe('the same key', () => {
+  test('and body: the first answer again, from either replica', async () => {
+    const first = await post(client, 'k1')
+    expect(first.status).toBe(200)
+    for (const replica of [client, other, client]) {
+      const again = await post(replica, 'k1')
+      expect(again.body).toEqual(first.body)
+      expect(again.headers['x-task-id']).toBe(first.headers['x-task-id'])
+    }
+    expect(await count()).toBe(1)
+    expect((await client.cluster.list('Task', { namespace })).items).toHaveLength(1)
+  })
+
+  test('and body in another order of fields is the same request', async () => {
+    const first = await post(client, 'k1')
+    const body = { size: 'small', region: 'local', name: 'once' }
+    const again = await client.call('POST', '/databases', { body, headers: { 'idempotency-key': 'k1' } })
+    expect(again.body.id).toBe(first.body.id)
+  })
+
+  test('and another body is refused, and makes nothing', async () => {
+    await post(client, 'k1')
+    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: was already used for another request$/)
+    expect(await count()).toBe(1)
+  })
+
+  test('many at once, at both replicas: one database, one answer', async () => {
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => post(n % 2 ? client : other, 'k1')))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
+    expect(new Set(answers.map(({ headers }) => headers['x-task-id'])).size).toBe(1)
+    expect(await count()).toBe(1)
+  })
+
+  test('many at once with different bodies: one of them', async () => {
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => post(n % 2 ? client : other, 'k1', `n${n}`)))
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+    expect(await count()).toBe(1)
+  })
+
+  test('of another tenant is another key', async () => {
+    await post(client, 'k1')
+    const body = { name: 'once', region: 'local', size: 'small' }
+    const headers = { 'idempotency-key': 'k1' }
+    expect((await client.call('POST', '/databases', { body, headers, claims: { tenant: 'b' } })).status).toBe(200)
+  })
+
+  test('after a refusal is free again', async () => {
+    await post(client, 'k1', 'taken')
+    expectError(await post(client, 'k2', 'taken'), 400, /^name: /)
+    expect((await post(client, 'k2', 'free')).status).toBe(200)
+  })
+
+  test('after a failure of ours stays claimed for the same request, and for no other', async () => {
+    await client.create('warm')
+    client.cluster.before = (operation, kind) => {
+      if (operation === 'create' && kind === 'ManagedDatabase') throw new ClusterError('NotFound', 'no namespace')
+    }
+    expectError(await post(client, 'k1'), 503, /^the account is still being set up/)
+    const [claimed] = await records()
+    client.cluster.before = undefined
+    expectError(await post(other, 'k1', 'another'), 400, /^Idempotency-Key: was already used for another request$/)
+    const retried = await post(other, 'k1')
+    expect(retried.status).toBe(200)
+    expect(claimed?.data?.['record.json']).toContain(retried.body.id)
+    expect(await count()).toBe(2)
+  })
+
+  test('after the database is gone still answers as at first, and makes nothing anew', async () => {
+    const first = await post(client, 'k1')
+    await client.cluster.delete('ManagedDatabase', { namespace, name: 'once' })
+    expect((await post(client, 'k1')).body).toEqual(first.body)
+    expect(await count()).toBe(0)
+  })
+})
+
+describe('a process that dies on the way', () => {
+  // Every write of a create, in turn, fails and takes the request with it; the retry finishes the work.
+  test.each([
+    ['create', 'ConfigMap'],
+    ['create', 'ManagedDatabase'],
+    ['create', 'Task'],
+    ['replace', 'ConfigMap'],
+  ] as const)('before %s %s: the retry makes one database with one task', async (operation, kind) => {
+    await client.create('warm')
+    client.cluster.before = (seen, of) => {
+      if (seen === operation && of === kind) throw new ClusterError('Unavailable', 'gone')
+    }
+    const failed = await post(client, 'k1')
+    expect(failed.status).toBe(kind === 'Task' ? 200 : 503)
+    client.cluster.before = undefined
+    const retried = await post(other, 'k1')
+    expect(retried.status).toBe(200)
+    expect(await count()).toBe(2)
+    const object = await client.cluster.get('ManagedDatabase', { namespace, name: 'once' })
+    expect(object?.metadata.labels?.[labels.id]).toBe(retried.body.id)
+    expect(object?.metadata.annotations?.['espalier.dev/operation']).toContain(String(retried.headers['x-task-id']))
+    expect((await post(client, 'k1')).body.id).toBe(retried.body.id)
+  })
+})
+
+describe('a record', () => {
+  test('holds no secret, and goes after 24 hours', async () => {
+    await post(client, 'my-secret-key')
+    const [record] = await records()
+    expect(JSON.stringify(record)).not.toContain('my-secret-key')
+    expect(JSON.stringify(record)).not.toContain('password')
+    const idempotency = createIdempotency(client.cluster, () => Date.now() + 24 * 3600 * 1000 - 60_000)
+    await idempotency.sweep()
+    expect(await records()).toHaveLength(1)
+    await createIdempotency(client.cluster, () => Date.now() + 24 * 3600 * 1000 + 1000).sweep()
+    expect(await records()).toHaveLength(0)
+  })
+
+  test('whose time is over no longer counts, swept or not', async () => {
+    await post(client, 'k1')
+    client.now.ms = 24 * 3600 * 1000 + 1000
+    const { authorization } = await import('./testing/harness.ts').then(({ bearer }) =>
+      bearer({ exp: Math.floor(Date.now() / 1000) + 2 * 24 * 3600 }),
+    )
+    const response = await client.app.inject({
+      method: 'POST',
+      url: '/managed/v1/databases',
+      headers: { authorization, 'idempotency-key': 'k1' },
+      payload: { name: 'later', region: 'local', size: 'small' },
+    })
+    expect(response.statusCode).toBe(200)
+    expect(await count()).toBe(2)
+  })
+
+  test('that cannot be read is replaced', async () => {
+    await post(client, 'k1')
+    const [record] = await records()
+    if (record === undefined) throw new Error('no record')
+    await client.cluster.replace('ConfigMap', { ...record, data: { 'record.json': '{"x":1}' } })
+    expect((await post(client, 'k1', 'another')).status).toBe(200)
+  })
+})
+
+test.each(['', ' ', 'a b', 'ü', 'a'.repeat(256)])('the key %j is refused', async key => {
+  const answer = await post(client, key)
+  expectError(answer, 400, /^Idempotency-Key: must be 1 to 255 visible ASCII characters$/)
+})

@@ -1,0 +1,60 @@
+/**
+ * `/ca.pem`: the certificate of the authority that signs the databases' certificates, for clients to verify with
+ * (`sslmode=verify-full sslrootcert=ca.pem`); two of them while one authority takes the place of another. It is public, so it
+ * takes no token.
+ */
+// @ts-nocheck
+
+import { z } from 'zod'
+import type { Cluster } from '../../cluster/index.ts'
+import { systemNamespace } from '../../crds/index.ts'
+import { authorityConfigMap } from '../../sealing/credentials.ts'
+import type { ApiContext, App } from '../context.ts'
+import { notFound } from '../errors.ts'
+import { operation } from '../operation.ts'
+
+const freshMs = 60_000
+
+/** Nobody is known by a token here, so however many ask, the cluster is asked once a minute. */
+function createReader(cluster: Cluster, now: () => number): () => Promise<string | undefined> {
+  let last: { at: number; certificate: Promise<string | undefined> } | undefined
+  return () => {
+    if (last === undefined || now() - last.at >= freshMs) {
+      const key = { namespace: systemNamespace, name: authorityConfigMap }
+      const reading = { at: now(), certificate: cluster.get('ConfigMap', key).then(found => found?.data?.['ca.crt']) }
+      last = reading
+      const forget = () => {
+        if (last === reading) last = undefined
+      }
+      reading.certificate.then(certificate => certificate === undefined && forget(), forget)
+    }
+    return last.certificate
+  }
+}
+
+export function addCertificateAuthority(app: App, { cluster, now }: ApiContext): void {
+  const read = createReader(cluster, now)
+  const schema = operation(
+    {
+      operationId: 'getCertificateAuthority',
+      tag: 'service',
+      summary: 'Read the certificate of the authority',
+      description:
+        'The certificate that verifies the databases, for `sslmode=verify-full sslrootcert=ca.pem`. While an authority is being replaced there is more than one: trust them all.',
+      success: {
+        status: 200,
+        description: 'One or more certificates in PEM (RFC 7468).',
+        shape: z.string(),
+        mediaType: 'application/x-pem-file',
+      },
+      errors: [404],
+      open: true,
+    },
+    { querystring: z.strictObject({}) },
+  )
+  app.get('/ca.pem', { schema }, async (_request, reply) => {
+    const certificate = await read()
+    if (certificate === undefined) throw notFound('certificate')
+    return reply.type('application/x-pem-file').send(certificate)
+  })
+}

@@ -1,0 +1,27 @@
+/** `/openapi.json`: this API's own description. It needs no token. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { sendJson } from '../answers.ts'
+import type { App } from '../context.ts'
+import { operation } from '../operation.ts'
+
+export function addDescription(app: App): void {
+  let text = ''
+  // Before it serves: a route that is not documented keeps it from starting.
+  app.addHook('onReady', done => {
+    text = JSON.stringify(app.swagger())
+    done()
+  })
+  const schema = operation(
+    {
+      operationId: 'getOpenapi',
+      tag: 'service',
+      summary: 'Read this description',
+      success: { status: 200, description: 'An OpenAPI 3.1 document.', shape: z.looseObject({}) },
+      open: true,
+    },
+    { querystring: z.strictObject({}) },
+  )
+  app.get('/openapi.json', { schema }, async (_request, reply) => sendJson(reply, text))
+}

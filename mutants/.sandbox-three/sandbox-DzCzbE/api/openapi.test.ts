@@ -1,0 +1,257 @@
+/** The API's description: complete, sound in itself, and fit to generate clients from. */
+// @ts-nocheck
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type Client, startClient } from './testing/client.ts'
+import { type Description, type DocumentedOperation, descriptionOf } from './testing/contract.ts'
+
+let client: Client
+let description: Description
+let operations: { path: string; method: string; operation: DocumentedOperation }[]
+beforeAll(async () => {
+  client = await startClient()
+  description = await descriptionOf(client.app)
+  operations = Object.entries(description.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+  )
+})
+afterAll(() => client.close())
+
+const references = (node: unknown): string[] => {
+  if (typeof node !== 'object' || node === null) return []
+  return Object.entries(node).flatMap(([key, value]) => (key === '$ref' ? [String(value)] : references(value)))
+}
+
+test('describes exactly the routes there are', () => {
+  expect(operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`).sort()).toEqual([
+    'DELETE /managed/v1/backups/{id}',
+    'DELETE /managed/v1/databases/{id}',
+    'GET /healthz',
+    'GET /managed/v1/backups',
+    'GET /managed/v1/backups/{id}',
+    'GET /managed/v1/ca.pem',
+    'GET /managed/v1/client-ip',
+    'GET /managed/v1/databases',
+    'GET /managed/v1/databases/{id}',
+    'GET /managed/v1/databases/{id}/branches',
+    'GET /managed/v1/databases/{id}/branches/{branch_id}',
+    'GET /managed/v1/openapi.json',
+    'GET /managed/v1/pg-versions',
+    'GET /managed/v1/regions',
+    'GET /managed/v1/sizes',
+    'GET /managed/v1/sizes/{id}',
+    'GET /managed/v1/tasks',
+    'GET /managed/v1/tasks/{id}',
+    'GET /readyz',
+    'PATCH /managed/v1/databases/{id}',
+    'POST /managed/v1/databases',
+    'POST /managed/v1/databases/{id}/backup',
+    'POST /managed/v1/databases/{id}/restart',
+    'POST /managed/v1/databases/{id}/resume',
+    'POST /managed/v1/databases/{id}/size',
+    'POST /managed/v1/databases/{id}/suspend',
+  ])
+})
+
+test('a route that is not documented keeps the API from starting', async () => {
+  const { describeRoutes } = await import('./openapi.ts')
+  const { default: Fastify } = await import('fastify')
+  const app = Fastify()
+  await describeRoutes(app as never)
+  app.get('/undocumented', async () => 'x')
+  await app.ready()
+  expect(() => app.swagger()).toThrow(/the route \/undocumented is not documented/)
+  await app.close()
+})
+
+describe('is sound in itself', () => {
+  test('version, reference and name', () => {
+    expect(description).toMatchObject({ openapi: '3.1.0', info: { version: '1.0.0' } })
+    for (const reference of references(description)) {
+      expect(description.components.schemas, reference).toHaveProperty(reference.replace('#/components/schemas/', ''))
+    }
+    const ids = operations.map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    for (const id of ids) expect(id).toMatch(/^[a-z][A-Za-z]+$/)
+  })
+
+  test('every operation has a tag, a description, its refusals, and its path parameters', () => {
+    for (const { path, method, operation } of operations) {
+      const what = `${method} ${path}`
+      expect(operation.tags, what).toHaveLength(1)
+      expect(operation.description, what).toMatch(/\w/)
+      const statuses = Object.keys(operation.responses)
+      expect(
+        statuses.some(status => /^2\d\d$/.test(status)),
+        what,
+      ).toBe(true)
+      expect(statuses, what).toContain('default')
+      if (operation.security === undefined)
+        expect(statuses, what).toEqual(expect.arrayContaining(['401', '403', '429', '503']))
+      for (const [status, { content, headers }] of Object.entries(operation.responses)) {
+        if (status !== 'default') expect(headers, what).toHaveProperty('X-Request-Id')
+        if (!/^2/.test(status))
+          expect(content?.['application/json']?.schema).toEqual({ $ref: '#/components/schemas/Error' })
+      }
+      const named = (operation.parameters ?? []).filter(parameter => parameter.in === 'path').map(({ name }) => name)
+      expect(named, what).toEqual([...path.matchAll(/\{([^}]+)\}/g)].map(match => match[1]))
+      for (const parameter of operation.parameters ?? []) expect(parameter.required, what).toBe(parameter.in === 'path')
+    }
+  })
+
+  test('whatever has a place in it is described, in whole sentences', () => {
+    const undescribed: string[] = []
+    const look = (node: unknown, place: string, needs: boolean): void => {
+      if (typeof node !== 'object' || node === null) return
+      const { description: text, properties, items, $ref } = node as Record<string, unknown>
+      const isSentence = /^[\dA-Z`].*[.]$/s.test(String(text ?? ''))
+      if (text === undefined ? needs && $ref === undefined : !isSentence) undescribed.push(`${place}: ${text}`)
+      for (const [name, inner] of Object.entries(properties ?? {})) look(inner, `${place}.${name}`, true)
+      look(items, `${place}[]`, false)
+    }
+    for (const [name, schema] of Object.entries(description.components.schemas)) look(schema, name, true)
+    for (const { method, path, operation } of operations) {
+      const what = `${method} ${path}`
+      expect(operation.summary, what).toMatch(/^[A-Z].*[^.]$/)
+      look(operation, what, true)
+      for (const parameter of operation.parameters ?? []) look(parameter, `${what} ${parameter.name}`, true)
+      for (const [status, response] of Object.entries(operation.responses)) {
+        look(response, `${what} ${status}`, true)
+        for (const [name, header] of Object.entries(response.headers ?? {})) look(header, `${what} ${name}`, true)
+      }
+    }
+    expect([...new Set(undescribed)]).toEqual([])
+  })
+
+  test('every shape is named, and is a schema that can be read; its example is one of it', () => {
+    const definitions = JSON.parse(
+      JSON.stringify(description.components.schemas).replaceAll('#/components/schemas/', '#/$defs/'),
+    )
+    for (const [name, schema] of Object.entries(description.components.schemas)) {
+      const readable = z.fromJSONSchema({ ...definitions[name], $defs: definitions })
+      if ('example' in schema) expect(readable.safeParse(schema.example).error, name).toBeUndefined()
+    }
+    for (const { path, method, operation } of operations) {
+      const bodies = [operation.requestBody, ...Object.values(operation.responses)]
+      for (const body of bodies) {
+        const schema = body?.content?.['application/json']?.schema
+        const inner = schema?.type === 'array' ? schema.items : schema
+        const isSmall = path.includes('health') || path.includes('ready') || path.includes('openapi')
+        if (schema !== undefined && !isSmall) expect(inner, `${method} ${path}`).toHaveProperty('$ref')
+      }
+    }
+  })
+
+  test('answers may gain fields, inputs take no others', () => {
+    const { ManagedDatabase, CreateManagedDatabaseInput } = description.components.schemas
+    expect(ManagedDatabase).not.toHaveProperty('additionalProperties')
+    expect(CreateManagedDatabaseInput).toHaveProperty('additionalProperties', false)
+  })
+})
+
+test('publishes each shape with the fields that clients rely on', () => {
+  const { schemas } = description.components
+  const required = (name: string) => [...((schemas[name]?.required ?? []) as string[])].sort()
+  const optional = (name: string) =>
+    Object.keys(schemas[name]?.properties ?? {})
+      .filter(field => !required(name).includes(field))
+      .sort()
+  expect(required('ManagedDatabase')).toEqual([
+    'created_at',
+    'id',
+    'ip_allowlist',
+    'name',
+    'region',
+    'size',
+    'status',
+    'updated_at',
+  ])
+  expect(optional('ManagedDatabase')).toEqual([
+    'branch_count',
+    'branch_limit',
+    'connection',
+    'deletion_protection',
+    'display_name',
+    'domain',
+    'options',
+    'pg_version',
+    'port',
+    'services',
+    'storage',
+    'storage_used',
+  ])
+  expect(required('ManagedConnection')).toEqual(['database', 'password', 'port', 'username'])
+  expect(optional('ManagedConnection')).toEqual(['external_ip_address', 'host'])
+  expect(required('Branch')).toEqual([
+    'created_at',
+    'database_id',
+    'depth',
+    'id',
+    'ip_allowlist',
+    'name',
+    'pg_version',
+    'region',
+    'size',
+    'status',
+    'updated_at',
+  ])
+  expect(required('Backup')).toEqual(['created_at', 'database_id', 'id', 'kind', 'metadata', 'name', 'status'])
+  expect(optional('Backup')).toEqual(['finished_at', 'purpose'])
+  expect(required('Task')).toEqual([
+    'created_at',
+    'id',
+    'messages',
+    'name',
+    'status',
+    'subject_id',
+    'subject_kind',
+    'updated_at',
+  ])
+  expect(optional('Task')).toEqual(['error', 'request', 'response'])
+  expect(optional('Size')).toEqual(['deprecated_at', 'pricing', 'retired_at'])
+  expect(required('SizePricing')).toEqual(['billing_interval', 'currency', 'price_amount'])
+  expect(required('CreateManagedDatabaseInput')).toEqual(['name', 'region', 'size'])
+  expect(required('UpdateManagedDatabaseInput')).toEqual([])
+  expect(required('Error')).toEqual(['code', 'message'])
+  expect(required('RAGServiceConfig')).toEqual(expect.arrayContaining(['completion_llm', 'embedding_llm', 'pipelines']))
+  expect(schemas.RestServiceConfigInput?.properties).toMatchObject({
+    db_pool: { type: 'integer', minimum: 1, maximum: 30, default: 10 },
+    max_rows: { type: 'integer', minimum: 1, maximum: 10000, default: 1000 },
+    jwt_secret: { minLength: 32, writeOnly: true },
+  })
+  expect(schemas.RAGServiceConfigInput?.properties).toMatchObject({
+    token_budget: { default: 1000 },
+    top_n: { default: 10 },
+  })
+  expect(schemas.RAGPipelineConfigInput?.properties).toMatchObject({
+    hybrid_enabled: { default: true },
+    min_similarity: { minimum: 0, maximum: 1, default: 0 },
+    vector_weight: { minimum: 0, maximum: 1, default: 0.5 },
+  })
+  expect(schemas.RAGEmbeddingTableInput?.properties).toMatchObject({ id_column: { default: 'id' } })
+  for (const name of ['RestServiceConfig', 'RAGLLMConfig']) {
+    expect(Object.keys(schemas[name]?.properties ?? {})).not.toEqual(expect.arrayContaining(['jwt_secret', 'api_key']))
+  }
+  const limit = operations.find(({ operation }) => operation.operationId === 'listBackups')?.operation.parameters
+  expect(limit?.find(({ name }) => name === 'limit')?.schema).toEqual({
+    type: 'integer',
+    minimum: 1,
+    maximum: 100,
+    default: 100,
+  })
+})
+
+test('the page to browse loads nothing from elsewhere', async () => {
+  const page = await client.call('GET', './docs', { token: null })
+  expect(page.status).toBe(200)
+  expect(String(page.headers['content-security-policy'])).toMatch(/^default-src 'self';/)
+  expect(page.body).not.toMatch(/(src|href)="(https?:)?\/\//)
+  const script = await client.call('GET', './docs/static/swagger-initializer.js', { token: null })
+  expect(script.body).toContain('/managed/v1/openapi.json')
+  expect(script.body).toContain('"validatorUrl":null')
+  expect(script.body).toContain('"layout":"BaseLayout"')
+  for (const match of String(page.body).matchAll(/(?:src|href)="([^"]+)"/g)) {
+    expect((await client.call('GET', `.${match[1]}`, { token: null })).status, match[1]).toBe(200)
+  }
+})

@@ -1,0 +1,81 @@
+/**
+ * How a route says what it takes and gives: zod schemas for what comes in, which Fastify checks, and a documentation
+ * from which `openapi.ts` makes the API description. What goes out is typed where it is rendered and not checked again
+ * at run time.
+ */
+// @ts-nocheck
+
+import type { z } from 'zod'
+
+export const tags = {
+  databases: 'Managed Postgres databases.',
+  branches: 'Branches: copies of a database. This version lists and reads them, and makes none.',
+  backups: 'Backups of a database: snapshots of its volume.',
+  catalog: 'What is on offer: sizes, regions and Postgres versions.',
+  tasks: 'Records of asynchronous operations.',
+  caller: 'What the API sees of the caller.',
+  service: 'The API itself: its description, its certificate authority, its health.',
+} as const
+
+type Success = {
+  status: 200 | 202 | 204
+  description: string
+  /** Absent: no body. */
+  shape?: z.ZodType
+  /** Of the body; absent: JSON. */
+  mediaType?: string
+  /** Set on this answer beside X-Request-Id. */
+  headers?: readonly HeaderName[]
+}
+
+export type Documentation = {
+  operationId: string
+  tag: keyof typeof tags
+  summary: string
+  description?: string
+  success: Success
+  /** Beyond 401, 403, 429 and 503, which any request with a token can meet. */
+  errors?: readonly (400 | 404 | 409)[]
+  /** Request headers that mean something here. */
+  takes?: readonly ('Idempotency-Key' | 'Prefer')[]
+  /** No token is needed. */
+  open?: boolean
+}
+
+/** Headers that answers carry, and what they say. */
+export const responseHeaders = {
+  'X-Request-Id':
+    'The id of this request in the logs: the X-Request-Id of the request where it brings a usable one, else a new one.',
+  'X-Task-Id': 'The id of the task that records the operation. Absent where there is nothing left to do.',
+  Location: 'The path of that task.',
+  'Retry-After': 'Wait this many seconds before you try again.',
+  'X-Total-Count': 'The number of objects on all pages together.',
+  Link: 'The next page, as `rel="next"` (RFC 8288). Absent on the last page.',
+  'Preference-Applied': 'The wait that was applied (RFC 7240).',
+  'WWW-Authenticate': 'What is wrong with the credential (RFC 6750).',
+} as const
+export type HeaderName = keyof typeof responseHeaders
+
+export const asynchronous: readonly HeaderName[] = ['X-Task-Id', 'Location', 'Preference-Applied']
+export const paged: readonly HeaderName[] = ['X-Total-Count', 'Link']
+
+type Inputs = {
+  params?: z.ZodType
+  querystring?: z.ZodType
+  body?: z.ZodType
+}
+
+declare module 'fastify' {
+  interface FastifySchema {
+    documentation?: Documentation
+    hide?: boolean
+  }
+}
+
+/** The schema of a route that takes no query: any parameter is refused by name. */
+export function operation<const I extends Inputs>(
+  documentation: Documentation,
+  inputs: I,
+): I & { documentation: Documentation } {
+  return { ...inputs, documentation }
+}

@@ -1,0 +1,14 @@
+/** One log line per answered request, at debug level; without query, which is the caller's business. */
+// @ts-nocheck
+
+import type { App } from '../context.ts'
+
+export function useAccessLog(app: App): void {
+  if (!['trace', 'debug'].includes(app.log.level)) return
+  app.addHook('onResponse', (request, reply, done) => {
+    const path = request.url.split('?', 1)[0]
+    const facts = { method: request.method, path, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
+    request.log.debug(facts, 'answered')
+    done()
+  })
+}

@@ -1,0 +1,60 @@
+/**
+ * Who is asking. Every request of the scope needs a bearer token; failures of one address are limited, and beyond the
+ * limit they are answered with 429. A good token is never refused for the failures of others behind the same address.
+ */
+// @ts-nocheck
+
+import type { Socket } from 'node:net'
+import type { FastifyRequest } from 'fastify'
+import type { TokenBuckets } from '../../server/token-bucket.ts'
+import type { App } from '../context.ts'
+import { ApiError, tooManyRequests, unauthorized } from '../errors.ts'
+import { bearerToken } from '../headers.ts'
+import type { Principal, VerifyToken } from '../tokens/verify.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    principal: Principal | undefined
+  }
+}
+
+export function useAuthentication(app: App, verify: VerifyToken, failures: TokenBuckets, now: () => number): void {
+  /** What came last by each connection, since a client sends the same token with every request. */
+  const lastOf = new WeakMap<Socket, { header: string; principal: Principal }>()
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    const header = request.headers.authorization
+    const last = lastOf.get(request.socket)
+    if (last !== undefined && last.header === header && last.principal.goodUntil > now()) {
+      request.principal = last.principal
+      return done()
+    }
+    const admit = (principal: Principal) => {
+      request.principal = principal
+      if (header !== undefined) lastOf.set(request.socket, { header, principal })
+      done()
+    }
+    try {
+      const token = bearerToken(header)
+      if (token === undefined) throw missing(request)
+      const verified = verify(token)
+      if (!(verified instanceof Promise)) return admit(verified)
+      verified.then(admit, error => done(limited(request, error)))
+    } catch (error) {
+      done(limited(request, error))
+    }
+  })
+
+  function limited(request: FastifyRequest, error: unknown): Error {
+    if (error instanceof ApiError && error.status === 401) {
+      const bucket = failures.of(request.ip)
+      if (!bucket.take()) return tooManyRequests(bucket.waitMs() / 1000)
+    }
+    return error instanceof Error ? error : new Error('verification failed', { cause: error })
+  }
+}
+
+const missing = (request: FastifyRequest): ApiError =>
+  request.headers.authorization === undefined
+    ? unauthorized('a bearer token is required')
+    : unauthorized('Authorization must be Bearer and a token', 'invalid_token')

@@ -1,0 +1,17 @@
+/** X-Request-Id: the client's own where it is sane, else a new one; on every response and every log line. */
+// @ts-nocheck
+
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { App } from '../context.ts'
+import { saneRequestId } from '../headers.ts'
+
+export const newRequestId = (request: IncomingMessage): string =>
+  saneRequestId(request.headers['x-request-id']) ?? randomUUID()
+
+export function useRequestId(app: App): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    done()
+  })
+}

@@ -1,0 +1,75 @@
+/** Backups and sizes as the API gives them. */
+// @ts-nocheck
+
+import type { Kinds } from '../../cluster/index.ts'
+import type { BackupShape } from '../backups/schema.ts'
+import { idOf } from '../caches.ts'
+import type { SizeShapeOut } from '../catalogue/schema.ts'
+import { createdTime } from './created-at.ts'
+import { apiTime } from './time.ts'
+
+/** The object without the fields that are undefined. */
+function present<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  // Dropping undefined values is exactly what the type says.
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>
+  }
+}
+
+export function renderBackup(backup: Kinds['Backup']): BackupShape {
+  const { metadata, spec, status } = backup
+  return {
+    id: idOf(backup) ?? '',
+    database_id: spec.databaseId,
+    name: metadata.name,
+    created_at: createdTime(backup),
+    ...(status?.finishedAt === undefined ? {} : { finished_at: apiTime(status.finishedAt) }),
+    status: metadata.deletionTimestamp === undefined ? (status?.phase ?? 'pending') : 'deleting',
+    kind: spec.kind,
+    metadata: present({
+      size_bytes: status?.sizeBytes,
+      start_lsn: status?.startLsn,
+      end_lsn: status?.endLsn,
+      timeline: status?.timeline,
+      system_identifier: status?.systemIdentifier,
+      cut_at: status?.cutAt === undefined ? undefined : apiTime(status.cutAt),
+      verification: status?.verification,
+      error: status?.error,
+    }),
+    purpose: spec.purpose,
+  }
+}
+
+/** `pricing` only where it was asked for and the size has a price; never zero in its place. */
+export function renderSize({ metadata, spec }: Kinds['Size'], withPricing: boolean): SizeShapeOut {
+  const { shape, pricing } = spec
+  return {
+    id: spec.id,
+    name: spec.name,
+    version: spec.version,
+    display_name: spec.displayName,
+    qos_class: shape.qosClass,
+    cpu_request: shape.cpuRequest,
+    cpu_limit: shape.cpuLimit,
+    memory_request: shape.memoryRequest,
+    memory_limit: shape.memoryLimit,
+    storage_size: shape.storageSize,
+    temporary_data_size: shape.temporaryDataSize,
+    shared_memory_size: shape.sharedMemorySize,
+    connections: shape.connections,
+    postgres_settings: shape.postgresSettings,
+    status: spec.status,
+    created_at: apiTime(metadata.creationTimestamp),
+    deprecated_at: spec.deprecatedAt === undefined ? null : apiTime(spec.deprecatedAt),
+    retired_at: spec.retiredAt === undefined ? null : apiTime(spec.retiredAt),
+    ...(withPricing && pricing !== undefined
+      ? {
+          pricing: {
+            price_amount: pricing.priceAmount,
+            currency: pricing.currency,
+            billing_interval: pricing.billingInterval,
+          },
+        }
+      : {}),
+  }
+}

@@ -1,0 +1,107 @@
+/** What several resources' shapes are made of: ids, times, query parameters, errors. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { timestamp, uuid } from '../../crds/index.ts'
+import { refusalReasons } from '../errors.ts'
+import { output } from './components.ts'
+
+/** Letter case does not matter on input (RFC 9562, section 4); ids are kept in lower case. */
+const lowerCase = (text: unknown): unknown => (typeof text === 'string' ? text.toLowerCase() : text)
+export const id = z.preprocess(lowerCase, uuid.meta({ format: 'uuid' }))
+
+/** Every path of one object of `/managed/v1/<resource>/{id}`. */
+export const idParameter = z.strictObject({ id: id.describe('The id of the object, a UUID.') })
+
+/** A date and time as it goes out. Plain text here, since what goes out is not checked again. */
+export const time = z.string().meta({ format: 'date-time' })
+
+/** What an answer holds and an input may therefore repeat: taken, and not kept, however much it is. */
+export const ignored = (description: string) =>
+  z
+    .unknown()
+    .optional()
+    .transform(() => undefined)
+    .meta({ readOnly: true, description })
+
+const numberOf = (text: unknown): unknown =>
+  typeof text === 'string' && /^-?[0-9]{1,15}$/.test(text) ? Number(text) : text
+const booleanOf = (text: unknown): unknown => (text === 'true' ? true : text === 'false' ? false : text)
+
+/** Zod keeps no default of what is read from text: it travels under this name into the API description. */
+export const queryDefault = 'x-default'
+
+/** Query parameters come as text; these read them strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
+const queryInteger = (minimum: number, maximum: number, fallback: number) =>
+  z
+    .preprocess(numberOf, z.int().min(minimum).max(maximum))
+    .default(fallback)
+    .meta({ [queryDefault]: fallback })
+export const queryBoolean = (fallback: boolean) =>
+  z
+    .preprocess(booleanOf, z.boolean())
+    .default(fallback)
+    .meta({ [queryDefault]: fallback })
+
+/** Highest offset that paging takes; no list is that long. */
+const highestOffset = 1_000_000_000
+
+export const paging = (highestLimit: number, descending: boolean) => ({
+  limit: queryInteger(1, highestLimit, 100).describe(`The most objects to return, 1 to ${highestLimit}.`),
+  offset: queryInteger(0, highestOffset, 0).describe('How many objects to skip first.'),
+  descending: queryBoolean(descending).describe('`true` returns the newest first.'),
+})
+
+export const createdRange = {
+  created_after: timestamp.optional().describe('Only objects created after this time.'),
+  created_before: timestamp.optional().describe('Only objects created before this time.'),
+}
+
+const userTypes = ['application', 'admin', 'application_read_only'] as const
+export type UserType = (typeof userTypes)[number]
+export const userTypeQuery = z.strictObject({
+  user_type: z
+    .enum(userTypes)
+    .default('application')
+    .describe(
+      'Whose credentials `connection` has: `application` is the role app, `admin` the role admin, `application_read_only` the role app_read_only.',
+    ),
+})
+
+export const connection = output(
+  'ManagedConnection',
+  z
+    .strictObject({
+      username: z.string().describe('The role to log in as.'),
+      password: z.string().describe("The role's password."),
+      port: z.int().describe('The port to connect to.'),
+      database: z.string().describe('The Postgres database to connect to.'),
+      host: z.string().optional().describe('The host to connect to: a name or an IP address.'),
+      external_ip_address: z.string().optional().describe('The IP address behind the host, where it is known.'),
+    })
+    .meta({
+      description:
+        'How to connect. Returned only by a read of a single object, once it has an address and the role has a password.',
+      example: { username: 'app', password: '<DB_PASSWORD>', port: 15432, database: 'app', host: '127.0.0.1' },
+    }),
+)
+export type Connection = z.output<typeof connection>
+
+export const errorShape = output(
+  'Error',
+  z
+    .strictObject({
+      code: z.int().describe('The HTTP status.'),
+      message: z.string().describe('What is wrong. Where a field is wrong, it names the field and the rule.'),
+      reason: z
+        .enum(refusalReasons)
+        .optional()
+        .describe(
+          'Why the account is refused. There may be other values later: treat one you do not know as a plain error of that status.',
+        ),
+    })
+    .meta({
+      description: 'An error.',
+      example: { code: 400, message: 'display_name: must be at most 25 characters long' },
+    }),
+)

@@ -1,0 +1,64 @@
+/**
+ * Tasks as the API gives them. However much a Task holds, an answer stays small: a request is shown by the
+ * list of what may stand in one, and a page has a budget of bytes that its tasks share.
+ */
+// @ts-nocheck
+
+import type { Kinds } from '../../cluster/index.ts'
+import { highestRequestBytes, taskRequest } from '../../crds/index.ts'
+import { idOf } from '../caches.ts'
+import { createdTime } from '../render/created-at.ts'
+import { apiTime } from '../render/time.ts'
+import type { TaskShape } from './schema.ts'
+
+/** Of two texts of times, in one format. */
+const laterOf = (left: string, right: string): string => (left < right ? right : left)
+
+/** A task that the operator has not taken up yet is queued. */
+export function renderTask(task: Kinds['Task']): TaskShape {
+  const { spec, status } = task
+  const createdAt = createdTime(task)
+  return {
+    id: idOf(task) ?? '',
+    created_at: createdAt,
+    updated_at: status?.updatedAt === undefined ? createdAt : laterOf(createdAt, apiTime(status.updatedAt)),
+    subject_kind: spec.subject.kind,
+    subject_id: spec.subject.id,
+    name: spec.name,
+    messages: status?.messages ?? [],
+    status: status?.phase ?? 'queued',
+    ...(status?.error === undefined ? {} : { error: status.error }),
+    ...(spec.request === undefined ? {} : { request: taskRequest(spec.request) }),
+    ...(status?.response === undefined ? {} : { response: boundedResponse(status.response) }),
+  }
+}
+
+/** What an operation gave back is small; anything else is not shown. */
+const boundedResponse = (response: Record<string, unknown>): Record<string, unknown> =>
+  Buffer.byteLength(JSON.stringify(response)) <= highestRequestBytes ? response : {}
+
+/** Longest text of one page, in bytes. */
+const highestPageBytes = 1024 * 1024
+
+/** The JSON text of one page. None is left out: where they are too long together, the longest lose messages. */
+export function taskPageText(tasks: readonly Kinds['Task'][]): string {
+  const shapes = tasks.map(renderTask)
+  const texts = shapes.map(shape => JSON.stringify(shape))
+  const bytes = texts.map(text => Buffer.byteLength(text))
+  if (bytes.reduce((sum, each) => sum + each, 0) <= highestPageBytes) return `[${texts.join(',')}]`
+  const share = Math.floor(highestPageBytes / tasks.length)
+  const bounded = shapes.map((shape, index) => ((bytes[index] ?? 0) <= share ? texts[index] : abridged(shape, share)))
+  return `[${bounded.join(',')}]`
+}
+
+/** A task's text with as many of its last messages as there is room for, and without what was asked. */
+function abridged({ request: _request, response: _response, ...task }: TaskShape, highestBytes: number): string {
+  const kept: TaskShape['messages'] = []
+  let left = highestBytes - Buffer.byteLength(JSON.stringify({ ...task, messages: [] }))
+  for (const message of task.messages.toReversed()) {
+    left -= Buffer.byteLength(JSON.stringify(message)) + 1
+    if (left < 0) break
+    kept.unshift(message)
+  }
+  return JSON.stringify({ ...task, messages: kept })
+}

@@ -1,0 +1,56 @@
+/** Tasks as the API gives them. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { messageLevels, operationNames, subjectKinds, taskStatuses } from '../../crds/index.ts'
+import { id, paging, time } from '../schemas/common.ts'
+import { output } from '../schemas/components.ts'
+
+export const taskShape = output(
+  'Task',
+  z
+    .strictObject({
+      id: z.string().describe('The id of the task, a UUID.'),
+      created_at: time.describe('When the operation was asked for.'),
+      updated_at: time.describe('When the task last changed.'),
+      subject_kind: z.enum(subjectKinds).describe('What the operation is done to.'),
+      subject_id: z.string().describe('The id of the object that the operation is done to.'),
+      name: z.enum(operationNames).describe('The operation.'),
+      messages: z
+        .array(
+          output(
+            'Message',
+            z
+              .strictObject({
+                time: time.describe('When it was written.'),
+                level: z
+                  .enum(messageLevels)
+                  .describe('`warning`: this holds the operation up. `error`: this ended it.'),
+                text: z.string().describe('What happened.'),
+                progress: z.int().optional().describe('How far the operation is, in percent.'),
+                status: z.string().optional().describe('The state of the step.'),
+                step: z.string().optional().describe('The step of the operation.'),
+              })
+              .describe('One line of the story of a task.'),
+          ),
+        )
+        .describe('What happened, oldest first.'),
+      status: z.enum(taskStatuses).describe('`queued` and `running` are open. `succeeded` and `failed` are final.'),
+      error: z.string().optional().describe('Why it failed.'),
+      request: z.record(z.string(), z.unknown()).optional().describe('What was asked for, without secrets.'),
+      response: z.record(z.string(), z.unknown()).optional().describe('What came of it.'),
+    })
+    .describe('The record of one asynchronous operation.'),
+)
+export type TaskShape = z.output<typeof taskShape>
+
+const { limit, offset } = paging(100, true)
+export const listTasksQuery = z.strictObject({
+  subject_id: id.optional().describe('Only tasks of this object.'),
+  subject_kind: z.enum(subjectKinds).optional().describe('Only tasks of objects of this kind.'),
+  id: id.optional().describe('Only this task.'),
+  name: z.enum(operationNames).optional().describe('Only tasks of this operation.'),
+  status: z.enum(taskStatuses).optional().describe('Only tasks in this state.'),
+  limit,
+  offset,
+})

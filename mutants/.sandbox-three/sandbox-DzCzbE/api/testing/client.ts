@@ -1,0 +1,83 @@
+/** A client of a harness; every answer it gets is held to the API's description. */
+// @ts-nocheck
+
+import { expect } from 'vitest'
+import { type ManagedDatabase, tenantNamespace } from '../../crds/index.ts'
+import { type Contract, contractOf, descriptionOf } from './contract.ts'
+import { type Claims, type Harness, type HarnessOptions, settle, startHarness, token } from './harness.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came back
+type Answer = { status: number; headers: Record<string, unknown>; body: any }
+type Call = (
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'HEAD' | 'OPTIONS',
+  path: string,
+  options?: { body?: unknown; headers?: Record<string, string>; claims?: Claims; token?: string | null },
+) => Promise<Answer>
+
+export type Client = Harness & {
+  call: Call
+  create: (name: string, more?: object) => Promise<Answer>
+  contract: Contract
+}
+
+/** One JSON error and nothing else, whatever happened. */
+export function expectError(answer: Answer, status: number, message?: string | RegExp): void {
+  expect(answer).toMatchObject({ status, body: { code: status, message: expect.any(String) } })
+  expect(Object.keys(answer.body).filter(key => !['code', 'message', 'reason'].includes(key))).toEqual([])
+  expect(answer.headers['x-request-id']).toMatch(/^[\w.:+/=-]{1,128}$/)
+  expect(answer.body.message).not.toMatch(/\bat .*\.[tj]s:|node:|Error:|\/api\//)
+  if (message !== undefined) expect(answer.body.message).toMatch(message)
+}
+
+/** `/managed/v1` stands before every path that does not begin with a dot. */
+const urlOf = (path: string): string => (path.startsWith('.') ? path.slice(1) : `/managed/v1${path}`)
+
+export async function startClient(options: HarnessOptions = {}): Promise<Client> {
+  const harness = await startHarness(options)
+  const contract = contractOf(await descriptionOf(harness.app))
+  const call: Call = async (method, path, { body, headers = {}, claims = {}, token: given } = {}) => {
+    const bearer = given === null ? {} : { authorization: `Bearer ${given ?? (await token(claims))}` }
+    const response = await harness.app.inject({
+      method,
+      url: urlOf(path),
+      headers: { ...bearer, ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+      ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    const isJson = String(response.headers['content-type'] ?? '').includes('json') && response.body !== ''
+    const answer = {
+      status: response.statusCode,
+      headers: response.headers,
+      body: isJson ? response.json() : response.body,
+    }
+    contract(method, urlOf(path), answer)
+    return answer
+  }
+  const create = (name: string, more: object = {}) =>
+    call('POST', '/databases', { body: { name, region: 'local', size: 'small', ...more } })
+  return { ...harness, call, create, contract }
+}
+
+/** Creates a database of the default tenant and brings it to rest. Gives its id. */
+export async function createSettled(client: Client, name: string, more: object = {}): Promise<string> {
+  const { status, body } = await client.create(name, more)
+  expect(status).toBe(200)
+  await settle(client.cluster, 'acme', name)
+  await until(async () => (await client.call('GET', `/databases/${body.id}`)).body.status === 'available')
+  return body.id
+}
+
+/** Polls until it holds; fails after five seconds. */
+export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
+  const deadline = Date.now() + 5000
+  while (!(await holds())) {
+    if (Date.now() > deadline) throw new Error('it did not come to hold in time')
+    await new Promise(resolve => setTimeout(resolve, 2))
+  }
+}
+
+/** A database of the default tenant as the cluster has it. */
+export async function storedDatabase({ cluster }: Client, name: string): Promise<ManagedDatabase> {
+  const database = await cluster.get('ManagedDatabase', { namespace: tenantNamespace('acme'), name })
+  if (database === undefined) throw new Error(`${name} is not stored`)
+  return database
+}

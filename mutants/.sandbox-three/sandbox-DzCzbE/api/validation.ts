@@ -1,0 +1,116 @@
+/**
+ * Checks input against its zod schema and says what is wrong as `field: rule`, for example
+ * `ip_allowlist.rules[3].cidr: must be an IPv4 address or CIDR block`. Values are never repeated: one may be a secret.
+ */
+// @ts-nocheck
+
+import type { z } from 'zod'
+import { ApiError, badRequest } from './errors.ts'
+
+/** How many faults one answer lists. */
+const listed = 5
+
+const plural = (count: number | bigint, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+const typeNames: Record<string, string> = {
+  string: 'a string',
+  number: 'a number',
+  int: 'an integer',
+  boolean: 'true or false',
+  array: 'an array',
+  object: 'an object',
+  record: 'an object',
+}
+
+const formatRules: Record<string, string> = {
+  datetime: 'must be an RFC 3339 date and time, for example 2026-01-31T12:00:00Z',
+}
+
+function sizeRule(issue: { origin: string; minimum?: unknown; maximum?: unknown }): string {
+  const [bound, side] = issue.maximum === undefined ? [issue.minimum, 'least'] : [issue.maximum, 'most']
+  const number = Number(bound)
+  if (issue.origin === 'string') return `must be at ${side} ${plural(number, 'character')} long`
+  if (issue.origin === 'array') return `must have at ${side} ${plural(number, 'item')}`
+  return `must be at ${side} ${number}`
+}
+
+/** The values there are; where they are strings and the input is none, that is said too: 17 is not "17". */
+function choices(values: readonly unknown[], input: unknown): string {
+  const kind = typeof values[0] === 'string' && typeof input !== 'string' ? 'a string, ' : ''
+  return `${kind}${values.length > 1 ? 'one of ' : ''}${values.map(String).join(', ')}`
+}
+
+/** The rule an issue breaks, in words that go after a field's name. A message given in a schema stands as it is. */
+function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'is required' : `must be ${typeNames[issue.expected] ?? `a ${issue.expected}`}`
+    case 'too_big':
+    case 'too_small':
+      return sizeRule(issue)
+    case 'invalid_value':
+      return issue.input === undefined ? 'is required' : `must be ${choices(issue.values, issue.input)}`
+    case 'invalid_format':
+      return formatRules[issue.format] ?? `must match ${issue.pattern ?? issue.format}`
+    case 'unrecognized_keys':
+      return 'unknown field'
+    default:
+      return undefined
+  }
+}
+
+const plainKey = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
+
+/** `['rules', 3, 'cidr']` as `rules[3].cidr`; a name that is no identifier is quoted and cut. */
+export function renderPath(path: readonly PropertyKey[]): string {
+  let text = ''
+  for (const step of path) {
+    if (typeof step === 'number') text += `[${step}]`
+    else if (plainKey.test(String(step))) text += text === '' ? String(step) : `.${String(step)}`
+    else text += `[${JSON.stringify(String(step).slice(0, 64))}]`
+  }
+  return text
+}
+
+/** One line for all of it: the first few faults, `; ` between them. `whole` names the input where it is wrong itself. */
+function describeIssues(issues: readonly z.core.$ZodIssue[], whole: string): string {
+  const faults = issues.flatMap(issue =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map(key => `${renderPath([...issue.path, key])}: unknown field`)
+      : [`${renderPath(issue.path) || whole}: ${issue.message}`],
+  )
+  const rest = faults.length - listed
+  return faults.slice(0, listed).join('; ') + (rest > 0 ? `; and ${rest} more` : '')
+}
+
+/** The schema's output for the input. @throws ApiError 400 naming each field and rule */
+export function validate<S extends z.ZodType>(schema: S, input: unknown, whole: string): z.output<S> {
+  const result = schema.safeParse(input, { error: ruleOf })
+  if (result.success) return result.data
+  throw badRequest(describeIssues(result.error.issues, whole))
+}
+
+const wholeNames: Record<string, string> = { body: 'body', querystring: 'query', params: 'path', headers: 'headers' }
+
+/** Fastify's validator compiler: one check per schema, errors as ApiError. */
+export const validatorCompiler = ({ schema, httpPart }: { schema: z.ZodType; httpPart?: string | undefined }) => {
+  const whole = wholeNames[httpPart ?? 'body'] ?? 'body'
+  const check = (input: unknown): { value: unknown } | { error: Error } => {
+    try {
+      // Fastify gives null for a body that is not there.
+      return { value: validate(schema, input ?? undefined, whole) }
+    } catch (error) {
+      if (error instanceof ApiError) return { error }
+      throw error
+    }
+  }
+  if (httpPart !== 'querystring') return check
+  // Most requests have no query: what comes of that is found out once.
+  const ofNone = check({})
+  return (input: unknown) => (isEmpty(input) ? ofNone : check(input))
+}
+
+function isEmpty(input: unknown): boolean {
+  for (const _ in input as object) return false
+  return true
+}

@@ -1,0 +1,58 @@
+/** Who writes: a request's context, account and log; and the record of what was asked for. */
+// @ts-nocheck
+
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { isClusterError } from '../cluster/index.ts'
+import {
+  apiVersion,
+  childNames,
+  labels,
+  managedByEspalier,
+  type OperationName,
+  type Task,
+  taskRequest,
+  tenantHash,
+} from '../crds/index.ts'
+import type { ApiContext } from './context.ts'
+import { accountOf } from './plugins/tenant.ts'
+import type { Account } from './tenants.ts'
+
+export type Writer = { context: ApiContext; account: Account; log: FastifyBaseLogger }
+
+export const writerOf = (context: ApiContext, request: FastifyRequest): Writer => ({
+  context,
+  account: accountOf(request),
+  log: request.log,
+})
+
+type TaskDraft = {
+  taskId: string
+  name: OperationName
+  subject: Task['spec']['subject']
+  request: Record<string, unknown>
+}
+
+/** Makes the record of an operation that is already under way; the operator makes it where this fails. */
+export async function recordTask(
+  { context, account, log }: Writer,
+  { taskId, name, subject, request: asked }: TaskDraft,
+): Promise<void> {
+  const metadata = {
+    name: childNames.task(taskId),
+    namespace: account.namespace,
+    labels: {
+      [labels.id]: taskId,
+      [labels.subject]: subject.id,
+      [labels.tenant]: tenantHash(account.tenantId),
+      [labels.managedBy]: managedByEspalier,
+    },
+  }
+  const spec = { name, subject, request: taskRequest(asked) }
+  try {
+    const task = await context.cluster.create('Task', { apiVersion, kind: 'Task', metadata, spec })
+    context.caches.Task.writeThrough(task)
+  } catch (error) {
+    if (!isClusterError(error, 'AlreadyExists'))
+      log.warn({ err: error, taskId }, 'cannot write the task; the operator will make it')
+  }
+}

@@ -1,0 +1,154 @@
+/** Imports point one way (docs/architecture.md), and the product never leans on what is only there for its tests. */
+// @ts-nocheck
+
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { expect, test } from 'vitest'
+
+/** What makes up an installation, wherever it runs. */
+const together = [
+  ...['crds', 'cluster', 'controller', 'instance', 'routes', 'sealing', 'server', 'values'],
+  ...['operator', 'api', 'gateway'],
+]
+
+/** What each part of the product may import, itself apart. */
+const allowed: Record<string, string[]> = {
+  values: [],
+  sealing: [],
+  // The version of the program stands there.
+  server: ['package.json'],
+  instance: [],
+  crds: ['values'],
+  routes: ['crds', 'values'],
+  cluster: ['crds', 'server', 'values'],
+  controller: ['cluster', 'server', 'values'],
+  operator: ['crds', 'cluster', 'controller', 'instance', 'routes', 'sealing', 'server', 'values'],
+  api: ['crds', 'cluster', 'routes', 'sealing', 'server', 'values'],
+  gateway: ['crds', 'cluster', 'routes', 'sealing', 'server', 'values'],
+  csi: ['server'],
+  services: ['server', 'values'],
+  embedded: together,
+  bin: [...together, 'embedded', 'csi', 'services'],
+}
+const parts = [...Object.keys(allowed), 'bench', 'e2e', 'images']
+/** Runs inside a database's pod, copied there alone. */
+const alone = 'instance'
+
+/** What services share, each folder with those of the others that it may import, in its tests as well. A service imports any of these, and no other service. */
+const sharedByServices: Record<string, string[]> = {
+  http: [],
+  process: ['http'],
+  configuration: [],
+  postgres: ['configuration'],
+  'schema-cache': ['postgres'],
+  authentication: [],
+}
+
+const isForTests = (path: string) => /\.test\.ts$|(^|\/)testing\//.test(path)
+
+const files = globSync(parts.map(part => `${part}/**/*.{ts,mjs}`)).filter(path => !path.includes('node_modules'))
+const imports = files.flatMap(path =>
+  [...readFileSync(path, 'utf8').matchAll(/(?:from|import)\s*\(?'(\.[^']+)'/g)].map(match => ({
+    path,
+    target: normalize(join(dirname(path), match[1] ?? '')),
+  })),
+)
+const partOf = (path: string) => path.split('/')[0] ?? ''
+
+test('imports point one way', () => {
+  const wrong = imports.filter(({ path, target }) => {
+    const [from, to] = [partOf(path), partOf(target)]
+    return !isForTests(path) && from !== to && allowed[from]?.includes(to) === false
+  })
+  expect(imports.length).toBeGreaterThan(500)
+  expect(wrong).toEqual([])
+})
+
+test('no files import each other in a circle, by their types either', () => {
+  const targets = Map.groupBy(imports, ({ path }) => path)
+  const done = new Set<string>()
+  /** The circle that leads from the end of a path back into it. */
+  const circleFrom = (path: string, way: readonly string[]): string[] | undefined => {
+    if (way.includes(path)) return [...way.slice(way.indexOf(path)), path]
+    if (done.has(path)) return undefined
+    for (const { target } of targets.get(path) ?? []) {
+      const circle = circleFrom(target, [...way, path])
+      if (circle !== undefined) return circle
+    }
+    done.add(path)
+    return undefined
+  }
+  expect(files.map(path => circleFrom(path, [])).find(circle => circle !== undefined)).toBeUndefined()
+})
+
+test('what services share knows none of them, and imports point one way there too', () => {
+  const shared = Object.keys(sharedByServices)
+  const folderOf = (path: string) => /^services\/([^/]+)\//.exec(path)?.[1] ?? 'testing'
+  const inServices = imports.filter(({ path, target }) => [path, target].every(one => partOf(one) === 'services'))
+  const wrong = inServices.filter(({ path, target }) => {
+    const [from, to] = [folderOf(path), folderOf(target)]
+    if (from === to || (to === 'testing' && isForTests(path))) return false
+    return !(sharedByServices[from] ?? shared).includes(to)
+  })
+  expect(new Set(inServices.map(({ path }) => folderOf(path)))).toEqual(new Set([...shared, 'rest', 'testing']))
+  expect(wrong).toEqual([])
+})
+
+test('what runs inside a pod imports nothing outside its folder', () => {
+  const inside = imports.filter(({ path }) => path.startsWith(`${alone}/`) && !isForTests(path))
+  expect(inside.length).toBeGreaterThan(5)
+  expect(inside.filter(({ target }) => !target.startsWith(`${alone}/`))).toEqual([])
+})
+
+test('the workload knows nothing of who owns it', () => {
+  const owners = ['managed-database', 'not-run', 'region', 'task', 'tenant'].map(kind => `operator/${kind}/`)
+  const shared = ['operator/workload/', 'operator/errands/', 'operator/objects/', 'operator/postgres/', 'operator/pki/']
+  const inside = imports.filter(({ path }) => shared.some(folder => path.startsWith(folder)) && !isForTests(path))
+  expect(inside.length).toBeGreaterThan(100)
+  expect(inside.filter(({ target }) => owners.some(folder => target.startsWith(folder)))).toEqual([])
+  const named = globSync('operator/workload/**/*.ts').filter(
+    path => !isForTests(path) && readFileSync(path, 'utf8').includes('ManagedDatabase'),
+  )
+  expect(named).toEqual([])
+})
+
+test('the example operator uses nothing of ours but the controller runtime, in under 100 lines', () => {
+  const example = 'controller/example/operator.ts'
+  expect(imports.filter(({ path }) => path === example).map(({ target }) => target)).toEqual(['controller/index.ts'])
+  expect(readFileSync(example, 'utf8').split('\n').length).toBeLessThan(100)
+})
+
+test('the product imports nothing that is there for tests', () => {
+  const product = imports.filter(({ path }) => allowed[partOf(path)] !== undefined && !isForTests(path))
+  expect(product.filter(({ target }) => isForTests(target))).toEqual([])
+})
+
+/** A package of its own one day: it exports what its README promises. */
+const publicFace = 'controller/index.ts'
+/** Stryker takes it by that name. */
+const plugins = 'mutants/plugins.ts strykerPlugins'
+
+test('every export is imported somewhere', () => {
+  const everywhere = globSync('**/*.{ts,mjs}', { exclude: path => /(^|\/)(node_modules|\.[^/]+)$/.test(path) })
+  const texts = new Map(everywhere.map(path => [path, readFileSync(path, 'utf8')]))
+  const names = (list: string, end: 0 | -1) =>
+    list.split(',').flatMap(item => /^(?:type )?(.+)$/.exec(item.trim())?.[1]?.split(' as ').at(end) ?? [])
+  const imported = new Set<string>()
+  for (const [path, text] of texts) {
+    const at = (target: string) => normalize(join(dirname(path), target))
+    for (const [, list = '', target = ''] of text.matchAll(/\{([^{}]*)\}\s*from '(\.[^']+)'/g))
+      for (const name of names(list, 0)) imported.add(`${at(target)} ${name}`)
+    for (const [, target = ''] of text.matchAll(/(?:\*[\w\s]*from|import\()\s*'(\.[^']+)'/g))
+      imported.add(`${at(target)} *`)
+  }
+  const declaration = /^export (?:async )?(?:const|let|function\*?|(?:abstract )?class|type|interface) (\w+)/gm
+  const exported = [...texts].flatMap(([path, text]) => [
+    ...[...text.matchAll(declaration)].map(([, name = '']) => `${path} ${name}`),
+    ...[...text.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(([, list = '']) =>
+      names(list, -1).map(name => `${path} ${name}`),
+    ),
+  ])
+  const isUsed = (one: string) => imported.has(one) || imported.has(`${one.split(' ')[0]} *`)
+  expect(exported.length).toBeGreaterThan(1000)
+  expect(exported.filter(one => !one.startsWith(`${publicFace} `) && one !== plugins && !isUsed(one))).toEqual([])
+})

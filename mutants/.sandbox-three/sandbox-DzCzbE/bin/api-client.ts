@@ -1,0 +1,155 @@
+/**
+ * The few calls of the API that commands make, as a user's own script would make them. A token never leaves this process
+ * in clear text but to this machine, and never goes to a server whose certificate is not verified.
+ */
+// @ts-nocheck
+
+import http from 'node:http'
+import https from 'node:https'
+import { z } from 'zod'
+
+const connection = z.object({
+  username: z.string(),
+  password: z.string(),
+  host: z.string().optional(),
+  port: z.number(),
+  database: z.string(),
+})
+export type Connection = z.output<typeof connection>
+
+const database = z.object({
+  id: z.string(),
+  name: z.string(),
+  status: z.string(),
+  display_name: z.string().nullish(),
+  domain: z.string().optional(),
+  ip_allowlist: z.object({ rules: z.array(z.object({ cidr: z.string() })), state: z.string().optional() }),
+  connection: connection.optional(),
+})
+export type Database = z.output<typeof database>
+
+/** As the query `user_type` of a single read names the roles. */
+export type UserType = 'application' | 'admin' | 'application_read_only'
+
+/** Where the API is, and who asks it. */
+export type Api = {
+  url: URL
+  token: string
+  /** The authorities that its certificate is verified with, in PEM; absent: the public ones. */
+  authority?: string | undefined
+  /** What its certificate is issued for, where that is not the host of the URL. */
+  name?: string | undefined
+}
+
+class ApiFailure extends Error {
+  override readonly name = 'ApiFailure'
+}
+
+/** The longest an answer may take: the longest `Prefer: wait`, and some. */
+const patienceMs = 75_000
+/** A page of a thousand databases is a tenth of this. */
+const highestBytes = 16 * 1024 * 1024
+const pageLength = 1000
+
+type Answer = { status: number; text: string }
+type Call = { method?: string; body?: unknown; wait?: boolean }
+
+/** @throws ApiFailure where no whole answer comes */
+async function ask({ url, token, authority, name }: Api, path: string, call: Call): Promise<Answer> {
+  const body = call.body === undefined ? undefined : JSON.stringify(call.body)
+  const options: https.RequestOptions = {
+    method: call.method ?? 'GET',
+    signal: AbortSignal.timeout(patienceMs),
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(call.wait ? { prefer: 'wait=60' } : {}),
+      ...(name === undefined ? {} : { host: name }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
+    },
+    ...(authority === undefined ? {} : { ca: authority }),
+    ...(name === undefined ? {} : { servername: name }),
+  }
+  const { request } = url.protocol === 'https:' ? https : http
+  const target = new URL(`/managed/v1${path}`, url)
+  try {
+    return await new Promise<Answer>((resolve, reject) => {
+      const sent = request(target, options, answer => {
+        let text = ''
+        answer.setEncoding('utf8').on('error', reject)
+        answer.on('data', (part: string) => {
+          text += part
+          if (text.length > highestBytes) sent.destroy(new Error('its answer is too long'))
+        })
+        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }))
+      })
+      sent.on('error', reject)
+      sent.end(body)
+    })
+  } catch (error) {
+    throw new ApiFailure(`cannot reach the API at ${url.origin}: ${whyOf(error)}`, { cause: error })
+  }
+}
+
+const whyOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error)
+  // A host with several addresses fails with one error for each, and no words of its own.
+  if (error instanceof AggregateError && error.message === '') return whyOf(error.errors[0])
+  return error.name === 'AbortError' ? `no answer in ${patienceMs / 1000} s` : error.message
+}
+
+const errorBody = z.object({ message: z.string() })
+
+/** The API's own words where it has said any. */
+function refusal(what: string, { status, text }: Answer): ApiFailure {
+  const told = errorBody.safeParse(readJson(text)).data?.message
+  return new ApiFailure(`${what}: the API answers ${status}${told === undefined ? '' : `, ${told}`}`)
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** A client of one tenant. Every change waits (`Prefer: wait`) until it is in force. */
+export function createClient(api: Api) {
+  async function call<S extends z.ZodType>(shape: S, path: string, options: Call = {}): Promise<z.output<S>> {
+    const answer = await ask(api, path, options)
+    const what = `${options.method ?? 'GET'} ${path}`
+    if (answer.status < 200 || answer.status > 299) throw refusal(what, answer)
+    const body = shape.safeParse(readJson(answer.text))
+    if (!body.success) throw new ApiFailure(`${what}: what answers is not the API of Espalier`)
+    return body.data
+  }
+  const list = (offset: number) => call(z.array(database), `/databases?limit=${pageLength}&offset=${offset}`)
+  return {
+    clientIp: async () => (await call(z.object({ ip_address: z.string() }), '/client-ip')).ip_address,
+    create: (input: object) => call(database, '/databases', { method: 'POST', body: input, wait: true }),
+    /** `wait`: until nothing is under way any more, for a minute at most. */
+    read: (id: string, userType: UserType = 'application', wait = false) =>
+      call(database, `/databases/${id}?user_type=${userType}`, { wait }),
+    change: (id: string, input: object) =>
+      call(database, `/databases/${id}`, { method: 'PATCH', body: input, wait: true }),
+    remove: async (id: string) => {
+      await call(z.undefined(), `/databases/${id}`, { method: 'DELETE', wait: true })
+    },
+    /** All databases of the account, oldest first. */
+    async list(): Promise<Database[]> {
+      const all: Database[] = []
+      for (;;) {
+        const page = await list(all.length)
+        all.push(...page)
+        if (page.length < pageLength) return all
+      }
+    },
+    /** The certificates that databases' certificates are verified with, in PEM. */
+    async authority(): Promise<string> {
+      const answer = await ask(api, '/ca.pem', {})
+      if (answer.status !== 200) throw refusal('GET /ca.pem', answer)
+      return answer.text
+    },
+  }
+}
+export type Client = ReturnType<typeof createClient>

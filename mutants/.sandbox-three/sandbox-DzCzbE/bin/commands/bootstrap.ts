@@ -1,0 +1,70 @@
+/** `espalier bootstrap`: what a Kubernetes cluster must hold before the operator starts, or an upgrade goes on. */
+// @ts-nocheck
+
+import { type Logger, pino } from 'pino'
+import { applyDefinitions } from '../../cluster/kubernetes/definitions.ts'
+import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import { declarations, systemNamespace } from '../../crds/index.ts'
+import { ensureKeys } from '../../operator/bootstrap/index.ts'
+import { changedShapes, type WantedSize, wantedSizes } from '../../operator/bootstrap/sizes.ts'
+import { type Command, parseFlags, UsageError } from '../command.ts'
+
+const help = `Prepares a Kubernetes cluster for this version of Espalier: applies its CustomResourceDefinitions, and makes the
+sealing key and the certificate authority while the installation holds nothing yet. Safe to run at any time, and again.
+
+Usage: espalier bootstrap [--sizes JSON] [--kubeconfig FILE]
+
+  --sizes JSON       the sizes that are to be applied: where one is there with another shape, nothing is changed
+  --kubeconfig FILE  how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
+
+Environment: ESPALIER_LOG, the log level (default: info).`
+
+const fieldManager = 'espalier-bootstrap'
+
+function readSizes(text: string): WantedSize[] {
+  try {
+    return wantedSizes.parse(JSON.parse(text))
+  } catch (error) {
+    throw new UsageError(`--sizes: is no list of sizes as JSON (${error instanceof Error ? error.name : 'unknown'})`)
+  }
+}
+
+/** Before anything is changed. @throws UsageError */
+async function requireShapes(wanted: readonly WantedSize[], kubeconfig: string | undefined, logger: Logger) {
+  if (wanted.length === 0) return
+  const cluster = await connectKubernetes({ fieldManager, kubeconfig, logger })
+  try {
+    const changed = await changedShapes(cluster, wanted)
+    if (changed.length > 0) throw new UsageError(`${changed.join('; ')}. Nothing has been changed`)
+  } finally {
+    await cluster.close()
+  }
+}
+
+const command: Command = {
+  summary: 'prepare a Kubernetes cluster: resource definitions and keys',
+  help,
+  async run(args) {
+    const { kubeconfig, sizes } = parseFlags(args, { kubeconfig: { type: 'string' }, sizes: { type: 'string' } })
+    const wanted = sizes === undefined ? [] : readSizes(sizes)
+    const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+    await requireShapes(wanted, kubeconfig, logger)
+    const definitions = Object.values(declarations).map(definitionOf)
+    await applyDefinitions(definitions, { fieldManager, kubeconfig })
+    logger.info({ definitions: definitions.length }, 'the resource definitions are up to date')
+    const cluster = await connectKubernetes({ fieldManager, kubeconfig, logger })
+    try {
+      const { made, missing } = await ensureKeys(cluster)
+      if (missing.length > 0)
+        throw new UsageError(
+          `${missing.join(' and ')}: gone from the Secrets of ${systemNamespace}, and this cluster holds tenants or databases: put them back from a backup. They are never made again over existing data`,
+        )
+      logger.info({ made }, made.length > 0 ? 'keys were made: back them up' : 'the keys are there')
+    } finally {
+      await cluster.close()
+    }
+    return 0
+  },
+}
+export default command

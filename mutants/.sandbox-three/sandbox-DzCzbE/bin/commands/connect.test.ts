@@ -1,0 +1,369 @@
+/** The command as its user has it: a process of its own, an API that answers over HTTP, and a psql that writes down what it was told. */
+// @ts-nocheck
+
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import https from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
+import { UsageError } from '../command.ts'
+import { findPsql, withoutPsql } from '../connect/psql.ts'
+import connect from './connect.ts'
+
+const espalier = fileURLToPath(new URL('../espalier.mjs', import.meta.url))
+const id = '0198c0de-0000-7000-8000-000000000001'
+const password = 'pass/word with "all" of it?#'
+const authority = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'
+const token = 'a.token.of-hers'
+const roleOf: Record<string, string> = { application: 'app', admin: 'admin', application_read_only: 'app_read_only' }
+
+let directory: string
+let server: Server
+let environment: NodeJS.ProcessEnv
+let asked: { path: string; authorization: string | undefined; prefer: string | undefined; host: string | undefined }[]
+let shop: { status: string; host: string; hasConnection: boolean }
+let databases: { id: string; name: string }[]
+
+const bodyOf = (name: string, role?: string) => ({
+  id,
+  name,
+  status: shop.status,
+  domain: 'shop-0198c0de.db.example.com',
+  ip_allowlist: { rules: [], state: 'closed' },
+  ...(role === undefined || !shop.hasConnection
+    ? {}
+    : { connection: { username: role, password, host: shop.host, port: 30007, database: 'app' } }),
+})
+
+type Answer = { status?: number; text: string }
+function answerOf(url: URL, prefer: string | undefined): Answer {
+  const path = url.pathname.replace('/managed/v1', '')
+  if (path === '/ca.pem') return { text: authority }
+  if (path === '/databases') {
+    const [limit, offset] = ['limit', 'offset'].map(name => Number(url.searchParams.get(name)))
+    const page = databases.slice(offset, (offset ?? 0) + (limit ?? 0))
+    return { text: JSON.stringify(page.map(database => ({ ...bodyOf(database.name), id: database.id }))) }
+  }
+  if (path !== `/databases/${id}`) return { status: 404, text: '{"code":404,"message":"database not found"}' }
+  // What is waited for is there in the end.
+  if (prefer !== undefined) shop = { ...shop, status: 'available', hasConnection: true }
+  return { text: JSON.stringify(bodyOf('shop', roleOf[url.searchParams.get('user_type') ?? ''])) }
+}
+
+const api = (request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => {
+  const { authorization, prefer, host } = request.headers
+  const url = new URL(request.url ?? '/', 'http://api')
+  asked.push({ path: `${url.pathname}${url.search}`, authorization, prefer: prefer?.toString(), host })
+  const answer =
+    authorization === `Bearer ${token}`
+      ? answerOf(url, prefer?.toString())
+      : { status: 401, text: '{"code":401,"message":"the token is not valid"}' }
+  response.writeHead(answer.status ?? 200).end(answer.text)
+}
+
+const portOf = (listening: Server) => (listening.address() as AddressInfo).port
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'espalier-connect-'))
+  asked = []
+  shop = { status: 'available', host: 'db.example.com', hasConnection: true }
+  databases = [{ id, name: 'shop' }]
+  server = createServer(api).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  environment = {
+    PATH: directory,
+    XDG_CACHE_HOME: join(directory, 'cache'),
+    ESPALIER_API_URL: `http://127.0.0.1:${portOf(server)}`,
+    ESPALIER_TOKEN: token,
+    PGSERVICE: 'elsewhere',
+    PGSSLMODE: 'disable',
+    PGAPPNAME: 'hers',
+  }
+})
+afterEach(async () => {
+  vi.unstubAllEnvs()
+  server.closeAllConnections()
+  server.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+/** A psql that says what it is, and writes down what it was given. */
+async function installPsql(version = '18.4', end = 'exit 3'): Promise<void> {
+  const script = `#!/bin/sh
+if [ "$1" = --version ]; then echo "psql (PostgreSQL) ${version}"; exit; fi
+/usr/bin/env > ${directory}/environment
+for word in "$@"; do echo "$word"; done > ${directory}/arguments
+${end}
+`
+  await writeFile(join(directory, 'psql'), script)
+  await chmod(join(directory, 'psql'), 0o755)
+}
+
+async function run(args: string[], extra: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [espalier, 'connect', ...args], { env: { ...environment, ...extra } })
+  const output = { stdout: '', stderr: '' }
+  for (const stream of ['stdout', 'stderr'] as const) {
+    child[stream].setEncoding('utf8').on('data', text => {
+      output[stream] += text
+    })
+  }
+  const [code] = await once(child, 'close')
+  return { code, ...output }
+}
+
+/** What the command fails with, in this process. */
+async function faultOf(args: string[], extra: NodeJS.ProcessEnv = {}): Promise<Error> {
+  for (const [name, value] of Object.entries({ ...environment, ...extra })) vi.stubEnv(name, value)
+  try {
+    await connect.run(args)
+  } catch (error) {
+    if (error instanceof Error) return error
+  }
+  throw new Error('it did not fail')
+}
+
+async function told() {
+  const lines = (await readFile(join(directory, 'environment'), 'utf8')).split('\n')
+  const variables = Object.fromEntries(lines.map(line => [line.split('=', 1)[0], line.slice(line.indexOf('=') + 1)]))
+  const words = (await readFile(join(directory, 'arguments'), 'utf8')).split('\n').slice(0, -1)
+  return { variables, words }
+}
+
+describe('runs psql', () => {
+  test('with all it needs in its environment, nothing on its command line, and ends as it ends', async () => {
+    await installPsql()
+    expect(await run(['shop'])).toEqual({ code: 3, stdout: '', stderr: '' })
+    const { variables, words } = await told()
+    expect(words).toEqual([])
+    expect(variables).toMatchObject({
+      PGHOST: 'db.example.com',
+      PGPORT: '30007',
+      PGUSER: 'app',
+      PGPASSWORD: password,
+      PGDATABASE: 'app',
+      PGSSLMODE: 'verify-full',
+      PGAPPNAME: 'hers',
+    })
+    for (const foreign of ['PGSERVICE', 'PGHOSTADDR', 'ESPALIER_TOKEN']) expect(variables).not.toHaveProperty(foreign)
+    const file = variables.PGSSLROOTCERT ?? ''
+    expect(await readFile(file, 'utf8')).toBe(authority)
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    expect(await readdir(join(directory, 'cache', 'espalier'))).toHaveLength(1)
+    expect(asked.map(({ path }) => path)).toEqual([
+      '/managed/v1/databases?limit=1000&offset=0',
+      `/managed/v1/databases/${id}?user_type=application`,
+      '/managed/v1/ca.pem',
+    ])
+  })
+
+  test('as another role, and with the options after --', async () => {
+    await installPsql()
+    await run(['shop', '--role', 'admin', '--', '-c', 'SELECT 1', '--help'])
+    const { variables, words } = await told()
+    expect(variables.PGUSER).toBe('admin')
+    expect(words).toEqual(['-c', 'SELECT 1', '--help'])
+  })
+
+  test.each([
+    ['14.11', { PGHOST: 'shop-0198c0de.db.example.com', PGHOSTADDR: '127.0.0.1' }],
+    ['15.6', { PGHOST: '127.0.0.1' }],
+    ['19devel', { PGHOST: '127.0.0.1' }],
+  ])('%s of it verifies a host that is an address', async (version, expected) => {
+    shop.host = '127.0.0.1'
+    await installPsql(version)
+    await run(['shop'])
+    const { variables } = await told()
+    expect(variables).toMatchObject({ PGSSLMODE: 'verify-full', ...expected })
+    expect('PGHOSTADDR' in variables).toBe('PGHOSTADDR' in expected)
+  })
+
+  test('Ctrl-C is psql’s: the command stays until psql ends', async () => {
+    await installPsql('18.4', 'kill -INT $PPID; exit 0')
+    expect(await run(['shop'])).toMatchObject({ code: 0, stderr: '' })
+  })
+})
+
+test('a database that is being created is waited for, and it says so', async () => {
+  await installPsql()
+  shop = { ...shop, status: 'creating', hasConnection: false }
+  expect(await run(['shop'])).toEqual({
+    code: 3,
+    stdout: '',
+    stderr: 'espalier connect: shop is creating: waiting for it\n',
+  })
+  expect(asked.filter(({ prefer }) => prefer === 'wait=60')).toHaveLength(1)
+})
+
+test('--print prints a string that has it all', async () => {
+  const { code, stdout } = await run(['shop', '--print', '--role', 'app_read_only'])
+  expect(code).toBe(0)
+  const uri = new URL(stdout.trim())
+  expect(decodeURIComponent(uri.password)).toBe(password)
+  expect(uri).toMatchObject({ username: 'app_read_only', host: 'db.example.com:30007', pathname: '/app' })
+  expect(uri.searchParams.get('sslmode')).toBe('verify-full')
+  expect(await readFile(uri.searchParams.get('sslrootcert') ?? '', 'utf8')).toBe(authority)
+})
+
+test('without a psql it says what to install and how to connect, and keeps the password back', async () => {
+  expect(findPsql(directory, [])).toBeUndefined()
+  await installPsql()
+  expect(findPsql('/nonexistent', [directory])).toBe(join(directory, 'psql'))
+  await chmod(join(directory, 'psql'), 0o644)
+  expect(findPsql(directory, [])).toBeUndefined()
+
+  const connection = { username: 'admin', password, host: 'db.example.com', port: 30007, database: 'app' }
+  const database = { id, name: 'shop', status: 'available', ip_allowlist: { rules: [] } }
+  const text = withoutPsql('shop', 'admin', { database, connection }, '/cache/ca.pem')
+  for (const part of ['postgresql-client', 'db.example.com', '30007', 'admin', 'verify-full', '/cache/ca.pem'])
+    expect(text).toContain(part)
+  expect(text).toContain('espalier connect shop --role admin --print')
+  expect(text).not.toContain(password)
+})
+
+test('finds a database behind the first page', async () => {
+  await installPsql()
+  const others = Array.from({ length: 1000 }, (_, index) => ({ id: crypto.randomUUID(), name: `other${index}` }))
+  databases = [...others, { id, name: 'shop' }]
+  expect(await run(['shop'])).toMatchObject({ code: 3 })
+})
+
+test('a failure is one line, exit code 1 or 2', async () => {
+  expect(await run(['shops'])).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: 'espalier connect: there is no database "shops": there is shop\n',
+  })
+  expect(await run([])).toMatchObject({ code: 2, stdout: '' })
+})
+
+describe('says in one line what is wrong', () => {
+  test.each<[string, string[], NodeJS.ProcessEnv, number, string]>([
+    ['no name', [], {}, 2, 'name one database: espalier connect NAME'],
+    ['two names', ['shop', 'other'], {}, 2, 'name one database: espalier connect NAME'],
+    [
+      'a role',
+      ['shop', '--role', 'postgres'],
+      {},
+      2,
+      '--role must be one of app, admin, app_read_only, not "postgres"',
+    ],
+    ['--print and psql', ['shop', '--print', '--', '-l'], {}, 2, '--print runs no psql: leave out what follows --'],
+    ['no such database', ['shops'], {}, 1, 'there is no database "shops": there is shop'],
+    [
+      'a token',
+      ['shop'],
+      { ESPALIER_TOKEN: 'another' },
+      1,
+      'GET /databases?limit=1000&offset=0: the API answers 401, the token is not valid',
+    ],
+    [
+      'no token',
+      ['shop'],
+      { ESPALIER_TOKEN: '' },
+      2,
+      'ESPALIER_TOKEN must be set with ESPALIER_API_URL: a token that the API accepts',
+    ],
+    [
+      '--tenant and a token',
+      ['shop', '--tenant', 'acme'],
+      {},
+      2,
+      '--tenant is for tokens that are made here: ESPALIER_TOKEN says itself whose it is',
+    ],
+    [
+      'clear text',
+      ['shop'],
+      { ESPALIER_API_URL: 'http://api.example.com' },
+      2,
+      'ESPALIER_API_URL must be https: the token would go over the network in clear text',
+    ],
+    [
+      'no URL',
+      ['shop'],
+      { ESPALIER_API_URL: 'api.example.com' },
+      2,
+      'ESPALIER_API_URL must be like https://api.example.com, with nothing after it',
+    ],
+    [
+      'a path',
+      ['shop'],
+      { ESPALIER_API_URL: 'https://api.example.com/v2' },
+      2,
+      'ESPALIER_API_URL must be like https://api.example.com, with nothing after it',
+    ],
+    [
+      'nobody there',
+      ['shop'],
+      { ESPALIER_API_URL: 'http://127.0.0.1:1' },
+      1,
+      'cannot reach the API at http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
+    ],
+    ['no file', ['shop'], { ESPALIER_API_CA: '/nonexistent' }, 2, 'ESPALIER_API_CA: cannot read /nonexistent (ENOENT)'],
+    [
+      'no cache',
+      ['shop'],
+      { XDG_CACHE_HOME: '/proc/none' },
+      1,
+      'set XDG_CACHE_HOME to a directory that can be written',
+    ],
+  ])('%s', async (_what, args, extra, code, message) => {
+    const fault = await faultOf(args, extra)
+    expect(fault.message).toContain(message)
+    expect(fault.message.split('\n')).toHaveLength(1)
+    expect(fault.message).not.toContain(token)
+    expect(fault instanceof UsageError ? 2 : 1).toBe(code)
+  })
+
+  test.each([
+    ['deleting', 'shop is deleting: nobody can connect any more'],
+    ['suspended', 'shop is suspended: resume it first'],
+    [
+      'failed',
+      `shop is failed: it has no address yet, or this role has no password; GET /managed/v1/tasks?subject_id=${id} says what holds it up`,
+    ],
+  ])('a database that is %s', async (status, message) => {
+    shop = { ...shop, status, hasConnection: false }
+    expect((await faultOf(['shop'])).message).toBe(message)
+  })
+
+  test('an account without databases', async () => {
+    databases = []
+    expect((await faultOf(['shop'])).message).toBe('there is no database "shop": the account has none')
+  })
+
+  test('an installation that is not there', async () => {
+    const fault = await faultOf(['shop'], { ESPALIER_API_URL: '', ESPALIER_TOKEN: '', ESPALIER_HOME: directory })
+    expect(fault.message).toContain(`no installation at ${directory}: start one with \`make run\``)
+  })
+})
+
+test('an API over TLS is verified: by its authority, and by the name it is issued for', async () => {
+  await installPsql()
+  const root = createAuthority()
+  const { cert, key } = issueServerCertificate(root, { dnsNames: ['espalier-api'] })
+  const secure = https.createServer({ cert, key }, api).listen(0, '127.0.0.1')
+  await once(secure, 'listening')
+  const file = join(directory, 'api-ca.pem')
+  await writeFile(file, root.cert)
+  const url = { ESPALIER_API_URL: `https://localhost:${portOf(secure)}` }
+  try {
+    expect((await run(['shop'], url)).stderr).toMatch(/cannot reach the API at https:\S+ unable to/)
+    const byCa = await run(['shop'], { ...url, ESPALIER_API_CA: file })
+    expect(byCa.stderr).toContain('espalier-api')
+    expect(byCa.code).toBe(1)
+    expect(asked).toEqual([])
+    expect(await run(['shop'], { ...url, ESPALIER_API_CA: file, ESPALIER_API_NAME: 'espalier-api' })).toMatchObject({
+      code: 3,
+    })
+    expect(new Set(asked.map(({ host }) => host))).toEqual(new Set(['espalier-api']))
+  } finally {
+    secure.closeAllConnections()
+    secure.close()
+  }
+})

@@ -1,0 +1,111 @@
+/** `espalier csi`: the driver for copy-on-write volumes on one node. */
+// @ts-nocheck
+
+import { mkdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { pino } from 'pino'
+import { holdLock } from '../../csi/lock.ts'
+import { mountPoolFile } from '../../csi/pool-file.ts'
+import { driverName, startDriver } from '../../csi/server.ts'
+import { startHealthServer } from '../../server/health.ts'
+import { stopSignal } from '../../server/signals.ts'
+import { version } from '../../server/version.ts'
+import { type Command, parseFlags, UsageError } from '../command.ts'
+
+const help = `Serves volumes on this node as image files that are copied by reflink (${driverName}).
+
+Usage: espalier csi --node NAME --socket PATH --pool DIRECTORY [options]
+
+  --node NAME              this node's name in Kubernetes
+  --socket PATH            where kubelet and the sidecars speak to the driver
+  --pool DIRECTORY         where images stand: on XFS or btrfs, or on --pool-file
+  --pool-file FILE         a file that holds an XFS file system, mounted at --pool; made where it is not there
+  --pool-size GIBIBYTES    how large a new --pool-file is (default: 20)
+  --overcommit FACTOR      how many times the pool's size may be promised to volumes (default: 1)
+  --registration DIRECTORY where kubelet looks for drivers (default: it is not told)
+  --kubelet-socket PATH    --socket, as kubelet sees it
+  --health PORT            serves /healthz and /readyz there
+
+One driver at a time serves a pool: another one waits until it has ended.
+
+Environment: ESPALIER_LOG, the log level (default: info).`
+
+function positive(text: string, flag: string): number {
+  const value = Number(text)
+  if (!(value > 0 && value <= 1_000_000)) throw new UsageError(`${flag} must be a number above 0`)
+  return value
+}
+
+const command: Command = {
+  summary: 'serve copy-on-write volumes on a node of a Kubernetes cluster',
+  help,
+  async run(args) {
+    const flags = parseFlags(args, {
+      node: { type: 'string' },
+      socket: { type: 'string' },
+      pool: { type: 'string' },
+      'pool-file': { type: 'string' },
+      'pool-size': { type: 'string', default: '20' },
+      overcommit: { type: 'string', default: '1' },
+      registration: { type: 'string' },
+      'kubelet-socket': { type: 'string' },
+      health: { type: 'string' },
+    })
+    const { node, socket, pool } = flags
+    if (node === undefined || socket === undefined || pool === undefined) {
+      throw new UsageError('--node, --socket and --pool are required')
+    }
+    const gibibytes = positive(flags['pool-size'], '--pool-size')
+    const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+    const stopped = stopSignal()
+    const stopping = new AbortController()
+    void stopped.then(() => stopping.abort(new Error('stopped')))
+    const { signal } = stopping
+    let isReady = false
+    // A driver that waits for another one to end is alive: to start it again would help nobody.
+    const health =
+      flags.health === undefined
+        ? undefined
+        : await startHealthServer({
+            port: positive(flags.health, '--health'),
+            live: {},
+            ready: { pool: () => (isReady ? undefined : 'waiting for the pool') },
+            logger,
+          })
+    const poolFile = flags['pool-file']
+    let releaseFile = () => {}
+    const open = async () => {
+      if (poolFile !== undefined) {
+        await mkdir(dirname(poolFile), { recursive: true, mode: 0o700 })
+        releaseFile = await holdLock({ path: `${poolFile}.lock`, signal, logger })
+        await mountPoolFile(poolFile, gibibytes * 2 ** 30, pool)
+      }
+      return startDriver({
+        node,
+        socket,
+        pool,
+        overcommit: positive(flags.overcommit, '--overcommit'),
+        registration: flags.registration,
+        kubeletSocket: flags['kubelet-socket'],
+        version,
+        signal,
+        logger,
+      })
+    }
+    const driver = await open().catch(async (error: unknown) => {
+      await health?.stop()
+      releaseFile()
+      if (!signal.aborted) throw error
+      return undefined
+    })
+    if (driver === undefined) return 0
+    isReady = true
+    logger.info({ node, pool }, 'the driver serves')
+    await stopped
+    await health?.stop()
+    await driver.stop()
+    releaseFile()
+    return 0
+  },
+}
+export default command

@@ -1,0 +1,138 @@
+/** `espalier demo`: the tour of the README, played by itself on an installation that is thrown away afterwards. */
+// @ts-nocheck
+
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { pino } from 'pino'
+import { gatewayHost } from '../../embedded/catalog.ts'
+import { startInstallation } from '../../embedded/installation.ts'
+import { findFreeRange } from '../../embedded/ports.ts'
+import { readSettings } from '../../embedded/settings.ts'
+import { mintToken } from '../../embedded/tokens.ts'
+import { type Connection, createClient } from '../api-client.ts'
+import { type Command, parseFlags } from '../command.ts'
+import { findConnection } from '../connect/connection.ts'
+
+const help = `Plays the tour of the README by itself: starts an installation in a temporary directory, creates a database, is
+denied, is let in, writes, reads, changes, deletes, and removes every trace.
+
+Usage: espalier demo
+
+It takes free ports of its own, so it runs beside an installation that is in use.`
+
+/** How to connect, and by whose word the server is who it says. */
+type Way = { connection: Connection; authority: string }
+
+/** Says what happens and how long it took. */
+async function step<T>(title: string, work: () => Promise<T>, outcome: (value: T) => string): Promise<T> {
+  const start = performance.now()
+  const value = await work()
+  console.log(`${title}\n  ${outcome(value)} (${Math.round(performance.now() - start)} ms)`)
+  return value
+}
+
+async function query({ connection, authority }: Way, text: string): Promise<unknown[]> {
+  const { username, password, host, port, database } = connection
+  const client = new pg.Client({ user: username, password, host, port, database, ssl: { ca: authority } })
+  await client.connect()
+  try {
+    return (await client.query(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+async function denial(way: Way): Promise<string> {
+  try {
+    await query(way, 'SELECT 1')
+  } catch (error) {
+    if (error instanceof pg.DatabaseError) return `FATAL ${error.code}: ${error.message}`
+    throw error
+  }
+  throw new Error('a closed database let a client in')
+}
+
+async function tour(base: string, token: string): Promise<void> {
+  const client = createClient({ url: new URL(base), token })
+  const created = await step(
+    'Create a Postgres 18 database',
+    () => client.create({ name: 'shop', region: 'local', size: 'nano' }),
+    ({ name, status, ip_allowlist }) => `${name} is ${status}, its allowlist ${ip_allowlist.state}`,
+  )
+  const { connection } = await findConnection(client, created.name, 'app', console.log)
+  const way = { connection, authority: await client.authority() }
+  await step(
+    'Connect to it before anybody is allowed',
+    () => denial(way),
+    text => text,
+  )
+  const address = await client.clientIp()
+  await step(
+    `Allow this address, ${address}`,
+    () => client.change(created.id, { ip_allowlist: { rules: [{ cidr: address, label: 'this machine' }] } }),
+    ({ status, ip_allowlist }) =>
+      `${status}, allowlist ${ip_allowlist.state}: ${ip_allowlist.rules.map(rule => rule.cidr)}`,
+  )
+  await step(
+    'Connect again, write and read',
+    async () => {
+      await query(way, 'CREATE TABLE fruit (name text); INSERT INTO fruit VALUES ($$pear$$), ($$quince$$)')
+      return query(way, 'SELECT count(*) AS fruit, current_setting($$server_version$$) AS version FROM fruit')
+    },
+    rows => JSON.stringify(rows[0]),
+  )
+  await step(
+    'Give it a name for people',
+    () => client.change(created.id, { display_name: 'The fruit shop' }),
+    ({ display_name, status }) => `${display_name}, ${status}`,
+  )
+  await step(
+    'Delete it',
+    () => client.remove(created.id),
+    () => 'gone',
+  )
+  await step(
+    'List what is left',
+    () => client.list(),
+    list => `${list.length} databases`,
+  )
+}
+
+const command: Command = {
+  summary: 'play the tour of the README on a temporary installation',
+  help,
+  async run(args) {
+    parseFlags(args, {})
+    const home = await mkdtemp(join(tmpdir(), 'espalier-demo-'))
+    const { first, last } = await findFreeRange(gatewayHost, 20)
+    const environment = {
+      ESPALIER_PORTS: `${first + 1}-${last}`,
+      ESPALIER_API_PORT: String(first),
+      ESPALIER_USER: process.env.ESPALIER_USER,
+      ESPALIER_HOME: home,
+    }
+    const logger = pino({ level: process.env.ESPALIER_LOG || 'warn' }, pino.destination(2))
+    try {
+      const installation = await step(
+        'Start Espalier in a temporary directory',
+        () => startInstallation(readSettings(environment), logger),
+        ({ api }) => `API at ${api}`,
+      )
+      try {
+        await tour(
+          installation.api,
+          await mintToken(home, { tenant: 'demo', subject: 'demo', expiresIn: 3600, claims: {} }),
+        )
+      } finally {
+        await installation.stop()
+      }
+    } finally {
+      await rm(home, { recursive: true, force: true })
+    }
+    console.log('Done; nothing is left behind.')
+    return 0
+  },
+}
+export default command

@@ -1,0 +1,198 @@
+/** `espalier gateway`: the agent of a gateway replica on Kubernetes, and what HAProxy beside it needs. */
+// @ts-nocheck
+
+import { hostname } from 'node:os'
+import { dirname, isAbsolute, resolve } from 'node:path'
+import { pino } from 'pino'
+import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
+import { haproxyDefaults, type PortRange } from '../../gateway/haproxy/configuration.ts'
+import { drain } from '../../gateway/haproxy/drain.ts'
+import { startHaproxyGateway } from '../../gateway/haproxy/index.ts'
+import { pathsIn } from '../../gateway/haproxy/paths.ts'
+import { writeConfiguration } from '../../gateway/haproxy/write.ts'
+import { loginLimits } from '../../gateway/logins.ts'
+import { followCertificate } from '../../server/certificate.ts'
+import { startHealthServer } from '../../server/health.ts'
+import { metricsPage, processMetrics } from '../../server/metrics.ts'
+import { stopSignal } from '../../server/signals.ts'
+import { maskCidr } from '../../values/cidr.ts'
+import { type Command, parseFlags, readCertificateFlags, UsageError } from '../command.ts'
+
+const help = `Runs the agent of a gateway replica on Kubernetes, beside the HAProxy that carries its connections.
+
+Usage: espalier gateway --socket FILE --certificate FILE --key FILE --ports FIRST-LAST [options]
+       espalier gateway configuration --directory DIRECTORY --ports FIRST-LAST [options]
+       espalier gateway drain --socket FILE
+
+The agent:
+  --socket FILE        HAProxy's runtime API; the maps it has stand in the same directory
+  --deny-socket FILE   where HAProxy hands over whom it does not admit (default: deny.sock beside it)
+  --certificate FILE   PEM certificate that denials are answered with; read again when it changes
+  --key FILE           its private key, PEM
+  --ports FIRST-LAST   what HAProxy listens on
+  --http HOST:PORT     /healthz, /readyz and /metrics (default: 0.0.0.0:8080)
+  --kubeconfig FILE    how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
+  --identity NAME      how this replica calls itself in its lease (default: the host's name)
+
+configuration: writes haproxy.cfg and the empty files of its maps, before HAProxy starts
+  --directory DIRECTORY          where to; the sockets will be there too
+  --ports FIRST-LAST             what to listen on
+  --proxy-protocol-from CIDRS    load balancers that speak PROXY protocol, separated by commas (default: none)
+  --max-connections N            of all routes at once (default: ${haproxyDefaults.maxConnections})
+  --max-connections-per-route N  of one (default: ${haproxyDefaults.maxConnectionsPerRoute})
+  --max-logins-per-address N     connections of one address to one route that log in at once (default: ${loginLimits.perAddress})
+  --max-logins-per-route N       of all addresses (default: ${loginLimits.perRoute})
+  --threads N                    of HAProxy (default: ${haproxyDefaults.threads})
+  --operations-port N            HAProxy's own /healthz and /metrics (default: ${haproxyDefaults.operationsPort})
+  --host ADDRESS                 what to listen on (default: ${haproxyDefaults.host})
+
+drain: waits until HAProxy admits nobody any more and no session is open
+
+Environment: ESPALIER_LOG, the log level (default: info).`
+
+const required = (flag: string, value: string | undefined): string => {
+  if (value === undefined) throw new UsageError(`${flag} is required`)
+  return value
+}
+
+const wholeNumber = (flag: string, text: string, highest: number): number => {
+  const number = /^[0-9]{1,9}$/.test(text) ? Number(text) : 0
+  if (number < 1 || number > highest) throw new UsageError(`${flag}: must be a whole number from 1 to ${highest}`)
+  return number
+}
+
+const portRange = (text: string | undefined): PortRange => {
+  const [, first, last] = /^([0-9]{1,5})-([0-9]{1,5})$/.exec(required('--ports', text)) ?? []
+  const range = { first: Number(first), last: Number(last) }
+  if (range.first >= 1 && range.first <= range.last && range.last <= 65_535) return range
+  throw new UsageError('--ports: must be FIRST-LAST, for example 30000-30099')
+}
+
+const hostAndPort = (flag: string, text: string): { host: string; port: number } => {
+  const [, host = '', port = ''] = /^(.+):([0-9]{1,5})$/.exec(text) ?? []
+  if (host === '') throw new UsageError(`${flag}: must be HOST:PORT`)
+  return { host: host.replace(/^\[(.*)\]$/, '$1'), port: wholeNumber(flag, port, 65_535) }
+}
+
+/** A path as it may stand in HAProxy's configuration, which would need others quoted. */
+const plainPath = (flag: string, text: string): string => {
+  const path = isAbsolute(text) ? text : resolve(text)
+  if (!/^[\w./+@-]+$/.test(path)) throw new UsageError(`${flag}: may hold letters, digits and _ . / + @ - only`)
+  return path
+}
+
+async function configuration(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    directory: { type: 'string' },
+    ports: { type: 'string' },
+    host: { type: 'string', default: haproxyDefaults.host },
+    'proxy-protocol-from': { type: 'string', default: '' },
+    'max-connections': { type: 'string', default: String(haproxyDefaults.maxConnections) },
+    'max-connections-per-route': { type: 'string', default: String(haproxyDefaults.maxConnectionsPerRoute) },
+    'max-logins-per-address': { type: 'string', default: String(loginLimits.perAddress) },
+    'max-logins-per-route': { type: 'string', default: String(loginLimits.perRoute) },
+    threads: { type: 'string', default: String(haproxyDefaults.threads) },
+    'operations-port': { type: 'string', default: String(haproxyDefaults.operationsPort) },
+  })
+  if (maskCidr(flags.host) !== `${flags.host}/32`) throw new UsageError('--host: must be an IPv4 address')
+  const balancers = flags['proxy-protocol-from'].split(',').filter(text => text !== '')
+  const ports = portRange(flags.ports)
+  const operationsPort = wholeNumber('--operations-port', flags['operations-port'], 65_535)
+  if (operationsPort >= ports.first && operationsPort <= ports.last) {
+    throw new UsageError('--operations-port: must not be one of --ports')
+  }
+  await writeConfiguration({
+    paths: pathsIn(plainPath('--directory', required('--directory', flags.directory))),
+    host: flags.host,
+    ports,
+    proxyProtocolFrom: balancers.map(text => {
+      const cidr = maskCidr(text.trim())
+      if (cidr === undefined)
+        throw new UsageError(`--proxy-protocol-from: ${JSON.stringify(text)} is no IPv4 CIDR block`)
+      return cidr
+    }),
+    maxConnections: wholeNumber('--max-connections', flags['max-connections'], 1_000_000),
+    maxConnectionsPerRoute: wholeNumber('--max-connections-per-route', flags['max-connections-per-route'], 1_000_000),
+    logins: {
+      ...loginLimits,
+      perAddress: wholeNumber('--max-logins-per-address', flags['max-logins-per-address'], 10_000),
+      perRoute: wholeNumber('--max-logins-per-route', flags['max-logins-per-route'], 10_000),
+    },
+    threads: wholeNumber('--threads', flags.threads, 64),
+    operationsPort,
+  })
+  return 0
+}
+
+async function waitForSessions(args: string[]): Promise<number> {
+  const flags = parseFlags(args, { socket: { type: 'string' } })
+  await drain(pathsOf(required('--socket', flags.socket)))
+  return 0
+}
+
+const pathsOf = (socket: string) => {
+  const path = plainPath('--socket', socket)
+  return { ...pathsIn(dirname(path)), runtime: path }
+}
+
+async function runAgent(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    socket: { type: 'string' },
+    'deny-socket': { type: 'string' },
+    certificate: { type: 'string' },
+    key: { type: 'string' },
+    ports: { type: 'string' },
+    http: { type: 'string', default: '0.0.0.0:8080' },
+    kubeconfig: { type: 'string' },
+    identity: { type: 'string', default: hostname() },
+  })
+  const paths = pathsOf(required('--socket', flags.socket))
+  const refusals = flags['deny-socket'] === undefined ? paths.refusals : resolve(flags['deny-socket'])
+  const files = {
+    cert: required('--certificate', flags.certificate),
+    key: required('--key', flags.key),
+  }
+  const ports = portRange(flags.ports)
+  const http = hostAndPort('--http', flags.http)
+  const certificate = await readCertificateFlags(files)
+
+  const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+  const stopped = stopSignal()
+  const cluster = await connectKubernetes({ fieldManager: 'espalier-gateway', kubeconfig: flags.kubeconfig, logger })
+  const gateway = await startHaproxyGateway({
+    cluster,
+    identity: flags.identity,
+    paths: { ...paths, refusals },
+    ports,
+    certificate,
+    logger,
+  })
+  const following = followCertificate({ files, current: certificate, use: gateway.setCertificate, logger })
+  const health = await startHealthServer({
+    ...http,
+    live: {},
+    ready: { gateway: gateway.problem },
+    metrics: metricsPage(() => [processMetrics(), gateway.registry]),
+    logger,
+  })
+  logger.info({ identity: flags.identity, ports: flags.ports, http: flags.http }, 'the gateway agent has started')
+  await stopped
+  logger.info('stopping: send new connections elsewhere')
+  await gateway.stop()
+  following.stop()
+  await health.stop()
+  await cluster.close()
+  return 0
+}
+
+const command: Command = {
+  summary: 'run a gateway replica of a Kubernetes cluster',
+  help,
+  async run(args) {
+    const [first, ...rest] = args
+    if (first === 'configuration') return await configuration(rest)
+    if (first === 'drain') return await waitForSessions(rest)
+    return await runAgent(args)
+  },
+}
+export default command

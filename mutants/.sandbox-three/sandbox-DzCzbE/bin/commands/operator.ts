@@ -1,0 +1,47 @@
+/** `espalier operator`: the operator beside a Kubernetes cluster. */
+// @ts-nocheck
+
+import { hostname } from 'node:os'
+import { pino } from 'pino'
+import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
+import { operatorConfiguration } from '../../operator/configuration.ts'
+import { startOperator } from '../../operator/index.ts'
+import { whileFilling } from '../../server/heap.ts'
+import { stopSignal } from '../../server/signals.ts'
+import { type Command, parseFlags, UsageError } from '../command.ts'
+import { readConfiguration } from '../configuration.ts'
+
+const help = `Runs the operator of a Kubernetes cluster; several may run, one leads.
+
+Usage: espalier operator --configuration FILE [--kubeconfig FILE] [--identity NAME]
+
+  --configuration FILE  YAML or JSON: images, leaderElection, http, deadlines, workers (operator/configuration.ts)
+  --kubeconfig FILE     how to reach the cluster (default: the pod's own credentials, then ~/.kube/config)
+  --identity NAME       how this replica calls itself in the lease (default: the host's name)
+
+Environment: ESPALIER_LOG, the log level (default: info).`
+
+const command: Command = {
+  summary: 'run the operator of a Kubernetes cluster',
+  help,
+  async run(args) {
+    const flags = parseFlags(args, {
+      configuration: { type: 'string' },
+      kubeconfig: { type: 'string' },
+      identity: { type: 'string', default: hostname() },
+    })
+    if (flags.configuration === undefined) throw new UsageError('--configuration is required')
+    const configuration = await readConfiguration(flags.configuration, operatorConfiguration)
+    const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+    const stopped = stopSignal()
+    const cluster = await connectKubernetes({ fieldManager: 'espalier-operator', kubeconfig: flags.kubeconfig, logger })
+    const operator = await startOperator({ cluster, configuration, identity: flags.identity, logger })
+    // One that is stopped before is told so by its caches, and by nobody else here.
+    whileFilling(operator.synced()).catch(() => {})
+    await stopped
+    await operator.stop()
+    await cluster.close()
+    return 0
+  },
+}
+export default command

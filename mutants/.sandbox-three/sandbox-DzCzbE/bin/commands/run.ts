@@ -1,0 +1,54 @@
+/** `espalier run`: the embedded default, in the foreground, until it is told to stop. */
+// @ts-nocheck
+
+import { pino } from 'pino'
+import { startInstallation } from '../../embedded/installation.ts'
+import { readSettings } from '../../embedded/settings.ts'
+import { mintToken } from '../../embedded/tokens.ts'
+import { stopSignal } from '../../server/signals.ts'
+import { type Command, parseFlags } from '../command.ts'
+
+const help = `Starts Espalier on this machine: API, operator, gateway and a one-machine cluster, in one process tree.
+For trying, developing and tests; beyond one machine the engine is Kubernetes.
+
+Usage: espalier run
+
+Environment:
+  ESPALIER_HOME      where data stands (default: .espalier in the checkout, as root /var/lib/espalier)
+  ESPALIER_API_PORT  port of the API on 127.0.0.1 (default: 8080)
+  ESPALIER_PORTS     first port of the databases, or FIRST-LAST (default: 15432); the last serves metrics
+  ESPALIER_USER      as root: the user that Postgres runs as (default: espalier, postgres or nobody)
+  ESPALIER_LOG       trace, debug, info, warn or error (default: warn)
+
+When it is ready it prints lines that begin with API, TOKEN and DOCS.`
+
+const day = 86400
+
+const command: Command = {
+  summary: 'start everything on this machine',
+  help,
+  async run(args) {
+    parseFlags(args, {})
+    const settings = readSettings(process.env)
+    const logger = pino({ level: process.env.ESPALIER_LOG || 'warn' }, pino.destination({ dest: 2, sync: false }))
+    const stopped = stopSignal()
+    const installation = await startInstallation(settings, logger)
+    const token = await mintToken(settings.home, { tenant: 'demo', subject: 'local', expiresIn: 30 * day, claims: {} })
+    console.log(`API ${installation.api}`)
+    console.log(`TOKEN ${token}`)
+    console.log(`DOCS ${installation.docs}`)
+    console.log(`METRICS ${installation.metrics}`)
+    console.log(`HOME ${settings.home}`)
+    console.log('Ready. One machine, for trying and developing. Stop with Ctrl-C; data is kept.')
+    const failure = await Promise.race([stopped.then(() => undefined), installation.gone])
+    if (failure === undefined) {
+      await installation.stop()
+      return 0
+    }
+    console.error(`espalier run: ${failure}. Stopping.`)
+    // What cannot be stopped in order has lost its data already; nothing may look as if it served.
+    await installation.stop().catch((error: unknown) => logger.warn({ err: error }, 'not everything stopped cleanly'))
+    return 1
+  },
+}
+export default command

@@ -1,0 +1,62 @@
+/** `espalier token`: a fresh access token for the embedded installation on this machine. */
+// @ts-nocheck
+
+
+import { readSettings } from '../../embedded/settings.ts'
+import { mintToken } from '../../embedded/tokens.ts'
+import { type Command, parseFlags, UsageError } from '../command.ts'
+
+const help = `Prints an access token for the embedded installation on this machine.
+
+Usage: espalier token [options]
+
+  --tenant ID        whose databases it opens (default: demo)
+  --subject NAME     who holds it (default: local)
+  --expires TIME     how long it holds: 90s, 30m, 12h or 30d (default: 30d)
+  --claim NAME=JSON  a further claim; may be given more than once
+
+Environment: ESPALIER_HOME, where the installation is.`
+
+const seconds: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 }
+const longest = 3650 * 86400
+
+/** Seconds of a text such as `30d`. */
+function parseDuration(text: string): number {
+  const [, count = '', unit = ''] = /^([0-9]{1,9})([smhd])$/.exec(text) ?? []
+  const value = Number(count) * (seconds[unit] ?? 0)
+  if (value < 1 || value > longest) throw new UsageError('--expires must be like 90s, 30m, 12h or 30d, at most 3650d')
+  return value
+}
+
+function parseClaim(text: string): [string, unknown] {
+  const at = text.indexOf('=')
+  if (at < 1) throw new UsageError(`--claim must be NAME=JSON, not ${JSON.stringify(text)}`)
+  const value = text.slice(at + 1)
+  try {
+    return [text.slice(0, at), JSON.parse(value)]
+  } catch {
+    return [text.slice(0, at), value]
+  }
+}
+
+const command: Command = {
+  summary: 'print an access token for the embedded installation',
+  help,
+  async run(args) {
+    const flags = parseFlags(args, {
+      tenant: { type: 'string', default: 'demo' },
+      subject: { type: 'string', default: 'local' },
+      expires: { type: 'string', default: '30d' },
+      claim: { type: 'string', multiple: true, default: [] },
+    })
+    const request = {
+      tenant: flags.tenant,
+      subject: flags.subject,
+      expiresIn: parseDuration(flags.expires),
+      claims: Object.fromEntries(flags.claim.map(parseClaim)),
+    }
+    console.log(await mintToken(readSettings(process.env).home, request))
+    return 0
+  },
+}
+export default command

@@ -1,0 +1,61 @@
+/** The chart of the CSI driver: what must hold of it, since its driver is root on every node. */
+// @ts-nocheck
+
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { describeChart, type Rendered } from './testing/helm.ts'
+
+describeChart('chart espalier-csi', join(import.meta.dirname, 'espalier-csi'), ({ rendered, refused, lint }) => {
+  const kinds = (kind: string) => rendered().filter(object => object.kind === kind)
+
+  test('lints', () => lint())
+
+  test('nothing is privileged but the driver, and nothing is in the host’s own network or processes', () => {
+    const [{ spec }] = kinds('DaemonSet').map(({ spec: { template } }) => template)
+    expect([spec.hostNetwork, spec.hostPID, spec.hostIPC]).toEqual([undefined, undefined, undefined])
+    const [driver, ...sidecars] = spec.containers
+    expect(driver.name).toBe('driver')
+    expect(sidecars.map(({ name }: Rendered) => name)).toEqual(['provisioner', 'snapshotter', 'resizer'])
+    for (const { name, securityContext, volumeMounts, resources } of sidecars) {
+      expect(securityContext, name).toMatchObject({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      })
+      expect(securityContext.privileged, name).toBeUndefined()
+      expect(volumeMounts, name).toEqual([{ name: 'socket', mountPath: '/csi' }])
+      expect(resources.limits.memory, name).toBeDefined()
+    }
+  })
+
+  test('across the cluster it reads and writes volumes, claims, snapshots and events, and no more', () => {
+    const rules: Rendered[] = kinds('ClusterRole').flatMap(role => role.rules)
+    expect(rules.flatMap(rule => [...rule.apiGroups, ...rule.resources, ...rule.verbs])).not.toContain('*')
+    const writes = (verb: string) => !['get', 'list', 'watch'].includes(verb)
+    const resources = (wanted: (rule: Rendered) => boolean) =>
+      [...new Set(rules.filter(wanted).flatMap(rule => rule.resources))].sort()
+    expect(resources(rule => rule.verbs.some(writes))).toEqual([
+      'events',
+      'persistentvolumeclaims',
+      'persistentvolumeclaims/status',
+      'persistentvolumes',
+      'volumesnapshotcontents',
+      'volumesnapshotcontents/status',
+    ])
+    expect(resources(rule => !rule.verbs.some(writes))).toEqual([
+      'csinodes',
+      'nodes',
+      'storageclasses',
+      'volumesnapshotclasses',
+      'volumesnapshots',
+    ])
+  })
+
+  test.each([
+    ['a misspelt value', ['--set', 'pool.overcomit=2'], /overcomit/],
+    ['a pool that is no path', ['--set', 'pool.directory=data'], /pool\/directory/],
+    ['a pool that promises nothing', ['--set-json', 'pool.overcommit=0'], /overcommit/],
+  ])('refuses %s', (_, flags, message) => {
+    expect(refused([...flags])).toMatch(message)
+  })
+})

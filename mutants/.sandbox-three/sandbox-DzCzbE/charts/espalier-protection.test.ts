@@ -1,0 +1,85 @@
+/** Who may do what, by the roles and admission policies of the chart `espalier`. */
+// @ts-nocheck
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { annotations, declarations, labels } from '../crds/index.ts'
+import { ownerKeyAnnotation, ownerUidAnnotation } from '../operator/objects/ownership.ts'
+import { namespaceDraft } from '../operator/tenant/controller.ts'
+import { systemIdentifierAnnotation } from '../operator/workload/children/claim.ts'
+import { reclaimPolicyAnnotation } from '../operator/workload/children/persistent-volume.ts'
+import { espalierChart, minimal } from './testing/espalier.ts'
+import { describeChart, named, type Rendered } from './testing/helm.ts'
+
+describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
+  test('definitions that the bootstrap may apply are all of ours, and no other', () => {
+    const role = named(rendered(minimal), 'ClusterRole', 'espalier-bootstrap')
+    const names = Object.values(declarations).map(({ plural }) => `${plural}.espalier.dev`)
+    expect(role.rules[0].resourceNames.sort()).toEqual(names.sort())
+  })
+
+  test('tenants have namespaces where only restricted pods run, and the policies know them by their label', () => {
+    const { labels: marks = {} } = namespaceDraft({
+      spec: { tenantId: 'a', plan: { name: 'p' }, limits: { databases: 1 }, revokedMembers: [] },
+    }).metadata
+    expect(marks['pod-security.kubernetes.io/enforce']).toBe('restricted')
+    const policy = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-namespaces')
+    expect(policy.spec.matchConditions[0].expression).toContain(`'espalier.dev/tenant' in`)
+    expect(Object.keys(marks)).toContain('espalier.dev/tenant')
+  })
+
+  test('what the operator keeps by its label alone, nobody else may give that label', () => {
+    const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-marks')
+    const caches = readFileSync(join(import.meta.dirname, '../operator/caches.ts'), 'utf8')
+    const followed = [...caches.matchAll(/(?:follow|make)\('[\w-]+', '(\w+)', \{\s*\.\.\.labelled/g)].map(
+      ([, kind = '']) => kind,
+    )
+    expect(followed).toContain('ConfigMap')
+    const plural = (kind: string) => `${kind.toLowerCase()}s`.replace(/ys$/, 'ies')
+    const guarded = spec.matchConstraints.resourceRules.flatMap((rule: Rendered) => rule.resources)
+    // Pods are made by Kubernetes' own controllers, and next to nothing is kept of them.
+    expect(guarded.sort()).toEqual(
+      followed
+        .filter(kind => kind !== 'Pod')
+        .map(plural)
+        .sort(),
+    )
+    const { expression } = spec.matchConditions[0]
+    expect(expression).toContain(`'${labels.database}' in object.metadata.labels`)
+    for (const mark of [
+      ownerUidAnnotation,
+      ownerKeyAnnotation,
+      systemIdentifierAnnotation,
+      reclaimPolicyAnnotation,
+      'espalier.dev/cut-of',
+    ])
+      expect(expression).toContain(`'${mark}' in object.metadata.annotations`)
+    expect(named(rendered(minimal), 'ValidatingAdmissionPolicyBinding', 'espalier-marks').spec).toEqual({
+      policyName: 'espalier-marks',
+      validationActions: ['Deny'],
+    })
+  })
+
+  test('claims, volumes and snapshots of databases are deleted by the operator, by force, and with their namespace or storage', () => {
+    const claims = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-claims').spec
+    expect(claims.matchConstraints.resourceRules).toMatchObject([
+      { resources: ['persistentvolumeclaims'], operations: ['DELETE'] },
+    ])
+    expect(claims.matchConditions[0].expression).toContain(`'${labels.database}' in oldObject.metadata.labels`)
+    const [allowed] = claims.validations
+    for (const who of ['espalier-operator', annotations.force, 'namespace-controller'])
+      expect(allowed.expression).toContain(who)
+    const volumes = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-volumes').spec
+    expect(volumes.matchConditions[0].expression).toContain("oldObject.status.phase == 'Bound'")
+    expect(volumes.matchConditions[0].expression).toContain(`'${reclaimPolicyAnnotation}' in`)
+    const snapshots = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-snapshots').spec
+    expect(snapshots.matchConstraints.resourceRules).toMatchObject([
+      { apiGroups: ['snapshot.storage.k8s.io'], resources: ['volumesnapshots'], operations: ['DELETE'] },
+    ])
+    expect(snapshots.validations[0].expression).toBe(allowed.expression)
+    const role = named(rendered(minimal), 'ClusterRole', 'espalier-operator')
+    const rule = role.rules.find(({ resources }: Rendered) => resources.includes('persistentvolumes'))
+    expect(rule.verbs).toEqual(['get', 'list', 'watch', 'create', 'update'])
+  })
+})

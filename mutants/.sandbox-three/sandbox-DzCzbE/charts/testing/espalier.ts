@@ -1,0 +1,53 @@
+/** For tests of the chart `espalier`: sets of values that it is rendered with. */
+// @ts-nocheck
+
+import { join } from 'node:path'
+
+export const espalierChart = join(import.meta.dirname, '../espalier')
+
+export const set = (...pairs: string[]) => pairs.flatMap(pair => ['--set-string', pair])
+export const needed = set(
+  'image.repository=registry.test/espalier',
+  'postgres.images.18=registry.test/espalier-postgres:18',
+)
+export const authentication = set(
+  'api.authentication.issuer=https://issuer.test',
+  'api.authentication.audience=espalier',
+)
+export const jwks = set('api.authentication.jwksUrl=https://issuer.test:8443/keys')
+/** The least that must be said. */
+export const minimal = [...needed, ...authentication, ...jwks]
+export const ownNodes = {
+  nodeAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: {
+      nodeSelectorTerms: [{ matchExpressions: [{ key: 'pool', operator: 'In', values: ['databases'] }] }],
+    },
+  },
+}
+export const variants = {
+  'the least': minimal,
+  'those of kind': ['-f', join(import.meta.dirname, '../../e2e/kind/values.yaml')],
+  everything: [
+    ...minimal,
+    ...set('tls.source=cert-manager', 'tls.certManager.issuerRef.name=ours', 'priorityClassName=high'),
+    ...set('regions[0].name=eu', 'regions[0].domain=db.example.com', 'regions[0].gateway.host=203.0.113.7'),
+    ...['--set', 'monitoring.serviceMonitor.enabled=true,monitoring.dashboard.enabled=true'],
+    ...['--set', 'gateway.proxyProtocolFrom={10.0.0.0/8},imagePullSecrets[0].name=pull'],
+    ...['--set', 'networkPolicies.apiFrom[0].namespaceSelector.matchLabels.a=b'],
+    ...['--set', 'postgres.imagePullSecrets[0].name=pull,postgres.priorityClassName=databases'],
+    ...['--set', 'postgres.nodeSelector.pool=databases,postgres.podDisruptionBudget.enabled=true'],
+    ...['--set', 'postgres.tolerations[0].key=dedicated,postgres.tolerations[0].operator=Exists'],
+    ...[
+      '--set',
+      'postgres.topologySpreadConstraints[0].topologyKey=zone,postgres.topologySpreadConstraints[0].maxSkew=1',
+    ],
+    ...['--set', 'postgres.topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway'],
+    ...['--set-json', `postgres.affinity=${JSON.stringify(ownNodes)}`],
+  ],
+  'a public key and plain HTTP': [
+    ...needed,
+    ...authentication,
+    ...set('api.authentication.publicKey=-----BEGIN PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----'),
+    ...['--set', 'api.tls.enabled=false,networkPolicies.enabled=false,podDisruptionBudgets.enabled=false'],
+  ],
+}

@@ -1,0 +1,87 @@
+/** For tests of the charts: where Helm is, and what it renders. */
+// @ts-nocheck
+
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, globSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { describe, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+
+/** `ESPALIER_HELM`, else the one on the PATH, else what `make kind-up` has built. */
+export function findHelm(): string | undefined {
+  const given = process.env.ESPALIER_HELM
+  if (given) return given
+  if (spawnSync('helm', ['version']).status === 0) return 'helm'
+  const cache = process.env.XDG_CACHE_HOME || join(homedir(), '.cache')
+  return globSync(join(cache, 'espalier/kind/programs/*/helm')).find(path => existsSync(path))
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a rendered object is whatever the template says
+export type Rendered = any
+
+type Rendering = { ok: true; objects: Rendered[] } | { ok: false; message: string }
+
+const cluster = ['--kube-version', '1.36.0']
+
+const run = (helm: string, args: string[]): { ok: boolean; stdout: string; stderr: string } => {
+  const { status, stdout, stderr } = spawnSync(helm, args, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+  return { ok: status === 0, stdout, stderr: `${stderr}${stdout}` }
+}
+
+/** What a chart renders with these flags (`--set`, `-f`), hooks and tests included. */
+function render(helm: string, chart: string, flags: string[]): Rendering {
+  const { ok, stdout, stderr } = run(helm, [
+    'template',
+    'espalier',
+    chart,
+    '--namespace',
+    'espalier-system',
+    ...cluster,
+    ...flags,
+  ])
+  if (!ok) return { ok, message: stderr }
+  const documents = parseAllDocuments(stdout, { merge: true })
+  const broken = documents.flatMap(document => document.errors)
+  if (broken.length > 0) return { ok: false, message: broken.map(error => error.message).join('\n') }
+  return { ok, objects: documents.map(document => document.toJS()).filter(object => object !== null) }
+}
+
+/** Throws with what is wrong. */
+function lint(helm: string, chart: string, flags: string[]): void {
+  const args = ['lint', '--strict', chart, '--namespace', 'espalier-system', ...cluster, ...flags]
+  execFileSync(helm, args, { encoding: 'utf8', stdio: 'pipe' })
+}
+
+/** A chart, as Helm takes it. */
+type Chart = {
+  /** @throws Error with what Helm says where it refuses */
+  rendered(flags?: string[]): Rendered[]
+  /** What Helm says. @throws Error where it refuses nothing */
+  refused(flags: string[]): string
+  /** @throws Error with what is wrong */
+  lint(flags?: string[]): void
+}
+
+/** Describes the chart in a directory by what Helm makes of it; where there is no Helm, the report says so. */
+export function describeChart(name: string, directory: string, tests: (chart: Chart) => void): void {
+  const helm = findHelm()
+  if (helm === undefined) {
+    test.skip(`${name}: needs helm`)
+    return
+  }
+  const rendered = (flags: string[] = []) => {
+    const result = render(helm, directory, flags)
+    if (!result.ok) throw new Error(result.message)
+    return result.objects
+  }
+  const refused = (flags: string[]) => {
+    const result = render(helm, directory, flags)
+    if (result.ok) throw new Error('it was rendered')
+    return result.message
+  }
+  describe(name, () => tests({ rendered, refused, lint: (flags = []) => lint(helm, directory, flags) }))
+}
+
+export const named = (objects: Rendered[], kind: string, name: string): Rendered =>
+  objects.find(object => object.kind === kind && object.metadata.name === name)

@@ -1,0 +1,14 @@
+/** A self-updating cache of one kind of object, and what goes with it. */
+// @ts-nocheck
+
+export { backoffMs, type Clock, sleep, systemClock } from './clock.ts'
+export { type InformerFigure, informerCounters, informerGauges } from './figures.ts'
+export {
+  createInformer,
+  type Informer,
+  type InformerOptions,
+  type InformerState,
+  withoutManagedFields,
+} from './informer.ts'
+export { keyOf, keyText, parseKey } from './key.ts'
+export { compareVersions } from './version.ts'

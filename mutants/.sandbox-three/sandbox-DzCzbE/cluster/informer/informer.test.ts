@@ -1,0 +1,383 @@
+// @ts-nocheck
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { pino } from 'pino'
+import { afterEach, describe, expect, test } from 'vitest'
+import { ClusterError } from '../errors.ts'
+import type { ConfigMap } from '../kinds.ts'
+import { ScriptedCluster } from '../testing/scripted-cluster.ts'
+import { SimulatedClock, settle } from '../testing/simulated-clock.ts'
+import type { Change } from './cache.ts'
+import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from './informer.ts'
+import { keyText } from './key.ts'
+
+const logger = pino({ level: 'silent' })
+const a = { namespace: 'one', name: 'a' }
+const b = { namespace: 'two', name: 'b' }
+const unavailable = new ClusterError('Unavailable', 'connection refused')
+
+const running = new Set<{ informer: Informer<'ConfigMap'>; clock: SimulatedClock }>()
+afterEach(async () => {
+  for (const { informer, clock } of running) {
+    await informer.stop()
+    expect(clock.pending, 'timers left behind').toBe(0)
+  }
+  running.clear()
+})
+
+function open(options: Partial<InformerOptions<'ConfigMap'>> & { eager?: boolean } = {}) {
+  const clock = new SimulatedClock()
+  const server = new ScriptedCluster({ eager: options.eager ?? true })
+  const { eager: _, ...rest } = options
+  const informer = createInformer(server.asCluster(), 'ConfigMap', {
+    indexes: { colour: object => (object.data?.colour ? [object.data.colour] : []) },
+    logger,
+    now: clock.now,
+    after: clock.after,
+    ...rest,
+  })
+  running.add({ informer, clock })
+  return { clock, server, informer }
+}
+
+const versions = (informer: Informer<'ConfigMap'>) =>
+  Object.fromEntries(informer.list().map(object => [keyText(object.metadata), object.metadata.resourceVersion]))
+
+describe('following', () => {
+  test('start resolves once all pages are in; changes follow', async () => {
+    const { server, informer } = open()
+    for (let n = 0; n < 10; n++) server.write({ namespace: 'one', name: `n${n}` }, { colour: 'red' })
+    await informer.start()
+    expect(informer.synced).toBe(true)
+    expect(informer.list()).toHaveLength(10)
+    expect(server.lists).toBe(4)
+    server.write(b, { colour: 'blue' })
+    server.remove('one/n3')
+    await settle()
+    expect(informer.list({ namespace: 'two' }).map(({ metadata }) => metadata.name)).toEqual(['b'])
+    expect(informer.get({ namespace: 'one', name: 'n3' })).toBeUndefined()
+    expect(informer.byIndex('colour', 'red')).toHaveLength(9)
+    expect(informer.byIndex('colour', 'blue')).toHaveLength(1)
+    expect(() => informer.byIndex('size', '1')).toThrow('no index "size"')
+    expect(informer.state).toMatchObject({ objects: 10, lists: 1, events: 2, failures: 0, failingSince: undefined })
+  })
+
+  test('managedFields are dropped, the rest is shared with what came', async () => {
+    const { server, informer } = open()
+    const written = server.write(a, { colour: 'red' })
+    await informer.start()
+    expect(informer.get(a)?.metadata.managedFields).toBeUndefined()
+    expect(informer.get(a)?.data).toBe(written.data)
+    const plain = informer.get(a)
+    expect(plain && withoutManagedFields(plain)).toBe(plain)
+  })
+
+  test('what has been replaced is let go of', async () => {
+    const { server, informer } = open()
+    server.write(a, { colour: 'red' })
+    await informer.start()
+    const first = new WeakRef(informer.get(a)?.data ?? {})
+    server.write(a, { colour: 'blue' })
+    await settle()
+    server.forgetHistory()
+    server.write(b, {})
+    await settle()
+    setFlagsFromString('--expose-gc')
+    runInNewContext('gc')()
+    expect(informer.get(a)?.data?.colour).toBe('blue')
+    expect(first.deref()).toBeUndefined()
+  })
+
+  test('a dead server at the start and later: it goes on, and says since when it fails', async () => {
+    const { clock, server, informer } = open()
+    server.dead = unavailable
+    server.write(a, {})
+    let synced = false
+    const started = informer.start().then(() => {
+      synced = true
+    })
+    await clock.advance(60_000)
+    expect(synced).toBe(false)
+    expect(informer.state.failingSince).toBeLessThan(clock.now() - 50_000)
+    expect(informer.state.failures).toBeGreaterThan(5)
+    expect(informer.state.failures).toBeLessThan(20)
+    server.dead = undefined
+    await clock.advance(31_000)
+    await started
+    await clock.advance(6_000)
+    expect(informer.state.failingSince).toBeUndefined()
+
+    server.dead = unavailable
+    server.breakStreams(unavailable)
+    server.write(b, {})
+    await clock.advance(3_600_000)
+    expect(informer.get(b)).toBeUndefined()
+    server.dead = undefined
+    await clock.advance(31_000)
+    expect(informer.get(b)).toBeDefined()
+  })
+
+  test('a broken stream is resumed from the last event, without a list', async () => {
+    const { clock, server, informer } = open()
+    await informer.start()
+    server.write(a, {})
+    await settle()
+    server.breakStreams('ended')
+    await settle()
+    server.write(b, {})
+    await clock.advance(200)
+    expect(informer.get(b)).toBeDefined()
+    expect(server.lists).toBe(1)
+  })
+
+  test('a bookmark moves the version on: what expired before it does not matter', async () => {
+    const { clock, server, informer } = open({ eager: false })
+    await informer.start()
+    await settle()
+    server.version += 50
+    server.bookmark()
+    await settle()
+    server.compact()
+    server.breakStreams('ended')
+    await clock.advance(200)
+    expect(server.lists).toBe(1)
+    expect(server.streams.size).toBe(1)
+  })
+
+  test('Expired lists anew, and what is gone meanwhile is a deletion', async () => {
+    const { clock, server, informer } = open({ eager: false })
+    const seen: Change<ConfigMap>[] = []
+    server.write(a, { colour: 'red' })
+    await informer.start()
+    await settle()
+    informer.onChange(change => seen.push(change))
+    server.remove('one/a')
+    server.write(b, {})
+    server.compact()
+    await clock.advance(200)
+    expect(versions(informer)).toEqual({ 'two/b': '103' })
+    expect(seen.map(({ type, object }) => `${type} ${object.metadata.name}`)).toEqual(['set a', 'set b', 'deleted a'])
+    expect(seen[2]?.previous?.data?.colour).toBe('red')
+    expect(informer.byIndex('colour', 'red')).toEqual([])
+  })
+
+  test('a server restored from a backup, with lower versions, is believed', async () => {
+    const { clock, server, informer } = open()
+    server.write(a, { colour: 'red' })
+    await informer.start()
+    await settle()
+    server.goBackTo(50)
+    server.write(a, { colour: 'old' })
+    await clock.advance(30_000)
+    expect(informer.get(a)?.data?.colour).toBe('old')
+    expect(informer.list()).toHaveLength(1)
+  })
+
+  test('a stream that has been silent for long is opened anew', async () => {
+    const { clock, server, informer } = open()
+    await informer.start()
+    await clock.advance(299_000)
+    expect(server.watches).toBe(1)
+    await clock.advance(302_000)
+    expect(server.watches).toBeGreaterThanOrEqual(2)
+    expect(server.lists).toBe(1)
+  })
+
+  test('stop before the first list rejects start; after stop nothing moves', async () => {
+    const { server, informer } = open()
+    server.dead = unavailable
+    const started = informer.start()
+    await settle()
+    await informer.stop()
+    await expect(started).rejects.toMatchObject({ reason: 'Unavailable' })
+    await expect(open().informer.stop()).resolves.toBeUndefined()
+  })
+})
+
+describe('handlers', () => {
+  test('one that throws or rejects is counted, and hinders neither the stream nor the others', async () => {
+    const { server, informer } = open()
+    const seen: string[] = []
+    informer.onChange(() => {
+      throw new Error('mine')
+    })
+    informer.onChange(async () => {
+      throw new Error('mine too')
+    })
+    informer.onChange(({ object }) => seen.push(object.metadata.name))
+    server.write(a, {})
+    await informer.start()
+    server.write(b, {})
+    await settle()
+    expect(seen).toEqual(['a', 'b'])
+    expect(informer.state.handlerErrors).toBe(4)
+  })
+
+  test('an index function or a transform that throws costs only itself', async () => {
+    const { server, informer } = open({
+      indexes: {
+        bad: () => {
+          throw new Error('bad index')
+        },
+        name: object => [object.metadata.name],
+      },
+      transform: () => {
+        throw new Error('bad transform')
+      },
+    })
+    server.write(a, {})
+    await informer.start()
+    server.remove('one/a')
+    server.write(b, {})
+    await settle()
+    expect(informer.byIndex('name', 'b')).toHaveLength(1)
+    expect(informer.byIndex('bad', 'b')).toEqual([])
+  })
+
+  test('a late handler first hears of what is there; one that left hears nothing', async () => {
+    const { server, informer } = open()
+    server.write(a, {})
+    await informer.start()
+    const seen: string[] = []
+    const leave = informer.onChange(({ object }) => seen.push(object.metadata.name))
+    server.write(b, {})
+    await settle()
+    leave()
+    server.write(a, {})
+    await settle()
+    expect(seen).toEqual(['a', 'b'])
+  })
+
+  test('a change that a handler causes comes after the one it was told of, for every handler', async () => {
+    const { server, informer } = open()
+    await informer.start()
+    const seen: (string | undefined)[] = []
+    informer.onChange(({ object }) => {
+      if (object.data?.step === '1') informer.writeThrough(server.write(a, { step: '2' }))
+    })
+    informer.onChange(({ object }) => seen.push(object.data?.step))
+    server.write(a, { step: '1' })
+    await settle()
+    expect(seen).toEqual(['1', '2'])
+  })
+})
+
+describe('write-through', () => {
+  test('our own write shows at once, and older events do not undo it', async () => {
+    const { server, informer } = open({ eager: false })
+    await informer.start()
+    await settle()
+    server.write(a, { step: '1' })
+    const ours = server.write(a, { step: '2' })
+    informer.writeThrough(ours)
+    expect(informer.get(a)?.data?.step).toBe('2')
+    server.deliver(1)
+    await settle()
+    expect(informer.get(a)?.data?.step).toBe('2')
+    server.deliver(1)
+    await settle()
+    expect(informer.get(a)?.data?.step).toBe('2')
+  })
+
+  test('an object that is known to be gone does not come back', async () => {
+    const { server, informer } = open()
+    await informer.start()
+    const ours = server.write(a, {})
+    server.remove('one/a')
+    await settle()
+    informer.writeThrough(ours)
+    expect(informer.get(a)).toBeUndefined()
+  })
+
+  test('the deletion of an earlier object of that name does not take ours', async () => {
+    const { server, informer } = open({ eager: false })
+    server.write(a, { step: 'old' })
+    await informer.start()
+    await settle()
+    server.remove('one/a')
+    informer.writeThrough(server.write(a, { step: 'new' }))
+    server.deliver(1)
+    await settle()
+    expect(informer.get(a)?.data?.step).toBe('new')
+    server.remove('one/a')
+    server.deliver(9)
+    await settle()
+    expect(informer.get(a)).toBeUndefined()
+  })
+
+  test('versions are compared as numbers', async () => {
+    const { server, informer } = open({ eager: false })
+    server.version = 998
+    const old = server.write(a, { step: '999' })
+    const ours = server.write(a, { step: '1000' })
+    informer.writeThrough(ours)
+    informer.writeThrough(old)
+    expect(informer.get(a)?.data?.step).toBe('1000')
+  })
+
+  test('what the informer does not follow is not taken in', async () => {
+    const { server, informer } = open({ namespace: 'one', labels: { colour: 'red' } })
+    await informer.start()
+    informer.writeThrough(server.write({ namespace: 'two', name: 'x' }, { colour: 'red' }))
+    informer.writeThrough(server.write({ namespace: 'one', name: 'y' }, { colour: 'blue' }))
+    informer.writeThrough(server.write({ namespace: 'one', name: 'z' }, { colour: 'red' }))
+    expect(Object.keys(versions(informer))).toEqual(['one/z'])
+  })
+})
+
+describe('waitFor', () => {
+  test('looks at once, then at each change of that object, and ends at the time', async () => {
+    const { clock, server, informer } = open()
+    server.write(a, { step: '1' })
+    await informer.start()
+    const isAt = (step: string) => (object: ConfigMap | undefined) => object?.data?.step === step
+    expect(await informer.waitFor(a, isAt('1'), { timeoutMs: 1_000 })).toMatchObject({ satisfied: true })
+
+    const second = informer.waitFor(a, isAt('2'), { timeoutMs: 1_000 })
+    const gone = informer.waitFor(a, object => object === undefined, { timeoutMs: 5_000 })
+    const never = informer.waitFor(a, isAt('9'), { timeoutMs: 1_000 })
+    server.write(a, { step: '2' })
+    await settle()
+    expect((await second).object?.data?.step).toBe('2')
+    await clock.advance(1_000)
+    expect(await never).toMatchObject({ satisfied: false, object: { data: { step: '2' } } })
+    server.remove('one/a')
+    await settle()
+    expect(await gone).toEqual({ satisfied: true, object: undefined })
+  })
+
+  test('an abort, no time, or the end of the informer ends it', async () => {
+    const { informer } = open()
+    await informer.start()
+    const never = () => false
+    const controller = new AbortController()
+    const aborted = informer.waitFor(a, never, { timeoutMs: 1_000, signal: controller.signal })
+    const stopped = informer.waitFor(a, never, { timeoutMs: 1_000 })
+    await settle()
+    controller.abort()
+    expect(await aborted).toEqual({ satisfied: false, object: undefined })
+    expect(await informer.waitFor(a, never, { timeoutMs: 0 })).toEqual({ satisfied: false, object: undefined })
+    await informer.stop()
+    expect(await stopped).toEqual({ satisfied: false, object: undefined })
+    expect(await informer.waitFor(a, never, { timeoutMs: 9 })).toEqual({ satisfied: false, object: undefined })
+  })
+
+  test('a predicate that throws rejects its own wait only', async () => {
+    const { server, informer } = open()
+    await informer.start()
+    const broken = informer.waitFor(
+      a,
+      object => {
+        if (object) throw new Error('broken')
+        return false
+      },
+      { timeoutMs: 1_000 },
+    )
+    const fine = informer.waitFor(a, object => object !== undefined, { timeoutMs: 1_000 })
+    const failure = expect(broken).rejects.toThrow('broken')
+    server.write(a, {})
+    await settle()
+    await failure
+    expect((await fine).satisfied).toBe(true)
+  })
+})

@@ -1,0 +1,87 @@
+/** The API server's paths and query parameters. What could lead to another path or widen a selector is refused. */
+// @ts-nocheck
+
+import { endedTaskStatuses } from '../../crds/index.ts'
+import { ClusterError } from '../errors.ts'
+import type { KindName } from '../kinds.ts'
+import { kindInfo } from '../kinds.ts'
+import type { LabelSelector, ListOptions, ObjectKey } from '../port.ts'
+import { requireSelectable } from '../selection.ts'
+
+type Query = Record<string, string | number | boolean | undefined>
+
+/** Path of all objects of a kind: of one namespace, or of all where it is absent. */
+export function collectionPath(kind: KindName, namespace?: string): string {
+  const { apiVersion, plural, namespaced } = kindInfo[kind]
+  const base = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`
+  const inNamespace = namespaced && namespace !== undefined
+  return `${base}${inNamespace ? `/namespaces/${segment('namespace', namespace)}` : ''}/${plural}`
+}
+
+/**
+ * Path of one object.
+ * @throws ClusterError `BadRequest` for a name that cannot be one, or a namespace that is missing
+ */
+export function objectPath(kind: KindName, key: ObjectKey, subresource?: 'status' | 'log'): string {
+  const path = `${requiredCollection(kind, key.namespace)}/${segment('name', key.name)}`
+  return subresource === undefined ? path : `${path}/${subresource}`
+}
+
+/**
+ * Path to create an object at.
+ * @throws ClusterError `BadRequest` where the kind has namespaces and none is given
+ */
+export function requiredCollection(kind: KindName, namespace: string | undefined): string {
+  if (kindInfo[kind].namespaced && namespace === undefined)
+    throw new ClusterError('BadRequest', `metadata.namespace: Required value: ${kind} has namespaces`)
+  return collectionPath(kind, namespace)
+}
+
+/** `?a=1&b=2` of the parameters that are set, or nothing. */
+export function queryText(query: Query): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value))
+  const text = parameters.toString()
+  return text === '' ? '' : `?${text}`
+}
+
+const labelValue = /^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/
+const labelKey = /^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/
+
+/**
+ * The `labelSelector` parameter.
+ * @throws ClusterError `BadRequest` for what is no label: a comma in a value would be one more requirement
+ */
+export function selectorText(labels: LabelSelector | undefined): string | undefined {
+  if (labels === undefined) return undefined
+  const requirements = Object.entries(labels).map(([key, value]) => {
+    if (!labelKey.test(key)) throw new ClusterError('BadRequest', `labels: ${JSON.stringify(key)} is no label key`)
+    if (value === true) return key
+    if (!labelValue.test(value))
+      throw new ClusterError('BadRequest', `labels: ${JSON.stringify(value)} is no value of label ${key}`)
+    return `${key}=${value}`
+  })
+  return requirements.length === 0 ? undefined : requirements.join(',')
+}
+
+/**
+ * The `fieldSelector` parameter: of Events those about one object, of Tasks those that have not ended.
+ * @throws ClusterError `BadRequest` for another kind, or for what is no uid
+ */
+export function fieldsText(kind: KindName, { about, open }: Pick<ListOptions, 'about' | 'open'>): string | undefined {
+  requireSelectable(kind, { about, open })
+  if (open) return endedTaskStatuses.map(phase => `status.phase!=${phase}`).join(',')
+  if (about === undefined) return undefined
+  if (!labelValue.test(about)) throw new ClusterError('BadRequest', `about: ${JSON.stringify(about)} is no uid`)
+  return `involvedObject.uid=${about}`
+}
+
+/** One path segment. A dot or two would be resolved away, a slash or a percent sign lead elsewhere. */
+function segment(field: string, text: string): string {
+  if (text === '' || text === '.' || text === '..' || text.length > 253 || /[/%]/.test(text))
+    throw new ClusterError(
+      'BadRequest',
+      `metadata.${field}: ${JSON.stringify(text.slice(0, 253))} cannot be a ${field}`,
+    )
+  return encodeURIComponent(text)
+}

@@ -1,0 +1,83 @@
+/**
+ * The semantics of the port `Cluster` as tests. They state what kube-apiserver does; every adapter passes them, so
+ * that code written against one runs against the other.
+ */
+// @ts-nocheck
+
+import { afterAll, afterEach, beforeAll, describe } from 'vitest'
+import type { Cluster, KindName } from '../index.ts'
+import { describeApply } from './conformance/apply.ts'
+import { describeDeletion } from './conformance/deletion.ts'
+import { describeForegroundDeletion } from './conformance/foreground.ts'
+import { describeGarbageCollection } from './conformance/garbage-collection.ts'
+import { describeKinds } from './conformance/kinds.ts'
+import { describeLists } from './conformance/lists.ts'
+import { describeQuotas } from './conformance/quotas.ts'
+import { type ConformanceTarget, type Suite, uniqueName } from './conformance/suite.ts'
+import { describeValidation } from './conformance/validation.ts'
+import { describeBinding, describeVolumes } from './conformance/volumes.ts'
+import { describeWatches } from './conformance/watches.ts'
+import { describeWrites } from './conformance/writes.ts'
+
+export type { ConformanceTarget } from './conformance/suite.ts'
+
+/** What the store of objects does by itself. */
+export const objectGroups = [
+  describeWrites,
+  describeApply,
+  describeValidation,
+  describeDeletion,
+  describeGarbageCollection,
+  describeForegroundDeletion,
+  describeVolumes,
+  describeLists,
+  describeWatches,
+  describeKinds,
+  describeQuotas,
+]
+/** What takes a cluster's storage. */
+export const storageGroups = [describeVolumes, describeBinding]
+
+/**
+ * Registers the suite, or some groups of it, for one adapter. `open` gives a running cluster with all of crds/
+ * installed.
+ */
+export function describeConformance(
+  name: string,
+  open: () => Promise<ConformanceTarget>,
+  groups: readonly ((suite: Suite) => void)[] = [...objectGroups, describeBinding],
+): void {
+  describe(`${name} conformance`, () => {
+    let opened: { target: ConformanceTarget; cluster: Cluster } | undefined
+    let cleanup: { kind: KindName; name: string }[] = []
+
+    const now = (): { target: ConformanceTarget; cluster: Cluster } => {
+      if (opened === undefined) throw new Error('the cluster is not open')
+      return opened
+    }
+    beforeAll(async () => {
+      const target = await open()
+      opened = { target, cluster: await target.connect('conformance') }
+    })
+    afterEach(async () => {
+      const { cluster } = now()
+      const objects = cleanup
+      cleanup = []
+      for (const { kind, name: object } of objects) await cluster.delete(kind, { name: object })
+    })
+    afterAll(async () => opened?.target.close())
+
+    const suite: Suite = {
+      target: () => now().target,
+      cluster: () => now().cluster,
+      namespace: async () => {
+        const namespace = uniqueName('conformance-')
+        await now().cluster.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+        cleanup.push({ kind: 'Namespace', name: namespace })
+        return namespace
+      },
+      removeAfterwards: (kind, object) => void cleanup.push({ kind, name: object }),
+    }
+    for (const group of groups) group(suite)
+  })
+}

@@ -1,0 +1,54 @@
+/** A clock that tests run: time stands still but for `advance`, which fires the timers due on the way, in order. */
+// @ts-nocheck
+
+import type { Clock } from '../informer/clock.ts'
+
+/** Lets everything happen that waits for no timer and no input or output. */
+export const settle = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+
+export class SimulatedClock implements Clock {
+  #now: number
+  #order = 0
+  readonly #timers = new Set<{ at: number; order: number; callback: () => void }>()
+
+  constructor(now = Date.UTC(2030, 0, 1)) {
+    this.#now = now
+  }
+
+  /** Timers that have neither fired nor been cancelled. */
+  get pending(): number {
+    return this.#timers.size
+  }
+
+  readonly now = (): number => this.#now
+
+  readonly after = (ms: number, callback: () => void): (() => void) => {
+    const timer = { at: this.#now + Math.max(0, ms), order: this.#order++, callback }
+    this.#timers.add(timer)
+    return () => this.#timers.delete(timer)
+  }
+
+  async advance(ms: number): Promise<void> {
+    const target = this.#now + ms
+    await settle()
+    for (let next = this.#first(); next && next.at <= target; next = this.#first()) {
+      this.#timers.delete(next)
+      this.#now = Math.max(this.#now, next.at)
+      next.callback()
+      await settle()
+    }
+    this.#now = target
+  }
+
+  /** Time passes and no timer fires, as for a process that is frozen. */
+  freeze(ms: number): void {
+    this.#now += ms
+  }
+
+  #first(): { at: number; order: number; callback: () => void } | undefined {
+    let first: { at: number; order: number; callback: () => void } | undefined
+    for (const timer of this.#timers)
+      if (!first || timer.at < first.at || (timer.at === first.at && timer.order < first.order)) first = timer
+    return first
+  }
+}

@@ -1,0 +1,95 @@
+/** Backup: one restore point of a database. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { ofDatabase, runStatus, timestamp } from './fields.ts'
+import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+
+export const backupKinds = ['hot', 'durable'] as const
+export const backupPurposes = ['user', 'scheduled', 'prebranch', 'prerestore', 'postrestore'] as const
+
+const retentionRule = z
+  .strictObject({
+    count: z.int().min(1).max(1000).optional().describe('The newest so many are kept. Omitted: any number.'),
+    days: z
+      .int()
+      .min(1)
+      .max(3650)
+      .optional()
+      .describe('For so many days. Omitted: for any time. The newest stays longer.'),
+  })
+  .describe('How long completed backups are kept.')
+export type RetentionRule = z.output<typeof retentionRule>
+
+const retentionOfPurposes = z.strictObject({
+  user: retentionRule.optional(),
+  scheduled: retentionRule.optional(),
+  prebranch: retentionRule.optional(),
+  prerestore: retentionRule.optional(),
+  postrestore: retentionRule.optional(),
+})
+
+/** When backups are taken by themselves, how long they are kept, and whether the durable tier is on. */
+export const backupPolicy = z.strictObject({
+  schedule: z
+    .string()
+    .max(100)
+    .optional()
+    .describe('When scheduled backups are taken: a cron expression in UTC, or `off`. Omitted: once a night.'),
+  retentionDays: z
+    .int()
+    .min(1)
+    .max(3650)
+    .optional()
+    .describe('For how many days scheduled backups are kept. Omitted: 7, and at most 30 backups.'),
+  retention: z
+    .strictObject({ hot: retentionOfPurposes.optional(), durable: retentionOfPurposes.optional() })
+    .optional()
+    .describe('How long backups are kept, by kind and purpose. What stands here takes the place of the default.'),
+  durable: z.boolean().default(false).describe('`true` allows durable backups to object storage.'),
+})
+
+const immutableSpec = immutable('a backup')
+
+export const backup = declareKind({
+  kind: 'Backup',
+  description:
+    'One backup of a database: a snapshot of its volume. It outlives neither its snapshot nor, unless asked to, its database.',
+  plural: 'backups',
+  shortNames: ['bkp'],
+  scope: 'Namespaced',
+  spec: z
+    .strictObject({
+      ...ofDatabase,
+      kind: z.enum(backupKinds),
+      purpose: z.enum(backupPurposes).default('user'),
+    })
+    .meta(immutableSpec),
+  status: z.strictObject({
+    ...runStatus,
+    taskId: z.string().max(64).optional().describe('The Task that records it, until that has ended.'),
+    snapshotName: z.string().max(253).optional().describe('The VolumeSnapshot that holds the data.'),
+    cutAt: timestamp.optional().describe('The instant of which the data are.'),
+    startLsn: z.string().max(20).optional().describe('Where recovery of the data begins, or later.'),
+    endLsn: z.string().max(20).optional().describe('All that was committed up to here is in it.'),
+    timeline: z.int().min(1).optional(),
+    systemIdentifier: z.string().max(32).optional().describe("Postgres's own number for this cluster of data."),
+    sizeBytes: z
+      .int()
+      .min(0)
+      .meta({ format: 'int64' })
+      .optional()
+      .describe('How much storage a volume out of it takes, as the storage says.'),
+    error: z.string().max(1000).optional().describe('Why it failed.'),
+    verification: z.enum(['pending', 'verified', 'failed']).optional(),
+  }),
+  rules: [],
+  columns: [
+    { name: 'Database', type: 'string', jsonPath: '.spec.databaseName' },
+    { name: 'Kind', type: 'string', jsonPath: '.spec.kind' },
+    { name: 'Purpose', type: 'string', jsonPath: '.spec.purpose' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type Backup = ObjectOfKind<typeof backup>

@@ -1,0 +1,40 @@
+// @ts-nocheck
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { definitionOf, type StructuralSchema } from './definition.ts'
+import { generatedDirectory, generatedFiles } from './generate.ts'
+import { declarations } from './index.ts'
+
+test('crds/generated is what `make crds` writes, and nothing else', () => {
+  const written = new Map(
+    readdirSync(generatedDirectory).map(name => [name, readFileSync(join(generatedDirectory, name), 'utf8')]),
+  )
+  expect(written).toEqual(generatedFiles())
+})
+
+const schemas = Object.values(declarations).map(declaration => {
+  const definition = definitionOf(declaration)
+  return [declaration.kind, definition.spec.versions[0]?.schema.openAPIV3Schema ?? {}] as const
+})
+
+/** Every schema node under a node, with the path to it. */
+function* nodesOf(node: StructuralSchema, path: string): Generator<[string, StructuralSchema]> {
+  yield [path, node]
+  const children = Object.entries((node.properties ?? {}) as Record<string, StructuralSchema>)
+  for (const [name, child] of children) yield* nodesOf(child, `${path}.${name}`)
+  if (node.items !== undefined) yield* nodesOf(node.items as StructuralSchema, `${path}[]`)
+  if (node.additionalProperties !== undefined)
+    yield* nodesOf(node.additionalProperties as StructuralSchema, `${path}{}`)
+}
+
+test.each(schemas)(
+  'the schema of %s is structural: every node has a type, none a keyword that is forbidden',
+  (kind, schema) => {
+    for (const [path, node] of nodesOf(schema, kind)) {
+      expect(node, path).toHaveProperty('type')
+      for (const forbidden of ['$ref', '$schema', 'definitions', 'const', 'uniqueItems', 'patternProperties'])
+        expect(node, path).not.toHaveProperty(forbidden)
+    }
+  },
+)

@@ -1,0 +1,100 @@
+/** From a declared kind to its CustomResourceDefinition: a structural schema with our CEL rules and columns. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { group, type KindDeclaration, version } from './kind.ts'
+
+/** A JSON schema node in the subset that the API server calls structural. */
+export type StructuralSchema = { [key: string]: unknown }
+
+export type CustomResourceDefinition = {
+  apiVersion: 'apiextensions.k8s.io/v1'
+  kind: 'CustomResourceDefinition'
+  metadata: { name: string }
+  spec: {
+    group: string
+    names: { kind: string; listKind: string; plural: string; singular: string; shortNames: string[] }
+    scope: 'Namespaced' | 'Cluster'
+    versions: {
+      name: string
+      served: boolean
+      storage: boolean
+      subresources: { status: Record<string, never> }
+      additionalPrinterColumns: unknown[]
+      selectableFields?: { jsonPath: string }[]
+      schema: { openAPIV3Schema: StructuralSchema }
+    }[]
+  }
+}
+
+/** What zod writes and a structural schema must not hold. */
+const dropped = new Set(['$schema', 'additionalProperties', 'propertyNames', 'id'])
+
+/**
+ * Narrows zod's JSON schema to a structural one: unknown fields are pruned or refused by the API server itself, so
+ * `additionalProperties: false` goes; maps keep the schema of their values; a date-time is a plain string with that
+ * format; integers lose the bounds that only say "safe integer".
+ */
+function structural(node: unknown): StructuralSchema {
+  if (typeof node !== 'object' || node === null) return {}
+  const source = node as Record<string, unknown>
+  const result: StructuralSchema = {}
+  for (const [key, value] of Object.entries(source)) {
+    if (key === 'additionalProperties') {
+      const values = value as Record<string, unknown> | boolean
+      if (typeof values === 'object' && Object.keys(values).length > 0) result.additionalProperties = structural(values)
+    } else if (key === 'properties') {
+      result.properties = Object.fromEntries(
+        Object.entries(value as Record<string, unknown>).map(([name, schema]) => [name, structural(schema)]),
+      )
+    } else if (key === 'items') result.items = structural(value)
+    else if (key === 'pattern' && source.format === 'date-time') continue
+    else if (key === 'maximum' && value === Number.MAX_SAFE_INTEGER) continue
+    else if (key === 'minimum' && value === Number.MIN_SAFE_INTEGER) continue
+    else if (!dropped.has(key)) result[key] = value
+  }
+  return result
+}
+
+const schemaOf = (schema: z.ZodType): StructuralSchema =>
+  structural(z.toJSONSchema(schema, { target: 'openapi-3.0', io: 'input', reused: 'inline' }))
+
+/** The CRD of a declaration, as it is applied to a cluster. */
+export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.ZodType>): CustomResourceDefinition {
+  const { kind, description, plural, shortNames, scope, spec, status, rules, columns, selectableFields } = declaration
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      names: { kind, listKind: `${kind}List`, plural, singular: kind.toLowerCase(), shortNames },
+      scope,
+      versions: [
+        {
+          name: version,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: columns,
+          ...(selectableFields && { selectableFields: selectableFields.map(jsonPath => ({ jsonPath })) }),
+          schema: {
+            openAPIV3Schema: {
+              description,
+              type: 'object',
+              required: ['spec'],
+              properties: {
+                apiVersion: { type: 'string' },
+                kind: { type: 'string' },
+                metadata: { type: 'object' },
+                spec: schemaOf(spec),
+                status: schemaOf(status),
+              },
+              ...(rules.length > 0 ? { 'x-kubernetes-validations': rules } : {}),
+            },
+          },
+        },
+      ],
+    },
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * ManagedDatabase: one Postgres database with its address, its allowlist and its services. Its name is
+ * `metadata.name`, so the API server itself keeps it unique in a tenant's namespace.
+ */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { backupPolicy } from './backup.ts'
+import { conditions, displayName, ipAllowlist, options, pgVersion, quantity, timestamp } from './fields.ts'
+import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { serviceConfigs, serviceStatuses } from './services.ts'
+
+export const databasePhases = [
+  'creating',
+  'available',
+  'modifying',
+  'restoring',
+  'suspending',
+  'suspended',
+  'resuming',
+  'degraded',
+  'failed',
+  'deleting',
+] as const
+export type DatabasePhase = (typeof databasePhases)[number]
+
+/** A size pinned with its version: a new version of the size never changes a database by itself. */
+export const pinnedSize = z.strictObject({
+  name: z.string().min(1).max(50),
+  version: z.int().min(1),
+})
+export type PinnedSize = z.output<typeof pinnedSize>
+
+/** The tenant-visible operations; a Task's name is one of these. */
+export const operationNames = [
+  'create-managed',
+  'update-managed',
+  'update-managed-size',
+  'update-managed-ip-allowlists',
+  'rotate-password-managed',
+  'backup-managed',
+  'restore-managed',
+  'restart-managed',
+  'suspend-managed',
+  'resume-managed',
+  'delete-managed',
+  'create-branch',
+  'delete-branch',
+] as const
+export const operationName = z.enum(operationNames)
+export type OperationName = (typeof operationNames)[number]
+
+/** Where clients reach a database: an address and a port of the gateway. */
+export const endpoint = z.strictObject({
+  host: z.string().max(253),
+  port: z.int().min(1).max(65535),
+  externalIpAddress: z.string().max(45).optional(),
+})
+export type Endpoint = z.output<typeof endpoint>
+
+/** When and how far the volume grows by itself. */
+export const autogrow = z.strictObject({
+  atPercent: z.int().min(50).max(90).default(80).describe('How full the volume is when it grows, in per cent.'),
+  stepPercent: z.int().min(5).max(100).default(20).describe('How much it grows each time, in per cent of what it has.'),
+  maxSize: quantity.describe('The most that it grows to by itself.'),
+})
+export type Autogrow = z.output<typeof autogrow>
+
+export const managedDatabase = declareKind({
+  kind: 'ManagedDatabase',
+  description: 'One Postgres database with its address, its allowlist and its services.',
+  plural: 'manageddatabases',
+  shortNames: ['mdb'],
+  scope: 'Namespaced',
+  spec: z.strictObject({
+    region: z.string().min(1).max(63).describe('The name of a Region. It can never change.').meta(immutable('region')),
+    size: pinnedSize.describe(
+      'A Size by name and version. Another size restarts Postgres. Volumes grow and never shrink.',
+    ),
+    pgVersion: pgVersion.describe('The major version of Postgres. It can never change.').meta(immutable('pgVersion')),
+    instances: z.int().min(1).max(1).default(1).describe('How many Postgres instances to run: 1 for now.'),
+    storage: z
+      .strictObject({
+        autogrow: autogrow.optional().describe('Lets the volume grow by itself as it fills. Omitted: it does not.'),
+      })
+      .optional(),
+    displayName: displayName.optional(),
+    ipAllowlist: ipAllowlist
+      .default({ rules: [] })
+      .describe('Who may reach the Postgres endpoint. Without rules nobody may.'),
+    services: serviceConfigs
+      .default([])
+      .describe(
+        'What runs beside the database, at most one of each type. None runs yet: see the condition ServicesReady.',
+      ),
+    options: options.default([]),
+    deletionProtection: z.boolean().default(false).describe('`true` refuses the deletion of the database.'),
+    backup: backupPolicy
+      .default({ durable: false })
+      .describe('When backups are taken, and how long they are kept. See the condition BackupsReady.'),
+    suspended: z.boolean().default(false).describe('`true` stops the database and keeps its volume.'),
+    deletion: z
+      .strictObject({ keepBackups: z.boolean().default(false) })
+      .default({ keepBackups: false })
+      .describe('What deleting the database leaves behind. Without `keepBackups` its backups go with it.'),
+  }),
+  status: z.strictObject({
+    phase: z.enum(databasePhases).optional().describe('What the database is doing, in one word.'),
+    observedGeneration: z.int().min(0).optional(),
+    conditions: conditions
+      .optional()
+      .describe('Ready says whether it serves. Progressing says what holds a change up.'),
+    appliedHash: z.string().max(64).optional().describe('The hash of what was asked, as far as it is in force.'),
+    appliedDigests: z
+      .strictObject({ hash: z.string().max(64), members: z.record(z.string().max(63), z.string().max(64)) })
+      .optional()
+      .describe('What appliedHash is made of, member by member. It tells what a change changes.'),
+    size: pinnedSize
+      .optional()
+      .describe(
+        'The size in force. It differs from the one asked for until that is in force: see the condition SizeApplied.',
+      ),
+    incarnation: z
+      .int()
+      .min(1)
+      .optional()
+      .describe('Which volume serves, by number. A restore brings up the next one.'),
+    volume: z
+      .strictObject({
+        claim: z.string().max(253),
+        uid: z.string().max(64),
+        volumeName: z
+          .string()
+          .max(253)
+          .optional()
+          .describe('The PersistentVolume. It outlives a claim that somebody deletes.'),
+        systemIdentifier: z.string().max(32).describe("Postgres's own number for this cluster of data."),
+      })
+      .optional()
+      .describe('The volume that holds the data, once it has been initialised. It is never initialised again.'),
+    endpoint: endpoint.optional().describe('What clients connect to.'),
+    domain: z
+      .string()
+      .max(253)
+      .optional()
+      .describe('The host name of the database. Its certificate is valid for this name.'),
+    instances: z
+      .array(
+        z.strictObject({
+          id: z.string().max(253),
+          role: z.enum(['primary', 'replica']),
+          node: z.string().max(253).optional(),
+        }),
+      )
+      .max(16)
+      .optional()
+      .describe('The pods that run Postgres.'),
+    services: serviceStatuses.optional().describe('The state of its services.'),
+    branchCount: z.int().min(0).optional().describe('The number of live branches.'),
+    storage: z
+      .strictObject({
+        capacity: z.string().max(32).describe('What the volume has.'),
+        since: timestamp.describe('When it was first seen to have that.'),
+        growsTo: z.string().max(32).optional().describe('What it grows to by itself, while it does.'),
+      })
+      .optional()
+      .describe('The volume, where it grows by itself.'),
+    storageUsedBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
+    pendingRestart: z
+      .array(
+        z.strictObject({
+          reason: z.string().max(63),
+          message: z.string().max(1000),
+          since: timestamp,
+        }),
+      )
+      .max(16)
+      .optional()
+      .describe('What takes effect at the next restart: one that is asked for, or one in the region’s window.'),
+    maintenance: z
+      .strictObject({
+        restart: z.string().max(63).describe('When the window opened.'),
+        startedAt: timestamp,
+        endedAt: timestamp.optional(),
+        outcome: z.enum(['completed', 'failed']).optional(),
+      })
+      .optional()
+      .describe('The last restart in a maintenance window of the region. Without endedAt it is running.'),
+    scheduledBackupAt: timestamp.optional().describe('When the last scheduled backup that was taken was due.'),
+    operation: z
+      .strictObject({
+        taskId: z.string().max(64),
+        name: operationName,
+        hash: z.string().max(64),
+        startedAt: timestamp,
+        deadlineAt: timestamp.describe('When the operation is given up.'),
+      })
+      .optional()
+      .describe('The operation that runs now.'),
+  }),
+  rules: [
+    {
+      rule: "self.metadata.name.matches('^[a-z][a-z0-9]{0,49}$')",
+      message: 'metadata.name must begin with a lower-case letter and hold at most 50 lower-case letters and digits',
+    },
+  ],
+  columns: [
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Ready', type: 'string', jsonPath: ".status.conditions[?(@.type=='Ready')].status" },
+    { name: 'Version', type: 'string', jsonPath: '.spec.pgVersion' },
+    { name: 'Size', type: 'string', jsonPath: '.spec.size.name' },
+    { name: 'Host', type: 'string', jsonPath: '.status.endpoint.host', priority: 1 },
+    { name: 'Port', type: 'integer', jsonPath: '.status.endpoint.port' },
+    { name: 'Branches', type: 'integer', jsonPath: '.status.branchCount', priority: 1 },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type ManagedDatabase = ObjectOfKind<typeof managedDatabase>
+export type ManagedDatabaseSpec = ManagedDatabase['spec']
+export type ManagedDatabaseStatus = NonNullable<ManagedDatabase['status']>

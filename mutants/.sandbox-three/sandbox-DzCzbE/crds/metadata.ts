@@ -1,0 +1,72 @@
+/** Object metadata as the API server gives it, and the labels and annotations that are ours. */
+// @ts-nocheck
+
+
+/** RFC 3339 time, second precision, as Kubernetes writes it. */
+export type Timestamp = string
+
+export type OwnerReference = {
+  apiVersion: string
+  kind: string
+  name: string
+  uid: string
+  controller?: boolean
+  blockOwnerDeletion?: boolean
+}
+
+export type ManagedFieldsEntry = {
+  manager: string
+  operation: 'Apply' | 'Update'
+  apiVersion: string
+  time?: Timestamp
+  fieldsType: 'FieldsV1'
+  fieldsV1: object
+  subresource?: string
+}
+
+export type ObjectMeta = {
+  name: string
+  namespace?: string
+  uid?: string
+  resourceVersion?: string
+  generation?: number
+  creationTimestamp?: Timestamp
+  deletionTimestamp?: Timestamp
+  deletionGracePeriodSeconds?: number
+  labels?: Record<string, string>
+  annotations?: Record<string, string>
+  finalizers?: string[]
+  ownerReferences?: OwnerReference[]
+  managedFields?: ManagedFieldsEntry[]
+}
+
+export const labels = {
+  /** The API's id of an object: a UUID, minted by the API, or by the operator for an object applied by hand. */
+  id: 'espalier.dev/id',
+  /** On everything that belongs to a database: the database's id. */
+  database: 'espalier.dev/database',
+  /** On everything that belongs to a tenant: the hash of the tenant's id (what its namespace is named by). */
+  tenant: 'espalier.dev/tenant',
+  /** What a child is to its owner: `postgres`, `route`, `credentials`, `tls`. */
+  component: 'espalier.dev/component',
+  /** The number of the incarnation a child serves. */
+  incarnation: 'espalier.dev/incarnation',
+  /** On a Task: the id of its subject. */
+  subject: 'espalier.dev/subject',
+  managedBy: 'app.kubernetes.io/managed-by',
+} as const
+
+export const annotations = {
+  /** JSON `Operation` (see operation.ts): the asynchronous operation that the last API write asked for. */
+  operation: 'espalier.dev/operation',
+  /** `true` lets a database with branches, or an owner's children, be torn down. */
+  force: 'espalier.dev/force',
+  /** On a ManagedDatabase: asks for a restart. Any other value than before asks for another one; RFC 3339 by the API. */
+  restart: 'espalier.dev/restart',
+} as const
+
+/** Held by the operator on every ManagedDatabase until all that it made is gone. */
+export const teardownFinalizer = 'espalier.dev/teardown'
+export const managedByEspalier = 'espalier'
+/** The namespace of the installation itself: keys, routes, leases. */
+export const systemNamespace = 'espalier-system'

@@ -1,0 +1,102 @@
+/** Region: where databases can be: a domain, a storage class, a gateway, an object store. Named by its identifier. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { conditions } from './fields.ts'
+import { declareKind, type ObjectOfKind } from './kind.ts'
+
+export const region = declareKind({
+  kind: 'Region',
+  description: 'Where databases can be: a domain, a storage class, a gateway.',
+  plural: 'regions',
+  shortNames: ['rgn'],
+  scope: 'Cluster',
+  spec: z.strictObject({
+    domain: z.string().min(1).max(200).describe('The domain of host names, which are <label>.<domain>.'),
+    storageClass: z
+      .string()
+      .max(253)
+      .optional()
+      .describe("The StorageClass of volumes. Omitted: the cluster's default."),
+    snapshotClass: z
+      .strictObject({
+        name: z.string().min(1).max(253),
+        atomic: z.boolean().default(false).describe('`true` where a snapshot is one instant of the whole volume.'),
+      })
+      .optional()
+      .describe(
+        'How snapshots of its volumes are made. Omitted: it has none, and no hot backup is taken. See `SnapshotsReady`.',
+      ),
+    gateway: z
+      .strictObject({
+        host: z
+          .string()
+          .max(253)
+          .optional()
+          .describe('What clients connect to. Omitted: the host name of the database.'),
+        externalIpAddress: z.string().max(45).optional(),
+        ports: z.strictObject({
+          first: z.int().min(1).max(65535),
+          last: z.int().min(1).max(65535),
+        }),
+      })
+      .meta({
+        'x-kubernetes-validations': [
+          { rule: 'self.ports.first <= self.ports.last', message: 'ports.first must not be above ports.last' },
+        ],
+      }),
+    maintenance: z
+      .strictObject({
+        schedule: z
+          .string()
+          .max(100)
+          .regex(/^[^ ]+( [^ ]+){4}$/, 'must have five fields: minute, hour, day of month, month, day of week')
+          .describe('When the window opens, as a cron expression. `0 3 * * 6` is Saturdays at 3.'),
+        timeZone: z
+          .string()
+          .min(1)
+          .max(64)
+          .optional()
+          .describe('An IANA time zone, for example Europe/Berlin. Omitted: UTC.'),
+        duration: z
+          .string()
+          .max(6)
+          .regex(/^[1-9][0-9]{0,3}[mh]$/, 'must be minutes or hours, for example 90m or 4h')
+          .describe('How long after that restarts may begin, for example 90m or 4h.'),
+        maxConcurrent: z.int().min(1).max(1000).default(1).describe('The most databases to restart at once.'),
+      })
+      .optional()
+      .describe('When databases are restarted that have something waiting for a restart. Omitted: only when asked.'),
+    objectStore: z
+      .strictObject({
+        endpoint: z.string().max(300),
+        bucket: z.string().max(63),
+        secret: z.strictObject({ name: z.string().max(253) }).optional(),
+      })
+      .optional()
+      .describe('Where durable backups are kept. None are taken yet, see the condition `BackupsReady`.'),
+  }),
+  status: z.strictObject({ conditions: conditions.optional() }),
+  rules: [],
+  columns: [
+    { name: 'Domain', type: 'string', jsonPath: '.spec.domain' },
+    { name: 'StorageClass', type: 'string', jsonPath: '.spec.storageClass' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type Region = ObjectOfKind<typeof region>
+
+const notAtomic = (snapshotClass: string): string =>
+  `snapshots of class ${snapshotClass} are not declared to be of one instant (atomic: true), and one that is not can lose data: no hot backup is taken`
+
+/** Why no snapshot of a database can be taken in this region, as far as the region says; undefined where one can. */
+export function snapshotRefusal(
+  name: string,
+  region: Region | undefined,
+): { reason: string; message: string } | undefined {
+  if (region === undefined) return { reason: 'RegionMissing', message: `there is no region ${name}` }
+  const { snapshotClass } = region.spec
+  if (snapshotClass === undefined)
+    return { reason: 'NoSnapshots', message: `region ${name} names no snapshot class: no hot backup is taken there` }
+  return snapshotClass.atomic ? undefined : { reason: 'NotAtomic', message: notAtomic(snapshotClass.name) }
+}

@@ -1,0 +1,178 @@
+/**
+ * Size: one version of one size. Its shape never changes: a new shape is a new object at the next version.
+ * Named `<name>-v<version>`.
+ */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { quantity, timestamp } from './fields.ts'
+import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+
+export const sizeStatuses = ['active', 'deprecated', 'retired'] as const
+
+/**
+ * Settings a size can never set: they decide whether data survives, who may come in, what code is loaded, or what another
+ * part of Espalier reads. `include` and its like are directives of the file, not settings.
+ */
+export const settingsNotForSizes = [
+  'allow_alter_system',
+  'allow_in_place_tablespaces',
+  'allow_system_table_mods',
+  'authentication_timeout',
+  'config_file',
+  'createrole_self_grant',
+  'data_checksums',
+  'data_directory',
+  'data_sync_retry',
+  'db_user_namespace',
+  'dynamic_library_path',
+  'dynamic_shared_memory_type',
+  'extension_control_path',
+  'external_pid_file',
+  'fsync',
+  'full_page_writes',
+  'hba_file',
+  'ident_file',
+  'jit_provider',
+  'lc_messages',
+  'listen_addresses',
+  'local_preload_libraries',
+  'lo_compat_privileges',
+  'log_destination',
+  'log_line_prefix',
+  'log_timezone',
+  'logging_collector',
+  'max_connections',
+  'max_slot_wal_keep_size',
+  'max_wal_senders',
+  'password_encryption',
+  'port',
+  'reserved_connections',
+  'restart_after_crash',
+  'restore_command',
+  'send_abort_for_crash',
+  'send_abort_for_kill',
+  'session_preload_libraries',
+  'session_replication_role',
+  'shared_preload_libraries',
+  'summarize_wal',
+  'superuser_reserved_connections',
+  'synchronous_commit',
+  'synchronous_standby_names',
+  'wal_level',
+  'wal_summary_keep_time',
+  'wal_sync_method',
+  'zero_damaged_pages',
+] as const
+export const settingPrefixesNotForSizes = [
+  'archive_',
+  'bonjour',
+  'gss_',
+  'ignore_',
+  'include',
+  'krb_',
+  'oauth_',
+  'pg_stat_statements.',
+  'plperl',
+  'pltcl',
+  'primary_',
+  'recovery_',
+  'ssl',
+  'unix_socket_',
+] as const
+
+/** Whether a size may set this, as the rule of its schema says it. */
+export const isSettingForSizes = (name: string): boolean =>
+  !settingsNotForSizes.some(refused => refused === name) &&
+  !settingPrefixesNotForSizes.some(prefix => name.startsWith(prefix))
+
+export const size = declareKind({
+  kind: 'Size',
+  description: 'One version of a size: what a database can be like. Its shape never changes.',
+  plural: 'sizes',
+  shortNames: ['sz'],
+  scope: 'Cluster',
+  spec: z.strictObject({
+    id: z.string().max(36).describe('The id of this version of the size in the API, a UUID.').meta(immutable('id')),
+    name: z
+      .string()
+      .max(50)
+      .regex(/^[a-z][a-z0-9-]{0,49}$/)
+      .meta(immutable('name')),
+    version: z.int().min(1).meta(immutable('version')),
+    displayName: z.string().min(1).max(100),
+    shape: z
+      .strictObject({
+        qosClass: z.enum(['burstable', 'guaranteed']),
+        cpuRequest: quantity,
+        cpuLimit: quantity,
+        memoryRequest: quantity,
+        memoryLimit: quantity,
+        storageSize: quantity,
+        temporaryDataSize: quantity,
+        sharedMemorySize: quantity,
+        connections: z.int().min(1).max(10000).describe('How many connections applications can have at once.'),
+        postgresSettings: z
+          .record(z.string().regex(/^[a-z_][a-z0-9_.]{0,62}$/), z.string().max(200))
+          .describe(
+            'Settings of postgresql.conf. max_connections follows from connections and is never taken from here.',
+          )
+          .meta({
+            // Postgres takes names in any case, so a name in capitals must not slip past the list. The API server
+            // bounds what a rule may cost by the size of what it runs over.
+            maxProperties: 100,
+            'x-kubernetes-validations': [
+              {
+                rule: "self.all(key, key.matches('^[a-z_][a-z0-9_.]{0,62}$'))",
+                message: 'the name of a setting holds at most 63 lower-case letters, digits, underscores and dots',
+              },
+              {
+                rule: `self.all(key, !(key in [${settingsNotForSizes.map(name => `'${name}'`).join(', ')}]) && !key.matches('^(${settingPrefixesNotForSizes.join('|')})'))`,
+                message:
+                  'a size cannot set what decides over durability, authentication, addresses, logs or the code that is loaded',
+              },
+            ],
+          }),
+      })
+      .meta(immutable('shape')),
+    status: z.enum(sizeStatuses).default('active'),
+    deprecatedAt: timestamp.optional(),
+    retiredAt: timestamp.optional(),
+    pricing: z
+      .strictObject({
+        priceAmount: z
+          .int()
+          .min(0)
+          .meta({ format: 'int64' })
+          .describe('The price for one billing interval, in the smallest unit of the currency.'),
+        currency: z.string().regex(/^[a-z]{3}$/),
+        billingInterval: z.string().min(1).max(20),
+      })
+      .optional(),
+  }),
+  status: z.strictObject({}),
+  rules: [
+    {
+      rule: "self.metadata.name.startsWith(self.spec.name + '-v') && self.metadata.name.substring(size(self.spec.name) + 2) == string(self.spec.version)",
+      message: 'metadata.name must be <name>-v<version>',
+    },
+    {
+      rule: "has(self.spec.deprecatedAt) == (self.spec.status != 'active')",
+      message: 'deprecatedAt is set if and only if status is deprecated or retired',
+    },
+    {
+      rule: "has(self.spec.retiredAt) == (self.spec.status == 'retired')",
+      message: 'retiredAt is set if and only if status is retired',
+    },
+  ],
+  columns: [
+    { name: 'Size', type: 'string', jsonPath: '.spec.name' },
+    { name: 'Version', type: 'integer', jsonPath: '.spec.version' },
+    { name: 'Memory', type: 'string', jsonPath: '.spec.shape.memoryLimit' },
+    { name: 'Storage', type: 'string', jsonPath: '.spec.shape.storageSize' },
+    { name: 'Connections', type: 'integer', jsonPath: '.spec.shape.connections' },
+    { name: 'Status', type: 'string', jsonPath: '.spec.status' },
+  ],
+})
+export type Size = ObjectOfKind<typeof size>
+export type SizeShape = Size['spec']['shape']

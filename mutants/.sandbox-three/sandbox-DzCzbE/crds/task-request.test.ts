@@ -1,0 +1,67 @@
+// @ts-nocheck
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { highestRequestBytes, taskRequest } from './task-request.ts'
+
+const bytesOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
+
+test('only what the list names stands in a request, at every depth', () => {
+  const secret = 'never-to-be-seen'
+  const request = taskRequest({
+    name: 'shop',
+    display_name: null,
+    options: ['a', 'b'],
+    ip_allowlist: { rules: [{ cidr: '10.0.0.0/8', label: 'office', note: secret }], state: { deep: [secret] } },
+    services: [
+      {
+        service_type: 'mcp',
+        service_id: '01234567',
+        ip_allowlist: { rules: [], state: secret },
+        mcp_config: { embedding_api_key: secret, init_tokens: secret, init_users: `ada:${secret}` },
+        uri: secret,
+      },
+      { service_type: 'rest', rest_config: { jwt_secret: secret } },
+      { service_type: 'rag', rag_config: { embedding_llm: { provider: 'openai', model: 'm', api_key: secret } } },
+    ],
+    password: secret,
+    __proto__: { region: secret },
+  })
+  expect(request).toEqual({
+    name: 'shop',
+    display_name: null,
+    options: ['a', 'b'],
+    ip_allowlist: { rules: [{ cidr: '10.0.0.0/8', label: 'office' }] },
+    services: [
+      { service_type: 'mcp', service_id: '01234567', ip_allowlist: { rules: [] } },
+      { service_type: 'rest' },
+      { service_type: 'rag' },
+    ],
+  })
+})
+
+test('what is too large is replaced by its size, the largest first, and the rest stays', () => {
+  const rules = Array.from({ length: 50 }, (_, index) => ({ cidr: `10.0.0.${index}/32`, label: '𝕏'.repeat(64) }))
+  const request = taskRequest({ display_name: 'Shop', ip_allowlist: { rules } })
+  expect(request).toEqual({ display_name: 'Shop', ip_allowlist: expect.stringMatching(/^\(left out: \d+ bytes\)$/) })
+  // Shown once more, as every answer does, it says the same.
+  expect(taskRequest(request)).toEqual(request)
+  expect(taskRequest({ name: 'x'.repeat(9000), region: 'local' })).toEqual({
+    name: '(left out: 9000 bytes)',
+    region: 'local',
+  })
+})
+
+test('a value of another form than the list has is left out', () => {
+  expect(taskRequest({ name: { deep: 'x' }, ip_allowlist: 'open', options: [{ a: 1 }, ['b'], 'c'] })).toEqual({
+    options: ['c'],
+  })
+})
+
+test('whatever was asked, 8 KiB are enough', () => {
+  const field = fc.constantFrom('name', 'options', 'ip_allowlist', 'services', 'other')
+  const value = fc.oneof(fc.jsonValue(), fc.string({ maxLength: 20_000, size: 'max' }))
+  fc.assert(
+    fc.property(fc.dictionary(field, value), asked => bytesOf(taskRequest(asked)) <= highestRequestBytes),
+    { numRuns: 200 },
+  )
+})

@@ -1,0 +1,73 @@
+/** Task: the record of one asynchronous operation. It ends when, and only when, its subject has settled. */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { timestamp } from './fields.ts'
+import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { operationName } from './managed-database.ts'
+
+export const taskStatuses = ['queued', 'running', 'succeeded', 'failed'] as const
+/** Of a Task that has ended. */
+export const endedTaskStatuses = ['succeeded', 'failed'] as const satisfies readonly (typeof taskStatuses)[number][]
+export const subjectKinds = ['database', 'branch', 'backup'] as const
+export const messageLevels = ['info', 'warning', 'error'] as const
+
+const taskMessage = z.strictObject({
+  time: timestamp,
+  level: z.enum(messageLevels),
+  text: z.string().max(2000),
+  progress: z.int().min(0).max(100).optional(),
+  status: z.string().max(63).optional(),
+  step: z.string().max(63).optional(),
+})
+
+export const task = declareKind({
+  kind: 'Task',
+  description: 'The record of one operation: how it goes, and how it ended.',
+  plural: 'tasks',
+  shortNames: ['tsk'],
+  scope: 'Namespaced',
+  spec: z
+    .strictObject({
+      name: operationName.describe('What is done.'),
+      subject: z.strictObject({
+        kind: z.enum(subjectKinds),
+        id: z.string().max(36),
+        name: z.string().max(253).describe('The metadata.name of the subject.'),
+      }),
+      request: z
+        .looseObject({})
+        .optional()
+        // A schema cannot count bytes: `taskRequest` does, wherever one is written or shown.
+        .meta({ 'x-kubernetes-preserve-unknown-fields': true, maxProperties: 32 })
+        .describe('What was asked for, without secrets, in at most 8 KiB.'),
+    })
+    .meta(immutable('a task')),
+  status: z.strictObject({
+    phase: z.enum(taskStatuses).optional(),
+    updatedAt: timestamp.optional(),
+    finishedAt: timestamp.optional(),
+    messages: z
+      .array(taskMessage)
+      .max(100)
+      .optional()
+      .describe('What happened, oldest first. A warning says what holds it up.'),
+    error: z.string().max(2000).optional().describe('Why it failed.'),
+    response: z.looseObject({}).optional().meta({ 'x-kubernetes-preserve-unknown-fields': true }),
+  }),
+  rules: [],
+  columns: [
+    { name: 'Operation', type: 'string', jsonPath: '.spec.name' },
+    { name: 'Subject', type: 'string', jsonPath: '.spec.subject.name' },
+    { name: 'Status', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+  selectableFields: ['.status.phase'],
+})
+export type Task = ObjectOfKind<typeof task>
+
+/** Whether it has ended, one way or the other: nothing about it changes any more. */
+export const isEnded = ({ status }: Pick<Task, 'status'>): boolean =>
+  endedTaskStatuses.some(ended => ended === status?.phase)
+
+export type TaskMessage = z.output<typeof taskMessage>

@@ -1,0 +1,73 @@
+/**
+ * Tenant: the plan and limits of one account, and its revoked members. It owns the namespace
+ * `espalier-t-<hash of the tenant id>`, in which all of the tenant's resources live.
+ */
+// @ts-nocheck
+
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { conditions, text, timestamp } from './fields.ts'
+import { declareKind, group, immutable, type ObjectOfKind } from './kind.ts'
+
+/** The id of an account, and of one of its members: whatever the issuer of tokens calls them. */
+export const tenantId = text(200, 1)
+export const memberId = text(200, 1)
+
+export const tenant = declareKind({
+  kind: 'Tenant',
+  description: 'An account: its plan, its limits, and the namespace that holds its databases.',
+  plural: 'tenants',
+  shortNames: ['tnt'],
+  scope: 'Cluster',
+  spec: z.strictObject({
+    tenantId: tenantId
+      .describe('The id of the account, as tokens name it. It can never change.')
+      .meta(immutable('tenantId')),
+    plan: z
+      .strictObject({
+        name: z.string().min(1).max(50).describe('The name of the plan. `developer` has no on-demand backups.'),
+        expiresAt: timestamp.optional(),
+      })
+      .default({ name: 'standard' })
+      .describe('What the account may use.'),
+    limits: z
+      .strictObject({
+        databases: z.int().min(0).max(10000).default(1000).describe('The most databases at once.'),
+        branchesPerDatabase: z
+          .int()
+          .min(0)
+          .max(1000)
+          .optional()
+          .describe('The most live branches of a database. Omitted: unlimited.'),
+      })
+      .default({ databases: 1000 })
+      .describe('How much it may have.'),
+    revokedMembers: z.array(memberId).max(1000).default([]).describe('The subjects of tokens that are refused.'),
+  }),
+  status: z.strictObject({
+    phase: z.enum(['pending', 'ready']).optional(),
+    namespace: z.string().max(63).optional().describe('Where its databases are.'),
+    observedGeneration: z.int().min(0).optional(),
+    conditions: conditions.optional(),
+  }),
+  rules: [],
+  columns: [
+    { name: 'Tenant', type: 'string', jsonPath: '.spec.tenantId' },
+    { name: 'Plan', type: 'string', jsonPath: '.spec.plan.name' },
+    { name: 'Namespace', type: 'string', jsonPath: '.status.namespace' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+})
+export type Tenant = ObjectOfKind<typeof tenant>
+
+/** The ResourceQuota that holds a tenant to `limits.databases`, and what it counts. */
+export const databasesQuota = { name: 'espalier-limits', counted: `count/manageddatabases.${group}` } as const
+
+/** 20 hexadecimal characters of SHA-256: what a tenant's objects are named by, whatever characters its id has. */
+export function tenantHash(tenantId: string): string {
+  return createHash('sha256').update(tenantId).digest('hex').slice(0, 20)
+}
+/** The name of the Tenant object of this id. */
+export const tenantName = (tenantId: string): string => `t-${tenantHash(tenantId)}`
+/** The namespace that holds everything of this tenant. */
+export const tenantNamespace = (tenantId: string): string => `espalier-t-${tenantHash(tenantId)}`

@@ -1,0 +1,18 @@
+/** Runs the system's own programs that make, grow and mount file systems. */
+// @ts-nocheck
+
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+const execute = promisify(execFile)
+const timeoutMs = 10 * 60_000
+
+/** @returns standard output. @throws with what the program said */
+export async function run(program: string, ...args: string[]): Promise<string> {
+  try {
+    return (await execute(program, args, { timeout: timeoutMs })).stdout
+  } catch (cause) {
+    const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : String(cause)
+    throw new Error(`${program} failed: ${said.slice(0, 1000)}`, { cause })
+  }
+}

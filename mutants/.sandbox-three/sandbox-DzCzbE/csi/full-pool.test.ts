@@ -1,0 +1,47 @@
+/** A pool that has promised all it may: every volume can be filled to its last block, and deleting works all the while. */
+// @ts-nocheck
+
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { mountImage, parseMounts, unmount } from './mounts.ts'
+import { openPool, type Pool } from './pool.ts'
+import { mountPoolFile } from './pool-file.ts'
+
+const able = process.getuid?.() === 0 && existsSync('/dev/loop-control') && spawnSync('mkfs.xfs', ['-V']).status === 0
+
+describe.runIf(able)('a pool that is promised away', () => {
+  let directory: string
+  let pool: Pool
+
+  beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'espalier-csi-'))
+    await mountPoolFile(join(directory, 'pool.xfs'), 2 ** 30, join(directory, 'pool'))
+    pool = await openPool({ directory: join(directory, 'pool'), overcommit: 1, now: Date.now })
+  })
+  afterAll(() => {
+    for (const mount of parseMounts(readFileSync('/proc/self/mountinfo', 'utf8')).reverse()) {
+      if (mount.path.startsWith(`${directory}/`)) spawnSync('umount', ['--lazy', mount.path])
+    }
+    rmSync(directory, { recursive: true, force: true })
+  })
+
+  test('takes all that its volumes can hold', async () => {
+    const promised = await pool.available()
+    const volume = await pool.createVolume('all', promised, 0)
+    const path = join(directory, 'all')
+    await mountImage(pool.imageOf(volume), path)
+    const { blocks, bsize } = statfsSync(path)
+    expect(blocks * bsize).toBeGreaterThan(promised * 0.9)
+    // Until the volume has no room, which dd says; what it has taken has to be on the pool.
+    spawnSync('dd', ['if=/dev/urandom', `of=${join(path, 'file')}`, 'bs=1M'])
+    expect(statfsSync(path).bavail * bsize).toBeLessThan(2 ** 21)
+    expect(spawnSync('sync', ['--file-system', path], { encoding: 'utf8' })).toMatchObject({ status: 0, stderr: '' })
+    await expect(pool.createVolume('more', 300 * 2 ** 20, 0)).rejects.toThrow('left to promise')
+    await unmount(path)
+    await pool.deleteVolume(volume.id)
+    expect(await pool.available()).toBe(promised)
+  }, 120_000)
+})

@@ -1,0 +1,184 @@
+/** Hot backups of a real Postgres that is written to: what they say, what they disturb, and that nothing of them is left. */
+// @ts-nocheck
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { labels } from '../crds/index.ts'
+import { type ApiClient, type Connection, connect, type Database, eventually, openTo, query } from './client.ts'
+import { startProvider } from './provider.ts'
+import type { Provider } from './providers/provider.ts'
+
+type Backup = {
+  id: string
+  name: string
+  database_id: string
+  status: string
+  finished_at?: string
+  metadata: { start_lsn?: string; end_lsn?: string; cut_at?: string; size_bytes?: number; error?: string }
+}
+
+let provider: Provider
+let api: ApiClient
+beforeAll(async () => {
+  provider = await startProvider()
+  api = await provider.client()
+})
+afterAll(() => provider?.stop())
+
+const create = async (name: string): Promise<Database> =>
+  (await api.create({ name, ip_allowlist: openTo(provider.clientAddress) })).body
+const ask = (id: string, headers: Record<string, string> = { prefer: 'wait=60' }) =>
+  api.call<Backup>('POST', `/databases/${id}/backup`, { kind: 'hot' }, headers)
+const read = (id: string) => api.call<Backup>('GET', `/backups/${id}`)
+const listed = async (id: string) => (await api.call<Backup[]>('GET', `/backups?database_id=${id}`)).body
+const snapshotsOf = async (backupId: string) =>
+  (
+    await provider.cluster.list('VolumeSnapshot', {
+      namespace: provider.namespace(),
+      labels: { [labels.id]: backupId },
+    })
+  ).items
+const gone = (backupId: string) =>
+  eventually(
+    'the backup gone',
+    async () => (await read(backupId)).status === 404 && (await snapshotsOf(backupId)).length === 0,
+  )
+
+/** Commits one row after the other until it is told to stop; says how many, and the longest time between two. */
+async function writeTo(connection: Connection) {
+  const client = await connect(connection)
+  await client.query('CREATE TABLE IF NOT EXISTS entry (n int PRIMARY KEY, text text NOT NULL)')
+  let isStopped = false
+  let count = 0
+  let longestMs = 0
+  const writing = (async () => {
+    for (let last = performance.now(); !isStopped; count++) {
+      await client.query("INSERT INTO entry VALUES ($1, repeat('x', 500))", [count])
+      const now = performance.now()
+      longestMs = Math.max(longestMs, now - last)
+      last = now
+    }
+  })()
+  return {
+    count: () => count,
+    stop: async () => {
+      isStopped = true
+      await writing
+      await client.end()
+      return { count, longestMs }
+    },
+  }
+}
+
+test('is taken under writes, says what it holds, disturbs nobody, and leaves nothing when it is deleted', async () => {
+  const { id } = await create('kept')
+  const connection = await api.connection(id)
+  const writer = await writeTo(connection)
+  await eventually('writes', async () => writer.count() > 50)
+  const [before] = await query<{ lsn: string }>(connection, 'SELECT pg_current_wal_flush_lsn()::text AS lsn')
+
+  const asked = await ask(id)
+  expect(asked).toMatchObject({
+    status: 202,
+    body: { database_id: id, status: 'completed', purpose: 'user', kind: 'hot' },
+  })
+  const { body: backup } = asked
+  const { metadata } = backup
+  expect(metadata.size_bytes).toBeGreaterThan(0)
+  expect(Date.parse(metadata.cut_at ?? '')).toBeLessThanOrEqual(Date.parse(backup.finished_at ?? '') + 1_000)
+  const [order] = await query(
+    connection,
+    `SELECT '${metadata.start_lsn}'::pg_lsn <= '${metadata.end_lsn}'::pg_lsn AS recovers,
+            '${before?.lsn}'::pg_lsn <= '${metadata.end_lsn}'::pg_lsn AS "holdsWhatWasThere",
+            '${metadata.end_lsn}'::pg_lsn <= pg_current_wal_lsn() AS "isOfThePast"`,
+  )
+  expect(order).toEqual({ recovers: true, holdsWhatWasThere: true, isOfThePast: true })
+  const task = await api.call('GET', `/tasks/${asked.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
+  expect(task.body).toMatchObject({
+    name: 'backup-managed',
+    status: 'succeeded',
+    subject_kind: 'backup',
+    subject_id: backup.id,
+  })
+
+  const [snapshot, ...others] = await snapshotsOf(backup.id)
+  expect(others).toEqual([])
+  expect(snapshot?.status).toMatchObject({ readyToUse: true })
+  expect(snapshot?.metadata.ownerReferences).toBeUndefined()
+  expect(snapshot?.metadata.labels?.[labels.database]).toBe(id)
+  const [database] = (await provider.cluster.list('ManagedDatabase', { labels: { [labels.id]: id } })).items
+  expect(metadata).toMatchObject({ system_identifier: database?.status?.volume?.systemIdentifier, timeline: 1 })
+  expect((await api.read(id)).body.status).toBe('available')
+
+  const { count, longestMs } = await writer.stop()
+  const [held] = await query(connection, 'SELECT count(*)::int AS n FROM entry')
+  expect(held).toEqual({ n: count })
+  expect(longestMs).toBeLessThan(5_000)
+  if (process.env.ESPALIER_LOG) console.log({ count, longestMs })
+
+  expect((await api.call('DELETE', `/backups/${backup.id}`)).status).toBe(204)
+  await gone(backup.id)
+  expect(await listed(id)).toEqual([])
+  await api.remove(id)
+})
+
+test('of two at once both are taken, one after the other, and an allowlist changes meanwhile', async () => {
+  const { id } = await create('twice')
+  const connection = await api.connection(id)
+  const writer = await writeTo(connection)
+  const [first, second] = [await ask(id, {}), await ask(id, {})]
+  expect([first.body.status, second.body.status]).toEqual(['pending', 'pending'])
+  expect((await listed(id)).map(backup => backup.id)).toEqual([second.body.id, first.body.id])
+  const rules = [...openTo(provider.clientAddress).rules, { cidr: '203.0.113.0/24' }]
+  expect((await api.change(id, { ip_allowlist: { rules } })).body.status).toBe('available')
+  await eventually('both', async () => (await listed(id)).every(({ status }) => status === 'completed'))
+  await writer.stop()
+  await api.remove(id)
+  await gone(first.body.id)
+  await gone(second.body.id)
+})
+
+test('is broken off by the end of Postgres with a reason, or is whole; the next one is taken', async () => {
+  const { id } = await create('struck')
+  const connection = await api.connection(id)
+  const writer = await writeTo(connection)
+  await eventually('writes', async () => writer.count() > 20)
+  const { kill, id: former } = await provider.postmaster(provider.namespace(), id)
+  const { body } = await ask(id, {})
+  await kill()
+  await writer.stop().catch(() => {})
+  const ended = await eventually('its end', async () => {
+    const { body: backup } = await read(body.id)
+    return (backup.status === 'completed' || backup.status === 'failed') && backup
+  })
+  expect(ended.status === 'completed' ? ended.metadata.start_lsn : ended.metadata.error).toEqual(expect.any(String))
+  if (ended.status === 'failed') await eventually('no snapshot', async () => (await snapshotsOf(body.id)).length === 0)
+  await eventually('another Postgres', async () => (await provider.postmaster(provider.namespace(), id)).id !== former)
+  await eventually('available', async () => (await api.read(id)).body.status === 'available')
+  const next = await eventually('a backup', async () => {
+    const answer = await ask(id)
+    return answer.status === 202 && answer.body.status === 'completed' && answer.body
+  })
+  expect((await snapshotsOf(next.id)).length).toBe(1)
+  await api.remove(id)
+  await gone(next.id)
+})
+
+test('outlives its database where it is to be kept', async () => {
+  const { id, name } = await create('heirloom')
+  const { body: backup } = await ask(id)
+  const key = { namespace: provider.namespace(), name }
+  await eventually('the wish', async () => {
+    const database = await provider.cluster.get('ManagedDatabase', key)
+    if (database === undefined) throw new Error('there is no database')
+    return provider.cluster.replace('ManagedDatabase', {
+      ...database,
+      spec: { ...database.spec, deletion: { keepBackups: true } },
+    })
+  })
+  expect((await api.remove(id)).status).toBe(204)
+  expect((await api.read(id)).status).toBe(404)
+  expect((await read(backup.id)).body.status).toBe('completed')
+  expect((await snapshotsOf(backup.id)).length).toBe(1)
+  expect((await api.call('DELETE', `/backups/${backup.id}`)).status).toBe(204)
+  await gone(backup.id)
+})

@@ -1,0 +1,68 @@
+/** The gateway's own certificate in the embedded default: it follows the authority, and cuts no session doing so. */
+// @ts-nocheck
+
+import { once } from 'node:events'
+import { connect as connectTls } from 'node:tls'
+import { pino } from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { systemNamespace } from '../crds/index.ts'
+import { type Installation, startInstallation } from '../embedded/installation.ts'
+import { readSettings } from '../embedded/settings.ts'
+import { mintToken } from '../embedded/tokens.ts'
+import { stateDraft } from '../operator/authority/state.ts'
+import { authorityOf } from '../operator/keys.ts'
+import { type Authority, createAuthority } from '../operator/pki/index.ts'
+import { authoritySecret, authorityStateSecret } from '../sealing/credentials.ts'
+import { type Connection, connect, createApiClient, eventually } from './client.ts'
+import { createHome, type Home } from './process.ts'
+
+let home: Home
+let installation: Installation
+let connection: Connection
+
+beforeAll(async () => {
+  home = await createHome(2)
+  installation = await startInstallation(readSettings(home.environment), pino({ level: 'silent' }))
+  const token = await mintToken(home.path, { tenant: 'demo', subject: 'test', expiresIn: 3600, claims: {} })
+  const api = createApiClient(installation.api, token)
+  const { body } = await api.create({ name: 'shop', ip_allowlist: { rules: [{ cidr: '127.0.0.1/32' }] } })
+  connection = await api.connection(body.id)
+})
+afterAll(async () => {
+  await installation?.stop()
+  await home?.remove()
+})
+
+/** Whether a client that is refused, and trusts this authority alone, takes the gateway for the one it means. */
+async function isTrusted({ cert }: Authority): Promise<boolean> {
+  const { host, port } = connection
+  const place = { host, port, localAddress: '127.0.0.2', ca: cert, servername: 'localhost' }
+  const socket = connectTls({ ...place, ALPNProtocols: ['postgresql'], rejectUnauthorized: false })
+  try {
+    await once(socket, 'secureConnect')
+    return socket.authorized
+  } finally {
+    socket.destroy()
+  }
+}
+
+test('another authority signs: refused clients see a certificate of its at once, and open sessions go on', async () => {
+  const cluster = installation.store.connect('test')
+  const secret = (name: string) => cluster.get('Secret', { namespace: systemNamespace, name })
+  const before = authorityOf(await secret(authoritySecret))
+  const state = await secret(authorityStateSecret)
+  if (before === undefined || state === undefined) throw new Error('there is no authority')
+  const session = await connect(connection)
+  expect(await isTrusted(before)).toBe(true)
+  const next = createAuthority()
+  const authorities = [
+    { ...next, use: 'signs' as const },
+    { ...before, use: 'trusted' as const },
+  ]
+  const draft = stateDraft({ authorities, changedAt: new Date().toISOString() }, 'the new authority signs')
+  await cluster.replace('Secret', { ...state, data: draft.data })
+  await eventually('the new authority has signed', () => isTrusted(next), 10_000)
+  expect(await isTrusted(before)).toBe(false)
+  expect((await session.query('select 1 as one')).rows).toEqual([{ one: 1 }])
+  await session.end()
+})

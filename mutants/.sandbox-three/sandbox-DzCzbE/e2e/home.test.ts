@@ -1,0 +1,59 @@
+/** The home of a running installation is deleted: nothing looks as if it served, and everything ends with a plain word. */
+// @ts-nocheck
+
+import { rm } from 'node:fs/promises'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { createApiClient, eventually, openToThisMachine } from './client.ts'
+import { createHome, type Home, processTree } from './process.ts'
+
+let home: Home
+beforeEach(async () => {
+  home = await createHome()
+})
+afterEach(() => home.remove())
+
+test('a home that is deleted under a running installation ends it, and no database is said to be available', async () => {
+  const running = await home.run()
+  const api = createApiClient(running.api, running.token)
+  const created = await api.create({ name: 'rootless', ip_allowlist: openToThisMachine })
+  await eventually('available', async () => (await api.read(created.body.id)).body.status === 'available')
+  let errors = ''
+  running.process.stderr?.on('data', chunk => {
+    errors += chunk
+  })
+  const ended = new Promise<number | null>(resolve => running.process.once('exit', code => resolve(code)))
+  const tree = await processTree(running.process.pid ?? 0)
+  await rm(home.path, { recursive: true, force: true, maxRetries: 5 })
+
+  // From the moment on at which it says that it is not ready it never says so again.
+  const answers: number[] = []
+  let isOver = false
+  void ended.then(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    answers.push(
+      await fetch(`${running.api}/readyz`).then(
+        ({ status }) => status,
+        () => 0,
+      ),
+    )
+  }
+  const [first = 0] = answers
+  expect([503, 0]).toContain(first)
+  expect(answers).not.toContain(200)
+  expect(await ended).toBe(1)
+  expect(errors).toContain('was deleted or moved while Espalier runs: nothing is kept any more')
+  expect(errors).toContain(home.path)
+  const left = await Promise.all(tree.map(async pid => (await processTree(pid)).length > 1 || isAlive(pid)))
+  expect(left).not.toContain(true)
+}, 240_000)
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}

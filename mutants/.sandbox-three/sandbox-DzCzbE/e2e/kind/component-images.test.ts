@@ -1,0 +1,20 @@
+// @ts-nocheck
+import { expect, test } from 'vitest'
+import { componentImages } from './component-images.ts'
+
+const listed = [
+  'registry.k8s.io/kube-apiserver:v1.36.3',
+  'registry.k8s.io/coredns/coredns:v1.14.2',
+  'registry.k8s.io/pause:3.10.2',
+  'registry.k8s.io/etcd:3.6.8-0',
+]
+
+test('images carry the names that kubeadm asks for', () => {
+  const names = componentImages(listed).map(image => image.name)
+  for (const name of listed) expect(names).toContain(name)
+  expect(new Set(names).size).toBe(names.length)
+})
+
+test('a list that lacks a component is refused', () => {
+  expect(() => componentImages(listed.slice(0, 3))).toThrow('kubeadm wants no etcd')
+})

@@ -1,0 +1,59 @@
+/**
+ * The images that a self-made cluster runs, under the names that kubeadm and the charts ask for, so that neither is told
+ * of the difference. All but kube-proxy are one static binary and nothing else.
+ */
+// @ts-nocheck
+
+import type { ProgramName } from './versions.ts'
+import { kubernetesVersion, provisionerVersion, resizerVersion, snapshotterVersion } from './versions.ts'
+
+type ComponentImage = {
+  name: string
+  program: ProgramName
+  /** Where its users look for the binary. */
+  path: string
+  entrypoint: boolean
+}
+
+const kubernetes = 'registry.k8s.io'
+const sidecars = `${kubernetes}/sig-storage`
+
+const sidecar = (program: ProgramName, version: string): ComponentImage => ({
+  name: `${sidecars}/${program}:${version}`,
+  program,
+  path: `/${program}`,
+  entrypoint: true,
+})
+
+const controlPlane = (['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const).map(
+  (program): ComponentImage => ({
+    name: `${kubernetes}/${program}:${kubernetesVersion}`,
+    program,
+    path: `/usr/local/bin/${program}`,
+    entrypoint: false,
+  }),
+)
+
+export const proxyImage = `${kubernetes}/kube-proxy:${kubernetesVersion}`
+/** Of no release: it is built from the source that stands beside this file. */
+export const minioImage = 'localhost/minio:dev'
+
+/** `wanted`: what `kubeadm config images list` says, which is where etcd's and pause's versions stand. */
+export function componentImages(wanted: readonly string[]): ComponentImage[] {
+  const named = (component: string): string => {
+    const found = wanted.find(name => name.includes(`/${component}:`))
+    if (found === undefined) throw new Error(`kubeadm wants no ${component}`)
+    return found
+  }
+  return [
+    ...controlPlane,
+    { name: named('etcd'), program: 'etcd', path: '/usr/local/bin/etcd', entrypoint: false },
+    { name: named('pause'), program: 'pause', path: '/pause', entrypoint: true },
+    { name: named('coredns'), program: 'coredns', path: '/coredns', entrypoint: true },
+    sidecar('csi-provisioner', provisionerVersion),
+    sidecar('csi-snapshotter', snapshotterVersion),
+    sidecar('csi-resizer', resizerVersion),
+    sidecar('snapshot-controller', snapshotterVersion),
+    { name: minioImage, program: 'minio', path: '/usr/local/bin/minio', entrypoint: true },
+  ]
+}

@@ -1,0 +1,44 @@
+/** The configuration that kind makes the cluster from (kind.x-k8s.io/v1alpha4); pure. */
+// @ts-nocheck
+
+import { stringify } from 'yaml'
+import type { ClusterFile } from './cluster.ts'
+import { type ClusterPorts, everyPort } from './ports.ts'
+
+/** What a node needs that has no systemd, no cgroup driver but the file system, and not every capability. */
+const selfMadePatches = [
+  {
+    kind: 'KubeletConfiguration',
+    cgroupDriver: 'cgroupfs',
+    cgroupRoot: '/',
+    failCgroupV1: false,
+    failSwapOn: false,
+    enforceNodeAllocatable: [],
+    featureGates: { KubeletInUserNamespace: true },
+  },
+  {
+    kind: 'KubeProxyConfiguration',
+    conntrack: { maxPerCore: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
+  },
+]
+
+export function kindConfiguration(flavour: ClusterFile['flavour'], ports: ClusterPorts): string {
+  const extraPortMappings = everyPort(ports).map(port => ({
+    containerPort: port,
+    hostPort: port,
+    listenAddress: '127.0.0.1',
+    protocol: 'TCP',
+  }))
+  const selfMade = flavour === 'self-made'
+  return stringify({
+    kind: 'Cluster',
+    apiVersion: 'kind.x-k8s.io/v1alpha4',
+    networking: {
+      kubeProxyMode: 'nftables',
+      podSubnet: '10.244.0.0/16',
+      ...(selfMade ? { disableDefaultCNI: true } : {}),
+    },
+    nodes: [{ role: 'control-plane', extraPortMappings }],
+    ...(selfMade ? { kubeadmConfigPatches: selfMadePatches.map(patch => stringify(patch)) } : {}),
+  })
+}

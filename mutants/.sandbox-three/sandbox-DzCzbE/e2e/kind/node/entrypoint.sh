@@ -1,0 +1,38 @@
+#!/bin/bash
+# First process of a node without systemd: makes the kernel's file systems writable, loads the images, and keeps
+# containerd and kubelet running. kind starts kubelet by writing its configuration.
+set -u
+
+mount --make-rshared /
+mount -o remount,rw /sys
+for hierarchy in /sys/fs/cgroup/*/; do mount -o remount,rw "$hierarchy" 2>/dev/null; done
+mkdir -p /run/containerd /opt/cni/bin
+cp --no-clobber /usr/lib/cni/* /opt/cni/bin/
+
+# The engine's own resolver makes CoreDNS ask itself. An address for documentation (RFC 5737) answers nothing, as
+# there is nothing to ask: no name outside the cluster is looked up here.
+{ grep -v '127\.0\.0\.11' /etc/resolv.conf; echo 'nameserver 192.0.2.1'; } >/run/resolv.conf
+cat /run/resolv.conf >/etc/resolv.conf
+
+# Volumes are loop devices; those that the machine makes later do not show up here by themselves.
+for number in $(seq 0 63); do [ -e "/dev/loop$number" ] || mknod -m 660 "/dev/loop$number" b 7 "$number"; done
+
+echo 'Reached target Multi-User System' # kind waits for this line
+
+(while true; do containerd >>/var/log/containerd.log 2>&1; sleep 1; done) &
+until ctr version >/dev/null 2>&1; do sleep 0.1; done
+if [ ! -e /kind/images.loaded ]; then
+  for archive in /kind/images/*.tar; do ctr --namespace k8s.io images import --local "$archive" >/dev/null; done
+  touch /kind/images.loaded
+fi
+
+while true; do
+  if [ -f /var/lib/kubelet/config.yaml ]; then
+    KUBELET_KUBEADM_ARGS=
+    [ -f /var/lib/kubelet/kubeadm-flags.env ] && . /var/lib/kubelet/kubeadm-flags.env
+    # shellcheck disable=SC2086 # flags, each a word
+    kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf \
+      --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS >>/var/log/kubelet.log 2>&1
+  fi
+  sleep 0.5
+done

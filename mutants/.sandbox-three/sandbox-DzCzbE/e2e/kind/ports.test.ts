@@ -1,0 +1,18 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import { everyPort, findPorts, gatewayPortCount } from './ports.ts'
+
+describe('ports of a cluster', () => {
+  test('are a run without gaps, all free', async () => {
+    const ports = await findPorts(async port => port > 30_100)
+    const all = everyPort(ports)
+    expect(all).toHaveLength(gatewayPortCount + 2)
+    expect(new Set(all).size).toBe(all.length)
+    expect(Math.min(...all)).toBeGreaterThan(30_100)
+    expect(Math.max(...all) - Math.min(...all)).toBe(all.length - 1)
+  })
+
+  test('where none is free it says so', async () => {
+    await expect(findPorts(async () => false)).rejects.toThrow(/no run of 22 free ports/)
+  })
+})

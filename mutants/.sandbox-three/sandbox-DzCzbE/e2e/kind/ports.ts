@@ -1,0 +1,53 @@
+/**
+ * The ports of this machine that lead into the cluster, each the same number outside and in: HAProxy knows a database by
+ * the port that was dialled, so nothing may translate it. NodePorts are 30000 to 32767 (Kubernetes' default range).
+ */
+// @ts-nocheck
+
+import { createServer } from 'node:net'
+import { z } from 'zod'
+import { KindError } from './errors.ts'
+
+const first = 30_000
+const last = 32_767
+/** How many databases there can be at once. */
+export const gatewayPortCount = 20
+/** The API and S3, before the databases' ports. */
+const length = 2 + gatewayPortCount
+
+const port = z.int().min(1).max(65535)
+export const clusterPorts = z.strictObject({
+  api: port,
+  s3: port,
+  gateway: z.strictObject({ first: port, last: port }),
+})
+export type ClusterPorts = z.output<typeof clusterPorts>
+
+export const portsFrom = (start: number): ClusterPorts => ({
+  api: start,
+  s3: start + 1,
+  gateway: { first: start + 2, last: start + 1 + gatewayPortCount },
+})
+
+export const everyPort = ({ api, s3, gateway }: ClusterPorts): number[] => [
+  api,
+  s3,
+  ...Array.from({ length: gateway.last - gateway.first + 1 }, (_, index) => gateway.first + index),
+]
+
+const isPortFree = (number: number): Promise<boolean> =>
+  new Promise(resolve => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen({ host: '127.0.0.1', port: number, exclusive: true }, () => server.close(() => resolve(true)))
+  })
+
+/** A run of free ports. @throws KindError where there is none */
+export async function findPorts(isFree: (port: number) => Promise<boolean> = isPortFree): Promise<ClusterPorts> {
+  for (let start = first; start + length - 1 <= last; start += length) {
+    const ports = portsFrom(start)
+    const free = await Promise.all(everyPort(ports).map(isFree))
+    if (free.every(Boolean)) return ports
+  }
+  throw new KindError(`there is no run of ${length} free ports from ${first} to ${last} on 127.0.0.1`)
+}

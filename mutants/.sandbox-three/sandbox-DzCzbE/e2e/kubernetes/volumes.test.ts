@@ -1,0 +1,138 @@
+/**
+ * What others do to a database's storage: a foreground deletion, a claim and a volume that somebody deletes, with force and
+ * without. No row is lost, and nothing restarts that was not asked to.
+ */
+// @ts-nocheck
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { childNames } from '../../crds/index.ts'
+import { eventually, query } from '../client.ts'
+import { minutes, type Serving, startServing } from './serving.ts'
+
+let it: Serving
+
+const kubectl = (...args: string[]) => it.provider.kubectl(args)
+const refusal = (...args: string[]) => kubectl(...args).then(() => 'deleted', String)
+const resource = () => it.provider.cluster.get('ManagedDatabase', { namespace: it.namespace, name: 'stored' })
+const claimName = () => childNames.claim(it.database.id, 1)
+const claim = () => it.provider.cluster.get('PersistentVolumeClaim', { namespace: it.namespace, name: claimName() })
+const volumeName = async () => (await claim())?.spec?.volumeName ?? ''
+const volume = async () => it.provider.cluster.get('PersistentVolume', { name: await volumeName() })
+const condition = async (type: string) => (await resource())?.status?.conditions?.find(each => each.type === type)
+const branch = () => it.provider.cluster.get('Branch', { namespace: it.namespace, name: 'held' })
+const pod = () => it.provider.cluster.get('Pod', { namespace: it.namespace, name: childNames.pod(it.database.id, 1) })
+const serves = async () => {
+  const rows = await query(await it.api.connection(it.database.id), 'SELECT n FROM kept')
+  expect(rows).toEqual([{ n: 42 }])
+}
+const patch = (spec: object) =>
+  kubectl('patch', 'mdb', 'stored', '-n', it.namespace, '--type=merge', '-p', JSON.stringify({ spec }))
+const isBound = () => eventually('bound', async () => (await condition('VolumeReady'))?.reason === 'Bound', minutes(4))
+const isSecured = () =>
+  eventually(
+    'secured',
+    async () => (await condition('VolumeReady'))?.message.includes('nothing is lost') === true,
+    minutes(1),
+  )
+
+beforeAll(async () => {
+  it = await startServing('storage', 'stored')
+  await query(await it.api.connection(it.database.id), 'CREATE TABLE kept AS SELECT 42 AS n')
+}, minutes(4))
+// The last test deletes the database.
+afterAll(() => it?.provider.stop())
+
+test('without force nobody deletes a claim or a volume of a database', async () => {
+  const labelled = async () => (await volume())?.metadata.labels?.['espalier.dev/database'] === it.database.id
+  await eventually('labelled', labelled, minutes(1))
+  expect(await refusal('delete', 'pvc', claimName(), '-n', it.namespace, '--wait=false')).toContain(
+    'espalier.dev/force',
+  )
+  expect(await refusal('delete', 'pv', await volumeName(), '--wait=false')).toContain('espalier.dev/force')
+  expect((await claim())?.metadata.deletionTimestamp).toBeUndefined()
+  expect((await volume())?.metadata.deletionTimestamp).toBeUndefined()
+})
+
+test.each([
+  ['claim', async () => ['pvc', claimName(), '-n', it.namespace]],
+  ['volume', async () => ['pv', await volumeName()]],
+] as const)(
+  'a %s that is deleted by force is kept, and bound anew when Postgres is next stopped',
+  async (what, named) => {
+    const target = await named()
+    const before = { claim: await claim(), volume: await volume(), pod: await pod() }
+    await kubectl('annotate', ...target, 'espalier.dev/force=true')
+    await kubectl('delete', ...target, '--wait=false')
+    await isSecured()
+    expect((await condition('VolumeReady'))?.reason).toBe('VolumeBeingDeleted')
+    expect((await volume())?.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
+    expect((await pod())?.metadata.uid).toBe(before.pod?.metadata.uid)
+    await serves()
+
+    // A size is one planned stop, and suspending the other.
+    if (what === 'claim') await patch({ size: { name: 'wide', version: 1 } })
+    else {
+      await patch({ suspended: true })
+      await eventually('suspended', async () => (await resource())?.status?.phase === 'suspended', minutes(4))
+      await patch({ suspended: false })
+    }
+    await isBound()
+    await eventually('available', async () => (await resource())?.status?.phase === 'available', minutes(4))
+    await serves()
+    const after = { claim: await claim(), volume: await volume() }
+    expect(after.claim?.metadata.uid, what).not.toBe(before.claim?.metadata.uid)
+    expect(after.volume?.spec?.csi?.volumeHandle).toBe(before.volume?.spec?.csi?.volumeHandle)
+    const isBack = async () =>
+      (await volume())?.spec?.persistentVolumeReclaimPolicy === before.volume?.spec?.persistentVolumeReclaimPolicy
+    await eventually('given back', isBack, minutes(1))
+  },
+  minutes(12),
+)
+
+test(
+  'a foreground deletion that is blocked takes nothing',
+  async () => {
+    await patch({ deletionProtection: false })
+    // The API server's own refusal is one thing; a deletion that came past it, and is blocked, another.
+    await it.provider.cluster.create('Branch', {
+      apiVersion: 'espalier.dev/v1alpha1',
+      kind: 'Branch',
+      metadata: { name: 'held', namespace: it.namespace },
+      spec: {
+        databaseName: 'stored',
+        databaseId: it.database.id,
+        depth: 1,
+        region: 'local',
+        size: { name: 'nano', version: 1 },
+        pgVersion: '17',
+        ipAllowlist: { rules: [] },
+        services: [],
+        options: [],
+      },
+    })
+    // This version runs no branches, and says so of each that has no phase yet; one that has lived holds its database.
+    await eventually('its phase', async () => (await branch())?.status?.phase !== undefined, minutes(1))
+    const held = await branch()
+    if (held !== undefined)
+      await it.provider.cluster.replaceStatus('Branch', { ...held, status: { ...held.status, phase: 'available' } })
+    const before = { claim: await claim(), pod: await pod() }
+    await kubectl('delete', 'mdb', 'stored', '-n', it.namespace, '--cascade=foreground', '--wait=false')
+    await eventually('blocked', async () => (await condition('DeletionBlocked'))?.reason === 'HasBranches', minutes(1))
+    // The collector took 15 s for it once: nothing to be awaited says that it leaves something alone.
+    await sleep(30_000)
+    expect((await claim())?.metadata.uid).toBe(before.claim?.metadata.uid)
+    expect((await claim())?.metadata.deletionTimestamp).toBeUndefined()
+    expect((await pod())?.metadata.uid).toBe(before.pod?.metadata.uid)
+    await serves()
+    const name = await volumeName()
+    await kubectl('annotate', 'mdb', 'stored', '-n', it.namespace, 'espalier.dev/force=true')
+    await eventually('gone', async () => (await resource()) === undefined, minutes(4))
+    await eventually(
+      'freed',
+      async () => (await it.provider.cluster.get('PersistentVolume', { name })) === undefined,
+      minutes(2),
+    )
+  },
+  minutes(10),
+)

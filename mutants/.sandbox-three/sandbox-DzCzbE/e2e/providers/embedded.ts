@@ -1,0 +1,64 @@
+/** An embedded installation in this process, so that a test can reach behind the API as `kubectl` would. */
+// @ts-nocheck
+
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { childNames, tenantNamespace } from '../../crds/index.ts'
+import { gatewayHost } from '../../embedded/catalog.ts'
+import { startInstallation } from '../../embedded/installation.ts'
+import { findFreeRange } from '../../embedded/ports.ts'
+import { readSettings } from '../../embedded/settings.ts'
+import { mintToken } from '../../embedded/tokens.ts'
+import { createApiClient } from '../client.ts'
+import { processTree } from '../process.ts'
+import type { Provider } from './provider.ts'
+
+/** `home` is where the installation keeps everything. */
+export type EmbeddedProvider = Provider & { home: string }
+
+/** `ports`: how many databases there can be. `prepare` is called with the home before anything is in it. */
+export async function startEmbedded({
+  ports = 20,
+  prepare = async (_home: string) => {},
+} = {}): Promise<EmbeddedProvider> {
+  const home = await mkdtemp(join(tmpdir(), 'espalier-e2e-'))
+  await prepare(home)
+  const range = await findFreeRange(gatewayHost, ports + 2)
+  const environment = {
+    ESPALIER_HOME: home,
+    ESPALIER_API_PORT: String(range.first),
+    ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
+  }
+  const logger = pino({ level: process.env.ESPALIER_LOG ?? 'error' }, pino.destination(2))
+  const installation = await startInstallation(readSettings(environment), logger)
+  const cluster = installation.store.connect('kubectl')
+  const token = (tenant = 'e2e', claims = {}) => mintToken(home, { tenant, subject: 'e2e', expiresIn: 3600, claims })
+
+  return {
+    api: installation.api,
+    home,
+    cluster,
+    clientAddress: '127.0.0.1',
+    namespace: (tenant = 'e2e') => tenantNamespace(tenant),
+    client: async tenant => createApiClient(installation.api, await token(tenant)),
+    token,
+    /** A pod's processes are found by the directory of its volume, which stands in the command. */
+    async postmaster(namespace, id) {
+      const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: childNames.claim(id, 1) })
+      const volume = await cluster.get('PersistentVolume', { name: claim?.spec?.volumeName ?? '' })
+      const directory = volume?.spec?.csi?.volumeHandle ?? 'none'
+      for (const pid of await processTree(process.pid)) {
+        const command = await readFile(join('/proc', String(pid), 'cmdline'), 'utf8').catch(() => '')
+        if (!command.includes('postgres') || !command.includes(directory)) continue
+        return { id: String(pid), kill: async () => void process.kill(pid, 'SIGKILL') }
+      }
+      throw new Error('no postmaster')
+    },
+    async stop() {
+      await installation.stop()
+      await rm(home, { recursive: true, force: true, maxRetries: 5 })
+    },
+  }
+}

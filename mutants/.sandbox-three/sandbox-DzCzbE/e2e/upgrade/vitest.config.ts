@@ -1,0 +1,13 @@
+// @ts-nocheck
+import { defineConfig } from 'vitest/config'
+
+/** Run by run.ts beside it, on a cluster that holds an older version. */
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: ['*.test.ts'],
+    pool: 'forks',
+    testTimeout: 1_200_000,
+    hookTimeout: 600_000,
+  },
+})

@@ -1,0 +1,28 @@
+// @ts-nocheck
+import { defineConfig } from 'vitest/config'
+
+const report = process.env.ESPALIER_TEST_REPORT
+/** What waits for minutes on a kubelet's clock: `make soak` runs it too. */
+const long = process.env.ESPALIER_SOAK === undefined ? ['kubernetes/authority.test.ts'] : []
+
+/** The suite on a cluster: one file after another, since some of them take parts of the cluster away. */
+export default defineConfig({
+  test: {
+    root: import.meta.dirname,
+    include: [
+      'autogrow.test.ts',
+      'backup.test.ts',
+      'database.test.ts',
+      'healing.test.ts',
+      'suspend.test.ts',
+      'kubernetes/*.test.ts',
+    ],
+    exclude: long,
+    pool: 'forks',
+    fileParallelism: false,
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
+    globalSetup: ['kubernetes/audit.ts'],
+    reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
+  },
+})

@@ -1,0 +1,52 @@
+/**
+ * Makes an empty store into an installation: namespaces, keys, the region and the sizes. Over existing data a missing key
+ * is the operator's to report, never to be replaced.
+ */
+// @ts-nocheck
+
+import type { Cluster, Draft } from '../cluster/index.ts'
+import { labels, managedByEspalier, systemNamespace } from '../crds/index.ts'
+import { ensureKeys } from '../operator/bootstrap/index.ts'
+import { readTrust } from '../operator/keys.ts'
+import type { Authority } from '../operator/pki/index.ts'
+import { authoritySecret, authorityStateSecret, nextAuthoritySecret } from '../sealing/credentials.ts'
+import { regionDraft, sizeDrafts } from './catalog.ts'
+import { EmbeddedError } from './errors.ts'
+import type { PortRange } from './settings.ts'
+
+const namespace = (name: string): Draft<'Namespace'> => ({
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name, labels: { [labels.managedBy]: managedByEspalier } },
+})
+
+/** Every step looks first, or is the same however often it is done: a start cut short is finished by the next. */
+export async function bootstrap(cluster: Cluster, databasePorts: PortRange): Promise<void> {
+  await Promise.all([
+    cluster.apply('Namespace', namespace('default')),
+    cluster.apply('Namespace', namespace(systemNamespace)),
+  ])
+  await ensureKeys(cluster)
+  await Promise.all([
+    cluster.apply('Region', regionDraft(databasePorts)),
+    ...sizeDrafts.map(draft => cluster.apply('Size', draft)),
+  ])
+}
+
+/** The certificate authority that signs now, for the gateway's first certificate. */
+export async function readAuthority(cluster: Cluster): Promise<Authority> {
+  const stored = new Map(
+    await Promise.all(
+      [authoritySecret, nextAuthoritySecret, authorityStateSecret].map(
+        async name => [name, await cluster.get('Secret', { namespace: systemNamespace, name })] as const,
+      ),
+    ),
+  )
+  const signing = readTrust({ get: ({ name }) => stored.get(name) })
+  if (signing === undefined) {
+    throw new EmbeddedError(
+      `the Secret ${systemNamespace}/${authoritySecret} is gone: it cannot be made again over existing data; put it back from a backup of the installation`,
+    )
+  }
+  return signing
+}

@@ -1,0 +1,45 @@
+// @ts-nocheck
+import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { watchHome } from './home.ts'
+
+function watched() {
+  const root = mkdtempSync(join(tmpdir(), 'espalier-home-'))
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }))
+  const home = join(root, 'home')
+  const store = join(home, 'store')
+  mkdirSync(store, { recursive: true })
+  const watch = watchHome(home, [store], 5)
+  onTestFinished(() => watch.stop())
+  return { home, store, watch }
+}
+
+test('a home that is where it was is all right', () => {
+  expect(watched().watch.check()).toBeUndefined()
+})
+
+test('a home that is deleted, moved or replaced is told, whatever comes in its place', async () => {
+  const ends: ((home: string) => void)[] = [
+    home => rmSync(home, { recursive: true }),
+    home => renameSync(home, `${home}.aside`),
+    home => {
+      renameSync(home, `${home}.aside`)
+      mkdirSync(join(home, 'store'), { recursive: true })
+    },
+  ]
+  for (const end of ends) {
+    const { home, watch } = watched()
+    end(home)
+    expect(await watch.gone).toContain(`${home} was deleted or moved while Espalier runs`)
+    mkdirSync(join(home, 'store'), { recursive: true })
+    expect(watch.check()).toBe(await watch.gone)
+  }
+})
+
+test('a part of it counts as well', async () => {
+  const { store, watch } = watched()
+  rmSync(store, { recursive: true })
+  expect(await watch.gone).toContain(`${store} was deleted`)
+})

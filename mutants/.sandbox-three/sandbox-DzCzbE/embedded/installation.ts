@@ -1,0 +1,199 @@
+/**
+ * The embedded default: store, process runtime, gateway, operator and API in one process, each the same code as on
+ * Kubernetes but for what stands behind the `Cluster` port. Parts start in the order in which each needs the one
+ * before and stop in reverse; where one cannot start, those already running are stopped again.
+ */
+// @ts-nocheck
+
+import { chmod, mkdir, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { Logger } from 'pino'
+import { apiConfiguration } from '../api/configuration.ts'
+import { type Api, startApi } from '../api/index.ts'
+import { definitionOf } from '../crds/definition.ts'
+import { declarations, defaultPgVersion, type PgVersion, pgVersions } from '../crds/index.ts'
+import { startGateway } from '../gateway/index.ts'
+import { operatorConfiguration } from '../operator/configuration.ts'
+import { startOperator } from '../operator/index.ts'
+import { issueServerCertificate } from '../operator/pki/index.ts'
+import { bootstrap, readAuthority } from './bootstrap.ts'
+import { gatewayHost } from './catalog.ts'
+import { followGatewayCertificate, gatewayNames } from './certificate.ts'
+import { EmbeddedError } from './errors.ts'
+import { watchHome } from './home.ts'
+import { assertPortFree } from './ports.ts'
+import { createPostgresImages, type ImageResolver, type Runtime, RuntimeError, startRuntime } from './runtime/index.ts'
+import { pathsOf, type Settings } from './settings.ts'
+import { openStore, type Store } from './store/index.ts'
+import { audience, ensureTokenKey, issuer } from './tokens.ts'
+
+export type Installation = {
+  /** Base address of the API, without a path. */
+  api: string
+  /** The browsable API description. */
+  docs: string
+  /** The metrics of operator, API and gateway. */
+  metrics: string
+  /** For tests and benchmarks: the store behind it all. */
+  store: Store
+  /** Resolves with what is wrong where the home is taken away while it runs: then nothing is kept any more. */
+  gone: Promise<string>
+  stop(): Promise<void>
+}
+
+/** Stops what was pushed, last first; one that fails does not keep the others running. */
+class Teardown {
+  readonly #steps: (() => Promise<void>)[] = []
+  push(step: () => Promise<void>): void {
+    this.#steps.push(step)
+  }
+  async run(): Promise<void> {
+    const failures: unknown[] = []
+    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) {
+      await step().catch((error: unknown) => failures.push(error))
+    }
+    if (failures.length > 0) throw new AggregateError(failures, 'not everything stopped cleanly')
+  }
+}
+
+/** Makes a directory and those above it. (Node's own recursive mkdir never ends where a kernel file system refuses.) */
+async function makeDirectory(path: string): Promise<void> {
+  const codeOf = (error: unknown) => (error instanceof Error && 'code' in error ? error.code : undefined)
+  const make = () =>
+    mkdir(path).catch(async (error: unknown) => {
+      if (codeOf(error) !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error
+    })
+  await make().catch(async (error: unknown) => {
+    if (codeOf(error) !== 'ENOENT' || dirname(path) === path) throw error
+    await makeDirectory(dirname(path))
+    await make()
+  })
+}
+
+/** The home must let the user that Postgres runs as pass through, and nobody else look around. */
+async function makeHome({ home, runAs }: Settings): Promise<void> {
+  try {
+    await makeDirectory(home)
+    await chmod(home, runAs === undefined ? 0o700 : 0o711)
+  } catch (error) {
+    const why = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+    throw new EmbeddedError(`cannot write to ${home} (${why}): set ESPALIER_HOME to a directory of yours`)
+  }
+}
+
+const postgresImage = (major: PgVersion): string => `postgres:${major}`
+
+/** Without a server for the default version there is nothing to try. */
+async function assertPostgres(images: ImageResolver): Promise<void> {
+  try {
+    await images(postgresImage(defaultPgVersion))
+  } catch (error) {
+    if (error instanceof RuntimeError) throw new EmbeddedError(error.message, { cause: error })
+    throw error
+  }
+}
+
+/**
+ * Starts an installation, new or with the data it had.
+ * @throws EmbeddedError with one line for the user: a port taken, no permission, another process on the same home
+ */
+export async function startInstallation(
+  settings: Settings,
+  logger: Logger,
+  images: ImageResolver = createPostgresImages({ home: settings.home, owner: settings.runAs }),
+): Promise<Installation> {
+  if (process.platform !== 'linux') throw new EmbeddedError('the embedded default runs on Linux only')
+  const { home, apiPort, ports, runAs } = settings
+  const databasePorts = { first: ports.first, last: ports.last - 1 }
+  await makeHome(settings)
+  await assertPortFree(gatewayHost, apiPort, 'ESPALIER_API_PORT')
+  await assertPortFree(gatewayHost, ports.last, 'ESPALIER_PORTS')
+  const paths = pathsOf(home)
+  await assertPostgres(images)
+
+  const teardown = new Teardown()
+  try {
+    const store = await openStore({
+      directory: paths.store,
+      definitions: Object.values(declarations).map(definitionOf),
+      logger,
+    })
+    teardown.push(() => store.close())
+    await bootstrap(store.connect('espalier-bootstrap'), databasePorts)
+    const publicKey = await ensureTokenKey(home)
+
+    // The gateway stops after the databases, so that their clients read why the session ends.
+    let runtime: Runtime | undefined
+    let api: Api | undefined
+    const authority = await readAuthority(store.connect('espalier-bootstrap'))
+    const gateway = await startGateway({
+      cluster: store.connect('espalier-gateway'),
+      identity: 'embedded',
+      listenHost: gatewayHost,
+      // Until the operator's is read, which then is kept fresh.
+      certificate: issueServerCertificate(authority, gatewayNames, Date.now),
+      resolve: target => runtime?.resolve(target),
+      logger: logger.child({ part: 'gateway' }),
+    })
+    teardown.push(() => gateway.stop({ drainMs: 0 }))
+    const certificate = followGatewayCertificate({
+      cluster: store.connect('espalier-gateway'),
+      use: gateway.setCertificate,
+      logger: logger.child({ part: 'gateway' }),
+    })
+    teardown.push(() => certificate.stop())
+
+    const started = await startRuntime({
+      cluster: store.connect('espalier-runtime'),
+      directory: paths.runtime,
+      images,
+      runAs,
+      logger: logger.child({ part: 'runtime' }),
+    })
+    teardown.push(() => started.stop())
+    const watch = watchHome(home, [paths.store, ...started.directories])
+    teardown.push(async () => watch.stop())
+    store.setLogSource((pod, options) => started.logs(pod, options))
+    runtime = started
+
+    const operator = await startOperator({
+      cluster: store.connect('espalier-operator'),
+      configuration: operatorConfiguration.parse({
+        images: { postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])) },
+        leaderElection: false,
+        http: { host: gatewayHost, port: ports.last },
+        certificates: { gateway: gatewayNames },
+      }),
+      identity: 'embedded',
+      otherChecks: { home: watch.check },
+      otherRegistries: () => [gateway.registry, ...(api === undefined ? [] : [api.registry])],
+      logger,
+    })
+    teardown.push(() => operator.stop())
+
+    const listening = await startApi({
+      cluster: store.connect('espalier-api'),
+      configuration: apiConfiguration.parse({
+        listen: { host: gatewayHost, port: apiPort },
+        authentication: { publicKey, issuer, audience },
+        auditFile: paths.auditLog,
+      }),
+      unready: watch.check,
+      logger: logger.child({ part: 'api' }),
+    })
+    api = listening
+    teardown.push(() => listening.stop())
+
+    return {
+      api: listening.address,
+      docs: `${listening.address}/docs`,
+      metrics: `http://${gatewayHost}:${ports.last}/metrics`,
+      store,
+      gone: watch.gone,
+      stop: () => teardown.run(),
+    }
+  } catch (error) {
+    await teardown.run().catch((failure: unknown) => logger.error({ err: failure }, 'stopping after a failed start'))
+    throw error
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * Where things lie under the runtime's directory. As root the directories on the way are root's, open to the group of
+ * the user that workloads run as, and what belongs to a workload is that user's, 0700; otherwise all is the user's own.
+ *
+ *     identity.json                       what this runtime is
+ *     volumes/<handle>                    one directory per PersistentVolume, whose handle is <namespace>/<uid> of the claim
+ *                                         that it was made for
+ *     snapshots/<namespace>/<uid>         one image per VolumeSnapshot
+ *     staging/                            images while they are copied; nothing here is worth keeping
+ *     pods/<pod uid>/                     home and volumes of a pod; gone with it
+ *     logs/<namespace>/<pod>/             output of its containers, by name: a pod made again goes on with it
+ *     running/                            the lock of the process that works here
+ *     processes/                          records of what runs, to be ended after a crash
+ */
+// @ts-nocheck
+
+import { chmodSync, chownSync, mkdirSync, realpathSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { messageOf, RuntimeError } from './errors.ts'
+
+/** The user that workloads run as where the runtime itself is root. */
+export type Owner = { uid: number; gid: number }
+
+export type Layout = {
+  root: string
+  owner: Owner | undefined
+  volumes: string
+  snapshots: string
+  staging: string
+  pods: string
+  logs: string
+  processes: string
+  running: string
+  volume(handle: string): string
+  snapshot(namespace: string, uid: string): string
+  pod(uid: string): string
+  log(namespace: string, pod: string): string
+}
+
+/**
+ * Makes a directory that workloads pass through and may read, but cannot change: root's, and their group's. What root
+ * does inside can then not be led astray by a link that a workload puts in its way.
+ */
+export function makePassage(layout: { owner: Owner | undefined }, path: string): void {
+  mkdirSync(path, { recursive: true })
+  chmodSync(path, layout.owner === undefined ? 0o700 : 0o750)
+  if (layout.owner !== undefined) chownSync(path, process.getuid?.() ?? 0, layout.owner.gid)
+}
+
+/** Makes a directory for workloads alone. */
+export function makeOwned(layout: { owner: Owner | undefined }, path: string, mode = 0o700): void {
+  mkdirSync(path, { recursive: true })
+  chmodSync(path, mode)
+  if (layout.owner !== undefined) chownSync(path, layout.owner.uid, layout.owner.gid)
+}
+
+/** @throws RuntimeError `DirectoryNotWritable` */
+export function openLayout(directory: string, owner?: Owner): Layout {
+  const root = makeRoot(directory, owner)
+  const [volumes, snapshots, pods] = [join(root, 'volumes'), join(root, 'snapshots'), join(root, 'pods')]
+  const [logs, processes] = [join(root, 'logs'), join(root, 'processes')]
+  const [staging, running] = [join(root, 'staging'), join(root, 'running')]
+  try {
+    for (const path of [volumes, pods]) makePassage({ owner }, path)
+    for (const path of [snapshots, staging, logs, processes, running]) makePassage({ owner: undefined }, path)
+  } catch (error) {
+    throw notWritable(root, error)
+  }
+  if (owner !== undefined) checkReachable(root, owner)
+  return {
+    root,
+    owner,
+    volumes,
+    snapshots,
+    staging,
+    pods,
+    logs,
+    processes,
+    running,
+    volume: handle => join(volumes, handle),
+    snapshot: (namespace, uid) => join(snapshots, namespace, uid),
+    pod: uid => join(pods, uid),
+    log: (namespace, pod) => join(logs, namespace, pod),
+  }
+}
+
+const notWritable = (path: string, error: unknown): RuntimeError =>
+  new RuntimeError('DirectoryNotWritable', `cannot work in ${path}: ${messageOf(error)}`, { cause: error })
+
+/** The directory by its real path, which is how the system names where a process works. */
+function makeRoot(directory: string, owner: Owner | undefined): string {
+  try {
+    mkdirSync(directory, { recursive: true })
+    if (owner !== undefined) chmodSync(directory, 0o711)
+    return realpathSync(directory)
+  } catch (error) {
+    throw notWritable(directory, error)
+  }
+}
+
+/** Whether a user other than this one may pass through every directory on the way to a path. */
+function checkReachable(path: string, owner: Owner): void {
+  for (let directory = realpathSync(path); ; directory = dirname(directory)) {
+    const { uid, gid, mode } = statSync(directory)
+    const bit = uid === owner.uid ? 0o100 : gid === owner.gid ? 0o010 : 0o001
+    if ((mode & bit) === 0) {
+      const message = `user ${owner.uid}, as whom databases run, cannot enter ${directory}`
+      throw new RuntimeError('DirectoryNotWritable', message)
+    }
+    if (directory === dirname(directory)) return
+  }
+}

@@ -1,0 +1,45 @@
+/** What a runtime is: an id that its processes carry, and the network that it used last. Kept in its directory. */
+// @ts-nocheck
+
+import { createHash, randomUUID } from 'node:crypto'
+import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+type Stored = { id: string; network: number | undefined }
+
+export type Identity = {
+  /**
+   * Tells this runtime's processes from all others. It holds for this very directory: a copy of it is another runtime,
+   * which must not end the processes of the first.
+   */
+  runtimeId: string
+  /** The network to claim again if it is free. */
+  preferredNetwork: number | undefined
+  rememberNetwork(network: number): void
+}
+
+function read(path: string): Stored | undefined {
+  try {
+    const { id, network }: Record<string, unknown> = JSON.parse(readFileSync(path, 'utf8'))
+    return typeof id === 'string' ? { id, network: typeof network === 'number' ? network : undefined } : undefined
+  } catch {
+    return undefined // the first start
+  }
+}
+
+export function openIdentity(directory: string): Identity {
+  const path = join(directory, 'identity.json')
+  const write = (stored: Stored) => {
+    writeFileSync(`${path}.new`, JSON.stringify(stored), { mode: 0o600 })
+    renameSync(`${path}.new`, path)
+  }
+  const stored = read(path) ?? { id: randomUUID(), network: undefined }
+  write(stored)
+  const { dev, ino } = statSync(directory)
+  const hash = createHash('sha256').update(`${stored.id} ${dev} ${ino}`)
+  return {
+    runtimeId: hash.digest('hex').slice(0, 32),
+    preferredNetwork: stored.network,
+    rememberNetwork: network => write({ ...stored, network }),
+  }
+}

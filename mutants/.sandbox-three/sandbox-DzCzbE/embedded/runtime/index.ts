@@ -1,0 +1,207 @@
+/**
+ * The runtime of a one-machine cluster: kubelet, controllers and storage driver in one. It watches a `Cluster` and runs
+ * its pods as processes, its claims as directories, its snapshots as images of them.
+ *
+ * Promises: at the start everything that an earlier run left is ended before anything new begins; a process stands on
+ * a volume only while its pod holds it; a pod's object is gone only after its processes are.
+ */
+// @ts-nocheck
+
+import { readdirSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import type { Cluster, ConfigMap, LogOptions, ObjectKey, Secret } from '../../cluster/index.ts'
+import { createInformer } from '../../cluster/informer/index.ts'
+import { createEventRecorder } from '../../controller/index.ts'
+import { lockDirectory } from '../store/lock.ts'
+import { type Layout, type Owner, openLayout } from './directories.ts'
+import { messageOf, RuntimeError } from './errors.ts'
+import { type Identity, openIdentity } from './identity.ts'
+import type { ImageResolver } from './images/resolver.ts'
+import { readContainerLog } from './logs/read.ts'
+import { keepLogs } from './logs/retention.ts'
+import { type AddressPool, claimAddresses } from './network/addresses.ts'
+import { type Address, createServiceResolver, namespaceIndex, type Target } from './network/services.ts'
+import { type BackoffLimits, defaultBackoff } from './pods/backoff.ts'
+import { type Kubelet, startKubelet } from './pods/kubelet.ts'
+import { runtimeMarker } from './pods/pod.ts'
+import { defaultProbeTiming, type ProbeTiming } from './pods/probing.ts'
+import { referenceName } from './pods/references.ts'
+import { createSharedProbes } from './pods/shared-probe.ts'
+import { endLeftovers } from './processes/leftovers.ts'
+import { directoryGrowth, type GrowthOptions } from './volumes/growth.ts'
+import { createStorage } from './volumes/storage.ts'
+import { createVolumeUse } from './volumes/use.ts'
+import { ownerIndex, ownersOf, startWorkloads } from './workloads/controllers.ts'
+import { defaultJobLimits, type JobLimits } from './workloads/job.ts'
+
+export { RuntimeError } from './errors.ts'
+export { createPostgresImages } from './images/postgres.ts'
+export type { ImageResolver } from './images/resolver.ts'
+
+export type RuntimeOptions = {
+  cluster: Cluster
+  directory: string
+  images: ImageResolver
+  /** Where this process is root: the user that workloads run as. */
+  runAs?: Owner | undefined
+  logger: Logger
+  /** ms since the epoch */
+  now?: (() => number) | undefined
+  random?: (() => number) | undefined
+  /** Waits between restarts, between tries of a Job and between looks of a probe; for tests. */
+  backoff?: BackoffLimits | undefined
+  jobLimits?: JobLimits | undefined
+  probeTiming?: ProbeTiming | undefined
+  /** How volumes grow; for tests of growing that takes its time, or fails. */
+  growth?: GrowthOptions | undefined
+}
+
+export type Runtime = {
+  /** The directories whose loss is the loss of data. */
+  directories: readonly string[]
+  /** Where a connection to a Service goes now: a pod that is ready; undefined where there is none. */
+  resolve(target: Target): Address | undefined
+  /**
+   * Lines of a container, oldest first, each `<RFC 3339 time> <line>`. Without a container in the options: of the
+   * pod's first one.
+   */
+  logs(pod: ObjectKey, options?: LogOptions): Promise<string[]>
+  /** Ends all pods with their grace and leaves their objects to the next start. */
+  stop(): Promise<void>
+}
+
+/**
+ * @throws RuntimeError `UnsupportedPlatform`, `DirectoryNotWritable`, `DirectoryInUse`, `ProcessWouldNotEnd`
+ */
+export async function startRuntime(options: RuntimeOptions): Promise<Runtime> {
+  const { directory, runAs, logger } = options
+  const layout = openLayout(directory, runAs)
+  const unlock = lock(layout)
+  let addresses: AddressPool | undefined
+  try {
+    const identity = openIdentity(layout.root)
+    addresses = await claimAddresses(identity.preferredNetwork)
+    identity.rememberNetwork(addresses.network)
+    await endLeftovers(layout, `${runtimeMarker}=${identity.runtimeId}`, logger)
+    for (const name of readdirSync(layout.staging)) {
+      await rm(join(layout.staging, name), { recursive: true, force: true })
+    }
+    return await run(options, layout, identity, addresses, unlock)
+  } catch (error) {
+    await addresses?.close()
+    unlock()
+    throw error
+  }
+}
+
+function lock(layout: Layout): () => void {
+  try {
+    return lockDirectory(layout.running)
+  } catch (error) {
+    throw new RuntimeError('DirectoryInUse', messageOf(error), { cause: error })
+  }
+}
+
+async function run(
+  options: RuntimeOptions,
+  layout: Layout,
+  identity: Identity,
+  addresses: AddressPool,
+  unlock: () => void,
+): Promise<Runtime> {
+  const { cluster, images, logger, now = Date.now, random = Math.random } = options
+  const nodeName = hostname().toLowerCase()
+  const follow = <K extends 'StatefulSet' | 'Deployment' | 'Job' | 'Service' | 'Secret' | 'ConfigMap'>(kind: K) =>
+    createInformer(cluster, kind, { logger, transform: whole })
+  const pods = createInformer(cluster, 'Pod', {
+    logger,
+    transform: whole,
+    indexes: { [ownerIndex]: ownersOf, [namespaceIndex]: pod => [pod.metadata.namespace ?? ''] },
+  })
+  const [statefulSets, deployments, jobs] = [follow('StatefulSet'), follow('Deployment'), follow('Job')]
+  const [services, secrets, configMaps] = [follow('Service'), follow('Secret'), follow('ConfigMap')]
+  const informers = [pods, statefulSets, deployments, jobs, services, secrets, configMaps]
+
+  const events = createEventRecorder({ cluster, component: 'espalier-runtime', instance: nodeName, logger })
+  const use = createVolumeUse()
+  let kubelet: Kubelet | undefined
+  const storage = createStorage({
+    ...{ cluster, layout, use, record: events.record, growth: options.growth ?? directoryGrowth, logger, now },
+    onChange: namespace => kubelet?.poke(namespace),
+  })
+
+  await Promise.all(informers.map(informer => informer.start()))
+  await storage.start()
+  const stopKeepingLogs = keepLogs({ layout, pods, statefulSets, logger })
+  const started = startKubelet({
+    cluster,
+    pods,
+    nodeName,
+    logger,
+    host: {
+      layout,
+      addresses,
+      images,
+      use,
+      referencesIn: namespace => ({
+        secret: name => secrets.get({ namespace, name }),
+        configMap: name => configMaps.get({ namespace, name }),
+      }),
+      findClaim: storage.find,
+      runtimeId: identity.runtimeId,
+      warn: (pod, reason, message) => events.record(pod, 'Warning', reason, message),
+      backoff: options.backoff ?? defaultBackoff,
+      probeTiming: options.probeTiming ?? defaultProbeTiming,
+      sharedProbes: createSharedProbes({ now, directory: layout.staging }),
+      logger,
+      now,
+    },
+  })
+  kubelet = started
+  const workloads = startWorkloads({
+    ...{ cluster, pods, statefulSets, deployments, jobs, nodeName, logger, now, random },
+    jobLimits: options.jobLimits ?? defaultJobLimits,
+  })
+
+  // What one part may wait for and another one does.
+  for (const [kind, informer] of [
+    ['secret', secrets],
+    ['configMap', configMaps],
+  ] as const) {
+    informer.onChange(({ object: { metadata } }: { object: Secret | ConfigMap }) =>
+      started.refresh(metadata.namespace ?? '', referenceName(kind, metadata.name)),
+    )
+  }
+  pods.onChange(({ object }) => storage.lookAgain(object.metadata.namespace))
+  use.onRelease(() => {
+    started.poke()
+    storage.lookAgain(undefined)
+  })
+
+  await started.started
+  return {
+    directories: [layout.root, layout.volumes],
+    resolve: createServiceResolver({ services, pods, readyAddress: started.readyAddress, address: started.address }),
+    async logs(pod, { container, tailLines, sinceTime } = {}) {
+      const name = container ?? pods.get(pod)?.spec?.containers[0]?.name
+      if (name === undefined) return []
+      return readContainerLog(layout.log(pod.namespace ?? '', pod.name), name, { tailLines, sinceTime })
+    },
+    async stop() {
+      await workloads.stop()
+      await storage.stop()
+      await started.stop()
+      await events.stop()
+      stopKeepingLogs()
+      await Promise.all(informers.map(informer => informer.stop()))
+      await addresses.close()
+      unlock()
+    },
+  }
+}
+
+/** Objects of the one-machine store are shared with it: a copy without managedFields would cost more than it saves. */
+const whole = <T>(object: T): T => object

@@ -1,0 +1,94 @@
+/**
+ * An address of its own for every pod. A runtime claims one network 127.x.0.0/16 by holding a listening socket on a
+ * fixed address in it, so two runtimes on one machine never meet, and the claim ends with the process that holds it.
+ * Linux serves all of 127.0.0.0/8 on the loopback device (RFC 1122 3.2.1.3) without any configuration.
+ */
+// @ts-nocheck
+
+import { createServer, type Server } from 'node:net'
+import { errorCode, messageOf, RuntimeError } from '../errors.ts'
+
+/** The port of the claim's socket: on 127.x.0.1, an address that no pod is given. */
+const claimPort = 41_137
+/** 127.0 is the machine's own (127.0.0.1, 127.0.1.1, the resolver's 127.0.0.53). */
+const firstNetwork = 1
+const lastNetwork = 254
+const addressesPerNetwork = 65_536
+/** 127.x.0.* stays free for the claim; the last address is the network's broadcast. */
+const firstAddress = 256
+
+export type AddressPool = {
+  /** The second octet of the network claimed. */
+  network: number
+  /** @throws RuntimeError where all 65,000 are taken */
+  allocate(): string
+  release(address: string): void
+  close(): Promise<void>
+}
+
+function listen(network: number): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = createServer(socket => socket.destroy())
+    server.once('error', reject)
+    server.listen({ host: `127.${network}.0.1`, port: claimPort, exclusive: true }, () => {
+      server.off('error', reject)
+      server.unref()
+      resolve(server)
+    })
+  })
+}
+
+/** All networks, the preferred one first. */
+function candidates(preferred: number | undefined): number[] {
+  const all = Array.from({ length: lastNetwork - firstNetwork + 1 }, (_, index) => firstNetwork + index)
+  const start = preferred !== undefined && all.includes(preferred) ? preferred - firstNetwork : 0
+  return [...all.slice(start), ...all.slice(0, start)]
+}
+
+/**
+ * Claims a network: `preferred` where it is free, so that addresses look alike after a restart.
+ * @throws RuntimeError `UnsupportedPlatform` where none can be bound
+ */
+export async function claimAddresses(preferred?: number): Promise<AddressPool> {
+  if (process.platform !== 'linux') {
+    throw new RuntimeError('UnsupportedPlatform', `the embedded runtime needs Linux, this is ${process.platform}`)
+  }
+  let refusal: unknown
+  for (const network of candidates(preferred)) {
+    try {
+      return poolOf(network, await listen(network))
+    } catch (error) {
+      refusal = error
+      if (errorCode(error) !== 'EADDRINUSE') break
+    }
+  }
+  throw new RuntimeError(
+    'UnsupportedPlatform',
+    `no network in 127.0.0.0/8 could be claimed for pods: ${messageOf(refusal)}`,
+    { cause: refusal },
+  )
+}
+
+function poolOf(network: number, claim: Server): AddressPool {
+  const used = new Set<number>()
+  let next = firstAddress
+  return {
+    network,
+    allocate() {
+      // Onwards, not the lowest free one: an address just given back may still be in a client's hands.
+      for (let tries = firstAddress; tries < addressesPerNetwork; tries += 1) {
+        const candidate = next
+        next = next + 1 >= addressesPerNetwork - 1 ? firstAddress : next + 1
+        if (candidate % 256 === 0 || candidate % 256 === 255 || used.has(candidate)) continue
+        used.add(candidate)
+        return `127.${network}.${Math.floor(candidate / 256)}.${candidate % 256}`
+      }
+      throw new RuntimeError('Unsupported', `all pod addresses of 127.${network}.0.0/16 are in use`)
+    },
+    release(address) {
+      const [, , high, low] = address.split('.').map(Number)
+      if (high !== undefined && low !== undefined) used.delete(high * 256 + low)
+    },
+    close: () => new Promise(resolve => claim.close(() => resolve())),
+  }
+}

@@ -1,0 +1,111 @@
+// @ts-nocheck
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { walProbeCommand } from '../../../operator/workload/children/wal-probe.ts'
+import { temporaryDirectory } from '../testing/runtime.ts'
+import { createSharedProbes } from './shared-probe.ts'
+
+/** Directories by their first letter: each a file system, `g` of which nothing is known; ours is `o`. */
+function start(patienceMs = 100) {
+  let now = 0
+  let runs = 0
+  let isFull = false
+  const directory = temporaryDirectory()
+  const probes = createSharedProbes({
+    now: () => now,
+    directory,
+    patienceMs,
+    hasRoom: async () => !isFull,
+    deviceOf: path => (path === directory ? 'o'.charCodeAt(0) : path === '/g' ? undefined : path.charCodeAt(1)),
+  })
+  return {
+    file: join(directory, 'espalier-probe'),
+    runs: () => runs,
+    fill: (is: boolean) => {
+      isFull = is
+    },
+    later: (ms: number) => {
+      now += ms
+    },
+    probe: (wal: string, answer: Promise<number | undefined> = Promise.resolve(0)) =>
+      probes.run(walProbeCommand(wal, '/lock'), () => {
+        runs++
+        return answer
+      }),
+    run: (command: string[]) =>
+      probes.run(command, async () => {
+        runs++
+        return 0
+      }),
+  }
+}
+
+describe('probes of WAL', () => {
+  test('of databases on one file system are one, for less than a period', async () => {
+    const { probe, runs, later } = start()
+    for (const directory of ['/a1', '/a2', '/a3']) expect(await probe(directory)).toBe(0)
+    expect(runs()).toBe(1)
+    await probe('/b1')
+    expect(runs()).toBe(2)
+    later(10_000)
+    expect(await probe('/a2')).toBe(0)
+    expect(runs()).toBe(3)
+  })
+
+  test('that are under way are waited for by all, and a failure is told to all of them and kept for none', async () => {
+    const { probe, runs } = start()
+    const gate = Promise.withResolvers<number | undefined>()
+    const waiting = ['/a1', '/a2', '/a3'].map(directory => probe(directory, gate.promise))
+    gate.resolve(1)
+    expect(await Promise.all(waiting)).toEqual([1, 1, 1])
+    expect(runs()).toBe(1)
+    expect(await probe('/a1')).toBe(0)
+    expect(runs()).toBe(2)
+  })
+
+  test('whose file system cannot be told, and other commands, are always run', async () => {
+    const { probe, run, runs } = start()
+    await probe('/g')
+    await probe('/g')
+    await run(['true'])
+    await run(['true'])
+    expect(runs()).toBe(4)
+  })
+
+  test("on the runtime's own file system start no process: the runtime writes there itself", async () => {
+    const { probe, runs, file } = start(10_000)
+    expect(await probe('/o1')).toBe(0)
+    expect(statSync(file).size).toBe(512)
+    expect(runs()).toBe(0)
+  })
+
+  test('fail while a write of the runtime hangs, which is not begun a second time, and pass after it', async () => {
+    const { probe, file } = start()
+    expect(spawnSync('mkfifo', [file]).status).toBe(0)
+    // Opening a pipe that nobody reads waits as for a disk.
+    expect(await probe('/o1')).toBe(1)
+    const began = performance.now()
+    expect(await probe('/o2')).toBe(1)
+    expect(performance.now() - began).toBeLessThan(50)
+    await once(spawn('cat', [file], { stdio: 'ignore' }), 'exit')
+    rmSync(file)
+    await expect.poll(() => probe('/o1'), { timeout: 5_000 }).toBe(0)
+  })
+
+  test('pass where the write fails: only a hang fails them', async () => {
+    const { probe, file } = start(10_000)
+    expect(spawnSync('mkdir', [file]).status).toBe(0)
+    expect(await probe('/o1')).toBe(0)
+  })
+
+  test('that are our own fail while the disk is full', async () => {
+    const { probe, fill } = start()
+    fill(true)
+    expect(await probe('/o1')).toBe(1)
+    fill(false)
+    expect(await probe('/o1')).toBe(0)
+  })
+})

@@ -1,0 +1,55 @@
+/**
+ * What a container says about its own end: the file that its spec names (Kubernetes API, terminationMessagePath), or
+ * the last lines of its log where it asks for those.
+ */
+// @ts-nocheck
+
+import { closeSync, constants, fstatSync, openSync, readSync, unlinkSync } from 'node:fs'
+import { readContainerLog } from '../logs/read.ts'
+import type { Exit } from '../processes/launch.ts'
+import type { Container } from './environment.ts'
+
+/** Kubernetes keeps so much of a message, and so much of a log in its place. */
+const messageBytes = 4096
+const fallbackLines = 80
+const fallbackBytes = 2048
+
+type TerminationSource = { container: Container; terminationFile: string; logDirectory: string }
+
+export async function terminationMessage(
+  { container, terminationFile, logDirectory }: TerminationSource,
+  exit: Exit,
+): Promise<string | undefined> {
+  if (exit.error !== undefined) return exit.error
+  const message = readBounded(terminationFile)
+  if (message !== '') return message
+  if (container.terminationMessagePolicy !== 'FallbackToLogsOnError' || exit.exitCode === 0) return undefined
+  const lines = await readContainerLog(logDirectory, container.name, { tailLines: fallbackLines })
+  const text = lines.map(line => line.slice(line.indexOf(' ') + 1)).join('\n')
+  return text.slice(-fallbackBytes)
+}
+
+/** Removes what an earlier run of the container wrote; a directory in its place is the container's own affair. */
+export function forgetTerminationMessage(terminationFile: string): void {
+  try {
+    unlinkSync(terminationFile)
+  } catch {
+    // there is none
+  }
+}
+
+/** The beginning of a file that a workload wrote: never through a link, never waiting for a pipe. */
+function readBounded(path: string): string {
+  try {
+    const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    try {
+      if (!fstatSync(file).isFile()) return ''
+      const buffer = Buffer.alloc(messageBytes)
+      return buffer.toString('utf8', 0, readSync(file, buffer, 0, messageBytes, 0))
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return '' // none was written
+  }
+}

@@ -1,0 +1,82 @@
+// @ts-nocheck
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { temporaryDirectory, until } from '../testing/runtime.ts'
+import { killTrees } from './end.ts'
+import { freezeTrees } from './freeze.ts'
+import { descendantsOf, isStopped, type ProcessIdentity, readProcess, readProcesses, signal } from './table.ts'
+
+const identity = (child: ChildProcess): ProcessIdentity => readProcess(child.pid ?? 0) ?? { pid: 0, startTime: '' }
+
+/** A process whose children stand in sessions of their own, all of them appending to one file without end. */
+async function family(file: string): Promise<ProcessIdentity> {
+  const write = `const fs = require('node:fs'); setInterval(() => fs.appendFileSync(${JSON.stringify(file)}, 'x'.repeat(1000)), 1)`
+  const source = `
+    for (let n = 0; n < 3; n += 1) {
+      require('node:child_process').spawn(process.execPath, ['-e', ${JSON.stringify(write)}], { detached: true, stdio: 'ignore' })
+    }
+    ${write}`
+  const root = identity(spawn(process.execPath, ['-e', source], { stdio: 'ignore' }))
+  onTestFinished(() => killTrees([root]))
+  await until(() => descendantsOf(readProcesses(), [root.pid]).length === 3 && existsSync(file))
+  return root
+}
+
+test('a frozen family writes nothing, and goes on afterwards', async () => {
+  const file = join(temporaryDirectory(), 'out')
+  const root = await family(file)
+  const freeze = await freezeTrees([root], 10_000)
+  expect(freeze.processes).toBe(4)
+  const size = statSync(file).size
+  await new Promise(resolve => setTimeout(resolve, 50))
+  expect(statSync(file).size).toBe(size)
+  expect(freeze.broken).toBe(false)
+  freeze.thaw()
+  freeze.thaw()
+  await until(() => statSync(file).size > size)
+})
+
+test('the watchdog continues what nobody continues, and says so', async () => {
+  const file = join(temporaryDirectory(), 'out')
+  const root = await family(file)
+  const freeze = await freezeTrees([root], 1000)
+  const size = statSync(file).size
+  await until(() => statSync(file).size > size)
+  expect(freeze.broken).toBe(true)
+  freeze.thaw()
+})
+
+test('a freeze that somebody else breaks is noticed', async () => {
+  const root = await family(join(temporaryDirectory(), 'out'))
+  const freeze = await freezeTrees([root], 10_000)
+  signal(root, 'SIGCONT')
+  await until(() => !isStopped(root.pid))
+  expect(freeze.broken).toBe(true)
+  freeze.thaw()
+})
+
+test('an exit of the freezing process does not leave a family stopped', async () => {
+  const file = join(temporaryDirectory(), 'out')
+  const root = await family(file)
+  const module = new URL('./freeze.ts', import.meta.url).href
+  const source = `
+    const { freezeTrees } = await import(${JSON.stringify(module)})
+    await freezeTrees([${JSON.stringify(root)}], 60_000)
+    process.exit(0)`
+  const freezer = spawn(process.execPath, ['--input-type=module', '-e', source], { stdio: 'ignore' })
+  const stopped = until(() => isStopped(root.pid))
+  const [code] = await once(freezer, 'exit')
+  await stopped.catch(() => {})
+  expect(code).toBe(0)
+  const size = statSync(file).size
+  await until(() => statSync(file).size > size)
+})
+
+test('nothing to freeze is frozen at once', async () => {
+  const freeze = await freezeTrees([], 1000)
+  expect([freeze.processes, freeze.broken]).toEqual([0, false])
+  freeze.thaw()
+})

@@ -1,0 +1,93 @@
+/**
+ * Stops a set of process trees for a moment, so that what they have on disk is the image that a power cut would leave.
+ * The roots are stopped first (a stopped postmaster forks no more), then every descendant found in /proc, until a look
+ * finds no new one and every thread of all of them is stopped: a signal is taken between system calls, so no write is
+ * under way any more. Whatever goes wrong, they are continued: by the caller, by the watchdog, at this process's exit,
+ * or by the next start of the runtime.
+ */
+// @ts-nocheck
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { RuntimeError } from '../errors.ts'
+import { descendantsOf, isAlive, isStopped, type ProcessIdentity, readProcesses, signal } from './table.ts'
+
+/** How long processes may take to stop; one that waits for a hung disk cannot be stopped. */
+const stopDeadlineMs = 5_000
+
+type Freeze = {
+  /** Processes that are stopped. */
+  processes: number
+  /** Continues all of them, children before parents. Does nothing the second time. */
+  thaw(): void
+  /** True where the watchdog, or anybody else, has continued any of them: what was copied meanwhile is worthless. */
+  readonly broken: boolean
+}
+
+/**
+ * @param mostMs after so long the watchdog continues them
+ * @throws RuntimeError `FreezeFailed`; all are continued then
+ */
+export async function freezeTrees(roots: ProcessIdentity[], mostMs: number): Promise<Freeze> {
+  const stopped: ProcessIdentity[] = []
+  let over = false
+  let brokenOff = false
+  const thaw = () => {
+    if (over) return
+    over = true
+    clearTimeout(watchdog)
+    process.off('exit', thaw)
+    for (const target of stopped.toReversed()) signal(target, 'SIGCONT')
+  }
+  const watchdog = setTimeout(() => {
+    brokenOff = true
+    thaw()
+  }, mostMs)
+  process.on('exit', thaw)
+  try {
+    await stopAll(roots, stopped, () => over)
+  } catch (error) {
+    thaw()
+    throw error
+  }
+  return {
+    processes: stopped.length,
+    thaw,
+    get broken() {
+      return brokenOff || over || stopped.some(target => isAlive(target) && !isStopped(target.pid))
+    },
+  }
+}
+
+async function stopAll(roots: ProcessIdentity[], stopped: ProcessIdentity[], isOver: () => boolean): Promise<void> {
+  const known = new Set<string>()
+  const stop = (target: ProcessIdentity): boolean => {
+    const name = `${target.pid} ${target.startTime}`
+    if (known.has(name)) return false
+    known.add(name)
+    stopped.push(target)
+    signal(target, 'SIGSTOP')
+    return true
+  }
+  const end = performance.now() + stopDeadlineMs
+  for (const root of roots) stop(root)
+  await untilStopped(stopped, end, isOver)
+  for (;;) {
+    const tree = descendantsOf(
+      readProcesses(),
+      roots.map(root => root.pid),
+    )
+    const fresh = tree.filter(entry => stop(entry))
+    await untilStopped(stopped, end, isOver)
+    if (fresh.length === 0) return
+  }
+}
+
+async function untilStopped(targets: ProcessIdentity[], end: number, isOver: () => boolean): Promise<void> {
+  while (targets.some(target => isAlive(target) && !isStopped(target.pid))) {
+    if (performance.now() > end) {
+      throw new RuntimeError('FreezeFailed', `processes did not stop within ${stopDeadlineMs} ms`)
+    }
+    if (isOver()) throw new RuntimeError('FreezeFailed', 'stopping the processes took too long')
+    await sleep(1)
+  }
+}

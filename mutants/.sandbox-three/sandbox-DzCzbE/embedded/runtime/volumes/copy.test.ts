@@ -1,0 +1,177 @@
+// @ts-nocheck
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { temporaryDirectory } from '../testing/runtime.ts'
+import { openCopier } from './copier.ts'
+import { compareMarks, createTreeCopy, type Mark } from './copy.ts'
+
+/** All of a tree: kinds, modes, contents, targets of links. */
+function contents(root: string, path = ''): Record<string, string> {
+  const here = join(root, path)
+  const stats = lstatSync(here)
+  const mode = (stats.mode & 0o777).toString(8)
+  if (stats.isSymbolicLink()) return { [path]: `-> ${readlinkSync(here)}` }
+  if (stats.isFile()) return { [path]: `${mode} ${readFileSync(here, 'latin1')}` }
+  const inside = readdirSync(here).map(name => contents(root, join(path, name)))
+  return Object.assign({ [path]: mode }, ...inside)
+}
+
+function tree(): { source: string; target: string } {
+  const root = temporaryDirectory()
+  mkdirSync(join(root, 'source'))
+  return { source: join(root, 'source'), target: join(root, 'target') }
+}
+
+const names = ['a', 'b', 'd/a', 'd/b', 'd/e/a']
+type Change = { kind: number; name: string; other: string; text: string }
+const change: fc.Arbitrary<Change> = fc.record({
+  kind: fc.nat(8),
+  name: fc.constantFrom(...names),
+  other: fc.constantFrom(...names),
+  text: fc.string({ maxLength: 20 }),
+})
+
+/** Does something to a tree; what cannot be done is left. */
+function apply(root: string, { kind, name, other, text }: Change): void {
+  const [path, second] = [join(root, name), join(root, other)]
+  try {
+    mkdirSync(join(path, '..'), { recursive: true })
+    if (kind <= 1) writeFileSync(path, text)
+    else if (kind === 2) appendFileSync(path, text)
+    else if (kind === 3) truncateSync(path, 0)
+    else if (kind === 4) rmSync(path, { recursive: true, force: true })
+    else if (kind === 5) renameSync(path, second)
+    else if (kind === 6) chmodSync(path, lstatSync(path).isDirectory() ? 0o750 : 0o640)
+    else if (kind === 7) symlinkSync(other, path)
+    else linkSync(path, second)
+  } catch {
+    // no such file, a directory in the way, ...
+  }
+}
+
+test('an entry is the same only where a change would be sure to show', () => {
+  const mark: Mark = { kind: 'file', size: 8n, inode: 7n, modified: 1000n, changed: 2000n }
+  expect(compareMarks(undefined, mark)).toBe('changed')
+  expect(compareMarks({ mark, certainBefore: 2001n }, mark)).toBe('same')
+  expect(compareMarks({ mark, certainBefore: 2000n }, mark)).toBe('uncertain')
+  expect(compareMarks({ mark, certainBefore: 1500n }, mark)).toBe('uncertain')
+  // A time in the future, after the clock was set back.
+  expect(compareMarks({ mark: { ...mark, modified: 9000n }, certainBefore: 5000n }, { ...mark, modified: 9000n })).toBe(
+    'uncertain',
+  )
+  for (const change of [
+    { size: 9n },
+    { inode: 1n },
+    { modified: 1001n },
+    { changed: 2001n },
+    { kind: 'link' as const },
+  ]) {
+    expect(compareMarks({ mark, certainBefore: 5000n }, { ...mark, ...change })).toBe('changed')
+  }
+})
+
+describe('createTreeCopy', () => {
+  test('whatever happens between the passes, the last one makes the copy the same', () => {
+    fc.assert(
+      fc.property(fc.array(fc.array(change, { maxLength: 12 }), { maxLength: 4 }), rounds => {
+        const { source, target } = tree()
+        const copy = createTreeCopy(source, target)
+        for (const round of rounds) {
+          for (const step of round) apply(source, step)
+          copy.pass(false)
+        }
+        for (const step of rounds.at(0) ?? []) apply(source, step)
+        copy.pass(true)
+        expect(contents(target)).toEqual(contents(source))
+      }),
+      { numRuns: 80 },
+    )
+  })
+
+  test('a change that leaves size and times as they were is not missed', () => {
+    const { source, target } = tree()
+    for (let index = 0; index < 300; index += 1) writeFileSync(join(source, String(index)), 'before')
+    const copy = createTreeCopy(source, target)
+    copy.pass(false)
+    const changed = Array.from({ length: 300 }, (_, index) => join(source, String(index)))
+    for (const path of changed) writeFileSync(path, 'after!')
+    copy.pass(false)
+    // At once, many of them within the same tick of the file system's clock.
+    for (const path of changed) {
+      const { atime, mtime } = statSync(path)
+      writeFileSync(path, 'later!')
+      utimesSync(path, atime, mtime)
+    }
+    copy.pass(true)
+    expect(contents(target)).toEqual(contents(source))
+  })
+
+  test('the last pass copies what has changed, and no more', () => {
+    const { source, target } = tree()
+    for (const name of ['a', 'b', 'c']) writeFileSync(join(source, name), 'x'.repeat(1000))
+    const copy = createTreeCopy(source, target)
+    expect(copy.pass(false)).toMatchObject({ copied: 4, copiedBytes: 3000, bytes: 3000 })
+    appendFileSync(join(source, 'b'), 'y')
+    expect(copy.pass(true)).toMatchObject({ copiedBytes: 1001, bytes: 3001 })
+  })
+
+  test('files that come and go under a hot pass are no error, and are right in the end', async () => {
+    const { source, target } = tree()
+    const copier = await openCopier({ source, target })
+    let going = true
+    const writer = (async () => {
+      for (let n = 0; going; n += 1) {
+        writeFileSync(join(source, `f${n % 50}`), `${n}`.repeat(1 + (n % 2000)))
+        rmSync(join(source, `f${(n * 7) % 50}`), { force: true })
+        if (n % 20 === 0) await new Promise(resolve => setImmediate(resolve))
+      }
+    })()
+    for (let passes = 0; passes < 20; passes += 1) await copier.pass(false)
+    going = false
+    await writer
+    await copier.pass(true)
+    await copier.close()
+    expect(contents(target)).toEqual(contents(source))
+  })
+
+  test('links are copied as links, and never followed', () => {
+    const { source, target } = tree()
+    const outside = join(source, '../outside')
+    writeFileSync(outside, 'private')
+    symlinkSync(outside, join(source, 'link'))
+    createTreeCopy(source, target).pass(true)
+    expect(readlinkSync(join(target, 'link'))).toBe(outside)
+  })
+
+  test('what cannot be copied is an error when it counts, and the thread passes it on', async () => {
+    const { source, target } = tree()
+    const copier = await openCopier({ source, target })
+    rmSync(source, { recursive: true })
+    await copier.pass(false)
+    await expect(copier.pass(true)).rejects.toThrow('ENOENT')
+    await copier.close()
+    await expect(
+      openCopier({ source: '/nowhere', target: `${target}2` }).then(other => other.pass(true)),
+    ).rejects.toThrow('ENOENT')
+    expect(existsSync(`${target}2`)).toBe(false)
+  })
+})

@@ -1,0 +1,235 @@
+/**
+ * Copies the tree of a volume in passes: the first ones while it is written to, the last one while nothing writes. A
+ * pass copies what may have changed since the pass that copied it, so the last one is short, and exact.
+ *
+ * Whether a file may have changed: its size, inode, mtime or ctime differ from what they were just before it was
+ * copied, or it had been changed so shortly before that copy that a later change could carry the same time. (The
+ * kernel stamps files with a clock that ticks every few milliseconds, some file systems with whole seconds.) All times
+ * are read from the file system itself, never from this machine's clock.
+ *
+ * Files are opened without following links and copied through their descriptor, so that a tree that belongs to another
+ * user cannot lead a runtime that is root out of it.
+ */
+// @ts-nocheck
+
+import {
+  type BigIntStats,
+  chmodSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  fstatSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  readSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { errorCode } from '../errors.ts'
+
+/**
+ * How long before a pass a change still counts as uncertain. Two seconds would do for the coarsest clock; the rest is
+ * for a write that took its time stamp and then had to wait for the disk before its data arrived.
+ */
+const uncertainNs = 10_000_000_000n
+
+/** Up to this size a file that may have changed is compared rather than copied. */
+const comparedBytes = 16n * 1024n * 1024n
+const blockBytes = 1024 * 1024
+
+type EntryKind = 'file' | 'directory' | 'link'
+/** What an entry was, just before it was copied. */
+export type Mark = { kind: EntryKind; size: bigint; inode: bigint; modified: bigint; changed: bigint }
+
+export type PassResult = {
+  /** Entries and bytes that this pass copied. */
+  copied: number
+  copiedBytes: number
+  /** What the whole image holds now. */
+  bytes: number
+}
+
+type TreeCopy = {
+  /**
+   * One pass. `frozen`: nothing writes to the source, so whatever cannot be copied is an error; otherwise it is left to
+   * the next pass.
+   */
+  pass(frozen: boolean): PassResult
+}
+
+const markOf = (kind: EntryKind, stats: BigIntStats): Mark => ({
+  kind,
+  size: stats.size,
+  inode: stats.ino,
+  modified: stats.mtimeNs,
+  changed: stats.ctimeNs,
+})
+
+const kindOf = (stats: BigIntStats): EntryKind | undefined => {
+  if (stats.isFile()) return 'file'
+  if (stats.isDirectory()) return 'directory'
+  return stats.isSymbolicLink() ? 'link' : undefined // sockets, pipes and devices are not part of an image
+}
+
+/** What an entry was copied as, and the time before which its changes were sure to show. */
+type Copied = { mark: Mark; certainBefore: bigint }
+
+/** What an entry's mark says about its copy. Pure. */
+export function compareMarks(copied: Copied | undefined, mark: Mark): 'same' | 'uncertain' | 'changed' {
+  if (copied === undefined) return 'changed'
+  const { mark: old, certainBefore } = copied
+  const alike =
+    old.kind === mark.kind &&
+    old.size === mark.size &&
+    old.inode === mark.inode &&
+    old.modified === mark.modified &&
+    old.changed === mark.changed
+  if (!alike) return 'changed'
+  return mark.modified < certainBefore && mark.changed < certainBefore ? 'same' : 'uncertain'
+}
+
+/** Copies `source` to `target`, which is made and must not exist, in a directory that nobody else can enter. */
+export function createTreeCopy(origin: string, target: string): TreeCopy {
+  const source = realpathSync(origin)
+  /** By path from the root; what the target holds, and what it was copied from. */
+  const known = new Map<string, Copied>()
+  mkdirSync(target, { mode: 0o700 })
+
+  /** The file system's own time: that of a directory that it has just made. */
+  function fileSystemTime(): bigint {
+    const probe = `${target}.time`
+    rmSync(probe, { recursive: true, force: true })
+    mkdirSync(probe)
+    const time = lstatSync(probe, { bigint: true }).ctimeNs
+    rmSync(probe, { recursive: true })
+    return time
+  }
+
+  /** Whether the target has the entry as it is now. */
+  function isCopied(path: string, mark: Mark): boolean {
+    const verdict = compareMarks(known.get(path), mark)
+    if (verdict !== 'uncertain') return verdict === 'same'
+    // Comparing a small file is much quicker than copying it again.
+    return (
+      mark.kind === 'file' && mark.size <= comparedBytes && sameContent(join(source, path), join(target, path), mark)
+    )
+  }
+
+  return {
+    pass(frozen) {
+      const certainBefore = fileSystemTime() - uncertainNs
+      const seen = new Set<string>()
+      const result: PassResult = { copied: 0, copiedBytes: 0, bytes: 0 }
+
+      const visit = (path: string): void => {
+        const from = join(source, path)
+        const stats = lstatSync(from, { bigint: true })
+        const kind = kindOf(stats)
+        if (kind === undefined) return
+        seen.add(path)
+        const mark = markOf(kind, stats)
+        if (kind === 'file') result.bytes += Number(stats.size)
+        // The entries of a directory are looked at in any case: its own times say nothing about their contents.
+        if (isCopied(path, mark)) known.set(path, { mark, certainBefore })
+        else {
+          const to = join(target, path)
+          if (known.get(path)?.mark.kind !== kind) rmSync(to, { recursive: true, force: true })
+          known.delete(path)
+          copyEntry(from, to, mark, stats)
+          known.set(path, { mark, certainBefore })
+          result.copied += 1
+          if (kind === 'file') result.copiedBytes += Number(stats.size)
+        }
+        if (kind === 'directory') for (const name of readdirSync(from)) attempt(join(path, name))
+      }
+      const attempt = (path: string): void => {
+        try {
+          visit(path)
+        } catch (error) {
+          if (frozen) throw error
+          known.delete(path) // gone or changed while it was copied: the next pass sees
+          seen.add(path)
+          if (errorCode(error) === 'ENOSPC') throw error
+        }
+      }
+
+      attempt('')
+      for (const path of [...known.keys()].reverse()) {
+        if (seen.has(path)) continue
+        known.delete(path)
+        rmSync(join(target, path), { recursive: true, force: true })
+      }
+      if (frozen) verifyNames(source, target)
+      return result
+    },
+  }
+}
+
+/** What was left behind under a name that the source no longer has (an entry whose copy failed half-way). */
+function verifyNames(source: string, target: string): void {
+  const expected = new Set(readdirSync(source))
+  for (const entry of readdirSync(target, { withFileTypes: true })) {
+    if (!expected.has(entry.name)) rmSync(join(target, entry.name), { recursive: true, force: true })
+    else if (entry.isDirectory()) verifyNames(join(source, entry.name), join(target, entry.name))
+  }
+}
+
+function copyEntry(from: string, to: string, mark: Mark, stats: BigIntStats): void {
+  const mode = Number(stats.mode) & 0o777
+  if (mark.kind === 'link') {
+    rmSync(to, { force: true })
+    symlinkSync(readlinkSync(from), to)
+  } else if (mark.kind === 'directory') {
+    mkdirSync(to, { recursive: true })
+    chmodSync(to, mode)
+  } else copyFile(from, to, mark, mode)
+  if (process.getuid?.() === 0) lchownSync(to, Number(stats.uid), Number(stats.gid))
+}
+
+/** The very file that was looked at, or an error; never what a link in its way leads to. */
+function openSource(from: string, mark: Mark): number {
+  const file = openSync(from, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  if (fstatSync(file, { bigint: true }).ino === mark.inode && readlinkSync(`/proc/self/fd/${file}`) === from)
+    return file
+  closeSync(file)
+  throw new Error(`${from} was replaced while it was copied`)
+}
+
+function copyFile(from: string, to: string, mark: Mark, mode: number): void {
+  const file = openSource(from, mark)
+  try {
+    rmSync(to, { force: true })
+    // Shares the blocks where the file system can; otherwise the kernel copies them.
+    copyFileSync(`/proc/self/fd/${file}`, to, constants.COPYFILE_FICLONE)
+  } finally {
+    closeSync(file)
+  }
+  chmodSync(to, mode)
+}
+
+const [ours, theirs] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]
+
+function sameContent(from: string, to: string, mark: Mark): boolean {
+  const source = openSource(from, mark)
+  try {
+    const copy = openSync(to, constants.O_RDONLY | constants.O_NOFOLLOW)
+    try {
+      for (;;) {
+        const length = readSync(source, ours)
+        if (readSync(copy, theirs) !== length) return false
+        if (length === 0) return true
+        if (ours.compare(theirs, 0, length, 0, length) !== 0) return false
+      }
+    } finally {
+      closeSync(copy)
+    }
+  } finally {
+    closeSync(source)
+  }
+}

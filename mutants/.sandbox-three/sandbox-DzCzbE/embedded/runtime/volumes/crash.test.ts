@@ -1,0 +1,97 @@
+/**
+ * The runtime is stopped after each of its writes and started again: a claim is bound, its volume outlives it, goes to a new
+ * claim, grows, and goes, with all its data until then and nothing left behind.
+ */
+// @ts-nocheck
+
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Cluster, PersistentVolume } from '../../../cluster/index.ts'
+import { createFuse } from '../../../operator/testing/fuse.ts'
+import type { Runtime } from '../index.ts'
+import { claim, namespace, openTestStore, startTestRuntime, temporaryDirectory, until } from '../testing/runtime.ts'
+
+const key = { namespace, name: 'data' }
+
+/** One life of a volume, with a runtime that dies after so many writes. @returns how many it made before that */
+async function liveThrough(after: number): Promise<string[]> {
+  const { store, cluster } = await openTestStore()
+  const directory = temporaryDirectory()
+  const fuse = createFuse(after)
+  const mortal: Cluster = fuse.cluster(store.connect('runtime'))
+  let runtime: Runtime | undefined = await startTestRuntime(store, { directory, cluster: mortal }).catch(error => {
+    if (!fuse.isBlown) throw error
+    return undefined
+  })
+  let isNew = false
+
+  const comesAbout = (what: string, condition: () => Promise<boolean>): Promise<void> =>
+    until(
+      async () => {
+        if (fuse.isBlown && !isNew) {
+          isNew = true
+          await runtime?.stop()
+          runtime = await startTestRuntime(store, { directory })
+        }
+        return condition()
+      },
+      20_000,
+      `${what}, with a crash after ${fuse.effects.at(-1)}`,
+    )
+  const inPhase = async (phase: string): Promise<boolean> =>
+    (await cluster.get('PersistentVolumeClaim', key))?.status?.phase === phase
+  const volumeOf = async (): Promise<PersistentVolume | undefined> => (await cluster.list('PersistentVolume')).items[0]
+  const change = async (alter: (spec: NonNullable<PersistentVolume['spec']>) => PersistentVolume['spec']) => {
+    const attempt = async (): Promise<boolean> => {
+      const volume = await volumeOf()
+      if (volume === undefined) throw new Error('the volume is gone')
+      const spec = alter(volume.spec ?? {})
+      return cluster.replace('PersistentVolume', { ...volume, ...(spec && { spec }) }).then(
+        () => true,
+        () => false,
+      )
+    }
+    await until(attempt)
+  }
+  const path = async () => join(directory, 'volumes', (await volumeOf())?.spec?.csi?.volumeHandle ?? 'none')
+
+  await cluster.create('PersistentVolumeClaim', claim('data', { storageClassName: 'local' }))
+  await comesAbout('bound', () => inPhase('Bound'))
+  const place = await path()
+  const file = join(place, 'file')
+  writeFileSync(file, 'precious')
+
+  await change(spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Retain' }))
+  await cluster.delete('PersistentVolumeClaim', key)
+  await comesAbout('released', async () => (await volumeOf())?.status?.phase === 'Released')
+  await change(spec => ({ ...spec, claimRef: { kind: 'PersistentVolumeClaim', ...key } }))
+  const volumeName = (await volumeOf())?.metadata.name ?? ''
+  await cluster.create('PersistentVolumeClaim', claim('data', { storageClassName: 'local', volumeName }))
+  await comesAbout('bound again', () => inPhase('Bound'))
+  expect(await path()).toBe(place)
+  expect(readFileSync(file, 'utf8')).toBe('precious')
+
+  const resources = { requests: { storage: '2Gi' } }
+  await cluster.apply('PersistentVolumeClaim', claim('data', { storageClassName: 'local', volumeName, resources }))
+  await comesAbout('grown', async () => {
+    const { status } = (await cluster.get('PersistentVolumeClaim', key)) ?? {}
+    return status?.capacity?.storage === '2Gi' && status.conditions === undefined
+  })
+  expect(readFileSync(file, 'utf8')).toBe('precious')
+  expect((await cluster.list('PersistentVolume')).items).toHaveLength(1)
+
+  await change(spec => ({ ...spec, persistentVolumeReclaimPolicy: 'Delete' }))
+  await cluster.delete('PersistentVolumeClaim', key)
+  await comesAbout('gone', async () => (await volumeOf()) === undefined)
+  expect(existsSync(place)).toBe(false)
+  expect(readdirSync(join(directory, 'volumes', namespace))).toEqual([])
+  expect(readdirSync(join(directory, 'staging'))).toEqual([])
+  return fuse.effects
+}
+
+test('a crash after any write loses nothing and leaves nothing behind', { timeout: 300_000 }, async () => {
+  const effects = await liveThrough(Number.POSITIVE_INFINITY)
+  expect(effects.length).toBeGreaterThan(10)
+  for (let after = 1; after <= effects.length; after++) await liveThrough(after)
+})

@@ -1,0 +1,90 @@
+/**
+ * Makes the directory of a claim, whole or not at all: empty, or filled from a snapshot or from another claim. What is
+ * copied stands in the staging area until then.
+ */
+// @ts-nocheck
+
+import { existsSync, mkdirSync, renameSync } from 'node:fs'
+import { rm, statfs } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { PersistentVolumeClaim, VolumeSnapshot } from '../../../cluster/index.ts'
+import type { Informer } from '../../../cluster/informer/index.ts'
+import { type Layout, makeOwned, makePassage } from '../directories.ts'
+import type { ClaimVolume } from '../pods/mounts.ts'
+import { copyTree } from './copier.ts'
+import { takeImage } from './image.ts'
+import { newHandle } from './persistent-volume.ts'
+import type { VolumeUse } from './use.ts'
+
+/** With less than this a disk counts as full: a database could not even start on it. */
+const leastFreeBytes = 64 * 1024 * 1024
+
+/** Why a claim cannot be filled yet; it is looked at again when its source changes. */
+export class SourceNotReady extends Error {}
+
+type ProvisionerOptions = {
+  snapshots: Informer<'VolumeSnapshot'>
+  findClaim(namespace: string, name: string): ClaimVolume
+  layout: Layout
+  use: VolumeUse
+  now: () => number
+}
+
+/** @returns what makes the directory of a claim, or finds the one that was made before */
+export function createProvisioner(options: ProvisionerOptions): (claim: PersistentVolumeClaim) => Promise<void> {
+  const { snapshots, findClaim, layout, use, now } = options
+
+  async function provision(claim: PersistentVolumeClaim): Promise<void> {
+    const directory = layout.volume(newHandle(claim))
+    if (existsSync(directory)) return
+    const { bavail, bsize } = await statfs(layout.root)
+    if (bavail * bsize < leastFreeBytes) throw Object.assign(new Error('the disk is full'), { code: 'ENOSPC' })
+    const staging = join(layout.staging, claim.metadata.uid ?? '')
+    await rm(staging, { recursive: true, force: true })
+    try {
+      await fill(claim, staging)
+      makeOwned(layout, staging)
+      makePassage(layout, dirname(directory))
+      renameSync(staging, directory)
+    } catch (error) {
+      await rm(staging, { recursive: true, force: true })
+      throw error
+    }
+  }
+
+  async function fill(claim: PersistentVolumeClaim, target: string): Promise<void> {
+    const { namespace = '' } = claim.metadata
+    const source = claim.spec?.dataSource ?? claim.spec?.dataSourceRef
+    if (source === undefined) mkdirSync(target, { mode: 0o700 })
+    else if (source.kind === 'VolumeSnapshot')
+      await fillFromSnapshot(snapshots.get({ namespace, name: source.name }), target)
+    else if (source.kind === 'PersistentVolumeClaim') await fillFromClaim(namespace, source.name, target)
+    else throw new Error(`a data source must be a VolumeSnapshot or a PersistentVolumeClaim, not a ${source.kind}`)
+  }
+
+  async function fillFromSnapshot(snapshot: VolumeSnapshot | undefined, target: string): Promise<void> {
+    const { namespace = '', uid = '' } = snapshot?.metadata ?? {}
+    if (snapshot?.status?.readyToUse !== true || snapshot.metadata.deletionTimestamp !== undefined) {
+      throw new SourceNotReady('the snapshot that it is to be filled from is not there or not ready')
+    }
+    const done = use.read(uid)
+    try {
+      await copyTree({ source: layout.snapshot(namespace, uid), target })
+    } finally {
+      done()
+    }
+  }
+
+  async function fillFromClaim(namespace: string, name: string, target: string): Promise<void> {
+    const source = findClaim(namespace, name)
+    if (!source.bound) throw new SourceNotReady(source.message)
+    const done = use.read(source.volume)
+    try {
+      await takeImage({ volume: source.volume, source: source.directory, target, use, now })
+    } finally {
+      done()
+    }
+  }
+
+  return provision
+}

@@ -1,0 +1,116 @@
+/**
+ * PersistentVolumes: whether a volume is free, bound or left behind, and what becomes of one that is left behind. Its
+ * directory is removed only when the volume says `Delete`, its claim is certainly gone, nothing uses it and no other
+ * volume names it. A directory that no volume names is never touched.
+ */
+// @ts-nocheck
+
+import { existsSync, renameSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  type AnyObject,
+  type Cluster,
+  isClusterError,
+  type ObjectKey,
+  type PersistentVolume,
+} from '../../../cluster/index.ts'
+import type { Informer } from '../../../cluster/informer/index.ts'
+import type { ReconcileResult } from '../../../controller/index.ts'
+import type { Layout } from '../directories.ts'
+import { handleOf, reclaimFinalizer } from './persistent-volume.ts'
+import type { VolumeUse } from './use.ts'
+
+type ReclaimOptions = {
+  cluster: Cluster
+  volumes: Informer<'PersistentVolume'>
+  layout: Layout
+  use: VolumeUse
+  record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
+}
+
+type Reclaim = { reconcile(key: ObjectKey): Promise<ReconcileResult> }
+
+type Phase = 'Available' | 'Bound' | 'Released'
+
+export function createReclaim({ cluster, volumes, layout, use, record }: ReclaimOptions): Reclaim {
+  /** The phase that follows from the claim, as the cluster itself has it; undefined while it stays what it is. */
+  async function phaseOf({ metadata, spec, status }: PersistentVolume): Promise<Phase | undefined> {
+    const { claimRef } = spec ?? {}
+    if (!claimRef?.uid) return 'Available'
+    const claim = await cluster.get('PersistentVolumeClaim', {
+      namespace: claimRef.namespace,
+      name: claimRef.name ?? '',
+    })
+    if (claim === undefined || claim.metadata.uid !== claimRef.uid) return 'Released'
+    // A claim that has yet to name it, or that has come to another volume: nobody's data are decided on here.
+    return claim.spec?.volumeName === metadata.name ? 'Bound' : (status?.phase as Phase | undefined)
+  }
+
+  async function writePhase(volume: PersistentVolume, phase: Phase): Promise<PersistentVolume> {
+    if (volume.status?.phase === phase) return volume
+    const { message: _message, reason: _reason, ...status } = volume.status ?? {}
+    const written = await cluster.replaceStatus('PersistentVolume', { ...volume, status: { ...status, phase } })
+    volumes.writeThrough(written)
+    return written
+  }
+
+  /** Lets go of a volume that is being deleted. */
+  async function letGo({ metadata, ...volume }: PersistentVolume): Promise<void> {
+    const { finalizers = [] } = metadata
+    if (!finalizers.includes(reclaimFinalizer)) return
+    const left = finalizers.filter(each => each !== reclaimFinalizer)
+    try {
+      await cluster.replace('PersistentVolume', { ...volume, metadata: { ...metadata, finalizers: left } })
+    } catch (error) {
+      if (!isClusterError(error, 'NotFound')) throw error
+    }
+  }
+
+  async function reclaim(volume: PersistentVolume): Promise<void> {
+    const { uid, resourceVersion, name, deletionTimestamp } = volume.metadata
+    const handle = handleOf(volume)
+    if (handle === undefined || volume.spec?.persistentVolumeReclaimPolicy !== 'Delete') {
+      return deletionTimestamp === undefined ? undefined : letGo(volume)
+    }
+    const { finalizers = [] } = volume.metadata
+    if (deletionTimestamp === undefined && !finalizers.includes(reclaimFinalizer)) {
+      // Without it the object could go before the directory does; its change brings it here again.
+      const metadata = { ...volume.metadata, finalizers: [...finalizers, reclaimFinalizer] }
+      return volumes.writeThrough(await cluster.replace('PersistentVolume', { ...volume, metadata }))
+    }
+    // The mark first, on this very version: whoever has just asked to keep the volume comes before it, or too late to bind it.
+    if (deletionTimestamp === undefined) return cluster.delete('PersistentVolume', { name }, { uid, resourceVersion })
+    if (use.isHeld(handle)) return undefined // looked at again when that ends
+    if (await removeDirectory(volume, handle)) await letGo(volume)
+  }
+
+  /** @returns whether the directory is gone, or another's */
+  async function removeDirectory(volume: PersistentVolume, handle: string): Promise<boolean> {
+    const { name, resourceVersion = '', uid } = volume.metadata
+    const stored = await cluster.get('PersistentVolume', { name })
+    // From here to the renaming nothing comes between: it is decided on what the cluster has at this moment.
+    if (stored?.metadata.uid !== uid || stored?.metadata.resourceVersion !== resourceVersion) return false
+    const another = volumes.list().find(other => other.metadata.name !== name && handleOf(other) === handle)
+    if (another !== undefined) {
+      record(volume, 'Warning', 'VolumeKept', `volume "${another.metadata.name}" names the same directory, which stays`)
+      return true
+    }
+    const removed = join(layout.staging, `removed-${uid}-${resourceVersion}`)
+    if (existsSync(layout.volume(handle))) renameSync(layout.volume(handle), removed)
+    await rm(removed, { recursive: true, force: true })
+    return true
+  }
+
+  return {
+    async reconcile(key) {
+      const found = volumes.get(key)
+      if (found === undefined) return undefined
+      const phase = await phaseOf(found)
+      const volume = phase === undefined ? found : await writePhase(found, phase)
+      if (phase === 'Released') await reclaim(volume)
+      else if (phase === 'Available' && volume.metadata.deletionTimestamp !== undefined) await letGo(volume)
+      return undefined
+    },
+  }
+}

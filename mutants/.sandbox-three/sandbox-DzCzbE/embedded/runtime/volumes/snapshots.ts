@@ -1,0 +1,125 @@
+/** VolumeSnapshots: the crash-consistent image of a claim's volume in a directory of its own, kept until it is deleted. */
+// @ts-nocheck
+
+import { execFile } from 'node:child_process'
+import { existsSync, renameSync } from 'node:fs'
+import { mkdir, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Logger } from 'pino'
+import type { AnyObject, Cluster, ObjectKey, VolumeSnapshot } from '../../../cluster/index.ts'
+import type { Informer } from '../../../cluster/informer/index.ts'
+import type { ReconcileResult } from '../../../controller/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import type { Layout } from '../directories.ts'
+import { errorCode, messageOf } from '../errors.ts'
+import type { ClaimVolume } from '../pods/mounts.ts'
+import { type ImageResult, takeImage } from './image.ts'
+import type { VolumeUse } from './use.ts'
+
+const snapshotFinalizer = 'snapshot.storage.kubernetes.io/volumesnapshot-bound-protection'
+const retryMs = 5_000
+const run = promisify(execFile)
+
+type SnapshotsOptions = {
+  cluster: Cluster
+  snapshots: Informer<'VolumeSnapshot'>
+  findClaim(namespace: string, name: string): ClaimVolume
+  layout: Layout
+  use: VolumeUse
+  record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
+  logger: Logger
+  now: () => number
+}
+
+type Snapshots = { reconcile(key: ObjectKey): Promise<ReconcileResult> }
+
+export function createSnapshots(options: SnapshotsOptions): Snapshots {
+  const { cluster, snapshots, layout, use, record, logger, now } = options
+  const directoryOf = ({ metadata: { namespace = '', uid = '' } }: VolumeSnapshot): string =>
+    layout.snapshot(namespace, uid)
+
+  async function protect(snapshot: VolumeSnapshot): Promise<VolumeSnapshot> {
+    const { finalizers = [] } = snapshot.metadata
+    if (finalizers.includes(snapshotFinalizer)) return snapshot
+    const metadata = { ...snapshot.metadata, finalizers: [...finalizers, snapshotFinalizer] }
+    const written = await cluster.replace('VolumeSnapshot', { ...snapshot, metadata })
+    snapshots.writeThrough(written)
+    return written
+  }
+
+  async function writeStatus(snapshot: VolumeSnapshot, status: NonNullable<VolumeSnapshot['status']>): Promise<void> {
+    snapshots.writeThrough(await cluster.replaceStatus('VolumeSnapshot', { ...snapshot, status }))
+  }
+
+  async function fail(snapshot: VolumeSnapshot, message: string): Promise<ReconcileResult> {
+    record(snapshot, 'Warning', 'SnapshotFailed', message)
+    if (snapshot.status?.error?.message !== message) {
+      await writeStatus(snapshot, { readyToUse: false, error: { time: timestamp(now()), message } })
+    }
+    return { requeueAfterMs: retryMs }
+  }
+
+  /** Takes the image and makes it last. */
+  async function take(snapshot: VolumeSnapshot, volume: string, source: string): Promise<ImageResult> {
+    const { uid = '' } = snapshot.metadata
+    const [target, staging] = [directoryOf(snapshot), join(layout.staging, uid)]
+    for (const leftover of [staging, target]) await rm(leftover, { recursive: true, force: true })
+    const done = use.read(volume)
+    try {
+      const image = await takeImage({ volume, source, target: staging, use, now })
+      await mkdir(dirname(target), { recursive: true, mode: 0o700 })
+      renameSync(staging, target)
+      await writeToDisk(target)
+      return image
+    } finally {
+      done()
+    }
+  }
+
+  /** An image that is reported ready must survive a power cut; one call for its whole file system is by far the fastest. */
+  async function writeToDisk(path: string): Promise<void> {
+    try {
+      await run('sync', ['-f', path])
+    } catch (error) {
+      logger.warn({ err: error }, 'a snapshot could not be forced to the disk')
+    }
+  }
+
+  async function remove(snapshot: VolumeSnapshot): Promise<ReconcileResult> {
+    const { finalizers = [], uid = '' } = snapshot.metadata
+    if (!finalizers.includes(snapshotFinalizer) || use.isHeld(uid)) return undefined
+    await rm(directoryOf(snapshot), { recursive: true, force: true })
+    const metadata = { ...snapshot.metadata, finalizers: finalizers.filter(name => name !== snapshotFinalizer) }
+    await cluster.replace('VolumeSnapshot', { ...snapshot, metadata })
+    return undefined
+  }
+
+  return {
+    async reconcile(key) {
+      const found = snapshots.get(key)
+      if (found === undefined) return undefined
+      if (found.metadata.deletionTimestamp !== undefined) return remove(found)
+      const snapshot = await protect(found)
+      if (snapshot.status?.readyToUse === true) {
+        return existsSync(directoryOf(snapshot)) ? undefined : fail(snapshot, 'the image of this snapshot is gone')
+      }
+      const claim = options.findClaim(key.namespace ?? '', snapshot.spec.source.persistentVolumeClaimName)
+      if (!claim.bound) return fail(snapshot, claim.message)
+      let image: ImageResult
+      try {
+        image = await take(snapshot, claim.volume, claim.directory)
+      } catch (error) {
+        return fail(snapshot, errorCode(error) === 'ENOSPC' ? 'the disk is full' : messageOf(error))
+      }
+      logger.info({ snapshot: key, ...image }, 'took a snapshot')
+      await writeStatus(snapshot, {
+        boundVolumeSnapshotContentName: `snapcontent-${snapshot.metadata.uid}`,
+        creationTime: timestamp(image.takenAt),
+        readyToUse: true,
+        restoreSize: String(image.bytes),
+      })
+      return undefined
+    },
+  }
+}

@@ -1,0 +1,69 @@
+// @ts-nocheck
+import { expect, test } from 'vitest'
+import { createVolumeUse } from './use.ts'
+
+const process = (pid: number) => ({ pid, startTime: '1' })
+
+test('a volume wanted alone has one holder, and a shared one many', () => {
+  const use = createVolumeUse()
+  const released: string[] = []
+  use.onRelease(volume => released.push(volume))
+  expect(use.hold('v', 'a', true)).toBe(true)
+  expect(use.hold('v', 'a', true)).toBe(true)
+  expect(use.hold('v', 'b', true)).toBe(false)
+  expect(use.hold('v', 'b', false)).toBe(false)
+  use.release('v', 'b')
+  use.release('v', 'a')
+  expect(released).toEqual(['v'])
+  expect(use.hold('v', 'b', false)).toBe(true)
+  expect(use.hold('v', 'c', false)).toBe(true)
+  expect(use.hold('v', 'd', true)).toBe(false)
+  expect(use.isHeld('v')).toBe(true)
+})
+
+test('a volume that is read is held, until the reader is done', () => {
+  const use = createVolumeUse()
+  const [one, two] = [use.read('v'), use.read('v')]
+  one()
+  one()
+  expect(use.isHeld('v')).toBe(true)
+  two()
+  expect(use.isHeld('v')).toBe(false)
+})
+
+test('nothing starts on a frozen volume, not even between its release and the next freeze', async () => {
+  const use = createVolumeUse()
+  const first = await use.freeze('v')
+  const events: string[] = []
+  const second = use.freeze('v').then(release => {
+    events.push('frozen again')
+    return release
+  })
+  const started = use.start(['other', 'v'], () => {
+    events.push('started')
+    return process(7)
+  })
+  await Promise.resolve()
+  expect(events).toEqual([])
+  first()
+  const release = await second
+  await new Promise(resolve => setImmediate(resolve))
+  expect(events).toEqual(['frozen again'])
+  release()
+  await started
+  expect(events).toEqual(['frozen again', 'started'])
+  expect(use.writers(['v', 'other'])).toHaveLength(1)
+})
+
+test('the epoch tells whether a freeze lay between two looks', async () => {
+  const use = createVolumeUse()
+  const writer = await use.start(['v'], () => process(1))
+  const before = use.epoch(['v', 'w'])
+  const release = await use.freeze('v')
+  expect(use.epoch(['v'])).toBeLessThan(0)
+  release()
+  release()
+  expect(use.epoch(['v', 'w'])).toBe(before + 1)
+  use.ended(['v'], writer)
+  expect(use.writers(['v'])).toEqual([])
+})

@@ -1,0 +1,54 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import { EmbeddedError } from './errors.ts'
+import { readSettings } from './settings.ts'
+
+const passwd = () => 'root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\npostgres:x:101:104::/:/bin/sh\n'
+
+describe('settings of an embedded installation', () => {
+  test('an ordinary user keeps data in the checkout', () => {
+    const settings = readSettings({}, false, passwd)
+    expect(settings.home).toMatch(/\.espalier$/)
+    expect(settings).toMatchObject({ apiPort: 8080, ports: { first: 15432, last: 16431 }, runAs: undefined })
+  })
+
+  test('root keeps data under /var/lib and drops to the first usual user there is', () => {
+    const settings = readSettings({}, true, passwd)
+    expect(settings.home).toBe('/var/lib/espalier')
+    expect(settings.runAs).toEqual({ name: 'postgres', uid: 101, gid: 104 })
+  })
+
+  test('the variables win', () => {
+    const environment = {
+      ESPALIER_HOME: '/x',
+      ESPALIER_API_PORT: '9',
+      ESPALIER_PORTS: '20-30',
+      ESPALIER_USER: 'nobody',
+    }
+    expect(readSettings(environment, true, passwd)).toEqual({
+      home: '/x',
+      apiPort: 9,
+      ports: { first: 20, last: 30 },
+      runAs: { name: 'nobody', uid: 65534, gid: 65534 },
+    })
+  })
+
+  test.each([
+    ['ESPALIER_API_PORT', 'http'],
+    ['ESPALIER_API_PORT', '0'],
+    ['ESPALIER_API_PORT', '65536'],
+    ['ESPALIER_PORTS', '10-5'],
+    ['ESPALIER_PORTS', '5-5'],
+    ['ESPALIER_PORTS', '1-2-3'],
+    ['ESPALIER_PORTS', 'all'],
+    ['ESPALIER_USER', 'root'],
+    ['ESPALIER_USER', 'no-such-user'],
+  ])('%s=%s is refused by name', (variable, value) => {
+    expect(() => readSettings({ [variable]: value }, true, passwd)).toThrow(EmbeddedError)
+    expect(() => readSettings({ [variable]: value }, true, passwd)).toThrow(variable)
+  })
+
+  test('a machine with nobody to run Postgres as says what to set', () => {
+    expect(() => readSettings({}, true, () => 'root:x:0:0::/root:/bin/sh')).toThrow('ESPALIER_USER')
+  })
+})

@@ -1,0 +1,87 @@
+/**
+ * Where an embedded installation keeps its data and which ports it takes, from flags and environment; and the user
+ * that Postgres runs as, since Postgres refuses to run as root.
+ */
+// @ts-nocheck
+
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { EmbeddedError } from './errors.ts'
+
+/** The folder that holds package.json. */
+export const checkout = resolve(fileURLToPath(new URL('..', import.meta.url)))
+
+export type PortRange = { first: number; last: number }
+
+export type Settings = {
+  /** All data: object store, volumes, logs, binaries, keys. */
+  home: string
+  apiPort: number
+  ports: PortRange
+  /** Set when this process is root: who Postgres and the services run as. */
+  runAs?: { uid: number; gid: number; name: string } | undefined
+}
+
+/** How many ports after the first are ours where the range names only its first. */
+const defaultRangeLength = 1000
+
+/** @throws EmbeddedError naming the variable and the rule */
+export function readSettings(
+  environment: NodeJS.ProcessEnv,
+  isRoot: boolean = process.getuid?.() === 0,
+  passwd: () => string = () => readFileSync('/etc/passwd', 'utf8'),
+): Settings {
+  const home = resolve(environment.ESPALIER_HOME || (isRoot ? '/var/lib/espalier' : join(checkout, '.espalier')))
+  return {
+    home,
+    apiPort: portOf('ESPALIER_API_PORT', environment.ESPALIER_API_PORT || '8080'),
+    ports: rangeOf(environment.ESPALIER_PORTS || '15432'),
+    runAs: isRoot ? userToRunAs(environment.ESPALIER_USER, passwd()) : undefined,
+  }
+}
+
+function portOf(variable: string, text: string): number {
+  const port = Number(text)
+  if (!/^[0-9]{1,5}$/.test(text) || port < 1 || port > 65535) {
+    throw new EmbeddedError(`${variable} must be a port from 1 to 65535, not ${JSON.stringify(text)}`)
+  }
+  return port
+}
+
+function rangeOf(text: string): PortRange {
+  const [firstText = '', lastText, ...rest] = text.split('-')
+  if (rest.length > 0)
+    throw new EmbeddedError(`ESPALIER_PORTS must be FIRST or FIRST-LAST, not ${JSON.stringify(text)}`)
+  const first = portOf('ESPALIER_PORTS', firstText)
+  const last =
+    lastText === undefined ? Math.min(first + defaultRangeLength - 1, 65535) : portOf('ESPALIER_PORTS', lastText)
+  if (last <= first) throw new EmbeddedError('ESPALIER_PORTS must hold at least two ports: one is for metrics')
+  return { first, last }
+}
+
+/** A named user of ESPALIER_USER, or the first of the usual ones that the machine has. */
+function userToRunAs(wanted: string | undefined, passwd: string): NonNullable<Settings['runAs']> {
+  const users = new Map(
+    passwd.split('\n').map(line => {
+      const [name = '', , uid = '', gid = ''] = line.split(':')
+      return [name, { name, uid: Number(uid), gid: Number(gid) }]
+    }),
+  )
+  for (const name of wanted ? [wanted] : ['espalier', 'postgres', 'nobody']) {
+    const user = users.get(name)
+    if (user !== undefined && user.uid > 0) return user
+  }
+  throw new EmbeddedError(
+    wanted
+      ? `ESPALIER_USER must name a user of this machine other than root, not ${JSON.stringify(wanted)}`
+      : 'Postgres does not run as root and this machine has no user postgres or nobody: set ESPALIER_USER',
+  )
+}
+
+export const pathsOf = (home: string) => ({
+  store: join(home, 'store'),
+  runtime: join(home, 'runtime'),
+  auditLog: join(home, 'audit.log'),
+  tokenKey: join(home, 'token-key.json'),
+})

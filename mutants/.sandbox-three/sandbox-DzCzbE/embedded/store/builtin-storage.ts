@@ -1,0 +1,60 @@
+/** What the store enforces of claims and volumes, as the API server does. */
+// @ts-nocheck
+
+
+import { parseQuantity } from '../../values/quantity.ts'
+import { immutableField, otherFieldsChanged } from './immutable.ts'
+import { equal, isObject, type JsonObject, type JsonValue, listIn, objectIn, textIn } from './json.ts'
+import { forbidden, type Problem, required } from './problems.ts'
+
+/** A claim's spec is fixed; a bound claim may ask for more storage. */
+export function checkClaim(object: JsonObject, previous?: JsonObject): Problem[] {
+  const storage = (claim: JsonObject): JsonValue | undefined =>
+    objectIn(objectIn(objectIn(claim, 'spec'), 'resources'), 'requests').storage
+  const asked = parseQuantity(storage(object))
+  if (previous === undefined) {
+    const problems = listIn(objectIn(object, 'spec'), 'accessModes').length > 0 ? [] : [required('spec.accessModes')]
+    return asked === undefined ? [...problems, required('spec.resources[storage]')] : problems
+  }
+  const path = 'spec.resources.requests.storage'
+  if (asked === undefined) return [required('spec.resources[storage]')]
+  // A request that was too large may be taken back, but never to what is granted already, or below.
+  const granted = parseQuantity(objectIn(objectIn(previous, 'status'), 'capacity').storage) ?? 0
+  if (asked < (parseQuantity(storage(previous)) ?? 0) && asked <= granted) {
+    return [forbidden(path, 'field can not be less than status.capacity')]
+  }
+  const isBound = objectIn(previous, 'status').phase === 'Bound'
+  // The volume's name is written once, when the claim is bound.
+  const free = objectIn(previous, 'spec').volumeName === undefined ? ['volumeName'] : []
+  const resized = isBound ? ['resources'] : []
+  return otherFieldsChanged(object, previous, [...free, ...resized])
+    ? [
+        forbidden(
+          'spec',
+          'spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims',
+        ),
+      ]
+    : []
+}
+
+const volumeSources = ['csi', 'hostPath', 'local', 'nfs'] as const
+
+/** What a volume is of never changes; whose it is, and what becomes of it afterwards, may. */
+export function checkVolume(object: JsonObject, previous?: JsonObject): Problem[] {
+  const spec = objectIn(object, 'spec')
+  const sources = volumeSources.filter(source => spec[source] !== undefined)
+  const problems: Problem[] = []
+  if (parseQuantity(objectIn(spec, 'capacity').storage) === undefined) problems.push(required('spec.capacity'))
+  if (listIn(spec, 'accessModes').length === 0) problems.push(required('spec.accessModes'))
+  if (sources.length === 0) problems.push(required('spec', 'must specify a volume type'))
+  if (sources.length > 1) problems.push(forbidden(`spec.${sources[1]}`, 'may not specify more than 1 volume type'))
+  for (const field of ['driver', 'volumeHandle']) {
+    if (isObject(spec.csi) && !textIn(spec.csi, field)) problems.push(required(`spec.csi.${field}`))
+  }
+  if (previous === undefined) return problems
+  const before = objectIn(previous, 'spec')
+  if (volumeSources.some(source => !equal(before[source], spec[source]))) {
+    problems.push(forbidden('spec.persistentvolumesource', 'spec.persistentvolumesource is immutable after creation'))
+  }
+  return [...problems, ...immutableField('spec.volumeMode', before.volumeMode, spec.volumeMode)]
+}

@@ -1,0 +1,211 @@
+/** Kubernetes' own kinds: the defaults, the limits and the immutable fields that Espalier relies on. */
+// @ts-nocheck
+
+import { describe, expect, test } from 'vitest'
+import { smallest, statefulSet } from '../../cluster/testing/conformance/drafts.ts'
+import { refusal, remove, untyped } from '../../cluster/testing/conformance/suite.ts'
+import type { Admission } from './index.ts'
+import { configMap, testStore } from './testing/store.ts'
+
+describe('a Secret', () => {
+  test('that is immutable keeps its data, but not its labels', async () => {
+    const { cluster } = await testStore()
+    const draft = smallest.Secret('default', 'one')
+    const secret = await cluster.create('Secret', { ...draft, immutable: true })
+    const data = { password: 'b3RoZXI=' }
+    const { message } = await refusal(cluster.replace('Secret', { ...secret, data }), 'Invalid')
+    expect(message).toBe('Secret "one" is invalid: data: Forbidden: field is immutable when `immutable` is set')
+    await refusal(cluster.replace('Secret', { ...secret, immutable: false }), 'Invalid')
+    await refusal(cluster.apply('Secret', { ...draft, data }), 'Invalid')
+    const labelled = { ...secret, metadata: { ...secret.metadata, labels: { a: '1' } } }
+    expect((await cluster.replace('Secret', labelled)).metadata.labels).toEqual({ a: '1' })
+  })
+
+  test('never shows its data in a refusal, and never changes its type', async () => {
+    const { cluster } = await testStore()
+    const draft = smallest.Secret('default', 'one')
+    const wrong = { ...draft, data: { password: 'hunter2 is not base64' } }
+    expect((await refusal(cluster.create('Secret', wrong), 'Invalid')).message).not.toContain('hunter2')
+    const secret = await cluster.create('Secret', draft)
+    const { message } = await refusal(cluster.replace('Secret', { ...secret, type: 'other' }), 'Invalid')
+    expect(message).toContain('type: Invalid value: "other": field is immutable')
+  })
+
+  test('takes stringData for data', async () => {
+    const { cluster } = await testStore()
+    const { data: _data, ...draft } = smallest.Secret('default', 'one')
+    const secret = await cluster.create('Secret', { ...draft, stringData: { word: 'plain' } })
+    expect(secret.data).toEqual({ word: btoa('plain') })
+    expect(secret).not.toHaveProperty('stringData')
+  })
+})
+
+test('a ConfigMap holds text under keys that can be file names, and at most 1 MiB', async () => {
+  const { cluster } = await testStore()
+  await refusal(cluster.create('ConfigMap', configMap('one', { 'a/b': '' })), 'Invalid')
+  await refusal(cluster.create('ConfigMap', untyped({ ...configMap('one'), data: { a: 1 } })), 'Invalid')
+  const { message } = await refusal(
+    cluster.create('ConfigMap', configMap('one', { a: 'x'.repeat(2 ** 20 + 1) })),
+    'Invalid',
+  )
+  expect(message).toContain('data: Too long: may not be more than 1048576 bytes')
+})
+
+describe('a claim', () => {
+  const local = (storageClassName = 'local') => {
+    const draft = smallest.PersistentVolumeClaim('default', 'one')
+    return { ...draft, spec: { ...draft.spec, storageClassName } }
+  }
+
+  test('keeps its spec; once bound it may ask for more storage, never for what is granted or less', async () => {
+    const { cluster } = await testStore()
+    const claim = await cluster.create('PersistentVolumeClaim', local())
+    expect(claim.status?.phase).toBe('Pending')
+    const asking = (from: typeof claim, storage: string) => ({
+      ...from,
+      spec: { ...from.spec, resources: { requests: { storage } } },
+    })
+    await refusal(cluster.replace('PersistentVolumeClaim', asking(claim, '2Gi')), 'Invalid')
+    const named = await cluster.replace('PersistentVolumeClaim', { ...claim, spec: { ...claim.spec, volumeName: 'v' } })
+    const bound = await cluster.replaceStatus('PersistentVolumeClaim', {
+      ...named,
+      status: { phase: 'Bound', capacity: { storage: '1Gi' } },
+    })
+    const grown = await cluster.replace('PersistentVolumeClaim', asking(bound, '2Gi'))
+    expect(grown.spec?.resources?.requests?.storage).toBe('2Gi')
+    const lowered = await cluster.replace('PersistentVolumeClaim', asking(grown, '1500Mi'))
+    expect(lowered.spec?.resources?.requests?.storage).toBe('1500Mi')
+    for (const less of ['1Gi', '512Mi']) {
+      const { message } = await refusal(cluster.replace('PersistentVolumeClaim', asking(lowered, less)), 'Invalid')
+      expect(message).toContain(
+        'spec.resources.requests.storage: Forbidden: field can not be less than status.capacity',
+      )
+    }
+    await refusal(
+      cluster.replace('PersistentVolumeClaim', { ...lowered, spec: { ...lowered.spec, storageClassName: 'other' } }),
+      'Invalid',
+    )
+    await refusal(
+      cluster.replace('PersistentVolumeClaim', { ...lowered, spec: { ...lowered.spec, volumeName: 'w' } }),
+      'Invalid',
+    )
+  })
+
+  test('asks for more only where its class lets volumes grow, and where policy admits it', async () => {
+    const quota: Admission = ({ operation, object }) =>
+      operation === 'update' &&
+      object.kind === 'PersistentVolumeClaim' &&
+      object.spec?.resources?.requests?.storage === '3Gi'
+        ? 'exceeded quota: storage, requested: requests.storage=2Gi, used: requests.storage=1Gi, limited: requests.storage=2Gi'
+        : undefined
+    const { cluster } = await testStore({ growsIn: name => name === 'local', admissions: [quota] })
+    const bound = async (storageClassName: string) => {
+      const claim = await cluster.create('PersistentVolumeClaim', local(storageClassName))
+      const status = { phase: 'Bound', capacity: { storage: '1Gi' } }
+      return cluster.replaceStatus('PersistentVolumeClaim', { ...claim, status })
+    }
+    const ask = (claim: Awaited<ReturnType<typeof bound>>, storage: string) =>
+      cluster.replace('PersistentVolumeClaim', {
+        ...claim,
+        spec: { ...claim.spec, resources: { requests: { storage } } },
+      })
+    const words =
+      'persistentvolumeclaims "one" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize'
+    for (const name of ['fixed', '']) {
+      const claim = await bound(name)
+      expect((await refusal(ask(claim, '2Gi'), 'Forbidden')).message).toBe(words)
+      expect((await cluster.get('PersistentVolumeClaim', claim.metadata))?.metadata).toEqual(claim.metadata)
+      await remove(cluster, 'PersistentVolumeClaim', claim.metadata)
+    }
+    const claim = await bound('local')
+    const { message } = await refusal(ask(claim, '3Gi'), 'Forbidden')
+    expect(message).toContain('persistentvolumeclaims "one" is forbidden: exceeded quota: storage')
+    await ask(claim, '2Gi')
+  })
+
+  test('must say what it wants', async () => {
+    const { cluster } = await testStore()
+    const { message } = await refusal(
+      cluster.create('PersistentVolumeClaim', { ...smallest.PersistentVolumeClaim('default', 'one'), spec: {} }),
+      'Invalid',
+    )
+    expect(message).toContain('spec.accessModes: Required value')
+    expect(message).toContain('spec.resources[storage]: Required value')
+  })
+})
+
+describe('workloads', () => {
+  test('a StatefulSet keeps what names its pods and volumes, and may change the rest', async () => {
+    const { cluster } = await testStore()
+    const set = await cluster.create('StatefulSet', statefulSet('default', 'one'))
+    expect(set.metadata.generation).toBe(1)
+    const spec = set.spec
+    if (spec === undefined) throw new Error('a StatefulSet has a spec')
+    const { message } = await refusal(
+      cluster.replace('StatefulSet', { ...set, spec: { ...spec, serviceName: 'other' } }),
+      'Invalid',
+    )
+    expect(message).toMatch(
+      /^StatefulSet.apps "one" is invalid: spec: Forbidden: updates to statefulset spec for fields/,
+    )
+    const scaled = await cluster.replace('StatefulSet', {
+      ...set,
+      spec: { ...spec, replicas: 1, updateStrategy: { type: 'OnDelete' } },
+    })
+    expect(scaled.metadata.generation).toBe(2)
+    const status = await cluster.replaceStatus('StatefulSet', { ...scaled, status: { replicas: 1 } })
+    expect(status).toMatchObject({ metadata: { generation: 2 }, status: { replicas: 1 } })
+  })
+
+  test('a template must make pods that its selector selects, from containers with an image', async () => {
+    const { cluster } = await testStore()
+    const draft = statefulSet('default', 'one')
+    const spec = { ...draft.spec, selector: { matchLabels: { other: 'label' } } }
+    const { message } = await refusal(cluster.create('StatefulSet', untyped({ ...draft, spec })), 'Invalid')
+    expect(message).toContain('`selector` does not match template `labels`')
+    await refusal(cluster.create('StatefulSet', statefulSet('default', 'one', [])), 'Invalid')
+    await refusal(cluster.create('StatefulSet', statefulSet('default', 'one', [{ name: 'a' }])), 'Invalid')
+  })
+
+  test('a Pod is bound once, and only its images change', async () => {
+    const { cluster } = await testStore()
+    const pod = await cluster.create('Pod', smallest.Pod('default', 'one'))
+    expect(pod.status?.phase).toBe('Pending')
+    const spec = pod.spec
+    if (spec === undefined) throw new Error('a Pod has a spec')
+    const bound = await cluster.replace('Pod', { ...pod, spec: { ...spec, nodeName: 'here' } })
+    await refusal(cluster.replace('Pod', { ...bound, spec: { ...spec, nodeName: 'there' } }), 'Invalid')
+    await refusal(
+      cluster.replace('Pod', { ...bound, spec: { ...spec, nodeName: 'here', hostNetwork: true } }),
+      'Invalid',
+    )
+    const image = { ...spec, nodeName: 'here', containers: [{ name: 'main', image: 'newer' }] }
+    expect((await cluster.replace('Pod', { ...bound, spec: image })).spec?.containers[0]?.image).toBe('newer')
+  })
+
+  test("a Job's template, a Deployment's selector, a snapshot's source and a Service's address stay", async () => {
+    const { cluster } = await testStore()
+    const job = await cluster.create('Job', smallest.Job('default', 'one'))
+    const template = { spec: { containers: [{ name: 'main', image: 'other' }] } }
+    await refusal(cluster.replace('Job', untyped({ ...job, spec: { ...job.spec, template } }) as typeof job), 'Invalid')
+    const deployment = await cluster.create('Deployment', smallest.Deployment('default', 'one'))
+    const labels = { name: 'one', more: 'yes' }
+    const moved = {
+      ...deployment.spec,
+      selector: { matchLabels: labels },
+      template: { ...deployment.spec?.template, metadata: { labels } },
+    }
+    await refusal(
+      cluster.replace('Deployment', untyped({ ...deployment, spec: moved }) as typeof deployment),
+      'Invalid',
+    )
+    const snapshot = await cluster.create('VolumeSnapshot', smallest.VolumeSnapshot('default', 'one'))
+    const spec = { source: { persistentVolumeClaimName: 'other' } }
+    await refusal(cluster.replace('VolumeSnapshot', { ...snapshot, spec }), 'Invalid')
+    const service = await cluster.create('Service', smallest.Service('default', 'one'))
+    await refusal(
+      cluster.replace('Service', { ...service, spec: { ...service.spec, clusterIP: '10.0.0.1' } }),
+      'Invalid',
+    )
+  })
+})

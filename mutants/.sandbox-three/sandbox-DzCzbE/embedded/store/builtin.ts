@@ -1,0 +1,277 @@
+/**
+ * What the store enforces of Kubernetes' own kinds: the defaults, the required fields and the immutable ones that
+ * Espalier relies on. Beyond these, objects of these kinds are kept as they come.
+ */
+// @ts-nocheck
+
+import type { KindName } from '../../cluster/kinds.ts'
+import { shapes } from './builtin-shapes.ts'
+import { checkClaim, checkVolume } from './builtin-storage.ts'
+import { immutableField, otherFieldsChanged } from './immutable.ts'
+import { equal, isObject, type JsonObject, type JsonValue, listIn, objectIn, textIn, withField } from './json.ts'
+import { forbidden, invalid, type Problem, required, tooLong } from './problems.ts'
+import { claimProtection, volumeProtection } from './protection.ts'
+import type { Shape } from './shape.ts'
+
+type BuiltIn = {
+  readonly shape: Shape
+  readonly generation: 'all' | 'spec' | 'none'
+  readonly initialStatus: JsonObject | undefined
+  /** What holds every object of the kind until its controller lets it go. */
+  readonly finalizers: readonly string[]
+  complete(object: JsonObject): JsonObject
+  check(object: JsonObject, previous?: JsonObject): Problem[]
+}
+type BuiltInKind = Extract<
+  KindName,
+  | 'Namespace'
+  | 'Node'
+  | 'Pod'
+  | 'ResourceQuota'
+  | 'Service'
+  | 'Secret'
+  | 'ConfigMap'
+  | 'PersistentVolumeClaim'
+  | 'PersistentVolume'
+  | 'Event'
+  | 'StatefulSet'
+  | 'Deployment'
+  | 'Job'
+  | 'Lease'
+  | 'NetworkPolicy'
+  | 'PodDisruptionBudget'
+  | 'VolumeSnapshot'
+>
+
+const builtIn = (options: Partial<BuiltIn> = {}): BuiltIn => ({
+  shape: shapes.plain,
+  generation: 'none',
+  initialStatus: undefined,
+  finalizers: [],
+  complete: object => object,
+  check: () => [],
+  ...options,
+})
+
+/** The object with these fields of its spec set where they are missing. */
+const specDefaults =
+  (defaults: JsonObject) =>
+  (object: JsonObject): JsonObject => ({ ...object, spec: { ...defaults, ...objectIn(object, 'spec') } })
+
+function checkContainers(spec: JsonObject, path: string): Problem[] {
+  const containers = listIn(spec, 'containers')
+  if (containers.length === 0) return [required(`${path}.containers`)]
+  return [...containers.entries()].flatMap(([index, container]) => [
+    ...(textIn(container, 'name') ? [] : [required(`${path}.containers[${index}].name`)]),
+    ...(textIn(container, 'image') ? [] : [required(`${path}.containers[${index}].image`)]),
+  ])
+}
+
+/** A workload's template must make the pods that its selector selects. */
+function checkTemplate(object: JsonObject): Problem[] {
+  const spec = objectIn(object, 'spec')
+  if (!isObject(spec.selector)) return [required('spec.selector')]
+  const template = objectIn(spec, 'template')
+  const labels = objectIn(objectIn(template, 'metadata'), 'labels')
+  const wanted = Object.entries(objectIn(spec.selector, 'matchLabels'))
+  const problems = checkContainers(objectIn(template, 'spec'), 'spec.template.spec')
+  if (wanted.every(([label, value]) => labels[label] === value)) return problems
+  return [...problems, invalid('spec.template.metadata.labels', labels, '`selector` does not match template `labels`')]
+}
+
+const statefulSetMutable = [
+  'replicas',
+  'ordinals',
+  'template',
+  'updateStrategy',
+  'revisionHistoryLimit',
+  'persistentVolumeClaimRetentionPolicy',
+  'minReadySeconds',
+]
+
+function checkStatefulSet(object: JsonObject, previous?: JsonObject): Problem[] {
+  const problems = checkTemplate(object)
+  if (previous !== undefined && otherFieldsChanged(object, previous, statefulSetMutable)) {
+    const list = statefulSetMutable.map(field => `'${field}'`).join(', ')
+    problems.push(forbidden('spec', `updates to statefulset spec for fields other than ${list} are forbidden`))
+  }
+  return problems
+}
+
+function checkDeployment(object: JsonObject, previous?: JsonObject): Problem[] {
+  const before = objectIn(previous, 'spec').selector
+  const immutable =
+    previous === undefined ? [] : immutableField('spec.selector', before, objectIn(object, 'spec').selector)
+  return [...checkTemplate(object), ...immutable]
+}
+
+function checkJob(object: JsonObject, previous?: JsonObject): Problem[] {
+  const spec = objectIn(object, 'spec')
+  const problems = checkContainers(objectIn(objectIn(spec, 'template'), 'spec'), 'spec.template.spec')
+  if (previous === undefined) return problems
+  const before = objectIn(previous, 'spec')
+  return [
+    ...problems,
+    ...immutableField('spec.template', before.template, spec.template),
+    ...immutableField('spec.selector', before.selector, spec.selector),
+    ...immutableField('spec.completions', before.completions, spec.completions),
+  ]
+}
+
+const podMutable = ['activeDeadlineSeconds', 'tolerations', 'terminationGracePeriodSeconds', 'schedulingGates']
+
+function checkPod(object: JsonObject, previous?: JsonObject): Problem[] {
+  const spec = objectIn(object, 'spec')
+  if (previous === undefined) return checkContainers(spec, 'spec')
+  const withoutImages = (pod: JsonObject): JsonObject => {
+    const strip = (field: string): JsonValue =>
+      listIn(objectIn(pod, 'spec'), field).map(container =>
+        withField(isObject(container) ? container : {}, 'image', ''),
+      )
+    return { ...objectIn(pod, 'spec'), containers: strip('containers'), initContainers: strip('initContainers') }
+  }
+  // A pod may be bound to a node once.
+  const bound = objectIn(previous, 'spec').nodeName === undefined ? ['nodeName'] : []
+  const changed = otherFieldsChanged({ spec: withoutImages(object) }, { spec: withoutImages(previous) }, [
+    ...podMutable,
+    ...bound,
+  ])
+  const list = podMutable.map(field => `\`spec.${field}\``).join(', ')
+  return changed
+    ? [forbidden('spec', `pod updates may not change fields other than \`spec.containers[*].image\`, ${list}`)]
+    : []
+}
+
+function checkService(object: JsonObject, previous?: JsonObject): Problem[] {
+  const before = objectIn(previous, 'spec').clusterIP
+  const after = objectIn(object, 'spec').clusterIP
+  if (before === undefined || before === after) return []
+  return [invalid('spec.clusterIPs[0]', after ?? '', 'may not change once set')]
+}
+
+const dataLimit = 1024 * 1024
+const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+const dataKey = /^[-._a-zA-Z0-9]{1,253}$/
+
+/** The rules that Secrets and ConfigMaps share: text values, keys that can be file names, a size, and `immutable`. */
+function checkData(object: JsonObject, previous: JsonObject | undefined, encoded: boolean): Problem[] {
+  const problems: Problem[] = []
+  let bytes = 0
+  for (const [key, value] of Object.entries(objectIn(object, 'data'))) {
+    const path = `data[${key}]`
+    if (!dataKey.test(key))
+      problems.push(invalid(path, key, "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"))
+    if (typeof value !== 'string') problems.push(invalid(path, 'not shown', 'must be text'))
+    else if (encoded && !base64.test(value)) problems.push(invalid(path, 'not shown', 'must be base64'))
+    else bytes += encoded ? (value.length * 3) / 4 : Buffer.byteLength(value)
+  }
+  if (bytes > dataLimit) problems.push(tooLong('data', dataLimit))
+  if (previous?.immutable !== true) return problems
+  if (object.immutable !== true) problems.push(forbidden('immutable', 'field is immutable when `immutable` is set'))
+  for (const field of ['data', 'binaryData']) {
+    if (!equal(previous[field], object[field])) {
+      problems.push(forbidden(field, 'field is immutable when `immutable` is set'))
+    }
+  }
+  return problems
+}
+
+function checkSecret(object: JsonObject, previous?: JsonObject): Problem[] {
+  const type = previous === undefined ? [] : immutableField('type', previous.type, object.type)
+  return [...checkData(object, previous, true), ...type]
+}
+
+/** `stringData` is for writing only: it becomes data. */
+function completeSecret(object: JsonObject): JsonObject {
+  const { stringData, ...secret } = object
+  const texts = Object.entries(isObject(stringData) ? stringData : {})
+  const encoded = texts.map(([key, text]) => [key, Buffer.from(`${text}`).toString('base64')])
+  const data = { ...objectIn(secret, 'data'), ...Object.fromEntries(encoded) }
+  return { type: 'Opaque', ...secret, ...(encoded.length > 0 ? { data } : {}) }
+}
+
+function completeNamespace(object: JsonObject): JsonObject {
+  const metadata = objectIn(object, 'metadata')
+  const labels = { ...objectIn(metadata, 'labels'), 'kubernetes.io/metadata.name': metadata.name ?? '' }
+  return {
+    ...object,
+    metadata: { ...metadata, labels },
+    spec: { finalizers: ['kubernetes'], ...objectIn(object, 'spec') },
+  }
+}
+
+/** What a quota allows is in force at once; on Kubernetes a controller says so in its status. */
+const completeQuota = (object: JsonObject): JsonObject => ({
+  ...object,
+  status: { hard: objectIn(objectIn(object, 'spec'), 'hard') },
+})
+
+const workload = { shape: shapes.workload, generation: 'spec' } as const
+
+export const builtIns: { readonly [kind in BuiltInKind]: BuiltIn } = {
+  Namespace: builtIn({
+    shape: shapes.withConditions,
+    initialStatus: { phase: 'Active' },
+    complete: completeNamespace,
+  }),
+  Node: builtIn({ shape: shapes.withConditions }),
+  Pod: builtIn({
+    shape: shapes.pod,
+    generation: 'spec',
+    initialStatus: { phase: 'Pending' },
+    complete: specDefaults({ restartPolicy: 'Always', terminationGracePeriodSeconds: 30 }),
+    check: checkPod,
+  }),
+  ResourceQuota: builtIn({ initialStatus: {}, complete: completeQuota }),
+  Service: builtIn({
+    shape: shapes.service,
+    initialStatus: { loadBalancer: {} },
+    complete: specDefaults({ type: 'ClusterIP' }),
+    check: checkService,
+  }),
+  Secret: builtIn({ complete: completeSecret, check: checkSecret }),
+  ConfigMap: builtIn({ check: (object, previous) => checkData(object, previous, false) }),
+  PersistentVolumeClaim: builtIn({
+    shape: shapes.claim,
+    initialStatus: { phase: 'Pending' },
+    finalizers: [claimProtection],
+    complete: specDefaults({ volumeMode: 'Filesystem' }),
+    check: checkClaim,
+  }),
+  PersistentVolume: builtIn({
+    shape: shapes.volume,
+    initialStatus: { phase: 'Pending' },
+    finalizers: [volumeProtection],
+    complete: specDefaults({ persistentVolumeReclaimPolicy: 'Retain', volumeMode: 'Filesystem' }),
+    check: checkVolume,
+  }),
+  Event: builtIn({ shape: shapes.event }),
+  StatefulSet: builtIn({
+    ...workload,
+    initialStatus: { replicas: 0 },
+    complete: specDefaults({ replicas: 1, podManagementPolicy: 'OrderedReady' }),
+    check: checkStatefulSet,
+  }),
+  Deployment: builtIn({
+    ...workload,
+    initialStatus: {},
+    complete: specDefaults({ replicas: 1 }),
+    check: checkDeployment,
+  }),
+  Job: builtIn({
+    ...workload,
+    initialStatus: {},
+    complete: specDefaults({ parallelism: 1, completions: 1, backoffLimit: 6, suspend: false }),
+    check: checkJob,
+  }),
+  Lease: builtIn(),
+  NetworkPolicy: builtIn({ shape: shapes.networkPolicy, generation: 'spec' }),
+  PodDisruptionBudget: builtIn({ shape: shapes.disruptionBudget, generation: 'spec' }),
+  VolumeSnapshot: builtIn({
+    generation: 'all',
+    check: (object, previous) =>
+      previous === undefined
+        ? []
+        : immutableField('spec.source', objectIn(previous, 'spec').source, objectIn(object, 'spec').source),
+  }),
+}

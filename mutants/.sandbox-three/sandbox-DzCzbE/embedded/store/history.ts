@@ -1,0 +1,89 @@
+/**
+ * The recent changes of one kind, oldest first, in a bounded ring. Watches read from it, each with a cursor of its own,
+ * so a slow watcher costs no memory; one that fell behind the ring has to list again. Consistent paging reads from it,
+ * too: the list at an older version is the list of now with the later changes undone.
+ */
+// @ts-nocheck
+
+import type { JsonObject } from './json.ts'
+import { metadataOf, type ObjectReference } from './objects.ts'
+
+export type Change = {
+  readonly version: number
+  readonly reference: ObjectReference
+  /** What it became; after a deletion, what it was, under the version of the deletion. */
+  readonly object: JsonObject
+  readonly previous: JsonObject | undefined
+  readonly deleted: boolean
+}
+
+export type History = {
+  push(change: Change): void
+  /** Everything after this version is still here. */
+  readonly floor: number
+  /** The cursor of the first change after a version. */
+  cursorAfter(version: number): number
+  /** The change at a cursor: undefined at the end, 'lost' where it has left the ring. */
+  at(cursor: number): Change | undefined | 'lost'
+  /** The changes after a version, newest first. */
+  newestFirst(version: number): Iterable<Change>
+}
+
+/** @param floor the version that was current when the history began */
+export function createHistory(capacity: number, floor: number): History {
+  let changes: Change[] = []
+  let dropped = 0
+  let lowest = floor
+
+  return {
+    push(change) {
+      changes.push(change)
+      // Dropping half at once keeps the cost of a push constant on average.
+      if (changes.length < capacity * 2) return
+      const surplus = changes.length - capacity
+      lowest = changes[surplus - 1]?.version ?? lowest
+      changes = changes.slice(surplus)
+      dropped += surplus
+    },
+    get floor() {
+      return lowest
+    },
+    cursorAfter(version) {
+      let low = 0
+      let high = changes.length
+      while (low < high) {
+        const middle = (low + high) >>> 1
+        if ((changes[middle]?.version ?? 0) <= version) low = middle + 1
+        else high = middle
+      }
+      return dropped + low
+    },
+    at: cursor => (cursor < dropped ? 'lost' : changes[cursor - dropped]),
+    *newestFirst(version) {
+      for (let index = changes.length - 1; index >= 0; index--) {
+        const change = changes[index]
+        if (change === undefined || change.version <= version) return
+        yield change
+      }
+    },
+  }
+}
+
+/** What a sorted list of a kind was at an older version that the history still covers. */
+export function listAt(current: JsonObject[], history: History, version: number, namespace?: string): JsonObject[] {
+  const before = new Map<string, JsonObject | undefined>()
+  for (const { reference, previous } of history.newestFirst(version)) {
+    if (namespace === undefined || reference.namespace === namespace) before.set(sortKey(reference), previous)
+  }
+  if (before.size === 0) return current
+  const merged = new Map(current.map(object => [sortKey(metadataOf(object)), object]))
+  for (const [key, previous] of before) {
+    if (previous === undefined) merged.delete(key)
+    else merged.set(key, previous)
+  }
+  return [...merged.entries()].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, object]) => object)
+}
+
+/** Orders objects by namespace, then name, as lists are ordered: no character of a name sorts before the separator. */
+export const sortKey = ({ namespace = '', name }: { namespace?: string; name: string }): string =>
+  `${namespace}\u0000${name}`

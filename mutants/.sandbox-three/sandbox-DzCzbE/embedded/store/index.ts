@@ -1,0 +1,193 @@
+/**
+ * The one-machine object store: a Kubernetes API server for the `Cluster` port, as far as Espalier speaks to one. With a
+ * directory it keeps every acknowledged write through any crash; without, it lives in memory.
+ */
+// @ts-nocheck
+
+import type { Logger } from 'pino'
+import { ClusterError } from '../../cluster/errors.ts'
+import type { KindName, Kinds } from '../../cluster/kinds.ts'
+import type { Cluster, ListResult, LogOptions, ObjectKey, WatchEvent } from '../../cluster/port.ts'
+import type { CustomResourceDefinition } from '../../crds/definition.ts'
+import { type Admission, claimGrowth } from './admission.ts'
+import { createCommitter } from './commit.ts'
+import { type Disk, openDisk } from './disk.ts'
+import { createCollector } from './garbage.ts'
+import { internEntries } from './intern.ts'
+import { freeze, isObject, type JsonObject, share } from './json.ts'
+import type { OpenFile } from './log-file.ts'
+import { metadataOf, withMetadata } from './objects.ts'
+import { createQuotas } from './quotas.ts'
+import { type Resource, resourcesOf } from './resource.ts'
+import { createState, type State } from './state.ts'
+import * as operations from './store.ts'
+import { createBell, type Signal } from './watch.ts'
+
+export type { Admission } from './admission.ts'
+export { StoreError } from './errors.ts'
+
+export type StoreOptions = {
+  /** Absent: memory only. */
+  directory?: string | undefined
+  definitions: CustomResourceDefinition[]
+  logger: Logger
+  /** ms since the epoch */
+  now?: (() => number) | undefined
+  /** How often a quiet watch gets a bookmark, in ms; default 10,000. */
+  bookmarkMs?: number | undefined
+  /** How many changes of each kind can be watched or paged from, at least; default 4,096. */
+  historyCapacity?: number | undefined
+  /** How often old Events are looked for, in ms; default a minute. */
+  eventSweepMs?: number | undefined
+  /** Size of the journal, in bytes, from which on it is compacted; default 16 MiB. */
+  compactAfterBytes?: number | undefined
+  /** Whether volumes of a storage class can grow; default all. Undefined is the default class. */
+  growsIn?: ((storageClass: string | undefined) => boolean) | undefined
+  /** What else this cluster may refuse; for tests of what a policy or a quota refuses. */
+  admissions?: readonly Admission[] | undefined
+  /** How files are opened; for tests of failing disks. */
+  openFile?: OpenFile | undefined
+}
+
+/** Lines of a pod's container, oldest first, each as `<RFC 3339 time> <line>`. */
+type LogSource = (pod: ObjectKey, options?: LogOptions) => Promise<string[]>
+
+export type Store = {
+  /** The cluster as one field manager writes to it. */
+  connect(fieldManager: string): Cluster
+  setLogSource(source: LogSource): void
+  /** Ends all watches, waits for writes under way, and lets go of the directory. */
+  close(): Promise<void>
+}
+
+/** @throws StoreError `locked`, `corrupt`, `newer`, `inaccessible`, `definition` */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { logger, now = Date.now, bookmarkMs = 10_000, historyCapacity = 4096, eventSweepMs = 60_000 } = options
+  const resources = resourcesOf(options.definitions)
+  const state = createState()
+  const source = { version: () => committer.version, objects: () => [...state.all()].map(([, object]) => object) }
+  const { disk, version } = await openFiles(options, state, source)
+  adopt(state, resources)
+
+  const bells = operations.bellsFor(createBell)
+  const committer = createCommitter({
+    state,
+    version,
+    disk,
+    historyCapacity,
+    logger,
+    onCommit: changes => {
+      for (const kind of new Set(changes.map(change => change.reference.kind))) bells.get(kind)?.ring('change')
+      collector.notice(changes)
+    },
+  })
+  const admissions = [claimGrowth(options.growsIn ?? (() => true)), ...(options.admissions ?? [])]
+  const parts: operations.Parts = { state, committer, resources, bells, now, admissions, quotas: createQuotas(state) }
+  const collector = createCollector(state, operations.collectorActions(parts), logger)
+
+  let logSource: LogSource | undefined
+  const ring = (signal: Signal): void => {
+    for (const bell of bells.values()) bell.ring(signal)
+  }
+  const bookmarks = setInterval(() => ring('bookmark'), bookmarkMs).unref()
+  const sweeps = setInterval(() => {
+    operations.expireEvents(parts).catch(error => logger.warn({ err: error }, 'old events could not be removed'))
+  }, eventSweepMs).unref()
+
+  let closing: Promise<void> | undefined
+  async function shutDown(): Promise<void> {
+    clearInterval(bookmarks)
+    clearInterval(sweeps)
+    await collector.close()
+    await committer.close()
+    ring('close')
+    await disk?.close()
+  }
+
+  const close = (): Promise<void> => {
+    closing ??= shutDown()
+    return closing
+  }
+
+  try {
+    await bootstrap(parts)
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return {
+    connect: fieldManager => connect(parts, fieldManager, () => logSource),
+    setLogSource: source => {
+      logSource = source
+    },
+    close,
+  }
+}
+
+async function openFiles(
+  options: StoreOptions,
+  state: State,
+  source: { version(): number; objects(): JsonObject[] },
+): Promise<{ disk: Disk | undefined; version: number }> {
+  const { directory, logger, compactAfterBytes, openFile } = options
+  // An empty store is at version 1, since 0 means "any" to a watch.
+  if (directory === undefined) return { disk: undefined, version: 1 }
+  return openDisk({ directory, sink: state, source, logger, compactAfterBytes, openFile })
+}
+
+/** Brings stored objects up to this version's definitions: defaults that are new stand in them from now on. */
+function adopt(state: State, resources: ReadonlyMap<KindName, Resource>): void {
+  for (const [reference, object] of [...state.all()]) {
+    const { managedFields } = metadataOf(object)
+    const compact = managedFields ? withMetadata(object, { managedFields: internEntries(managedFields) }) : object
+    // What is as it was stays the very object that was read: that is the most compact form.
+    const completed = share(compact, resources.get(reference.kind)?.complete(compact) ?? compact)
+    if (isObject(completed)) state.put(reference, freeze(completed))
+  }
+}
+
+/** What every cluster has from the start. */
+async function bootstrap(parts: operations.Parts): Promise<void> {
+  if (parts.state.get({ kind: 'Namespace', namespace: '', name: 'default' }) !== undefined) return
+  const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } }
+  await operations.create(parts, 'espalier-store', 'Namespace', namespace)
+}
+
+function connect(parts: operations.Parts, manager: string, logSource: () => LogSource | undefined): Cluster {
+  // Objects of the store are JSON that was checked on its way in: each is an object of its kind.
+  const typed = <K extends KindName>(object: JsonObject): Kinds[K] => object as unknown as Kinds[K]
+  return {
+    async get<K extends KindName>(kind: K, key: ObjectKey) {
+      const object = parts.state.get(operations.locate(operations.resourceOf(parts, kind), key))
+      return object === undefined ? undefined : typed<K>(object)
+    },
+    async list<K extends KindName>(kind: K, options = {}) {
+      return operations.list(parts, kind, options) as unknown as ListResult<Kinds[K]>
+    },
+    watch<K extends KindName>(kind: K, options: Parameters<Cluster['watch']>[1]) {
+      return operations.watchKind(parts, kind, options) as unknown as AsyncIterable<WatchEvent<Kinds[K]>>
+    },
+    async create<K extends KindName>(kind: K, object: unknown) {
+      return typed<K>(await operations.create(parts, manager, kind, object))
+    },
+    async replace<K extends KindName>(kind: K, object: unknown) {
+      return typed<K>(await operations.replace(parts, manager, kind, object, 'main'))
+    },
+    async apply<K extends KindName>(kind: K, object: unknown) {
+      return typed<K>(await operations.apply(parts, manager, kind, object))
+    },
+    async replaceStatus<K extends KindName>(kind: K, object: unknown) {
+      return typed<K>(await operations.replace(parts, manager, kind, object, 'status'))
+    },
+    delete: (kind, key, options = {}) => operations.remove(parts, manager, kind, key, options),
+    async logs(pod, options) {
+      const resource = operations.resourceOf(parts, 'Pod')
+      if (parts.state.get(operations.locate(resource, pod)) === undefined) {
+        throw new ClusterError('NotFound', `pods "${pod.name}" not found`)
+      }
+      const source = logSource()
+      if (source === undefined) throw new ClusterError('Unavailable', 'nothing runs pods here')
+      return source(pod, options)
+    },
+  }
+}

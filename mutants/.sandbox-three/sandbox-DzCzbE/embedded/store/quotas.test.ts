@@ -1,0 +1,86 @@
+/** Quotas beyond what conformance asks of every cluster: what counts while it changes, and what may always become less. */
+// @ts-nocheck
+
+import { expect, test } from 'vitest'
+import type { Cluster, PersistentVolumeClaim } from '../../cluster/index.ts'
+import { smallest } from '../../cluster/testing/conformance/drafts.ts'
+import { refusal, refusedOf } from '../../cluster/testing/conformance/suite.ts'
+import { temporaryDirectory, testStore } from './testing/store.ts'
+
+const namespace = 'default'
+const storage = 'requests.storage'
+
+const putQuota = (cluster: Cluster, hard: Record<string, string>, more: object = {}) =>
+  cluster.apply('ResourceQuota', {
+    apiVersion: 'v1',
+    kind: 'ResourceQuota',
+    metadata: { namespace, name: 'room' },
+    spec: { hard, ...more },
+  })
+const bound = async (cluster: Cluster, name: string, capacity = '1Gi'): Promise<PersistentVolumeClaim> => {
+  const draft = smallest.PersistentVolumeClaim(namespace, name)
+  const spec = { ...draft.spec, storageClassName: 'local', resources: { requests: { storage: capacity } } }
+  const claim = await cluster.create('PersistentVolumeClaim', { ...draft, spec })
+  const status = { phase: 'Bound', capacity: { storage: capacity } }
+  return cluster.replaceStatus('PersistentVolumeClaim', { ...claim, status })
+}
+const asking = (claim: PersistentVolumeClaim, amount: string) => ({
+  ...claim,
+  spec: { ...claim.spec, resources: { requests: { storage: amount } } },
+})
+
+test('two claims that grow at once do not both get the room that there is for one', async () => {
+  const { cluster } = await testStore({ directory: temporaryDirectory() })
+  await putQuota(cluster, { [storage]: '3Gi' })
+  const claims = [await bound(cluster, 'one'), await bound(cluster, 'two')]
+  const grow = claims.map(claim => cluster.replace('PersistentVolumeClaim', asking(claim, '2Gi')))
+  expect(await refusedOf(grow, 'Forbidden')).toBe(1)
+  // What was refused holds no room: one more GiB would have been too much from the start.
+  await refusal(bound(cluster, 'three'), 'Forbidden')
+})
+
+test('a claim grows by apply as by replace, and what failed on the way to the disk holds nothing', async () => {
+  const { cluster } = await testStore()
+  await putQuota(cluster, { [storage]: '2Gi' })
+  const claim = await bound(cluster, 'one')
+  const { metadata, apiVersion, kind } = smallest.PersistentVolumeClaim(namespace, 'one')
+  const apply = (amount: string) =>
+    cluster.apply('PersistentVolumeClaim', { apiVersion, kind, metadata, spec: asking(claim, amount).spec ?? {} })
+  const { message } = await refusal(apply('3Gi'), 'Forbidden')
+  expect(message).toContain(`requested: ${storage}=2Gi, used: ${storage}=1Gi, limited: ${storage}=2Gi`)
+  expect((await apply('2Gi')).spec?.resources?.requests?.storage).toBe('2Gi')
+})
+
+test('above a quota that came later a claim may ask for less, and everything else may change', async () => {
+  const { cluster } = await testStore()
+  const grown = await cluster.replace('PersistentVolumeClaim', asking(await bound(cluster, 'one'), '4Gi'))
+  await putQuota(cluster, { [storage]: '1Gi', persistentvolumeclaims: '0' })
+  const lowered = await cluster.replace('PersistentVolumeClaim', asking(grown, '2Gi'))
+  const labelled = { ...lowered, metadata: { ...lowered.metadata, labels: { any: 'thing' } } }
+  const after = await cluster.replace('PersistentVolumeClaim', labelled)
+  await refusal(cluster.replace('PersistentVolumeClaim', asking(after, '3Gi')), 'Forbidden')
+})
+
+test('a request that was taken back counts as long as the driver may still grant it', async () => {
+  const { cluster } = await testStore()
+  await putQuota(cluster, { [storage]: '3Gi' })
+  const asked = await cluster.replace('PersistentVolumeClaim', asking(await bound(cluster, 'one'), '3Gi'))
+  const allocated = { ...asked.status, allocatedResources: { storage: '3Gi' } }
+  const growing = await cluster.replaceStatus('PersistentVolumeClaim', { ...asked, status: allocated })
+  const lowered = await cluster.replace('PersistentVolumeClaim', asking(growing, '2Gi'))
+  await refusal(bound(cluster, 'two'), 'Forbidden')
+  const settled = { phase: 'Bound', capacity: { storage: '2Gi' } }
+  await cluster.replaceStatus('PersistentVolumeClaim', { ...lowered, status: settled })
+  await bound(cluster, 'two')
+})
+
+test('a pod that has ended is not counted as one, and a quota with scopes counts nothing here', async () => {
+  const { cluster } = await testStore()
+  await putQuota(cluster, { pods: '1' })
+  const pod = await cluster.create('Pod', smallest.Pod(namespace, 'one'))
+  await refusal(cluster.create('Pod', smallest.Pod(namespace, 'two')), 'Forbidden')
+  await cluster.replaceStatus('Pod', { ...pod, status: { phase: 'Succeeded' } })
+  await cluster.create('Pod', smallest.Pod(namespace, 'two'))
+  await putQuota(cluster, { pods: '0' }, { scopes: ['BestEffort'] })
+  await cluster.create('Pod', smallest.Pod(namespace, 'three'))
+})

@@ -1,0 +1,190 @@
+/**
+ * Reads a store's directory back: the newest snapshot, then the journals that follow it. A write that was cut off at
+ * the very end is taken back, since nobody was told that it happened; anything else that does not fit is refused,
+ * because to go on would lose writes silently. What a newer release wrote is told from what is damaged. Nothing is
+ * changed before everything has been read, and no message advises to remove what may be the only copy.
+ */
+// @ts-nocheck
+
+import { open, readdir, readFile, rm, truncate } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import { StoreError } from './errors.ts'
+import { decodeFrames, type Frames, firstPayload } from './frames.ts'
+import type { JsonObject } from './json.ts'
+import type { ObjectReference } from './objects.ts'
+import {
+  format,
+  type Header,
+  type LogRecord,
+  readBatch,
+  readEnd,
+  readFormat,
+  readHeader,
+  Unknown,
+  unknownRecords,
+} from './records.ts'
+
+export const journalName = (number: number): string => `journal-${String(number).padStart(8, '0')}`
+export const snapshotName = (number: number): string => `snapshot-${String(number).padStart(8, '0')}`
+const pattern = /^(journal|snapshot)-([0-9]{8})$/
+
+/** Where what is read goes. */
+export type Sink = {
+  put(reference: ObjectReference, object: JsonObject): void
+  remove(reference: ObjectReference): void
+}
+export type Recovered = {
+  version: number
+  snapshotBytes: number
+  /** The journal to go on with; length 0 where it has yet to be begun. */
+  journal: { number: number; length: number; format: number }
+}
+
+/** The numbers of the journals and snapshots in a directory, ascending. */
+export async function storeFiles(directory: string): Promise<{ journals: number[]; snapshots: number[] }> {
+  const found = { journals: [] as number[], snapshots: [] as number[] }
+  for (const name of await readdir(directory)) {
+    const [, kind, number] = pattern.exec(name) ?? []
+    if (kind === 'journal') found.journals.push(Number(number))
+    if (kind === 'snapshot') found.snapshots.push(Number(number))
+  }
+  found.journals.sort((one, other) => one - other)
+  found.snapshots.sort((one, other) => one - other)
+  return found
+}
+
+/** @throws StoreError `corrupt`, `newer` */
+export async function recover(directory: string, sink: Sink, logger: Logger): Promise<Recovered> {
+  const { journals, snapshots } = await storeFiles(directory)
+  // First, since whatever else a newer release does with its files may look like damage from here.
+  for (const name of [...snapshots.map(snapshotName), ...journals.map(journalName)]) {
+    const stated = await formatOf(join(directory, name))
+    if (stated !== undefined && stated > format)
+      throw tooNew(directory, `format ${stated}; this one reads up to ${format}`)
+  }
+  const base = snapshots.at(-1) ?? 1
+  const numbers = journals.filter(number => number >= base)
+  if (numbers.length === 0) numbers.push(base)
+  for (const [index, number] of numbers.entries()) {
+    if (number !== base + index) throw corrupt(directory, journalName(base + index), 'is missing')
+  }
+  const snapshot = snapshots.length > 0 ? await readSnapshot(directory, base, sink) : { version: 1, bytes: 0 }
+  let version = snapshot.version
+  let last = { length: 0, format }
+  for (const number of numbers) {
+    if (!journals.includes(number)) break
+    const read = await readJournal(directory, { number, version }, number === numbers.at(-1), sink, logger)
+    version = read.version
+    last = { length: read.length, format: read.format }
+  }
+  for (const number of journals) if (number < base) await rm(join(directory, journalName(number)))
+  for (const number of snapshots) if (number < base) await rm(join(directory, snapshotName(number)))
+  return { version, snapshotBytes: snapshot.bytes, journal: { number: numbers.at(-1) ?? base, ...last } }
+}
+
+/** More than the first frame of any file has, in bytes. */
+const headerLimit = 64 * 1024
+
+/** The format that a file states at its beginning, whatever else is in it. */
+async function formatOf(path: string): Promise<number | undefined> {
+  const file = await open(path, 'r')
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(headerLimit), 0, headerLimit, 0)
+    return readFormat(firstPayload(buffer.subarray(0, bytesRead)))
+  } finally {
+    await file.close()
+  }
+}
+
+async function readSnapshot(directory: string, number: number, sink: Sink) {
+  const name = snapshotName(number)
+  const file = await readFile(join(directory, name))
+  const { payloads, end, rest } = decodeFrames(file)
+  if (rest !== 'nothing') throw corrupt(directory, name, `is damaged at byte ${end}`)
+  const header = checkHeader(directory, name, payloads[0])
+  let objects = 0
+  for (const payload of payloads.slice(1, -1)) {
+    for (const { reference, object } of batchOf(directory, name, payload)) {
+      if (object === undefined) throw corrupt(directory, name, 'holds a removal')
+      sink.put(reference, object)
+      objects++
+    }
+  }
+  if (readEnd(payloads.at(-1)) !== objects) throw corrupt(directory, name, 'ends too early')
+  return { version: header.version, bytes: file.length }
+}
+
+async function readJournal(directory: string, expected: Header, last: boolean, sink: Sink, logger: Logger) {
+  const name = journalName(expected.number)
+  const path = join(directory, name)
+  const file = await readFile(path)
+  const frames = decodeFrames(file)
+  if (frames.rest === 'damaged at the end') {
+    throw corrupt(
+      directory,
+      name,
+      `is damaged at byte ${frames.end}: its last record was written whole and has been changed since. To go on without that record, cut the file there (truncate -s ${frames.end})`,
+    )
+  }
+  if (frames.rest === 'damaged' || (frames.rest === 'torn' && !last)) {
+    throw corrupt(directory, name, `is damaged at byte ${frames.end}, with sound records behind it`)
+  }
+  const read = replay(directory, name, expected, frames, sink)
+  if (frames.rest === 'torn') {
+    logger.warn(
+      { file: name, at: frames.end, bytes: file.length - frames.end },
+      'the last write was cut off; taken back',
+    )
+    await truncate(path, frames.end)
+  }
+  return { ...read, length: frames.end }
+}
+
+function replay(directory: string, name: string, expected: Header, { payloads }: Frames, sink: Sink) {
+  if (payloads.length === 0) return { version: expected.version, format }
+  const header = checkHeader(directory, name, payloads[0])
+  if (header.number !== expected.number || header.version !== expected.version) {
+    throw corrupt(directory, name, `begins at version ${header.version}, where ${expected.version} is due`)
+  }
+  let version = expected.version
+  for (const payload of payloads.slice(1)) {
+    for (const { version: next, reference, object } of batchOf(directory, name, payload)) {
+      if (next !== version + 1) throw corrupt(directory, name, `goes from version ${version} to ${next}`)
+      if (object === undefined) sink.remove(reference)
+      else sink.put(reference, object)
+      version = next
+    }
+  }
+  return { version, format: header.format }
+}
+
+function checkHeader(directory: string, name: string, payload: Buffer | undefined) {
+  try {
+    return readHeader(payload)
+  } catch (error) {
+    throw corrupt(directory, name, 'does not begin as a file of the store does', error)
+  }
+}
+
+function batchOf(directory: string, name: string, payload: Buffer): LogRecord[] {
+  try {
+    return readBatch(payload)
+  } catch (error) {
+    const what = error instanceof Unknown ? error.message : unknownRecords
+    throw tooNew(directory, `${name} holds ${what} that this one does not know`)
+  }
+}
+
+const tooNew = (directory: string, how: string): StoreError =>
+  new StoreError(
+    'newer',
+    `${directory} was written by a newer release (${how}): start the newer release again; nothing is damaged, remove nothing`,
+  )
+
+const corrupt = (directory: string, file: string, what: string, cause?: unknown): StoreError =>
+  new StoreError(
+    'corrupt',
+    `${join(directory, file)} ${what}. Nothing was changed; before you change anything, copy the whole directory. A copy from before the damage can take its place`,
+    { cause },
+  )

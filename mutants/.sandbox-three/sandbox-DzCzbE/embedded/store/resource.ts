@@ -1,0 +1,124 @@
+/**
+ * What the store has to know of a kind to accept its objects: its defaults, its rules, how apply merges its fields,
+ * and when its generation goes up. Our own kinds bring it in their definitions; for Kubernetes' kinds it is written down
+ * in `builtin.ts`, in the part that Espalier relies on.
+ */
+// @ts-nocheck
+
+import { type KindInfo, type KindName, kindInfo } from '../../cluster/kinds.ts'
+import type { CustomResourceDefinition } from '../../crds/definition.ts'
+import { builtIns } from './builtin.ts'
+import { withDefaults } from './defaults.ts'
+import { StoreError } from './errors.ts'
+import { isObject, type JsonObject, type JsonValue, type MutableObject, objectIn } from './json.ts'
+import type { Problem } from './problems.ts'
+import { compileSchema } from './schema.ts'
+import type { SchemaNode } from './schema-node.ts'
+import { fields, metadataShape, type Shape, shapeOf } from './shape.ts'
+import { unknownFields, validate } from './validate.ts'
+
+export type Resource = {
+  readonly kind: KindName
+  readonly info: KindInfo
+  /** `ManagedDatabase.espalier.dev`, as messages about validity name the kind; `Pod` where there is no group. */
+  readonly qualifiedKind: string
+  /** `manageddatabases.espalier.dev`, as other messages name it. */
+  readonly qualifiedPlural: string
+  readonly shape: Shape
+  /** Which fields count for the generation: all but metadata and status, the spec alone, or it has no generation. */
+  readonly generation: 'all' | 'spec' | 'none'
+  /** The status of a new object. */
+  readonly initialStatus: JsonObject | undefined
+  /** What holds every object of the kind until its controller lets it go. */
+  readonly finalizers: readonly string[]
+  /** The object with its defaults. */
+  complete(object: JsonObject): JsonObject
+  /** Paths of fields that the kind does not have. */
+  unknownFields(object: JsonObject): string[]
+  /** What is wrong with an object, as a new one or as the successor of another. */
+  validate(object: JsonObject, previous?: JsonObject): Problem[]
+}
+
+const groupSuffix = ({ apiVersion }: KindInfo): string => {
+  const slash = apiVersion.indexOf('/')
+  return slash === -1 ? '' : `.${apiVersion.slice(0, slash)}`
+}
+
+const names = (kind: KindName) => {
+  const info = kindInfo[kind]
+  const suffix = groupSuffix(info)
+  return { kind, info, qualifiedKind: `${kind}${suffix}`, qualifiedPlural: `${info.plural}${suffix}` }
+}
+
+/** @throws StoreError `definition` for a definition of a kind that nobody knows, or a schema that cannot be enforced */
+export function resourcesOf(definitions: readonly CustomResourceDefinition[]): Map<KindName, Resource> {
+  const resources = new Map<KindName, Resource>()
+  for (const kind of Object.keys(builtIns) as (keyof typeof builtIns)[]) {
+    resources.set(kind, builtInResource(kind))
+  }
+  for (const definition of definitions) {
+    const resource = customResource(definition)
+    resources.set(resource.kind, resource)
+  }
+  return resources
+}
+
+function customResource({ spec }: CustomResourceDefinition): Resource {
+  const { kind } = spec.names
+  const schema = spec.versions.find(version => version.storage)?.schema.openAPIV3Schema
+  if (!Object.hasOwn(kindInfo, kind) || schema === undefined) {
+    throw new StoreError('definition', `${kind} is not a kind of this store, or has no stored version`)
+  }
+  const root = compileSchema(schema, '')
+  return {
+    ...names(kind as KindName),
+    shape: rootShape(shapeOf(root)),
+    generation: 'all',
+    initialStatus: undefined,
+    finalizers: [],
+    complete: object => asObject(withDefaults(root, object), object),
+    unknownFields: object => unknownFields(withoutMetadata(root), object),
+    validate: (object, previous) => validate(root, forRules(object), previous && forRules(previous)),
+  }
+}
+
+/** The fields of metadata are not the schema's affair. */
+const withoutMetadata = (root: SchemaNode): SchemaNode => {
+  const metadata = root.properties.get('metadata')
+  if (metadata === undefined) return root
+  return { ...root, properties: new Map(root.properties).set('metadata', { ...metadata, preserveUnknown: true }) }
+}
+
+/** Of the metadata, rules see the name alone. */
+const forRules = (object: JsonObject): JsonObject => ({
+  ...object,
+  metadata: { name: objectIn(object, 'metadata').name ?? '' },
+})
+
+const rootShape = (shape: Shape): Shape =>
+  shape.type === 'object' ? fields({ ...shape.fields, metadata: metadataShape }) : shape
+
+const asObject = (value: JsonValue, otherwise: JsonObject): JsonObject => (isObject(value) ? value : otherwise)
+
+function builtInResource(kind: keyof typeof builtIns): Resource {
+  const { shape, generation, initialStatus, finalizers, complete, check } = builtIns[kind]
+  return {
+    ...names(kind),
+    shape: rootShape(shape),
+    generation,
+    initialStatus,
+    finalizers,
+    complete: object => complete(withoutNulls(object)),
+    unknownFields: () => [],
+    validate: check,
+  }
+}
+
+/** Kubernetes' own kinds take null for "not set". */
+function withoutNulls(object: JsonObject): JsonObject {
+  const result: MutableObject = {}
+  for (const [field, value] of Object.entries(object)) {
+    if (value !== null) result[field] = isObject(value) ? withoutNulls(value) : value
+  }
+  return result
+}

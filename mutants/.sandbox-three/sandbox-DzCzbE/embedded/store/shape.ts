@@ -1,0 +1,98 @@
+/**
+ * How apply takes the fields of a kind: which lists are maps or sets with an owner per item, and which values are owned
+ * whole. Where nothing is said, objects have an owner per field and lists are owned whole (Kubernetes documentation,
+ * "Server-Side Apply", merge strategy).
+ */
+// @ts-nocheck
+
+import { isList, isObject, type JsonList, type JsonObject, type JsonValue } from './json.ts'
+import type { SchemaNode } from './schema-node.ts'
+
+export type Shape =
+  /** A value owned whole. */
+  | { readonly type: 'atomic' }
+  /** An object, with shapes for some of its fields and one for the others. */
+  | {
+      readonly type: 'object'
+      readonly fields: { readonly [field: string]: Shape }
+      readonly others: Shape | undefined
+    }
+  | { readonly type: 'set' }
+  /** A list of objects told apart by the values of some fields; a missing key counts as its default. */
+  | {
+      readonly type: 'map'
+      readonly keys: readonly string[]
+      readonly keyDefaults: JsonObject
+      readonly item: Shape
+    }
+
+export const atomic: Shape = { type: 'atomic' }
+export const set: Shape = { type: 'set' }
+export const fields = (known: { readonly [field: string]: Shape }, others?: Shape): Shape => ({
+  type: 'object',
+  fields: known,
+  others,
+})
+export const listBy = (keys: readonly string[], item: Shape = plain, keyDefaults: JsonObject = {}): Shape => ({
+  type: 'map',
+  // In the order in which a path element names them.
+  keys: keys.toSorted(),
+  keyDefaults,
+  item,
+})
+/** An object of which nothing special is known. */
+const plain: Shape = fields({})
+
+export const fieldShape = (shape: Shape, field: string): Shape =>
+  shape.type === 'object' ? ((Object.hasOwn(shape.fields, field) ? shape.fields[field] : shape.others) ?? plain) : plain
+
+/** Metadata as apply sees it, for every kind. */
+export const metadataShape: Shape = fields({ finalizers: set, ownerReferences: listBy(['uid'], atomic) })
+
+/** The shape that a structural schema asks for. */
+export function shapeOf(node: SchemaNode | undefined): Shape {
+  if (node === undefined) return plain
+  if (node.type === 'array') {
+    if (node.listType === 'set') return set
+    return node.listType === 'map' ? listBy(node.listKeys, shapeOf(node.items), keyDefaultsOf(node)) : atomic
+  }
+  if (node.atomicMap) return atomic
+  const known = Object.fromEntries([...node.properties].map(([field, child]) => [field, shapeOf(child)]))
+  return fields(known, node.values === undefined ? undefined : shapeOf(node.values))
+}
+
+function keyDefaultsOf(node: SchemaNode): JsonObject {
+  const defaults = node.listKeys.flatMap(key => {
+    const value = node.items?.properties.get(key)?.default
+    return value === undefined ? [] : [[key, value]]
+  })
+  return Object.fromEntries(defaults)
+}
+
+/** How a value is taken: by its fields, by its items, or whole. A value that does not fit its shape is taken whole. */
+export type Parts =
+  | { readonly type: 'whole' }
+  | { readonly type: 'fields'; readonly value: JsonObject }
+  | { readonly type: 'items'; readonly value: JsonList; readonly elements: readonly string[]; readonly item: Shape }
+
+const whole: Parts = { type: 'whole' }
+
+export function partsOf(shape: Shape, value: JsonValue): Parts {
+  if (isObject(value)) return shape.type === 'object' ? { type: 'fields', value } : whole
+  if (!isList(value) || (shape.type !== 'set' && shape.type !== 'map')) return whole
+  const elements = value.map(item => elementOf(shape, item))
+  if (elements.includes('') || new Set(elements).size !== elements.length) return whole
+  return { type: 'items', value, elements, item: shape.type === 'map' ? shape.item : atomic }
+}
+
+/** The path element of an item; empty where it has none, because a key is missing. */
+function elementOf(shape: Shape, item: JsonValue): string {
+  if (shape.type === 'set') return `v:${JSON.stringify(item)}`
+  if (shape.type !== 'map' || !isObject(item)) return ''
+  let keys = ''
+  for (const key of shape.keys) {
+    const value = item[key] ?? shape.keyDefaults[key]
+    if (value !== undefined) keys += `${keys === '' ? '' : ','}"${key}":${JSON.stringify(value)}`
+  }
+  return keys === '' ? '' : `k:{${keys}}`
+}

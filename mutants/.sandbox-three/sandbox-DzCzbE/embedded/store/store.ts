@@ -1,0 +1,314 @@
+/**
+ * The store's operations over its state, without types for kinds: reads, writes decided by the pure functions of
+ * `writes.ts`, and the writes that the cluster makes by itself.
+ */
+// @ts-nocheck
+
+import { ClusterError } from '../../cluster/errors.ts'
+import { type AnyObject, type KindName, kindNames } from '../../cluster/kinds.ts'
+import type { DeleteOptions, ListOptions, ObjectKey, Propagation, WatchOptions } from '../../cluster/port.ts'
+import { requireSelectable } from '../../cluster/selection.ts'
+import type { Admission, AdmissionRequest } from './admission.ts'
+import type { Committer, Decision } from './commit.ts'
+import { type CollectorActions, foregroundFinalizer, orphanFinalizer } from './garbage.ts'
+import type { JsonObject } from './json.ts'
+import { listPage, type Page } from './lists.ts'
+import { requireSelector } from './metadata.ts'
+import { metadataOf, type ObjectReference, withMetadata } from './objects.ts'
+import { isInUse, protectionOf } from './protection.ts'
+import type { Quotas } from './quotas.ts'
+import { alreadyExists, conflict, modified, notAdmitted, notFound, otherUid, terminating } from './refusals.ts'
+import type { Resource } from './resource.ts'
+import type { State } from './state.ts'
+import { type Bell, type StoreEvent, watch } from './watch.ts'
+import { applied, created, marked, type Outcome, receive, replaced, type WriteContext, withStatus } from './writes.ts'
+
+export type Parts = {
+  readonly state: State
+  readonly committer: Committer
+  readonly resources: ReadonlyMap<KindName, Resource>
+  readonly bells: ReadonlyMap<KindName, Bell>
+  readonly now: () => number
+  readonly quotas: Quotas
+  readonly admissions: readonly Admission[]
+}
+
+const collectorName = 'garbage-collector'
+
+/** Where a key points; a namespace on a cluster-scoped kind counts for nothing. */
+export function locate(resource: Resource, { namespace, name }: ObjectKey): ObjectReference {
+  return { kind: resource.kind, namespace: resource.info.namespaced ? (namespace ?? '') : '', name }
+}
+
+/** @throws ClusterError `NotFound` for a kind whose definition was not given */
+export function resourceOf({ resources }: Parts, kind: KindName): Resource {
+  const resource = resources.get(kind)
+  if (resource === undefined) throw new ClusterError('NotFound', `the store does not serve ${kind}`)
+  return resource
+}
+
+const contextOf = (parts: Parts, resource: Resource, manager: string): WriteContext => ({
+  resource,
+  manager,
+  now: parts.now(),
+})
+
+export function list(parts: Parts, kind: KindName, options: ListOptions): Page {
+  const { state, committer } = parts
+  const resource = resourceOf(parts, kind)
+  requireSelector(options.labels)
+  requireSelectable(kind, options)
+  const namespace = resource.info.namespaced ? options.namespace : undefined
+  return listPage(state, committer.history(kind), committer.version, kind, { ...options, namespace })
+}
+
+export function watchKind(parts: Parts, kind: KindName, options: WatchOptions): AsyncIterable<StoreEvent> {
+  const { committer, bells } = parts
+  const resource = resourceOf(parts, kind)
+  requireSelector(options.labels)
+  requireSelectable(kind, options)
+  const bell = bells.get(kind)
+  if (bell === undefined) throw new ClusterError('NotFound', `the store does not serve ${kind}`)
+  const source = {
+    history: committer.history(kind),
+    bell,
+    version: () => committer.version,
+    namespace: resource.info.namespaced ? options.namespace : undefined,
+    labels: options.labels,
+    open: options.open,
+  }
+  return watch(source, options.resourceVersion, options.signal)
+}
+
+/** The namespace that an object is to be in, which must be there and not be going. */
+function placeFor(resource: Resource, reference: ObjectReference): ObjectReference | undefined {
+  return resource.info.namespaced ? { kind: 'Namespace', namespace: '', name: reference.namespace } : undefined
+}
+
+function requireNamespace(parts: Parts, resource: Resource, reference: ObjectReference): void {
+  const place = placeFor(resource, reference)
+  if (place === undefined || reference.namespace === '') return
+  const namespace = parts.state.get(place)
+  if (namespace === undefined) throw notFound(resourceOf(parts, 'Namespace'), place.name)
+  if (metadataOf(namespace).deletionTimestamp === undefined) return
+  throw terminating(resource, reference.name, place.name)
+}
+
+const present = (object: JsonObject | undefined): JsonObject => {
+  if (object === undefined) throw new ClusterError('Unavailable', 'the write came to nothing')
+  return object
+}
+
+/** What is written, once this cluster admits it. */
+function admitted(
+  parts: Parts,
+  resource: Resource,
+  manager: string,
+  previous: JsonObject | undefined,
+  outcome: Outcome,
+): Outcome {
+  if (outcome.object !== previous)
+    admit(parts, resource, manager, previous ? 'update' : 'create', outcome.object, previous)
+  return outcome
+}
+
+/** @throws ClusterError `Forbidden` */
+function admit(
+  parts: Parts,
+  resource: Resource,
+  manager: string,
+  operation: AdmissionRequest['operation'],
+  object: JsonObject,
+  previous: JsonObject | undefined,
+): void {
+  // What passed the rules of its kind is an object of it.
+  const typed = (json: JsonObject): AnyObject => json as unknown as AnyObject
+  for (const admission of parts.admissions) {
+    const why = admission({ operation, object: typed(object), previous: previous && typed(previous), manager })
+    if (why !== undefined) throw notAdmitted(resource, metadataOf(object).name, why)
+  }
+}
+
+export async function create(parts: Parts, manager: string, kind: KindName, input: unknown): Promise<JsonObject> {
+  const resource = resourceOf(parts, kind)
+  const draft = receive(resource, input)
+  const reference = locate(resource, metadataOf(draft))
+  let release = () => {}
+  const decide = (current: JsonObject | undefined): Decision => {
+    requireNamespace(parts, resource, reference)
+    // As on an API server, before it is found to be there.
+    parts.quotas.require(resource, reference, draft)
+    if (current !== undefined) throw alreadyExists(resource, reference.name)
+    const object = created(contextOf(parts, resource, manager), draft)
+    admitted(parts, resource, manager, undefined, { object, gone: false })
+    release = parts.quotas.take(resource, reference, undefined, object)
+    return { object, gone: false }
+  }
+  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)).finally(() => release()))
+}
+
+export async function apply(parts: Parts, manager: string, kind: KindName, input: unknown): Promise<JsonObject> {
+  const resource = resourceOf(parts, kind)
+  const draft = receive(resource, input)
+  const reference = locate(resource, metadataOf(draft))
+  let release = () => {}
+  const decide = (current: JsonObject | undefined): Decision => {
+    if (current === undefined) {
+      requireNamespace(parts, resource, reference)
+      parts.quotas.require(resource, reference, draft)
+    }
+    const context = contextOf(parts, resource, manager)
+    const outcome = admitted(parts, resource, manager, current, applied(context, current, draft))
+    if (outcome.object !== current) release = parts.quotas.take(resource, reference, current, outcome.object)
+    return outcome
+  }
+  return present(await parts.committer.write(reference, decide, placeFor(resource, reference)).finally(() => release()))
+}
+
+export async function replace(
+  parts: Parts,
+  manager: string,
+  kind: KindName,
+  input: unknown,
+  part: 'main' | 'status',
+): Promise<JsonObject> {
+  const resource = resourceOf(parts, kind)
+  const object = receive(resource, input)
+  const reference = locate(resource, metadataOf(object))
+  const write = part === 'main' ? replaced : withStatus
+  let release = () => {}
+  const decide = (current: JsonObject | undefined): Decision => {
+    if (current === undefined) throw notFound(resource, reference.name)
+    const outcome = write(contextOf(parts, resource, manager), current, object)
+    if (part === 'status' || outcome.object === current) return outcome
+    admitted(parts, resource, manager, current, outcome)
+    release = parts.quotas.take(resource, reference, current, outcome.object)
+    return outcome
+  }
+  return present(await parts.committer.write(reference, decide).finally(() => release()))
+}
+
+export async function remove(
+  parts: Parts,
+  manager: string,
+  kind: KindName,
+  key: ObjectKey,
+  options: DeleteOptions,
+): Promise<void> {
+  const resource = resourceOf(parts, kind)
+  await parts.committer.write(locate(resource, key), current => {
+    const decision = deleted(parts, resource, current, options)
+    if (decision !== undefined && current !== undefined) admit(parts, resource, manager, 'delete', current, current)
+    return decision
+  })
+}
+
+function deleted(
+  parts: Parts,
+  resource: Resource,
+  current: JsonObject | undefined,
+  { uid, resourceVersion, propagation = 'Background' }: DeleteOptions,
+): Decision {
+  if (current === undefined) return undefined
+  const { name, finalizers = [], ...stored } = metadataOf(current)
+  if (uid !== undefined && uid !== stored.uid) throw conflict(resource, name, otherUid(uid, stored.uid))
+  if (resourceVersion !== undefined && resourceVersion !== stored.resourceVersion) {
+    throw conflict(resource, name, modified)
+  }
+  const marking = stored.deletionTimestamp === undefined
+  // A pod or namespace that is going goes as was first asked; of others a later deletion may change how.
+  if (!marking && (resource.kind === 'Namespace' || resource.kind === 'Pod')) return undefined
+  const held = withPropagation(finalizers, propagation)
+  // A namespace is removed by the collector, once it is empty.
+  if (held.length === 0 && resource.kind !== 'Namespace') return { object: current, gone: true }
+  const same = held.length === finalizers.length && held.every(each => finalizers.includes(each))
+  const object = same ? current : withMetadata(current, { finalizers: held })
+  return { object: marking ? marked(resource, object, parts.now()) : object, gone: false }
+}
+
+/** The finalizers by which the collector knows what a deletion means for dependents. */
+function withPropagation(finalizers: readonly string[], propagation: Propagation): string[] {
+  const others = finalizers.filter(each => each !== orphanFinalizer && each !== foregroundFinalizer)
+  if (propagation === 'Orphan') return [...others, orphanFinalizer]
+  return propagation === 'Foreground' ? [...others, foregroundFinalizer] : others
+}
+
+/** The writes of the garbage collector. */
+export function collectorActions(parts: Parts): CollectorActions {
+  /** Replaces an object of this uid with its metadata changed; does nothing where it is another by now. */
+  async function change(
+    reference: ObjectReference,
+    uid: string | undefined,
+    alter: (object: JsonObject) => JsonObject,
+  ): Promise<void> {
+    const resource = resourceOf(parts, reference.kind)
+    await parts.committer.write(reference, current => {
+      if (current === undefined || metadataOf(current).uid !== uid) return undefined
+      return replaced(contextOf(parts, resource, collectorName), current, alter(current))
+    })
+  }
+
+  return {
+    delete: (reference, options) => remove(parts, collectorName, reference.kind, reference, options),
+    dropOwners: (reference, uid, owners) =>
+      change(reference, uid, object => {
+        const left = metadataOf(object).ownerReferences?.filter(owner => !owners.has(owner.uid)) ?? []
+        return withMetadata(object, { ownerReferences: left.length > 0 ? left : undefined })
+      }),
+    unblockOwners: (reference, uid) =>
+      change(reference, uid, object => {
+        const owners = metadataOf(object).ownerReferences?.map(owner => ({ ...owner, blockOwnerDeletion: false }))
+        return withMetadata(object, { ownerReferences: owners })
+      }),
+    dropFinalizer: (reference, uid, finalizer) =>
+      change(reference, uid, object => {
+        const left = metadataOf(object).finalizers?.filter(each => each !== finalizer) ?? []
+        return withMetadata(object, { finalizers: left.length > 0 ? left : undefined })
+      }),
+    unprotect: async reference => {
+      const resource = resourceOf(parts, reference.kind)
+      const finalizer = protectionOf(reference.kind)
+      await parts.committer.write(reference, current => {
+        if (current === undefined || finalizer === undefined || isInUse(parts.state, reference, current))
+          return undefined
+        const { deletionTimestamp, finalizers = [] } = metadataOf(current)
+        if (deletionTimestamp === undefined || !finalizers.includes(finalizer)) return undefined
+        const left = finalizers.filter(each => each !== finalizer)
+        const next = withMetadata(current, { finalizers: left.length > 0 ? left : undefined })
+        return replaced(contextOf(parts, resource, collectorName), current, next)
+      })
+    },
+    removeNamespace: async reference => {
+      await parts.committer.write(reference, current => {
+        const { deletionTimestamp, finalizers = [] } =
+          current === undefined ? { finalizers: [''] } : metadataOf(current)
+        const empty = parts.state.inNamespace(reference.name).length === 0
+        if (current === undefined || deletionTimestamp === undefined || finalizers.length > 0 || !empty)
+          return undefined
+        return { object: current, gone: true }
+      })
+    },
+  }
+}
+
+/** Deletes Events that nobody has repeated for an hour, as the API server does. */
+export async function expireEvents(parts: Parts): Promise<void> {
+  const oldest = parts.now() - 60 * 60 * 1000
+  const stale = parts.state.list('Event').filter(event => lastSeen(event) < oldest)
+  await Promise.all(
+    stale.map(event => {
+      const { namespace, name, uid } = metadataOf(event)
+      return remove(parts, collectorName, 'Event', { namespace, name }, { uid })
+    }),
+  )
+}
+
+function lastSeen(event: JsonObject): number {
+  const times = [event.lastTimestamp, event.eventTime, metadataOf(event).creationTimestamp]
+  return Math.max(
+    ...times.map(time => (typeof time === 'string' ? Date.parse(time) : Number.NaN)).filter(Number.isFinite),
+  )
+}
+
+/** A fresh bell for every kind. */
+export const bellsFor = (make: () => Bell): Map<KindName, Bell> => new Map(kindNames.map(kind => [kind, make()]))

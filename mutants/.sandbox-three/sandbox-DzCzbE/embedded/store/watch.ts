@@ -1,0 +1,116 @@
+/**
+ * Watches over the history of a kind. Each has a cursor and nothing else: it costs no memory however slow it is, and is
+ * cut off with `Expired` once the history has moved past it.
+ */
+// @ts-nocheck
+
+import { ClusterError } from '../../cluster/errors.ts'
+import type { Selection } from '../../cluster/port.ts'
+import type { Change, History } from './history.ts'
+import type { JsonObject } from './json.ts'
+import { freeze } from './json.ts'
+import { selects, withMetadata } from './objects.ts'
+
+export type StoreEvent =
+  | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: JsonObject }
+  | { readonly type: 'BOOKMARK'; readonly resourceVersion: string }
+
+/** What wakes watches up: a change of their kind, the time for a bookmark, or the end of the store. */
+export type Signal = 'change' | 'bookmark' | 'close'
+export type Bell = {
+  /** Calls back at the next signal, once; after `close`, at once. */
+  once(wake: (signal: Signal) => void): void
+  cancel(wake: (signal: Signal) => void): void
+  ring(signal: Signal): void
+}
+
+export function createBell(): Bell {
+  const waiting = new Set<(signal: Signal) => void>()
+  let closed = false
+  return {
+    once(wake) {
+      if (closed) wake('close')
+      else waiting.add(wake)
+    },
+    cancel: wake => void waiting.delete(wake),
+    ring(signal) {
+      closed ||= signal === 'close'
+      const woken = [...waiting]
+      waiting.clear()
+      for (const wake of woken) wake(signal)
+    },
+  }
+}
+
+type WatchSource = Selection & {
+  readonly history: History
+  readonly bell: Bell
+  /** The version of the last committed change of any kind. */
+  version(): number
+}
+
+/** @throws ClusterError `Expired`, `BadRequest` for a version that is none */
+export async function* watch(
+  source: WatchSource,
+  resourceVersion: string,
+  abort: AbortSignal,
+): AsyncGenerator<StoreEvent, void, undefined> {
+  const { history, bell } = source
+  if (abort.aborted) return
+  let cursor = startOf(source, resourceVersion)
+  let wake = (_signal: Signal): void => undefined
+  const onAbort = (): void => wake('close')
+  abort.addEventListener('abort', onAbort)
+  try {
+    while (!abort.aborted) {
+      const change = history.at(cursor)
+      if (change === 'lost') throw expired(resourceVersion, 'this watch was too slow')
+      if (change !== undefined) {
+        cursor++
+        const event = eventOf(source, change)
+        if (event !== undefined) yield event
+        continue
+      }
+      const { promise, resolve } = Promise.withResolvers<Signal>()
+      wake = resolve
+      bell.once(wake)
+      const woken = await promise
+      if (woken === 'close') return
+      if (woken === 'bookmark' && history.at(cursor) === undefined) {
+        yield { type: 'BOOKMARK', resourceVersion: `${source.version()}` }
+      }
+    }
+  } finally {
+    bell.cancel(wake)
+    abort.removeEventListener('abort', onAbort)
+  }
+}
+
+function startOf(source: WatchSource, resourceVersion: string): number {
+  const version = parseVersion(resourceVersion)
+  if (version < source.history.floor) throw expired(resourceVersion, `the oldest is ${source.history.floor}`)
+  if (version > source.version()) throw expired(resourceVersion, `the newest is ${source.version()}`)
+  return source.history.cursorAfter(version)
+}
+
+/** @throws ClusterError `BadRequest` */
+function parseVersion(text: string): number {
+  if (/^[0-9]{1,15}$/.test(text)) return Number(text)
+  throw new ClusterError('BadRequest', `resourceVersion: Invalid value: ${JSON.stringify(text)}: must be a number`)
+}
+
+export const expired = (version: string, why: string): ClusterError =>
+  new ClusterError('Expired', `too old resource version: ${version}: ${why}; list again`)
+
+/** What a change is to a watcher; undefined where it is nothing to it. */
+function eventOf(source: WatchSource, change: Change): StoreEvent | undefined {
+  const { object, previous, deleted, reference, version } = change
+  if (source.namespace !== undefined && reference.namespace !== source.namespace) return undefined
+  const was = previous !== undefined && selects(source, previous)
+  const is = !deleted && selects(source, object)
+  if (is) return { type: was ? 'MODIFIED' : 'ADDED', object }
+  if (!was) return undefined
+  // An object that ceases to match goes as it was when it last did, under the version of the change.
+  const last = deleted ? object : freeze(withMetadata(previous, { resourceVersion: `${version}` }))
+  return { type: 'DELETED', object: last }
+}

@@ -1,0 +1,56 @@
+// @ts-nocheck
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { importJWK, jwtVerify } from 'jose'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { EmbeddedError } from './errors.ts'
+import { audience, ensureTokenKey, issuer, mintToken } from './tokens.ts'
+
+const request = { tenant: 'acme', subject: 'ada', expiresIn: 60, claims: { team: 'blue' } }
+
+describe('tokens of an embedded installation', () => {
+  let home: string
+  beforeEach(async () => {
+    home = await mkdtemp(join(tmpdir(), 'espalier-tokens-'))
+  })
+  afterEach(() => rm(home, { recursive: true, force: true }))
+
+  test('the public key verifies them, with issuer, audience, tenant and end', async () => {
+    const key = await importJWK(await ensureTokenKey(home), 'EdDSA')
+    const { payload } = await jwtVerify(await mintToken(home, request), key, { issuer, audience })
+    expect(payload).toMatchObject({ tenant: 'acme', sub: 'ada', team: 'blue' })
+    expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBe(60)
+  })
+
+  test('the key is made once, is the owner’s alone, and its public half holds no secret', async () => {
+    const first = await ensureTokenKey(home)
+    expect(await ensureTokenKey(home)).toEqual(first)
+    expect(first).not.toHaveProperty('d')
+    expect((await stat(join(home, 'token-key.json'))).mode & 0o777).toBe(0o600)
+  })
+
+  test('where nothing is installed it says how to install', async () => {
+    await expect(mintToken(home, request)).rejects.toThrow('make run')
+  })
+
+  test('a key that cannot be read is never replaced', async () => {
+    await writeFile(join(home, 'token-key.json'), 'torn')
+    await expect(ensureTokenKey(home)).rejects.toThrow(EmbeddedError)
+  })
+
+  test.each([
+    [{ tenant: '' }, '--tenant must be at least 1'],
+    [{ tenant: 't'.repeat(201) }, '--tenant must be at most 200'],
+    [{ tenant: '\ud83d' }, '--tenant must be well-formed'],
+    [{ subject: '' }, '--subject must be at least 1'],
+  ])('%o is refused as the API would refuse it', async (wrong, message) => {
+    await ensureTokenKey(home)
+    await expect(mintToken(home, { ...request, ...wrong })).rejects.toThrow(message)
+  })
+
+  test('a further claim cannot overrule the token’s own', async () => {
+    await ensureTokenKey(home)
+    await expect(mintToken(home, { ...request, claims: { exp: 1 } })).rejects.toThrow('--claim cannot set exp')
+  })
+})

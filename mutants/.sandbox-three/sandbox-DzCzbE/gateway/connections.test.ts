@@ -1,0 +1,339 @@
+// @ts-nocheck
+import { spawn } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import pino from 'pino'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { type ConnectionLimits, createConnections } from './connections.ts'
+import { createDenialAgent } from './denial/denial.ts'
+import { createRefuse } from './denial/refuse.ts'
+import { createMetrics } from './metrics.ts'
+import type { Verdict } from './table.ts'
+import { testCertificate } from './testing/certificate.ts'
+import { errorFields, startupMessage } from './testing/client.ts'
+import { freePort, listen, received, until } from './testing/sockets.ts'
+
+const certificate = testCertificate('gateway.test')
+const host = '127.0.0.1'
+const admit: Verdict = { kind: 'allow', label: 'shop', target: { namespace: 'n', service: 's', port: 5432 } }
+
+type State = { verdict: Verdict; admitting: boolean; place: { host: string; port: number } | undefined }
+
+/** A gateway's front with one port, before a target that does what `onTarget` says with each connection. */
+async function front(onTarget: (socket: Socket) => void, limits: Partial<ConnectionLimits> = {}) {
+  const targets: Socket[] = []
+  const target = await listen(host, socket => {
+    targets.push(socket.on('error', () => {}))
+    onTarget(socket)
+  })
+  const state: State = { verdict: admit, admitting: true, place: { host, port: target.port } }
+  const unreachable: number[] = []
+  const metrics = createMetrics({ connections: () => connections.count(), routes: () => 1, admitting: () => true })
+  const agent = createDenialAgent({ certificate, now: Date.now })
+  const connections = createConnections({
+    admitting: () => state.admitting,
+    verdict: () => state.verdict,
+    resolve: () => state.place,
+    refuse: createRefuse({ agent, metrics, now: Date.now, logger: pino({ level: 'silent' }) }),
+    limits,
+    metrics,
+    onUnreachable: port => void unreachable.push(port),
+  })
+  const { server, port } = await listen(host, socket => connections.accept(6000, socket))
+  const clients: Socket[] = []
+  onTestFinished(() => {
+    for (const socket of [...clients, ...targets]) socket.destroy()
+    for (const each of [server, target.server]) each.close()
+    agent.close()
+  })
+  const dial = async (): Promise<Socket> => {
+    const socket = connect({ port, host, allowHalfOpen: true })
+    clients.push(socket.on('error', () => {}))
+    await once(socket, 'connect')
+    return socket
+  }
+  const outcomes = async () => {
+    const { values } = (await metrics.registry.getSingleMetric('espalier_gateway_connections_total')?.get()) ?? {}
+    return Object.fromEntries((values ?? []).map(({ labels, value }) => [labels.outcome, value]))
+  }
+  return { dial, state, connections, targets, outcomes, unreachable }
+}
+
+/** What a client that sends a StartupMessage is told. */
+async function refusalOf(socket: Socket) {
+  socket.write(startupMessage())
+  const answer = await received(socket)
+  socket.destroy()
+  return errorFields(answer)
+}
+
+/** A port on which connections are neither accepted nor refused: its process is stopped, its queue full. */
+async function unresponsivePort(): Promise<number> {
+  const script = `require('net').createServer().listen({ port: 0, host: '${host}', backlog: 1 }, function () {
+    console.log(this.address().port)
+  })`
+  const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const port = Number(String((await once(child.stdout, 'data'))[0]))
+  child.kill('SIGSTOP')
+  const queued = Array.from({ length: 8 }, () => connect({ host, port }).on('error', () => {}))
+  onTestFinished(() => {
+    for (const socket of queued) socket.destroy()
+  })
+  await once(queued[0] ?? child, 'connect')
+  return port
+}
+const echo = (socket: Socket) => void socket.pipe(socket)
+
+describe('an admitted connection', () => {
+  test('passes every byte both ways', async () => {
+    const { dial, outcomes } = await front(echo)
+    const sent = randomBytes(20 * 1024 * 1024)
+    const socket = await dial()
+    socket.end(sent)
+    const back = await received(socket)
+    const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+    expect(digest(back)).toBe(digest(sent))
+    expect(await outcomes()).toEqual({ allowed: 1 })
+  })
+
+  test('may be half closed by the client, and still gets its answer', async () => {
+    const { dial, connections } = await front(socket => {
+      socket.resume().on('end', () => setTimeout(() => socket.end('answer'), 50))
+    })
+    const socket = await dial()
+    socket.end('question')
+    expect((await received(socket)).toString()).toBe('answer')
+    await until('nothing is left', () => connections.count() === 0)
+  })
+
+  test('gets the last words of a target that closes', async () => {
+    const { dial, connections } = await front(socket =>
+      socket.once('data', () => socket.end(Buffer.alloc(300_000, 'x'))),
+    )
+    const socket = await dial()
+    socket.write('question')
+    expect((await received(socket)).length).toBe(300_000)
+    socket.end()
+    await until('nothing is left', () => connections.count() === 0)
+  })
+
+  test('is closed where the target is cut off', async () => {
+    const { dial, connections } = await front(socket => socket.once('data', () => socket.resetAndDestroy()))
+    const socket = await dial()
+    socket.write('question')
+    expect((await received(socket)).length).toBe(0)
+    socket.end()
+    await until('nothing is left', () => connections.count() === 0)
+  })
+
+  test('is closed towards the target where the client is cut off', async () => {
+    const { dial, connections, targets } = await front(socket => void socket.resume())
+    const socket = await dial()
+    socket.write('question')
+    await until('the target is connected', () => targets.length === 1)
+    socket.resetAndDestroy()
+    await until('the target has noticed', () => targets[0]?.readableEnded === true || targets[0]?.destroyed === true)
+    targets[0]?.end()
+    await until('nothing is left', () => connections.count() === 0)
+  })
+
+  test.each<[string, (target: Socket) => void]>([
+    ['ends', target => target.resume().end()],
+    ['is cut off', target => target.resetAndDestroy()],
+  ])('whose target %s is not left half open by a client that never closes', async (_name, leave) => {
+    const { dial, connections } = await front(socket => socket.once('data', () => leave(socket)), { lingerMs: 100 })
+    const socket = await dial()
+    socket.write('question')
+    await received(socket)
+    await until('nothing is left', () => connections.count() === 0)
+  })
+
+  test('whose client is gone, having ended its half before, is closed at the next byte for it', async () => {
+    const { dial, connections, targets } = await front(socket => void socket.resume())
+    const socket = await dial()
+    socket.end('question')
+    await until('the target has the question', () => targets[0]?.readableEnded === true)
+    expect(connections.count()).toBe(1)
+    socket.destroy()
+    await until('the target is told', () => {
+      targets[0]?.write('answer')
+      return connections.count() === 0 && targets[0]?.destroyed === true
+    })
+  })
+
+  test('holds back a target whose client does not read', async () => {
+    let written = 0
+    const chunk = Buffer.alloc(64 * 1024)
+    const { dial } = await front(socket => {
+      const pump = () => {
+        while (written < 512 * 1024 * 1024) {
+          written += chunk.length
+          if (!socket.write(chunk)) return void socket.once('drain', pump)
+        }
+      }
+      socket.once('data', pump)
+    })
+    const socket = await dial()
+    socket.pause()
+    socket.write('question')
+    let before = -1
+    await until('the target stalls', async () => {
+      const stalled = written > 0 && written === before
+      before = written
+      await new Promise(resolve => setTimeout(resolve, 50))
+      return stalled
+    })
+    // The kernel's own buffers on two connections, and ours.
+    expect(written).toBeLessThan(64 * 1024 * 1024)
+    const base = socket.bytesRead
+    socket.resume()
+    await until('it goes on once the client reads', () => socket.bytesRead > base + 64 * 1024 * 1024)
+  })
+
+  test('is not cut by a change of its rules, but a new one is judged by them', async () => {
+    const { dial, state } = await front(echo)
+    const open = await dial()
+    open.write('one')
+    await once(open, 'data')
+    state.verdict = { kind: 'deny', label: 'shop' }
+    open.write('two')
+    expect(String((await once(open, 'data'))[0])).toBe('two')
+    expect(await refusalOf(await dial())).toMatchObject({ C: '28000' })
+  })
+})
+
+describe('a connection is refused', () => {
+  test.each<[string, Partial<State>, Record<string, string>, string]>([
+    [
+      'where no rule admits it',
+      { verdict: { kind: 'deny', label: 'shop' } },
+      { C: '28000', M: 'no rule of the allowlist of shop admits 127.0.0.1' },
+      'denied',
+    ],
+    [
+      'while out of touch',
+      { admitting: false },
+      { C: '57P03', M: expect.stringContaining('control plane') },
+      'out-of-touch',
+    ],
+    [
+      'where nothing is ready behind the Service',
+      { place: undefined },
+      { C: '57P03', M: 'the database is not available right now' },
+      'unavailable',
+    ],
+  ])('%s', async (_name, change, told, outcome) => {
+    const { dial, state, connections, outcomes } = await front(echo)
+    Object.assign(state, change)
+    expect(await refusalOf(await dial())).toMatchObject({ S: 'FATAL', ...told })
+    expect(await outcomes()).toEqual({ [outcome]: 1 })
+    await until('nothing is left', () => connections.count() === 0)
+  })
+
+  test('where the target refuses', async () => {
+    const { dial, state, unreachable } = await front(echo)
+    state.place = { host, port: await freePort(host) }
+    expect(await refusalOf(await dial())).toMatchObject({ C: '57P03', M: 'the database is not available right now' })
+    expect(unreachable).toEqual([6000])
+    // One that is not there to be connected to is no news.
+    state.place = undefined
+    await refusalOf(await dial())
+    expect(unreachable).toEqual([6000])
+  })
+
+  test('where the target does not answer in time', async () => {
+    const { dial, state } = await front(echo, { connectMs: 100 })
+    state.place = { host, port: await unresponsivePort() }
+    expect(await refusalOf(await dial())).toMatchObject({ C: '57P03' })
+  })
+
+  test('without a word where its port has no route any more', async () => {
+    const { dial, state } = await front(echo)
+    state.verdict = { kind: 'unknown' }
+    expect((await received(await dial())).length).toBe(0)
+  })
+
+  test('where the rules change before it says its first word, and the target never hears of it', async () => {
+    const { dial, state, targets, connections } = await front(echo)
+    const socket = await dial()
+    await until('it is admitted', () => connections.count() === 1)
+    state.verdict = { kind: 'deny', label: 'shop' }
+    expect(await refusalOf(socket)).toMatchObject({ C: '28000' })
+    expect(targets).toHaveLength(0)
+  })
+
+  test('where the rules change while its target is being reached', async () => {
+    const { dial, state, targets } = await front(echo)
+    const { place } = state
+    Object.defineProperty(state, 'place', {
+      get: () => {
+        state.verdict = { kind: 'deny', label: 'shop' }
+        return place
+      },
+    })
+    expect(await refusalOf(await dial())).toMatchObject({ C: '28000' })
+    await until('the target is let go', () => targets.every(each => each.readableEnded || each.destroyed))
+  })
+
+  test.each<[string, Partial<ConnectionLimits>]>([
+    ['of its route', { perRoute: 2 }],
+    ['of all', { total: 2 }],
+  ])('above the number %s, until one closes', async (_name, limits) => {
+    const { dial, connections, outcomes } = await front(echo, limits)
+    const [first] = await Promise.all([dial(), dial()])
+    await until('two are admitted', () => connections.count() === 2)
+    expect(await refusalOf(await dial())).toMatchObject({ C: '53300', M: 'too many connections to shop' })
+    first?.destroy()
+    await until('a place is free', () => connections.count() === 1)
+    const third = await dial()
+    third.write('question')
+    expect(String((await once(third, 'data'))[0])).toBe('question')
+    expect((await outcomes())['too-many']).toBe(1)
+  })
+})
+
+test('a client that says nothing in time is closed, and the target never hears of it', async () => {
+  const { dial, targets, connections, outcomes } = await front(echo, { firstBytesMs: 100 })
+  expect((await received(await dial())).length).toBe(0)
+  await until('nothing is left', () => connections.count() === 0)
+  expect(targets).toHaveLength(0)
+  expect(await outcomes()).toEqual({ silent: 1 })
+})
+
+test('a client that closes at once, as health checks do, leaves nothing behind', async () => {
+  const { dial, targets, connections } = await front(echo)
+  for (const close of [(s: Socket) => s.destroy(), (s: Socket) => s.end(), (s: Socket) => s.resetAndDestroy()])
+    close(await dial())
+  await until('nothing is left', () => connections.count() === 0)
+  expect(targets).toHaveLength(0)
+})
+
+describe('draining', () => {
+  test('waits for open connections', async () => {
+    const { dial, connections } = await front(echo)
+    const socket = await dial()
+    socket.write('question')
+    await once(socket, 'data')
+    let drained = false
+    const draining = connections.drain(60_000).then(() => {
+      drained = true
+    })
+    socket.write('another')
+    expect(String((await once(socket, 'data'))[0])).toBe('another')
+    expect(drained).toBe(false)
+    socket.end()
+    await draining
+  })
+
+  test('closes what is still open in the end', async () => {
+    const { dial, connections } = await front(echo)
+    const socket = await dial()
+    socket.write('question')
+    await once(socket, 'data')
+    await connections.drain(50)
+    expect(connections.count()).toBe(0)
+    await received(socket)
+  })
+})

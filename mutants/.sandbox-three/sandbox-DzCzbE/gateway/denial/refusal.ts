@@ -1,0 +1,57 @@
+/**
+ * What a client that gets no further is told, in Postgres's own words: an ErrorResponse (Postgres manual, "Message
+ * Formats" and "Error and Notice Message Fields") with an SQLSTATE that drivers know.
+ */
+// @ts-nocheck
+
+
+export type Refusal = {
+  /** invalid_authorization_specification, too_many_connections, cannot_connect_now */
+  code: '28000' | '53300' | '57P03'
+  message: string
+  hint?: string
+}
+
+export const notAdmitted = (label: string, address: string): Refusal => ({
+  code: '28000',
+  message: `no rule of the allowlist of ${label} admits ${address}`,
+  hint: 'Add a rule that covers this address to the allowlist, or connect from an address that a rule covers.',
+})
+
+export const tooMany = (label: string): Refusal => ({ code: '53300', message: `too many connections to ${label}` })
+
+/** Too many of the address's connections have not logged in, or it waited for its turn too long. */
+export const tooManyLogins = (label: string, address: string): Refusal => ({
+  code: '53300',
+  message: `too many connections to ${label} from ${address} that have not logged in`,
+  hint: 'Connections that say nothing are ended after 10 seconds. Open fewer at once, or keep those that have logged in.',
+})
+
+export const notAvailable: Refusal = {
+  code: '57P03',
+  message: 'the database is not available right now',
+  hint: 'It may be starting, suspended or being changed: its status says which.',
+}
+
+/** The gateway cannot know whether its rules still hold. */
+export const outOfTouch: Refusal = {
+  code: '57P03',
+  message: 'new connections are refused: the gateway cannot reach its control plane',
+}
+
+/** The ErrorResponse message, severity FATAL. */
+export function encodeRefusal({ code, message, hint }: Refusal): Buffer {
+  const field = (type: string, text: string): string => `${type}${text.replaceAll('\0', ' ')}\0`
+  const fields = [
+    field('S', 'FATAL'),
+    field('V', 'FATAL'),
+    field('C', code),
+    field('M', message),
+    ...(hint === undefined ? [] : [field('H', hint)]),
+  ]
+  const body = Buffer.from(`${fields.join('')}\0`, 'utf8')
+  const head = Buffer.alloc(5)
+  head.write('E', 0)
+  head.writeUInt32BE(body.length + 4, 1)
+  return Buffer.concat([head, body])
+}

@@ -1,0 +1,263 @@
+/**
+ * What `../logins.ts` and `../login-progress.ts` do, for HAProxy: a script that it runs for each connection until that
+ * has logged in, and no longer. Its counts are of this process; a connection that is forgotten in one stops to count when
+ * its time is over.
+ */
+// @ts-nocheck
+
+import { answersOfLogin } from '../login-progress.ts'
+import type { LoginLimits } from '../logins.ts'
+
+/** Names of its parts in the configuration. */
+export const loginActions = { arrive: 'lua.espalier_arrive', begin: 'lua.espalier_begin', watch: 'lua.espalier_login' }
+/** Where the script says why a connection gets no further. */
+export const loginRefusal = 'logins'
+
+/** By this command HAProxy says how many there are: a line for each port that has any, `port underway waiting`. */
+export const loginsCommand = 'show espalier-logins'
+
+/** How long a connection may take from its arrival to the beginning of its login; HAProxy cuts it off then. */
+export const beginMs = 10_000
+
+export const renderLoginScript = (
+  limits: LoginLimits,
+): string => `-- Written by espalier gateway configuration; changed by nobody.
+local per_address, per_route, for_newcomers = ${limits.perAddress}, ${limits.perRoute}, ${limits.forNewcomers}
+local waiting_per_address, waiting_per_address_in_all = ${limits.waitingPerAddress}, ${limits.waitingPerAddressInAll}
+local wait_s, hold_s, begin_s, answers_of_login = ${limits.waitMs / 1000}, ${limits.holdMs / 1000}, ${(beginMs - 500) / 1000}, ${answersOfLogin}
+local poll_ms = 50
+
+-- Of each key the connections that count, and until when.
+local waiting, underway = {}, {}
+local serial = 0
+
+local function now()
+  local time = core.now()
+  return time.sec + time.usec / 1000000
+end
+
+local function add(sets, key, id, seconds)
+  sets[key] = sets[key] or {}
+  sets[key][id] = now() + seconds
+end
+
+local function drop(sets, key, id)
+  local set = sets[key]
+  if set == nil then return end
+  set[id] = nil
+  if next(set) == nil then sets[key] = nil end
+end
+
+local function count(sets, key)
+  local number, time = 0, now()
+  for id, expiry in pairs(sets[key] or {}) do
+    if expiry <= time then drop(sets, key, id) else number = number + 1 end
+  end
+  return number
+end
+
+-- A connection is known by a number, its port and its address.
+local function read(txn)
+  local text = txn:get_var("txn.login")
+  if text == nil then return nil end
+  local id, port, address = text:match("^(%d+) (%d+) (.+)$")
+  return { id = id, port = port, address = address, key = port .. " " .. address }
+end
+
+-- It waits no more.
+local function leave(login)
+  drop(waiting, login.key, login.id)
+  drop(waiting, login.address, login.id)
+end
+
+local function has_room(login)
+  local own = count(underway, login.key)
+  local places = own == 0 and per_route or per_route - for_newcomers
+  return own < per_address and count(underway, login.port) < places
+end
+
+core.register_action("espalier_arrive", { "tcp-req" }, function(txn)
+  local port = tostring(txn:get_var("sess.port"))
+  local address = txn.sf:src()
+  local key = port .. " " .. address
+  if count(waiting, key) >= waiting_per_address or count(waiting, address) >= waiting_per_address_in_all then
+    txn:set_var("txn.reason", "${loginRefusal}")
+    return
+  end
+  serial = serial + 1
+  local id = string.format("%d", serial)
+  add(waiting, key, id, begin_s + wait_s)
+  add(waiting, address, id, begin_s + wait_s)
+  txn:set_var("txn.login", id .. " " .. key)
+  txn:set_var("txn.arrived", string.format("%.3f", now()))
+end)
+
+core.register_action("espalier_begin", { "tcp-req" }, function(txn)
+  local login = read(txn)
+  if login == nil then return end
+  local time = now()
+  local last = math.min(time + wait_s, tonumber(txn:get_var("txn.arrived")) + begin_s)
+  while not has_room(login) do
+    if now() >= last then
+      leave(login)
+      txn:set_var("txn.reason", "${loginRefusal}")
+      return
+    end
+    core.msleep(poll_ms)
+    -- Who has left meanwhile takes no turn; the connection is closed by what follows.
+    if not txn.req:may_recv() then
+      leave(login)
+      txn:set_var("txn.left_early", true)
+      return
+    end
+  end
+  leave(login)
+  add(underway, login.key, login.id, hold_s)
+  add(underway, login.port, login.id, hold_s)
+end)
+
+local Login = { id = "login of espalier", flags = 0 }
+Login.__index = Login
+
+function Login:new()
+  local client, target = { head = "", left = 0 }, { head = "", left = 0 }
+  return setmetatable({
+    client = client, target = target, in_tls = false, requests = 0, request_filled = 0, passed = 0,
+    hello = "", is_tls13 = false, spoke = false, answers = 0, answering = false, over = false,
+  }, Login)
+end
+
+function Login:finish(txn)
+  self.over = true
+  local login = read(txn)
+  if login == nil then return end
+  leave(login)
+  drop(underway, login.key, login.id)
+  drop(underway, login.port, login.id)
+end
+
+function Login:start_analyze(txn, channel)
+  if channel:is_resp() then self.answering = true end
+  filter.register_data_filter(self, channel)
+end
+
+-- Calls with the type and length of each TLS record that begins in this part of a stream.
+local function records(reader, text, on_record)
+  local at = 1
+  while at <= #text do
+    if reader.left > 0 then
+      local passed = math.min(reader.left, #text - at + 1)
+      reader.left = reader.left - passed
+      at = at + passed
+    else
+      local taken = text:sub(at, at + 4 - #reader.head)
+      reader.head = reader.head .. taken
+      at = at + #taken
+      if #reader.head < 5 then return end
+      local kind, _, _, high, low = reader.head:byte(1, 5)
+      reader.head, reader.left = "", high * 256 + low
+      on_record(kind, reader.left)
+    end
+  end
+end
+
+local function client_said(self, text)
+  local at = 1
+  while not self.in_tls and at <= #text do
+    if self.request_filled == 0 and text:byte(at) == 0x16 then
+      self.in_tls = true
+    else
+      local passed = math.min(8 - self.request_filled, #text - at + 1)
+      at = at + passed
+      self.request_filled = (self.request_filled + passed) % 8
+      if self.request_filled == 0 then self.requests = self.requests + 1 end
+    end
+  end
+  if not self.in_tls then return end
+  records(self.client, text:sub(at), function(kind)
+    if kind == 0x17 then self.spoke = true end
+  end)
+end
+
+-- The target's choice of a cipher suite says which TLS this is.
+local function read_hello(self, text)
+  if self.hello == nil then return end
+  self.hello = self.hello .. text:sub(1, 128)
+  local session_id = self.hello:byte(44)
+  local cipher = session_id and self.hello:byte(45 + session_id)
+  if cipher == nil then return end
+  self.is_tls13 = cipher == 0x13
+  self.hello = nil
+end
+
+local function target_said(self, text)
+  if not self.in_tls then
+    self.passed = self.passed + #text
+    return
+  end
+  local plain = math.min(math.max(0, self.requests - self.passed), #text)
+  self.passed = self.passed + plain
+  text = text:sub(plain + 1)
+  read_hello(self, text)
+  records(self.target, text, function(kind, length)
+    if kind ~= 0x17 or length < 31 or (self.answers > 0 and not self.spoke) then return end
+    self.spoke = false
+    self.answers = self.answers + 1
+  end)
+end
+
+-- Gives nothing back: a number would be how much of it goes on.
+function Login:tcp_payload(txn, channel)
+  local length = self.over and 0 or channel:input()
+  -- Of nothing 3.0 gives the channel instead of a text, and without both arguments 2.6 gives something else.
+  local text = length > 0 and channel:data(0, length) or ""
+  if channel:is_resp() then target_said(self, text) else client_said(self, text) end
+  if self.answers < answers_of_login + (self.is_tls13 and 1 or 0) then return end
+  if not self.over then self:finish(txn) end
+  -- While a script reads a stream it is no tunnel, and ends after the time that a login has.
+  filter.unregister_data_filter(self, txn.req)
+  filter.unregister_data_filter(self, txn.res)
+end
+
+-- The target's side ends a connection; of one that never got as far only the client's does.
+function Login:end_analyze(txn, channel)
+  if channel:is_resp() or not self.answering then self:finish(txn) end
+end
+
+core.register_cli({ ${loginsCommand
+  .split(' ')
+  .map(word => `"${word}"`)
+  .join(', ')} }, "${loginsCommand} : connections that have not logged in", function(applet)
+  local ports = {}
+  local function tally(sets, which, pattern)
+    local keys = {}
+    for key in pairs(sets) do keys[#keys + 1] = key end
+    for _, key in ipairs(keys) do
+      local port = key:match(pattern)
+      local number = port and count(sets, key) or 0
+      if number > 0 then
+        ports[port] = ports[port] or { underway = 0, waiting = 0 }
+        ports[port][which] = ports[port][which] + number
+      end
+    end
+  end
+  tally(underway, "underway", "^(%d+)$")
+  tally(waiting, "waiting", "^(%d+) ")
+  local lines = {}
+  for port, of in pairs(ports) do lines[#lines + 1] = string.format("%s %d %d\\n", port, of.underway, of.waiting) end
+  applet:send(table.concat(lines))
+end)
+
+core.register_filter("espalier_login", Login, function(login) return login end)
+
+core.register_task(function()
+  while true do
+    core.sleep(60)
+    for _, sets in ipairs({ waiting, underway }) do
+      local keys = {}
+      for key in pairs(sets) do keys[#keys + 1] = key end
+      for _, key in ipairs(keys) do count(sets, key) end
+    end
+  end
+end)
+`

@@ -1,0 +1,106 @@
+/**
+ * Takes over, on a unix socket, the connections that HAProxy does not admit, with the reason and the client's address in
+ * a PROXY protocol header, and refuses each in Postgres's own words. Which words, it decides by the rules as it knows
+ * them itself.
+ */
+// @ts-nocheck
+
+import { once } from 'node:events'
+import { chmod, rm } from 'node:fs/promises'
+import { createServer, type Socket } from 'node:net'
+import type { Logger } from 'pino'
+import { notAdmitted, notAvailable, outOfTouch, tooMany, tooManyLogins } from '../denial/refusal.ts'
+import type { Refuse } from '../denial/refuse.ts'
+import { normaliseAddress, type RouteTable, verdict } from '../table.ts'
+import { reasons, refusalsAtOnce } from './configuration.ts'
+import { type ProxyHeader, readProxyHeader } from './proxy-header.ts'
+
+type Refusals = { stop(): Promise<void> }
+
+/** HAProxy sends the header at once. */
+const headerMs = 1_000
+
+/** @throws Error where the socket cannot be listened on */
+export async function serveRefusals(options: {
+  path: string
+  table: () => RouteTable
+  admitting: () => boolean
+  refuse: Refuse
+  /** A database could not be connected to. */
+  onUnreachable: (port: number) => void
+  logger: Logger
+}): Promise<Refusals> {
+  const { path, table, admitting, refuse, onUnreachable, logger } = options
+
+  const take = async (socket: Socket): Promise<void> => {
+    const header = await nextHeader(socket)
+    const id = header?.kind === 'header' ? /^([0-9]{1,5}) ([a-z-]*)$/.exec(header.uniqueId ?? '') : undefined
+    if (header?.kind !== 'header' || !id) {
+      socket.destroy()
+      return
+    }
+    const port = Number(id[1])
+    const address = normaliseAddress(header.source)
+    const found = verdict(table(), port, address)
+    if (found.kind === 'unknown') {
+      socket.destroy()
+      return
+    }
+    const who = { port, address, label: found.label }
+    if (!admitting() || id[2] === reasons.closed) refuse(socket, who, 'out-of-touch', outOfTouch)
+    else if (found.kind === 'deny') refuse(socket, who, 'denied', notAdmitted(found.label, address))
+    else if (id[2] === reasons.tooMany) refuse(socket, who, 'too-many', tooMany(found.label))
+    else if (id[2] === reasons.logins) refuse(socket, who, 'too-many-logins', tooManyLogins(found.label, address))
+    else {
+      // Its database does not answer, or it was judged by rules that have just changed in its favour.
+      if (id[2] !== reasons.denied) onUnreachable(port)
+      refuse(socket, who, 'unavailable', notAvailable)
+    }
+  }
+
+  const open = new Set<Socket>()
+  const server = createServer({ allowHalfOpen: true }, socket => {
+    open.add(socket)
+    socket.on('close', () => open.delete(socket))
+    socket.on('error', () => socket.destroy())
+    void take(socket)
+  })
+  server.maxConnections = 2 * refusalsAtOnce
+  // What a former process left behind.
+  await rm(path, { force: true })
+  server.listen(path)
+  await once(server, 'listening')
+  await chmod(path, 0o600)
+  server.on('error', error => logger.error({ err: error }, 'the socket for refusals failed'))
+  return {
+    stop: () =>
+      new Promise(resolve => {
+        server.close(() => resolve())
+        for (const socket of open) socket.destroy()
+      }),
+  }
+}
+
+/** The header at the start of a connection; what follows it stays unread. */
+function nextHeader(socket: Socket): Promise<ProxyHeader | undefined> {
+  return new Promise(resolve => {
+    let received: Buffer = Buffer.alloc(0)
+    const settle = (header: ProxyHeader | undefined): void => {
+      clearTimeout(timer)
+      socket.off('readable', onReadable).off('end', onEnd).off('close', onEnd)
+      resolve(header)
+    }
+    const timer = setTimeout(() => settle(undefined), headerMs)
+    const onEnd = (): void => settle(undefined)
+    const onReadable = (): void => {
+      const chunk: Buffer | null = socket.read()
+      if (chunk === null) return
+      received = Buffer.concat([received, chunk])
+      const header = readProxyHeader(received)
+      if (header.kind === 'incomplete') return
+      if (header.kind === 'header' && received.length > header.length) socket.unshift(received.subarray(header.length))
+      settle(header)
+    }
+    socket.on('readable', onReadable).on('end', onEnd).on('close', onEnd)
+  })
+}

@@ -1,0 +1,97 @@
+/**
+ * A client of HAProxy's runtime API (HAProxy management guide, "Unix Socket commands") over one connection in its
+ * interactive mode. The connection stands for the HAProxy process: all that is said on it reaches one process, and
+ * where it breaks, another may have taken its place, so nothing is known of the maps any more.
+ *
+ * Whatever the other side does, each command is answered or lost within a time, and no answer grows without bound.
+ */
+// @ts-nocheck
+
+import { connect } from 'node:net'
+
+type RuntimeAnswer = { kind: 'answer'; text: string } | { kind: 'lost'; reason: string }
+
+export type RuntimeConnection = {
+  /** Sends a command, with its payload if it has one. Several may be under way; they are answered in turn. */
+  command(text: string): Promise<RuntimeAnswer>
+  /** Resolves with the reason once the connection is over. */
+  over: Promise<string>
+  close(): void
+}
+
+export type RuntimeLimits = {
+  /** How long each answer may take, in milliseconds. */
+  answerMs: number
+  /** The longest answer, in bytes. */
+  answerBytes: number
+}
+
+export const runtimeLimits: RuntimeLimits = { answerMs: 5_000, answerBytes: 1024 * 1024 }
+
+/** How an answer ends in interactive mode. */
+const prompt = '\n> '
+/** For each line of a payload HAProxy prompts as well. */
+const payloadPrompts = /^(\+ )+/
+
+export async function connectRuntime(
+  path: string,
+  limits: RuntimeLimits = runtimeLimits,
+): Promise<RuntimeConnection | { kind: 'lost'; reason: string }> {
+  const socket = connect({ path })
+  const waiting: { resolve: (answer: RuntimeAnswer) => void; since: number }[] = []
+  const over = Promise.withResolvers<string>()
+  let ended: string | undefined
+  let received = ''
+
+  const end = (reason: string): void => {
+    if (ended !== undefined) return
+    ended = reason
+    clearInterval(watch)
+    socket.destroy()
+    for (const { resolve } of waiting.splice(0)) resolve({ kind: 'lost', reason })
+    over.resolve(reason)
+  }
+  /** One timer for all: only the first in the queue can be late. */
+  const watch = setInterval(
+    () => {
+      const first = waiting[0]
+      if (first !== undefined && performance.now() - first.since > limits.answerMs) end('no answer in time')
+    },
+    Math.min(limits.answerMs / 4, 250),
+  )
+
+  socket.setEncoding('utf8')
+  socket.on('error', error => end('code' in error ? String(error.code) : error.message))
+  socket.on('close', () => end('closed by HAProxy'))
+  socket.on('data', (chunk: string) => {
+    received += chunk
+    // Only the new part, and what could be half a prompt before it, is searched.
+    let from = Math.max(0, received.length - chunk.length - prompt.length)
+    for (let at = received.indexOf(prompt, from); at >= 0; at = received.indexOf(prompt)) {
+      const first = waiting.shift()
+      if (first === undefined) return end('an answer to no command')
+      first.resolve({ kind: 'answer', text: received.slice(0, at).replace(payloadPrompts, '').trim() })
+      const next = waiting[0]
+      if (next !== undefined) next.since = performance.now()
+      received = received.slice(at + prompt.length)
+      from = 0
+    }
+    if (received.length > limits.answerBytes) end(`an answer of more than ${limits.answerBytes} bytes`)
+  })
+
+  const command = (text: string): Promise<RuntimeAnswer> => {
+    if (ended !== undefined) return Promise.resolve({ kind: 'lost', reason: ended })
+    return new Promise(resolve => {
+      waiting.push({ resolve, since: performance.now() })
+      socket.write(`${text}\n`)
+    })
+  }
+
+  const greeting = await command('prompt')
+  if (greeting.kind === 'lost') return greeting
+  if (greeting.text !== '') {
+    end('it does not speak as HAProxy does')
+    return { kind: 'lost', reason: 'it does not speak as HAProxy does' }
+  }
+  return { command, over: over.promise, close: () => end('closed') }
+}

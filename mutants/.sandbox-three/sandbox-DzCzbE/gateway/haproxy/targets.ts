@@ -1,0 +1,62 @@
+/**
+ * Where a route's Service is reached: its cluster IP, which stays the same whichever pod answers behind it. The Services
+ * that Espalier made are watched, rather than their names asked of the cluster's DNS: a Service that was made anew is
+ * seen at once, before its old address can belong to another, and no answer that anyone may forge decides where
+ * connections go. It takes the right to list and watch Services, and none beyond.
+ */
+// @ts-nocheck
+
+import type { Logger } from 'pino'
+import { createInformer } from '../../cluster/informer/index.ts'
+import type { Service } from '../../cluster/kinds.ts'
+import type { Cluster } from '../../cluster/port.ts'
+import { labels, managedByEspalier } from '../../crds/metadata.ts'
+import type { RouteTarget } from '../../routes/route.ts'
+import { isTargetAddress } from './maps.ts'
+
+type Targets = {
+  /** `ip:port`; undefined where there is no such Service of ours, or it has no IPv4 address. */
+  addressOf(target: RouteTarget): string | undefined
+  /** Whether all Services have been read once. */
+  synced(): boolean
+  stop(): Promise<void>
+}
+
+export function followTargets(options: { cluster: Cluster; onChange: () => void; logger: Logger }): Targets {
+  const { cluster, onChange, logger } = options
+  const services = createInformer(cluster, 'Service', {
+    labels: { [labels.managedBy]: managedByEspalier },
+    transform: withAddressesOnly,
+    logger,
+  })
+  const started = services.start().then(
+    () => {
+      services.onChange(onChange)
+      onChange()
+    },
+    // Stopped before it was synced.
+    () => {},
+  )
+  return {
+    addressOf: ({ namespace, service, port }) => {
+      const { clusterIP, clusterIPs } = services.get({ namespace, name: service })?.spec ?? {}
+      const address = [clusterIP, ...(clusterIPs ?? [])].find(ip => ip !== undefined && isTargetAddress(ip))
+      return address === undefined ? undefined : `${address}:${port}`
+    },
+    synced: () => services.synced,
+    stop: async () => {
+      await services.stop()
+      await started
+    },
+  }
+}
+
+function withAddressesOnly({ apiVersion, kind, metadata, spec }: Service): Service {
+  const { name, namespace, uid, resourceVersion, labels } = metadata
+  return {
+    apiVersion,
+    kind,
+    metadata: { name, namespace, uid, resourceVersion, labels },
+    spec: { clusterIP: spec?.clusterIP, clusterIPs: spec?.clusterIPs },
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * The Lease by which a gateway replica says that it lives and what it has in force (routes/route.ts states the protocol).
+ *
+ * While it is renewed without a gap of `gatewayLeaseSeconds`, a replica is in one tenure: the operator waits for it at
+ * every change. After a gap it may have been passed over, so a new tenure begins, in which the routes must have been
+ * read anew before anyone is admitted.
+ */
+// @ts-nocheck
+
+import type { Logger } from 'pino'
+import { backoffMs } from '../cluster/informer/clock.ts'
+import type { Cluster } from '../cluster/port.ts'
+import { labels, managedByEspalier, systemNamespace } from '../crds/metadata.ts'
+import {
+  acknowledgedAnnotation,
+  gatewayComponent,
+  gatewayLeaseName,
+  gatewayLeaseSeconds,
+  portsInUseAnnotation,
+  unreachableAnnotation,
+} from '../routes/route.ts'
+import { microTime } from '../values/time.ts'
+
+type LeaseContent = {
+  /** The resourceVersion up to which all routes are in force. */
+  version: string
+  /** Routed ports that cannot be listened on. */
+  refusedPorts: number[]
+  /** Routed ports whose databases could not be connected to just now. */
+  unreachablePorts: number[]
+}
+
+export type LeaseKeeper = {
+  /** Writes the Lease with what holds after this call, one write at a time. Resolves to whether it succeeded. */
+  renew(): Promise<boolean>
+  /** Whether the operator waits for this replica. */
+  valid(): boolean
+  /** When it stops being so unless it is renewed, in milliseconds since the epoch. */
+  validUntil(): number
+  /** Number of the current or last tenure; 0 before the first. */
+  tenure(): number
+  /** Writes no more, and deletes the Lease; `keep`: lets it run out instead. */
+  release(options: { keep: boolean }): Promise<void>
+}
+
+const retryDelays = { minimumMs: 250, maximumMs: 10_000 }
+
+export function keepLease(options: {
+  cluster: Cluster
+  identity: string
+  /** Wall clock, since the operator compares it with its own. */
+  now: () => number
+  heartbeatMs: number
+  /** What to acknowledge, once it is in force. */
+  content: () => Promise<LeaseContent>
+  /** Asked at each heartbeat: a replica that does not follow the routes lets its Lease run out. */
+  following: () => boolean
+  onTenure: () => void
+  onRenewed: () => void
+  logger: Logger
+}): LeaseKeeper {
+  const { cluster, identity, now, content, following, onTenure, onRenewed, logger } = options
+  const name = gatewayLeaseName(identity)
+  let renewedAt = Number.NEGATIVE_INFINITY
+  let tenure = 0
+  let failures = 0
+  let released = false
+  let retry: NodeJS.Timeout | undefined
+  let inFlight: Promise<boolean> | undefined
+  let queued: Promise<boolean> | undefined
+
+  const validUntil = () => renewedAt + gatewayLeaseSeconds * 1000
+  const valid = () => now() < validUntil()
+
+  const write = async (): Promise<boolean> => {
+    clearTimeout(retry)
+    if (released) return false
+    try {
+      const said = await content()
+      const at = now()
+      await cluster.apply('Lease', leaseOf(identity, said, at))
+      if (failures > 0) logger.info({ lease: name }, 'the lease is renewed again')
+      failures = 0
+      const lapsed = !valid()
+      renewedAt = at
+      if (lapsed) {
+        tenure++
+        onTenure()
+      }
+      onRenewed()
+      return true
+    } catch (error) {
+      failures++
+      logger.warn({ lease: name, failures, err: error }, 'cannot renew the lease; trying again')
+      retry = setTimeout(() => following() && void renew(), backoffMs(failures, retryDelays))
+      return false
+    }
+  }
+
+  const renew = (): Promise<boolean> => {
+    if (inFlight === undefined) {
+      inFlight = write().finally(() => {
+        inFlight = undefined
+      })
+      return inFlight
+    }
+    queued ??= inFlight.then(() => {
+      queued = undefined
+      return renew()
+    })
+    return queued
+  }
+
+  const heartbeat = setInterval(() => following() && void renew(), options.heartbeatMs)
+
+  return {
+    renew,
+    valid,
+    validUntil,
+    tenure: () => tenure,
+    release: async ({ keep }) => {
+      released = true
+      clearInterval(heartbeat)
+      clearTimeout(retry)
+      await (queued ?? inFlight)
+      if (keep) return
+      try {
+        await cluster.delete('Lease', { namespace: systemNamespace, name })
+      } catch (error) {
+        logger.warn({ lease: name, err: error }, 'cannot delete the lease; it will expire')
+      }
+    },
+  }
+}
+
+const leaseOf = (identity: string, { version, refusedPorts, unreachablePorts }: LeaseContent, at: number) => ({
+  apiVersion: 'coordination.k8s.io/v1' as const,
+  kind: 'Lease' as const,
+  metadata: {
+    name: gatewayLeaseName(identity),
+    namespace: systemNamespace,
+    labels: { [labels.component]: gatewayComponent, [labels.managedBy]: managedByEspalier },
+    annotations: {
+      [acknowledgedAnnotation]: version,
+      ...(refusedPorts.length > 0 ? { [portsInUseAnnotation]: refusedPorts.join(',') } : {}),
+      ...(unreachablePorts.length > 0 ? { [unreachableAnnotation]: unreachablePorts.join(',') } : {}),
+    },
+  },
+  spec: {
+    holderIdentity: identity,
+    leaseDurationSeconds: gatewayLeaseSeconds,
+    renewTime: microTime(at),
+  },
+})

@@ -1,0 +1,118 @@
+// @ts-nocheck
+import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import pino from 'pino'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { createListeners } from './listeners.ts'
+import { freePort, listen, ownLoopback, until } from './testing/sockets.ts'
+
+function listenersOn(host: string) {
+  const accepted: number[] = []
+  const recovered = { times: 0 }
+  const listeners = createListeners({
+    host,
+    onConnection: (port, socket) => {
+      accepted.push(port)
+      socket.on('error', () => {}).pipe(socket)
+      onTestFinished(() => void socket.destroy())
+    },
+    onRecovered: () => {
+      recovered.times++
+    },
+    logger: pino({ level: 'silent' }),
+  })
+  onTestFinished(() => listeners.close())
+  return { listeners, accepted, recovered }
+}
+
+async function dial(host: string, port: number) {
+  const socket = connect({ host, port })
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  return socket
+}
+
+test('listens on exactly the ports that were set last', async () => {
+  const host = ownLoopback()
+  const [one, two] = [await freePort(host), await freePort(host)]
+  const { listeners, accepted } = listenersOn(host)
+  listeners.setPorts(new Set([one]))
+  await listeners.settled()
+  await dial(host, one)
+  await expect(dial(host, two)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+  listeners.setPorts(new Set([two]))
+  await listeners.settled()
+  await dial(host, two)
+  await expect(dial(host, one)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+  await until('both were accepted', () => accepted.length === 2)
+  expect(accepted).toEqual([one, two])
+})
+
+test('a closed listener leaves its connections alone, and its port can be listened on at once', async () => {
+  const host = ownLoopback()
+  const port = await freePort(host)
+  const { listeners } = listenersOn(host)
+  listeners.setPorts(new Set([port]))
+  await listeners.settled()
+  const socket = await dial(host, port)
+  listeners.setPorts(new Set())
+  listeners.setPorts(new Set([port]))
+  await listeners.settled()
+  expect(listeners.refused()).toEqual([])
+  socket.write('still here')
+  expect(String((await once(socket, 'data'))[0])).toBe('still here')
+  await dial(host, port)
+})
+
+test('ports set and taken back in one breath are not listened on', async () => {
+  // A name takes a moment to look up: the listener is closed before it is open.
+  const host = 'localhost'
+  const port = await freePort(host)
+  const { listeners } = listenersOn(host)
+  listeners.setPorts(new Set([port]))
+  listeners.setPorts(new Set())
+  await listeners.settled()
+  await lookup(host)
+  await new Promise(resolve => setImmediate(resolve))
+  await expect(dial(host, port)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+})
+
+test('a port that is taken is reported, tried again, and listened on once it is free', async () => {
+  const host = ownLoopback()
+  const { server, port } = await listen(host, socket => socket.destroy())
+  const { listeners, recovered } = listenersOn(host)
+  listeners.setPorts(new Set([port]))
+  await listeners.settled()
+  expect(listeners.refused()).toEqual([port])
+  server.close()
+  await until('the port is listened on', () => recovered.times === 1)
+  expect(listeners.refused()).toEqual([])
+  await dial(host, port)
+})
+
+test('a port that is taken is given up once it is not routed any more', async () => {
+  const host = ownLoopback()
+  const { server, port } = await listen(host, socket => socket.destroy())
+  onTestFinished(() => void server.close())
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { listeners } = listenersOn(host)
+  listeners.setPorts(new Set([port]))
+  await listeners.settled()
+  expect(vi.getTimerCount()).toBe(1)
+  listeners.setPorts(new Set())
+  expect(listeners.refused()).toEqual([])
+  // Nothing will try again: the port could be somebody else's by then.
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('closed listeners stay closed', async () => {
+  const host = ownLoopback()
+  const port = await freePort(host)
+  const { listeners } = listenersOn(host)
+  listeners.close()
+  listeners.setPorts(new Set([port]))
+  await listeners.settled()
+  await expect(dial(host, port)).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+})

@@ -1,0 +1,93 @@
+/** The gateway's figures, in a prom-client registry. */
+// @ts-nocheck
+
+import { Counter, Gauge, Registry } from 'prom-client'
+import { addGauge } from '../server/metrics.ts'
+import type { LoginCount, LoginCounts } from './logins.ts'
+
+/** What became of a connection. `silent`: the client said nothing in time, or closed before it did. */
+export type Outcome = 'allowed' | 'denied' | 'unavailable' | 'too-many' | 'too-many-logins' | 'out-of-touch' | 'silent'
+
+export type GatewayMetrics = {
+  registry: Registry
+  count(outcome: Outcome): void
+}
+
+/** Connections that have not logged in. */
+type LoginSource = {
+  /** Undefined where whoever carries them cannot be asked now. */
+  count(): Promise<LoginCounts | undefined>
+  /** The label of the route on a port. */
+  labelOf(port: number): string | undefined
+}
+
+export function createMetrics(options: {
+  registry?: Registry | undefined
+  /** Absent where another process carries them, and counts them itself. */
+  connections?: () => number
+  logins?: LoginSource
+  routes: () => number
+  admitting: () => boolean
+}): GatewayMetrics {
+  const registry = options.registry ?? new Registry()
+  const registers = [registry]
+  const outcomes = new Counter({
+    name: 'espalier_gateway_connections_total',
+    help: 'Connections accepted, by what became of them.',
+    labelNames: ['outcome'],
+    registers,
+  })
+  const gauge = (name: string, help: string, read: () => number) => addGauge(registry, name, help, read)
+  if (options.connections !== undefined)
+    gauge('espalier_gateway_open_connections', 'Connections joined to their target now.', options.connections)
+  if (options.logins !== undefined) loginGauges(options.logins, registers)
+  gauge('espalier_gateway_routes', 'Routes in force.', options.routes)
+  gauge('espalier_gateway_admitting', '1 while rules are known to hold; 0: new connections are refused.', () =>
+    options.admitting() ? 1 : 0,
+  )
+  return { registry, count: outcome => outcomes.inc({ outcome }) }
+}
+
+const loginTexts: Record<keyof LoginCount, { suffix: string; help: string }> = {
+  underway: { suffix: '', help: 'Connections that log in now, each with a place of its database' },
+  waiting: { suffix: '_waiting', help: 'Connections that wait to log in, or have said nothing yet' },
+}
+
+/** In all, and of each database that has any. NaN in all where nobody can tell. */
+function loginGauges({ count, labelOf }: LoginSource, registers: Registry[]): void {
+  let asked: Promise<LoginCounts | undefined> | undefined
+  /** One question for all gauges of a page, and for all pages that are asked for meanwhile. */
+  const ask = (): Promise<LoginCounts | undefined> => {
+    asked ??= count()
+      // A page without these is better than none.
+      .catch(() => undefined)
+      .finally(() => {
+        asked = undefined
+      })
+    return asked
+  }
+  for (const which of ['underway', 'waiting'] as const) {
+    const { suffix, help } = loginTexts[which]
+    new Gauge({
+      name: `espalier_gateway_logins${suffix}`,
+      help: `${help}.`,
+      registers,
+      async collect() {
+        const counts = await ask()
+        this.set(counts === undefined ? Number.NaN : [...counts.values()].reduce((sum, each) => sum + each[which], 0))
+      },
+    })
+    new Gauge({
+      name: `espalier_gateway_database_logins${suffix}`,
+      help: `${help}, of each database that has any.`,
+      labelNames: ['database'],
+      registers,
+      async collect() {
+        const counts = (await ask()) ?? new Map()
+        this.reset()
+        for (const [port, each] of counts)
+          if (each[which] > 0) this.inc({ database: labelOf(port) ?? `port ${port}` }, each[which])
+      },
+    })
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * An agent in a process of its own, with a cluster of its own, so that a test can kill it. Started by `fork` with the
+ * options as JSON; it reads routes as messages and answers each with its port once the route is acknowledged.
+ */
+// @ts-nocheck
+
+import pino from 'pino'
+import { acknowledged, type Route } from '../../routes/route.ts'
+import { startHaproxyGateway } from '../haproxy/index.ts'
+import type { Paths } from '../haproxy/paths.ts'
+import { testCertificate } from './certificate.ts'
+import { openTestCluster } from './cluster.ts'
+import { until } from './sockets.ts'
+
+export type AgentOptions = {
+  paths: Paths
+  ports: { first: number; last: number }
+  /** Its clock against the machine's, in milliseconds. */
+  offset: number
+  serviceAddress: string
+}
+
+const { paths, ports, offset, serviceAddress }: AgentOptions = JSON.parse(process.argv[2] ?? '')
+const now = () => Date.now() + offset
+const cluster = await openTestCluster()
+await startHaproxyGateway({
+  cluster: cluster.faulty,
+  identity: 'child',
+  paths,
+  ports,
+  certificate: testCertificate('gateway.test'),
+  heartbeatMs: 100,
+  now,
+  logger: pino({ level: 'silent' }),
+})
+process.on('message', async (route: Route) => {
+  await cluster.putService(route.target, serviceAddress)
+  const version = await cluster.putRoute(route)
+  await until('the route is acknowledged', async () => acknowledged(version, await cluster.leases(), now()).done)
+  process.send?.(route.port)
+})
+process.send?.('ready')

@@ -1,0 +1,136 @@
+/**
+ * A real store for gateway tests, seen through a `Cluster` that can be made to fail: requests that throw, watches that
+ * break off, watches that go silent without a word.
+ */
+// @ts-nocheck
+
+import pino from 'pino'
+import { ClusterError } from '../../cluster/errors.ts'
+import type { Lease } from '../../cluster/kinds.ts'
+import type { Cluster } from '../../cluster/port.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/metadata.ts'
+import { openStore } from '../../embedded/store/index.ts'
+import {
+  gatewayComponent,
+  type Route,
+  type RouteTarget,
+  routeComponent,
+  routeKey,
+  routeName,
+} from '../../routes/route.ts'
+
+type Faults = {
+  /** Lists and watches of ConfigMaps throw, those under way break off. */
+  routes: boolean
+  /** Writes of Leases throw. */
+  leases: boolean
+  /** Lists of Services throw. */
+  services: boolean
+}
+
+export type TestCluster = {
+  /** As the gateway sees it. */
+  faulty: Cluster
+  faults: Faults
+  /** Writes of Leases: how many, and how many at once at most. */
+  leaseWrites: { total: number; atOnce: number }
+  /** Breaks off the watches that are open. */
+  breakWatches(): void
+  /** Lets nothing through any more on the watches that are open; new ones work. */
+  silenceWatches(): void
+  /** Writes a route and resolves to its resourceVersion. */
+  putRoute(route: Route): Promise<string>
+  deleteRoute(port: number): Promise<void>
+  /** A Service as the operator makes it, and as the API server gives it an address; in a namespace made for it. */
+  putService(target: RouteTarget, clusterIP: string): Promise<void>
+  leases(): Promise<Lease[]>
+  operator: Cluster
+  close(): Promise<void>
+}
+
+export async function openTestCluster(): Promise<TestCluster> {
+  const store = await openStore({ definitions: [], logger: pino({ level: 'silent' }), bookmarkMs: 200 })
+  const operator = store.connect('operator')
+  await operator.create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: systemNamespace } })
+  const inner = store.connect('gateway')
+  const faults: Faults = { routes: false, leases: false, services: false }
+  const leaseWrites = { total: 0, atOnce: 0 }
+  let writing = 0
+  let broken = new AbortController()
+  let silenced = new AbortController()
+
+  const fail = (): never => {
+    throw new ClusterError('Unavailable', 'made to fail')
+  }
+  const faulty: Cluster = {
+    ...inner,
+    list: async (kind, options) => {
+      if ((faults.routes && kind === 'ConfigMap') || (faults.services && kind === 'Service')) fail()
+      return await inner.list(kind, options)
+    },
+    apply: async (kind, object) => {
+      if (kind !== 'Lease') return await inner.apply(kind, object)
+      if (faults.leases) fail()
+      leaseWrites.total++
+      leaseWrites.atOnce = Math.max(leaseWrites.atOnce, ++writing)
+      try {
+        return await inner.apply(kind, object)
+      } finally {
+        writing--
+      }
+    },
+    watch: async function* (kind, options) {
+      if (faults.routes && kind === 'ConfigMap') fail()
+      const mine = { broken: broken.signal, silenced: silenced.signal }
+      const signal = AbortSignal.any([options.signal, mine.broken])
+      for await (const event of inner.watch(kind, { ...options, signal })) {
+        if (mine.silenced.aborted) await new Promise(resolve => signal.addEventListener('abort', resolve))
+        else yield event
+      }
+      if (mine.broken.aborted) fail()
+    },
+  }
+
+  return {
+    faulty,
+    faults,
+    leaseWrites,
+    breakWatches: () => {
+      broken.abort()
+      broken = new AbortController()
+    },
+    silenceWatches: () => {
+      silenced.abort()
+      silenced = new AbortController()
+    },
+    putRoute: async route => {
+      const written = await operator.apply('ConfigMap', {
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        metadata: {
+          name: routeName(route.port),
+          namespace: systemNamespace,
+          labels: { [labels.component]: routeComponent },
+        },
+        data: { [routeKey]: JSON.stringify(route) },
+      })
+      return written.metadata.resourceVersion ?? ''
+    },
+    deleteRoute: port => operator.delete('ConfigMap', { namespace: systemNamespace, name: routeName(port) }),
+    putService: async ({ namespace, service, port }, clusterIP) => {
+      await operator.apply('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+      await operator.apply('Service', {
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: { name: service, namespace, labels: { [labels.managedBy]: managedByEspalier } },
+        spec: { type: 'ClusterIP', clusterIP, ports: [{ name: 'postgres', port, protocol: 'TCP' }] },
+      })
+    },
+    leases: async () => {
+      const selected = { namespace: systemNamespace, labels: { [labels.component]: gatewayComponent } }
+      return (await operator.list('Lease', selected)).items
+    },
+    operator,
+    close: () => store.close(),
+  }
+}

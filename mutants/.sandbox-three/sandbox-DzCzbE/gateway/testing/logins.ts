@@ -1,0 +1,12 @@
+/** For tests of something else, whose clients and targets never speak a login. */
+// @ts-nocheck
+
+import { loginLimits } from '../logins.ts'
+
+export const anyLogins = {
+  ...loginLimits,
+  perAddress: 100_000,
+  perRoute: 100_000,
+  waitingPerAddress: 100_000,
+  waitingPerAddressInAll: 100_000,
+}

@@ -1,0 +1,96 @@
+/**
+ * What the operator tells an instance before each start: `instance.json`, mounted into its init container. Checked by
+ * hand, since this folder imports nothing but Node's own modules.
+ */
+// @ts-nocheck
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Refusal } from './refusal.ts'
+
+/** The files of Postgres's configuration that the operator writes, whole. */
+export const configurationFiles = ['postgresql.conf', 'pg_hba.conf', 'pg_ident.conf'] as const
+export type ConfigurationFile = (typeof configurationFiles)[number]
+
+export type InstanceConfiguration = {
+  /** UUID of the database (or branch) that the volume belongs to. */
+  databaseId: string
+  /** Which of the database's volumes this is; a restore brings up the next one. */
+  incarnation: number
+  /** Postgres's major version. */
+  pgVersion: string
+  /** Whether an empty volume may be initialised. False once the database has ever run. */
+  initialise: boolean
+  /** The volume began as a copy of another: it is made this instance's own, once. */
+  prepareCopy?: boolean
+  /** Whose volume was copied: a database's id. Absent: this database's own. */
+  copyOf?: string
+  /** Libraries that Postgres loads as it starts, where the image has them. */
+  preload?: string[]
+  /**
+   * Text of each file. They stand beside instance.json too, and are read there by Postgres, so that a change takes a reload;
+   * these here are for an image whose `espalier instance prepare` copies them before every start.
+   */
+  files: Record<ConfigurationFile, string>
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** @throws Refusal `configuration`, naming the field, for anything but a whole InstanceConfiguration */
+export function parseInstanceConfiguration(text: string): InstanceConfiguration {
+  const refuse = (message: string) => new Refusal('configuration', `instance.json: ${message}`)
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw refuse('is not JSON')
+  }
+  if (!isRecord(value)) throw refuse('must be an object')
+  const { databaseId, incarnation, pgVersion, initialise, prepareCopy = false, copyOf, preload, files } = value
+  if (typeof databaseId !== 'string' || databaseId === '') throw refuse('databaseId must be a string')
+  if (typeof incarnation !== 'number' || !Number.isSafeInteger(incarnation) || incarnation < 1) {
+    throw refuse('incarnation must be a whole number from 1')
+  }
+  if (typeof pgVersion !== 'string' || !/^[1-9][0-9]$/.test(pgVersion))
+    throw refuse('pgVersion must be a major version')
+  if (typeof initialise !== 'boolean') throw refuse('initialise must be true or false')
+  if (typeof prepareCopy !== 'boolean') throw refuse('prepareCopy must be true or false')
+  if (copyOf !== undefined && typeof copyOf !== 'string') throw refuse('copyOf must be a string')
+  if (initialise && prepareCopy) throw refuse('a copy is never initialised')
+  const isName = (name: unknown) => typeof name === 'string' && /^[a-z0-9_]{1,63}$/.test(name)
+  if (preload !== undefined && !(Array.isArray(preload) && preload.every(isName)))
+    throw refuse('preload must be a list of names of libraries')
+  if (!isRecord(files)) throw refuse('files must be an object')
+  const file = (name: ConfigurationFile): string => {
+    const content = files[name]
+    if (typeof content !== 'string') throw refuse(`files must hold ${name}`)
+    return content
+  }
+  return {
+    databaseId,
+    incarnation,
+    pgVersion,
+    initialise,
+    prepareCopy,
+    ...(copyOf === undefined ? {} : { copyOf }),
+    ...(preload === undefined ? {} : { preload }),
+    files: {
+      'postgresql.conf': file('postgresql.conf'),
+      'pg_hba.conf': file('pg_hba.conf'),
+      'pg_ident.conf': file('pg_ident.conf'),
+    },
+  }
+}
+
+/** Reads `instance.json` in a directory. @throws Refusal `configuration` */
+export function readInstanceConfiguration(directory: string): InstanceConfiguration {
+  const path = join(directory, 'instance.json')
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (cause) {
+    throw new Refusal('configuration', `cannot read ${path}: ${cause instanceof Error ? cause.message : cause}`)
+  }
+  return parseInstanceConfiguration(text)
+}

@@ -1,0 +1,31 @@
+/** Text of postgresql.conf (PostgreSQL manual, "Parameter Interaction via the Configuration File"). */
+// @ts-nocheck
+
+
+const escapes: Record<string, string> = {
+  "'": "''",
+  '\\': '\\\\',
+  '\b': '\\b',
+  '\f': '\\f',
+  '\n': '\\n',
+  '\r': '\\r',
+}
+
+/**
+ * A value between single quotes, whatever is in it.
+ * @throws RangeError for a NUL, which no value of Postgres can hold
+ */
+export function quoteSetting(value: string): string {
+  if (value.includes('\0')) throw new RangeError('a setting cannot hold a NUL character')
+  return `'${value.replaceAll(/['\\\b\f\n\r]/g, character => escapes[character] ?? character)}'`
+}
+
+/** Lines `name = 'value'`, in the given order. @throws RangeError for a name that is no setting's, or a NUL */
+export function renderSettings(settings: Readonly<Record<string, string>>): string {
+  return Object.entries(settings)
+    .map(([name, value]) => {
+      if (!/^[a-z_][a-z0-9_.]*$/i.test(name)) throw new RangeError(`${JSON.stringify(name)} is no name of a setting`)
+      return `${name} = ${quoteSetting(value)}\n`
+    })
+    .join('')
+}

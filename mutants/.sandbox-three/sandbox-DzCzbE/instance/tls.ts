@@ -1,0 +1,45 @@
+/**
+ * The mounted certificate: checked by Postgres's own rules before it starts, so that a wrong mode is one clear line and
+ * not a server that will not come up. It is used where it is mounted: a renewed one needs a reload only.
+ */
+// @ts-nocheck
+
+import { accessSync, constants, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { Refusal } from './refusal.ts'
+
+/** Names in the mounted Secret. */
+const tlsFiles = { certificate: 'tls.crt', key: 'tls.key', authority: 'ca.crt' } as const
+
+/**
+ * The rule of Postgres for its private key (manual, "Secure TCP/IP Connections with SSL"): 0600 or less if its owner is
+ * the user that Postgres runs as; 0640 or less if it is root (how Kubernetes mounts a Secret with an fsGroup).
+ */
+export function keyPermissionProblem(file: { uid: number; mode: number }, user: number): string | undefined {
+  const mode = (file.mode & 0o777).toString(8).padStart(4, '0')
+  if (file.uid === user) {
+    return file.mode & 0o077 ? `has mode ${mode}; owned by Postgres's user it must be 0600 or less` : undefined
+  }
+  if (file.uid !== 0) return `belongs to user ${file.uid}; it must belong to Postgres's user or to root`
+  return file.mode & 0o037 ? `has mode ${mode}; owned by root it must be 0640 or less` : undefined
+}
+
+/** The settings that name the certificate's files. @throws Refusal `tls` for one that Postgres would refuse */
+export function tlsSettings(directory: string, user: number): Record<string, string> {
+  for (const name of Object.values(tlsFiles)) {
+    const path = join(directory, name)
+    try {
+      accessSync(path, constants.R_OK)
+    } catch (cause) {
+      throw new Refusal('tls', `cannot read ${path}: ${cause instanceof Error ? cause.message : cause}`, { cause })
+    }
+  }
+  const key = join(directory, tlsFiles.key)
+  const problem = keyPermissionProblem(statSync(key), user)
+  if (problem !== undefined) throw new Refusal('tls', `${key} ${problem}`)
+  return {
+    ssl_cert_file: join(directory, tlsFiles.certificate),
+    ssl_key_file: key,
+    ssl_ca_file: join(directory, tlsFiles.authority),
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * What stands on an instance's volume, and what is to be done with it. The volume's root holds
+ *
+ *     espalier-identity.json   whose volume this is; written once the data are whole, before they are published
+ *     pgdata/                  Postgres's data directory; appears by one rename
+ *     pgdata.new-<random>/     data being made by initdb; worthless unless the identity names it
+ *     espalier-room            what the operator last wrote to see that it can; worthless
+ *     espalier-configuration/  the operator's files as Postgres last accepted them
+ *
+ * so a volume that was initialised once is known for good, even with its data gone.
+ */
+// @ts-nocheck
+
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { InstanceConfiguration } from './configuration.ts'
+import { readIfPresent } from './files.ts'
+import { Refusal } from './refusal.ts'
+
+export const identityFile = 'espalier-identity.json'
+export const dataDirectory = 'pgdata'
+export const stagingPrefix = 'pgdata.new-'
+
+export type Identity = {
+  databaseId: string
+  incarnation: number
+  /** RFC 3339; a copy keeps its source's. */
+  initialisedAt: string
+  /** Postgres's major version. */
+  pgVersion: string
+  /** The directory the data were made in; they may still stand there if the first start was cut off. */
+  staging?: string
+}
+
+export type Volume = {
+  identity: Identity | 'unreadable' | undefined
+  /** `damaged`: there are files, but not a whole data directory. */
+  data: 'absent' | 'empty' | 'damaged' | 'whole'
+  /** Content of PG_VERSION. */
+  version: string | undefined
+  /** Names of directories that initdb was writing into. */
+  staged: string[]
+}
+
+/** What makes the volume ready, in order; none for a volume that is. */
+type Step =
+  | { do: 'initialise' }
+  /** Move the whole data directory that stands under this name into place. */
+  | { do: 'publish'; staging: string }
+  /** Make a copy of another volume this instance's own. */
+  | { do: 'adopt'; identity: Identity }
+
+function parseIdentity(text: string): Identity | 'unreadable' {
+  try {
+    const { databaseId, incarnation, initialisedAt, pgVersion, staging } = JSON.parse(text)
+    const strings = [databaseId, initialisedAt, pgVersion].every(value => typeof value === 'string')
+    if (!strings || !Number.isSafeInteger(incarnation)) return 'unreadable'
+    const isStaging = typeof staging === 'string' && /^pgdata\.new-[0-9a-f]+$/.test(staging)
+    return { databaseId, incarnation, initialisedAt, pgVersion, ...(isStaging ? { staging } : {}) }
+  } catch {
+    return 'unreadable'
+  }
+}
+
+/** Looks at the volume; changes nothing. */
+export function inspectVolume(root: string): Volume {
+  const entries = readdirSync(root)
+  const text = readIfPresent(join(root, identityFile))
+  const base = {
+    identity: text === undefined ? undefined : parseIdentity(text),
+    staged: entries.filter(name => name.startsWith(stagingPrefix)),
+    version: undefined,
+  }
+  if (!entries.includes(dataDirectory)) return { ...base, data: 'absent' }
+  const data = join(root, dataDirectory)
+  if (readdirSync(data).length === 0) return { ...base, data: 'empty' }
+  const version = readIfPresent(join(data, 'PG_VERSION'))?.trim()
+  const whole = version !== undefined && existsSync(join(data, 'global', 'pg_control'))
+  return { ...base, version, data: whole ? 'whole' : 'damaged' }
+}
+
+/**
+ * Decides, from what stands on the volume and what the operator says of it.
+ * @throws Refusal where starting would destroy data, serve another database's, or show an empty one for a lost one
+ */
+export function planVolume(volume: Volume, wanted: InstanceConfiguration): Step[] {
+  const { identity, data } = volume
+  const published = data === 'whole' || data === 'damaged'
+  if (identity === 'unreadable') {
+    throw new Refusal('identity-unreadable', `${identityFile} on the volume cannot be understood`)
+  }
+  if (identity === undefined) {
+    if (published) throw new Refusal('unknown-data', `the volume holds ${dataDirectory} but no ${identityFile}`)
+    if (!wanted.initialise) {
+      throw new Refusal('volume-empty', 'the volume is empty, and this database is not to be initialised again')
+    }
+    return [{ do: 'initialise' }]
+  }
+
+  const adopt = checkOwner(identity, wanted)
+  const versions = published ? [identity.pgVersion, volume.version ?? identity.pgVersion] : [identity.pgVersion]
+  const other = versions.find(version => version !== wanted.pgVersion)
+  if (other !== undefined) {
+    throw new Refusal('wrong-version', `the volume holds data of Postgres ${other}, not ${wanted.pgVersion}`)
+  }
+  if (data === 'damaged') {
+    throw new Refusal('data-lost', `${dataDirectory} lacks PG_VERSION or global/pg_control: not a whole data directory`)
+  }
+  const { staging } = identity
+  const publish: Step[] = []
+  if (data !== 'whole') {
+    if (staging === undefined || !volume.staged.includes(staging)) {
+      throw new Refusal('data-lost', `the volume was initialised at ${identity.initialisedAt}, and its data are gone`)
+    }
+    publish.push({ do: 'publish', staging })
+  }
+  return adopt ? [...publish, { do: 'adopt', identity }] : publish
+}
+
+/** Whether the volume is a copy yet to be adopted. @throws Refusal where it is neither that nor this instance's own */
+function checkOwner(identity: Identity, wanted: InstanceConfiguration): boolean {
+  const { databaseId, incarnation, prepareCopy = false, copyOf = databaseId } = wanted
+  const sameDatabase = identity.databaseId === databaseId
+  if (sameDatabase && identity.incarnation === incarnation) return false
+  if (prepareCopy && identity.databaseId === copyOf) return true
+  if (!sameDatabase) {
+    throw new Refusal('other-database', `the volume belongs to database ${identity.databaseId}, not ${databaseId}`)
+  }
+  throw new Refusal(
+    'other-incarnation',
+    `the volume is incarnation ${identity.incarnation} of the database, not ${incarnation}`,
+  )
+}

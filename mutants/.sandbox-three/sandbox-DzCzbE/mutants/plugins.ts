@@ -1,0 +1,38 @@
+/** What Stryker is given: how tests are run, and what is not mutated. */
+// @ts-nocheck
+
+import { WarmRunner } from './runner.ts'
+
+type Node = {
+  type: string
+  value?: unknown
+  quasis?: { value: { cooked: string } }[]
+  operator?: string
+  right?: Node
+}
+type Path = { node: Node; parent?: Node }
+
+/** What a string or a template says. */
+const textOf = ({ type, value, quasis = [] }: Node): string =>
+  type === 'StringLiteral' ? String(value) : quasis.map(quasi => quasi.value.cooked).join('$')
+
+const prose = {
+  shouldIgnore: ({ node }: Path) =>
+    /\S \S/.test(textOf(node)) ? 'a text for people, which decides nothing' : undefined,
+}
+
+/** `name = ''` and `?? ''`, which the types ask for where the cluster always gives a value. */
+const standIns = {
+  shouldIgnore: ({ node, parent }: Path) => {
+    const isDefault =
+      parent?.type === 'AssignmentPattern' || (parent?.type === 'LogicalExpression' && parent.operator === '??')
+    const isEmpty = node.type === 'StringLiteral' && node.value === '' && parent?.right === node
+    return isDefault && isEmpty ? 'stands for what is absent' : undefined
+  },
+}
+
+export const strykerPlugins = [
+  { kind: 'TestRunner', name: 'warm', factory: () => new WarmRunner() },
+  { kind: 'Ignore', name: 'prose', value: prose },
+  { kind: 'Ignore', name: 'stand-ins', value: standIns },
+]

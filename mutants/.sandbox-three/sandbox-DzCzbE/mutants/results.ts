@@ -1,0 +1,26 @@
+/** The results of a group's last run, by which Stryker tells what need not be tried again. */
+// @ts-nocheck
+
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { z } from 'zod'
+
+const results = z.looseObject({
+  files: z.record(
+    z.string(),
+    z.looseObject({ mutants: z.array(z.looseObject({ status: z.string(), static: z.boolean().optional() })) }),
+  ),
+})
+
+/**
+ * Takes out what survived and runs as a module is loaded: Stryker knows no tests that cover it, and would not try it
+ * again when tests come.
+ */
+export function forgetSurvivorsOfLoading(path: string): void {
+  if (!existsSync(path)) return
+  const { files, ...rest } = results.parse(JSON.parse(readFileSync(path, 'utf8')))
+  const kept = Object.entries(files).map(([name, file]) => [
+    name,
+    { ...file, mutants: file.mutants.filter(mutant => !mutant.static || mutant.status !== 'Survived') },
+  ])
+  writeFileSync(path, JSON.stringify({ ...rest, files: Object.fromEntries(kept) }))
+}

@@ -1,0 +1,56 @@
+/**
+ * Runs the mutation tests. Arguments are names of groups, or files of theirs; without any, every group runs. Options go to Stryker.
+ */
+// @ts-nocheck
+
+import { spawnSync } from 'node:child_process'
+import { globSync } from 'node:fs'
+import { groups } from './groups.ts'
+import { forgetSurvivorsOfLoading } from './results.ts'
+
+const given = process.argv.slice(2)
+const options = given.filter(argument => argument.startsWith('-'))
+const asked = given.filter(argument => !argument.startsWith('-'))
+
+const filesOf = (patterns: string[]): string[] => {
+  const excluded = patterns.filter(pattern => pattern.startsWith('!')).map(pattern => pattern.slice(1))
+  return globSync(patterns.filter(pattern => !pattern.startsWith('!')))
+    .filter(path => !path.endsWith('.test.ts') && !excluded.includes(path))
+    .sort()
+}
+
+/** Each group with the files of it that are asked for. */
+const runs = groups.flatMap(group => {
+  const files = filesOf(group.files)
+  if (asked.length === 0 || asked.includes(group.name)) return [{ group, files }]
+  const some = files.filter(file => asked.includes(file))
+  return some.length > 0 ? [{ group, files: some }] : []
+})
+const known = new Set(runs.flatMap(({ group, files }) => [group.name, ...files]))
+const unknown = asked.filter(name => !known.has(name))
+if (unknown.length > 0) {
+  console.error(`no group or mutated file: ${unknown.join(', ')}. Groups: ${groups.map(({ name }) => name).join(', ')}`)
+  process.exit(2)
+}
+
+let failed = 0
+for (const { group, files } of runs) {
+  console.log(`\n${group.name}: ${files.length} files`)
+  forgetSurvivorsOfLoading(`mutants/reports/${group.name}.json`)
+  const { status } = spawnSync(
+    process.execPath,
+    ['mutants/node_modules/@stryker-mutator/core/bin/stryker.js', 'run', 'mutants/stryker.config.mjs', ...options],
+    {
+      stdio: 'inherit',
+      env: {
+        ...process.env,
+        MUTANTS_GROUP: group.name,
+        MUTANTS_FILES: files.join(','),
+        MUTANTS_RUNS: String(group.runs ?? 30),
+        MUTANTS_TESTS: group.tests.join('\n'),
+      },
+    },
+  )
+  if (status !== 0) failed = 1
+}
+process.exitCode = failed

@@ -1,0 +1,204 @@
+/**
+ * A test runner for Stryker that loads the product once. Stryker's own for Vitest starts a worker for each mutant, which takes
+ * seconds, where the test that kills it takes milliseconds. Here a mutant is switched on in the process that has the product
+ * loaded, and only the test files are read again, by Vitest's own collection. Stryker starts a new process for mutants of what
+ * runs as a module is loaded, and where one hangs.
+ */
+// @ts-nocheck
+
+import { globSync } from 'node:fs'
+import { registerHooks } from 'node:module'
+import { relative, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { type File, type Suite, startTests, type Task, type Test, type VitestRunner } from '@vitest/runner'
+
+/** What the instrumented code and Stryker share. */
+type Instrumentation = {
+  activeMutant?: string | undefined
+  currentTestId?: string | undefined
+  hitCount?: number | undefined
+  hitLimit?: number | undefined
+  mutantCoverage?: unknown
+}
+const instrumentation: Instrumentation = {}
+Object.assign(globalThis, { __stryker__: instrumentation })
+
+/** As Stryker numbers them. */
+const [passed, failed] = [0, 1]
+
+type TestResult = {
+  id: string
+  name: string
+  fileName: string
+  timeSpentMs: number
+  status: number
+  failureMessage?: string
+}
+
+type MutantRun = {
+  testFilter?: string[]
+  hitLimit?: number
+  activeMutant: { id: string }
+  mutantActivation: 'runtime' | 'static'
+}
+
+/** The test files of the group, in its order. */
+const testFiles = (): string[] => [
+  ...new Set((process.env.MUTANTS_TESTS ?? '').split('\n').flatMap(pattern => globSync(pattern).sort())),
+]
+
+/** Gives tests our stand-in for fast-check. */
+function boundProperties(): void {
+  const bounded = pathToFileURL(resolve('mutants/fast-check.ts')).href
+  registerHooks({
+    resolve: (specifier, context, next) =>
+      specifier === 'fast-check' && context.parentURL !== bounded
+        ? { url: bounded, shortCircuit: true }
+        : next(specifier, context),
+  })
+}
+
+/** What `expect` asks of the worker that Vitest would run it in. */
+function standInForWorker(): void {
+  const config = { expect: { poll: { timeout: 1_500, interval: 20 } }, snapshotOptions: {} }
+  Object.assign(globalThis, { __vitest_worker__: { config, ctx: {}, environment: { name: 'node' } } })
+}
+
+const testsIn = (tasks: readonly Task[]): Test[] =>
+  tasks.flatMap(task => (task.type === 'suite' ? testsIn(task.tasks) : [task]))
+
+const nameOf = (task: Test | Suite): string =>
+  task.suite && !('filepath' in task.suite) ? `${nameOf(task.suite)} > ${task.name}` : task.name
+
+const limits = { testTimeout: 3_000, hookTimeout: 3_000, retry: 0, maxConcurrency: 1 }
+
+/** Runs test files one after the other, to the first failure. */
+class Files implements VitestRunner {
+  readonly config: VitestRunner['config'] = {
+    ...limits,
+    root: process.cwd(),
+    setupFiles: [],
+    name: undefined,
+    passWithNoTests: true,
+    allowOnly: true,
+    testNamePattern: undefined,
+    chaiConfig: undefined,
+    diffOptions: undefined,
+    includeTaskLocation: true,
+    sequence: { seed: 1, hooks: 'stack', setupFiles: 'list' },
+    tags: [],
+    tagsFilter: undefined,
+    strictTags: false,
+  }
+  readonly #ids = new Map<Test, string>()
+  #imports = 0
+  #hasFailed = false
+  #only: ReadonlySet<string> | undefined
+  #current: Test | undefined
+
+  constructor() {
+    process.on('uncaughtException', error => {
+      this.#hasFailed = true
+      if (this.#current?.result) Object.assign(this.#current.result, { state: 'fail', errors: [error] })
+    })
+  }
+
+  /** Reads a test file again, and nothing that it imports. */
+  importFile(path: string): unknown {
+    this.#imports += 1
+    return import(`${pathToFileURL(path).href}?run=${this.#imports}`)
+  }
+
+  onCollected(files: File[]): void {
+    for (const { filepath, tasks } of files) {
+      const counts = new Map<string, number>()
+      for (const test of testsIn(tasks)) {
+        const name = `${relative(process.cwd(), filepath)}#${nameOf(test)}`
+        const count = (counts.get(name) ?? 0) + 1
+        counts.set(name, count)
+        const id = count === 1 ? name : `${name} (${count})`
+        this.#ids.set(test, id)
+        if (this.#only?.has(id) === false) test.mode = 'skip'
+      }
+    }
+  }
+
+  onBeforeRunTask(test: Test): void {
+    if (this.#hasFailed) test.mode = 'skip'
+    if (test.mode === 'skip') return
+    this.#current = test
+    // It stays after the test: what runs on in the background is put down to the test that began it.
+    instrumentation.currentTestId = this.#ids.get(test)
+  }
+
+  onAfterRunTask(test: Test): void {
+    if (test.result?.state === 'fail') this.#hasFailed = true
+  }
+
+  /** `only`: ids of the tests to run; all of them without. */
+  async run(only?: readonly string[]): Promise<TestResult[]> {
+    this.#hasFailed = false
+    this.#only = only && new Set(only)
+    this.#ids.clear()
+    const filter = only && new Set(only.map(id => id.slice(0, id.indexOf('#'))))
+    const results: TestResult[] = []
+    for (const path of testFiles()) {
+      if (this.#hasFailed) break
+      if (filter?.has(path) !== false) results.push(...(await this.#runFile(path)))
+    }
+    return results
+  }
+
+  async #runFile(path: string): Promise<TestResult[]> {
+    instrumentation.currentTestId = undefined
+    const [file] = await startTests([resolve(path)], this)
+    if (file === undefined) throw new Error(`${path} was not run`)
+    const results = testsIn(file.tasks).flatMap(test => this.#resultOf(test, path))
+    const error = file.result?.errors?.[0]
+    if (error === undefined || this.#hasFailed) return results
+    this.#hasFailed = true
+    const whole = { id: `${path}#`, name: path, fileName: resolve(path), timeSpentMs: 0 }
+    return [...results, { ...whole, status: failed, failureMessage: error.message }]
+  }
+
+  #resultOf(test: Test, path: string): TestResult[] {
+    const { result, mode } = test
+    if (result === undefined || mode === 'skip') return []
+    const id = this.#ids.get(test) ?? test.name
+    const base = { id, name: id, fileName: resolve(path), timeSpentMs: result.duration ?? 0 }
+    if (result.state !== 'fail') return [{ ...base, status: passed }]
+    return [{ ...base, status: failed, failureMessage: result.errors?.[0]?.message ?? 'failed' }]
+  }
+}
+
+export class WarmRunner {
+  readonly #files = new Files()
+
+  capabilities() {
+    return { reloadEnvironment: false }
+  }
+
+  init(): void {
+    boundProperties()
+    standInForWorker()
+  }
+
+  async dryRun() {
+    instrumentation.activeMutant = undefined
+    const tests = await this.#files.run()
+    return { status: 'complete', tests, mutantCoverage: instrumentation.mutantCoverage }
+  }
+
+  async mutantRun({ testFilter, hitLimit, activeMutant, mutantActivation }: MutantRun) {
+    const hitCount = hitLimit === undefined ? undefined : 0
+    Object.assign(instrumentation, { hitLimit, hitCount, activeMutant: activeMutant.id })
+    const tests = await this.#files.run(mutantActivation === 'static' ? undefined : testFilter)
+    instrumentation.activeMutant = undefined
+    const isEndless = hitLimit !== undefined && (instrumentation.hitCount ?? 0) > hitLimit
+    if (isEndless) return { status: 'timeout' }
+    const killer = tests.find(({ status }) => status === failed)
+    const nrOfTests = tests.length
+    if (killer === undefined) return { status: 'survived', nrOfTests }
+    return { status: 'killed', killedBy: [killer.id], failureMessage: killer.failureMessage, nrOfTests }
+  }
+}

@@ -1,0 +1,145 @@
+/** The steps of replacing an authority: whatever is asked for meanwhile, nobody is ever left who trusts neither side. */
+// @ts-nocheck
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Authority } from '../pki/index.ts'
+import { nextStep, type Waits } from './rotation.ts'
+import { type AuthorityState, mostAuthorities, readState, signingOf, stateDraft, trustOf } from './state.ts'
+
+const named = (name: string): Authority => ({ cert: `${name}\n`, key: `key of ${name}` })
+const waits: Waits = { announceMs: 1000, settleMs: 100 }
+const start = Date.parse('2026-01-01T00:00:00Z')
+const first: AuthorityState = {
+  authorities: [{ ...named('a'), use: 'signs' }],
+  changedAt: new Date(start).toISOString(),
+}
+const always = () => true
+const uses = ({ authorities }: AuthorityState) =>
+  Object.fromEntries(authorities.map(({ cert, use }) => [cert.trim(), use]))
+
+const stored = (state: AuthorityState) => ({
+  ...stateDraft(state, 'told'),
+  apiVersion: 'v1' as const,
+  kind: 'Secret' as const,
+})
+
+/** Goes on until nothing is left to do; every state on the way. */
+function follow(state: AuthorityState, desired: Authority): AuthorityState[] {
+  const states = [state]
+  for (let now = start; ; ) {
+    const last = states.at(-1) ?? state
+    const decision = nextStep(last, desired, { isLoaded: always, now }, waits)
+    if (decision.do === 'rest') return states
+    if (decision.do === 'change') states.push(decision.to)
+    else if (decision.do === 'wait') now = decision.until
+    else throw new Error('every server has loaded all')
+  }
+}
+
+describe('an authority', () => {
+  test('is replaced in four steps', () => {
+    expect(follow(first, named('b')).map(uses)).toEqual([
+      { a: 'signs' },
+      { a: 'signs', b: 'trusted' },
+      { a: 'trusted', b: 'signs' },
+      { a: 'retired', b: 'signs' },
+      { b: 'signs' },
+    ])
+  })
+
+  test('that is in force already is left alone', () => {
+    expect(nextStep(first, named('a'), { isLoaded: () => false, now: start }, waits)).toEqual({ do: 'rest' })
+  })
+
+  test('signs only after it has been announced for its time, and every server has loaded it', () => {
+    const [, announced = first] = follow(first, named('b'))
+    const at = (ms: number, isLoaded: () => boolean) =>
+      nextStep(announced, named('b'), { isLoaded, now: Date.parse(announced.changedAt) + ms }, waits).do
+    expect([at(999, always), at(1000, () => false), at(1000, always)]).toEqual(['wait', 'await-servers', 'change'])
+  })
+
+  test('is looked for on servers only when its time is over', () => {
+    const [, announced = first] = follow(first, named('b'))
+    const isLoaded = () => {
+      throw new Error('looked')
+    }
+    expect(nextStep(announced, named('b'), { isLoaded, now: Date.parse(announced.changedAt) }, waits).do).toBe('wait')
+  })
+
+  test('comes to rest with the one that is asked for, whoever changes their mind on the way, and each step is small', () => {
+    const wishes = fc.array(fc.record({ name: fc.constantFrom('a', 'b', 'c'), steps: fc.nat(4) }), { maxLength: 5 })
+    fc.assert(
+      fc.property(wishes, fc.constantFrom('a', 'b', 'c'), (changes, last) => {
+        let state = first
+        const states = [state]
+        for (const { name, steps } of changes) {
+          const way = follow(state, named(name)).slice(1, 1 + steps)
+          states.push(...way)
+          state = states.at(-1) ?? state
+        }
+        states.push(...follow(state, named(last)).slice(1))
+        expect(uses(states.at(-1) ?? state)).toEqual({ [last]: 'signs' })
+        for (const [index, after] of states.entries()) {
+          const before = states[index - 1]
+          if (before === undefined) continue
+          const [old, young] = [trustOf(before, []), trustOf(after, [])]
+          // A server that is one step behind lets the operator in, and shows what the operator accepts.
+          expect(young.known.some(({ cert }) => old.bundle.includes(cert))).toBe(true)
+          expect(young.accepted).toContain(old.cert)
+          // What is issued now is trusted by whoever trusts what was in force before, and the other way round.
+          expect(old.bundle).toContain(young.cert)
+          expect(young.bundle.includes(old.cert) || !before.authorities.some(({ use }) => use === 'trusted')).toBe(true)
+        }
+      }),
+    )
+  })
+})
+
+describe('who changes their mind more often than there is room for', () => {
+  const names = Array.from({ length: 3 * mostAuthorities }, (_, index) => `n${index}`)
+
+  test('is kept waiting, and gets the last that was asked for', () => {
+    let state = first
+    let now = start
+    /** One step at most, however long it takes. */
+    const step = (name: string) => {
+      const decision = nextStep(state, named(name), { isLoaded: always, now }, waits)
+      if (decision.do === 'change') state = decision.to
+      else if (decision.do === 'wait') now = decision.until
+      expect(readState(stored(state)), 'the state can be read').toEqual(state)
+      expect(uses(state).a, 'what signs is kept').toBe('signs')
+    }
+    for (const name of names) step(name)
+    expect(state.authorities.length).toBeLessThanOrEqual(mostAuthorities)
+    expect(uses(follow(state, named('z')).at(-1) ?? state)).toEqual({ z: 'signs' })
+  })
+})
+
+test('a clock that was set back does not hold up a step for as long as it was ahead', () => {
+  const [, announced = first] = follow(first, named('b'))
+  const ahead = { ...announced, changedAt: '2099-01-01T00:00:00Z' }
+  const decision = nextStep(ahead, named('b'), { isLoaded: always, now: start }, waits)
+  expect(decision).toMatchObject({ do: 'change', to: { ...announced, changedAt: new Date(start).toISOString() } })
+  // Of two operators whose clocks differ a little neither writes it again.
+  const nearly = { ...announced, changedAt: new Date(start + waits.settleMs).toISOString() }
+  expect(nextStep(nearly, named('b'), { isLoaded: always, now: start }, waits).do).toBe('wait')
+})
+
+describe('the state', () => {
+  test('stands in a Secret, and comes back', () => {
+    const [, announced = first] = follow(first, named('b'))
+    expect(readState(stored(announced))).toEqual(announced)
+    expect(signingOf(announced).cert).toBe(named('a').cert)
+  })
+  test.each([
+    ['nothing', undefined],
+    ['no JSON', '{'],
+    ['two that sign', JSON.stringify({ ...first, authorities: [...first.authorities, ...first.authorities] })],
+    ['none that signs', JSON.stringify({ ...first, authorities: [] })],
+  ])('that is %s is none', (_, text) => {
+    const data: Record<string, string> =
+      text === undefined ? {} : { 'state.json': Buffer.from(text).toString('base64') }
+    expect(readState({ ...stored(first), data })).toBeUndefined()
+  })
+})

@@ -1,0 +1,107 @@
+/**
+ * Which certificate authorities are in force. There is one, but for the time in which it is being replaced: then
+ * servers and clients trust the old and the new one side by side. The state stands in a Secret that the operator alone
+ * writes, so that it is the same after a crash at any point, and a key that is still needed is never only in memory.
+ */
+// @ts-nocheck
+
+import { z } from 'zod'
+import type { Draft, Secret } from '../../cluster/index.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { authorityStateSecret } from '../../sealing/credentials.ts'
+import { digestOf } from '../objects/up-to-date.ts'
+import type { Authority } from '../pki/index.ts'
+
+/**
+ * - `signs`: certificates are issued by it. There is exactly one.
+ * - `trusted`: servers and clients are told to trust it beside that.
+ * - `retired`: nobody is told to any more; the operator still reaches by it who has not heard so yet.
+ */
+const member = z.strictObject({ cert: z.string(), key: z.string(), use: z.enum(['signs', 'trusted', 'retired']) })
+/** A Secret has room for more; whoever asks for one after the other does not get there. */
+export const mostAuthorities = 8
+const authorityState = z
+  .strictObject({ authorities: z.array(member).min(1).max(mostAuthorities), changedAt: z.iso.datetime() })
+  .refine(({ authorities }) => authorities.filter(({ use }) => use === 'signs').length === 1, 'one signs')
+
+export type Member = z.output<typeof member>
+export type AuthorityState = z.output<typeof authorityState>
+
+export const signingOf = ({ authorities }: AuthorityState): Member => {
+  const signing = authorities.find(({ use }) => use === 'signs')
+  if (signing === undefined) throw new TypeError('one signs')
+  return signing
+}
+
+const stateKey = 'state.json'
+
+/** What a Secret says of the state; undefined where there is none, or none that can be read. */
+export function readState(secret: Secret | undefined): AuthorityState | undefined {
+  try {
+    const text = Buffer.from(secret?.data?.[stateKey] ?? '', 'base64').toString('utf8')
+    const parsed = authorityState.safeParse(JSON.parse(text))
+    return parsed.success ? parsed.data : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** On the state's Secret, for people: what is being done, and what is waited for. */
+export const progressAnnotation = 'espalier.dev/progress'
+
+export function stateDraft(state: AuthorityState, progress: string): Draft<'Secret'> {
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    type: 'Opaque',
+    metadata: {
+      name: authorityStateSecret,
+      namespace: systemNamespace,
+      labels: { [labels.managedBy]: managedByEspalier },
+      annotations: { [progressAnnotation]: progress },
+    },
+    data: { [stateKey]: Buffer.from(JSON.stringify(state)).toString('base64') },
+  }
+}
+
+/** What certificates are issued by, and checked with. Its own certificate and key are those that sign. */
+export type Trust = Authority & {
+  /** What servers and clients are to trust, PEM: the one that signs first. */
+  bundle: string
+  /** Every authority whose key is at hand, the one that signs first: by one of them any server can be reached. */
+  known: readonly Authority[]
+  /** The certificates of those, PEM. */
+  accepted: string
+  /** Another one for another signer or another bundle. */
+  mark: string
+  isChanging: boolean
+}
+
+/** `besides`: authorities at hand that are not in the state (yet, or any more). */
+export function trustOf({ authorities }: AuthorityState, besides: readonly Authority[]): Trust {
+  const inOrder = [...authorities].sort((left, right) => order[left.use] - order[right.use])
+  const [signing] = inOrder
+  if (signing === undefined) throw new TypeError('one signs')
+  const bundle = inOrder
+    .filter(({ use }) => use !== 'retired')
+    .map(({ cert }) => cert)
+    .join('')
+  const known = [...inOrder, ...besides]
+    .filter(({ cert }, index, all) => all.findIndex(other => other.cert === cert) === index)
+    .map(({ cert, key }) => ({ cert, key }))
+  return {
+    cert: signing.cert,
+    key: signing.key,
+    bundle,
+    known,
+    accepted: known.map(({ cert }) => cert).join(''),
+    mark: digestOf([signing.cert, bundle]),
+    isChanging: authorities.length > 1,
+  }
+}
+
+const order = { signs: 0, trusted: 1, retired: 2 } as const
+
+/** The trust in one authority alone, as before any state was written. */
+export const trustIn = (authority: Authority): Trust =>
+  trustOf({ authorities: [{ ...authority, use: 'signs' }], changedAt: '' }, [])

@@ -1,0 +1,205 @@
+/** The life of a backup, as kubectl and the API ask for it, with fakes for what the nodes and the storage do. */
+// @ts-nocheck
+
+import { describe, expect, test } from 'vitest'
+import { labels, teardownFinalizer } from '../../crds/index.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { at, impatient, reasonOf, useBackups } from '../testing/backups.ts'
+import { useInstallation } from '../testing/fixture.ts'
+import { editSpec, eventually } from '../testing/installation.ts'
+
+const it = useInstallation()
+const { get, when, ask, ended, taken, snapshotOf, gone, dataOf, restarted } = useBackups(it)
+
+describe('a backup', () => {
+  test('is a checkpoint and then a snapshot, and says what it holds', async () => {
+    await it.create('plain')
+    const backup = await taken('plain-1', 'plain')
+    const { systemIdentifier, claim } = (await it.database('plain'))?.status?.volume ?? {}
+    const snapshot = await snapshotOf('plain-1')
+    expect(backup?.status).toMatchObject({
+      phase: 'completed',
+      snapshotName: snapshot?.metadata.name,
+      cutAt: snapshot?.status?.creationTime,
+      startLsn: '0/2000028',
+      endLsn: '0/2000100',
+      timeline: 1,
+      systemIdentifier,
+      sizeBytes: 2 ** 30,
+    })
+    expect([...it.workload().postgres.checkpoints.values()]).toEqual([1])
+    expect(snapshot?.spec).toEqual({
+      volumeSnapshotClassName: 'fast',
+      source: { persistentVolumeClaimName: claim },
+    })
+    expect(snapshot?.metadata.ownerReferences).toBeUndefined()
+    expect(snapshot?.metadata.labels).toMatchObject({ [labels.database]: await it.idOf('plain') })
+    expect(backup?.metadata.finalizers).toContain(teardownFinalizer)
+  })
+
+  test('that somebody asked for has a Task, which ends as it does; one of a schedule has none', async () => {
+    await it.create('tasked')
+    await ask('tasked-1', 'tasked')
+    await ask('tasked-2', 'tasked', { purpose: 'scheduled' })
+    await when('tasked-1', ({ status }) => status?.phase === 'completed' && status.taskId === undefined)
+    await ended('tasked-2')
+    expect(await it.tasksOf('tasked-1')).toMatchObject([
+      { spec: { name: 'backup-managed', subject: { kind: 'backup' } }, status: { phase: 'succeeded' } },
+    ])
+    expect(await it.tasksOf('tasked-2')).toEqual([])
+  })
+
+  test('takes its turn after another of its database, and an allowlist changes meanwhile', async () => {
+    await it.create('queued')
+    const gate = Promise.withResolvers<void>()
+    const data = await dataOf('queued')
+    data.checkpoint = gate.promise
+    await ask('queued-1', 'queued')
+    await when('queued-1', ({ status }) => status?.phase === 'running')
+    await ask('queued-2', 'queued')
+    const second = await when('queued-2', ({ status }) => status?.phase === 'pending')
+    expect(conditionOf(second?.status, 'Progressing')).toMatchObject({
+      reason: 'Queued',
+      message: expect.stringContaining('queued-1'),
+    })
+    await editSpec(it.cluster(), 'queued', spec => ({ ...spec, ipAllowlist: { rules: [{ cidr: '203.0.113.0/24' }] } }))
+    const changed = await it.when(
+      'queued',
+      ({ status, metadata }) => status?.phase === 'available' && status.observedGeneration === metadata.generation,
+    )
+    expect(changed.status?.operation).toBeUndefined()
+    expect((await get('queued-1'))?.status?.phase).toBe('running')
+    gate.resolve()
+    await when('queued-2', ({ status }) => status?.phase === 'completed')
+    expect((await get('queued-1'))?.status?.phase).toBe('completed')
+  })
+
+  test('waits for a database that does not serve for a moment, and no longer than said', async () => {
+    await it.create('restarting')
+    const pod = await it.child('Pod', 'restarting', 'pod')
+    it.workload().postgres.stop(pod?.status?.podIP ?? '')
+    await it.workload().restart(at(pod?.metadata.name ?? ''))
+    await it.when('restarting', found => conditionOf(found.status, 'Ready')?.status === 'False')
+    await restarted(impatient)
+    await ask('restarting-1', 'restarting')
+    expect(reasonOf(await ended('restarting-1'))).toBe('DatabaseNotServing')
+    await restarted()
+  })
+})
+
+describe('goes on', () => {
+  test('where Postgres is killed after the checkpoint: the snapshot is of one instant all the same', async () => {
+    await it.create('later')
+    it.workload().snapshots.making = { mode: 'held' }
+    await ask('later-1', 'later')
+    await when('later-1', ({ status }) => status?.snapshotName !== undefined)
+    const pod = await it.child('Pod', 'later', 'pod')
+    await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
+    it.workload().snapshots.making = { mode: 'making' }
+    it.workload().resnapshot()
+    expect((await ended('later-1'))?.status?.phase).toBe('completed')
+  })
+
+  test('where the database is deleted with its backups kept, once the snapshot is cut', async () => {
+    await it.create('leaving', { deletion: { keepBackups: true } })
+    it.workload().snapshots.making = { mode: 'cut' }
+    await ask('leaving-1', 'leaving')
+    await when('leaving-1', ({ status }) => status?.cutAt !== undefined)
+    await it.cluster().delete('ManagedDatabase', at('leaving'))
+    await it.gone('leaving')
+    it.workload().snapshots.making = { mode: 'making' }
+    it.workload().resnapshot()
+    expect((await ended('leaving-1'))?.status?.phase).toBe('completed')
+  })
+})
+
+describe('a completed backup', () => {
+  test('whose snapshot somebody deletes is no restore point any more', async () => {
+    await it.create('lost')
+    await taken('lost-1', 'lost')
+    await when('lost-1', ({ status }) => status?.taskId === undefined)
+    const { name = '' } = (await snapshotOf('lost-1'))?.metadata ?? {}
+    await it.cluster().delete('VolumeSnapshot', at(name))
+    const backup = await when('lost-1', ({ status }) => status?.phase === 'failed')
+    expect(reasonOf(backup)).toBe('SnapshotLost')
+    expect(backup?.status).toMatchObject({ startLsn: '0/2000028', error: expect.any(String) })
+  })
+
+  test('that is put back without its status says again what its snapshot does', async () => {
+    await it.create('back')
+    const before = await taken('back-1', 'back')
+    await it.stopOperator()
+    const { name, namespace = '', labels: marks } = before?.metadata ?? { name: '' }
+    const found = await get('back-1')
+    if (found === undefined) throw new Error('there is no backup')
+    await it.cluster().replace('Backup', { ...found, metadata: { ...found.metadata, finalizers: [] } })
+    await it.cluster().delete('Backup', { namespace, name })
+    await it.cluster().create('Backup', {
+      apiVersion: found.apiVersion,
+      kind: 'Backup',
+      metadata: { name, namespace, ...(marks && { labels: marks }) },
+      spec: found.spec,
+    })
+    const checkpoints = [...it.workload().postgres.checkpoints.values()]
+    await it.startOperator()
+    const after = await when('back-1', ({ status }) => status?.phase === 'completed')
+    const { startLsn, systemIdentifier, snapshotName } = before?.status ?? {}
+    expect(after?.status).toMatchObject({ startLsn, systemIdentifier, snapshotName })
+    expect([...it.workload().postgres.checkpoints.values()]).toEqual(checkpoints)
+  })
+})
+
+test('what an earlier version refused stays as it is, and can be deleted', async () => {
+  await it.create('former')
+  await it.stopOperator()
+  await ask('former-1', 'former')
+  const found = await get('former-1')
+  if (found === undefined) throw new Error('there is no backup')
+  const refused = { type: 'Ready', status: 'False' as const, reason: 'NotAvailable', message: 'no' }
+  const status = { phase: 'failed' as const, conditions: [{ ...refused, lastTransitionTime: '2026-01-01T00:00:00Z' }] }
+  await it.cluster().replaceStatus('Backup', { ...found, status })
+  await it.startOperator()
+  await taken('former-2', 'former')
+  expect(await get('former-1')).toMatchObject({
+    status,
+    metadata: expect.not.objectContaining({ finalizers: expect.anything() }),
+  })
+  await it.cluster().delete('Backup', at('former-1'))
+  expect(await get('former-1')).toBeUndefined()
+})
+
+describe('deleting a backup', () => {
+  test('takes its snapshot away, and waits until that is gone', async () => {
+    await it.create('cleared')
+    await taken('cleared-1', 'cleared')
+    const snapshot = await snapshotOf('cleared-1')
+    it.workload().snapshots.deleting = 'held'
+    await it.cluster().delete('Backup', at('cleared-1'))
+    await eventually(
+      () => snapshotOf('cleared-1'),
+      found => found?.metadata.deletionTimestamp !== undefined,
+    )
+    expect((await get('cleared-1'))?.metadata.finalizers).toContain(teardownFinalizer)
+    it.workload().snapshots.deleting = 'deleting'
+    it.workload().resnapshot()
+    await gone('cleared-1')
+    expect(it.workload().snapshots.images.has(snapshot?.metadata.uid ?? '')).toBe(false)
+  })
+
+  test('that is under way ends it, and its Task', async () => {
+    await it.create('broken')
+    const data = await dataOf('broken')
+    data.checkpoint = new Promise(() => {})
+    await ask('broken-1', 'broken')
+    await when('broken-1', ({ status }) => status?.phase === 'running')
+    await it.cluster().delete('Backup', at('broken-1'))
+    await gone('broken-1')
+    const [task] = await eventually(
+      () => it.tasksOf('broken-1'),
+      tasks => tasks[0]?.status?.finishedAt !== undefined,
+    )
+    expect(task?.status).toMatchObject({ phase: 'failed', error: 'the backup was deleted before this was done' })
+    delete data.checkpoint
+    await taken('broken-2', 'broken')
+  })
+})

@@ -1,0 +1,148 @@
+/**
+ * The controller of Backups: each pass observes one backup, plans, does what the plan names and writes the status once, if
+ * it changed. But for checkpoints under way it holds nothing; those are made again by whoever goes on.
+ */
+// @ts-nocheck
+
+import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
+import { type Backup, canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { createIds } from '../../values/id.ts'
+import type { ControllerOptions } from '../controller-options.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
+import type { PostgresAccess } from '../workload/access.ts'
+import { createCheckpoints } from './checkpoints.ts'
+import { createBackupMetrics } from './metrics.ts'
+import { backupsOf, isUnderWay, type Observation, observe } from './observe.ts'
+import { perform } from './perform.ts'
+import { type BackupDeadlines, failed, type Plan, plan } from './plan/index.ts'
+
+type BackupControllerOptions = ControllerOptions & {
+  keys: () => InstallationKeys
+  /** How Postgres is reached, under an authority. */
+  accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
+  deadlines: BackupDeadlines & { checkpointMs: number }
+  workers: number
+  events: EventRecorder
+}
+
+export function startBackupController(options: BackupControllerOptions): { stop(): Promise<void> } {
+  const { caches, keys, accessFor, deadlines, events, metrics, logger, now, signal } = options
+  const cluster = caches.writeThrough(options.cluster)
+  const backupMetrics = createBackupMetrics(metrics)
+  let controller: Controller | undefined
+  const enqueue = (key: string) => controller?.enqueue(key)
+  const checkpoints = createCheckpoints({ stallMs: deadlines.checkpointMs, onEnd: enqueue, logger, now })
+  const observer = { caches, cluster, checkpoints, keys }
+  const access = () => {
+    const { authority } = keys()
+    return authority && accessFor(authority)
+  }
+  const executor = { cluster, checkpoints, access, newId: createIds(now) }
+
+  const asksNothing = (backup: Backup, { actions, status }: Plan): boolean =>
+    actions.length === 0 && canonicalJson(status) === canonicalJson(backup.status ?? {})
+
+  /** The whole of a backup that has ended is read where there is something to write. */
+  const wholeOf = async (backup: Backup): Promise<Backup | undefined> => {
+    const found = await cluster.get('Backup', backup.metadata)
+    return found?.metadata.uid === backup.metadata.uid ? found : undefined
+  }
+
+  const reconcile = async (key: string) => {
+    const cached = caches.backups.get(parseKey(key))
+    if (cached === undefined || !isUnderWay(cached)) checkpoints.forget(key)
+    if (cached === undefined) return undefined
+    const seen = await observe(observer, cached)
+    const decided = plan(seen.observed, now(), deadlines)
+    if (asksNothing(cached, decided)) return wake(decided)
+    if (isUnderWay(cached)) return carryOut(cached, seen, decided)
+    const whole = await wholeOf(cached)
+    if (whole === undefined) return undefined
+    const again = await observe(observer, whole)
+    return carryOut(whole, again, plan(again.observed, now(), deadlines))
+  }
+
+  const carryOut = async (backup: Backup, seen: Observation, { actions, status, wakeAt }: Plan) => {
+    for (const action of actions) {
+      const refusal = await perform(executor, seen, action)
+      if (refusal !== undefined) {
+        await report(backup, { ...failed(backup, refusal, now()), taskId: seen.observed.taskId })
+        return undefined
+      }
+      // The object is another one by then; the next pass sees it.
+      if (action.do === 'identify' || action.do === 'release') return undefined
+    }
+    await report(backup, status)
+    return wake({ wakeAt })
+  }
+
+  const wake = ({ wakeAt }: Pick<Plan, 'wakeAt'>) =>
+    wakeAt === undefined ? undefined : { requeueAfterMs: Math.max(0, wakeAt - now()) }
+
+  const report = async (backup: Backup, status: NonNullable<Backup['status']>) => {
+    if (canonicalJson(status) === canonicalJson(backup.status ?? {})) return
+    await cluster.replaceStatus('Backup', { ...backup, status })
+    if (status.phase === backup.status?.phase) return
+    if (status.phase === 'completed') events.record(backup, 'Normal', 'BackupCompleted', 'the backup is completed')
+    if (status.phase === 'failed') tellFailure(backup, status)
+    if (status.finishedAt !== undefined && backup.status?.finishedAt === undefined)
+      backupMetrics.ended(backup, status.phase ?? '', now())
+  }
+
+  /** Whoever looks after the database is to hear of it, too. */
+  const tellFailure = (backup: Backup, { error = '', conditions = [] }: NonNullable<Backup['status']>) => {
+    const reason = conditions.find(({ type }) => type === 'Ready')?.reason ?? 'BackupFailed'
+    events.record(backup, 'Warning', reason, error)
+    const { namespace } = backup.metadata
+    const database = caches.databases.get({ namespace, name: backup.spec.databaseName })
+    if (database?.metadata.labels?.[labels.id] === backup.spec.databaseId)
+      events.record(database, 'Warning', 'BackupFailed', `backup ${backup.metadata.name}: ${error}`)
+  }
+
+  controller = startController({
+    name: 'backup',
+    workers: options.workers,
+    reconcile,
+    keys: () => caches.backups.list().filter(isUnfinished).map(keyOf),
+    signal,
+    logger,
+    metrics,
+  })
+  /** What ends, or goes, makes room for the next. */
+  const ofDatabase = (namespace: string | undefined, databaseId: string) => {
+    for (const backup of backupsOf(caches, namespace, databaseId)) if (isUnderWay(backup)) enqueue(keyOf(backup))
+  }
+  const ofDatabaseItself = ({ metadata }: ManagedDatabase) =>
+    ofDatabase(metadata.namespace, metadata.labels?.[labels.id] ?? '')
+  const unfollow = [
+    caches.backups.onChange(({ object }) => {
+      enqueue(keyOf(object))
+      if (!isUnderWay(object)) ofDatabase(object.metadata.namespace, object.spec.databaseId)
+    }),
+    caches.snapshots.onChange(({ object }) => {
+      const owner = ownerKindOf(object) === 'Backup' ? ownerKeyOf(object) : undefined
+      if (owner !== undefined) enqueue(owner)
+    }),
+    caches.snapshots.onServed(() => {
+      for (const backup of caches.backups.list()) enqueue(keyOf(backup))
+    }),
+    caches.databases.onChange(({ object }) => ofDatabaseItself(object)),
+    caches.tasks.onChange(({ object }) => {
+      if (object.spec.subject.kind === 'backup') enqueue(`${object.metadata.namespace}/${object.spec.subject.name}`)
+    }),
+  ]
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await controller?.stop()
+      await checkpoints.stop()
+      backupMetrics.stop()
+    },
+  }
+}
+
+/** Something is still to come of it. */
+const isUnfinished = (backup: Backup): boolean =>
+  isUnderWay(backup) || backup.metadata.deletionTimestamp !== undefined || backup.status?.taskId !== undefined

@@ -1,0 +1,209 @@
+/** Backups that cannot be had, or come to nothing: each says why, and leaves no snapshot. */
+// @ts-nocheck
+
+import { describe, expect, test } from 'vitest'
+import { type Cluster, KindNotServedError } from '../../cluster/index.ts'
+import { type Backup, childNames } from '../../crds/index.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { at, impatient, reasonOf, useBackups } from '../testing/backups.ts'
+import { useInstallation } from '../testing/fixture.ts'
+import { backupDraft, eventually, giveSnapshots } from '../testing/installation.ts'
+
+const it = useInstallation()
+const { when, ask, ended, taken, snapshotOf, gone, noSnapshot, dataOf, restarted } = useBackups(it)
+
+describe('is refused, and says why,', () => {
+  test.each<[string, Partial<Backup['spec']>, string]>([
+    ['a durable one', { kind: 'durable' }, 'NotAvailable'],
+    ['one of another id', { databaseId: '00000000-0000-4000-8000-000000000000' }, 'DatabaseMissing'],
+    ['one of no database', { databaseName: 'nobody' }, 'DatabaseMissing'],
+  ])('%s', async (what, spec, reason) => {
+    const name = what.replaceAll(' ', '')
+    await it.create(name)
+    await ask(`${name}-1`, name, spec)
+    const backup = await ended(`${name}-1`)
+    expect([backup?.status?.phase, reasonOf(backup)]).toEqual(['failed', reason])
+    expect(backup?.status?.error).toBe(conditionOf(backup?.status, 'Ready')?.message)
+  })
+
+  test('of a suspended database', async () => {
+    await it.create('asleep', { suspended: true })
+    await ask('asleep-1', 'asleep')
+    expect(reasonOf(await ended('asleep-1'))).toBe('DatabaseSuspended')
+    const [task] = await eventually(
+      () => it.tasksOf('asleep-1'),
+      tasks => tasks[0]?.status?.finishedAt !== undefined,
+    )
+    expect(task?.status).toMatchObject({ phase: 'failed', error: expect.stringContaining('resume it first') })
+  })
+
+  test('where snapshots are not of one instant', async () => {
+    await it.create('torn')
+    await giveSnapshots(it.cluster(), false)
+    await eventually(
+      async () => (await it.cluster().get('Region', { name: 'here' }))?.status?.conditions,
+      conditions => conditions?.some(({ reason }) => reason === 'NotAtomic') === true,
+    )
+    await ask('torn-1', 'torn')
+    const backup = await ended('torn-1')
+    await giveSnapshots(it.cluster())
+    expect(reasonOf(backup)).toBe('NotAtomic')
+    expect(backup?.status?.error).toMatch(/class fast .* can lose data/)
+    await eventually(
+      async () => (await it.cluster().get('Region', { name: 'here' }))?.status?.conditions,
+      conditions => conditions?.some(({ reason }) => reason === 'Available') === true,
+    )
+  })
+
+  test('where the cluster has no snapshots at all; the operator starts, and databases are made', async () => {
+    const refuse = async () => {
+      throw new KindNotServedError('the API server does not serve this kind')
+    }
+    const without = (cluster: Cluster): Cluster => ({
+      ...cluster,
+      list: (kind, options) => (kind === 'VolumeSnapshot' ? refuse() : cluster.list(kind, options)),
+      get: (kind, key) => (kind === 'VolumeSnapshot' ? refuse() : cluster.get(kind, key)),
+    })
+    await restarted({ wrap: without })
+    await it.create('early')
+    await ask('early-1', 'early')
+    expect(reasonOf(await ended('early-1'))).toBe('SnapshotsNotServed')
+    await it.cluster().delete('Backup', at('early-1'))
+    await gone('early-1')
+    await restarted()
+  })
+})
+
+describe('fails, says why and leaves no snapshot, where', () => {
+  test('the checkpoint fails', async () => {
+    await it.create('stuck')
+    const data = await dataOf('stuck')
+    data.checkpoint = Promise.reject(new Error('could not write to file "base/5/1259"'))
+    data.checkpoint.catch(() => {})
+    await ask('stuck-1', 'stuck')
+    const backup = await ended('stuck-1')
+    expect(reasonOf(backup)).toBe('CheckpointFailed')
+    expect(backup?.status?.error).toContain('could not write to file')
+    expect(await snapshotOf('stuck-1')).toBeUndefined()
+  })
+
+  test('Postgres is killed during the checkpoint', async () => {
+    await it.create('killed')
+    const gate = Promise.withResolvers<void>()
+    const data = await dataOf('killed')
+    data.checkpoint = gate.promise
+    await ask('killed-1', 'killed')
+    await when('killed-1', ({ status }) => status?.phase === 'running')
+    const pod = await it.child('Pod', 'killed', 'pod')
+    await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
+    await it.when('killed', found => conditionOf(found.status, 'Ready')?.status === 'True')
+    it.workload().postgres.stop(pod?.status?.podIP ?? '')
+    gate.resolve()
+    const backup = await ended('killed-1')
+    expect(reasonOf(backup)).toBe('CheckpointFailed')
+    expect(await snapshotOf('killed-1')).toBeUndefined()
+    delete data.checkpoint
+    await taken('killed-2', 'killed')
+  })
+
+  test.each<[string, ReturnType<typeof it.workload>['snapshots']['making'], string, RegExp]>([
+    ['full', { mode: 'failing', message: 'the pool is full' }, 'SnapshotFailed', /the pool is full$/],
+    ['held', { mode: 'held' }, 'SnapshotStalled', /not cut after/],
+    ['slow', { mode: 'cut' }, 'SnapshotStalled', /cut, and not ready after/],
+  ])('the storage does not make it: %s', async (name, making, reason, message) => {
+    await it.create(name)
+    await restarted(impatient)
+    it.workload().snapshots.making = making
+    await ask(`${name}-1`, name)
+    const backup = await ended(`${name}-1`)
+    expect([backup?.status?.phase, reasonOf(backup)]).toEqual(['failed', reason])
+    expect(backup?.status?.error).toMatch(message)
+    await noSnapshot(`${name}-1`)
+    await restarted()
+    expect([...it.workload().snapshots.images.values()]).not.toContain(
+      (await it.child('PersistentVolumeClaim', name, 'claim'))?.metadata.uid,
+    )
+  })
+
+  test('another claim takes the name of the one it is made of', async () => {
+    await it.create('swapped')
+    it.workload().snapshots.making = { mode: 'held' }
+    await ask('swapped-1', 'swapped')
+    await when('swapped-1', ({ status }) => status?.snapshotName !== undefined)
+    await it.stopOperator()
+    const claim = await it.child('PersistentVolumeClaim', 'swapped', 'claim')
+    if (claim === undefined) throw new Error('there is no claim')
+    const { name, namespace = '', labels: marks = {}, annotations = {} } = claim.metadata
+    await it.deleteClaimByForce({ namespace, name })
+    await it.cluster().create('PersistentVolumeClaim', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { name, namespace, labels: marks, annotations },
+      spec: { accessModes: ['ReadWriteOncePod'], resources: { requests: { storage: '1Gi' } } },
+    })
+    await it.startOperator()
+    expect(reasonOf(await ended('swapped-1'))).toBe('OtherData')
+    await noSnapshot('swapped-1')
+  })
+
+  test('another claim has that name already as the snapshot is to be asked for', async () => {
+    await it.create('stolen')
+    const name = (await it.child('PersistentVolumeClaim', 'stolen', 'claim'))?.metadata.name
+    const made: string[] = []
+    const thief = (cluster: Cluster): Cluster => ({
+      ...cluster,
+      get: async (kind, key) => {
+        const found = await cluster.get(kind, key)
+        const isIt = kind === 'PersistentVolumeClaim' && key.name === name && found !== undefined
+        return isIt ? { ...found, metadata: { ...found.metadata, uid: 'another' } } : found
+      },
+      create: (kind, draft) => {
+        made.push(kind)
+        return cluster.create(kind, draft)
+      },
+    })
+    await restarted({ wrap: thief })
+    await ask('stolen-1', 'stolen')
+    expect(reasonOf(await ended('stolen-1'))).toBe('OtherData')
+    expect(made).not.toContain('VolumeSnapshot')
+    await restarted()
+  })
+
+  test('the database is deleted before the snapshot is cut', async () => {
+    await it.create('hasty', { deletion: { keepBackups: true } })
+    it.workload().snapshots.making = { mode: 'held' }
+    await ask('hasty-1', 'hasty')
+    await when('hasty-1', ({ status }) => status?.snapshotName !== undefined)
+    await it.cluster().delete('ManagedDatabase', at('hasty'))
+    await it.gone('hasty')
+    expect(reasonOf(await ended('hasty-1'))).toBe('DatabaseMissing')
+    await noSnapshot('hasty-1')
+  })
+
+  test('somebody deletes the snapshot before it is ready', async () => {
+    await it.create('robbed')
+    it.workload().snapshots.making = { mode: 'held' }
+    await ask('robbed-1', 'robbed')
+    await when('robbed-1', ({ status }) => status?.snapshotName !== undefined)
+    const { name = '' } = (await snapshotOf('robbed-1'))?.metadata ?? {}
+    await it.cluster().delete('VolumeSnapshot', at(name))
+    expect(reasonOf(await ended('robbed-1'))).toBe('SnapshotDeleted')
+  })
+
+  test('the name of its snapshot is taken, and what has it is left alone', async () => {
+    await it.create('squatted')
+    const id = '7a1d9a52-3f0e-4b43-9c0f-00000000000f'
+    await it.cluster().create('VolumeSnapshot', {
+      apiVersion: 'snapshot.storage.k8s.io/v1',
+      kind: 'VolumeSnapshot',
+      metadata: at(childNames.snapshot(id)),
+      spec: { source: { persistentVolumeClaimName: 'theirs' } },
+    })
+    const database = { name: 'squatted', id: await it.idOf('squatted') }
+    await it.cluster().create('Backup', backupDraft('squatted-1', database, {}, id))
+    expect(reasonOf(await ended('squatted-1'))).toBe('NameTaken')
+    await it.cluster().delete('Backup', at('squatted-1'))
+    await gone('squatted-1')
+    expect(await it.cluster().get('VolumeSnapshot', at(childNames.snapshot(id)))).toBeDefined()
+  })
+})

@@ -1,0 +1,161 @@
+/** Gathers what a pass needs to know of one backup: from the caches, and where one could mislead from the cluster itself. */
+// @ts-nocheck
+
+import { type Cluster, KindNotServedError, type VolumeSnapshot } from '../../cluster/index.ts'
+import { keyOf } from '../../cluster/informer/index.ts'
+import { annotatedOperation, type Backup, childNames, labels, type ManagedDatabase, uuid } from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { derivedId } from '../objects/derived-id.ts'
+import { ownerOf } from '../objects/ownership.ts'
+import type { PostgresTarget } from '../postgres/administrator.ts'
+import { postgresPort } from '../postgres/configuration.ts'
+import { serviceHost } from '../workload/children/addresses.ts'
+import type { Checkpoints } from './checkpoints.ts'
+import type { Observed, SnapshotFacts } from './observed.ts'
+import { snapshotFacts } from './snapshot.ts'
+
+type Observer = {
+  caches: Caches
+  cluster: Cluster
+  checkpoints: Checkpoints
+  keys: () => InstallationKeys
+}
+
+/** What a pass knows, and how the database's Postgres is reached. */
+export type Observation = { observed: Observed; target: PostgresTarget | undefined }
+
+/** Neither completed nor failed, and not on its way out. */
+export const isUnderWay = ({ metadata, status }: Backup): boolean =>
+  metadata.deletionTimestamp === undefined && status?.finishedAt === undefined && status?.phase !== 'failed'
+
+/** The backups of one database, by their `spec`. */
+export const backupsOf = (caches: Pick<Caches, 'backups'>, namespace: string | undefined, databaseId: string) =>
+  caches.backups.byIndex('database', `${namespace}/${databaseId}`)
+
+const idOf = ({ metadata }: Backup): string | undefined => uuid.safeParse(metadata.labels?.[labels.id]).data
+
+export async function observe({ caches, cluster, checkpoints, keys }: Observer, backup: Backup): Promise<Observation> {
+  const { uid = '' } = backup.metadata
+  const id = idOf(backup)
+  const snapshot = await snapshotOf(caches, cluster, backup, id)
+  const database = isUnderWay(backup) ? await databaseOf(caches, cluster, backup) : undefined
+  const target = database && targetOf(caches, database, keys().authority)
+  const taskId = taskIdOf(backup)
+  return {
+    target,
+    observed: {
+      backup,
+      id,
+      source: database && {
+        database,
+        region: caches.regions.get({ name: database.spec.region }),
+        isReachable: target !== undefined,
+      },
+      snapshots: caches.snapshots.served,
+      snapshot,
+      ahead: isUnderWay(backup) ? aheadOf(caches, backup) : undefined,
+      checkpoint: checkpoints.facts({ key: keyOf(backup), uid }),
+      claimUid: await claimUidOf(cluster, backup, snapshot),
+      taskId,
+      isTaskOver: taskId !== undefined && (await isTaskOver(caches, cluster, backup)),
+    },
+  }
+}
+
+/** Of a backup that somebody asked for: the Task that the API names, or one of our own. */
+function taskIdOf(backup: Backup): string | undefined {
+  if (backup.status?.taskId !== undefined || backup.spec.purpose !== 'user') return backup.status?.taskId
+  return annotatedOperation(backup)?.taskId ?? derivedId(`${backup.metadata.uid}/backup`)
+}
+
+/** Only where a status waits for that. */
+async function isTaskOver(caches: Caches, cluster: Cluster, { metadata, status }: Backup): Promise<boolean> {
+  if (status?.taskId === undefined || status.finishedAt === undefined) return false
+  const key = { namespace: metadata.namespace, name: childNames.task(status.taskId) }
+  const task = caches.tasks.get(key) ?? (await cluster.get('Task', key))
+  return task?.status?.finishedAt !== undefined
+}
+
+/**
+ * What has ended is believed by the cache, as long as that says nothing that would be acted upon. Without an id, or where
+ * nobody knows yet whether there are snapshots, nothing is known.
+ */
+async function snapshotOf(
+  { snapshots }: Caches,
+  cluster: Cluster,
+  backup: Backup,
+  id: string | undefined,
+): Promise<SnapshotFacts | 'absent' | 'unknown'> {
+  const isLeaving = backup.metadata.deletionTimestamp !== undefined
+  if (id === undefined) return isLeaving ? 'absent' : 'unknown'
+  const { served } = snapshots
+  // No snapshot can be left of a kind that is gone; one that completed waits for the kind to come back.
+  if (served === 'absent') return backup.status?.phase === 'completed' && !isLeaving ? 'unknown' : 'absent'
+  if (served === 'unknown') return 'unknown'
+  const key = { namespace: backup.metadata.namespace, name: childNames.snapshot(id) }
+  const cached = isLeaving ? undefined : snapshots.get(key)
+  const isCleared = cached === undefined && backup.status?.phase === 'failed' && !isLeaving
+  const found = cached ?? (isCleared ? undefined : await live(cluster, key))
+  return found === undefined ? 'absent' : snapshotFacts(backup, id, found)
+}
+
+async function live(
+  cluster: Cluster,
+  key: { namespace: string | undefined; name: string },
+): Promise<VolumeSnapshot | undefined> {
+  try {
+    return await cluster.get('VolumeSnapshot', key)
+  } catch (error) {
+    if (error instanceof KindNotServedError) return undefined
+    throw error
+  }
+}
+
+async function databaseOf(caches: Caches, cluster: Cluster, backup: Backup): Promise<ManagedDatabase | undefined> {
+  const key = { namespace: backup.metadata.namespace, name: backup.spec.databaseName }
+  const isIt = (found: ManagedDatabase | undefined) => found?.metadata.labels?.[labels.id] === backup.spec.databaseId
+  const cached = caches.databases.get(key)
+  if (isIt(cached)) return cached
+  const found = await cluster.get('ManagedDatabase', key)
+  return isIt(found) ? found : undefined
+}
+
+function targetOf(
+  caches: Caches,
+  database: ManagedDatabase,
+  authority: InstallationKeys['authority'],
+): PostgresTarget | undefined {
+  const { metadata, status } = database
+  const id = metadata.labels?.[labels.id]
+  if (id === undefined || status?.incarnation === undefined || authority === undefined) return undefined
+  const { namespace } = metadata
+  const pod = caches.pods.get({ namespace, name: childNames.pod(id, status.incarnation) })
+  if (pod?.status?.podIP === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined
+  const owner = ownerOf({ kind: 'ManagedDatabase', metadata }, id)
+  return { host: pod.status.podIP, port: postgresPort, serverName: serviceHost(owner), ca: authority.accepted }
+}
+
+/** One that runs comes first; of those that wait, who was asked for first. */
+function aheadOf(caches: Caches, backup: Backup): string | undefined {
+  const place = ({ metadata }: Backup) =>
+    `${metadata.creationTimestamp} ${metadata.labels?.[labels.id]} ${metadata.name}`
+  const { namespace, name } = backup.metadata
+  const others = backupsOf(caches, namespace, backup.spec.databaseId).filter(
+    other => other.metadata.name !== name && isUnderWay(other),
+  )
+  const first = others.find(other => other.status?.phase === 'running' || place(other) < place(backup))
+  return first?.metadata.name
+}
+
+/** Of the claim that a snapshot was made of, as long as that is not over. */
+async function claimUidOf(
+  cluster: Cluster,
+  backup: Backup,
+  snapshot: SnapshotFacts | 'absent' | 'unknown',
+): Promise<string | undefined> {
+  if (typeof snapshot !== 'object' || snapshot.cutOf === undefined || !isUnderWay(backup)) return undefined
+  const { namespace } = backup.metadata
+  const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: snapshot.cutOf.claim })
+  return claim?.metadata.uid
+}

@@ -1,0 +1,304 @@
+/**
+ * From what was observed of a backup to what is to be done and what is to be said: a pure function, the same after a crash
+ * at any point. The order: a checkpoint; the snapshot, which carries what the checkpoint said; its cut; ready. What has
+ * ended stays as it ended, but for a completed one whose snapshot is taken away. What failed leaves no snapshot.
+ */
+// @ts-nocheck
+
+import { type Backup, teardownFinalizer } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import {
+  type ConditionTypes,
+  completed,
+  conditionOf,
+  conditionsAfter,
+  type Finding,
+  no,
+  yes,
+} from '../../objects/conditions.ts'
+import type { RestorePoint } from '../../postgres/administrator.ts'
+import type { CutOf, Observed, SnapshotFacts, Source } from '../observed.ts'
+import { type Refusal, refusalOf } from './refusal.ts'
+
+export type Action =
+  /** Puts finalizer and id label on the backup; without an id, a new one. */
+  | { do: 'identify'; id: string | undefined }
+  | { do: 'checkpoint' }
+  | { do: 'create-snapshot'; of: CutOf }
+  | { do: 'delete-snapshot'; name: string; uid: string }
+  /** Lets the backup go: its snapshot is gone. */
+  | { do: 'release' }
+
+type Status = NonNullable<Backup['status']>
+
+export type Plan = {
+  actions: Action[]
+  status: Status
+  /** When to look again even if nothing happens, in ms since the epoch. */
+  wakeAt: number | undefined
+}
+
+/** How long each step may stand still, in ms. */
+export type BackupDeadlines = {
+  /** The database does not answer. */
+  servingMs: number
+  /** The storage says that it cannot. */
+  errorMs: number
+  /** The snapshot is not cut. */
+  cutMs: number
+  /** It is cut, and cannot be used: some storages copy it elsewhere first. */
+  readyMs: number
+}
+
+const conditionTypes: ConditionTypes<'Ready' | 'Progressing'> = { all: ['Ready', 'Progressing'], passing: new Set() }
+
+/** How soon a checkpoint is asked for again that found no room to wait. */
+const roomMs = 5_000
+
+export function plan(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
+  const { backup, id } = observed
+  const { metadata, status = {} } = backup
+  const isHeld = metadata.finalizers?.includes(teardownFinalizer) === true
+  if (metadata.deletionTimestamp !== undefined) return isHeld ? teardown(observed) : still(status)
+  if (status.finishedAt !== undefined) return ended(observed, now)
+  // What an earlier version refused has a phase and no end.
+  if (status.phase === 'failed') return still(status)
+  if (id === undefined || !isHeld) return { ...still(status), actions: [{ do: 'identify', id }] }
+  const next = underWay(observed, now, deadlines)
+  return { ...next, status: { ...next.status, taskId: observed.taskId } }
+}
+
+const still = (status: Status): Plan => ({ actions: [], status, wakeAt: undefined })
+
+const removal = ({ name, uid, isGoing }: SnapshotFacts): Action[] =>
+  isGoing ? [] : [{ do: 'delete-snapshot', name, uid }]
+
+const ours = ({ snapshot }: Observed): SnapshotFacts | undefined =>
+  typeof snapshot === 'object' && snapshot.isOurs ? snapshot : undefined
+
+/** Nothing is let go of before the cluster itself says that the snapshot is gone. */
+function teardown(observed: Observed): Plan {
+  const { backup, snapshot } = observed
+  const plan = still(backup.status ?? {})
+  if (snapshot === 'unknown') return plan
+  const left = ours(observed)
+  return { ...plan, actions: left === undefined ? [{ do: 'release' }] : removal(left) }
+}
+
+function ended(observed: Observed, now: number): Plan {
+  const { backup, snapshot, isTaskOver } = observed
+  const { status = {} } = backup
+  const left = ours(observed)
+  if (status.phase === 'completed') {
+    const isLost = snapshot !== 'unknown' && (left === undefined || left.isGoing)
+    if (isLost)
+      return still(
+        failed(
+          backup,
+          { reason: 'SnapshotLost', message: 'its snapshot was deleted: there is nothing to restore from' },
+          now,
+        ),
+      )
+  }
+  const { taskId, ...rest } = status
+  return {
+    actions: status.phase === 'failed' && left !== undefined ? removal(left) : [],
+    status: taskId === undefined || isTaskOver ? rest : status,
+    wakeAt: undefined,
+  }
+}
+
+function underWay(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
+  const { backup, snapshot, snapshots } = observed
+  if (typeof snapshot === 'object') return withSnapshot(observed, snapshot, now, deadlines)
+  const refusal = refusalOf(observed)
+  if (refusal !== undefined) return still(failed(backup, refusal, now))
+  if (snapshot === 'unknown' || snapshots === 'unknown' || observed.source === undefined)
+    return still(waiting(backup, 'Preparing', 'looking for its snapshot', now))
+  if (backup.status?.snapshotName !== undefined) return still(failed(backup, deletedByHand, now))
+  return withoutSnapshot(observed, observed.source, now, deadlines)
+}
+
+const deletedByHand: Refusal = {
+  reason: 'SnapshotDeleted',
+  message: 'its snapshot was deleted by somebody before it was ready',
+}
+
+/** Everything up to the snapshot: its turn, a database that answers, the checkpoint. */
+function withoutSnapshot(observed: Observed, source: Source, now: number, deadlines: BackupDeadlines): Plan {
+  const { backup, ahead, checkpoint } = observed
+  if (checkpoint.state === 'failed')
+    return still(
+      failed(
+        backup,
+        { reason: 'CheckpointFailed', message: `the checkpoint before the snapshot failed: ${checkpoint.message}` },
+        now,
+      ),
+    )
+  if (checkpoint.state === 'succeeded') return cut(observed, source, checkpoint.point, now)
+  if (backup.status?.phase !== 'running' && ahead !== undefined)
+    return still(waiting(backup, 'Queued', `waiting for ${ahead}: one backup of a database is taken at a time`, now))
+  if (checkpoint.state === 'running')
+    return still(running(backup, 'Checkpointing', 'writing what Postgres holds to its files', now))
+  const lapse = notServing(source)
+  if (lapse !== undefined) {
+    const until = Math.max(lapse.since, Date.parse(backup.metadata.creationTimestamp ?? '')) + deadlines.servingMs
+    if (now >= until) return still(failed(backup, { reason: 'DatabaseNotServing', message: lapse.message }, now))
+    return { ...still(waiting(backup, 'AwaitingDatabase', lapse.message, now)), wakeAt: until }
+  }
+  return {
+    actions: [{ do: 'checkpoint' }],
+    status: running(backup, 'Checkpointing', 'writing what Postgres holds to its files', now),
+    wakeAt: checkpoint.state === 'waiting' ? now + roomMs : undefined,
+  }
+}
+
+/** Since when a database does not serve, and why; undefined where it does. */
+function notServing({ database, isReachable }: Source): { since: number; message: string } | undefined {
+  const ready = conditionOf(database.status, 'Ready')
+  if (ready?.status === 'True' && isReachable && database.status?.volume !== undefined) return undefined
+  const isSaid = ready?.status === 'False'
+  return {
+    since:
+      Date.parse((isSaid ? ready.lastTransitionTime : undefined) ?? database.metadata.creationTimestamp ?? '') || 0,
+    message: `the database does not serve${isSaid ? `: ${ready.message}` : ' yet'}`,
+  }
+}
+
+function cut({ backup }: Observed, { database }: Source, point: RestorePoint, now: number): Plan {
+  const volume = database.status?.volume
+  if (volume === undefined || volume.systemIdentifier !== point.systemIdentifier)
+    return still(
+      failed(
+        backup,
+        { reason: 'OtherData', message: 'the Postgres that answered is not of the volume on record' },
+        now,
+      ),
+    )
+  return {
+    actions: [{ do: 'create-snapshot', of: { ...point, claim: volume.claim, claimUid: volume.uid } }],
+    status: running(backup, 'Snapshotting', 'asking the storage for a snapshot', now),
+    wakeAt: undefined,
+  }
+}
+
+function withSnapshot(observed: Observed, snapshot: SnapshotFacts, now: number, deadlines: BackupDeadlines): Plan {
+  const { backup } = observed
+  const fault = faultOf(observed, snapshot, now, deadlines)
+  if (fault !== undefined)
+    return still({ ...failed(backup, fault, now), ...(snapshot.isOurs ? { snapshotName: snapshot.name } : {}) })
+  const { cutOf, cutAt, isReady, bytes } = snapshot
+  const known = {
+    snapshotName: snapshot.name,
+    ...(cutAt === undefined ? {} : { cutAt: timestamp(cutAt) }),
+    startLsn: cutOf?.startLsn,
+    endLsn: cutOf?.endLsn,
+    timeline: cutOf?.timeline,
+    systemIdentifier: cutOf?.systemIdentifier,
+    ...(bytes === undefined ? {} : { sizeBytes: bytes }),
+  }
+  if (cutAt === undefined)
+    return {
+      actions: [],
+      status: { ...running(backup, 'Snapshotting', 'the storage makes the snapshot', now), ...known },
+      wakeAt: progressedAt(snapshot) + (snapshot.error === undefined ? deadlines.cutMs : deadlines.errorMs),
+    }
+  if (!isReady)
+    return {
+      actions: [],
+      status: { ...running(backup, 'Finishing', 'the snapshot is cut, and is being made ready', now), ...known },
+      wakeAt: progressedAt(snapshot) + (snapshot.error === undefined ? deadlines.readyMs : deadlines.errorMs),
+    }
+  return still({ ...finished(backup, now), ...known })
+}
+
+/** When a snapshot came further last. The clock of the storage may be another one than the cluster's. */
+const progressedAt = ({ askedAt, cutAt = 0 }: Pick<SnapshotFacts, 'askedAt' | 'cutAt'>): number =>
+  Math.max(askedAt, cutAt)
+
+/** Why nothing comes of a snapshot any more. */
+function faultOf(
+  { source, claimUid }: Observed,
+  { isOurs, isGoing, isReady, cutOf, cutAt, askedAt, error, name }: SnapshotFacts,
+  now: number,
+  { errorMs, cutMs, readyMs }: BackupDeadlines,
+): Refusal | undefined {
+  if (!isOurs)
+    return {
+      reason: 'NameTaken',
+      message: `VolumeSnapshot ${name} belongs to someone else: look at what it is before you delete it`,
+    }
+  if (isGoing) return deletedByHand
+  if (cutOf === undefined)
+    return { reason: 'SnapshotUnknown', message: 'the snapshot does not say any more what it was made of' }
+  if (claimUid !== undefined && claimUid !== cutOf.claimUid)
+    return { reason: 'OtherData', message: `another volume claim has taken the name ${cutOf.claim} meanwhile` }
+  if (isReady) return undefined
+  if (cutAt === undefined && source === undefined)
+    return { reason: 'DatabaseMissing', message: 'the database was deleted before the snapshot was cut' }
+  const since = progressedAt({ askedAt, cutAt })
+  if (error !== undefined && now >= since + errorMs)
+    return { reason: 'SnapshotFailed', message: `the storage makes no snapshot: ${error}` }
+  if (now < since + (cutAt === undefined ? cutMs : readyMs)) return undefined
+  const what = cutAt === undefined ? 'not cut' : 'cut, and not ready'
+  return { reason: 'SnapshotStalled', message: `the snapshot is ${what} after ${Math.round((now - since) / 1000)} s` }
+}
+
+function withFindings(
+  backup: Backup,
+  status: Status,
+  findings: { Ready: Finding; Progressing: Finding },
+  now: number,
+): Status {
+  const { generation } = backup.metadata
+  return {
+    ...status,
+    ...(generation === undefined ? {} : { observedGeneration: generation }),
+    conditions: conditionsAfter(conditionTypes, backup.status?.conditions ?? [], findings, generation, now),
+  }
+}
+
+const notYet = no('NotCompleted', 'the backup is not completed')
+
+/** Not begun, unless it was before. */
+const waiting = (backup: Backup, step: string, message: string, now: number): Status =>
+  withFindings(
+    backup,
+    { ...backup.status, phase: backup.status?.phase ?? 'pending' },
+    { Ready: notYet, Progressing: yes(step, message) },
+    now,
+  )
+
+const running = (backup: Backup, step: string, message: string, now: number): Status =>
+  withFindings(
+    backup,
+    { ...backup.status, phase: 'running', startedAt: backup.status?.startedAt ?? timestamp(now) },
+    { Ready: notYet, Progressing: yes(step, message) },
+    now,
+  )
+
+const finished = (backup: Backup, now: number): Status =>
+  withFindings(
+    backup,
+    {
+      ...backup.status,
+      phase: 'completed',
+      startedAt: backup.status?.startedAt ?? timestamp(now),
+      finishedAt: timestamp(now),
+    },
+    { Ready: yes(completed, 'it can be restored'), Progressing: no(completed, 'the backup is completed') },
+    now,
+  )
+
+export const failed = (backup: Backup, { reason, message }: Refusal, now: number): Status =>
+  withFindings(
+    backup,
+    {
+      ...backup.status,
+      phase: 'failed',
+      finishedAt: backup.status?.finishedAt ?? timestamp(now),
+      error: message.slice(0, 1000),
+    },
+    { Ready: no(reason, message), Progressing: no(reason, message) },
+    now,
+  )

@@ -1,0 +1,40 @@
+/** Why a backup cannot be taken at all, whatever is waited for. Pure. */
+// @ts-nocheck
+
+import { type ManagedDatabase, snapshotRefusal, visiblePhase } from '../../../crds/index.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import type { Observed } from '../observed.ts'
+
+export type Refusal = { reason: string; message: string }
+
+const refused = (reason: string, message: string): Refusal => ({ reason, message })
+
+export const snapshotsNotServed =
+  'the cluster knows no snapshots of volumes (snapshot.storage.k8s.io/v1): install the snapshot controller and its definitions'
+
+function databaseRefusal(database: ManagedDatabase): Refusal | undefined {
+  const phase = visiblePhase(database)
+  // One whose deletion is held up goes on serving.
+  const block = conditionOf(database.status, 'DeletionBlocked')?.reason
+  const isGoing = phase === 'deleting' && block !== 'DeletionProtected' && block !== 'HasBranches'
+  if (isGoing) return refused('DatabaseDeleting', 'the database is being deleted')
+  // A suspension waits for the backups that were asked for before it.
+  if (phase === 'suspended') return refused('DatabaseSuspended', 'the database is suspended: resume it first')
+  if (phase === 'failed') return refused('DatabaseFailed', 'the database has failed: its conditions say why')
+  return undefined
+}
+
+/** What would have to change before a backup like this can be taken; undefined where it can, now or soon. */
+export function refusalOf({ backup, source, snapshots }: Observed): Refusal | undefined {
+  const { kind, databaseName, databaseId } = backup.spec
+  if (kind === 'durable')
+    return refused(
+      'NotAvailable',
+      'this version of Espalier takes no durable backups: nothing comes of this, delete it',
+    )
+  if (source === undefined)
+    return refused('DatabaseMissing', `there is no database ${databaseName} with the id ${databaseId}`)
+  const { database, region } = source
+  if (snapshots === 'absent') return refused('SnapshotsNotServed', snapshotsNotServed)
+  return databaseRefusal(database) ?? snapshotRefusal(database.spec.region, region)
+}

@@ -1,0 +1,206 @@
+/** Backups that are taken by themselves: on time, once where they were missed, and let go in their time. */
+// @ts-nocheck
+
+import { afterEach, expect, test } from 'vitest'
+import { labels, type ManagedDatabase } from '../../../crds/index.ts'
+import type { Operator } from '../../index.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import { createFuse, type Fuse } from '../../testing/fuse.ts'
+import {
+  backupDraft,
+  databaseDraft,
+  databaseWhen,
+  editSpec,
+  eventually,
+  giveSnapshots,
+  type Installation,
+  openInstallation,
+  startTestOperator,
+  testConfiguration,
+  testNamespace,
+} from '../../testing/installation.ts'
+import { scheduleOf } from './due.ts'
+
+const dayMs = 24 * 3600_000
+const id = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
+const opened: { close(): Promise<void> }[] = []
+afterEach(async () => {
+  for (const part of opened.splice(0)) await part.close()
+})
+
+/** An hour after the next nightly backup, of which the operator missed as many as it has been away for. */
+const nextNight = (nights = 1): number => {
+  const schedule = scheduleOf({}, id, 0, Date.now())
+  return (schedule.state === 'on' ? (schedule.next ?? 0) : 0) + (nights - 1) * dayMs + 3600_000
+}
+
+/** Steps are waited for by the clock of the cluster, which is behind. */
+const backups = {
+  ...testConfiguration.backups,
+  schedules: true,
+  spreadMs: 0,
+  ...{ cutMs: 365 * dayMs, readyMs: 365 * dayMs, errorMs: 365 * dayMs, servingMs: 365 * dayMs },
+}
+
+async function open(spec: Partial<ManagedDatabase['spec']> = {}) {
+  const installation: Installation = await openInstallation()
+  const { cluster } = installation
+  let operator: Operator | undefined
+  const stop = async () => {
+    await operator?.stop()
+    operator = undefined
+  }
+  opened.push({
+    close: async () => {
+      await stop()
+      await installation.close()
+    },
+  })
+  await giveSnapshots(cluster)
+  await cluster.create('ManagedDatabase', databaseDraft('one', spec, id))
+  const start = async (nowMs?: number, fuse?: Fuse) => {
+    await stop()
+    const offset = nowMs === undefined ? 0 : nowMs - Date.now()
+    operator = await startTestOperator(installation, {
+      configuration: { backups },
+      now: () => Date.now() + offset,
+      ...(fuse && installation.workload
+        ? { wrap: fuse.cluster, administrator: fuse.access(installation.workload.postgres.access) }
+        : {}),
+    })
+  }
+  await start()
+  await databaseWhen(
+    cluster,
+    'one',
+    found => found?.status?.phase === 'available' && found.status.operation === undefined,
+  )
+  const list = async () => (await cluster.list('Backup', { namespace: testNamespace })).items
+  const settled = (count: number) =>
+    eventually(list, items => items.length === count && items.every(({ status }) => status?.finishedAt !== undefined))
+  const recorded = () => databaseWhen(cluster, 'one', found => found?.status?.scheduledBackupAt !== undefined)
+  return { installation, cluster, start, stop, list, settled, recorded }
+}
+
+test('nothing is due of a night before the database was; one is taken in the next, without a Task', async () => {
+  const { cluster, start, settled, list } = await open()
+  expect(await list()).toEqual([])
+  await start(nextNight())
+  const [backup] = await settled(1)
+  expect(backup).toMatchObject({
+    metadata: {
+      name: expect.stringMatching(/^one-scheduled-[0-9]{8}-020000$/),
+      labels: { [labels.id]: expect.any(String) },
+    },
+    spec: { databaseName: 'one', databaseId: id, kind: 'hot', purpose: 'scheduled' },
+    status: { phase: 'completed' },
+  })
+  const tasks = (await cluster.list('Task', { namespace: testNamespace })).items
+  expect(tasks.map(({ spec }) => spec.name)).toEqual(['create-managed'])
+})
+
+test('of several that were missed one is taken, and none again where somebody deletes it', async () => {
+  const { cluster, start, settled, list, recorded } = await open()
+  await start(nextNight(4))
+  const [backup] = await settled(1)
+  await recorded()
+  const { name = '' } = backup?.metadata ?? {}
+  await cluster.delete('Backup', { namespace: testNamespace, name })
+  await eventually(list, items => items.length === 0)
+  await start(nextNight(4) + 60_000)
+  await editSpec(cluster, 'one', spec => ({ ...spec, displayName: 'looked at' }))
+  await databaseWhen(cluster, 'one', found => found?.status?.observedGeneration === found?.metadata.generation)
+  expect(await list()).toEqual([])
+  await start(nextNight(5))
+  await settled(1)
+})
+
+test('a crash after any effect makes no second one', async () => {
+  for (let after = 1; ; after++) {
+    const { start, settled, recorded, cluster } = await open()
+    const fuse = createFuse(after)
+    const at = nextNight()
+    await start(at, fuse)
+    const isDone = async () => {
+      const { items } = await cluster.list('Backup')
+      const database = await cluster.get('ManagedDatabase', { namespace: testNamespace, name: 'one' })
+      return items[0]?.status?.finishedAt !== undefined && database?.status?.scheduledBackupAt !== undefined
+    }
+    await eventually(
+      async () => fuse.isBlown || (await isDone()),
+      over => over,
+    )
+    const wasBlown = fuse.isBlown
+    if (wasBlown) await start(at)
+    await recorded()
+    const [backup] = await settled(1)
+    expect(backup?.status?.phase, fuse.effects.at(-1)).toBe('completed')
+    if (!wasBlown) return expect(after).toBeGreaterThan(4)
+  }
+})
+
+test('none is taken where schedules are off, nor of a suspended database; one that was missed meanwhile is', async () => {
+  const { cluster, start, settled, list } = await open({ backup: { durable: false, schedule: 'off' } })
+  const seen = () =>
+    databaseWhen(cluster, 'one', found => found?.status?.observedGeneration === found?.metadata.generation)
+  await start(nextNight())
+  await editSpec(cluster, 'one', spec => ({ ...spec, displayName: 'looked at' }))
+  await seen()
+  expect(await list()).toEqual([])
+  // Gateways are believed by the clock that they have.
+  await start()
+  await editSpec(cluster, 'one', spec => ({ ...spec, suspended: true, backup: { durable: false } }))
+  await databaseWhen(cluster, 'one', found => found?.status?.phase === 'suspended')
+  await start(nextNight())
+  await editSpec(cluster, 'one', spec => ({ ...spec, displayName: 'looked at again' }))
+  await seen()
+  expect(await list()).toEqual([])
+  await start()
+  await editSpec(cluster, 'one', spec => ({ ...spec, suspended: false }))
+  await databaseWhen(cluster, 'one', found => found?.status?.phase === 'available')
+  await start(nextNight())
+  await settled(1)
+})
+
+test('what has been kept long enough goes, with its snapshot; the last good one stays', async () => {
+  const { cluster, start, settled, list, installation } = await open({ backup: { durable: false, schedule: 'off' } })
+  for (const number of [1, 2, 3]) {
+    await cluster.create('Backup', backupDraft(`one-${number}`, { name: 'one', id }, { purpose: 'scheduled' }))
+    await settled(number)
+  }
+  await start(Date.now() + 8 * dayMs)
+  await eventually(list, items => items.length === 1)
+  expect((await list()).map(({ metadata }) => metadata.name)).toEqual(['one-3'])
+  await eventually(
+    () => installation.workload?.snapshots.images.size,
+    size => size === 1,
+  )
+})
+
+test('what is asked and does not happen is said, and a scheduled one that failed', async () => {
+  const { cluster, settled, installation } = await open()
+  const reason = (expected: string | undefined) =>
+    databaseWhen(cluster, 'one', found => conditionOf(found?.status, 'BackupsReady')?.reason === expected)
+  const ask = (backup: Partial<ManagedDatabase['spec']['backup']>) =>
+    editSpec(cluster, 'one', spec => ({ ...spec, backup: { durable: false, ...backup } }))
+  await ask({ schedule: 'daily' })
+  await reason('ScheduleInvalid')
+  await ask({ durable: true })
+  await reason('NotAvailable')
+  await ask({ schedule: '0 3 * * *' })
+  await reason(undefined)
+  await giveSnapshots(cluster, false)
+  const told = await reason('NotAtomic')
+  expect(told?.status?.phase).toBe('available')
+  await giveSnapshots(cluster)
+  await reason(undefined)
+  const { workload } = installation
+  for (const data of workload?.postgres.data.values() ?? []) {
+    data.checkpoint = Promise.reject(new Error('no'))
+    data.checkpoint.catch(() => {})
+  }
+  await cluster.create('Backup', backupDraft('one-1', { name: 'one', id }, { purpose: 'scheduled' }))
+  await settled(1)
+  const failed = await reason('LastBackupFailed')
+  expect(conditionOf(failed?.status, 'BackupsReady')?.message).toMatch(/one-1, failed: .*no$/)
+})

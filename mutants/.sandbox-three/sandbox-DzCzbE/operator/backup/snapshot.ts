@@ -1,0 +1,75 @@
+/**
+ * The VolumeSnapshot of a backup: how it is made, and what it says. It carries all that the status of its backup says of
+ * the data, so that a crash between the two loses nothing, and neither does a backup that is put back without its status.
+ */
+// @ts-nocheck
+
+import { z } from 'zod'
+import type { Draft, VolumeSnapshot } from '../../cluster/index.ts'
+import { type Backup, childNames, labels, type Region } from '../../crds/index.ts'
+import { bytesTold } from '../../values/quantity.ts'
+import { childLabels, ownerKeyOf, ownerKindOf, ownerMarks, ownerOf } from '../objects/ownership.ts'
+import type { CutOf, SnapshotFacts } from './observed.ts'
+
+/** On a snapshot: what it was made of, as JSON. */
+const cutOfAnnotation = 'espalier.dev/cut-of'
+
+const cutOf = z.object({
+  systemIdentifier: z.string().max(32),
+  timeline: z.int().min(1),
+  startLsn: z.string().max(20),
+  endLsn: z.string().max(20),
+  claim: z.string().max(253),
+  claimUid: z.string().max(64),
+})
+
+const readCutOf = (text: string | undefined): CutOf | undefined => {
+  try {
+    return cutOf.safeParse(JSON.parse(text ?? '')).data
+  } catch {
+    return undefined
+  }
+}
+
+/** Without an owner reference, as all that holds data: no garbage collector takes it. */
+export function snapshotDraft(backup: Backup, id: string, region: Region, of: CutOf): Draft<'VolumeSnapshot'> {
+  const { namespace = '' } = backup.metadata
+  const owner = ownerOf({ kind: 'Backup', metadata: backup.metadata }, backup.spec.databaseId)
+  const { snapshotClass } = region.spec
+  return {
+    apiVersion: 'snapshot.storage.k8s.io/v1',
+    kind: 'VolumeSnapshot',
+    metadata: {
+      name: childNames.snapshot(id),
+      namespace,
+      labels: { ...childLabels(owner, 'snapshot'), [labels.id]: id },
+      annotations: { ...ownerMarks(owner), [cutOfAnnotation]: JSON.stringify(of) },
+    },
+    spec: {
+      ...(snapshotClass === undefined ? {} : { volumeSnapshotClassName: snapshotClass.name }),
+      source: { persistentVolumeClaimName: of.claim },
+    },
+  }
+}
+
+/** A backup that is put back has another uid, and is the same one by its id and its key. */
+const isOf = ({ metadata }: Backup, id: string, snapshot: VolumeSnapshot): boolean =>
+  ownerKindOf(snapshot) === 'Backup' &&
+  ownerKeyOf(snapshot) === `${metadata.namespace}/${metadata.name}` &&
+  snapshot.metadata.labels?.[labels.id] === id
+
+export function snapshotFacts(backup: Backup, id: string, snapshot: VolumeSnapshot): SnapshotFacts {
+  const { metadata, status } = snapshot
+  return {
+    name: metadata.name,
+    uid: metadata.uid ?? '',
+    isOurs: isOf(backup, id, snapshot),
+    isGoing: metadata.deletionTimestamp !== undefined,
+    cutOf: readCutOf(metadata.annotations?.[cutOfAnnotation]),
+    askedAt: Date.parse(metadata.creationTimestamp ?? ''),
+    cutAt: status?.creationTime === undefined ? undefined : Date.parse(status.creationTime),
+    isReady: status?.readyToUse === true,
+    bytes: bytesTold(status?.restoreSize),
+    error: status?.readyToUse === true ? undefined : status?.error?.message,
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * What the operator follows of the cluster, once for all controllers: our own kinds whole but for Tasks that have ended,
+ * and of Kubernetes' kinds only what carries our label, without what nobody reads.
+ */
+// @ts-nocheck
+
+import type { Logger } from 'pino'
+import type { AnyObject, Cluster, KindName, Kinds } from '../cluster/index.ts'
+import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from '../cluster/informer/index.ts'
+import type { Metrics } from '../controller/index.ts'
+import { labels, managedByEspalier, systemNamespace, tenantNamespace } from '../crds/index.ts'
+import { gatewayComponent } from '../routes/route.ts'
+import { withoutForeignData } from './keys.ts'
+import { ownerKeyOf, ownerUidOf } from './objects/ownership.ts'
+import { createOptionalInformer } from './optional-informer.ts'
+import { isOfInterest } from './region/admission.ts'
+import { createSharing, slimBackup, slimPod } from './slim.ts'
+import { slimVolume } from './workload/children/persistent-volume.ts'
+import { sizeText } from './workload/children/stateful-set.ts'
+
+const labelled = { labels: { [labels.database]: true } } as const
+const one = <T>(value: T | undefined): T[] => (value === undefined ? [] : [value])
+const byOwner = {
+  owner: (object: Pick<AnyObject, 'metadata'>) => one(ownerUidOf(object)),
+  database: (object: Pick<AnyObject, 'metadata'>) => one(object.metadata.labels?.[labels.database]),
+}
+
+/** `pullSecrets`: names of those Secrets of the system namespace by which databases' images are pulled. */
+export function createCaches(
+  cluster: Cluster,
+  logger: Logger,
+  metrics: Metrics,
+  pullSecrets: ReadonlySet<string> = new Set(),
+) {
+  const sharing = createSharing()
+  let started: Promise<void> | undefined
+  const writers = new Map<KindName, ((object: AnyObject) => void)[]>()
+  const all: { start(): Promise<void>; stop(): Promise<void>; readonly synced: boolean }[] = []
+  const make = <K extends KindName>(
+    name: string,
+    kind: K,
+    options: Omit<InformerOptions<K>, 'logger'>,
+  ): Informer<K> => {
+    const { transform = withoutManagedFields<Kinds[K]> } = options
+    const informer = createInformer<K>(cluster, kind, {
+      ...options,
+      transform: object => sharing.share(transform(object)),
+      logger: logger.child({ cache: name }),
+    })
+    // What is remembered under a kind is of that kind.
+    const writeThrough = (object: AnyObject) => informer.writeThrough(object as Kinds[K])
+    writers.set(kind, [...(writers.get(kind) ?? []), writeThrough])
+    return informer
+  }
+  const follow = <K extends KindName>(
+    name: string,
+    kind: K,
+    options: Omit<InformerOptions<K>, 'logger'> = {},
+  ): Informer<K> => {
+    const informer = make(name, kind, options)
+    metrics.watchInformer(name, () => informer.state)
+    all.push(informer)
+    return informer
+  }
+
+  const databases = follow('databases', 'ManagedDatabase', {
+    indexes: {
+      id: database => one(database.metadata.labels?.[labels.id]),
+      uid: database => one(database.metadata.uid),
+      /** Those that have a size, and those that are to have it. */
+      size: ({ spec, status }) => [...new Set([spec.size, ...one(status?.size)].map(sizeText))],
+      region: ({ spec }) => [spec.region],
+      /** Of those that a restart waits for, or that are being restarted: their region. */
+      rollout: database => (isOfInterest(database) ? [database.spec.region] : []),
+      task: ({ status }) => one(status?.operation?.taskId),
+    },
+  })
+
+  /** Where there are no snapshots there are no hot backups, and all else goes on. */
+  const snapshots = createOptionalInformer(
+    cluster,
+    'VolumeSnapshot',
+    make('snapshots', 'VolumeSnapshot', { ...labelled, indexes: byOwner }),
+    { logger: logger.child({ cache: 'snapshots' }) },
+  )
+
+  return {
+    databases,
+    branches: follow('branches', 'Branch', {
+      indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`] },
+    }),
+    backups: follow('backups', 'Backup', {
+      transform: slimBackup,
+      indexes: {
+        database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`],
+        task: ({ status }) => one(status?.taskId),
+      },
+    }),
+    snapshots,
+    restores: follow('restores', 'Restore'),
+    /** Those that have not ended: a month of the others is ten times as many. */
+    tasks: follow('tasks', 'Task', {
+      open: true,
+      indexes: {
+        subject: ({ metadata, spec }) => [`${metadata.namespace}/${spec.subject.kind}/${spec.subject.name}`],
+      },
+    }),
+    sizes: follow('sizes', 'Size'),
+    regions: follow('regions', 'Region'),
+    tenants: follow('tenants', 'Tenant', { indexes: { namespace: ({ spec }) => [tenantNamespace(spec.tenantId)] } }),
+    namespaces: follow('namespaces', 'Namespace', {
+      labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
+    }),
+    quotas: follow('quotas', 'ResourceQuota', {
+      labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
+    }),
+    statefulSets: follow('stateful-sets', 'StatefulSet', { ...labelled, indexes: byOwner }),
+    pods: follow('pods', 'Pod', {
+      ...labelled,
+      transform: slimPod,
+      indexes: { database: pod => one(pod.metadata.labels?.[labels.database]) },
+    }),
+    services: follow('services', 'Service', { ...labelled, indexes: byOwner }),
+    networkPolicies: follow('network-policies', 'NetworkPolicy', { ...labelled, indexes: byOwner }),
+    disruptionBudgets: follow('disruption-budgets', 'PodDisruptionBudget', { ...labelled, indexes: byOwner }),
+    claims: follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
+    volumes: follow('volumes', 'PersistentVolume', { ...labelled, transform: slimVolume, indexes: byOwner }),
+    secrets: follow('secrets', 'Secret', { ...labelled, indexes: byOwner }),
+    configMaps: follow('config-maps', 'ConfigMap', {
+      ...labelled,
+      indexes: { ...byOwner, ownerKey: configMap => one(ownerKeyOf(configMap)) },
+    }),
+    gateways: follow('gateways', 'Lease', {
+      namespace: systemNamespace,
+      labels: { [labels.component]: gatewayComponent },
+    }),
+    systemSecrets: follow('system-secrets', 'Secret', {
+      namespace: systemNamespace,
+      transform: secret => withoutForeignData(secret, pullSecrets),
+    }),
+
+    /** Whether somebody of this uid lives who may have children. */
+    isOwner: (uid: string): boolean => databases.byIndex('uid', uid).length > 0,
+
+    /** Resolves once every cache has its first list. */
+    start: (): Promise<void> => {
+      snapshots.start()
+      started ??= Promise.all(all.map(informer => informer.start())).then(() => {})
+      // Who awaits it still sees that it was stopped before; who does not is not brought down by it.
+      started.catch(() => {})
+      return started
+    },
+    stop: async () => {
+      await Promise.all([snapshots, ...all].map(informer => informer.stop()))
+    },
+    isSynced: () => all.every(informer => informer.synced),
+    /** The cluster, whose every write is in the caches as soon as it is answered. */
+    writeThrough: (inner: Cluster): Cluster => {
+      const writtenThrough = async <K extends KindName>(kind: K, write: Promise<Kinds[K]>): Promise<Kinds[K]> => {
+        const object = await write
+        for (const writeThrough of writers.get(kind) ?? []) writeThrough(object)
+        return object
+      }
+      return {
+        get: (kind, key) => inner.get(kind, key),
+        list: (kind, options) => inner.list(kind, options),
+        watch: (kind, options) => inner.watch(kind, options),
+        logs: (pod, options) => inner.logs(pod, options),
+        delete: (kind, key, options) => inner.delete(kind, key, options),
+        create: (kind, draft) => writtenThrough(kind, inner.create(kind, draft)),
+        apply: (kind, draft) => writtenThrough(kind, inner.apply(kind, draft)),
+        replace: (kind, object) => writtenThrough(kind, inner.replace(kind, object)),
+        replaceStatus: (kind, object) => writtenThrough(kind, inner.replaceStatus(kind, object)),
+      }
+    },
+  }
+}
+
+export type Caches = ReturnType<typeof createCaches>

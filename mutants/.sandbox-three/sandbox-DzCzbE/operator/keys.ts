@@ -1,0 +1,93 @@
+/**
+ * The installation's sealing key and certificate authority, as the cluster holds them now. They are made when an
+ * installation is made and never again: where one is missing the operator says so, takes off owner references, and writes
+ * nothing else.
+ */
+// @ts-nocheck
+
+import type { Secret } from '../cluster/index.ts'
+import { canonicalJson, systemNamespace } from '../crds/index.ts'
+import {
+  authoritySecret,
+  authorityStateSecret,
+  nextAuthoritySecret,
+  sealingKeySecret,
+  systemCertificates,
+} from '../sealing/credentials.ts'
+import { readState, signingOf, type Trust, trustIn, trustOf } from './authority/state.ts'
+import type { Authority } from './pki/index.ts'
+
+export type InstallationKeys = { sealingKey: Uint8Array | undefined; authority: Trust | undefined }
+
+type Cache = { get(key: { namespace: string; name: string }): Secret | undefined }
+
+const bytesOf = (secret: Secret | undefined, key: string): Buffer => Buffer.from(secret?.data?.[key] ?? '', 'base64')
+
+const keyBytes = 32
+
+const installationKeys = [sealingKeySecret, authoritySecret, nextAuthoritySecret, authorityStateSecret]
+
+/** The Secrets that say by which keys everything is done. */
+export const isInstallationKey = (name: string): boolean => installationKeys.includes(name)
+
+const certificates: ReadonlySet<string> = new Set(Object.values(systemCertificates))
+
+/**
+ * Of the system namespace's Secrets the operator keeps the values of its keys and certificates, and of those named; of
+ * others the name only.
+ */
+export function withoutForeignData(secret: Secret, named: ReadonlySet<string> = new Set()): Secret {
+  const { managedFields: _, ...metadata } = secret.metadata
+  if (isInstallationKey(metadata.name) || certificates.has(metadata.name) || named.has(metadata.name))
+    return { ...secret, metadata }
+  return { apiVersion: secret.apiVersion, kind: secret.kind, metadata }
+}
+
+/** Reads the keys out of a cache of the system namespace's Secrets; the same object as long as they say the same. */
+export function createKeyReader(secrets: Cache): () => InstallationKeys {
+  let read: { of: (Secret | undefined)[]; keys: InstallationKeys } | undefined
+  return () => {
+    const of = installationKeys.map(name => secrets.get({ namespace: systemNamespace, name }))
+    if (read === undefined || of.some((secret, index) => secret !== read?.of[index])) {
+      const keys = keysOf(secrets)
+      read = { of, keys: read !== undefined && isSame(read.keys, keys) ? read.keys : keys }
+    }
+    return read.keys
+  }
+}
+
+const isSame = (left: InstallationKeys, right: InstallationKeys): boolean =>
+  canonicalJson(left.authority ?? {}) === canonicalJson(right.authority ?? {}) &&
+  Buffer.from(left.sealingKey ?? []).equals(Buffer.from(right.sealingKey ?? []))
+
+function keysOf(secrets: Cache): InstallationKeys {
+  const sealingKey = bytesOf(secrets.get({ namespace: systemNamespace, name: sealingKeySecret }), 'key')
+  return {
+    sealingKey: sealingKey.length === keyBytes ? sealingKey : undefined,
+    authority: readTrust(secrets),
+  }
+}
+
+/** The authority that a Secret holds. */
+export function authorityOf(secret: Secret | undefined): Authority | undefined {
+  const [cert, key] = ['tls.crt', 'tls.key'].map(name => bytesOf(secret, name).toString('utf8').trim())
+  // Certificates are joined to bundles: each ends its line.
+  return cert && key ? { cert: `${cert}\n`, key: `${key}\n` } : undefined
+}
+
+/**
+ * What is in force. Absent where the authority's Secret is gone; but not in the moment in which the operator puts the new
+ * one into its place.
+ */
+export function readTrust(secrets: Cache): Trust | undefined {
+  const get = (name: string) => secrets.get({ namespace: systemNamespace, name })
+  const given = authorityOf(get(authoritySecret))
+  const next = authorityOf(get(nextAuthoritySecret))
+  const state = readState(get(authorityStateSecret))
+  const isBeingPut = next !== undefined && state !== undefined && signingOf(state).cert === next.cert
+  if (given === undefined && !isBeingPut) return undefined
+  const atHand = [given, next].filter(authority => authority !== undefined)
+  if (state !== undefined) return trustOf(state, atHand)
+  // Where there are two, the state says which one signs: it is written anew before anything is issued.
+  return given && next === undefined ? trustIn(given) : undefined
+}

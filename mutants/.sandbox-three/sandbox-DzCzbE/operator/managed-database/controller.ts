@@ -1,0 +1,137 @@
+/**
+ * The controller of ManagedDatabases: each pass observes one database, plans, does what the plan names and writes the
+ * status once, if it changed. It holds nothing that the next pass, or another process, could not find out again.
+ */
+// @ts-nocheck
+
+import { isClusterError } from '../../cluster/index.ts'
+import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { type Controller, type EventRecorder, lowPriority, startController } from '../../controller/index.ts'
+import { canonicalJson, labels, type ManagedDatabase, type PgVersion } from '../../crds/index.ts'
+import { createIds } from '../../values/id.ts'
+import type { ControllerOptions } from '../controller-options.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { ownerUidOf } from '../objects/ownership.ts'
+import type { PodSettings } from '../pod-settings.ts'
+import type { PostgresAccess } from '../workload/access.ts'
+import { execute } from '../workload/execute.ts'
+import { createWorkloads } from '../workload/workloads.ts'
+import { follow } from './follow.ts'
+import { createDatabaseMetrics } from './metrics.ts'
+import { observe } from './observe.ts'
+import { perform } from './perform.ts'
+import { type PlanSettings, plan } from './plan/index.ts'
+import { endedOperation, reportsOf, withProblems } from './report.ts'
+
+type DatabaseControllerOptions = ControllerOptions & {
+  keys: () => InstallationKeys
+  /** How Postgres is reached, under an authority. */
+  accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
+  images: Partial<Record<PgVersion, string>>
+  /** What every database's pod is given. */
+  pods: PodSettings
+  settings: PlanSettings
+  workers: number
+  /** How many have their certificates issued anew at a time. */
+  certificatesAtOnce: number
+  events: EventRecorder
+}
+
+/** While no port is free, it is looked again even if none is given up: one may be avoided no longer. */
+const portMs = 30_000
+
+export function startDatabaseController(options: DatabaseControllerOptions): { stop(): Promise<void> } {
+  const { caches, keys, images, pods, settings, events, metrics, logger, now, signal } = options
+  const cluster = caches.writeThrough(options.cluster)
+  const databaseMetrics = createDatabaseMetrics(metrics, () => caches.databases.list())
+  /** Databases that wait for the gateways. */
+  const awaitingGateways = new Set<string>()
+  /** Databases whose region has no port left. */
+  const awaitingPort = new Set<string>()
+  let controller: Controller | undefined
+  const enqueue = (key: string) => controller?.enqueue(key)
+  const workloads = createWorkloads({ ...options, cluster, enqueue })
+  const executor = { ...workloads.executor, newId: createIds(now) }
+  const observer = { caches, cluster, images, pods, now }
+
+  const reconcile = async (key: string, passSignal: AbortSignal) => {
+    const database = caches.databases.get(parseKey(key))
+    if (database === undefined) return forget(key)
+    const currentKeys = keys()
+    const seen = await observe(observer, database, currentKeys, workloads.learnt(key))
+    const observed = workloads.inTurn(key, seen.observed)
+    const decided = plan(observed, now(), settings)
+    if (decided.awaitsGateways) awaitingGateways.add(key)
+    else awaitingGateways.delete(key)
+    const pass = workloads.pass(key, { ...seen, observed }, currentKeys, passSignal)
+    const { problems, errors, awaitsPort, growthRefused, released } = await execute(decided.actions, action =>
+      perform(executor, pass, database, action),
+    )
+    if (released) return forget(key)
+    if (awaitsPort && !awaitingPort.has(key))
+      logger.warn({ key, problems }, 'no port is free; the database waits for one')
+    if (awaitsPort) awaitingPort.add(key)
+    else awaitingPort.delete(key)
+    await report(database, withProblems(decided.status, problems, now()))
+    // What could not be written keeps nobody from looking at Postgres.
+    const wakeMs = workloads.wakeAfter(pass, decided)
+    if (errors.length > 0) throw worst(errors)
+    // What was refused is told at once, by the next pass.
+    if (growthRefused) return { requeueAfterMs: 0 }
+    return { requeueAfterMs: awaitsPort ? Math.min(portMs, wakeMs ?? portMs) : wakeMs }
+  }
+
+  /** A database that is gone: so is what was known of it, and routes that no database holds. */
+  const forget = async (key: string): Promise<undefined> => {
+    workloads.forget(key)
+    awaitingGateways.delete(key)
+    awaitingPort.delete(key)
+    for (const route of caches.configMaps.byIndex('ownerKey', key)) {
+      const { namespace, name, uid } = route.metadata
+      const { namespace: home, name: database } = parseKey(key)
+      const live = await cluster.get('ManagedDatabase', { namespace: home, name: database })
+      const isHeld = live?.metadata.labels?.[labels.id] === route.metadata.labels?.[labels.database]
+      if (live !== undefined && (isHeld || live.metadata.uid === ownerUidOf(route))) return undefined
+      await cluster.delete('ConfigMap', { namespace, name }, { uid })
+    }
+    return undefined
+  }
+
+  const report = async (database: ManagedDatabase, status: ManagedDatabase['status'] & object) => {
+    if (canonicalJson(status) === canonicalJson(database.status ?? {})) return
+    await cluster.replaceStatus('ManagedDatabase', { ...database, status })
+    for (const { type, reason, message } of reportsOf(database.status, status))
+      events.record(database, type, reason, message)
+    const ended = endedOperation(database.status, status, now())
+    if (ended) databaseMetrics.ended(ended)
+  }
+
+  controller = startController({
+    name: 'managed-database',
+    workers: options.workers,
+    reconcile,
+    keys: () => caches.databases.list().map(keyOf),
+    signal,
+    logger,
+    metrics,
+  })
+  const suspect = (key: string) => {
+    workloads.suspect(key)
+    enqueue(key)
+  }
+  const later = (key: string) => controller?.enqueue(key, { priority: lowPriority })
+  const unfollow = follow(caches, { enqueue, later, suspect }, { awaitingGateways, awaitingPort }, keys)
+
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await controller?.stop()
+      await workloads.stop()
+      databaseMetrics.stop()
+    },
+  }
+}
+
+/** The error a pass fails with: one that is not a mere conflict, if there is one. */
+const worst = (errors: readonly unknown[]): unknown =>
+  errors.find(error => !isClusterError(error, 'Conflict')) ?? errors[0]

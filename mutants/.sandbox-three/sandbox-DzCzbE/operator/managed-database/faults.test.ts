@@ -1,0 +1,169 @@
+/** What cannot be done is said, in a condition with its reason, and done as soon as it can be. */
+// @ts-nocheck
+
+import { describe, expect, test } from 'vitest'
+import { labels, systemNamespace, visiblePhase } from '../../crds/index.ts'
+import {
+  acknowledgedAnnotation,
+  gatewayLeaseName,
+  gatewaysClosedAfterMs,
+  portsInUseAnnotation,
+} from '../../routes/route.ts'
+import { microTime } from '../../values/time.ts'
+import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
+import { databaseDraft, editSpec, eventually, regionDraft, sizeDraft, testNamespace } from '../testing/installation.ts'
+
+const short = { creatingMs: 1_000, modifyingMs: 1_000, deletingMs: 1_000 }
+const it = useInstallation({ configuration: { deadlines: short } })
+const patient = useInstallation()
+
+const add = (name: string, spec: Parameters<typeof databaseDraft>[1] = {}, where = patient) =>
+  where.cluster().create('ManagedDatabase', databaseDraft(name, spec))
+
+describe('what is not there', () => {
+  test('a size', async () => {
+    await add('sizeless', { size: { name: 'huge', version: 1 } })
+    const told = await patient.when('sizeless', hasCondition('Progressing', 'SizeNotFound'))
+    expect(told.status?.phase).toBe('creating')
+    expect(condition(told, 'Progressing')?.message).toContain('huge-v1')
+    await patient.cluster().create('Size', sizeDraft('huge'))
+    await patient.when('sizeless', isPhase('available'))
+  })
+
+  test('a size that goes away later takes nothing with it', async () => {
+    await patient.cluster().create('Size', sizeDraft('passing'))
+    await add('stays', { size: { name: 'passing', version: 1 } })
+    await patient.when('stays', found => isPhase('available')(found) && found.status?.operation === undefined)
+    await patient.cluster().delete('Size', { name: 'passing-v1' })
+    const told = await patient.when('stays', hasCondition('Progressing', 'SizeNotFound'))
+    expect(told.status?.phase).toBe('available')
+    expect(await patient.child('Pod', 'stays', 'pod')).toBeDefined()
+  })
+
+  test('a region', async () => {
+    await add('placeless', { region: 'nowhere' })
+    const told = await patient.when('placeless', hasCondition('Progressing', 'RegionNotFound'))
+    expect(told.status?.phase).toBe('creating')
+    await patient.cluster().create('Region', { ...regionDraft(), metadata: { name: 'nowhere' } })
+    await patient.when('placeless', isPhase('available'))
+  })
+
+  test('a port', async () => {
+    const narrow = { ...regionDraft({ first: 31000, last: 31000 }), metadata: { name: 'narrow' } }
+    await patient.cluster().create('Region', narrow)
+    await add('first', { region: 'narrow' })
+    await patient.when('first', isPhase('available'))
+    await add('second', { region: 'narrow' })
+    const told = await patient.when('second', hasCondition('EndpointReady', 'PortRangeExhausted'))
+    expect(condition(told, 'EndpointReady')?.message).toContain('31000')
+    await patient.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'first' })
+    const done = await patient.when('second', isPhase('available'))
+    expect(done.status?.endpoint?.port).toBe(31000)
+  })
+
+  test('a port, for many: each gets the next that is given up, at once', async () => {
+    const narrow = { ...regionDraft({ first: 31001, last: 31001 }), metadata: { name: 'narrower' } }
+    await patient.cluster().create('Region', narrow)
+    const names = ['one', 'two', 'three']
+    await add('one', { region: 'narrower' })
+    await patient.when('one', isPhase('available'))
+    for (const name of names.slice(1)) await add(name, { region: 'narrower' })
+    for (const name of names.slice(1)) await patient.when(name, hasCondition('EndpointReady', 'PortRangeExhausted'))
+    let holder = 'one'
+    const waiting = new Set(names.slice(1))
+    while (waiting.size > 0) {
+      const freedAt = Date.now()
+      await patient.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: holder })
+      const next = await Promise.any(
+        [...waiting].map(async name => (await patient.when(name, isPhase('available'))) && name),
+      )
+      expect(Date.now() - freedAt).toBeLessThan(10_000)
+      waiting.delete(next)
+      holder = next
+    }
+  })
+
+  test('a port that a gateway cannot listen on is left for the next one', async () => {
+    await patient
+      .cluster()
+      .create('Region', { ...regionDraft({ first: 32000, last: 32001 }), metadata: { name: 'used' } })
+    await patient.cluster().create('Lease', {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: {
+        name: gatewayLeaseName('other'),
+        namespace: systemNamespace,
+        labels: { [labels.component]: 'gateway' },
+        annotations: { [acknowledgedAnnotation]: '9999999', [portsInUseAnnotation]: '32000' },
+      },
+      spec: { renewTime: microTime(Date.now()) },
+    })
+    await add('moved', { region: 'used' })
+    const done = await patient.when('moved', isPhase('available'))
+    expect(done.status?.endpoint?.port).toBe(32001)
+    await patient.cluster().delete('Lease', { namespace: systemNamespace, name: gatewayLeaseName('other') })
+  })
+})
+
+describe('deadlines', () => {
+  test('a creation that takes too long has failed, and heals all the same', async () => {
+    it.gateway().hold(true)
+    await add('slow', {}, it)
+    const failed = await it.when('slow', isPhase('failed'))
+    expect(condition(failed, 'Progressing')).toMatchObject({ status: 'False', reason: 'DeadlineExceeded' })
+    expect(visiblePhase(failed)).toBe('failed')
+    const [task] = await eventually(
+      () => it.tasksOf('slow'),
+      ([found]) => found?.status?.finishedAt !== undefined,
+    )
+    expect(task?.status).toMatchObject({ phase: 'failed', error: expect.stringContaining('still trying') })
+    it.gateway().hold(false)
+    const healed = await it.when('slow', isPhase('available'))
+    expect(condition(healed, 'Progressing')?.reason).toBe('Completed')
+    expect((await it.tasksOf('slow')).map(found => found.status?.phase)).toEqual(['failed'])
+  })
+
+  test('a change that takes too long leaves the database degraded, and no client sees modifying for ever', async () => {
+    await it.create('stuck')
+    await it.when('stuck', found => found.status?.operation === undefined)
+    it.gateway().hold(true)
+    await editSpec(it.cluster(), 'stuck', spec => ({ ...spec, ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }))
+    const degraded = await it.when('stuck', isPhase('degraded'))
+    expect(visiblePhase(degraded)).toBe('degraded')
+    it.gateway().hold(false)
+    await it.when('stuck', isPhase('available'))
+  })
+
+  test('a deletion does not wait for gateways where none lives, once the last one must have closed', async () => {
+    await patient.create('ungated', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
+    await patient.gateway().stop()
+    const { items } = await patient.cluster().list('Lease', {
+      namespace: systemNamespace,
+      labels: { [labels.component]: 'gateway' },
+    })
+    for (const { metadata } of items)
+      await patient.cluster().delete('Lease', { namespace: systemNamespace, name: metadata.name })
+    await patient.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'ungated' })
+    const waiting = await patient.when(
+      'ungated',
+      found => condition(found, 'Progressing')?.message.includes('no gateway lives') === true,
+    )
+    expect(waiting.status?.phase).toBe('deleting')
+    expect(await patient.child('StatefulSet', 'ungated', 'statefulSet')).toBeDefined()
+
+    // Its Lease would have ended by now.
+    await patient.stopOperator()
+    await patient.startOperator({ now: () => Date.now() + gatewaysClosedAfterMs })
+    await patient.gone('ungated')
+  })
+
+  test('a deletion that takes too long says so and goes on', async () => {
+    await it.create('sticky', { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } })
+    it.gateway().hold(true)
+    await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'sticky' })
+    const told = await it.when('sticky', hasCondition('DeletionBlocked', 'DeletionStuck'))
+    expect(condition(told, 'DeletionBlocked')?.message).toContain('gateway')
+    it.gateway().hold(false)
+    await it.gone('sticky')
+  })
+})

@@ -1,0 +1,339 @@
+/** What goes missing or breaks comes back by itself; what must not be replaced is not. */
+// @ts-nocheck
+
+import { describe, expect, test } from 'vitest'
+import type { KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
+import { childNames, labels, systemNamespace } from '../../crds/index.ts'
+import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
+import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
+import { databaseDraft, editSpec, eventually, testNamespace } from '../testing/installation.ts'
+import { systemIdentifierAnnotation } from '../workload/children/claim.ts'
+
+const it = useInstallation()
+const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }
+
+const remove = async (kind: KindName, database: string, child: keyof typeof childNames) => {
+  const found = await it.child(kind, database, child)
+  await it.cluster().delete(kind, { namespace: testNamespace, name: found?.metadata.name ?? '' })
+  return found?.metadata.uid
+}
+
+describe('comes back', () => {
+  test.each([
+    ['Service', 'service'],
+    ['NetworkPolicy', 'service'],
+    ['ConfigMap', 'configuration'],
+    ['StatefulSet', 'statefulSet'],
+    ['Pod', 'pod'],
+    ['Secret', 'tls'],
+  ] as const)('a %s', async (kind, child) => {
+    const name = `lost${kind}${child}`.toLowerCase()
+    const database = await it.create(name, open)
+    const uid = await remove(kind, name, child)
+    const anew = await eventually(
+      () => it.child(kind, name, child),
+      found => found !== undefined && found.metadata.uid !== uid,
+    )
+    expect(anew).toBeDefined()
+    const healed = await it.when(
+      name,
+      found => isPhase('available')(found) && condition(found, 'Ready')?.status === 'True',
+    )
+    expect(healed.status?.volume).toEqual(database.status?.volume)
+    expect(it.workload().postgres.initialised.get(database.status?.volume?.uid ?? '')).toBe(1)
+  })
+
+  test('a route, on the port it had, with its rules', async () => {
+    const database = await it.create('lostroute', open)
+    const id = await it.idOf('lostroute')
+    const port = database.status?.endpoint?.port
+    await it.cluster().delete('ConfigMap', { namespace: systemNamespace, name: `route-${port}` })
+    await eventually(
+      () => it.routesOf(id),
+      ([route]) => route?.port === port && route?.rules[0] === '0.0.0.0/0',
+    )
+    await it.when('lostroute', hasCondition('Ready', 'Serving'))
+  })
+
+  test('rules that somebody widened', async () => {
+    const database = await it.create('widened', { ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } })
+    const id = await it.idOf('widened')
+    const key = { namespace: systemNamespace, name: `route-${database.status?.endpoint?.port}` }
+    const route = await it.cluster().get('ConfigMap', key)
+    if (route === undefined) throw new Error('no route')
+    const data = { 'route.json': route.data?.['route.json']?.replace('10.0.0.0/8', '0.0.0.0/0') ?? '' }
+    await it.cluster().replace('ConfigMap', { ...route, data })
+    await eventually(
+      () => it.routesOf(id),
+      ([found]) => found?.rules[0] === '10.0.0.0/8',
+    )
+  })
+
+  test('credentials, minted anew and given to the roles', async () => {
+    const database = await it.create('lostsecret')
+    const before = await remove('Secret', 'lostsecret', 'credentials')
+    const secret = await eventually(
+      () => it.child('Secret', 'lostsecret', 'credentials'),
+      found => found !== undefined && found.metadata.uid !== before,
+    )
+    await it.when('lostsecret', hasCondition('CredentialsReady', 'InOrder'))
+    const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
+    await eventually(
+      () => data?.roles.app?.mark,
+      mark => mark === secret?.metadata.uid,
+    )
+    await it.when('lostsecret', found => isPhase('available')(found) && condition(found, 'Ready')?.status === 'True')
+  })
+
+  test('an id label that somebody removed', async () => {
+    const database = await it.create('unlabelled')
+    const id = await it.idOf('unlabelled')
+    const { labels: _, ...metadata } = database.metadata
+    const current = await it.when('unlabelled', found => found.status?.operation === undefined)
+    await it.cluster().replace('ManagedDatabase', {
+      ...current,
+      metadata: { ...metadata, resourceVersion: current.metadata.resourceVersion ?? '' },
+    })
+    await eventually(
+      () => it.idOf('unlabelled'),
+      found => found === id,
+    )
+  })
+})
+
+describe('a lost volume', () => {
+  /** Its claim goes by force and its pod ends, while no operator is there to keep the volume: the storage takes the data. */
+  const lose = async (name: string): Promise<PersistentVolumeClaim> => {
+    const claim = await it.child('PersistentVolumeClaim', name, 'claim')
+    const pod = await it.child('Pod', name, 'pod')
+    if (claim === undefined || pod === undefined) throw new Error('no claim or pod')
+    await it.when(name, ({ status }) => status?.operation === undefined && status?.volume?.volumeName !== undefined)
+    await it.stopOperator()
+    await it.deleteClaimByForce({ namespace: testNamespace, name: claim.metadata.name })
+    await it.cluster().delete('Pod', { namespace: testNamespace, name: pod.metadata.name })
+    await eventually(
+      () => it.cluster().get('PersistentVolume', { name: claim.spec?.volumeName ?? '' }),
+      volume => volume === undefined,
+    )
+    expect(it.workload().postgres.data.has(claim.metadata.uid ?? '')).toBe(false)
+    return claim
+  }
+
+  test('is a failure, and never an empty database', async () => {
+    const database = await it.create('lostvolume', open)
+    const id = await it.idOf('lostvolume')
+    const { name } = (await lose('lostvolume')).metadata
+    await it.startOperator()
+    const failed = await it.when('lostvolume', isPhase('failed'))
+    expect(condition(failed, 'VolumeReady')).toMatchObject({ status: 'False', reason: 'VolumeLost' })
+    await eventually(
+      () => it.routesOf(id),
+      ([route]) => route?.rules.length === 0,
+    )
+    await eventually(
+      () => it.child('Pod', 'lostvolume', 'pod'),
+      pod => pod === undefined,
+    )
+    // Somebody makes a claim of that name: it is not the one, and nothing starts on it.
+    const { metadata, spec } = {
+      metadata: { name, namespace: testNamespace },
+      spec: { accessModes: ['ReadWriteOnce'] },
+    }
+    await it.cluster().create('PersistentVolumeClaim', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { ...metadata, labels: { [labels.database]: id } },
+      spec: { ...spec, resources: { requests: { storage: '1Gi' } } },
+    })
+    const still = await it.when(
+      'lostvolume',
+      found => condition(found, 'VolumeReady')?.message.includes('another') === true,
+    )
+    expect(still.status).toMatchObject({ phase: 'failed', volume: database.status?.volume })
+    expect((await it.child('StatefulSet', 'lostvolume', 'statefulSet'))?.spec?.replicas).toBe(0)
+    await it.cluster().delete('ManagedDatabase', { namespace: testNamespace, name: 'lostvolume' })
+    await it.gone('lostvolume')
+  })
+
+  test.each([
+    ['comes back when its claim is put back with its volume', 'ours', 'available'],
+    ['does not come back by a claim that holds something else', '1', 'failed'],
+  ] as const)('%s', async (_what, says, phase) => {
+    const name = `putback${phase}`
+    const before = await it.create(name, open)
+    const { uid = '', systemIdentifier = '' } = before.status?.volume ?? {}
+    const data = it.workload().postgres.data.get(uid)
+    const { metadata, spec } = await lose(name)
+    expect(metadata.annotations?.[systemIdentifierAnnotation]).toBe(systemIdentifier)
+    await it.startOperator()
+    await it.when(name, hasCondition('VolumeReady', 'VolumeLost'))
+    await it.stopOperator()
+    const noted: Record<string, string> = says === 'ours' ? {} : { [systemIdentifierAnnotation]: says }
+    const { volumeName: _volume, ...asked } = spec ?? {}
+    const restored = await it.cluster().create('PersistentVolumeClaim', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: {
+        namespace: testNamespace,
+        name: metadata.name,
+        labels: metadata.labels ?? {},
+        annotations: { ...metadata.annotations, ...noted },
+      },
+      spec: asked,
+    })
+    if (data) it.workload().postgres.data.set(restored.metadata.uid ?? '', data)
+    await it.startOperator()
+    if (phase === 'available') {
+      const after = await it.when(name, isPhase('available'))
+      expect(after.status?.volume).toMatchObject({ uid: restored.metadata.uid, systemIdentifier })
+      await it.when(name, hasCondition('VolumeReady', 'Bound'))
+    } else {
+      const still = await it.when(name, found => condition(found, 'VolumeReady')?.message.includes('another') === true)
+      expect(still.status).toMatchObject({ phase: 'failed', volume: before.status?.volume })
+      expect((await it.child('StatefulSet', name, 'statefulSet'))?.spec?.replicas).toBe(0)
+    }
+    expect(it.workload().postgres.initialised.get(restored.metadata.uid ?? '')).toBeUndefined()
+  })
+
+  test("another system's data is a failure, and closes the endpoint", async () => {
+    const database = await it.create('swapped', open)
+    const uid = database.status?.volume?.uid ?? ''
+    const data = it.workload().postgres.data.get(uid)
+    if (data === undefined) throw new Error('no data')
+    it.workload().postgres.data.set(uid, { ...data, systemIdentifier: '1' })
+    const pod = { namespace: testNamespace, name: childNames.pod(await it.idOf('swapped'), 1) }
+    await it.workload().restart(pod)
+    const failed = await it.when('swapped', isPhase('failed'))
+    expect(condition(failed, 'VolumeReady')?.reason).toBe('IdentityMismatch')
+    await eventually(
+      async () => it.routesOf(await it.idOf('swapped')),
+      ([route]) => route?.rules.length === 0,
+    )
+    it.workload().postgres.data.set(uid, data)
+    await it.workload().restart(pod)
+    await it.when('swapped', isPhase('available'))
+  })
+})
+
+describe('a pod that does not run', () => {
+  const crash = async (name: string, exitCode: number, message: string) => {
+    const pod = await it.child('Pod', name, 'pod')
+    if (pod === undefined) throw new Error('no pod')
+    const waiting = { reason: 'CrashLoopBackOff', message: 'back-off restarting failed container' }
+    const status = {
+      name: 'postgres',
+      image: 'i',
+      imageID: 'i',
+      ready: false,
+      restartCount: 3,
+      state: { waiting },
+      lastState: { terminated: { exitCode, message } },
+    }
+    await it.cluster().replaceStatus('Pod', { ...pod, status: { ...pod.status, containerStatuses: [status] } })
+    return () => it.workload().restart({ namespace: testNamespace, name: pod.metadata.name })
+  }
+
+  test('is degraded, says why, and heals', async () => {
+    await it.create('crashing')
+    const heal = await crash('crashing', 1, 'LOG:  starting\nFATAL:  could not map anonymous shared memory')
+    const degraded = await it.when('crashing', isPhase('degraded'))
+    expect(condition(degraded, 'Ready')).toMatchObject({
+      reason: 'CrashLoopBackOff',
+      message: expect.stringContaining('could not map anonymous shared memory'),
+    })
+    await heal()
+    await it.when('crashing', isPhase('available'))
+  })
+
+  test('for want of space says so', async () => {
+    await it.create('full')
+    const heal = await crash('full', 1, 'PANIC:  could not write to file "pg_wal/xlogtemp.1": No space left on device')
+    const degraded = await it.when('full', hasCondition('VolumeReady', 'DiskFull'))
+    expect(degraded.status?.phase).toBe('degraded')
+    await heal()
+    await it.when('full', isPhase('available'))
+  })
+})
+
+describe('what a user does', () => {
+  test('a volume filled up is told while Postgres still answers, and healed when there is room again', async () => {
+    const database = await it.create('brimming')
+    const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
+    if (data === undefined) throw new Error('no data')
+    data.isFull = true
+    await it.workload().restart({ namespace: testNamespace, name: childNames.pod(await it.idOf('brimming'), 1) })
+    const told = await it.when('brimming', hasCondition('VolumeReady', 'DiskFull'))
+    expect(condition(told, 'Ready')?.status).toBe('True')
+    await it.when('brimming', isPhase('degraded'))
+    data.isFull = false
+    await it.when('brimming', isPhase('available'))
+  })
+
+  test('a password changed in Postgres is told and not fought', async () => {
+    const database = await it.create('changed')
+    const uid = database.status?.volume?.uid ?? ''
+    it.workload().postgres.changePassword(uid, 'app', 'their own')
+    await it.workload().restart({ namespace: testNamespace, name: childNames.pod(await it.idOf('changed'), 1) })
+    const told = await it.when('changed', hasCondition('CredentialsReady', 'PasswordChangedByUser'))
+    expect(condition(told, 'CredentialsReady')).toMatchObject({
+      status: 'True',
+      message: expect.stringMatching(/^app:/),
+    })
+    expect(told.status?.phase).toBe('available')
+    expect(it.workload().postgres.data.get(uid)?.roles.app?.password).toBe('their own')
+  })
+
+  test('a copied object gets an id and children of its own', async () => {
+    await it.create('original', open)
+    const id = await it.idOf('original')
+    await it.cluster().create('ManagedDatabase', databaseDraft('copied', {}, id))
+    const copy = await it.when('copied', isPhase('available'))
+    expect(copy.metadata.labels?.[labels.id]).not.toBe(id)
+    expect(await it.idOf('original')).toBe(id)
+    const secret = await it.child('Secret', 'original', 'credentials')
+    expect((await it.child('Secret', 'copied', 'credentials'))?.data).not.toEqual(secret?.data)
+  })
+
+  test("a foreign object under a child's name is left alone", async () => {
+    const id = 'abcdef01-2345-4789-8abc-def012345678'
+    const name = childNames.configuration(id, 1)
+    const foreign = await it.cluster().create('ConfigMap', {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name, namespace: testNamespace },
+      data: { theirs: 'yes' },
+    })
+    await it.cluster().create('ManagedDatabase', databaseDraft('blocked', {}, id))
+    const told = await it.when('blocked', hasCondition('Progressing', 'NameTaken'))
+    expect(condition(told, 'Progressing')?.message).toContain(name)
+    expect(await it.cluster().get('ConfigMap', { namespace: testNamespace, name })).toEqual(foreign)
+    await it.cluster().delete('ConfigMap', { namespace: testNamespace, name })
+    await it.when('blocked', isPhase('available'))
+  })
+})
+
+describe('keys of the installation', () => {
+  test.each([
+    [sealingKeySecret, 'SealingKeyMissing'],
+    [authoritySecret, 'AuthorityMissing'],
+  ])('without %s nothing is written but that', async (name, reason) => {
+    const database = `without${name === authoritySecret ? 'authority' : 'key'}`
+    await it.create(database)
+    const secret = await it.cluster().get('Secret', { namespace: systemNamespace, name })
+    if (secret === undefined) throw new Error('no key')
+    await it.cluster().delete('Secret', { namespace: systemNamespace, name })
+    await it.when(database, hasCondition('KeysAvailable', reason))
+    const service = await it.child('Service', database, 'service')
+    await remove('Service', database, 'service')
+    await editSpec(it.cluster(), database, spec => ({ ...spec, ...open }))
+    await it.cluster().create('ManagedDatabase', databaseDraft(`${database}new`))
+    const fresh = await it.when(`${database}new`, hasCondition('KeysAvailable', reason))
+    expect(fresh.metadata.finalizers).toBeUndefined()
+    expect(await it.child('Service', database, 'service')).toBeUndefined()
+    const { uid: _, resourceVersion: __, ...metadata } = secret.metadata
+    await it.cluster().create('Secret', { ...secret, metadata })
+    await it.when(database, found => isPhase('available')(found) && hasCondition('KeysAvailable', 'Present')(found))
+    expect((await it.child('Service', database, 'service'))?.metadata.uid).not.toBe(service?.metadata.uid)
+    await it.when(`${database}new`, isPhase('available'))
+  })
+})

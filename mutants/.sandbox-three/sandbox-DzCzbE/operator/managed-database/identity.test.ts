@@ -1,0 +1,114 @@
+// @ts-nocheck
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { apiVersion, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { identityOf, precedes } from './identity.ts'
+
+const id = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
+const other = '6e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
+
+const database = (name: string, label: string | undefined, created: string, hasVolume = false) =>
+  ({
+    apiVersion,
+    kind: 'ManagedDatabase',
+    metadata: {
+      name,
+      namespace: 'n',
+      uid: `uid-${name}`,
+      creationTimestamp: created,
+      labels: label === undefined ? {} : { [labels.id]: label },
+    },
+    status: hasVolume ? { volume: { claim: 'c', uid: 'u', systemIdentifier: '1' } } : {},
+  }) as ManagedDatabase // the spec plays no part
+
+const [early, late] = ['2026-01-01T00:00:00Z', '2026-02-01T00:00:00Z']
+
+describe('the id of a database', () => {
+  test.each<[string, ManagedDatabase, string[], ManagedDatabase[], object]>([
+    ['is its label', database('a', id, early), [], [], { state: 'settled', owner: { id } }],
+    ['is new where there is none', database('a', undefined, early), [], [], { state: 'unsettled', id: undefined }],
+    ['is new where the label is no id', database('a', 'mine', early), [], [], { state: 'unsettled', id: undefined }],
+    ["is its children's, without a label", database('a', undefined, early), [id], [], { state: 'unsettled', id }],
+    ["is its children's, whatever the label", database('a', other, early), [id], [], { state: 'unsettled', id }],
+    ['stays with the elder', database('a', id, early), [], [database('b', id, late)], { state: 'settled' }],
+    [
+      'is new for the younger',
+      database('b', id, late),
+      [],
+      [database('a', id, early)],
+      { state: 'unsettled', id: undefined },
+    ],
+    [
+      'stays with who lived under it, if younger',
+      database('b', id, late),
+      [id],
+      [database('a', id, early)],
+      { state: 'settled' },
+    ],
+  ])('%s', (_, subject, children, others, expected) => {
+    expect(identityOf(subject, { childrenSay: children, others, strays: [] })).toMatchObject(expected)
+  })
+
+  /** Nobody's claim, which says that it was the database's of this name. */
+  const claimOf = (name: string, namespace = 'n') => [{ name: 'claim', key: `${namespace}/${name}` }]
+  const elsewhere = (one: ManagedDatabase): ManagedDatabase => ({
+    ...one,
+    metadata: { ...one.metadata, namespace: 'elsewhere' },
+  })
+  const settled = { state: 'settled', owner: { id } }
+  const contested = { state: 'contested' }
+  const [a, b] = [database('a', id, late), database('b', id, early)]
+  const [withData, elder] = [database('b', id, late, true), elsewhere(database('a', id, early, true))]
+
+  test.each<[string, ManagedDatabase, ManagedDatabase[], ReturnType<typeof claimOf>, object]>([
+    ['stays where its data stand, though a copy elsewhere has its status', a, [elder], claimOf('a'), settled],
+    ['stays where its status has data, though a copy elsewhere is older', withData, [elder], [], settled],
+    ['is new where the elder elsewhere is all there is', a, [elder], [], { state: 'unsettled', id: undefined }],
+    ['is contested by an elder beside it, of unclaimed data', a, [b], claimOf('a'), contested],
+    ['is contested for that elder as well, which the data do not name', b, [a], claimOf('a'), contested],
+    ["is the elder's where the data name nobody who is there", b, [a], claimOf('c'), settled],
+    ['stays with whom the data name and who has lived with them', withData, [a], claimOf('b'), settled],
+    ['is contested for a copy beside that, for as long', a, [withData], claimOf('b'), contested],
+    ['is not contested by a like name elsewhere', a, [elder], claimOf('a', 'elsewhere'), settled],
+  ])('%s', (_, subject, others, strays, expected) => {
+    expect(identityOf(subject, { childrenSay: [], others, strays })).toMatchObject(expected)
+  })
+
+  test('is never new, and so no volume empty, where data stand that are nobody’s', () => {
+    const names = ['a', 'b', 'c']
+    const one = fc.record({
+      created: fc.constantFrom(early, late),
+      hasVolume: fc.boolean(),
+      isElsewhere: fc.boolean(),
+    })
+    fc.assert(
+      fc.property(fc.array(one, { minLength: 1, maxLength: 3 }), fc.constantFrom(...names, 'd'), (all, named) => {
+        const databases = all.map(({ created, hasVolume, isElsewhere }, index) => {
+          const made = database(names[index] ?? '', id, created, hasVolume)
+          return isElsewhere ? elsewhere(made) : made
+        })
+        const here = databases.filter(({ metadata }) => metadata.namespace === 'n')
+        const found = here.map(subject =>
+          identityOf(subject, {
+            childrenSay: [],
+            others: databases.filter(other => other !== subject),
+            strays: claimOf(named),
+          }),
+        )
+        expect(found.filter(({ state }) => state === 'unsettled')).toEqual([])
+        expect(found.filter(({ state }) => state === 'settled').length).toBeLessThanOrEqual(1)
+      }),
+    )
+  })
+
+  test('of two with one id exactly one keeps it', () => {
+    const all = [
+      database('a', id, early),
+      database('b', id, early),
+      database('c', id, late, true),
+      database('d', id, early, true),
+    ]
+    const keepers = all.filter(one => !all.some(another => another !== one && precedes(another, one)))
+    expect(keepers.map(({ metadata }) => metadata.name)).toEqual(['d'])
+  })
+})

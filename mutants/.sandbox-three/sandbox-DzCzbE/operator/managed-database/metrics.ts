@@ -1,0 +1,55 @@
+/** Figures about databases: how many are in which phase, and how long operations take. */
+// @ts-nocheck
+
+import { Gauge, Histogram } from 'prom-client'
+import type { Metrics } from '../../controller/index.ts'
+import { databasePhases, type ManagedDatabase } from '../../crds/index.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { checksumFailures } from '../workload/plan/health.ts'
+import type { EndedOperation } from './report.ts'
+
+type DatabaseMetrics = { ended(operation: EndedOperation): void; stop(): void }
+
+const seconds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800]
+
+export function createDatabaseMetrics({ registry }: Metrics, databases: () => ManagedDatabase[]): DatabaseMetrics {
+  const phases: Gauge<'phase'> = new Gauge({
+    name: 'espalier_databases',
+    help: 'Databases by phase',
+    labelNames: ['phase'],
+    registers: [registry],
+    collect: () => {
+      const counts = new Map<string, number>(databasePhases.map(phase => [phase, 0]))
+      for (const database of databases()) {
+        const isDeleting = database.metadata.deletionTimestamp !== undefined
+        const phase = isDeleting ? 'deleting' : (database.status?.phase ?? 'creating')
+        counts.set(phase, (counts.get(phase) ?? 0) + 1)
+      }
+      for (const [phase, count] of counts) phases.set({ phase }, count)
+    },
+  })
+  const damaged: Gauge = new Gauge({
+    name: 'espalier_databases_with_checksum_failures',
+    help: 'Databases in which Postgres has read pages that do not match their checksums',
+    registers: [registry],
+    collect: () => {
+      const isDamaged = ({ status }: ManagedDatabase) => conditionOf(status, 'VolumeReady')?.reason === checksumFailures
+      damaged.set(databases().filter(isDamaged).length)
+    },
+  })
+  const operations = new Histogram({
+    name: 'espalier_operation_duration_seconds',
+    help: 'Operations on databases, by what they were and how they ended',
+    labelNames: ['operation', 'outcome'],
+    buckets: seconds,
+    registers: [registry],
+  })
+  return {
+    ended: ({ name, outcome, seconds: took }) => operations.observe({ operation: name, outcome }, took),
+    stop: () => {
+      registry.removeSingleMetric('espalier_databases')
+      registry.removeSingleMetric('espalier_databases_with_checksum_failures')
+      registry.removeSingleMetric('espalier_operation_duration_seconds')
+    },
+  }
+}

@@ -1,0 +1,84 @@
+/** Gathers what a pass needs to know of one database: whose the children are, its Postgres, and what is a database's alone. */
+// @ts-nocheck
+
+import { childNames, isInForce, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
+import type { InstallationKeys } from '../keys.ts'
+import {
+  type Learnt,
+  type Observation,
+  type Observer,
+  observeInstance,
+  podsOf,
+  remainsOf,
+  strayClaims,
+} from '../workload/observe.ts'
+import { holdOf } from './hold.ts'
+import { identityOf } from './identity.ts'
+import { isAtRest, type Observed } from './observed.ts'
+import { hasEnded } from './plan/operation.ts'
+
+export async function observe(
+  observer: Observer,
+  database: ManagedDatabase,
+  keys: InstallationKeys,
+  learnt: Learnt,
+): Promise<Observation<Observed>> {
+  const { caches, cluster } = observer
+  const { namespace = '', name, uid = '', labels: marks } = database.metadata
+  const own = remainsOf(caches, namespace, { uid, id: undefined })
+  const owned = [...own.claims, ...own.secrets, ...own.services]
+  const id = marks?.[labels.id]
+  const others = id === undefined ? [] : caches.databases.byIndex('id', id).filter(other => other.metadata.uid !== uid)
+  const identity = identityOf(database, {
+    childrenSay: owned.map(child => child.metadata.labels?.[labels.database]),
+    others,
+    strays: id === undefined || others.length === 0 ? [] : await strayClaims(caches, cluster, { namespace, uid, id }),
+  })
+  const owner = identity.state === 'settled' ? identity.owner : undefined
+  // One that goes without ever having had a child takes nothing with it that another one beside it may have had.
+  const isGoing = database.metadata.deletionTimestamp !== undefined && owned.length === 0
+  const isLeft = isGoing && others.some(other => other.metadata.namespace === namespace)
+  const remains =
+    owner && !isLeft ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
+  const branches = caches.branches.byIndex('database', `${namespace}/${name}`)
+  const backups = caches.backups
+    .byIndex('database', `${namespace}/${id}`)
+    .filter(({ spec }) => spec.databaseName === name)
+  const held = database.spec.suspended ? holdOf(backups, branches) : undefined
+  const request = { instance: database, owner, isAtRest: isAtRest(database), held, remains }
+  const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
+  return {
+    observed: {
+      ...observed,
+      database,
+      identity,
+      branches,
+      backups,
+      ...(await observeTasks(observer, database)),
+    },
+    passwords,
+  }
+}
+
+/**
+ * The Tasks of the operation that runs and of the one that the API asked for. One that has ended is in no cache: it is asked for
+ * where the pass turns on it, which is once in an operation.
+ */
+async function observeTasks(
+  { caches, cluster }: Observer,
+  database: ManagedDatabase,
+): Promise<Pick<Observed, 'task' | 'annotatedTask'>> {
+  const { namespace = '' } = database.metadata
+  const find = async (taskId: string | undefined, mayHaveEnded: boolean) => {
+    if (taskId === undefined) return undefined
+    const key = { namespace, name: childNames.task(taskId) }
+    return caches.tasks.get(key) ?? (mayHaveEnded ? await cluster.get('Task', key) : undefined)
+  }
+  const running = database.status?.operation
+  const annotated = readOperation(database)
+  const isAsked = annotated?.taskId !== running?.taskId && !isInForce(database)
+  return {
+    task: await find(running?.taskId, hasEnded(database.status)),
+    annotatedTask: await find(annotated?.taskId, isAsked),
+  }
+}

@@ -1,0 +1,49 @@
+/** The conditions of a ManagedDatabase: what each says, beside those of its Postgres. */
+// @ts-nocheck
+
+import type { Condition } from '../../../crds/index.ts'
+import { type ConditionTypes, conditionsAfter, type Finding } from '../../objects/conditions.ts'
+import type { InstanceCondition } from '../../workload/plan/findings.ts'
+
+/**
+ * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
+ * - BackupsReady: only where backups are asked for that are not taken, or the last scheduled one failed.
+ * - DeletionBlocked: only on a database being deleted, and why that does not go on.
+ */
+export type ConditionType = InstanceCondition | 'ServicesReady' | 'BackupsReady' | 'DeletionBlocked'
+
+const conditionTypes: ConditionTypes<ConditionType> = {
+  all: [
+    'Ready',
+    'Progressing',
+    'KeysAvailable',
+    'VolumeReady',
+    'CredentialsReady',
+    'EndpointReady',
+    'SizeApplied',
+    'VolumeGrown',
+    'ServicesReady',
+    'BackupsReady',
+    'ConfigurationRefused',
+    'RestartPending',
+    'DeletionBlocked',
+  ],
+  passing: new Set([
+    'SizeApplied',
+    'VolumeGrown',
+    'ServicesReady',
+    'BackupsReady',
+    'ConfigurationRefused',
+    'RestartPending',
+    'DeletionBlocked',
+  ]),
+}
+
+export type Findings = Partial<Record<ConditionType, Finding>>
+
+export const nextConditions = (
+  before: readonly Condition[],
+  findings: Findings,
+  observedGeneration: number | undefined,
+  now: number,
+): Condition[] => conditionsAfter(conditionTypes, before, findings, observedGeneration, now)

@@ -1,0 +1,301 @@
+/**
+ * From what was observed of a database to what is to be done about it and what is to be said of it: a pure function,
+ * the same whether it is asked for the first time or after a crash at any point.
+ */
+// @ts-nocheck
+
+import {
+  askedBy,
+  type DatabasePhase,
+  desiredDigests,
+  desiredHash,
+  isLiveBranch,
+  type ManagedDatabaseStatus,
+  teardownFinalizer,
+} from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { no, yes } from '../../objects/conditions.ts'
+import { isUpToDate } from '../../objects/up-to-date.ts'
+import type { VolumeRecord } from '../../workload/instance.ts'
+import { type Assessment, assess } from '../../workload/plan/assessment.ts'
+import { configurationFinding } from '../../workload/plan/configuration.ts'
+import { isHeldBack } from '../../workload/plan/growth.ts'
+import { checksumFailures } from '../../workload/plan/health.ts'
+import { marks } from '../../workload/plan/marks.ts'
+import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
+import { pendingRestarts, restartFinding } from '../../workload/plan/pending-restart.ts'
+import { nextRecord, recordFromClaim } from '../../workload/plan/record.ts'
+import { recordedSize, sizeFinding } from '../../workload/plan/size.ts'
+import { isUnmade } from '../../workload/plan/unmade.ts'
+import type { Action } from '../actions.ts'
+import type { Observed } from '../observed.ts'
+import { backupsFinding } from './backups.ts'
+import { type Findings, nextConditions } from './conditions.ts'
+import { deletionBlock, teardownStep } from './deletion.ts'
+import { restartsOf } from './due-restarts.ts'
+import { notAvailableFindings } from './not-available.ts'
+import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
+
+export type Plan = {
+  actions: Action[]
+  status: ManagedDatabaseStatus
+  /** Postgres is to be looked at soon, rather than by and by. */
+  awaitsPostgres: boolean
+  /** The gateways' acknowledgement is waited for. */
+  awaitsGateways: boolean
+  /** The digest of the files that Postgres should run with. */
+  configurationDigest: string | undefined
+  /** When to look again even if nothing happens, in ms since the epoch. */
+  wakeAt: number | undefined
+}
+
+export type PlanSettings = { deadlines: Deadlines }
+
+export function plan(observed: Observed, now: number, { deadlines }: PlanSettings): Plan {
+  const { database, keys, identity } = observed
+  const isDeleting = database.metadata.deletionTimestamp !== undefined
+  if (!keys.sealingKey || !keys.authority) return withoutKeys(observed, now)
+  const isGoing = isDeleting && deletionBlock(observed) === undefined
+  const unmarked = marks(observed, { isGoing })
+  const pressing = [...unmarked.referring, ...unmarked.ofChildren]
+  if (pressing.length > 0) return { ...nothing(observed), actions: [...pressing, ...unmarked.others] }
+  if (isDeleting && database.metadata.finalizers?.includes(teardownFinalizer) !== true) return nothing(observed)
+  if (isGoing) return planTeardown(observed, now, deadlines)
+  if (identity.state === 'contested') return contested(observed, identity.why, now)
+  if (identity.state === 'unsettled' || database.metadata.finalizers?.includes(teardownFinalizer) !== true) {
+    const id = identity.state === 'settled' ? identity.owner.id : identity.id
+    return { ...nothing(observed), actions: [{ do: 'identify', id }] }
+  }
+
+  const found = recordFromClaim(observed)
+  if (found) return recording(observed, found)
+
+  const time = { now, maintenanceMs: deadlines.modifyingMs }
+  const assessment = assess(observed, identity.owner, now, newest => restartsOf(observed, newest, time))
+  const operation = operationState(observed, assessment, now, deadlines)
+  const block = isDeleting ? deletionBlock(observed) : undefined
+  const status = statusOf(observed, assessment, operation, block, now)
+  const runs = operation.progressing.status === 'True'
+  return {
+    actions: [...unmarked.others, ...nextActions(observed, identity.owner, assessment)],
+    status,
+    awaitsPostgres: awaitsPostgres(observed, assessment),
+    configurationDigest: assessment.desired.configurationDigest,
+    awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
+    wakeAt: earliest(
+      runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
+      nodeWake(observed, now),
+      growthRetry(observed, assessment),
+      volumeWake(observed, now),
+    ),
+  }
+}
+
+/** How soon a silent node is looked at again: nodes are not followed. */
+const silentNodeMs = 30_000
+
+const nodeWake = ({ node }: Observed, now: number): number | undefined =>
+  node?.silentSince === undefined ? undefined : now + silentNodeMs
+
+/** How soon a volume is looked at again that does not say yet whose it is: until then it is not followed. */
+const unmarkedMs = 1_000
+/** How often it is asked what becomes of a claim that waits, at first and by and by: nothing tells. */
+const provisioningMs = { first: 5_000, later: 30_000, after: 120_000 }
+
+function volumeWake(observed: Observed, now: number): number | undefined {
+  const { volumes, children } = observed
+  if (volumes.bound !== undefined && !volumes.bound.isMarked) return now + unmarkedMs
+  if (!isUnmade(observed)) return undefined
+  const { first, later, after } = provisioningMs
+  const isFresh = now - Date.parse(children.claim?.metadata.creationTimestamp ?? '') < after
+  return now + (isFresh ? first : later)
+}
+
+/** When to ask again for a growth that was refused. */
+function growthRetry(
+  { children: { claim }, size, growthRefusal }: Observed,
+  { autogrown }: Assessment,
+): number | undefined {
+  const asked = [size?.spec.shape.storageSize, autogrown.storage].filter(storage => storage !== undefined)
+  const isHeld = claim && asked.some(storage => isHeldBack(growthRefusal, claim, storage))
+  return isHeld ? growthRefusal?.retryAt : undefined
+}
+
+const earliest = (...times: (number | undefined)[]): number | undefined => {
+  const known = times.filter(time => time !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
+}
+
+const nothing = ({ database }: Observed): Plan => ({
+  actions: [],
+  status: database.status ?? {},
+  awaitsPostgres: false,
+  awaitsGateways: false,
+  configurationDigest: undefined,
+  wakeAt: undefined,
+})
+
+/** Puts a volume on record that was found, and nothing else: all that follows is decided by what is on record. */
+function recording(observed: Observed, volume: VolumeRecord): Plan {
+  const { database, incarnation } = observed
+  return { ...nothing(observed), status: { ...database.status, incarnation, volume } }
+}
+
+/** Nothing is done, and nothing stops what runs, until somebody has said whose the data are. */
+function contested(observed: Observed, why: string, now: number): Plan {
+  const { database } = observed
+  const { status = {}, metadata } = database
+  const finding = no('IdContested', why)
+  const findings: Findings = { Ready: finding, VolumeReady: finding }
+  const conditions = nextConditions(status.conditions ?? [], findings, metadata.generation, now)
+  const phase = metadata.deletionTimestamp === undefined ? 'failed' : 'deleting'
+  const { generation: observedGeneration } = metadata
+  return { ...nothing(observed), status: { ...status, phase, observedGeneration, conditions } }
+}
+
+/**
+ * Without a key nothing is made and nothing changed, since a key is never made again over existing data; but owner references come
+ * off, which takes no key and keeps a garbage collector from the data.
+ */
+function withoutKeys(observed: Observed, now: number): Plan {
+  const { database, keys } = observed
+  const finding = keys.sealingKey
+    ? no('AuthorityMissing', 'the Secret with the certificate authority is gone: put it back from a backup')
+    : no('SealingKeyMissing', 'the Secret with the sealing key is gone: put it back from a backup')
+  const { status = {}, metadata } = database
+  const conditions = nextConditions(status.conditions ?? [], { KeysAvailable: finding }, metadata.generation, now)
+  return {
+    ...nothing(observed),
+    actions: marks(observed, { isGoing: false }).referring,
+    status: { phase: 'creating', ...status, conditions },
+  }
+}
+
+function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Plan {
+  const { database, identity, task } = observed
+  const { status = {}, metadata } = database
+  const ended = hasEnded(status) && !isFinished(task)
+  const operation = ended ? status.operation : deletion(observed, now, deadlines)
+  const step = teardownStep(observed, identity.state === 'settled' ? identity.owner : undefined, now)
+  const late = operation !== undefined && now >= Date.parse(operation.deadlineAt)
+  const findings: Findings = {
+    Ready: no('Deleting', 'the database is being deleted'),
+    EndpointReady: no('Deleting', 'the endpoint is closed'),
+    ...(ended ? {} : { Progressing: yes('Deleting', step.message) }),
+    ...(late
+      ? { DeletionBlocked: yes('DeletionStuck', `not done by ${operation.deadlineAt}; still ${step.message}`) }
+      : {}),
+  }
+  // The Task of a deletion outlives its subject, so it must be there before the subject goes.
+  const recorded = !ended && operation?.taskId === status.operation?.taskId && task !== undefined
+  const last = step.actions.some(action => action.do === 'finish-deletion')
+  return {
+    actions: last && !recorded ? [] : step.actions,
+    status: {
+      ...status,
+      phase: 'deleting',
+      observedGeneration: metadata.generation,
+      conditions: nextConditions(status.conditions ?? [], findings, metadata.generation, now),
+      operation,
+      maintenance: withoutOutcome(status.maintenance, now),
+    },
+    awaitsPostgres: false,
+    configurationDigest: undefined,
+    awaitsGateways: step.actions.length === 0 && observed.route?.acknowledged === false,
+    wakeAt: earliest(operation && !late ? Date.parse(operation.deadlineAt) : undefined, nodeWake(observed, now)),
+  }
+}
+
+/** A restart in the region's window ends with the database, neither well nor badly: no other waits for it. */
+function withoutOutcome(
+  maintenance: ManagedDatabaseStatus['maintenance'],
+  now: number,
+): ManagedDatabaseStatus['maintenance'] {
+  if (maintenance === undefined) return undefined
+  const { restart, startedAt, endedAt = timestamp(now) } = maintenance
+  return { restart, startedAt, endedAt }
+}
+
+/** What is wrong with a volume whose Postgres goes on answering what it can. */
+const impaired = new Set(['DiskFull', 'VolumeBeingDeleted', checksumFailures])
+
+function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, state: OperationState): DatabasePhase {
+  const { spec, status } = observed.database
+  const before = status?.phase
+  const isStopped = spec.suspended && observed.pod === undefined
+  if (state.progressing.status === 'True' && state.operation) {
+    if (state.operation.name === 'create-managed') return 'creating'
+    if (spec.suspended) return isStopped && before === 'suspended' ? 'suspended' : 'suspending'
+    return before === 'suspended' || before === 'suspending' || before === 'resuming' ? 'resuming' : 'modifying'
+  }
+  if (fatal) return 'failed'
+  if (isStopped) return 'suspended'
+  const isImpaired = impaired.has(findings.VolumeReady?.reason ?? '')
+  if (serves && !isImpaired && !spec.suspended && findings.EndpointReady?.status === 'True') return 'available'
+  const gaveUpCreating = state.operation?.name === 'create-managed' && state.progressing.reason === 'DeadlineExceeded'
+  return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
+}
+
+/** Below this a change of the size on disk is not worth a write. */
+const noticeableBytes = 1024 * 1024
+
+function storageUsed(before: number | undefined, now: number | undefined): number | undefined {
+  if (now === undefined || before === undefined) return now ?? before
+  return Math.abs(now - before) > Math.max(noticeableBytes, before / 20) ? now : before
+}
+
+/** Of what is in force; unchanged where that is not what is asked. */
+function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
+  const asked = askedBy(database)
+  if (appliedHash === undefined || appliedHash !== desiredHash(asked)) return database.status?.appliedDigests
+  return { hash: appliedHash, members: desiredDigests(asked) }
+}
+
+function statusOf(
+  observed: Observed,
+  assessment: Assessment,
+  state: OperationState,
+  block: { reason: string; message: string } | undefined,
+  now: number,
+): ManagedDatabaseStatus {
+  const { database, children, pod, branches } = observed
+  const { status = {}, metadata } = database
+  const { answered, desired, findings, fatal } = assessment
+  const refused = configurationFinding(observed)
+  const pending = pendingRestarts(observed, desired, now)
+  const restarts = restartFinding(pending)
+  const isPrepared = isUpToDate(children.statefulSet, desired.statefulSet)
+  const size = recordedSize(observed, desired.size, isPrepared)
+  const told = sizeFinding(observed, desired.size, size)
+  const ofBackups = backupsFinding(observed, now)
+  const all: Findings = {
+    ...findings,
+    Progressing: state.progressing,
+    ...(told ? { SizeApplied: told } : {}),
+    ...notAvailableFindings(database.spec),
+    ...(ofBackups ? { BackupsReady: ofBackups } : {}),
+    ...(refused ? { ConfigurationRefused: refused } : {}),
+    ...(restarts ? { RestartPending: restarts } : {}),
+    ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
+  }
+  return {
+    ...status,
+    phase: metadata.deletionTimestamp === undefined ? phaseOf(observed, assessment, state) : 'deleting',
+    observedGeneration: metadata.generation,
+    conditions: nextConditions(status.conditions ?? [], all, metadata.generation, now),
+    appliedHash: state.appliedHash,
+    appliedDigests: digestsOf(observed, state),
+    size,
+    incarnation: observed.incarnation,
+    volume: nextRecord(observed, fatal ? undefined : answered),
+    endpoint: desired.endpoint ?? status.endpoint,
+    domain: desired.domain ?? status.domain,
+    instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
+    branchCount: branches.filter(isLiveBranch).length,
+    storage: assessment.autogrown.status,
+    storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
+    operation: state.operation,
+    pendingRestart: pending.length > 0 ? pending : undefined,
+    maintenance: state.maintenance,
+  }
+}

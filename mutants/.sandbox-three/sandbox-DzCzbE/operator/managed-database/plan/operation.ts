@@ -1,0 +1,223 @@
+/**
+ * Which operation runs, and when it has ended. It is in `status.operation` from its first pass until its Task is
+ * finished; its outcome stands in the condition Progressing, written together with the phase it ends in. So a Task can
+ * end no earlier than its subject settles, and neither a crash nor the next operation can take its outcome away.
+ */
+// @ts-nocheck
+
+import {
+  appliedDigests,
+  askedBy,
+  canonicalJson,
+  type Digests,
+  desiredDigests,
+  desiredHash,
+  isEnded,
+  isInForce,
+  type ManagedDatabaseStatus,
+  type OperationName,
+  operationOfChange,
+  readOperation,
+  type Task,
+} from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { completed, conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
+import { derivedId } from '../../objects/derived-id.ts'
+import { maskedRules } from '../../workload/children/route.ts'
+import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
+import type { Assessment, Pending } from '../../workload/plan/assessment.ts'
+import { comesIntoForce } from '../../workload/plan/size.ts'
+import type { Observed } from '../observed.ts'
+
+type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
+
+/** How long an operation may take before it is said to have failed, in ms. */
+export type Deadlines = { creatingMs: number; modifyingMs: number; deletingMs: number }
+
+export type OperationState = {
+  operation: StatusOperation | undefined
+  progressing: Finding
+  /** What is in force now, by its hash; absent as long as nothing has settled. */
+  appliedHash: string | undefined
+  /** The restart in the region's window, if there was one. */
+  maintenance: ManagedDatabaseStatus['maintenance']
+}
+
+export const isFinished = (task: Task | undefined): boolean => task !== undefined && isEnded(task)
+
+/** Whether an operation has ended and only waits for its Task to say so. */
+export const hasEnded = (status: ManagedDatabaseStatus | undefined): boolean =>
+  status?.operation !== undefined && conditionOf(status, 'Progressing')?.status === 'False'
+
+/**
+ * What a change made without the API is called, by what differs from what was in force. Where no digests say what that
+ * was, since an older operator wrote the hash, the children tell: template, replicas and route.
+ */
+function changeOf(observed: Observed): OperationName {
+  const { database } = observed
+  if (database.status?.appliedHash === undefined) return 'create-managed'
+  const after = desiredDigests(askedBy(database))
+  return operationOfChange(appliedDigests(database) ?? digestsOfChildren(observed, after), after)
+}
+
+/** The digests of what the children were made for; as asked where they do not tell. */
+function digestsOfChildren({ database: { spec }, children, route }: Observed, asked: Digests): Digests {
+  const { statefulSet } = children
+  const size = statefulSet?.spec?.template.metadata?.annotations?.[sizeAnnotation]
+  const rules = route?.route?.rules
+  const differing = {
+    size: size !== undefined && size !== sizeText(spec.size),
+    suspended: statefulSet !== undefined && (statefulSet.spec?.replicas === 0) !== spec.suspended,
+    cidrs: rules !== undefined && canonicalJson(rules) !== canonicalJson(maskedRules(spec)),
+  }
+  return {
+    ...asked,
+    ...Object.fromEntries(Object.entries(differing).flatMap(([name, is]) => (is ? [[name, '']] : []))),
+  }
+}
+
+const deadlineOf = (name: OperationName, { creatingMs, modifyingMs, deletingMs }: Deadlines): number =>
+  name === 'create-managed' ? creatingMs : name === 'delete-managed' ? deletingMs : modifyingMs
+
+function begin(
+  { taskId, name }: { taskId: string; name: OperationName },
+  hash: string,
+  now: number,
+  deadlines: Deadlines,
+): StatusOperation {
+  return {
+    taskId,
+    name,
+    hash,
+    startedAt: timestamp(now),
+    deadlineAt: timestamp(now + deadlineOf(name, deadlines)),
+  }
+}
+
+/** The operation that makes the spec come into force: the API's, or one of our own for a change made without it. */
+function beginUpdate(observed: Observed, hash: string, now: number, deadlines: Deadlines): StatusOperation {
+  const { database } = observed
+  const annotated = readOperation(database)
+  if (annotated && annotated.name !== 'delete-managed' && !isFinished(observed.annotatedTask))
+    return begin(annotated, hash, now, deadlines)
+  const { uid, generation } = database.metadata
+  const own = { taskId: derivedId(`${uid}/${hash}/${generation}`), name: changeOf(observed) }
+  return begin(own, hash, now, deadlines)
+}
+
+/** The operation that brings a size into force whose own operation has failed. */
+const ofGrownSize = ({ database: { metadata } }: Observed, hash: string) => ({
+  taskId: derivedId(`${metadata.uid}/${hash}/${metadata.generation}/grown`),
+  name: 'update-managed-size' as const,
+})
+
+/** The operation that tears a database down. */
+export function deletion(observed: Observed, now: number, deadlines: Deadlines): StatusOperation {
+  const { database } = observed
+  const running = database.status?.operation
+  if (running?.name === 'delete-managed') return running
+  const annotated = readOperation(database)
+  const own = { taskId: derivedId(`${database.metadata.uid}/delete`), name: 'delete-managed' as const }
+  const asked = annotated?.name === 'delete-managed' ? annotated : own
+  return begin(asked, desiredHash(askedBy(database)), now, deadlines)
+}
+
+/**
+ * What is in force: another hash than on record where nothing has changed but a deed that is asked for no more. Nothing is to be
+ * done for that, so it is no operation.
+ */
+const appliedNow = ({ database }: Observed, hash: string): string | undefined =>
+  isInForce(database) ? hash : database.status?.appliedHash
+
+/** The operation of a restart in the region's window: nobody asked for it but the region. */
+function beginMaintenance(observed: Observed, mark: string, hash: string, now: number, deadlines: Deadlines) {
+  const taskId = derivedId(`${observed.database.metadata.uid}/maintenance/${mark}`)
+  return begin({ taskId, name: 'restart-managed' }, hash, now, deadlines)
+}
+
+/** A restart is done with the restart, also where a size waits for its volume meanwhile. */
+const pendingOf = (name: OperationName, pending: Pending | undefined): Pending | undefined =>
+  name === 'restart-managed' && pending?.step === 'Growing' ? undefined : pending
+
+/** How the restart in the region's window goes. It ends where it would bring nothing. One that failed and has come right since is no failure any more. */
+function maintenanceAfter(
+  { database: { status } }: Observed,
+  { pending, fatal, serves }: Assessment,
+  now: number,
+  { modifyingMs }: Deadlines,
+): OperationState['maintenance'] {
+  const before = status?.maintenance
+  if (before === undefined || before.outcome === 'completed') return before
+  const endedAt = before.endedAt ?? timestamp(now)
+  const isStopped = status?.phase === 'suspended'
+  const isDone = pendingOf('restart-managed', pending) === undefined
+  if (!fatal && isDone && (serves || isStopped)) return { ...before, endedAt, outcome: 'completed' }
+  const isLate = now >= Date.parse(before.startedAt) + modifyingMs
+  return fatal || isLate ? { ...before, endedAt, outcome: 'failed' } : before
+}
+
+/** The state of operations after this pass. */
+export function operationState(
+  observed: Observed,
+  assessment: Assessment,
+  now: number,
+  deadlines: Deadlines,
+): OperationState {
+  const { fatal } = assessment
+  const { status } = observed.database
+  const hash = desiredHash(askedBy(observed.database))
+  const appliedHash = appliedNow(observed, hash)
+  const outcome = conditionOf(status, 'Progressing')
+  const last = outcome?.status === 'False' ? no(outcome.reason, outcome.message) : no(completed, 'nothing to be done')
+  const maintenance = maintenanceAfter(observed, assessment, now, deadlines)
+
+  if (hasEnded(status) && !isFinished(observed.task))
+    return {
+      operation: status?.operation,
+      progressing: last,
+      appliedHash: status?.appliedHash,
+      maintenance: status?.maintenance,
+    }
+
+  const current = hasEnded(status) ? undefined : status?.operation
+  const fits = current !== undefined && current.hash === hash && current.name !== 'delete-managed'
+  const { isUnsure, isGivenUp } = assessment.desired.restarts
+  // One that has come to its end with nothing to do, as one out of a backup does, is no operation.
+  const isMaintained = maintenance !== undefined && maintenance.endedAt === undefined && !isUnsure
+  if (!fits && appliedHash === hash && comesIntoForce(observed, assessment.desired.size)) {
+    const operation = begin(ofGrownSize(observed, hash), hash, now, deadlines)
+    const progressing = yes('Starting', 'the volume has grown: Postgres is restarted')
+    return { operation, progressing, appliedHash, maintenance }
+  }
+  if (!fits && appliedHash === hash && !isMaintained) {
+    return { operation: undefined, progressing: atRest(last, assessment.pending), appliedHash, maintenance }
+  }
+
+  const begun = () =>
+    isMaintained && appliedHash === hash
+      ? beginMaintenance(observed, maintenance.restart, hash, now, deadlines)
+      : beginUpdate(observed, hash, now, deadlines)
+  const operation = fits ? current : begun()
+  const pending = pendingOf(operation.name, assessment.pending)
+  const settled = (finding: Finding): OperationState => ({
+    operation,
+    progressing: finding,
+    appliedHash: hash,
+    maintenance,
+  })
+  if (fatal) return settled(no(fatal.reason, fatal.message))
+  if (isGivenUp)
+    return settled(no('DeadlineExceeded', `not restarted by ${operation.deadlineAt}, and not any more: ask again`))
+  if (pending === undefined) return settled(no(completed, 'everything asked is in force'))
+  if (pending.isHopeless) return settled(no(pending.reason, pending.message))
+  if (now >= Date.parse(operation.deadlineAt))
+    return settled(no('DeadlineExceeded', `not done by ${operation.deadlineAt}; still trying: ${pending.message}`))
+  const why = isMaintained && operation.name === 'restart-managed' ? ", in the region's maintenance window" : ''
+  return { operation, progressing: yes(pending.reason, `${pending.message}${why}`), appliedHash, maintenance }
+}
+
+/** What failed and has come right since is no failure any more; what cannot go on says why. */
+function atRest(last: Finding, pending: Pending | undefined): Finding {
+  if (pending === undefined) return last.reason === completed ? last : no(completed, 'everything asked is in force')
+  return pending.reason === pending.step ? last : no(pending.reason, pending.message)
+}

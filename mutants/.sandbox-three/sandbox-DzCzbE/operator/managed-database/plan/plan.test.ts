@@ -1,0 +1,417 @@
+/** Properties of the plan, from any state that a database can be found in. */
+// @ts-nocheck
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { AnyObject, Draft } from '../../../cluster/index.ts'
+import {
+  apiVersion,
+  canonicalJson,
+  type DatabasePhase,
+  databasePhases,
+  desiredHash,
+  type Task,
+  teardownFinalizer,
+  visiblePhase,
+} from '../../../crds/index.ts'
+import { readRoute } from '../../../routes/route.ts'
+import { contains, parseCidr } from '../../../values/cidr.ts'
+import { bytesTold } from '../../../values/quantity.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import { ownerKeyAnnotation, ownerUidAnnotation, ownerUidOf, refersToDatabase } from '../../objects/ownership.ts'
+import { emptyWorld, observedIn, round, settings, type World } from '../../testing/plan-world.ts'
+import { instanceFile } from '../../workload/children/configuration.ts'
+import type { VolumeFacts } from '../../workload/children/persistent-volume.ts'
+import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
+import type { Observed } from '../observed.ts'
+import { type Plan, plan } from './index.ts'
+import { hasEnded, isFinished } from './operation.ts'
+
+const rules = fc.uniqueArray(fc.constantFrom('10.0.0.0/8', '192.0.2.7', '203.0.113.9/24', '0.0.0.0/0'), {
+  maxLength: 3,
+})
+
+type Start = {
+  spec: { suspended: boolean; rules: string[]; size: 'small' | 'large' }
+  before: { suspended: boolean; rules: string[]; rounds: number }
+  growth: World['growth']
+  /** There is storage for no claim but one of the size that is asked for in the end. */
+  withheld: boolean
+  lost: string[]
+  /** How the children say whose they are: as now, as in earlier versions, or as another uid's that was. */
+  marks: 'annotations' | 'references' | 'of another'
+  phase: DatabasePhase | undefined
+  appliedHash: 'absent' | 'asked' | 'other' | 'kept'
+  forgetOperation: boolean
+  forgetTasks: boolean
+  isDeleted: boolean
+}
+
+/** A database that was on its way to one thing for some rounds, was damaged, and is asked for another. */
+const starts: fc.Arbitrary<Start> = fc.record({
+  spec: fc.record({ suspended: fc.boolean(), rules, size: fc.constantFrom('small', 'small', 'large') }),
+  before: fc.record({ suspended: fc.boolean(), rules, rounds: fc.nat(14) }),
+  growth: fc.constantFrom('answered', 'answered', 'refused'),
+  withheld: fc.constantFrom(false, false, true),
+  lost: fc.subarray([
+    'ConfigMap',
+    'Secret',
+    'Service',
+    'StatefulSet',
+    'Pod',
+    'PersistentVolumeClaim',
+    'route',
+    'label',
+  ]),
+  marks: fc.constantFrom('annotations', 'annotations', 'references', 'of another'),
+  phase: fc.option(fc.constantFrom(...databasePhases), { nil: undefined }),
+  appliedHash: fc.constantFrom('absent', 'asked', 'other', 'kept', 'kept'),
+  forgetOperation: fc.boolean(),
+  forgetTasks: fc.boolean(),
+  isDeleted: fc.boolean(),
+})
+
+const storageOf = { small: '1Gi', large: '2Gi' }
+const asked = (list: readonly string[]) => ({ rules: list.map(cidr => ({ cidr })) })
+
+function worldOf(start: Start): World {
+  const { before, marks, withheld } = start
+  const world = emptyWorld({ suspended: before.suspended, ipAllowlist: asked(before.rules) })
+  // What is another's is not replaced.
+  const isWithheld = withheld && marks !== 'of another'
+  if (isWithheld) world.provides = () => false
+  for (let count = 0; count < before.rounds; count++) round(world)
+  if (isWithheld) world.provides = storage => storage === storageOf[start.spec.size]
+  damage(world, start)
+  return world
+}
+
+function damage(
+  world: World,
+  { spec, growth, lost, marks, phase, appliedHash, forgetOperation, forgetTasks, isDeleted }: Start,
+): void {
+  const { database } = world
+  if (database === undefined) throw new Error('the database is there')
+  world.growth = growth
+  for (const key of [...world.objects.keys()]) {
+    const kind = key.includes('/route-') ? 'route' : (key.split('/')[0] ?? '')
+    if (lost.includes(kind)) world.objects.delete(key)
+    else if (kind !== 'Pod') remark(world, key, marks)
+  }
+  const size = { name: spec.size, version: 1 }
+  const next = { ...database.spec, suspended: spec.suspended, ipAllowlist: asked(spec.rules), size }
+  const hash = { absent: undefined, asked: desiredHash(next), other: 'other', kept: database.status?.appliedHash }[
+    appliedHash
+  ]
+  const { operation, ...status } = database.status ?? {}
+  const { finalizers, labels, ...metadata } = database.metadata
+  if (forgetTasks) world.tasks.clear()
+  world.database = {
+    ...database,
+    metadata: {
+      ...metadata,
+      generation: (metadata.generation ?? 1) + 1,
+      ...(lost.includes('label') ? {} : { labels: labels ?? {} }),
+      finalizers: isDeleted ? [teardownFinalizer] : (finalizers ?? []),
+      ...(isDeleted ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
+    },
+    spec: next,
+    status: {
+      ...status,
+      ...(phase === undefined ? {} : { phase }),
+      appliedHash: hash,
+      operation: forgetOperation ? undefined : operation,
+    },
+  }
+}
+
+function remark(world: World, key: string, marks: Start['marks']): void {
+  const object = world.objects.get(key)
+  if (object === undefined || marks === 'annotations') return
+  const { [ownerUidAnnotation]: uid = '', [ownerKeyAnnotation]: _, ...others } = object.metadata.annotations ?? {}
+  const reference = { apiVersion, kind: 'ManagedDatabase', name: 'one', uid, controller: true }
+  const metadata =
+    marks === 'references' && !key.includes('/route-')
+      ? { ...object.metadata, annotations: others, ownerReferences: [foreign, reference] }
+      : { ...object.metadata, annotations: { ...object.metadata.annotations, [ownerUidAnnotation]: 'one-that-was' } }
+  if (marks === 'of another' || !key.includes('/route-')) world.objects.set(key, { ...object, metadata })
+}
+
+const uidOf = ({ database }: World): string => database?.metadata.uid ?? ''
+
+/** Whose reference it is, nobody here knows. */
+const foreign = { apiVersion: 'example.com/v1', kind: 'Application', name: 'theirs', uid: 'their-uid' }
+
+/** Whether everything that `inner` admits is admitted by one of `outer`. */
+const isWithin = (inner: string, outer: readonly string[]): boolean => {
+  const block = parseCidr(inner)
+  return outer.some(text => {
+    const wider = parseCidr(text)
+    return block && wider && wider.prefix <= block.prefix && contains(wider, block.network)
+  })
+}
+
+function checkInvariants(observed: Observed, { actions, status }: Plan): void {
+  const { database } = observed
+  const recorded = database.status?.volume
+  const isDeleting = database.metadata.deletionTimestamp !== undefined
+  const targets = actions.map(action =>
+    action.do === 'apply'
+      ? `${action.kind}/${action.draft.metadata.name}`
+      : action.do === 'delete'
+        ? `${action.kind}/${action.name}`
+        : action.do === 'mark'
+          ? `mark ${action.kind}/${action.object.metadata.name}`
+          : action.do,
+  )
+  const isMarkOfChild = (action: (typeof actions)[number]): boolean =>
+    action.do === 'mark' &&
+    Object.values(observed.children).some(child => child?.metadata.uid === action.object.metadata.uid)
+  if (actions.some(isMarkOfChild))
+    expect(
+      actions.every(action => action.do === 'mark'),
+      'nothing is done before its children are marked',
+    ).toBe(true)
+  expect(new Set(targets).size, `one action for one thing: ${targets}`).toBe(targets.length)
+  for (const action of actions) {
+    if (action.do === 'create-claim') expect(recorded, 'a recorded volume is never replaced').toBeUndefined()
+    if (action.do === 'delete' && action.kind === 'PersistentVolumeClaim') {
+      if (!isDeleting) checkReplaced(observed, action.uid)
+      expect(observed.remains.pods, 'a volume goes only after its pods').toEqual([])
+    }
+    if (action.do === 'finish-deletion') {
+      const { routes, claims, secrets, statefulSets, pods } = observed.remains
+      expect([routes, claims, secrets, statefulSets, pods].flat()).toEqual([])
+      expect(observed.task, 'a deletion is recorded before its subject goes').toBeDefined()
+    }
+    if (action.do === 'apply' && action.kind === 'StatefulSet') checkVolume(observed, action.draft)
+    if (action.do !== 'apply' || action.kind !== 'ConfigMap') continue
+    const instance = action.draft.data?.[instanceFile]
+    if (instance !== undefined && recorded !== undefined)
+      expect(JSON.parse(instance).initialise, 'what has a volume is never initialised').toBe(false)
+    const { route } = readRoute(action.draft)
+    for (const rule of route?.rules ?? []) {
+      expect(recorded, 'nothing opens before its data are known').toBeDefined()
+      expect(isDeleting, 'nothing opens on the way out').toBe(false)
+      expect(
+        isWithin(
+          rule,
+          database.spec.ipAllowlist.rules.map(({ cidr }) => cidr),
+        ),
+      ).toBe(true)
+    }
+  }
+  if (hasEnded(database.status) && !isFinished(observed.task)) {
+    expect(status.operation, 'an operation is kept until its Task has ended').toEqual(database.status?.operation)
+    const outcome = conditionOf(database.status, 'Progressing')?.reason
+    expect(conditionOf(status, 'Progressing')?.reason, 'so is its outcome').toBe(outcome)
+  }
+  if (recorded !== undefined) expect(status.volume, 'a record of a volume never changes').toEqual(recorded)
+  const isTold = canonicalJson(status) !== canonicalJson(database.status)
+  if (isTold && status.phase === 'available') expect(conditionOf(status, 'Ready')?.status).toBe('True')
+}
+
+/** A volume goes only with its database; the claim of one that never had any, as long as it has none. */
+function checkReplaced({ database, children: { claim }, isStrayClaim }: Observed, uid: string): void {
+  expect(database.status?.volume, 'a volume goes only with its database').toBeUndefined()
+  expect([claim?.metadata.uid, claim?.status?.phase, isStrayClaim]).toEqual([uid, 'Pending', false])
+}
+
+/** Postgres gets no size that its volume has not, or will not have. */
+function checkVolume({ children: { claim }, inForce }: Observed, draft: Draft<'StatefulSet'>): void {
+  const given = draft.spec?.template.metadata?.annotations?.[sizeAnnotation]
+  if (claim?.status === undefined || given === sizeText(inForce.pinned)) return
+  const isBound = claim.status.phase === 'Bound'
+  if (!isBound && draft.spec?.replicas === 0) return
+  const has = isBound ? claim.status.capacity?.storage : claim.spec?.resources?.requests?.storage
+  const desired = given === 'large-v1' ? '2Gi' : '1Gi'
+  expect(bytesTold(has)).toBeGreaterThanOrEqual(bytesTold(desired) ?? 0)
+}
+
+/** The phase that a world comes to rest in. */
+function expectedEnd(world: World): (DatabasePhase | undefined)[] {
+  const { database, objects } = world
+  if (database === undefined || database.metadata.deletionTimestamp !== undefined) return [undefined]
+  const { volume } = database.status ?? {}
+  const claim = [...objects].find(([key]) => key.startsWith('PersistentVolumeClaim/'))?.[1]
+  if (volume !== undefined && claim?.metadata.uid !== volume.uid) return ['failed']
+  // What nothing says of: whether it was ever initialised is for the volume to say, and this one is empty.
+  const isStray = claim !== undefined && ownerUidOf(claim) !== database.metadata.uid
+  if (volume === undefined && isStray && !world.data.has(claim.metadata.uid ?? '')) {
+    if (!database.spec.suspended) return ['failed', 'degraded']
+  }
+  return [database.spec.suspended ? 'suspended' : 'available']
+}
+
+const snapshot = ({ database, objects }: World): string => canonicalJson([database, [...objects]])
+
+describe('plan', () => {
+  test('comes to rest where it should from anywhere, and keeps every promise on the way', () => {
+    fc.assert(
+      fc.property(starts, start => {
+        const world = worldOf(start)
+        const expected = expectedEnd(world)
+        let calm = 0
+        for (let count = 0; count < 60 && calm < 3; count++) {
+          const before = snapshot(world)
+          const passed = round(world)
+          if (passed) checkInvariants(passed.observed, passed.planned)
+          calm = snapshot(world) === before ? calm + 1 : 0
+        }
+        expect(calm, 'it comes to rest').toBe(3)
+        expect(expected).toContain(world.database && visiblePhase(world.database))
+        const references = [...world.objects.values()].flatMap(({ metadata }) => metadata.ownerReferences ?? [])
+        expect(references.filter(({ kind }) => kind === 'ManagedDatabase')).toEqual([])
+        const open = [...world.tasks.values()].filter((task: Task) => task.status?.finishedAt === undefined)
+        expect(open, 'every Task has ended').toEqual([])
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test('says of services that nothing runs them, as long as they are asked for', () => {
+    const world = emptyWorld({})
+    for (let count = 0; count < 3; count++) round(world)
+    const observed = observedIn(world)
+    const asked = (services: unknown[]) => {
+      const spec = { ...observed.database.spec, services } as typeof observed.database.spec
+      return plan({ ...observed, database: { ...observed.database, spec } }, world.now, settings).status
+    }
+    expect(conditionOf(asked([{ serviceType: 'rest' }]), 'ServicesReady')).toMatchObject({
+      status: 'False',
+      reason: 'NotAvailable',
+    })
+    expect(conditionOf(asked([]), 'ServicesReady')).toBeUndefined()
+  })
+
+  test('keeps a disruption budget as long as one is asked for, and takes it away with the database', () => {
+    const world = emptyWorld({})
+    const budgets = () => [...world.objects.keys()].filter(key => key.startsWith('PodDisruptionBudget/'))
+    const rounds = (disruptionBudget: boolean) => {
+      world.podSettings = { ...world.podSettings, disruptionBudget }
+      for (let count = 0; count < 15; count++) round(world)
+      return budgets().length
+    }
+    expect([rounds(false), rounds(true), rounds(false), rounds(true)]).toEqual([0, 1, 0, 1])
+    if (world.database === undefined) throw new Error('the database is there')
+    world.database.metadata.deletionTimestamp = '2026-01-01T00:00:00Z'
+    for (let count = 0; count < 15; count++) round(world)
+    expect([world.database, budgets()]).toEqual([undefined, []])
+  })
+
+  test('ends a restart in a window with a teardown, and not with a deletion that is blocked', () => {
+    const maintenance = { restart: 'w', startedAt: '2026-01-01T00:00:00Z' }
+    const deleted = (deletionProtection: boolean) => {
+      const world = emptyWorld({ deletionProtection })
+      for (let count = 0; count < 15; count++) round(world)
+      world.podSettings = { ...world.podSettings, priorityClassName: 'databases' }
+      const observed = observedIn(world)
+      const { metadata, status } = observed.database
+      const database = {
+        ...observed.database,
+        metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+        status: { ...status, maintenance },
+      }
+      return plan({ ...observed, database }, Date.parse(maintenance.startedAt) + 1000, settings).status.maintenance
+    }
+    expect(deleted(true)).toEqual(maintenance)
+    expect(deleted(false)).toEqual({ ...maintenance, endedAt: '2026-01-01T00:00:01Z' })
+  })
+
+  test('gives a running database no new place before it is restarted for something else', () => {
+    const world = emptyWorld({})
+    for (let count = 0; count < 15; count++) round(world)
+    world.podSettings = { ...world.podSettings, priorityClassName: 'databases', terminationGracePeriodSeconds: 60 }
+    for (let count = 0; count < 5; count++) {
+      const passed = round(world)
+      expect(passed?.planned.actions.filter(action => action.do === 'delete')).toEqual([])
+      expect(passed?.planned.status).toMatchObject({ phase: 'available', operation: undefined })
+    }
+  })
+
+  test('looks again soon at a volume that does not say whose it is, and not at one that does', () => {
+    const world = emptyWorld({})
+    for (let count = 0; count < 15; count++) round(world)
+    const observed = observedIn(world)
+    const volume = (isMarked: boolean): VolumeFacts => ({
+      ...{
+        name: 'pv',
+        uid: 'pv-uid',
+        isGoing: false,
+        isRetained: false,
+        policyBefore: undefined,
+        isBound: true,
+        isMarked,
+      },
+      ...{
+        claim: undefined,
+        claimUid: undefined,
+        accessModes: [],
+        capacity: '1Gi',
+        isProvisioned: true,
+        storageClass: '',
+      },
+    })
+    const wakeAt = (bound: VolumeFacts | undefined) =>
+      plan({ ...observed, volumes: { ...observed.volumes, bound } }, world.now, settings).wakeAt
+    expect(wakeAt(volume(false))).toBe(world.now + 1_000)
+    expect([wakeAt(volume(true)), wakeAt(undefined)]).toEqual([undefined, undefined])
+  })
+
+  test('is a function of what it is given', () => {
+    fc.assert(
+      fc.property(starts, start => {
+        const world = worldOf(start)
+        const first = plan(observedIn(world), world.now, settings)
+        expect(plan(observedIn(world), world.now, settings)).toEqual(first)
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  test('without the keys does nothing but take off references to a database, and leaves none on what is its own', () => {
+    fc.assert(
+      fc.property(starts, start => {
+        const world = worldOf(start)
+        world.keys = false
+        const observed = observedIn(world)
+        const planned = plan(observed, world.now, settings)
+        const before = [...world.objects.values()]
+        const isReferring = ({ metadata }: Pick<AnyObject, 'metadata'>) => refersToDatabase(metadata)
+        for (const action of planned.actions) {
+          if (action.do !== 'mark') throw new Error(`${action.do} without the keys`)
+          const { metadata, ...rest } = action.object
+          const found = before.find(object => object.metadata.uid === metadata.uid)
+          if (found === undefined) throw new Error('what is marked is there')
+          expect([isReferring(found), refersToDatabase(metadata)]).toEqual([true, false])
+          expect(metadata.ownerReferences, 'references to others stay').toEqual([foreign])
+          const { metadata: was, ...wasRest } = found
+          expect(rest, 'nothing of it changes but whose it is').toEqual(wasRest)
+          expect(metadata.labels).toEqual(was.labels)
+        }
+        const ours = before.filter(object => isReferring(object) && ownerUidOf(object as AnyObject) === uidOf(world))
+        expect(planned.actions).toHaveLength(ours.length)
+        expect(conditionOf(planned.status, 'KeysAvailable')?.status).toBe('False')
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  test('never settles a change of rules that no gateway has acknowledged before its deadline', () => {
+    fc.assert(
+      fc.property(starts, fc.integer({ min: 1, max: 20 }), (start, rounds) => {
+        const world = worldOf({
+          ...start,
+          ...{ isDeleted: false, lost: [], marks: 'annotations', appliedHash: 'other', phase: 'available' },
+        })
+        world.gatewayAnswers = false
+        for (let count = 0; count < rounds; count++) round(world)
+        const { database } = world
+        if (database === undefined) throw new Error('the database is there')
+        expect(database.status?.appliedHash).not.toBe(desiredHash(database.spec))
+        expect(visiblePhase(database)).not.toBe('available')
+      }),
+      { numRuns: 100 },
+    )
+  })
+})

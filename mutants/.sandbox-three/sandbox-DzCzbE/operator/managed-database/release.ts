@@ -1,0 +1,28 @@
+/** The last step of a deletion: lets the database go, once nothing of it is left. */
+// @ts-nocheck
+
+import type { Cluster } from '../../cluster/index.ts'
+import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
+import { LeftoversError } from '../workload/errors.ts'
+import { deleteLeftovers } from '../workload/leftovers.ts'
+
+/** @throws LeftoversError; ClusterError */
+export async function finishDeletion(cluster: Cluster, database: ManagedDatabase): Promise<'released'> {
+  await deleteLeftovers(cluster, database)
+  await deleteBackups(cluster, database)
+  const finalizers = database.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
+  await cluster.replace('ManagedDatabase', { ...database, metadata: { ...database.metadata, finalizers } })
+  return 'released'
+}
+
+/** No backup is left that no cache knew of. @throws LeftoversError where one was; ClusterError */
+async function deleteBackups(cluster: Cluster, { metadata, spec }: ManagedDatabase): Promise<void> {
+  const { namespace, name, labels: marks } = metadata
+  const id = marks?.[labels.id]
+  if (spec.deletion.keepBackups || id === undefined) return
+  const { items } = await cluster.list('Backup', { namespace })
+  const left = items.filter(backup => backup.spec.databaseId === id && backup.spec.databaseName === name)
+  if (left.length === 0) return
+  await Promise.all(left.map(({ metadata: { uid, ...key } }) => cluster.delete('Backup', key, { uid })))
+  throw new LeftoversError(`deleted ${left.length} backups that were left`)
+}

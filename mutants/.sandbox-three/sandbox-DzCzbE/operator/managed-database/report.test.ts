@@ -1,0 +1,90 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import type { ManagedDatabaseStatus } from '../../crds/index.ts'
+import { conditionOf, no, yes } from '../objects/conditions.ts'
+import { type Findings, nextConditions } from './plan/conditions.ts'
+import { endedOperation, reportsOf, withProblems } from './report.ts'
+
+const now = Date.parse('2026-01-01T00:01:00Z')
+const operation = {
+  taskId: 't',
+  name: 'create-managed' as const,
+  hash: 'h',
+  startedAt: '2026-01-01T00:00:00Z',
+  deadlineAt: '2026-01-01T00:10:00Z',
+}
+const status = (findings: Findings, more: ManagedDatabaseStatus = {}): ManagedDatabaseStatus => ({
+  ...more,
+  conditions: nextConditions([], findings, 1, now - 60_000),
+})
+
+describe('problems', () => {
+  const problem = { condition: 'Progressing' as const, reason: 'NameTaken', message: 'taken' }
+  test('show in Progressing while an operation runs', () => {
+    const told = withProblems(status({ Progressing: yes('Starting', ''), Ready: no('NotRunning', '') }), [problem], now)
+    expect(conditionOf(told, 'Progressing')).toMatchObject({ status: 'True', reason: 'NameTaken' })
+    expect(conditionOf(told, 'Ready')).toMatchObject({ status: 'False', reason: 'NameTaken' })
+  })
+  test('leave the outcome of an operation and a database that serves alone', () => {
+    const before = status({
+      Progressing: no('Completed', ''),
+      Ready: yes('Serving', ''),
+      DeletionBlocked: yes('x', ''),
+    })
+    expect(withProblems(before, [problem], now)).toEqual(before)
+  })
+  test('of a part show there', () => {
+    const full = { condition: 'VolumeReady' as const, reason: 'DiskFull', message: 'full' }
+    const told = withProblems(status({ VolumeReady: yes('Bound', ''), Ready: no('RolesPending', '') }), [full], now)
+    expect(conditionOf(told, 'VolumeReady')).toMatchObject({
+      status: 'False',
+      reason: 'DiskFull',
+      lastTransitionTime: '2026-01-01T00:01:00Z',
+    })
+  })
+})
+
+describe('Events', () => {
+  const reasons = (before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus) =>
+    reportsOf(before, after).map(({ type, reason }) => `${type} ${reason}`)
+  test('tell of beginnings, phases and what needs somebody, once', () => {
+    const started = status({ VolumeReady: no('Pending', '') }, { phase: 'creating', operation })
+    expect(reasons(undefined, started)).toEqual(['Normal OperationStarted'])
+    const lost = status({ VolumeReady: no('VolumeLost', 'gone') }, { phase: 'failed', operation })
+    expect(reasons(started, lost)).toEqual(['Warning Failed', 'Warning VolumeLost'])
+    expect(reasons(lost, lost)).toEqual([])
+    const changed = status({ CredentialsReady: yes('PasswordChangedByUser', 'app') }, { phase: 'available' })
+    expect(reasons(status({}, { phase: 'available' }), changed)).toEqual(['Warning PasswordChangedByUser'])
+  })
+  test('tell of a restart with another size as it begins', () => {
+    const growing = status({ SizeApplied: no('Growing', 'small is in force') })
+    const restarting = status({ SizeApplied: no('Restarting', 'large comes') })
+    expect(reasons(status({}), growing)).toEqual([])
+    expect(reasons(growing, restarting)).toEqual(['Normal Restarting'])
+    expect(reasons(restarting, restarting)).toEqual([])
+  })
+  test('tell of a volume that grows by itself, each step once, and of what hinders it', () => {
+    const since = '2026-01-01T00:00:00Z'
+    const has = (capacity: string, growsTo?: string, findings: Findings = {}) =>
+      status(findings, { storage: { capacity, since, ...(growsTo === undefined ? {} : { growsTo }) } })
+    const growing = no('Growing', 'it is 80 % full')
+    expect(reasons(status({}), has('1Gi'))).toEqual([])
+    expect(reasons(has('1Gi'), has('1Gi', '2Gi', { VolumeGrown: growing }))).toEqual(['Normal VolumeGrows'])
+    expect(reasons(has('1Gi', '2Gi'), has('1Gi', '2Gi'))).toEqual([])
+    expect(reasons(has('1Gi', '2Gi'), has('2Gi'))).toEqual(['Normal VolumeHasGrown'])
+    expect(reasons(has('1Gi', '2Gi'), has('2Gi', '3Gi'))).toEqual(['Normal VolumeHasGrown', 'Normal VolumeGrows'])
+    const refused = has('1Gi', '2Gi', { VolumeGrown: no('GrowthRefused', 'quota') })
+    expect(reasons(has('1Gi', '2Gi', { VolumeGrown: growing }), refused)).toEqual(['Warning GrowthRefused'])
+    expect(reasons(has('1Gi'), has('1Gi', undefined, { VolumeGrown: no('AtMaximum', 'full') }))).toEqual([
+      'Warning AtMaximum',
+    ])
+  })
+})
+
+test('an operation ends once, with how long it took', () => {
+  const running = status({ Progressing: yes('Starting', '') }, { operation })
+  const ended = status({ Progressing: no('Completed', '') }, { operation })
+  expect(endedOperation(running, ended, now)).toEqual({ name: 'create-managed', outcome: 'Completed', seconds: 60 })
+  expect(endedOperation(ended, ended, now)).toBeUndefined()
+  expect(endedOperation(undefined, running, now)).toBeUndefined()
+})

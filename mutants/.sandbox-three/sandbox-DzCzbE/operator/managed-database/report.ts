@@ -1,0 +1,110 @@
+/** What is told about a pass: problems in the status, changes as Events and figures. Pure. */
+// @ts-nocheck
+
+import type { ManagedDatabaseStatus } from '../../crds/index.ts'
+import { conditionOf, no, yes } from '../objects/conditions.ts'
+import type { Outcome } from '../workload/execute.ts'
+import { nextConditions } from './plan/conditions.ts'
+
+/**
+ * The status with what the pass's actions met. A problem with the work as a whole shows in Progressing while an
+ * operation runs; it never touches the outcome of one that has ended.
+ */
+export function withProblems(
+  status: ManagedDatabaseStatus,
+  problems: Outcome['problems'],
+  now: number,
+): ManagedDatabaseStatus {
+  let conditions = status.conditions ?? []
+  for (const { condition, reason, message } of problems) {
+    const runs = conditionOf({ conditions }, 'Progressing')?.status === 'True'
+    const isServing = conditionOf({ conditions }, 'Ready')?.status === 'True'
+    const findings = {
+      ...(runs ? { Progressing: yes(reason, message) } : {}),
+      ...(condition === 'Progressing' ? {} : { [condition]: no(reason, message) }),
+      ...(isServing ? {} : { Ready: no(reason, message) }),
+    }
+    const blocked = conditions.filter(({ type }) => type === 'DeletionBlocked')
+    conditions = [...nextConditions(conditions, findings, status.observedGeneration, now), ...blocked]
+  }
+  return { ...status, conditions }
+}
+
+type Report = { type: 'Normal' | 'Warning'; reason: string; message: string }
+
+const phaseReasons: Partial<Record<NonNullable<ManagedDatabaseStatus['phase']>, string>> = {
+  available: 'Available',
+  suspended: 'Suspended',
+  degraded: 'Degraded',
+  failed: 'Failed',
+  deleting: 'Deleting',
+}
+
+/** A new size cuts off whoever is connected, so that is told as it begins. */
+function restartReports(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
+  const [was, is] = [conditionOf(before, 'SizeApplied'), conditionOf(after, 'SizeApplied')]
+  if (is?.reason !== 'Restarting' || was?.reason === 'Restarting') return []
+  return [{ type: 'Normal', reason: 'Restarting', message: is.message }]
+}
+
+/** A volume that grows by itself. */
+function volumeReports(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
+  const [was, is] = [before?.storage, after.storage]
+  if (is === undefined) return []
+  const reports: Report[] = []
+  if (was !== undefined && is.capacity !== was.capacity)
+    reports.push({ type: 'Normal', reason: 'VolumeHasGrown', message: `it has ${is.capacity}, ${was.capacity} before` })
+  if (is.growsTo !== undefined && is.growsTo !== was?.growsTo)
+    reports.push({ type: 'Normal', reason: 'VolumeGrows', message: `it grows from ${is.capacity} to ${is.growsTo}` })
+  return reports
+}
+
+/** The Events that a change of status is worth. */
+export function reportsOf(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
+  const reports: Report[] = []
+  const { operation, phase } = after
+  if (operation !== undefined && operation.taskId !== before?.operation?.taskId)
+    reports.push({ type: 'Normal', reason: 'OperationStarted', message: `${operation.name} begins` })
+  const reason = phase === undefined ? undefined : phaseReasons[phase]
+  if (phase !== undefined && reason !== undefined && phase !== before?.phase) {
+    const isBad = phase === 'degraded' || phase === 'failed'
+    const ready = conditionOf(after, 'Ready')
+    reports.push({ type: isBad ? 'Warning' : 'Normal', reason, message: ready?.message ?? phase })
+  }
+  reports.push(...restartReports(before, after), ...volumeReports(before, after))
+  for (const type of [
+    'VolumeReady',
+    'SizeApplied',
+    'VolumeGrown',
+    'CredentialsReady',
+    'DeletionBlocked',
+    'KeysAvailable',
+  ] as const) {
+    const [was, is] = [conditionOf(before, type), conditionOf(after, type)]
+    if (is === undefined || is.reason === was?.reason || transient.has(is.reason)) continue
+    if (is.status === 'False' || is.reason === 'PasswordChangedByUser' || type === 'DeletionBlocked')
+      reports.push({ type: 'Warning', reason: is.reason, message: is.message })
+  }
+  return reports
+}
+
+/** Reasons that are steps on the way and nothing to be warned of. */
+const transient = new Set(['Pending', 'Minting', 'RolesPending', 'Growing', 'AwaitsResume', 'Restarting'])
+
+export type EndedOperation = { name: string; outcome: string; seconds: number }
+
+/** The operation that this change of status ends. */
+export function endedOperation(
+  before: ManagedDatabaseStatus | undefined,
+  after: ManagedDatabaseStatus,
+  now: number,
+): EndedOperation | undefined {
+  const { operation } = after
+  const progressing = conditionOf(after, 'Progressing')
+  if (operation === undefined || progressing?.status !== 'False') return undefined
+  const isNews =
+    before?.operation?.taskId !== operation.taskId || conditionOf(before, 'Progressing')?.status !== 'False'
+  if (!isNews) return undefined
+  const seconds = Math.max(0, (now - Date.parse(operation.startedAt)) / 1000)
+  return { name: operation.name, outcome: progressing.reason, seconds }
+}

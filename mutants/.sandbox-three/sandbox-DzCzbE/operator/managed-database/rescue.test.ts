@@ -1,0 +1,329 @@
+/** A claim or volume that somebody deletes costs no data: what is done at once, at the next stop, and at the end. */
+// @ts-nocheck
+
+import { describe, expect, test } from 'vitest'
+import { type Cluster, ClusterError, type PersistentVolume } from '../../cluster/index.ts'
+import { desiredHash, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
+import { editSpec, eventually, testNamespace } from '../testing/installation.ts'
+import { reclaimPolicyAnnotation } from '../workload/children/persistent-volume.ts'
+
+let isVolumeHeld = false
+/** Lets the operator write no volume while it is held. */
+const holding = (cluster: Cluster): Cluster => ({
+  ...cluster,
+  replace: (kind, object) =>
+    isVolumeHeld && kind === 'PersistentVolume'
+      ? Promise.reject(new ClusterError('Unavailable', 'held'))
+      : cluster.replace(kind, object),
+})
+
+const it = useInstallation({ wrap: holding })
+const open = { ipAllowlist: { rules: [{ cidr: '0.0.0.0/0' }] } }
+const key = (name: string) => ({ namespace: testNamespace, name })
+const large = { size: { name: 'large', version: 1 } }
+
+const claimOf = (name: string) => it.child('PersistentVolumeClaim', name, 'claim')
+const podOf = (name: string) => it.child('Pod', name, 'pod')
+
+async function volumesOf(id: string): Promise<PersistentVolume[]> {
+  const { items } = await it.cluster().list('PersistentVolume', { labels: { [labels.database]: id } })
+  return items
+}
+
+const deleteClaim = async (name: string) => {
+  const claim = await claimOf(name)
+  await it.cluster().delete('PersistentVolumeClaim', key(claim?.metadata.name ?? ''))
+}
+const deleteVolume = async (name: string) => {
+  const claim = await claimOf(name)
+  await it.cluster().delete('PersistentVolume', { name: claim?.spec?.volumeName ?? '' })
+}
+const deleteBoth = async (name: string) => {
+  await deleteVolume(name)
+  await deleteClaim(name)
+}
+
+/** Once a stop would cost nothing. */
+const isSecured = (database: ManagedDatabase): boolean =>
+  condition(database, 'VolumeReady')?.message.includes('nothing is lost') === true
+
+/** At rest on the volume it had, or its copy, by another claim. */
+async function expectRescued(name: string, before: ManagedDatabase): Promise<void> {
+  const { uid: handle = '', systemIdentifier } = before.status?.volume ?? {}
+  const after = await it.when(
+    name,
+    ({ spec, status }) =>
+      status?.appliedHash === desiredHash(spec) && status?.operation === undefined && status.volume?.uid !== handle,
+  )
+  const claim = await claimOf(name)
+  expect(after.status?.volume).toEqual({
+    claim: before.status?.volume?.claim,
+    uid: claim?.metadata.uid,
+    volumeName: claim?.spec?.volumeName,
+    systemIdentifier,
+  })
+  await it.when(name, found => isPhase('available')(found) && hasCondition('VolumeReady', 'Bound')(found))
+  const [volume, ...others] = await eventually(
+    async () => volumesOf(await it.idOf(name)),
+    found => found.length === 1 && found[0]?.spec?.persistentVolumeReclaimPolicy === 'Delete',
+  )
+  expect(others).toEqual([])
+  expect(volume?.metadata.annotations?.[reclaimPolicyAnnotation]).toBeUndefined()
+  expect(volume?.spec?.csi?.volumeHandle).toBe(handle)
+  expect(it.workload().postgres.data.get(handle)?.systemIdentifier).toBe(systemIdentifier)
+  expect([...it.workload().postgres.initialised.values()].every(count => count === 1)).toBe(true)
+}
+
+const settled = (name: string) =>
+  it.when(name, found => found.status?.operation === undefined && found.status?.volume?.volumeName !== undefined)
+
+describe('a volume', () => {
+  test('says whose it is, and is on record by its name', async () => {
+    await it.create('named', open)
+    const { status } = await settled('named')
+    const claim = await claimOf('named')
+    expect(status?.volume?.volumeName).toBe(claim?.spec?.volumeName)
+    const [volume] = await eventually(
+      async () => volumesOf(await it.idOf('named')),
+      found => found.length === 1,
+    )
+    expect(volume?.metadata.name).toBe(claim?.spec?.volumeName)
+    expect(volume?.spec?.persistentVolumeReclaimPolicy).toBe('Delete')
+  })
+})
+
+describe.each([
+  ['claim', deleteClaim],
+  ['volume', deleteVolume],
+  ['claim and volume', deleteBoth],
+] as const)('a %s that somebody deletes', (what, remove) => {
+  const nameOf = (how: string) => `${what.replaceAll(' ', '')}${how}`
+  const endangered = async (how: string) => {
+    const name = nameOf(how)
+    await it.create(name, open)
+    const before = await settled(name)
+    const pod = await podOf(name)
+    await remove(name)
+    return { name, before, pod }
+  }
+
+  test('is retained at once, while Postgres serves on, and the condition says so', async () => {
+    const { name, pod } = await endangered('told')
+    const told = await it.when(name, isSecured)
+    expect(condition(told, 'VolumeReady')).toMatchObject({ status: 'False', reason: 'VolumeBeingDeleted' })
+    expect(condition(told, 'Ready')?.status).toBe('True')
+    expect(told.status?.phase).toBe('degraded')
+    for (const volume of await volumesOf(await it.idOf(name))) {
+      expect(volume.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
+      expect(volume.metadata.annotations?.[reclaimPolicyAnnotation]).toBe('Delete')
+    }
+    expect((await podOf(name))?.metadata.uid).toBe(pod?.metadata.uid)
+    expect(it.workload().postgres.initialised.get(told.status?.volume?.uid ?? '')).toBe(1)
+  })
+
+  test('takes a new claim when the database is resized', async () => {
+    const { name, before } = await endangered('resized')
+    await it.when(name, isSecured)
+    await editSpec(it.cluster(), name, spec => ({ ...spec, ...large }))
+    await expectRescued(name, before)
+    const tasks = await it.tasksOf(name)
+    expect(tasks.find(({ spec }) => spec.name === 'update-managed-size')?.status?.phase).toBe('succeeded')
+  })
+
+  test('takes a new claim when the database is suspended, and serves by it afterwards', async () => {
+    const { name, before } = await endangered('suspended')
+    await editSpec(it.cluster(), name, spec => ({ ...spec, suspended: true }))
+    await it.when(
+      name,
+      found => isPhase('suspended')(found) && found.status?.volume?.uid !== before.status?.volume?.uid,
+    )
+    await editSpec(it.cluster(), name, spec => ({ ...spec, suspended: false }))
+    await expectRescued(name, before)
+  })
+
+  test('takes a new claim when the pod stops by itself', async () => {
+    const { name, before, pod } = await endangered('crashed')
+    await it.when(name, isSecured)
+    await it.cluster().delete('Pod', key(pod?.metadata.name ?? ''))
+    await expectRescued(name, before)
+  })
+
+  test('goes with its data when the database is deleted', async () => {
+    const { name, before } = await endangered('torndown')
+    const id = await it.idOf(name)
+    await it.when(name, isSecured)
+    await it.cluster().delete('ManagedDatabase', key(name))
+    await it.gone(name)
+    await eventually(
+      () => volumesOf(id),
+      found => found.length === 0,
+    )
+    expect(it.workload().postgres.data.has(before.status?.volume?.uid ?? '')).toBe(false)
+  })
+
+  test('stops no pod before it is retained, whatever is asked', async () => {
+    isVolumeHeld = true
+    try {
+      const { name, before, pod } = await endangered('held')
+      await it.when(name, hasCondition('VolumeReady', 'VolumeBeingDeleted'))
+      for (const change of [large, { suspended: true }]) {
+        const asked = await editSpec(it.cluster(), name, spec => ({ ...spec, ...change }))
+        await it.when(name, found => found.status?.observedGeneration === asked.metadata.generation)
+        expect((await it.child('StatefulSet', name, 'statefulSet'))?.spec?.replicas).toBe(1)
+        expect((await podOf(name))?.metadata.uid).toBe(pod?.metadata.uid)
+      }
+      const held = await it.database(name)
+      expect(condition(held, 'Progressing')).toMatchObject({ status: 'True', reason: 'VolumeBeingDeleted' })
+      isVolumeHeld = false
+      // It is tried again by and by; any change is a reason to try now.
+      await editSpec(it.cluster(), name, spec => ({ ...spec, displayName: 'Held' }))
+      await it.when(name, isPhase('suspended'))
+      await editSpec(it.cluster(), name, spec => ({ ...spec, suspended: false }))
+      await expectRescued(name, before)
+    } finally {
+      isVolumeHeld = false
+    }
+  })
+})
+
+describe('a suspended database', () => {
+  test('whose claim nothing holds keeps its volume when somebody deletes that', async () => {
+    await it.create('resting', open)
+    const before = await settled('resting')
+    await editSpec(it.cluster(), 'resting', spec => ({ ...spec, suspended: true }))
+    await it.when('resting', isPhase('suspended'))
+    await eventually(
+      async () => volumesOf(await it.idOf('resting')),
+      ([volume]) => volume?.spec?.persistentVolumeReclaimPolicy === 'Retain',
+    )
+    await deleteClaim('resting')
+    await it.when('resting', found => found.status?.volume?.uid !== before.status?.volume?.uid)
+    await editSpec(it.cluster(), 'resting', spec => ({ ...spec, suspended: false }))
+    await expectRescued('resting', before)
+  })
+
+  test('leaves nothing when it is deleted', async () => {
+    await it.create('restingend', open)
+    const before = await settled('restingend')
+    const id = await it.idOf('restingend')
+    await editSpec(it.cluster(), 'restingend', spec => ({ ...spec, suspended: true }))
+    await it.when('restingend', isPhase('suspended'))
+    await it.cluster().delete('ManagedDatabase', key('restingend'))
+    await it.gone('restingend')
+    await eventually(
+      () => volumesOf(id),
+      found => found.length === 0,
+    )
+    expect(it.workload().postgres.data.has(before.status?.volume?.uid ?? '')).toBe(false)
+  })
+})
+
+describe('a volume of no class', () => {
+  test('gets a claim of none, whatever class the cluster puts in by default', async () => {
+    await it.create('classless', open)
+    const before = await settled('classless')
+    const [volume] = await eventually(
+      async () => volumesOf(await it.idOf('classless')),
+      found => found.length === 1,
+    )
+    if (volume === undefined) throw new Error('no volume')
+    const { storageClassName: _, ...spec } = volume.spec ?? {}
+    await it.cluster().replace('PersistentVolume', { ...volume, spec })
+    await deleteClaim('classless')
+    await it.when('classless', isSecured)
+    await editSpec(it.cluster(), 'classless', asked => ({ ...asked, suspended: true }))
+    await it.when('classless', found => found.status?.volume?.uid !== before.status?.volume?.uid)
+    expect((await claimOf('classless'))?.spec?.storageClassName).toBe('')
+    await editSpec(it.cluster(), 'classless', asked => ({ ...asked, suspended: false }))
+    await expectRescued('classless', before)
+  })
+})
+
+describe('a claim that went past all protection', () => {
+  test.each(['Retain', 'Delete'] as const)('is lost only where the volume, set to %s, is gone too', async policy => {
+    const name = `forced${policy.toLowerCase()}`
+    await it.create(name, open)
+    const before = await settled(name)
+    const claim = await claimOf(name)
+    const [volume] = await volumesOf(await it.idOf(name))
+    if (claim === undefined || volume === undefined) throw new Error('no claim or volume')
+    // An administrator's hand: the claim goes under a running Postgres.
+    const spec = { ...volume.spec, persistentVolumeReclaimPolicy: policy }
+    await it.cluster().replace('PersistentVolume', { ...volume, spec })
+    await it.deleteClaimByForce(key(claim.metadata.name))
+    const after = await it.when(name, found => found.status?.volume?.uid !== before.status?.volume?.uid)
+    expect(after.status?.volume?.systemIdentifier).toBe(before.status?.volume?.systemIdentifier)
+    await it.when(name, isPhase('available'))
+    expect(it.workload().postgres.data.get(before.status?.volume?.uid ?? '')?.systemIdentifier).toBe(
+      before.status?.volume?.systemIdentifier,
+    )
+  })
+})
+
+describe('another claim under the name of the one on record', () => {
+  /** While no operator is there, somebody takes the claim away by force and makes another; Postgres runs on. */
+  const usurped = async (name: string) => {
+    await it.create(name, open)
+    const before = await settled(name)
+    const pod = await podOf(name)
+    const { name: claim = '' } = (await claimOf(name))?.metadata ?? {}
+    await it.stopOperator()
+    await it.deleteClaimByForce(key(claim))
+    await it.cluster().create('PersistentVolumeClaim', {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { ...key(claim), labels: { [labels.database]: await it.idOf(name) } },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+    })
+    await it.startOperator()
+    await it.when(name, hasCondition('VolumeReady', 'VolumeLost'))
+    const runs = async () => {
+      expect((await it.child('StatefulSet', name, 'statefulSet'))?.spec?.replicas).toBe(1)
+      expect((await podOf(name))?.metadata.uid).toBe(pod?.metadata.uid)
+    }
+    return { before, claim, runs }
+  }
+
+  test('stops no Postgres on its volume, which is kept, and gives way to a claim for that', async () => {
+    const { before, claim, runs } = await usurped('usurped')
+    await runs()
+    const told = await it.when('usurped', found => /are kept/.test(condition(found, 'VolumeReady')?.message ?? ''))
+    expect(condition(told, 'VolumeReady')?.message).toContain('Postgres runs on, and is not stopped')
+    const [volume] = await volumesOf(await it.idOf('usurped'))
+    expect(volume?.spec?.persistentVolumeReclaimPolicy).toBe('Retain')
+    // Not for another size either.
+    const asked = await editSpec(it.cluster(), 'usurped', spec => ({ ...spec, ...large }))
+    await it.when('usurped', found => found.status?.observedGeneration === asked.metadata.generation)
+    await runs()
+    // As the condition says.
+    await editSpec(it.cluster(), 'usurped', spec => ({ ...spec, suspended: true }))
+    await eventually(
+      () => podOf('usurped'),
+      pod => pod === undefined,
+    )
+    await it.cluster().delete('PersistentVolumeClaim', key(claim))
+    await it.when('usurped', found => found.status?.volume?.uid !== before.status?.volume?.uid)
+    await editSpec(it.cluster(), 'usurped', spec => ({ ...spec, suspended: false }))
+    await expectRescued('usurped', before)
+  })
+
+  test('has Postgres stopped for a suspension only once its volume is kept', async () => {
+    isVolumeHeld = true
+    try {
+      const { before, runs } = await usurped('usurpedheld')
+      const asked = await editSpec(it.cluster(), 'usurpedheld', spec => ({ ...spec, suspended: true }))
+      await it.when('usurpedheld', found => found.status?.observedGeneration === asked.metadata.generation)
+      await runs()
+      isVolumeHeld = false
+      await editSpec(it.cluster(), 'usurpedheld', spec => ({ ...spec, displayName: 'Held' }))
+      await eventually(
+        () => podOf('usurpedheld'),
+        pod => pod === undefined,
+      )
+      expect(it.workload().postgres.data.has(before.status?.volume?.uid ?? '')).toBe(true)
+    } finally {
+      isVolumeHeld = false
+    }
+  })
+})

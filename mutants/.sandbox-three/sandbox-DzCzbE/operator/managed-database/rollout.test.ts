@@ -1,0 +1,300 @@
+/** What a new release, another image and a restart do to databases that serve: nothing, until a restart is due. */
+// @ts-nocheck
+
+import { describe, expect, test } from 'vitest'
+import type { Pod, StatefulSet } from '../../cluster/index.ts'
+import { createInformer } from '../../cluster/informer/index.ts'
+import { annotations, askedBy, desiredHash, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
+import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
+import { editSpec, eventually, silent, testConfiguration, testNamespace } from '../testing/installation.ts'
+import { imageAnnotation, restartMark, templateAnnotation } from '../workload/children/stateful-set.ts'
+
+const it = useInstallation()
+const digest = (fill: string) => `sha256:${fill.repeat(64)}`
+
+const withImages = (image: string) => ({ configuration: { ...testConfiguration, images: { postgres: { 18: image } } } })
+const atRest = (name: string) =>
+  it.when(name, found => found.status?.phase === 'available' && found.status.operation === undefined)
+const podOf = async (name: string): Promise<Pod> => {
+  const pod = await it.child('Pod', name, 'pod')
+  if (pod === undefined) throw new Error('there is no pod')
+  return pod
+}
+const setOf = async (name: string): Promise<StatefulSet> => {
+  const set = await it.child('StatefulSet', name, 'statefulSet')
+  if (set === undefined) throw new Error('there is no StatefulSet')
+  return set
+}
+const imageOf = (set: StatefulSet) => set.spec?.template.spec?.containers[0]?.image
+const templateOf = (pod: Pod | undefined) => pod?.metadata.annotations?.[templateAnnotation]
+const templateOfSet = ({ spec }: StatefulSet) => spec?.template.metadata?.annotations?.[templateAnnotation]
+
+/** The operator of another release, which wants another template: here, another image. */
+async function upgrade(image: string): Promise<void> {
+  await it.stopOperator()
+  await it.startOperator(withImages(image))
+}
+
+/** What the node says that a pod's Postgres runs. */
+async function resolved(name: string, imageID: string): Promise<void> {
+  const pod = await podOf(name)
+  const containerStatuses = pod.status?.containerStatuses?.map(status => ({ ...status, imageID })) ?? []
+  await it.cluster().replaceStatus('Pod', { ...pod, status: { ...pod.status, containerStatuses } })
+}
+
+const ask = (name: string, value: string) =>
+  editSpec(it.cluster(), name, spec => spec, { [annotations.restart]: value })
+const restarted = (name: string, value: string) =>
+  it.when(
+    name,
+    found =>
+      found.status?.phase === 'available' &&
+      found.status.operation === undefined &&
+      found.metadata.annotations?.[annotations.restart] === value &&
+      visiblePhase(found) === 'available',
+  )
+
+describe('another image in the configuration', () => {
+  test('restarts nothing, makes no task and nothing modifying, and is what a crash does not bring', async () => {
+    await it.create('kept')
+    await atRest('kept')
+    await resolved('kept', `docker.io/library/postgres@${digest('a')}`)
+    await eventually(
+      () => setOf('kept'),
+      set => imageOf(set) === `postgres@${digest('a')}`,
+    )
+    const before = await podOf('kept')
+    const template = templateOfSet(await setOf('kept'))
+
+    await upgrade('postgres:18.9')
+    const pending = await it.when('kept', found => (found.status?.pendingRestart ?? []).length > 0)
+    expect(pending.status?.pendingRestart).toMatchObject([
+      { reason: 'Image', message: 'the pod runs postgres:18; postgres:18.9 is what a new one runs' },
+    ])
+    expect(condition(pending, 'RestartPending')).toMatchObject({ status: 'True', reason: 'Image' })
+    expect(pending.status).toMatchObject({ phase: 'available' })
+    expect(visiblePhase(pending)).toBe('available')
+    expect((await podOf('kept')).metadata.uid).toBe(before.metadata.uid)
+    expect(await it.tasksOf('kept')).toHaveLength(1)
+    expect(templateOfSet(await setOf('kept'))).toBe(template)
+    expect(imageOf(await setOf('kept'))).toBe(`postgres@${digest('a')}`)
+
+    // Somebody, or a node that is drained, takes the pod away.
+    await it.cluster().delete('Pod', { namespace: testNamespace, name: before.metadata.name })
+    const again = await eventually(
+      () => it.child('Pod', 'kept', 'pod'),
+      pod => pod !== undefined && pod.metadata.uid !== before.metadata.uid && pod.status?.podIP !== undefined,
+    )
+    expect(templateOf(again)).toBe(template)
+    expect(again?.spec?.containers[0]?.image).toBe(`postgres@${digest('a')}`)
+
+    await ask('kept', 'now')
+    const done = await restarted('kept', 'now')
+    expect(done.status?.pendingRestart).toBeUndefined()
+    expect(condition(done, 'RestartPending')).toBeUndefined()
+    expect((await podOf('kept')).spec?.containers[0]?.image).toBe('postgres:18.9')
+    await upgrade('postgres:18')
+  })
+
+  test.each([
+    ['an id alone', digest('b')],
+    ['a name made up for the occasion', `docker.io/library/import-2026-01-01@${digest('b')}`],
+    ['none', ''],
+  ])('is kept by its name where the node has no digest that could be pulled: %s', async (what, imageID) => {
+    const name = `named${what.replaceAll(/[^a-z]/g, '')}`
+    await it.create(name)
+    await atRest(name)
+    await resolved(name, imageID)
+    await ask(name, 'now')
+    await restarted(name, 'now')
+    expect(imageOf(await setOf(name))).toBe('postgres:18')
+  })
+
+  test('a pinned image stays as it was resolved at a restart, too: a tag that moved upgrades nothing', async () => {
+    await it.create('pinned')
+    await atRest('pinned')
+    await resolved('pinned', `docker.io/library/postgres@${digest('c')}`)
+    await eventually(
+      () => setOf('pinned'),
+      set => imageOf(set) === `postgres@${digest('c')}`,
+    )
+    await ask('pinned', 'now')
+    await restarted('pinned', 'now')
+    const pod = await podOf('pinned')
+    expect(pod.spec?.containers[0]?.image).toBe(`postgres@${digest('c')}`)
+    expect(pod.metadata.annotations?.[imageAnnotation]).toBe('postgres:18')
+    expect((await it.database('pinned'))?.status?.pendingRestart).toBeUndefined()
+  })
+
+  test('is taken by a size, and by a database that is resumed', async () => {
+    await it.create('grown')
+    await it.create('resumed')
+    await atRest('grown')
+    await atRest('resumed')
+    await upgrade('postgres:18.8')
+    await it.when('grown', found => found.status?.pendingRestart !== undefined)
+    await editSpec(it.cluster(), 'grown', spec => ({ ...spec, size: { name: 'large', version: 1 } }))
+    const grown = await it.when(
+      'grown',
+      found => found.status?.pendingRestart === undefined && found.status?.phase === 'available',
+    )
+    expect(grown.status?.operation?.name ?? 'update-managed-size').toBe('update-managed-size')
+    expect((await podOf('grown')).spec?.containers[0]?.image).toBe('postgres:18.8')
+    await editSpec(it.cluster(), 'resumed', spec => ({ ...spec, suspended: true }))
+    await it.when('resumed', isPhase('suspended'))
+    await editSpec(it.cluster(), 'resumed', spec => ({ ...spec, suspended: false }))
+    await atRest('resumed')
+    expect((await podOf('resumed')).spec?.containers[0]?.image).toBe('postgres:18.8')
+    await upgrade('postgres:18')
+  })
+
+  const crashed = (restartCount: number, state: object) => ({
+    name: 'postgres',
+    image: 'i',
+    imageID: '',
+    ready: false,
+    restartCount,
+    state,
+    lastState: { terminated: { exitCode: 137, message: '' } },
+  })
+
+  test('is not brought by a Postgres that was killed once, and mends one that cannot run', async () => {
+    await it.create('killed')
+    await atRest('killed')
+    await upgrade('postgres:18.7')
+    await it.when('killed', found => found.status?.pendingRestart !== undefined)
+    const pod = await podOf('killed')
+    const say = async (status: object) =>
+      it.cluster().replaceStatus('Pod', {
+        ...(await podOf('killed')),
+        status: { ...pod.status, containerStatuses: [status] },
+      } as Pod)
+    await say(crashed(1, { terminated: { exitCode: 137, message: '' } }))
+    await it.when('killed', isPhase('degraded'))
+    expect(imageOf(await setOf('killed'))).toBe('postgres:18')
+    expect((await podOf('killed')).metadata.uid).toBe(pod.metadata.uid)
+    await say(crashed(4, { waiting: { reason: 'CrashLoopBackOff', message: 'back-off' } }))
+    await atRest('killed')
+    expect((await podOf('killed')).spec?.containers[0]?.image).toBe('postgres:18.7')
+    await upgrade('postgres:18')
+  })
+
+  test('what an older operator left is kept as it stands, its image pinned to what runs', async () => {
+    await it.create('older')
+    await atRest('older')
+    await it.stopOperator()
+    // As an older operator made it: another specification, none of the newer annotations.
+    const set = await setOf('older')
+    const pod = await podOf('older')
+    const old = {
+      'espalier.dev/size': 'small-v1',
+      'espalier.dev/volume': set.spec?.template.metadata?.annotations?.['espalier.dev/volume'] ?? '',
+      [templateAnnotation]: 'older',
+    }
+    const spec = set.spec && {
+      ...set.spec,
+      template: { ...set.spec.template, metadata: { ...set.spec.template.metadata, annotations: old } },
+    }
+    await it.cluster().replace('StatefulSet', { ...set, ...(spec ? { spec } : {}) })
+    const replaced = await it.cluster().replace('Pod', { ...pod, metadata: { ...pod.metadata, annotations: old } })
+    const containerStatuses =
+      replaced.status?.containerStatuses?.map(status => ({
+        ...status,
+        imageID: `docker.io/library/postgres@${digest('d')}`,
+      })) ?? []
+    await it.cluster().replaceStatus('Pod', { ...replaced, status: { ...replaced.status, containerStatuses } })
+    await it.startOperator()
+    const pending = await it.when('older', found => found.status?.pendingRestart !== undefined)
+    expect(pending.status?.pendingRestart).toMatchObject([{ reason: 'PodTemplate' }])
+    expect(visiblePhase(pending)).toBe('available')
+    await eventually(
+      () => setOf('older'),
+      found => imageOf(found) === `postgres@${digest('d')}`,
+    )
+    expect(templateOfSet(await setOf('older'))).toBe('older')
+    expect((await podOf('older')).metadata.uid).toBe(pod.metadata.uid)
+    expect(await it.tasksOf('older')).toHaveLength(1)
+  })
+})
+
+describe('a restart', () => {
+  test('that kubectl asks for happens once, as a task of its own', async () => {
+    await it.create('asked')
+    await atRest('asked')
+    const before = await podOf('asked')
+    await ask('asked', 'please')
+    const modifying = await it.database('asked')
+    expect(modifying && visiblePhase(modifying)).toBe('modifying')
+    await restarted('asked', 'please')
+    const after = await podOf('asked')
+    expect(after.metadata.uid).not.toBe(before.metadata.uid)
+    expect(after.metadata.annotations?.['espalier.dev/restart']).toBe(restartMark('please'))
+    const tasks = await it.tasksOf('asked')
+    expect(tasks.map(({ spec, status }) => [spec.name, status?.phase]).sort()).toEqual([
+      ['create-managed', 'succeeded'],
+      ['restart-managed', 'succeeded'],
+    ])
+    // The same asked again, and the annotation taken away, are no other restart.
+    const { [annotations.restart]: _, ...rest } = (await it.database('asked'))?.metadata.annotations ?? {}
+    const database = (await it.database('asked')) as ManagedDatabase
+    await it
+      .cluster()
+      .replace('ManagedDatabase', { ...database, metadata: { ...database.metadata, annotations: rest } })
+    await it.when(
+      'asked',
+      found =>
+        visiblePhase(found) === 'available' &&
+        found.status?.operation === undefined &&
+        found.metadata.annotations?.[annotations.restart] === undefined,
+    )
+    expect((await podOf('asked')).metadata.uid).toBe(after.metadata.uid)
+  })
+
+  test('that is asked for no more is nothing that was asked: no task, and nothing modifying', async () => {
+    await it.create('withdrawn')
+    await atRest('withdrawn')
+    await ask('withdrawn', 'please')
+    const done = await restarted('withdrawn', 'please')
+    const [pod, tasks] = [await podOf('withdrawn'), await it.tasksOf('withdrawn')]
+    const phases = new Set<string>()
+    const databases = createInformer(it.cluster(), 'ManagedDatabase', { namespace: testNamespace, logger: silent })
+    databases.onChange(({ object }) => {
+      if (object.metadata.name === 'withdrawn') phases.add(visiblePhase(object))
+    })
+    await databases.start()
+    const { [annotations.restart]: _, ...rest } = done.metadata.annotations ?? {}
+    await it.cluster().replace('ManagedDatabase', { ...done, metadata: { ...done.metadata, annotations: rest } })
+    const after = await it.when('withdrawn', found => found.status?.appliedHash === desiredHash(askedBy(found)))
+    await it.stopOperator()
+    await databases.stop()
+    expect([after.status?.phase, after.status?.operation]).toEqual(['available', undefined])
+    expect(after.status?.appliedDigests?.members).not.toHaveProperty('restart')
+    expect([...phases]).toEqual(['available'])
+    expect((await it.tasksOf('withdrawn')).length).toBe(tasks.length)
+    expect((await podOf('withdrawn')).metadata.uid).toBe(pod.metadata.uid)
+    await it.startOperator()
+  })
+
+  test('of a suspended database starts nothing', async () => {
+    await it.create('asleep', { suspended: true })
+    await it.when('asleep', found => found.status?.operation === undefined)
+    await ask('asleep', 'please')
+    await it.when('asleep', found => visiblePhase(found) === 'suspended' && found.status?.operation === undefined)
+    expect(await it.child('Pod', 'asleep', 'pod')).toBeUndefined()
+  })
+
+  test('of a database whose claim somebody deletes is the stop that gives its volume another', async () => {
+    await it.create('guarded')
+    const before = await atRest('guarded')
+    const claim = await it.child('PersistentVolumeClaim', 'guarded', 'claim')
+    if (claim === undefined) throw new Error('there is no claim')
+    const key = { namespace: testNamespace, name: claim.metadata.name }
+    await it.cluster().delete('PersistentVolumeClaim', key)
+    await it.when('guarded', found => condition(found, 'VolumeReady')?.status === 'False')
+    await ask('guarded', 'please')
+    const after = await restarted('guarded', 'please')
+    expect(after.status?.volume?.systemIdentifier).toBe(before.status?.volume?.systemIdentifier)
+    expect((await it.cluster().get('PersistentVolumeClaim', key))?.metadata.uid).not.toBe(claim.metadata.uid)
+    expect((await podOf('guarded')).metadata.annotations?.['espalier.dev/restart']).toBe(restartMark('please'))
+  })
+})

@@ -1,0 +1,50 @@
+/**
+ * Whether a child is as its builder wants it, seen through what the API server and others add to an object: defaults,
+ * status, further labels. Where it is not, one server-side apply makes it so.
+ */
+// @ts-nocheck
+
+import { createHash } from 'node:crypto'
+import { canonicalJson, type ObjectMeta } from '../../crds/index.ts'
+import { isRecord } from '../../values/record.ts'
+
+/** On every applied child: a digest of its draft, so that a field a draft no longer has is noticed too. */
+export const draftAnnotation = 'espalier.dev/draft'
+
+/** 16 hexadecimal characters over any JSON value. */
+export const digestOf = (value: unknown): string =>
+  createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, 16)
+
+type Drafted = { metadata: ObjectMeta }
+
+/** The draft with its digest in an annotation. */
+export function stamped<T extends Drafted>(draft: T): T {
+  const annotations = { ...draft.metadata.annotations, [draftAnnotation]: digestOf(draft) }
+  return { ...draft, metadata: { ...draft.metadata, annotations } }
+}
+
+const nameOf = (value: unknown): unknown => (isRecord(value) ? value.name : undefined)
+
+/**
+ * Whether `actual` holds everything that `wanted` does. Lists of named things may hold further ones (another manager's
+ * container stays); all other lists are compared whole.
+ */
+export function isUpToDate(actual: unknown, wanted: unknown): boolean {
+  if (wanted === undefined) return true
+  if (Array.isArray(wanted)) {
+    if (!Array.isArray(actual)) return false
+    if (wanted.length > 0 && wanted.every(item => nameOf(item) !== undefined))
+      return wanted.every(item =>
+        isUpToDate(
+          actual.find(other => nameOf(other) === nameOf(item)),
+          item,
+        ),
+      )
+    return actual.length === wanted.length && wanted.every((item, index) => isUpToDate(actual[index], item))
+  }
+  if (isRecord(wanted)) {
+    if (!isRecord(actual)) return Object.keys(wanted).length === 0
+    return Object.entries(wanted).every(([key, value]) => isUpToDate(actual[key], value))
+  }
+  return actual === wanted
+}

@@ -1,0 +1,379 @@
+/**
+ * The SQL side of the operator: looks at a Postgres, and brings its roles and their privileges in order. Both are one
+ * short connection or two; nothing is kept between calls but the client certificate. Retrying is the caller's.
+ */
+// @ts-nocheck
+
+import type { Logger } from 'pino'
+import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
+import { type Authority, type CertifiedKey, issueClientCertificate, needsRenewal } from '../pki/index.ts'
+import { operatorCommonName } from './configuration.ts'
+import { type Connection, type PostgresTarget, withConnection } from './connection.ts'
+import { diskFull, PostgresError, type PostgresErrorReason, postgresErrorOf } from './errors.ts'
+import {
+  createDatabase,
+  grantStatements,
+  grantsMade,
+  parseMark,
+  platformSchemaQuery,
+  type RolePasswords,
+  replicationStatements,
+  roleStatements,
+  schemaQuery,
+  statisticsShown,
+  statisticsStatements,
+} from './roles.ts'
+import { scramVerifier } from './scram.ts'
+import {
+  type ChecksumFailures,
+  type ConfigurationState,
+  committedWrite,
+  maintenanceDatabase,
+  type RestorePoint,
+  restorePointQuery,
+  roomStatements,
+  type ServerState,
+  sizeQuery,
+  stateQuery,
+  volumeUseQuery,
+} from './state.ts'
+import { createVerdicts, type Verdicts } from './verdicts.ts'
+
+export type { PostgresTarget } from './connection.ts'
+export { diskFull, PostgresError } from './errors.ts'
+export type { ChecksumFailures, RestorePoint } from './state.ts'
+
+export type RoleObservation = {
+  exists: boolean
+  /**
+   * `ours`: the password given is the role's. `changed`: the role has another. `absent`: the role has none, or there is
+   * no role. `unknown`: no password was given to compare with, or it could not be compared yet.
+   */
+  password: 'ours' | 'changed' | 'absent' | 'unknown'
+  /** The mark of the credentials whose password was last set by us (see ensureRoles). */
+  credentialsMark: string | undefined
+}
+
+export type PostgresObservation =
+  | { reachable: false; reason: PostgresErrorReason; message: string }
+  | {
+      reachable: true
+      /** As server_version_num: 170010 for 17.10. */
+      serverVersion: number
+      systemIdentifier: string
+      inRecovery: boolean
+      /** Whether data checksums are on. */
+      checksums: boolean
+      roles: Record<DatabaseRole, RoleObservation>
+      applicationDatabase: boolean
+      /** SHA-256 of the certificate that it showed to the operator. */
+      certificate: string | undefined
+      /** Stands still where nothing is written. */
+      walPosition: string | null
+      checksumFailures: ChecksumFailures | null
+      /**
+       * Whether a record of WAL comes to rest on its disk: `hangs` where a commit is not answered for `commitTimeoutMs`.
+       * `unasked`: somebody else looks after that.
+       */
+      wal: 'written' | 'hangs' | 'unasked'
+      /** Whether something more can be written to its volume. */
+      hasRoom: boolean
+      /** What of the operator's files is in force. */
+      configuration: ConfigurationState
+      /** Whether ensureRoles would find nothing to do for users' roles but passwords. */
+      privilegesInOrder: boolean
+      /** Whether it would find nothing to do for what is the platform's own; no user waits for that. */
+      platformInOrder: boolean
+    }
+
+type Reachable = Extract<PostgresObservation, { reachable: true }>
+
+export type DesiredRoles = {
+  passwords: Readonly<Record<DatabaseRole, string>>
+  /** Names these passwords: the uid of the Secret they stand in. */
+  mark: string
+}
+
+type Passwords = Readonly<Partial<Record<DatabaseRole, string>>>
+
+type ObserveOptions = {
+  /** To be compared with the roles'. */
+  passwords: Passwords | undefined
+  /** Has a commit written to WAL, where nothing in the pod itself sees to it. */
+  commits: boolean
+}
+
+export type PostgresAdministrator = {
+  /** Looks at a Postgres. One that cannot be reached is an observation, not an error. @throws the signal's reason */
+  observe(target: PostgresTarget, options: ObserveOptions, signal: AbortSignal): Promise<PostgresObservation>
+
+  /**
+   * The size of the application database in bytes; undefined where there is none. It may take long where there are many
+   * files, so nothing else may wait for it. @throws PostgresError; the signal's reason
+   */
+  measure(target: PostgresTarget, signal: AbortSignal): Promise<number | undefined>
+
+  /**
+   * What all databases, their WAL and their temporary files take up of the volume, in bytes. As patient as `measure`.
+   * @throws PostgresError; the signal's reason
+   */
+  measureVolume(target: PostgresTarget, signal: AbortSignal): Promise<number>
+
+  /**
+   * Makes the roles, the application database and its grants, or restores what differs; idempotent, and safe to
+   * break off and to run twice at once. A role's password is set where the role is new or carries another mark; a role
+   * that carries this mark and another password was changed by its user, and keeps it.
+   * @throws PostgresError; RangeError for a password that is not printable ASCII; the signal's reason
+   */
+  ensureRoles(target: PostgresTarget, desired: DesiredRoles, signal: AbortSignal): Promise<void>
+
+  /** Has the server read its certificate and configuration again. @throws PostgresError; the signal's reason */
+  reload(target: PostgresTarget, signal: AbortSignal): Promise<void>
+
+  /**
+   * Has it write all that it holds to its files, so that a copy of them recovers fast, and says from where. It takes as
+   * long as the disk takes. @throws PostgresError; the signal's reason
+   */
+  checkpoint(target: PostgresTarget, signal: AbortSignal): Promise<RestorePoint>
+}
+
+/** It copies a template, and waits for the disk. */
+const createDatabaseTimeoutMs = 30_000
+/** A commit that takes longer hangs: what a busy disk takes is far less. */
+const commitTimeoutMs = 20_000
+/** A hundred thousand files on a cold disk. */
+const measureTimeoutMs = 120_000
+/** All of a large shared_buffers, to a slow disk that others write to as well. */
+const checkpointTimeoutMs = 1800_000
+
+/**
+ * Held until the connection ends, so that two operators do not grant at once. No user can take it: locks belong to a
+ * database, and only the operator can connect to this one.
+ */
+const roleLock = 'SELECT pg_advisory_lock(7231904)'
+
+export function createAdministrator({
+  authority,
+  now,
+  logger,
+}: {
+  /** `known`: further ones that servers may trust instead. */
+  authority: Authority & { known?: readonly Authority[] }
+  now: () => number
+  logger: Logger
+}): PostgresAdministrator {
+  const verdicts = createVerdicts({ now })
+  const certificates = (authority.known ?? [authority]).map(issuer => clientCertificate(issuer, now))
+
+  /** By the certificate of the first authority that the server trusts: it may not have heard of the newest, or of older ones. */
+  const connect = async <T>(
+    target: PostgresTarget,
+    database: string,
+    signal: AbortSignal,
+    work: (connection: Connection) => Promise<T>,
+    version?: number,
+  ): Promise<T> => {
+    let refused: unknown
+    for (const certificate of certificates)
+      try {
+        return await withConnection(target, database, certificate(), signal, work, version)
+      } catch (error) {
+        if (!isRefusal(error)) throw error
+        refused ??= error
+      }
+    throw refused
+  }
+
+  return {
+    observe: async (target, { passwords, commits }, signal) => {
+      try {
+        const seen = await connect(target, maintenanceDatabase, signal, async connection => {
+          const state = await readState(connection)
+          const { certificate } = connection
+          const wal = commits && !state.inRecovery ? await commit(connection) : ('unasked' as const)
+          // What the disk does not take is not waited for twice.
+          const hasRoom = wal === 'hangs' || (await findRoom(connection, state))
+          return { state, more: { certificate, wal, hasRoom } }
+        })
+        return { ...(await observationOf(seen.state, passwords ?? {}, verdicts, signal)), ...seen.more }
+      } catch (error) {
+        if (!(error instanceof PostgresError)) throw error
+        const { reason, message } = error
+        return { reachable: false, reason, message }
+      }
+    },
+
+    measure: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        const [row] = await connection.patiently<{ bytes: number }>(sizeQuery, measureTimeoutMs)
+        return row?.bytes
+      }),
+
+    measureVolume: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        const [row] = await connection.patiently<{ bytes: number }>(volumeUseQuery, measureTimeoutMs)
+        if (row === undefined) throw new PostgresError('statement', 'the server answered without a row')
+        return row.bytes
+      }),
+
+    ensureRoles: (target, desired, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        await connection.rows(roleLock)
+        const state = await ensureRolesAndDatabase(connection, desired)
+        if (grantsMade(state) && statisticsShown(state)) return
+        await connect(
+          target,
+          applicationDatabase,
+          signal,
+          inside => workInside(connection, inside, state),
+          state.version,
+        )
+        logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
+      }),
+
+    reload: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        await connection.rows('SELECT pg_reload_conf()')
+      }),
+
+    checkpoint: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        await connection.patiently({ text: 'CHECKPOINT' }, checkpointTimeoutMs)
+        const [point] = await connection.rows<RestorePoint>(restorePointQuery)
+        if (point === undefined) throw new PostgresError('statement', 'the server answered without a row')
+        return point
+      }),
+  }
+}
+
+/** Marks are written one after the other, each over what the one before left. */
+async function workInside(connection: Connection, inside: Connection, state: ServerState): Promise<void> {
+  if (!grantsMade(state)) await makeGrants(inside, state)
+  const after = await readState(connection)
+  if (statisticsShown(after)) return
+  const [schema] = await inside.rows<{ owner: string }>(platformSchemaQuery)
+  await inside.transaction(statisticsStatements(after, schema?.owner))
+}
+
+/** A client's certificate of the operator's, renewed in time. */
+function clientCertificate(issuer: Authority, now: () => number): () => CertifiedKey {
+  let current: CertifiedKey | undefined
+  return () => {
+    if (current === undefined || needsRenewal(current.cert, now))
+      current = issueClientCertificate(issuer, { commonName: operatorCommonName }, now)
+    return current
+  }
+}
+
+/** A server that does not trust a client's certificate may just hang up, once the handshake is over on our side. */
+const isRefusal = (error: unknown): boolean =>
+  error instanceof PostgresError &&
+  (error.reason === 'tls' || error.reason === 'auth' || error.code === 'ECONNRESET' || error.code === 'EPIPE')
+
+async function makeGrants(connection: Connection, state: ServerState): Promise<void> {
+  const schemas = await connection.rows<{ name: string }>(schemaQuery)
+  const names = schemas.map(({ name }) => name)
+  await connection.transaction(grantStatements(state, names))
+}
+
+async function readState(connection: Connection): Promise<ServerState> {
+  const [row] = await connection.rows<{ state: ServerState }>(stateQuery)
+  if (row === undefined) throw new PostgresError('statement', 'the server answered without a row')
+  return row.state
+}
+
+/** The server cannot break off a wait for its disk, so this only stops waiting for the server. */
+async function commit(connection: Connection): Promise<'written' | 'hangs'> {
+  try {
+    await connection.patiently({ text: committedWrite }, commitTimeoutMs)
+    return 'written'
+  } catch (error) {
+    const { reason, code } = postgresErrorOf(error)
+    if (reason === 'timeout') return 'hangs'
+    // No room for WAL is no room: that is found out next.
+    if (code === diskFull) return 'written'
+    throw error
+  }
+}
+
+async function findRoom(connection: Connection, { dataDirectory }: ServerState): Promise<boolean> {
+  try {
+    await connection.transaction(roomStatements(dataDirectory))
+    return true
+  } catch (error) {
+    if (postgresErrorOf(error).code === diskFull) return false
+    throw error
+  }
+}
+
+/** Everything but the grants inside the application database; returns the state that this leaves. */
+async function ensureRolesAndDatabase(connection: Connection, desired: DesiredRoles): Promise<ServerState> {
+  const state = await readState(connection)
+  const statements = [...roleStatements(state, await passwordsToSet(state, desired)), ...replicationStatements(state)]
+  await connection.transaction(statements)
+  if (state.database === null && !state.hasInitialDatabase) {
+    await connection.alone(createDatabase, createDatabaseTimeoutMs)
+  }
+  return statements.length > 0 || state.database === null ? readState(connection) : state
+}
+
+/** The verifiers of those roles whose password is to be set now. */
+async function passwordsToSet(state: ServerState, { passwords, mark }: DesiredRoles): Promise<RolePasswords> {
+  const entries = await Promise.all(
+    databaseRoles.map(async role => {
+      const existing = state.roles[role]
+      const isOurs = existing !== undefined && parseMark(existing.comment).credentials === mark
+      return isOurs ? [] : [[role, await scramVerifier(passwords[role])] as const]
+    }),
+  )
+  return { mark, verifiers: Object.fromEntries(entries.flat()) }
+}
+
+async function observationOf(
+  state: ServerState,
+  passwords: Passwords,
+  verdicts: Verdicts,
+  signal: AbortSignal,
+): Promise<Omit<Reachable, 'certificate' | 'wal' | 'hasRoom'>> {
+  const compare = (role: DatabaseRole) => observeRole(state, role, passwords[role], verdicts, signal)
+  const observed = await Promise.all(databaseRoles.map(compare))
+  const [admin, app, readOnly] = observed
+  if (admin === undefined || app === undefined || readOnly === undefined) throw new TypeError('three roles')
+  return {
+    reachable: true,
+    serverVersion: state.version,
+    systemIdentifier: state.systemIdentifier,
+    inRecovery: state.inRecovery,
+    checksums: state.checksums,
+    roles: { admin, app, app_read_only: readOnly },
+    applicationDatabase: state.database !== null,
+    walPosition: state.walPosition,
+    checksumFailures: state.checksumFailures,
+    configuration: state.configuration,
+    platformInOrder: replicationStatements(state).length === 0 && statisticsShown(state),
+    privilegesInOrder: roleStatements(state).length === 0 && grantsMade(state),
+  }
+}
+
+const passwordByVerdict = { fits: 'ours', differs: 'changed', deferred: 'unknown' } as const
+
+async function observeRole(
+  state: ServerState,
+  role: DatabaseRole,
+  password: string | undefined,
+  verdicts: Verdicts,
+  signal: AbortSignal,
+): Promise<RoleObservation> {
+  const existing = state.roles[role]
+  const verifier = existing?.verifier ?? null
+  const compare = async () => {
+    if (verifier === null) return 'absent'
+    if (password === undefined) return 'unknown'
+    return passwordByVerdict[await verdicts.judge(password, verifier, signal)]
+  }
+  return {
+    exists: existing !== undefined,
+    password: await compare(),
+    credentialsMark: parseMark(existing?.comment).credentials,
+  }
+}

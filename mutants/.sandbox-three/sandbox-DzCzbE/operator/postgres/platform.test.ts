@@ -1,0 +1,239 @@
+/** What every database has for the platform's own ends, with real servers: files read in place, replication, statistics. */
+// @ts-nocheck
+
+import pg from 'pg'
+import pino from 'pino'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type PgVersion, pgVersions } from '../../crds/index.ts'
+import type { InstanceConfiguration } from '../../instance/index.ts'
+import { issueClientCertificate } from '../pki/index.ts'
+import { smallShape } from '../testing/samples.ts'
+import { createAdministrator } from './administrator.ts'
+import { preloadedLibraries, renderWithDigest, replicationCommonName, replicationRole } from './configuration.ts'
+import { configure, connectAs, type RunningPostgres, runPostgres, startPostgres } from './testing/postgres.ts'
+
+const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
+const signal = new AbortController().signal
+const logger = pino({ level: 'silent' })
+
+let servers: Map<PgVersion, RunningPostgres>
+beforeAll(async () => {
+  servers = new Map(await Promise.all(pgVersions.map(async major => [major, await startPostgres({ major })] as const)))
+})
+afterAll(() => Promise.all([...(servers?.values() ?? [])].map(server => server.stop())))
+
+describe.each(pgVersions)('Postgres %s', major => {
+  let server: RunningPostgres
+  let administrator: ReturnType<typeof createAdministrator>
+  beforeAll(async () => {
+    const found = servers.get(major)
+    if (found === undefined) throw new Error('not started')
+    server = found
+    administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
+    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+  })
+
+  const observe = async () => {
+    const observation = await administrator.observe(server.target, { passwords, commits: false }, signal)
+    if (!observation.reachable) throw new Error(observation.message)
+    return observation
+  }
+  const mount = (files: InstanceConfiguration['files']) =>
+    configure(server.mounts, {
+      databaseId: '00000000-0000-4000-8000-000000000001',
+      incarnation: 1,
+      pgVersion: major,
+      initialise: false,
+      preload: preloadedLibraries,
+      files,
+    })
+  const certified = (user: string, commonName: string, more: object = {}) => {
+    const { host, port, ca, serverName } = server.target
+    const certificate = issueClientCertificate(server.authority, { commonName })
+    const client = new pg.Client({
+      host,
+      port,
+      user,
+      database: 'app',
+      ssl: { ...certificate, ca, servername: serverName },
+      ...more,
+    })
+    client.on('error', () => {})
+    return client
+  }
+
+  test('other rules and settings are mounted, and a reload brings them into force under an open session', async () => {
+    const before = renderWithDigest(smallShape, major)
+    const session = await connectAs(server, 'app', passwords.app)
+    const { rows: was } = await session.query('SELECT pg_backend_pid() AS pid')
+    expect((await observe()).configuration).toEqual({
+      inForce: before.digest,
+      onDisk: before.digest,
+      isMounted: true,
+      refused: null,
+      errors: [],
+      pendingRestart: [],
+    })
+
+    const after = renderWithDigest(
+      { ...smallShape, postgresSettings: { work_mem: '7MB', shared_buffers: '20MB' } },
+      major,
+    )
+    const rules = after.files['pg_hba.conf'].replace(
+      'hostssl    all          all                   all      scram',
+      'hostssl all app_read_only all reject\nhostssl all all all scram',
+    )
+    expect(rules).not.toBe(after.files['pg_hba.conf'])
+    mount({ ...after.files, 'pg_hba.conf': rules })
+    expect((await observe()).configuration).toMatchObject({ inForce: before.digest, onDisk: after.digest, errors: [] })
+    await administrator.reload(server.target, signal)
+    await expect.poll(async () => (await observe()).configuration.inForce).toBe(after.digest)
+
+    const { configuration } = await observe()
+    expect(configuration).toMatchObject({ errors: [], pendingRestart: ['shared_buffers'], isMounted: true })
+    const { rows } = await session.query("SELECT pg_backend_pid() AS pid, current_setting('work_mem') AS memory")
+    expect(rows).toEqual([{ ...was[0], memory: '7MB' }])
+    await session.end()
+    await expect(connectAs(server, 'app_read_only', passwords.app_read_only)).rejects.toThrow('pg_hba.conf rejects')
+    mount(before.files)
+    await administrator.reload(server.target, signal)
+    await expect
+      .poll(async () => (await observe()).configuration)
+      .toMatchObject({ inForce: before.digest, pendingRestart: [] })
+  })
+
+  test.each([
+    ['postgresql.conf', "work_mem = 'lots'\n", 'work_mem: setting could not be applied'],
+    ['postgresql.conf', 'no_such_setting = 1\n', 'no_such_setting: unrecognized configuration parameter'],
+    ['pg_hba.conf', 'hostssl all all all no-such-method\n', 'pg_hba.conf: invalid authentication method'],
+    ['pg_ident.conf', 'espalier\n', 'pg_ident.conf: missing entry'],
+  ] as const)('what it cannot take of %s is told before anything is reloaded: %s', async (name, text, message) => {
+    const { files } = renderWithDigest(smallShape, major)
+    mount({ ...files, [name]: files[name] + text })
+    const { configuration } = await observe()
+    expect(configuration.errors.join()).toContain(message)
+    mount(files)
+    expect((await observe()).configuration.errors).toEqual([])
+  })
+
+  test('copies for replication by its certificate, and by nothing else', async () => {
+    const replication = certified(replicationRole, replicationCommonName, { replication: 'true', database: undefined })
+    await replication.connect()
+    const { rows } = await replication.query('IDENTIFY_SYSTEM')
+    expect(rows).toHaveLength(1)
+    await replication.end()
+    await expect(certified(replicationRole, replicationCommonName).connect()).rejects.toThrow('pg_hba.conf rejects')
+    await expect(
+      certified(replicationRole, replicationCommonName, { replication: 'database' }).connect(),
+    ).rejects.toThrow('pg_hba.conf rejects')
+    await expect(certified('postgres', replicationCommonName).connect()).rejects.toThrow(
+      'certificate authentication failed',
+    )
+    await expect(certified(replicationRole, 'espalier-operator', { replication: 'true' }).connect()).rejects.toThrow(
+      'certificate authentication failed',
+    )
+    await expect(connectAs(server, replicationRole, 'guessed')).rejects.toThrow('pg_hba.conf rejects')
+  })
+
+  test('a role of that name that a user made first becomes ours alone', async () => {
+    const admin = await connectAs(server, 'admin', passwords.admin)
+    await expect(admin.query(`ALTER ROLE ${replicationRole} PASSWORD 'mine'`)).rejects.toThrow('permission denied')
+    await expect(admin.query(`GRANT ${replicationRole} TO admin`)).rejects.toThrow('permission denied')
+    const owner = certified('postgres', 'espalier-operator')
+    await owner.connect()
+    await owner.query(`DROP ROLE ${replicationRole}`)
+    await admin.query(`CREATE ROLE ${replicationRole} LOGIN PASSWORD 'mine'`)
+    await admin.query('CREATE ROLE helper')
+    await admin.query(`GRANT ${replicationRole} TO helper`)
+    expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
+    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    expect(await observe()).toMatchObject({ platformInOrder: true, privilegesInOrder: true })
+    const { rows } = await owner.query(
+      'SELECT rolreplication, rolpassword, (SELECT count(*)::int FROM pg_auth_members WHERE roleid = r.oid) AS members FROM pg_authid r WHERE rolname = $1',
+      [replicationRole],
+    )
+    expect(rows).toEqual([{ rolreplication: true, rolpassword: null, members: 0 }])
+    await expect(admin.query(`SET ROLE ${replicationRole}`)).rejects.toThrow('permission denied')
+    await admin.query('DROP ROLE helper')
+    await Promise.all([owner.end(), admin.end()])
+  })
+
+  test("admin reads which statements ran, and nobody's password", async () => {
+    const app = await connectAs(server, 'app', passwords.app)
+    await app.query('SELECT 41 + 1 AS found_by_admin')
+    await app.query("ALTER ROLE app PASSWORD 'spoken-aloud'")
+    const admin = await connectAs(server, 'admin', passwords.admin)
+    const { rows } = await admin.query<{ query: string }>('SELECT query FROM espalier.pg_stat_statements')
+    const queries = rows.map(({ query }) => query).join('\n')
+    expect(queries).toContain('AS found_by_admin')
+    expect(queries).not.toContain('spoken-aloud')
+    expect(queries).not.toContain('SCRAM-SHA-256')
+    await expect(admin.query('SELECT espalier.pg_stat_statements_reset()')).rejects.toThrow('permission denied')
+    await expect(app.query('CREATE TABLE espalier.mine ()')).rejects.toThrow('permission denied')
+    await app.query('SELECT 1')
+    await app.query(`ALTER ROLE app PASSWORD '${passwords.app}'`)
+    const reader = await connectAs(server, 'app_read_only', passwords.app_read_only)
+    await expect(reader.query('SELECT query FROM espalier.pg_stat_statements')).rejects.toThrow('permission denied')
+    await Promise.all([app.end(), admin.end(), reader.end()])
+  })
+
+  test('WAL is archived by a command that says done, so that none piles up', async () => {
+    const owner = certified('postgres', 'espalier-operator')
+    await owner.connect()
+    await owner.query('SELECT pg_switch_wal()')
+    const archived = async () => {
+      const { rows } = await owner.query(
+        'SELECT archived_count > 0 AS some, failed_count::int AS failed FROM pg_stat_archiver',
+      )
+      return rows[0]
+    }
+    await owner.query('CREATE TABLE public.filled AS SELECT generate_series(1, 10)')
+    await owner.query('SELECT pg_switch_wal()')
+    await expect.poll(archived, { timeout: 20_000 }).toEqual({ some: true, failed: 0 })
+    await owner.query('DROP TABLE public.filled')
+    await owner.end()
+  })
+})
+
+describe('an image without contrib', () => {
+  test('does without statistics, and lacks nothing else', async () => {
+    const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
+    const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
+    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    expect(await administrator.observe(server.target, { passwords, commits: false }, signal)).toMatchObject({
+      privilegesInOrder: true,
+      platformInOrder: true,
+    })
+    const admin = await connectAs(server, 'admin', passwords.admin)
+    const { rows } = await admin.query(
+      "SELECT count(*)::int AS count FROM pg_extension WHERE extname = 'pg_stat_statements'",
+    )
+    expect(rows).toEqual([{ count: 0 }])
+    await admin.end()
+    await server.stop()
+  })
+
+  test('and a schema of the name that a user made stays the user’s', async () => {
+    const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
+    const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
+    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    const app = await connectAs(server, 'app', passwords.app)
+    await app.query('CREATE SCHEMA espalier')
+    await app.end()
+    await server.kill('SIGINT')
+    const again = await runPostgres(server.mounts, { major: '18' })
+    const target = { ...server.target, port: again.port }
+    await administrator.ensureRoles(target, { passwords, mark: 'first' }, signal)
+    expect(await administrator.observe(target, { passwords, commits: false }, signal)).toMatchObject({
+      platformInOrder: true,
+    })
+    const client = await connectAs({ target }, 'app', passwords.app)
+    const { rows } = await client.query(
+      "SELECT count(*)::int AS count FROM pg_class WHERE relnamespace = 'espalier'::regnamespace",
+    )
+    expect(rows).toEqual([{ count: 0 }])
+    await client.end()
+    await again.kill()
+    await server.stop()
+  })
+})

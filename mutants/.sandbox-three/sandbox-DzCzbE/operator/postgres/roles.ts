@@ -1,0 +1,293 @@
+/**
+ * The roles of a database and what they may do, as SQL: which statements bring a server from what it is to what it is to
+ * be. Pure; the same functions tell whether anything is left to do.
+ *
+ * - `admin` creates databases and roles, monitors, ends other sessions, and acts as `app`: it inherits what `app` owns and
+ *   can SET ROLE to it, so it may install trusted extensions and repair whatever the application made. It has no ADMIN
+ *   OPTION on `app` and `app_read_only`, so it can neither drop nor alter them, nor hand them on; and no membership that
+ *   reaches files, programs or replication.
+ * - `app` owns the application database, and through it the schema `public`.
+ * - `espalier_replication` copies the instance, by a certificate of the platform's, and has no password: no user is a member
+ *   of it, and it enters no database.
+ * - `app_read_only` reads what `app` and `admin` make, by grants that either of them can take back. It is no member of
+ *   pg_read_all_data, which would show it the password hashes too.
+ *
+ * Attributes and memberships are restored whenever they differ, and so is a way for `app` into its database. Grants inside
+ * it are made once: what an owner revokes afterwards stays revoked.
+ */
+// @ts-nocheck
+
+import { escapeIdentifier, escapeLiteral } from 'pg'
+import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
+import { replicationRole, statisticsLibrary, superuser } from './configuration.ts'
+import { type DatabaseLock, initialDatabase, type RoleState, type ServerState } from './state.ts'
+
+const identifiers = (names: readonly string[]): string => names.map(escapeIdentifier).join(', ')
+const database = escapeIdentifier(applicationDatabase)
+
+/** Attributes of each role; every one is named, so that none is left to a default. */
+const attributes = (role: DatabaseRole) => ({
+  superuser: false,
+  inherit: true,
+  createRole: role === 'admin',
+  createDatabase: role === 'admin',
+  login: true,
+  replication: false,
+  bypassRls: false,
+  connectionLimit: -1,
+  expires: false,
+})
+
+function attributesText(role: DatabaseRole): string {
+  const makes = role === 'admin' ? 'CREATEROLE CREATEDB' : 'NOCREATEROLE NOCREATEDB'
+  return `LOGIN NOSUPERUSER INHERIT ${makes} NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'`
+}
+
+/** The role that copies the instance: no password, so that nothing but its certificate lets it in. */
+const replicationAttributes = {
+  superuser: false,
+  inherit: false,
+  createRole: false,
+  createDatabase: false,
+  login: true,
+  replication: true,
+  bypassRls: false,
+  connectionLimit: -1,
+  expires: false,
+}
+
+const replicationText =
+  "LOGIN REPLICATION NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity' PASSWORD NULL"
+
+/** Statements on the platform's own role, for one transaction in any database; users notice nothing of them. */
+export function replicationStatements({ roles, replicationMembers }: ServerState): string[] {
+  const name = escapeIdentifier(replicationRole)
+  const state = roles[replicationRole]
+  if (state === undefined) return [`CREATE ROLE ${name} ${replicationText}`]
+  const asWanted = watched.every(key => state[key] === replicationAttributes[key]) && state.verifier === null
+  return [
+    ...(asWanted ? [] : [`ALTER ROLE ${name} ${replicationText}`]),
+    // Whoever made a role of this name before it was ours was made a member of it.
+    ...replicationMembers.map(member => `REVOKE ${name} FROM ${escapeIdentifier(member)} CASCADE`),
+  ]
+}
+
+const watched = [
+  'superuser',
+  'inherit',
+  'createRole',
+  'createDatabase',
+  'login',
+  'replication',
+  'bypassRls',
+  'connectionLimit',
+  'expires',
+] as const
+
+function inOrder(role: DatabaseRole, state: RoleState): boolean {
+  const wanted = attributes(role)
+  return watched.every(name => state[name] === wanted[name])
+}
+
+/** What `admin` belongs to. Handing on `pg_monitor` to a monitoring role of the user's own is the usual need. */
+const adminMemberships = [
+  { role: 'app', admin: false },
+  { role: 'pg_monitor', admin: true },
+  { role: 'pg_signal_backend', admin: true },
+] as const
+
+/** Roles that none of ours is ever a member of: they reach the server's files and programs, other hosts, or all data. */
+const forbidden = new Set([
+  'postgres',
+  'pg_execute_server_program',
+  'pg_read_server_files',
+  'pg_write_server_files',
+  'pg_read_all_data',
+  'pg_write_all_data',
+  'pg_create_subscription',
+  'pg_use_reserved_connections',
+])
+
+/** What we note in a role's comment, which no user may change. */
+type RoleMark = {
+  /** The credentials whose password we set last. */
+  credentials?: string
+  /** On `app_read_only`: the objects for which the grants were made (see grantsMark). */
+  grants?: string
+  /** On `app_read_only`: the application database in which statistics of statements can be read, by its number. */
+  statistics?: string
+}
+
+const markPrefix = 'espalier '
+
+export function parseMark(comment: string | null | undefined): RoleMark {
+  if (!comment?.startsWith(markPrefix)) return {}
+  try {
+    const { credentials, grants, statistics } = JSON.parse(comment.slice(markPrefix.length))
+    return {
+      ...(typeof credentials === 'string' ? { credentials } : {}),
+      ...(typeof grants === 'string' ? { grants } : {}),
+      ...(typeof statistics === 'string' ? { statistics } : {}),
+    }
+  } catch {
+    return {}
+  }
+}
+
+const comment = (role: DatabaseRole, mark: RoleMark): string =>
+  `COMMENT ON ROLE ${escapeIdentifier(role)} IS ${escapeLiteral(markPrefix + JSON.stringify(mark))}`
+
+/** What is to be set on each role: its password's verifier, where that is not to stay, and the credentials' mark. */
+export type RolePasswords = { mark: string; verifiers: Partial<Record<DatabaseRole, string>> }
+
+/**
+ * Statements on roles, memberships and maintenance databases, for one transaction in any database. None: in order.
+ * Without passwords, those and their marks are left aside.
+ */
+export function roleStatements(state: ServerState, passwords?: RolePasswords): string[] {
+  return [
+    ...databaseRoles.flatMap(role => statementsForRole(role, state.roles[role], passwords)),
+    ...membershipStatements(state),
+    ...databaseStatements(state),
+  ]
+}
+
+/**
+ * The application database is the one that initdb made, renamed: making another takes longer than all the rest together.
+ * Nobody can have been in it, since users cannot connect to it under its first name.
+ */
+function databaseStatements({ database: made, hasInitialDatabase, openDatabases }: ServerState): string[] {
+  const adopt = made === null && hasInitialDatabase
+  const closed = openDatabases.filter(name => !(adopt && name === initialDatabase))
+  return [
+    ...(closed.length > 0 ? [`REVOKE ALL ON DATABASE ${identifiers(closed)} FROM PUBLIC`] : []),
+    ...(adopt ? [`ALTER DATABASE ${escapeIdentifier(initialDatabase)} RENAME TO ${database}`] : []),
+    ...(adopt ? [`COMMENT ON DATABASE ${database} IS NULL`] : []),
+    ...(adopt || (made !== null && made.owner !== 'app') ? [`ALTER DATABASE ${database} OWNER TO app`] : []),
+    ...(made?.lockedBy ?? []).map(lock => unlocking[lock]),
+  ]
+}
+
+/** Who locks everyone out of the application database has no way left to undo it: that is ours. */
+const unlocking: Record<DatabaseLock, string> = {
+  'no connections allowed': `ALTER DATABASE ${database} ALLOW_CONNECTIONS true`,
+  'connection limit of 0': `ALTER DATABASE ${database} CONNECTION LIMIT -1`,
+  'privilege revoked': `GRANT CONNECT ON DATABASE ${database} TO app`,
+}
+
+function statementsForRole(role: DatabaseRole, state: RoleState | undefined, passwords?: RolePasswords): string[] {
+  const verifier = passwords?.verifiers[role]
+  const previous = parseMark(state?.comment)
+  const password = verifier === undefined ? '' : ` PASSWORD ${escapeLiteral(verifier)}`
+  const name = escapeIdentifier(role)
+  const statements: string[] = []
+  if (state === undefined) statements.push(`CREATE ROLE ${name} ${attributesText(role)}${password}`)
+  else if (!inOrder(role, state)) statements.push(`ALTER ROLE ${name} ${attributesText(role)}${password}`)
+  else if (verifier !== undefined) statements.push(`ALTER ROLE ${name}${password}`)
+  if (passwords !== undefined && previous.credentials !== passwords.mark) {
+    statements.push(comment(role, { ...previous, credentials: passwords.mark }))
+  }
+  return statements
+}
+
+function membershipStatements({ memberships }: ServerState): string[] {
+  const missing = adminMemberships.filter(
+    wanted =>
+      !memberships.some(
+        ({ role, member, admin, inherit, set }) =>
+          role === wanted.role && member === 'admin' && admin === wanted.admin && inherit && set,
+      ),
+  )
+  return [
+    ...missing.map(
+      ({ role, admin }) => `GRANT ${role} TO admin WITH INHERIT TRUE, SET TRUE, ADMIN ${admin ? 'TRUE' : 'FALSE'}`,
+    ),
+    ...memberships
+      .filter(({ role }) => forbidden.has(role))
+      .map(({ role, member }) => `REVOKE ${escapeIdentifier(role)} FROM ${escapeIdentifier(member)} CASCADE`),
+  ]
+}
+
+/** The application database where its user has dropped it, from a template that nobody can change. Not for a transaction. */
+export const createDatabase = `CREATE DATABASE ${database} OWNER app TEMPLATE template0`
+
+/** Names what the grants were made for: a database or a role made anew has another number, and gets them again. */
+function grantsMark({ database: made, roles }: ServerState): string | undefined {
+  const numbers = [made?.oid, ...databaseRoles.map(role => roles[role]?.oid)]
+  return numbers.includes(undefined) ? undefined : numbers.join('/')
+}
+
+/** Whether the grants inside the application database were made for the roles and the database as they are. */
+export function grantsMade(state: ServerState): boolean {
+  const wanted = grantsMark(state)
+  return wanted !== undefined && parseMark(state.roles.app_read_only?.comment).grants === wanted
+}
+
+/** Whether statements' statistics can be read in the application database, where the server gathers them. */
+export function statisticsShown({ gathersStatistics, database: made, roles }: ServerState): boolean {
+  return !gathersStatistics || made === null || parseMark(roles.app_read_only?.comment).statistics === made.oid
+}
+
+/** Where the platform's own objects stand in the application database. */
+const platformSchema = 'espalier'
+
+/** Who owns the platform's schema in the application database, if there is one. */
+export const platformSchemaQuery = {
+  text: 'SELECT pg_get_userbyid(nspowner) AS owner FROM pg_namespace WHERE nspname = $1',
+  values: [platformSchema],
+}
+
+/**
+ * Statements for one transaction inside the application database, ending with the mark that they were made. A schema of
+ * this name that a user made stays the user's, and nothing is made in it: what a superuser makes must stand where no user
+ * can put anything first.
+ */
+export function statisticsStatements(state: ServerState, schemaOwner: string | undefined): string[] {
+  const mark = comment('app_read_only', {
+    ...parseMark(state.roles.app_read_only?.comment),
+    statistics: state.database?.oid ?? '',
+  })
+  if (schemaOwner !== undefined && schemaOwner !== superuser) return [mark]
+  return [
+    ...(schemaOwner === undefined ? [`CREATE SCHEMA ${platformSchema}`] : []),
+    `CREATE EXTENSION IF NOT EXISTS ${statisticsLibrary} SCHEMA ${platformSchema}`,
+    `GRANT USAGE ON SCHEMA ${platformSchema} TO admin`,
+    mark,
+  ]
+}
+
+/** So many schemas get grants after the fact; their names go through the operator's memory. */
+const highestSchemas = 10_000
+
+/** Schemas of the application database that `app` or `admin` owns; `public` belongs to whoever owns the database. */
+export const schemaQuery = `
+SELECT nspname AS name FROM pg_namespace
+WHERE nspowner IN (SELECT oid FROM pg_roles WHERE rolname IN ('app', 'admin', 'pg_database_owner'))
+LIMIT ${highestSchemas}`
+
+/**
+ * Statements for one transaction inside the application database, ending with the mark that they were made.
+ *
+ * Default privileges without a schema hold for every schema, those made later too; what `admin` makes in the application's
+ * database is for the application. A sequence may be read, not drawn from.
+ */
+export function grantStatements(state: ServerState, schemas: readonly string[]): string[] {
+  const mark = { ...parseMark(state.roles.app_read_only?.comment), grants: grantsMark(state) ?? '' }
+  const defaults = 'ALTER DEFAULT PRIVILEGES FOR ROLE'
+  return [
+    `GRANT CONNECT ON DATABASE ${database} TO app_read_only`,
+    `ALTER ROLE app_read_only SET default_transaction_read_only = on`,
+    `${defaults} app, admin GRANT USAGE ON SCHEMAS TO app_read_only`,
+    `${defaults} app, admin GRANT SELECT ON TABLES TO app_read_only`,
+    `${defaults} app, admin GRANT SELECT ON SEQUENCES TO app_read_only`,
+    ...['SCHEMAS', 'TABLES', 'SEQUENCES'].map(kind => `${defaults} admin GRANT ALL ON ${kind} TO app`),
+    ...(schemas.length > 0
+      ? [
+          `GRANT USAGE ON SCHEMA ${identifiers(schemas)} TO app_read_only`,
+          `GRANT SELECT ON ALL TABLES IN SCHEMA ${identifiers(schemas)} TO app_read_only`,
+          `GRANT SELECT ON ALL SEQUENCES IN SCHEMA ${identifiers(schemas)} TO app_read_only`,
+        ]
+      : []),
+    comment('app_read_only', mark),
+  ]
+}

@@ -1,0 +1,223 @@
+/**
+ * The operator with real Postgres servers behind the real gateway. The crash sweep: it is killed at a spread of its
+ * effects while it creates, opens, restarts and deletes databases, and started again; the data survive, no client is let
+ * in that may not be, and the database ends as asked. And what only a real server can show: that new certificates and
+ * new passwords come into use.
+ */
+// @ts-nocheck
+
+import { X509Certificate } from 'node:crypto'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { childNames, labels, systemNamespace } from '../crds/index.ts'
+import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../sealing/credentials.ts'
+import type { Operator } from './index.ts'
+import { createFuse, type Fuse } from './testing/fuse.ts'
+import { eventually, type Installation, silent, startTestOperator, testNamespace } from './testing/installation.ts'
+import { openRealInstallation } from './testing/real-installation.ts'
+import { createDatabase, type Scenario, type Subject, scenarios } from './testing/scenarios.ts'
+import { startWitness } from './testing/witness.ts'
+import { createAccess } from './workload/access.ts'
+
+const withinMs = 60_000
+let installation: Installation
+let subjects = 0
+
+beforeAll(async () => {
+  installation = await openRealInstallation(40)
+})
+afterAll(async () => {
+  await installation.close()
+})
+
+const nextSubject = (): Subject => {
+  const number = String(++subjects).padStart(4, '0')
+  return {
+    name: `real${number}`,
+    id: `5e1d${number}-3f0e-4b43-9c0f-0a1b2c3d4e5f`,
+    taskId: `1111${number}-2222-4333-8444-555555555555`,
+  }
+}
+
+const startWith = (fuse: Fuse = createFuse()): Promise<Operator> => {
+  const { authority } = installation
+  const access = createAccess({ authority, now: Date.now, logger: silent })
+  return startTestOperator(installation, { wrap: fuse.cluster, administrator: fuse.access(access) })
+}
+
+const get = ({ name }: Subject) => installation.cluster.get('ManagedDatabase', { namespace: testNamespace, name })
+
+async function passwordOf({ id }: Subject): Promise<string> {
+  const { cluster } = installation
+  const name = childNames.credentials(id)
+  const [secret, sealing] = await Promise.all([
+    cluster.get('Secret', { namespace: testNamespace, name }),
+    cluster.get('Secret', { namespace: systemNamespace, name: sealingKeySecret }),
+  ])
+  const key = Buffer.from(sealing?.data?.key ?? '', 'base64')
+  const sealed = Buffer.from(secret?.data?.app ?? '', 'base64').toString('utf8')
+  return open(key, secretPlace(testNamespace, name, 'app'), sealed)
+}
+
+/** Logs in as `app`, like a user's client inside the cluster, and asks. */
+async function ask(subject: Subject, sql: string, given: { password?: string } = {}): Promise<unknown[]> {
+  const pod = await installation.cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(subject.id, 1) })
+  const client = new pg.Client({
+    host: pod?.status?.podIP ?? '',
+    user: 'app',
+    database: applicationDatabase,
+    password: given.password ?? (await passwordOf(subject)),
+    ssl: { ca: installation.authority.cert, servername: `${childNames.service(subject.id)}.${testNamespace}.svc` },
+  })
+  client.on('error', () => {})
+  await client.connect()
+  const { rows } = await client.query(sql)
+  await client.end()
+  return rows
+}
+
+/** SHA-256 of the certificate that its Postgres shows to the operator. */
+async function shownCertificate(subject: Subject): Promise<string | undefined> {
+  const { authority, cluster } = installation
+  const pod = await cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(subject.id, 1) })
+  const access = createAccess({ authority, now: Date.now, logger: silent })
+  const target = {
+    host: pod?.status?.podIP ?? '',
+    port: 5432,
+    serverName: `${childNames.service(subject.id)}.${testNamespace}.svc`,
+    ca: authority.cert,
+  }
+  const options = { passwords: undefined, commits: false }
+  const seen = await access.observe(target, options, AbortSignal.timeout(withinMs))
+  return seen.reachable ? seen.certificate : undefined
+}
+
+async function prepare(subject: Subject, { before }: Scenario): Promise<void> {
+  if (before === undefined) return
+  const operator = await startWith()
+  await createDatabase(installation.cluster, { ...subject, taskId: subject.taskId.replace(/^1/, '2') }, before)
+  await eventually(
+    () => get(subject),
+    found => found?.status?.phase === 'available' && found.status.operation === undefined,
+    { withinMs },
+  )
+  await ask(subject, 'CREATE TABLE kept AS SELECT 42 AS answer')
+  await operator.stop()
+}
+
+/** One run of a scenario with a crash after the n-th effect. */
+async function crash(scenario: Scenario, after: number): Promise<void> {
+  const { cluster } = installation
+  const subject = nextSubject()
+  await prepare(subject, scenario)
+  const witness = await startWitness(cluster, scenario, subject, () => true)
+  const fuse = createFuse(after)
+  const crashing = await startWith(fuse)
+  await scenario.act(cluster, subject)
+  const isDone = () => scenario.isDone(cluster, subject)
+  await eventually(
+    async () => fuse.isBlown || (await isDone()),
+    over => over,
+    { withinMs },
+  )
+  await crashing.stop()
+  const operator = await startWith()
+  await eventually(isDone, done => done, { withinMs })
+  const where = `after effect ${after}, ${fuse.effects.at(-1)}`
+  expect(witness.complaints, where).toEqual([])
+  if (scenario.name !== 'delete') {
+    const sql = scenario.before ? 'SELECT answer FROM kept' : 'SELECT 42 AS answer'
+    expect(await ask(subject, sql), where).toEqual([{ answer: 42 }])
+  } else await expectNothingLeft(subject)
+  await witness.stop()
+  await cluster.delete('ManagedDatabase', { namespace: testNamespace, name: subject.name })
+  await eventually(
+    () => get(subject),
+    found => found === undefined,
+    { withinMs },
+  )
+  await operator.stop()
+}
+
+async function expectNothingLeft({ id }: Subject): Promise<void> {
+  for (const kind of ['StatefulSet', 'Pod', 'PersistentVolumeClaim', 'Service', 'ConfigMap', 'Secret'] as const) {
+    const { items } = await installation.cluster.list(kind, { labels: { [labels.database]: id } })
+    expect(items, kind).toEqual([])
+  }
+}
+
+const scenarioOf = (name: string): Scenario => {
+  const found = scenarios.find(scenario => scenario.name === name)
+  if (found === undefined) throw new Error(`there is no scenario ${name}`)
+  return found
+}
+
+describe('with real Postgres', () => {
+  test.each([
+    ['create', [6, 12, 15, 18]],
+    ['allowlist narrowed', [1]],
+    ['size', [3, 5]],
+    ['size, while somebody deletes the claim', [2, 8]],
+    ['size, while somebody deletes the volume', [11]],
+    ['delete', [3, 8]],
+  ])('%s survives crashes at a spread of its effects', async (name, points) => {
+    for (const after of points) await crash(scenarioOf(name), after)
+  })
+})
+
+describe('what is minted anew', () => {
+  const subject = nextSubject()
+  let operator: Operator
+
+  beforeAll(async () => {
+    operator = await startWith()
+    await createDatabase(installation.cluster, subject, {})
+    await eventually(
+      () => get(subject),
+      found => found?.status?.phase === 'available' && found.status.operation === undefined,
+      { withinMs },
+    )
+  })
+  afterAll(() => operator.stop())
+
+  const remove = async (name: string) => {
+    const key = { namespace: testNamespace, name }
+    const before = await installation.cluster.get('Secret', key)
+    await installation.cluster.delete('Secret', key)
+    await eventually(
+      () => installation.cluster.get('Secret', key),
+      found => found !== undefined && found.metadata.uid !== before?.metadata.uid,
+    )
+  }
+  const restarts = async () => {
+    const pod = await installation.cluster.get('Pod', { namespace: testNamespace, name: childNames.pod(subject.id, 1) })
+    return [pod?.metadata.uid, pod?.status?.containerStatuses?.[0]?.restartCount]
+  }
+
+  test('passwords: the new ones let clients in, the old ones do not', async () => {
+    const old = await passwordOf(subject)
+    await remove(childNames.credentials(subject.id))
+    await eventually(
+      () => ask(subject, 'SELECT 1 AS one').catch(() => []),
+      rows => rows.length === 1,
+      { withinMs },
+    )
+    await expect(ask(subject, 'SELECT 1', { password: old })).rejects.toThrow(/password authentication failed/)
+  })
+
+  test('a certificate: it is shown without a restart', async () => {
+    const before = await restarts()
+    await remove(childNames.tls(subject.id))
+    const secret = await installation.cluster.get('Secret', {
+      namespace: testNamespace,
+      name: childNames.tls(subject.id),
+    })
+    const issued = new X509Certificate(Buffer.from(secret?.data?.['tls.crt'] ?? '', 'base64')).fingerprint256
+    await eventually(
+      () => shownCertificate(subject),
+      shown => shown === issued,
+      { withinMs },
+    )
+    expect(await restarts()).toEqual(before)
+  })
+})

@@ -1,0 +1,357 @@
+/** The maintenance window: when it is open, who is restarted in it, and that never more are than the region says. */
+// @ts-nocheck
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createInformer } from '../../cluster/informer/index.ts'
+import {
+  apiVersion,
+  askedBy,
+  desiredHash,
+  type ManagedDatabase,
+  type ManagedDatabaseStatus,
+  managedDatabase,
+} from '../../crds/index.ts'
+import type { Operator } from '../index.ts'
+import { createFuse } from '../testing/fuse.ts'
+import {
+  databaseDraft,
+  eventually,
+  type Installation,
+  openInstallation,
+  silent,
+  startTestOperator,
+  testConfiguration,
+  testNamespace,
+} from '../testing/installation.ts'
+import { admit } from './admission.ts'
+import { lengthOf, windowAt } from './window.ts'
+
+const at = (text: string) => Date.parse(text)
+
+describe('the window', () => {
+  const saturday = { schedule: '0 3 * * 6', duration: '4h', maxConcurrent: 1 }
+  test.each<[string, object, string, object]>([
+    ['before it', {}, '2026-11-21T02:59:59Z', { state: 'closed', opensAt: at('2026-11-21T03:00:00Z') }],
+    ['as it opens', {}, '2026-11-21T03:00:00Z', { state: 'open', mark: '2026-11-21T03:00:00.000Z' }],
+    ['within it', {}, '2026-11-21T06:59:59Z', { state: 'open', endsAt: at('2026-11-21T07:00:00Z') }],
+    ['as it closes', {}, '2026-11-21T07:00:00Z', { state: 'closed', opensAt: at('2026-11-28T03:00:00Z') }],
+    ['in a zone of its own', { timeZone: 'Europe/Berlin' }, '2026-11-21T02:00:00Z', { state: 'open' }],
+    ['in summer, there', { timeZone: 'Europe/Berlin' }, '2026-07-11T01:00:00Z', { state: 'open' }],
+    ['by its lists', { schedule: '0 3 * * sat,sun' }, '2026-11-22T03:30:00Z', { state: 'open' }],
+    ['an hour that there is not', { schedule: '0 25 * * *' }, '2026-11-22T03:30:00Z', { state: 'invalid' }],
+    ['a zone that there is not', { timeZone: 'Nowhere/Land' }, '2026-11-22T03:30:00Z', { state: 'invalid' }],
+    [
+      'a day that never comes',
+      { schedule: '0 0 31 2 *' },
+      '2026-11-22T03:30:00Z',
+      { state: 'closed', opensAt: undefined },
+    ],
+  ])('%s', (_, more, now, expected) => {
+    expect(windowAt({ ...saturday, ...more }, at(now))).toMatchObject(expected)
+  })
+
+  test('has the same name for as long as it is open', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 4 * 3600_000 - 1 }), offset => {
+        const window = windowAt(saturday, at('2026-11-21T03:00:00Z') + offset)
+        expect(window).toMatchObject({ state: 'open', mark: '2026-11-21T03:00:00.000Z' })
+      }),
+    )
+  })
+
+  test('is as long as it says', () => {
+    expect([lengthOf('90m'), lengthOf('4h')]).toEqual([90 * 60_000, 4 * 3600_000])
+  })
+})
+
+describe('who is restarted next', () => {
+  const mark = 'now'
+  const pending = (since = '2026-01-01T00:00:00Z') => [{ reason: 'Image', message: 'm', since }]
+  const database = (name: string, status: ManagedDatabaseStatus = {}): ManagedDatabase => {
+    const spec = managedDatabase.spec.parse(databaseDraft(name).spec)
+    return {
+      apiVersion,
+      kind: 'ManagedDatabase',
+      metadata: { name, namespace: 'n' },
+      spec,
+      status: { phase: 'available', pendingRestart: pending(), ...status },
+    }
+  }
+  const base = database('x')
+  // What is asked is in force: the hash is that of the plain draft.
+  const settled = (name: string, status: ManagedDatabaseStatus = {}) =>
+    database(name, { appliedHash: desiredHash(askedBy(base)), ...status })
+  const names = (list: readonly ManagedDatabase[]) => list.map(({ metadata }) => metadata.name)
+
+  test('those that have waited longest, as many as there is room for', () => {
+    const all = [settled('b'), settled('a'), settled('c', { pendingRestart: pending('2025-01-01T00:00:00Z') })]
+    expect(names(admit(all, mark, 2).next)).toEqual(['c', 'a'])
+    const running = settled('d', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
+    expect(names(admit([...all, running], mark, 2).next)).toEqual(['c'])
+    expect(names(admit([...all, running], mark, 1).next)).toEqual([])
+  })
+
+  test('one whose deletion is blocked counts as any, and is not restarted itself', () => {
+    const running = settled('d', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
+    const [blocked, waiting] = [running, settled('e')].map(one => ({
+      ...one,
+      metadata: { ...one.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+    }))
+    if (blocked === undefined || waiting === undefined) throw new Error('two')
+    expect(admit([settled('a'), blocked, waiting], mark, 1)).toMatchObject({ next: [], running: 1 })
+    expect(names(admit([settled('a'), blocked, waiting], mark, 9).next)).toEqual(['a'])
+  })
+
+  test('a restart that a user asked for takes its place', () => {
+    const operation = {
+      taskId: 't',
+      name: 'restart-managed' as const,
+      hash: 'h',
+      startedAt: '2026-01-01T00:00:00Z',
+      deadlineAt: '2026-01-01T00:00:00Z',
+    }
+    expect(admit([settled('a'), settled('b', { operation })], mark, 1).next).toEqual([])
+  })
+
+  test.each<[string, ManagedDatabaseStatus]>([
+    ['nothing is pending', { pendingRestart: [] }],
+    ['it is suspended', { phase: 'suspended' }],
+    ['it does not serve', { phase: 'degraded' }],
+    ['something else was asked of it', { appliedHash: 'other' }],
+    [
+      'it was restarted in this window',
+      {
+        maintenance: {
+          restart: mark,
+          startedAt: '2026-01-01T00:00:00Z',
+          endedAt: '2026-01-01T00:00:00Z',
+          outcome: 'completed',
+        },
+      },
+    ],
+  ])('none where %s', (_, status) => {
+    expect(admit([settled('a', status)], mark, 9).next).toEqual([])
+  })
+
+  test('none while one that was restarted does not serve, in whichever window that was', () => {
+    const failed = settled('f', {
+      phase: 'degraded',
+      maintenance: {
+        restart: 'before',
+        startedAt: '2026-01-01T00:00:00Z',
+        endedAt: '2026-01-01T00:00:00Z',
+        outcome: 'failed',
+      },
+    })
+    expect(admit([settled('a'), failed], mark, 9)).toMatchObject({ next: [], failed: [failed] })
+  })
+})
+
+/** Opened a minute ago, for two hours: whatever the clock says. */
+function openNow() {
+  const since = new Date(Date.now() - 60_000)
+  return { schedule: `${since.getUTCMinutes()} ${since.getUTCHours()} * * *`, duration: '2h' }
+}
+
+const count = 6
+const namesOf = Array.from({ length: count }, (_, index) => `db${index}`)
+const other = { configuration: { ...testConfiguration, images: { postgres: { 18: 'postgres:18.9' } } } }
+
+/** A region with databases that were made by an operator of another release. */
+async function prepared(): Promise<Installation> {
+  const installation = await openInstallation()
+  const { cluster } = installation
+  const operator = await startTestOperator(installation)
+  for (const name of namesOf) await cluster.create('ManagedDatabase', databaseDraft(name))
+  for (const name of namesOf)
+    await eventually(
+      () => cluster.get('ManagedDatabase', { namespace: testNamespace, name }),
+      found => found?.status?.phase === 'available' && found.status.operation === undefined,
+    )
+  await operator.stop()
+  return installation
+}
+
+async function setWindow({ cluster }: Installation, maxConcurrent: number): Promise<void> {
+  const region = await cluster.get('Region', { name: 'here' })
+  if (region === undefined) throw new Error('there is no region')
+  await cluster.replace('Region', { ...region, spec: { ...region.spec, maintenance: { ...openNow(), maxConcurrent } } })
+}
+
+/** Watches how many databases are not available at once, and how often each pod is made. */
+async function startWatch({ store }: Installation) {
+  const cluster = store.connect('watch')
+  const databases = createInformer(cluster, 'ManagedDatabase', { logger: silent })
+  const pods = createInformer(cluster, 'Pod', { logger: silent })
+  const away = new Set<string>()
+  const made = new Map<string, Set<string>>()
+  let most = 0
+  databases.onChange(({ object }) => {
+    const { name } = object.metadata
+    const { maintenance } = object.status ?? {}
+    if (maintenance !== undefined && maintenance.endedAt === undefined) away.add(name)
+    else away.delete(name)
+    most = Math.max(most, away.size)
+  })
+  pods.onChange(({ object, type }) => {
+    if (type === 'deleted') return
+    const { name, uid = '' } = object.metadata
+    made.set(name, (made.get(name) ?? new Set()).add(uid))
+  })
+  await Promise.all([databases.start(), pods.start()])
+  return {
+    most: () => most,
+    restarts: () => [...made.values()].map(uids => uids.size - 1),
+    stop: () => Promise.all([databases.stop(), pods.stop()]),
+  }
+}
+
+const all = ({ cluster }: Installation) =>
+  cluster.list('ManagedDatabase', { namespace: testNamespace }).then(({ items }) => items)
+const isDone = (databases: readonly ManagedDatabase[]) =>
+  databases.every(
+    ({ status }) =>
+      status?.phase === 'available' &&
+      status.pendingRestart === undefined &&
+      status.operation === undefined &&
+      status.maintenance?.outcome === 'completed',
+  )
+
+describe('a release with another template', () => {
+  test.each([1, 2])('restarts none; the window then restarts each once, %i at a time', async maxConcurrent => {
+    const installation = await prepared()
+    const watch = await startWatch(installation)
+    const operator = await startTestOperator(installation, other)
+    await eventually(
+      () => all(installation),
+      databases => databases.every(({ status }) => (status?.pendingRestart ?? []).length > 0),
+    )
+    expect(watch.restarts()).toEqual(namesOf.map(() => 0))
+    expect((await all(installation)).map(({ status }) => status?.phase)).toEqual(namesOf.map(() => 'available'))
+    expect((await installation.cluster.list('Task', { namespace: testNamespace })).items).toHaveLength(count)
+
+    await setWindow(installation, maxConcurrent)
+    await eventually(() => all(installation), isDone, { withinMs: 30_000 })
+    expect(watch.restarts()).toEqual(namesOf.map(() => 1))
+    expect(watch.most()).toBe(maxConcurrent)
+    const tasks = (await installation.cluster.list('Task', { namespace: testNamespace })).items
+    expect(tasks.filter(({ spec }) => spec.name === 'restart-managed').map(({ status }) => status?.phase)).toEqual(
+      namesOf.map(() => 'succeeded'),
+    )
+    await operator.stop()
+    await watch.stop()
+    await installation.close()
+  })
+
+  test('the same with the operator killed after any of its effects', async () => {
+    for (const after of [1, 4, 9, 14, 20, 27, 35]) {
+      const installation = await prepared()
+      await setWindow(installation, 1)
+      const watch = await startWatch(installation)
+      const fuse = createFuse(after)
+      const { workload } = installation
+      if (workload === undefined) throw new Error('there is no fake workload')
+      const crashing = await startTestOperator(installation, {
+        ...other,
+        wrap: fuse.cluster,
+        administrator: fuse.access(workload.postgres.access),
+      })
+      await eventually(
+        () => fuse.isBlown,
+        blown => blown,
+        { withinMs: 30_000 },
+      )
+      await crashing.stop()
+      const operator = await startTestOperator(installation, other)
+      await eventually(() => all(installation), isDone, { withinMs: 30_000 })
+      expect(watch.restarts(), `after effect ${after}: ${fuse.effects.at(-1)}`).toEqual(namesOf.map(() => 1))
+      expect(watch.most()).toBe(1)
+      await operator.stop()
+      await watch.stop()
+      await installation.close()
+    }
+  }, 120_000)
+
+  test('one that does not come back stops the others until it does', async () => {
+    const installation = await prepared()
+    const { cluster, workload } = installation
+    await setWindow(installation, 1)
+    const deadlines = { ...testConfiguration.deadlines, modifyingMs: 1_000 }
+    workload?.refuse(true)
+    const operator: Operator = await startTestOperator(installation, {
+      configuration: { ...other.configuration, deadlines },
+    })
+    const region = () => cluster.get('Region', { name: 'here' })
+    const stopped = await eventually(
+      region,
+      found => found?.status?.conditions?.some(({ reason }) => reason === 'RolloutStopped') === true,
+      { withinMs: 20_000 },
+    )
+    expect(stopped?.status?.conditions?.[0]?.message).toMatch(/db\d\. No other is restarted/)
+    const begun = (await all(installation)).filter(({ status }) => status?.maintenance !== undefined)
+    expect(begun.map(({ status }) => status?.maintenance?.outcome)).toEqual(['failed'])
+    workload?.refuse(false)
+    await eventually(() => all(installation), isDone, { withinMs: 30_000 })
+    expect((await region())?.status?.conditions?.map(({ type, status }) => [type, status])).toEqual([
+      ['Maintenance', 'True'],
+    ])
+    await operator.stop()
+    await installation.close()
+  }, 60_000)
+})
+
+test('whether snapshots can be had, and what is asked of a region and not done, is said as long as it is asked', async () => {
+  const installation = await openInstallation()
+  const operator = await startTestOperator(installation)
+  const { cluster } = installation
+  const ask = async (asked: object) => {
+    const region = await cluster.get('Region', { name: 'here' })
+    if (region === undefined) throw new Error('there is no region')
+    const { domain, gateway } = region.spec
+    await cluster.replace('Region', { ...region, spec: { domain, gateway, ...asked } })
+  }
+  const told = (types: string[]) =>
+    eventually(
+      async () => (await cluster.get('Region', { name: 'here' }))?.status?.conditions ?? [],
+      conditions => types.join() === conditions.map(({ type }) => type).join(),
+    )
+  const snapshotClass = { name: 'fast', atomic: true }
+  await ask({ snapshotClass, objectStore: { endpoint: 'https://objects.test', bucket: 'backups' } })
+  const [ofSnapshots, ofBackups] = await told(['SnapshotsReady', 'BackupsReady'])
+  expect(ofSnapshots).toMatchObject({ status: 'True', reason: 'Available' })
+  expect(ofBackups).toMatchObject({
+    status: 'False',
+    reason: 'NotAvailable',
+    message: expect.stringMatching(/spec\.objectStore$/),
+  })
+  await ask({ snapshotClass, maintenance: { ...openNow(), maxConcurrent: 1 } })
+  await told(['Maintenance', 'SnapshotsReady'])
+  await ask({ snapshotClass: { name: 'slow', atomic: false } })
+  const [torn] = await told(['SnapshotsReady'])
+  expect(torn).toMatchObject({ status: 'False', reason: 'NotAtomic', message: expect.stringContaining('slow') })
+  await ask({})
+  await told([])
+  await operator.stop()
+  await installation.close()
+})
+
+test('a schedule that cannot be read is said, and nothing is restarted', async () => {
+  const installation = await openInstallation()
+  const operator = await startTestOperator(installation)
+  const region = await installation.cluster.get('Region', { name: 'here' })
+  if (region === undefined) throw new Error('there is no region')
+  const maintenance = { schedule: '0 25 * * *', duration: '1h', maxConcurrent: 1 }
+  await installation.cluster.replace('Region', { ...region, spec: { ...region.spec, maintenance } })
+  const told = await eventually(
+    () => installation.cluster.get('Region', { name: 'here' }),
+    found => found?.status?.conditions?.length === 1,
+  )
+  expect(told?.status?.conditions?.[0]).toMatchObject({
+    type: 'Maintenance',
+    status: 'False',
+    reason: 'ScheduleInvalid',
+  })
+  await operator.stop()
+  await installation.close()
+})

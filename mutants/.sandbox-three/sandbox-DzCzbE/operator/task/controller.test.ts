@@ -1,0 +1,80 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import { apiVersion, labels } from '../../crds/index.ts'
+import { useInstallation } from '../testing/fixture.ts'
+import { eventually, testNamespace } from '../testing/installation.ts'
+import { isOutdated } from './retention.ts'
+
+const it = useInstallation()
+const day = 24 * 3600_000
+
+const add = async (taskId: string, status?: object, subject = taskId) => {
+  const task = await it.cluster().create('Task', {
+    apiVersion,
+    kind: 'Task',
+    metadata: {
+      name: `task-${taskId}`,
+      namespace: testNamespace,
+      labels: { [labels.id]: taskId, [labels.subject]: subject },
+    },
+    spec: { name: 'create-managed', subject: { kind: 'database', id: subject, name: 'nobody' } },
+  })
+  if (status) await it.cluster().replaceStatus('Task', { ...task, status })
+}
+const get = (taskId: string) => it.cluster().get('Task', { namespace: testNamespace, name: `task-${taskId}` })
+
+describe('Tasks', () => {
+  test('of a subject that is gone end', async () => {
+    await add('aaaaaaaa-0000-4000-8000-000000000001')
+    const ended = await eventually(
+      () => get('aaaaaaaa-0000-4000-8000-000000000001'),
+      task => task?.status?.finishedAt !== undefined,
+    )
+    expect(ended?.status).toMatchObject({ phase: 'failed', error: 'the database was deleted before this was done' })
+  })
+
+  test('go 30 days after their end, and not before', async () => {
+    const at = (daysAgo: number) => ({
+      phase: 'succeeded',
+      finishedAt: new Date(Date.now() - daysAgo * day).toISOString(),
+    })
+    await it.stopOperator()
+    await add('aaaaaaaa-0000-4000-8000-000000000002', at(31))
+    await add('aaaaaaaa-0000-4000-8000-000000000003', at(29))
+    await it.startOperator()
+    await eventually(
+      () => get('aaaaaaaa-0000-4000-8000-000000000002'),
+      task => task === undefined,
+    )
+    const kept = await get('aaaaaaaa-0000-4000-8000-000000000003')
+    expect(kept && isOutdated(kept, Date.now())).toBe(false)
+  })
+
+  test('of one subject stay the newest 100 that have ended, whatever was there before and comes now', async () => {
+    const subject = 'aaaaaaaa-0000-4000-8000-00000000000f'
+    const ended = (second: number) => ({
+      phase: 'succeeded',
+      finishedAt: new Date(Date.now() - 3600_000 + second * 1000).toISOString(),
+    })
+    const taskId = (index: number) => `aaaaaaaa-0000-4000-8000-${String(1000 + index).padStart(12, '0')}`
+    const present = async () => {
+      const { items } = await it.cluster().list('Task', { namespace: testNamespace })
+      return items.filter(task => task.spec.subject.id === subject).map(task => task.metadata.name)
+    }
+    await it.stopOperator()
+    for (let index = 0; index < 105; index++) await add(taskId(index), ended(index), subject)
+    await add(taskId(900), undefined, 'aaaaaaaa-0000-4000-8000-00000000000e')
+    await it.startOperator()
+    await eventually(present, names => names.length <= 100)
+    const kept = await present()
+    expect(kept).toHaveLength(100)
+    expect(kept).toContain(`task-${taskId(104)}`)
+    expect(kept).toContain(`task-${taskId(5)}`)
+    expect(kept).not.toContain(`task-${taskId(4)}`)
+
+    // One that ends now, the operator seeing it end: the oldest makes room.
+    await add(taskId(200), undefined, subject)
+    await eventually(present, names => names.length === 100 && names.includes(`task-${taskId(200)}`))
+    expect(await present()).not.toContain(`task-${taskId(5)}`)
+  })
+})

@@ -1,0 +1,138 @@
+/**
+ * The controller of Tasks: makes the Task of each operation that has none, and keeps its status in step with its subject
+ * until it ends. It writes nothing else; the controller of databases waits for the end of a Task before it forgets an operation.
+ */
+// @ts-nocheck
+
+import { type Draft, isClusterError } from '../../cluster/index.ts'
+import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { type Controller, startController } from '../../controller/index.ts'
+import {
+  apiVersion,
+  canonicalJson,
+  childNames,
+  isEnded,
+  labels,
+  managedByEspalier,
+  type Task,
+} from '../../crds/index.ts'
+import type { ControllerOptions } from '../controller-options.ts'
+import { notRunMessages } from '../not-run/controller.ts'
+import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
+import { startRetention } from './retention-controller.ts'
+import { type Subject, type SubjectKind, type SubjectSource, subjectWithTask } from './subject.ts'
+
+type TaskControllerOptions = ControllerOptions & {
+  workers: number
+  /** Kinds whose operations this version runs. */
+  sources: readonly SubjectSource[]
+}
+
+/** Of kinds that have no source. */
+const notRun: Partial<Record<SubjectKind, string>> = notRunMessages
+
+/** The Task of the operation that a subject's status names. */
+function taskDraft({ kind, namespace, name, id, tenant, operation }: Subject): Draft<'Task'> | undefined {
+  if (operation === undefined || id === undefined || namespace === '') return undefined
+  return {
+    apiVersion,
+    kind: 'Task',
+    metadata: {
+      name: childNames.task(operation.taskId),
+      namespace,
+      labels: {
+        [labels.managedBy]: managedByEspalier,
+        [labels.id]: operation.taskId,
+        [labels.subject]: id,
+        ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
+      },
+    },
+    spec: { name: operation.name, subject: { kind, id, name } },
+  }
+}
+
+export function startTaskController(options: TaskControllerOptions): { stop(): Promise<void> } {
+  const { caches, sources, logger, metrics, now, signal } = options
+  const cluster = caches.writeThrough(options.cluster)
+
+  const reconcile = async (key: string) => {
+    const task = caches.tasks.get(parseKey(key))
+    const subject = subjectWithTask(sources, parseKey(key))
+    if (task === undefined) {
+      if (subject !== undefined) await create(subject)
+      return undefined
+    }
+    if (isEnded(task)) return undefined
+    const { kind } = task.spec.subject
+    const source = sources.find(each => each.kind === kind)
+    if (source === undefined) {
+      await write(task, finished(task.status, now(), notRun[kind]))
+      return undefined
+    }
+    if (subject !== undefined) {
+      await write(task, progressOf(task.status, subject, now()))
+      return undefined
+    }
+    return judge(task, source)
+  }
+
+  const create = async (subject: Subject) => {
+    const draft = taskDraft(subject)
+    if (draft === undefined) return
+    try {
+      await cluster.create('Task', draft)
+    } catch (error) {
+      // The API was faster, and its Task is on its way into the cache; or it has ended.
+      if (!isClusterError(error, 'AlreadyExists')) throw error
+    }
+  }
+
+  const write = async (task: Task, status: Task['status']) => {
+    if (canonicalJson(status) === canonicalJson(task.status ?? {})) return
+    const written = await cluster.replaceStatus('Task', { ...task, ...(status === undefined ? {} : { status }) })
+    if (isEnded(written)) retention.ended(written)
+  }
+
+  /** A Task that no operation in the caches goes with: only what the cluster itself says counts. */
+  const judge = async (task: Task, source: SubjectSource) => {
+    const { namespace } = task.metadata
+    const live = await source.live(cluster, { namespace, name: task.spec.subject.name })
+    const verdict = verdictOn(task, live, now())
+    if (verdict.state === 'waiting') return { requeueAfterMs: takenUpWithinMs }
+    await write(task, finished(task.status, now(), verdict.error))
+    return undefined
+  }
+
+  const retention = startRetention({ ...options, cluster })
+  const controller: Controller = startController({
+    name: 'task',
+    workers: options.workers,
+    reconcile,
+    signal,
+    logger,
+    metrics,
+  })
+  /** A subject says something new: its operation's Task, and all its others that are open, hear of it. */
+  const ofSubject = ({ kind, namespace, name, operation }: Subject) => {
+    if (operation !== undefined) controller.enqueue(`${namespace}/${childNames.task(operation.taskId)}`)
+    for (const task of caches.tasks.byIndex('subject', `${namespace}/${kind}/${name}`)) controller.enqueue(keyOf(task))
+  }
+  const unfollow = [
+    caches.tasks.onChange(({ object, previous }) => {
+      // One that has ended goes from the cache; one that was still open was deleted by somebody.
+      if (!isEnded(previous ?? object)) controller.enqueue(keyOf(object))
+    }),
+    ...sources.map(source =>
+      source.onChange((subject, previous) => {
+        ofSubject(subject)
+        if (previous !== undefined && previous.operation?.taskId !== subject.operation?.taskId) ofSubject(previous)
+      }),
+    ),
+  ]
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await Promise.all([controller.stop(), retention.stop()])
+    },
+  }
+}

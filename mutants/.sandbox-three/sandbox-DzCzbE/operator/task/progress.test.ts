@@ -1,0 +1,120 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import { annotations, desiredHash, labels, type ManagedDatabase, renderOperation, type Task } from '../../crds/index.ts'
+import { plainSpec } from '../testing/samples.ts'
+import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
+import { type Subject, subjectOf } from './subject.ts'
+
+const now = Date.parse('2026-01-01T00:00:00Z')
+const taskId = '11111111-2222-4333-8444-555555555555'
+const otherId = '11111111-2222-4333-8444-666666666666'
+
+const hash = desiredHash(plainSpec)
+
+const database = (
+  status: ManagedDatabase['status'] = {},
+  metadata: Partial<ManagedDatabase['metadata']> = {},
+): Subject =>
+  subjectOf({
+    apiVersion: 'espalier.dev/v1alpha1',
+    kind: 'ManagedDatabase',
+    metadata: { name: 'one', namespace: 'n', labels: { [labels.id]: 'id' }, ...metadata },
+    spec: plainSpec,
+    status,
+  })
+
+const task = (name: Task['spec']['name'], createdMsAgo = 0): Task => ({
+  apiVersion: 'espalier.dev/v1alpha1',
+  kind: 'Task',
+  metadata: {
+    name: `task-${taskId}`,
+    namespace: 'n',
+    labels: { [labels.id]: taskId },
+    creationTimestamp: new Date(now - createdMsAgo).toISOString(),
+  },
+  spec: { name, subject: { kind: 'database', id: 'id', name: 'one' } },
+})
+
+const progressing = (status: 'True' | 'False', reason: string, message = ''): ManagedDatabase['status'] => ({
+  conditions: [{ type: 'Progressing', status, reason, message, lastTransitionTime: '2026-01-01T00:00:00Z' }],
+})
+const annotated = (id: string, of = hash) => ({
+  annotations: {
+    [annotations.operation]: renderOperation({ taskId: id, name: 'update-managed', hash: of }),
+  },
+})
+
+describe('progress', () => {
+  test('says each step once, with how far it is', () => {
+    const first = progressOf(undefined, database(progressing('True', 'Starting', 'starting')), now)
+    expect(first).toMatchObject({ phase: 'running', messages: [{ step: 'Starting', progress: 30, level: 'info' }] })
+    expect(progressOf(first, database(progressing('True', 'Starting', 'in other words')), now)).toBe(first)
+    const second = progressOf(first, database(progressing('True', 'NameTaken', 'taken')), now)
+    expect(second.messages?.at(-1)).toMatchObject({ step: 'NameTaken', level: 'warning' })
+  })
+
+  test('never goes back: a step that comes again is as far as what was done since', () => {
+    const roles = progressOf(undefined, database(progressing('True', 'PreparingRoles', 'roles')), now)
+    const again = progressOf(roles, database(progressing('True', 'Connecting', 'waiting for the pod')), now)
+    expect(again.messages?.map(({ progress }) => progress)).toEqual([75, 75])
+  })
+
+  test('ends as its subject did, once', () => {
+    const done = progressOf(undefined, database(progressing('False', 'Completed')), now)
+    expect(done).toMatchObject({ phase: 'succeeded', finishedAt: '2026-01-01T00:00:00Z' })
+    const failed = progressOf(undefined, database(progressing('False', 'VolumeLost', 'gone')), now)
+    expect(failed).toMatchObject({ phase: 'failed', error: 'gone' })
+    expect(progressOf(failed, database(progressing('False', 'Completed')), now + 1000)).toBe(failed)
+    expect(finished(done, now + 1000, 'too late')).toBe(done)
+  })
+
+  test('keeps a hundred messages at most, the first among them', () => {
+    let status = progressOf(undefined, database(progressing('True', 'first')), now)
+    for (let step = 0; step < 150; step++)
+      status = progressOf(status, database(progressing('True', `step${step}`)), now)
+    expect(status.messages).toHaveLength(100)
+    expect(status.messages?.[0]?.step).toBe('first')
+    expect(status.messages?.at(-1)?.step).toBe('step149')
+  })
+})
+
+describe('a Task that its subject does not name', () => {
+  const waiting = { state: 'waiting' }
+  const failed = { state: 'over', error: expect.any(String) }
+  const succeeded = { state: 'over' }
+  const deleting = { deletionTimestamp: '2026-01-01T00:00:00Z' }
+  test.each<[string, Task, Subject | undefined, unknown]>([
+    ['deletion, subject gone', task('delete-managed'), undefined, succeeded],
+    ['creation, subject gone', task('create-managed'), undefined, failed],
+    [
+      'deletion, another under its name',
+      task('delete-managed'),
+      database({}, { labels: { [labels.id]: 'x' } }),
+      succeeded,
+    ],
+    ['deletion under way', task('delete-managed'), database({}, deleting), waiting],
+    ['deletion just asked', task('delete-managed'), database(), waiting],
+    ['deletion never asked', task('delete-managed', takenUpWithinMs), database(), failed],
+    ['change overtaken by a deletion', task('update-managed'), database({}, deleting), failed],
+    ['change not begun', task('update-managed'), database({}, annotated(taskId)), waiting],
+    ['change never begun', task('update-managed', takenUpWithinMs), database({}, annotated(taskId)), failed],
+    ['change overtaken by another', task('update-managed'), database({}, annotated(otherId)), failed],
+    ['change overtaken without the API', task('update-managed'), database({}, annotated(taskId, 'old')), failed],
+    [
+      'change of nothing',
+      task('update-managed'),
+      database({ appliedHash: hash, ...progressing('False', 'Completed') }, annotated(taskId)),
+      succeeded,
+    ],
+    [
+      'change of nothing, after a failure',
+      task('update-managed'),
+      database({ appliedHash: hash, ...progressing('False', 'DeadlineExceeded', 'late') }, annotated(taskId)),
+      failed,
+    ],
+  ])('%s', (_, subject, found, expected) => {
+    const verdict = verdictOn(subject, found, now)
+    expect(verdict).toEqual(expected)
+    expect('error' in verdict).toBe(expected === failed)
+  })
+})

@@ -1,0 +1,28 @@
+/** How long ended Tasks are kept: 30 days at most, and of one subject the newest 100. Pure. */
+// @ts-nocheck
+
+import { isEnded, type Task } from '../../crds/index.ts'
+
+const keptMs = 30 * 24 * 3600_000
+/** Ended Tasks kept of one subject. */
+const keptOfSubject = 100
+
+/** When it ended. One that does not say so, which is not ours, counts from when it was made. */
+const endOf = ({ metadata, status }: Task): string => status?.finishedAt ?? metadata.creationTimestamp ?? ''
+
+/** Whether a Task has been kept long enough. */
+export const isOutdated = (task: Task, now: number): boolean => isEnded(task) && now - Date.parse(endOf(task)) >= keptMs
+
+/** By their end, and by name where that is the same. One format, in UTC: as text they order as they do in time. */
+const placeOf = (task: Task): string => `${endOf(task)} ${task.metadata.name}`
+
+/** Of one subject's Tasks those that are too many, the oldest first. */
+export function surplusOf(tasks: readonly Task[]): Task[] {
+  const ended = tasks.filter(isEnded)
+  if (!isTooMany(ended.length)) return []
+  const ordered = ended.toSorted((left, right) => (placeOf(left) < placeOf(right) ? -1 : 1))
+  return ordered.slice(0, ended.length - keptOfSubject)
+}
+
+/** Whether so many ended Tasks are more than are kept of one subject. */
+export const isTooMany = (ended: number): boolean => ended > keptOfSubject

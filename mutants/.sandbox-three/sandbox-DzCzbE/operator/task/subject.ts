@@ -1,0 +1,123 @@
+/**
+ * What a Task can be about, as the controller of Tasks sees it: a resource whose status names the operation that runs,
+ * and whose condition Progressing says how that goes. A kind that has operations comes to have Tasks by a source of its own.
+ */
+// @ts-nocheck
+
+import type { Cluster, Kinds, ObjectKey } from '../../cluster/index.ts'
+import type { Informer } from '../../cluster/informer/index.ts'
+import {
+  annotatedOperation,
+  type Backup,
+  type Condition,
+  childNames,
+  isInForce,
+  labels,
+  type ManagedDatabase,
+  type OperationName,
+  readOperation,
+  type Task,
+} from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import { conditionOf } from '../objects/conditions.ts'
+
+export type SubjectKind = Task['spec']['subject']['kind']
+
+export type Subject = {
+  kind: SubjectKind
+  namespace: string
+  name: string
+  /** The API's id; undefined until it has one. */
+  id: string | undefined
+  tenant: string | undefined
+  phase: string | undefined
+  isDeleting: boolean
+  /** The operation that its status names. */
+  operation: { taskId: string; name: OperationName } | undefined
+  progressing: Condition | undefined
+  /** The Task of what was asked for last by the API. */
+  askedTaskId: () => string | undefined
+  /** All that is asked is in force. */
+  isInForce: () => boolean
+}
+
+/** Where the subjects of one kind are found. */
+export type SubjectSource = {
+  kind: SubjectKind
+  /** The one whose status names this Task, as far as the caches know. */
+  withTask(namespace: string, taskId: string): Subject | undefined
+  /** What the cluster itself has under this name. */
+  live(cluster: Cluster, key: ObjectKey): Promise<Subject | undefined>
+  onChange(handler: (subject: Subject, previous: Subject | undefined) => void): () => void
+}
+
+const taskPrefix = childNames.task('')
+
+/** The subject whose status names the Task of this name, of whatever kind, as far as the caches know. */
+export function subjectWithTask(
+  sources: readonly SubjectSource[],
+  { namespace, name }: ObjectKey,
+): Subject | undefined {
+  if (!name.startsWith(taskPrefix)) return undefined
+  const taskId = name.slice(taskPrefix.length)
+  return sources.map(source => source.withTask(namespace ?? '', taskId)).find(found => found !== undefined)
+}
+
+type SubjectResource = 'ManagedDatabase' | 'Backup'
+
+const whose = ({ metadata }: Kinds[SubjectResource]) => ({
+  namespace: metadata.namespace ?? '',
+  name: metadata.name,
+  id: metadata.labels?.[labels.id],
+  tenant: metadata.labels?.[labels.tenant],
+  isDeleting: metadata.deletionTimestamp !== undefined,
+})
+
+export const subjectOf = (database: ManagedDatabase): Subject => ({
+  kind: 'database',
+  ...whose(database),
+  phase: database.status?.phase,
+  operation: database.status?.operation,
+  progressing: conditionOf(database.status, 'Progressing'),
+  askedTaskId: () => readOperation(database)?.taskId,
+  isInForce: () => isInForce(database),
+})
+
+function backupSubject(backup: Backup): Subject {
+  const { status } = backup
+  return {
+    kind: 'backup',
+    ...whose(backup),
+    phase: status?.phase,
+    operation: status?.taskId === undefined ? undefined : { taskId: status.taskId, name: 'backup-managed' },
+    progressing: conditionOf(status, 'Progressing'),
+    askedTaskId: () => annotatedOperation(backup)?.taskId,
+    isInForce: () => status?.phase === 'completed' || status?.phase === 'failed',
+  }
+}
+
+/** The subjects that an informer follows. It must have the index `task`. */
+const sourceOf = <K extends SubjectResource>(
+  kind: SubjectKind,
+  resource: K,
+  informer: Informer<K>,
+  subject: (object: Kinds[K]) => Subject,
+): SubjectSource => ({
+  kind,
+  withTask: (namespace, taskId) => {
+    const found = informer.byIndex('task', taskId).find(({ metadata }) => metadata.namespace === namespace)
+    return found && subject(found)
+  },
+  live: async (cluster, key) => {
+    const found = await cluster.get(resource, key)
+    return found && subject(found)
+  },
+  onChange: handler =>
+    informer.onChange(({ object, previous }) => handler(subject(object), previous && subject(previous))),
+})
+
+export const databaseSubjects = ({ databases }: Pick<Caches, 'databases'>): SubjectSource =>
+  sourceOf('database', 'ManagedDatabase', databases, subjectOf)
+
+export const backupSubjects = ({ backups }: Pick<Caches, 'backups'>): SubjectSource =>
+  sourceOf('backup', 'Backup', backups, backupSubject)

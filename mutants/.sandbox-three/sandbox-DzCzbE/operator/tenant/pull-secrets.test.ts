@@ -1,0 +1,85 @@
+// @ts-nocheck
+import { beforeAll, describe, expect, test } from 'vitest'
+import { systemNamespace, tenantName, tenantNamespace } from '../../crds/index.ts'
+import { useInstallation } from '../testing/fixture.ts'
+import { eventually, tenantDraft, testConfiguration } from '../testing/installation.ts'
+
+const pulling = (...names: string[]) => ({
+  configuration: { pods: { ...testConfiguration.pods, imagePullSecrets: names.map(name => ({ name })) } },
+})
+const it = useInstallation(pulling('registry', 'second'))
+const dataOf = (text: string) => ({ '.dockerconfigjson': Buffer.from(text).toString('base64') })
+const type = 'kubernetes.io/dockerconfigjson'
+
+const give = (namespace: string, name: string, text: string) =>
+  it.cluster().create('Secret', {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    type,
+    metadata: { namespace, name },
+    data: dataOf(text),
+  })
+const inTenant = (tenant: string, name: string) =>
+  it.cluster().get('Secret', { namespace: tenantNamespace(tenant), name })
+const holds = (tenant: string, name: string, text: string) =>
+  eventually(
+    () => inTenant(tenant, name),
+    found => found?.data?.['.dockerconfigjson'] === dataOf(text)['.dockerconfigjson'],
+  )
+const tenant = async (id: string) => {
+  await it.cluster().create('Tenant', tenantDraft(id))
+  await eventually(
+    () => it.cluster().get('Tenant', { name: tenantName(id) }),
+    found => found?.status?.phase === 'ready',
+  )
+}
+
+describe('a Secret that images are pulled by', () => {
+  beforeAll(async () => {
+    await give(systemNamespace, 'registry', 'first')
+    await tenant('pulls')
+  })
+
+  test("is in a tenant's namespace, as its source is", async () => {
+    expect(await holds('pulls', 'registry', 'first')).toMatchObject({ type })
+  })
+
+  test('changes as its source does', async () => {
+    const key = { namespace: systemNamespace, name: 'registry' }
+    const source = await it.cluster().get('Secret', key)
+    if (source === undefined) throw new Error('no source')
+    await it.cluster().replace('Secret', { ...source, data: dataOf('rotated') })
+    await holds('pulls', 'registry', 'rotated')
+  })
+
+  test('that comes later is copied then', async () => {
+    expect(await inTenant('pulls', 'second')).toBeUndefined()
+    await give(systemNamespace, 'second', 'late')
+    await holds('pulls', 'second', 'late')
+  })
+
+  test("of the tenant's own under the name is left alone", async () => {
+    const namespace = tenantNamespace('owns')
+    await it.cluster().create('Namespace', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } })
+    await give(namespace, 'registry', 'theirs')
+    await tenant('owns')
+    await holds('owns', 'second', 'late')
+    await holds('owns', 'registry', 'theirs')
+  })
+
+  test('goes when it is asked for no more, and nothing else does', async () => {
+    await it.stopOperator()
+    await it.startOperator(pulling('second'))
+    await eventually(
+      () => inTenant('pulls', 'registry'),
+      found => found === undefined,
+    )
+    await holds('owns', 'registry', 'theirs')
+    await it.stopOperator()
+    await it.startOperator({})
+    await eventually(
+      () => inTenant('pulls', 'second'),
+      found => found === undefined,
+    )
+  })
+})

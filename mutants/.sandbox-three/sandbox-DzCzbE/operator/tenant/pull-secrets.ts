@@ -1,0 +1,54 @@
+/**
+ * Copies of the Secrets by which databases' images are pulled: a pod can name Secrets of its own namespace only, so each
+ * tenant's gets them. One of the tenant's own under the same name is left alone, and used as it is.
+ */
+// @ts-nocheck
+
+import type { Logger } from 'pino'
+import type { Cluster, Draft, Namespace, Secret } from '../../cluster/index.ts'
+import { canonicalJson, labels, managedByEspalier, type ObjectMeta, systemNamespace } from '../../crds/index.ts'
+
+/** On a tenant's namespace: the names of the copies that may be in it. */
+const copiesAnnotation = 'espalier.dev/pull-secrets'
+
+const marks = { [labels.managedBy]: managedByEspalier, [labels.component]: 'pull-secret' }
+
+type Sources = { get(key: { namespace: string; name: string }): Secret | undefined }
+
+/** What a namespace that is to have copies says of them. */
+export const copiesNote = (names: readonly string[]): Pick<ObjectMeta, 'annotations'> =>
+  names.length === 0 ? {} : { annotations: { [copiesAnnotation]: names.join(',') } }
+
+const copyOf = (source: Secret, namespace: string): Draft<'Secret'> => ({
+  apiVersion: 'v1',
+  kind: 'Secret',
+  type: source.type ?? 'Opaque',
+  metadata: { name: source.metadata.name, namespace, labels: marks },
+  data: source.data ?? {},
+})
+
+/**
+ * Brings the copies in a tenant's namespace in order: those asked for are as their sources, others are gone. `namespace`
+ * as it was before; one that never had any and is to have none costs nothing.
+ */
+export async function keepCopies(
+  { cluster, sources, names, logger }: { cluster: Cluster; sources: Sources; names: readonly string[]; logger: Logger },
+  where: string,
+  namespace: Namespace | undefined,
+): Promise<void> {
+  if (names.length === 0 && namespace?.metadata.annotations?.[copiesAnnotation] === undefined) return
+  const { items } = await cluster.list('Secret', { namespace: where, labels: marks })
+  for (const { metadata } of items.filter(copy => !names.includes(copy.metadata.name)))
+    await cluster.delete('Secret', { namespace: where, name: metadata.name }, { uid: metadata.uid })
+  for (const name of names) {
+    const source = sources.get({ namespace: systemNamespace, name })
+    if (source === undefined) {
+      logger.warn({ secret: name }, 'the Secret for pulling images does not exist')
+      continue
+    }
+    const copy = items.find(({ metadata }) => metadata.name === name)
+    if (copy !== undefined && canonicalJson(copy.data ?? {}) === canonicalJson(source.data ?? {})) continue
+    if (copy === undefined && (await cluster.get('Secret', { namespace: where, name })) !== undefined) continue
+    await cluster.apply('Secret', copyOf(source, where))
+  }
+}

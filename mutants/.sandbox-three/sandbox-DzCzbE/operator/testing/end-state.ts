@@ -1,0 +1,74 @@
+/** What a cluster holds in the end, without what differs from one run to the next by nature: to compare two runs. */
+// @ts-nocheck
+
+import type { AnyObject, Cluster, KindName } from '../../cluster/index.ts'
+import { canonicalJson } from '../../crds/index.ts'
+
+const kinds: KindName[] = [
+  'ManagedDatabase',
+  'Task',
+  'StatefulSet',
+  'Pod',
+  'Service',
+  'ConfigMap',
+  'Secret',
+  'PersistentVolumeClaim',
+  'Backup',
+  'VolumeSnapshot',
+]
+
+/** Numbers, times and secrets that are each run's own. */
+const ownOfEachRun = new Set([
+  'uid',
+  'resourceVersion',
+  'creationTimestamp',
+  'generation',
+  'observedGeneration',
+  'managedFields',
+  'lastTransitionTime',
+  'since',
+  'startedAt',
+  'updatedAt',
+  'finishedAt',
+  'messages',
+  'systemIdentifier',
+  'cutAt',
+  'creationTime',
+  'volumeName',
+  'podIP',
+  'data',
+  'espalier.dev/volume',
+  'espalier.dev/draft',
+  'espalier.dev/issued',
+  'espalier.dev/trust',
+  'espalier.dev/loaded',
+  'espalier.dev/owner-uid',
+  'espalier.dev/cut-of',
+])
+
+function normalised(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(normalised)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, inner]) => (ownOfEachRun.has(key) ? [] : [[key, normalised(inner)]])),
+  )
+}
+
+/** Data of ConfigMaps are compared whole, those of Secrets by their keys. */
+function contentOf(object: AnyObject): unknown {
+  if (object.kind === 'ConfigMap') return object.data
+  return object.kind === 'Secret' ? Object.keys(object.data ?? {}).sort() : undefined
+}
+
+/** Ids of Tasks that the operator derives from a database's uid, which is each run's own. */
+const derivedIds = /[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g
+
+/** One text for each object, in order. */
+export async function endState(cluster: Cluster): Promise<string[]> {
+  const lists = await Promise.all(kinds.map(kind => cluster.list(kind)))
+  return lists
+    .flatMap(({ items }) => items as AnyObject[])
+    .map(object => canonicalJson([object.kind, object.metadata.name, normalised(object), contentOf(object)]))
+    .map(text => text.replaceAll(derivedIds, 'derived'))
+    .sort()
+}

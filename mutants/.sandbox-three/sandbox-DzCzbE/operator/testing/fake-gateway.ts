@@ -1,0 +1,108 @@
+/** A gateway that puts no route into force and acknowledges them all, or holds its acknowledgement back. */
+// @ts-nocheck
+
+import type { Logger } from 'pino'
+import type { Cluster } from '../../cluster/index.ts'
+import { compareVersions, createInformer } from '../../cluster/informer/index.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import {
+  acknowledgedAnnotation,
+  gatewayComponent,
+  gatewayLeaseName,
+  gatewayLeaseSeconds,
+  routeComponent,
+  unreachableAnnotation,
+} from '../../routes/route.ts'
+import { microTime } from '../../values/time.ts'
+
+export type FakeGateway = {
+  /** While it is held back, nothing more is acknowledged. */
+  hold(isHeld: boolean): void
+  /** It cannot connect to the databases behind these ports. */
+  cannotReach(ports: number[]): void
+  stop(): Promise<void>
+}
+
+const renewMs = 10_000
+
+export async function startFakeGateway({
+  cluster,
+  logger,
+}: {
+  cluster: Cluster
+  logger: Logger
+}): Promise<FakeGateway> {
+  const routes = createInformer(cluster, 'ConfigMap', {
+    namespace: systemNamespace,
+    labels: { [labels.component]: routeComponent },
+    logger: logger.child({ part: 'fake-gateway' }),
+  })
+  let seen = '0'
+  let acknowledged = '0'
+  let isHeld = false
+  let unreachable: number[] = []
+  let writing: Promise<void> | undefined
+  let isAsked = false
+
+  const write = async () => {
+    while (isAsked) {
+      isAsked = false
+      if (!isHeld) acknowledged = seen
+      try {
+        await cluster.apply('Lease', leaseOf(acknowledged, unreachable))
+      } catch (error) {
+        logger.warn({ err: error }, 'the fake gateway could not write its lease')
+      }
+    }
+    writing = undefined
+  }
+  const ask = () => {
+    isAsked = true
+    writing ??= write()
+  }
+
+  routes.onChange(({ object }) => {
+    const { resourceVersion = '0' } = object.metadata
+    if (compareVersions(resourceVersion, seen) > 0) seen = resourceVersion
+    ask()
+  })
+  await routes.start()
+  ask()
+  const heartbeat = setInterval(ask, renewMs)
+  await writing
+
+  return {
+    hold: held => {
+      isHeld = held
+      ask()
+    },
+    cannotReach: ports => {
+      unreachable = ports
+      ask()
+    },
+    stop: async () => {
+      clearInterval(heartbeat)
+      await routes.stop()
+      await writing
+    },
+  }
+}
+
+const leaseOf = (version: string, unreachable: number[]) => ({
+  apiVersion: 'coordination.k8s.io/v1' as const,
+  kind: 'Lease' as const,
+  metadata: {
+    name: gatewayLeaseName('fake'),
+    namespace: systemNamespace,
+    labels: { [labels.component]: gatewayComponent, [labels.managedBy]: managedByEspalier },
+    annotations: {
+      [acknowledgedAnnotation]: version,
+      ...(unreachable.length > 0 ? { [unreachableAnnotation]: unreachable.join(',') } : {}),
+    },
+  },
+  spec: {
+    holderIdentity: 'fake',
+    leaseDurationSeconds: gatewayLeaseSeconds,
+    renewTime: microTime(Date.now()),
+  },
+})

@@ -1,0 +1,240 @@
+/**
+ * Postgres servers that are a few fields in memory: what the operator asks of one, without the second that a real one
+ * takes to initialise. A server's data live with the uid of its volume claim, as real data do on a volume.
+ */
+// @ts-nocheck
+
+import { X509Certificate } from 'node:crypto'
+import { databaseRoles } from '../../sealing/credentials.ts'
+import {
+  type ChecksumFailures,
+  type DesiredRoles,
+  PostgresError,
+  type PostgresObservation,
+  type PostgresTarget,
+  type RoleObservation,
+} from '../postgres/administrator.ts'
+import type { ConfigurationState } from '../postgres/state.ts'
+import type { Login, PostgresAccess } from '../workload/access.ts'
+
+type Role = { mark: string; password: string }
+
+type FakeData = {
+  systemIdentifier: string
+  roles: Partial<Record<(typeof databaseRoles)[number], Role>>
+  /** What it takes up of its volume, in bytes. */
+  volumeUse?: number
+  /** The volume takes nothing more. */
+  isFull?: boolean
+  /** It answers no look in time. */
+  isSlow?: boolean
+  /** No commit comes to rest on its disk. */
+  walHangs?: boolean
+  checksumFailures?: ChecksumFailures
+  /** A checkpoint waits for it, and fails where it rejects. */
+  checkpoint?: Promise<void>
+  /** The platform's own role and statistics were made. */
+  hasPlatform?: boolean
+  configuration: ConfigurationState
+}
+
+/** The certificate that a server shows, and whom it trusts; PEM. */
+export type Tls = { certificate: string; trusts: string }
+/** Reads the TLS Secret as it is mounted. */
+type Mounted = () => Promise<Tls | undefined>
+
+export type FakePostgres = {
+  /** How often any server was started. */
+  readonly starts: Map<string, number>
+  access: PostgresAccess
+  /** What stands on a claim's volume, by the claim's uid. */
+  readonly data: Map<string, FakeData>
+  /** How often the server at an address was looked at. */
+  readonly prober: Map<string, number>
+  /** How often any volume was initialised. */
+  readonly initialised: Map<string, number>
+  /**
+   * A server starts: on the data of this claim, at this address, with the files of this digest, and with the certificate
+   * that `mounted` gives now and at each reload.
+   */
+  start(address: string, claimUid: string, digest: string | null, mounted?: Mounted): Promise<void>
+  /** Other files are mounted. */
+  mount(claimUid: string, digest: string | null): void
+  /** How often any server was told to read its files again. */
+  readonly reloads: Map<string, number>
+  /** How often the server at an address was told to make a checkpoint. */
+  readonly checkpoints: Map<string, number>
+  stop(address: string): void
+  initialise(claimUid: string): void
+  /** A user sets a role's password. */
+  changePassword(claimUid: string, role: (typeof databaseRoles)[number], password: string): void
+}
+
+const noConfiguration: ConfigurationState = {
+  inForce: null,
+  onDisk: null,
+  isMounted: true,
+  refused: null,
+  errors: [],
+  pendingRestart: [],
+}
+
+export function createFakePostgres(): FakePostgres {
+  const data = new Map<string, FakeData>()
+  const initialised = new Map<string, number>()
+  const prober = new Map<string, number>()
+  const servers = new Map<string, { claimUid: string; mounted: Mounted; tls: Tls | undefined }>()
+  const starts = new Map<string, number>()
+  const reloads = new Map<string, number>()
+  const checkpoints = new Map<string, number>()
+  let systems = 7_000_000_000_000_000_000n
+
+  const find = ({ host, ca }: PostgresTarget): FakeData => {
+    const server = servers.get(host)
+    const found = data.get(server?.claimUid ?? '')
+    if (found === undefined) throw new PostgresError('network', `connect ECONNREFUSED ${host}`, 'ECONNREFUSED')
+    if (server?.tls !== undefined) shakeHands(server.tls, ca)
+    return found
+  }
+
+  const observeRole = (role: Role | undefined, password: string | undefined): RoleObservation => {
+    if (role === undefined) return { exists: false, password: 'absent', credentialsMark: undefined }
+    const compared = password === undefined ? 'unknown' : role.password === password ? 'ours' : 'changed'
+    return { exists: true, password: compared, credentialsMark: role.mark }
+  }
+
+  const access: PostgresAccess = {
+    observe: async (target, { passwords, commits }): Promise<PostgresObservation> => {
+      prober.set(target.host, (prober.get(target.host) ?? 0) + 1)
+      try {
+        const { systemIdentifier, roles, isFull, isSlow, walHangs, checksumFailures = null, ...more } = find(target)
+        if (isSlow) return { reachable: false, reason: 'timeout', message: 'Query read timeout' }
+        const exists = databaseRoles.every(role => roles[role] !== undefined)
+        return {
+          reachable: true,
+          serverVersion: 180000,
+          systemIdentifier,
+          inRecovery: false,
+          checksums: true,
+          roles: {
+            admin: observeRole(roles.admin, passwords?.admin),
+            app: observeRole(roles.app, passwords?.app),
+            app_read_only: observeRole(roles.app_read_only, passwords?.app_read_only),
+          },
+          applicationDatabase: exists,
+          certificate: fingerprintOf(servers.get(target.host)?.tls),
+          walPosition: '0/1',
+          checksumFailures,
+          wal: commits ? (walHangs ? 'hangs' : 'written') : 'unasked',
+          hasRoom: isFull !== true,
+          privilegesInOrder: exists,
+          platformInOrder: more.hasPlatform === true,
+          configuration: { ...more.configuration },
+        }
+      } catch (error) {
+        if (!(error instanceof PostgresError)) throw error
+        return { reachable: false, reason: error.reason, message: error.message }
+      }
+    },
+    measure: async target => {
+      find(target)
+      return 8_000_000
+    },
+    measureVolume: async target => find(target).volumeUse ?? 50_000_000,
+    ensureRoles: async (target, { passwords, mark }: DesiredRoles) => {
+      const found = find(target)
+      const { roles } = found
+      found.hasPlatform = true
+      for (const role of databaseRoles)
+        if (roles[role]?.mark !== mark) roles[role] = { mark, password: passwords[role] }
+    },
+    login: async (target, password): Promise<Login> => {
+      const isRight = find(target).roles.app?.password === password
+      return isRight
+        ? { result: 'succeeded' }
+        : { result: 'refused', message: 'password authentication failed for user "app"' }
+    },
+    reload: async target => {
+      const { configuration } = find(target)
+      const server = servers.get(target.host)
+      const uid = server?.claimUid ?? ''
+      reloads.set(uid, (reloads.get(uid) ?? 0) + 1)
+      if (configuration.isMounted && configuration.errors.length === 0) configuration.inForce = configuration.onDisk
+      if (server !== undefined) server.tls = await server.mounted()
+    },
+    checkpoint: async (target, signal) => {
+      const { checkpoint, systemIdentifier } = find(target)
+      checkpoints.set(target.host, (checkpoints.get(target.host) ?? 0) + 1)
+      await Promise.race([checkpoint, aborted(signal)])
+      // Whoever was answered by a server that has ended meanwhile was not.
+      find(target)
+      return { systemIdentifier, timeline: 1, startLsn: '0/2000028', endLsn: '0/2000100' }
+    },
+  }
+
+  return {
+    access,
+    data,
+    initialised,
+    prober,
+    reloads,
+    checkpoints,
+    starts,
+    start: async (address, claimUid, digest, mounted = async () => undefined) => {
+      starts.set(claimUid, (starts.get(claimUid) ?? 0) + 1)
+      servers.set(address, { claimUid, mounted, tls: await mounted() })
+      const found = data.get(claimUid)
+      if (found === undefined) return
+      const pendingRestart: string[] = []
+      found.configuration = { ...found.configuration, inForce: digest, onDisk: digest, isMounted: true, pendingRestart }
+    },
+    mount: (claimUid, digest) => {
+      const found = data.get(claimUid)
+      if (found !== undefined) found.configuration.onDisk = digest
+    },
+    stop: address => {
+      servers.delete(address)
+    },
+    initialise: claimUid => {
+      initialised.set(claimUid, (initialised.get(claimUid) ?? 0) + 1)
+      data.set(claimUid, { systemIdentifier: String(++systems), roles: {}, configuration: { ...noConfiguration } })
+    },
+    changePassword: (claimUid, role, password) => {
+      const found = data.get(claimUid)?.roles[role]
+      if (found !== undefined) found.password = password
+    },
+  }
+}
+
+const aborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  })
+
+const certificatesIn = (pem: string): string[] => pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? []
+
+const fingerprintOf = (tls: Tls | undefined): string | undefined =>
+  tls === undefined ? undefined : new X509Certificate(tls.certificate).fingerprint256
+
+const verified = new Map<string, boolean>()
+
+function isSignedBy(certificate: string, authority: string): boolean {
+  const key = `${certificate}${authority}`
+  const known = verified.get(key)
+  if (known !== undefined) return known
+  const isSigned = new X509Certificate(certificate).verify(new X509Certificate(authority).publicKey)
+  verified.set(key, isSigned)
+  return isSigned
+}
+
+/**
+ * Each checks the other. `ca` names the authorities whose keys the operator has, so it stands for its client certificates
+ * too: by one of them it gets in.
+ */
+function shakeHands({ certificate, trusts }: Tls, ca: string): void {
+  const accepted = certificatesIn(ca)
+  if (!accepted.some(authority => isSignedBy(certificate, authority)))
+    throw new PostgresError('tls', 'unable to verify the first certificate', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE')
+  if (!certificatesIn(trusts).some(authority => accepted.includes(authority)))
+    throw new PostgresError('tls', 'tlsv1 alert unknown ca', 'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA')
+}

@@ -1,0 +1,344 @@
+/**
+ * What Kubernetes and its nodes do with the operator's objects, without running anything: claims are bound, StatefulSets
+ * get their pod, pods run, and where a volume is empty it is initialised, or refused as `espalier instance` would. One
+ * write or two for each thing that happens, so thousands of databases are cheap.
+ */
+// @ts-nocheck
+
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type {
+  Cluster,
+  ConfigMap,
+  PersistentVolume,
+  PersistentVolumeClaim,
+  Pod,
+  StatefulSet,
+  VolumeSnapshot,
+} from '../../cluster/index.ts'
+import { createInformer, keyOf } from '../../cluster/informer/index.ts'
+import { labels } from '../../crds/index.ts'
+import { exitCodes, type RefusalReason } from '../../instance/refusal.ts'
+import { isRecord } from '../../values/record.ts'
+import { configurationAnnotation, instanceFile } from '../workload/children/configuration.ts'
+import { postgresContainer, prepareContainer } from '../workload/children/stateful-set.ts'
+import { createFakeBinding, handleOf, reservationOf } from './fake-binding.ts'
+import { createFakePostgres, type FakePostgres, type Tls } from './fake-postgres.ts'
+import { createFakeSnapshots, type FakeSnapshots } from './fake-snapshots.ts'
+import { createFakeVolumes, type FakeVolumes } from './fake-volumes.ts'
+
+export type FakeWorkload = {
+  postgres: FakePostgres
+  /** How volumes are made and grow; after a change `regrow` has every claim looked at again. */
+  volumes: FakeVolumes
+  regrow(): void
+  /** How snapshots are made; after a change `resnapshot` has every one looked at again. */
+  snapshots: FakeSnapshots
+  resnapshot(): void
+  /** Ends the Postgres of a pod and starts it again, as a kubelet would after a crash. */
+  restart(pod: { namespace: string; name: string }): Promise<void>
+  /** True: from now on no pod that is made comes to run; false: those that did not do. */
+  refuse(refuses: boolean): void
+  stop(): Promise<void>
+}
+
+const retryMs = 20
+const labelled = { labels: { [labels.database]: true } } as const
+
+const addressOf = (number: number): string => `10.${(number >>> 16) & 255}.${(number >>> 8) & 255}.${number & 255}`
+
+export async function startFakeWorkload({
+  cluster,
+  logger,
+  postgres = createFakePostgres(),
+}: {
+  cluster: Cluster
+  logger: Logger
+  /** Given, to go on with the data of an earlier workload. */
+  postgres?: FakePostgres
+}): Promise<FakeWorkload> {
+  const quiet = logger.child({ part: 'fake-workload' })
+  const statefulSets = createInformer(cluster, 'StatefulSet', {
+    ...labelled,
+    indexes: { claim: set => [`${set.metadata.namespace}/${claimOf(set)}`] },
+    logger: quiet,
+  })
+  const claims = createInformer(cluster, 'PersistentVolumeClaim', { ...labelled, logger: quiet })
+  const volumes = createInformer(cluster, 'PersistentVolume', {
+    indexes: { claim: volume => [reservationOf(volume)] },
+    logger: quiet,
+  })
+  /** What each pod has mounted, by its uid: it keeps that, whatever becomes of the claim. */
+  const mounted = new Map<string, string>()
+  const binding = createFakeBinding(cluster, postgres.data, handle => [...mounted.values()].includes(handle))
+  const pods = createInformer(cluster, 'Pod', { ...labelled, logger: quiet })
+  const configurations = createInformer(cluster, 'ConfigMap', { ...labelled, logger: quiet })
+  const growing = createFakeVolumes(cluster)
+  const snapshots = createInformer(cluster, 'VolumeSnapshot', { ...labelled, logger: quiet })
+  const imaging = createFakeSnapshots(cluster, async key => {
+    const claim = await cluster.get('PersistentVolumeClaim', key)
+    const volume = claim && (await cluster.get('PersistentVolume', { name: claim.spec?.volumeName ?? '' }))
+    return volume && handleOf(volume)
+  })
+  let addresses = 0
+  /** What is being worked on, one thing at a time for each StatefulSet. */
+  const chains = new Map<string, Promise<void>>()
+  let stopped = false
+  /** Pods wait for it before they run. */
+  let refusing: Promise<void> = Promise.resolve()
+  let accept = () => {}
+
+  const serially = (key: string, work: () => Promise<void>): Promise<void> => {
+    const next = (chains.get(key) ?? Promise.resolve()).then(() => untilDone(key, work))
+    chains.set(key, next)
+    void next.finally(() => {
+      if (chains.get(key) === next) chains.delete(key)
+    })
+    return next
+  }
+
+  /** Somebody else may have been faster: then it looks again. */
+  const untilDone = async (key: string, work: () => Promise<void>): Promise<void> => {
+    while (!stopped) {
+      try {
+        return await work()
+      } catch (error) {
+        quiet.warn({ key, err: error }, 'the fake workload tries again')
+        await delay(retryMs)
+      }
+    }
+  }
+
+  const reconcile = async ({ metadata }: Pick<StatefulSet, 'metadata'>): Promise<void> => {
+    const { namespace } = metadata
+    const set = await cluster.get('StatefulSet', { namespace, name: metadata.name })
+    const key = { namespace, name: `${metadata.name}-0` }
+    const pod = await cluster.get('Pod', key)
+    const isWanted = set !== undefined && set.metadata.deletionTimestamp === undefined && set.spec?.replicas === 1
+    if (!isWanted || set === undefined) {
+      if (pod !== undefined) await cluster.delete('Pod', key, { uid: pod.metadata.uid })
+      return
+    }
+    if (pod?.spec?.nodeName !== undefined) return
+    const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: claimOf(set) })
+    if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
+    if (await growing.withholds(claim)) return waitForVolume(set, pod)
+    const volume = await binding.bind(claim)
+    if (volume === undefined) return
+    if (pod !== undefined) await cluster.delete('Pod', key, { uid: pod.metadata.uid })
+    const created = await cluster.create('Pod', podOf(set))
+    mounted.set(created.metadata.uid ?? '', handleOf(volume))
+    await refusing
+    await run(created, handleOf(volume))
+  }
+
+  /** A pod whose claim has no volume is given no node. */
+  const waitForVolume = async (set: StatefulSet, pod: Pod | undefined): Promise<void> => {
+    if (pod !== undefined) return
+    const { spec, ...draft } = podOf(set)
+    const { nodeName: _, containers = [], ...rest } = spec ?? {}
+    const created = await cluster.create('Pod', { ...draft, spec: { ...rest, containers } })
+    await cluster.replaceStatus('Pod', { ...created, status: unscheduled })
+  }
+
+  /** Lets the volume of a claim grow; it is looked at as it is in the cluster, since steps follow fast upon each other. */
+  const grow = async ({ metadata: { namespace, name } }: PersistentVolumeClaim): Promise<void> => {
+    const claim = await cluster.get('PersistentVolumeClaim', { namespace, name })
+    if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
+    const [set] = statefulSets.byIndex('claim', keyOf(claim))
+    const pod = set && (await cluster.get('Pod', { namespace, name: `${set.metadata.name}-0` }))
+    await growing.step(claim, pod?.status?.podIP !== undefined)
+  }
+  const onSnapshot = ({ metadata: { namespace, name } }: VolumeSnapshot) =>
+    void serially(`snapshot ${namespace}/${name}`, async () => {
+      const snapshot = await cluster.get('VolumeSnapshot', { namespace, name })
+      if (snapshot !== undefined) await imaging.step(snapshot)
+    })
+  const isGrowing = ({ spec, status }: PersistentVolumeClaim): boolean =>
+    status?.phase === 'Bound' && spec?.resources?.requests?.storage !== status.capacity?.storage
+  const onClaim = (claim: PersistentVolumeClaim) => {
+    if (isGrowing(claim)) void serially(`${keyOf(claim)} grows`, () => grow(claim))
+  }
+
+  const run = async (pod: Pod, handle: string): Promise<void> => {
+    const refusal = await prepare(pod, handle)
+    const podIP = addressOf(++addresses)
+    if (refusal === undefined) await postgres.start(podIP, handle, await mountedDigest(pod), () => mountedIn(pod))
+    await cluster.replaceStatus('Pod', { ...pod, status: refusal ? failed(refusal) : running(podIP, 0) })
+  }
+
+  /** The TLS Secret of a pod, as a kubelet mounts it: what is current. */
+  const mountedIn = async ({ metadata, spec }: Pod): Promise<Tls | undefined> => {
+    const name = spec?.volumes?.find(volume => volume.secret !== undefined)?.secret?.secretName ?? ''
+    const secret = await cluster.get('Secret', { namespace: metadata.namespace, name })
+    const text = (key: string) => Buffer.from(secret?.data?.[key] ?? '', 'base64').toString('utf8')
+    return secret && { certificate: text('tls.crt'), trusts: text('ca.crt') }
+  }
+
+  /** What `espalier instance prepare` does with the volume. */
+  const prepare = async ({ metadata, spec }: Pod, handle: string): Promise<RefusalReason | undefined> => {
+    const map = await cluster.get('ConfigMap', { namespace: metadata.namespace, name: configurationName({ spec }) })
+    if (map === undefined) return 'configuration'
+    if (postgres.data.has(handle)) return undefined
+    if (!mayInitialise(map)) return 'volume-empty'
+    postgres.initialise(handle)
+    return undefined
+  }
+
+  const configurationName = ({ spec }: Pick<Pod, 'spec'>): string =>
+    spec?.volumes?.find(volume => volume.configMap !== undefined)?.configMap?.name ?? ''
+
+  const mountedDigest = async (pod: Pod): Promise<string | null> => {
+    const { namespace } = pod.metadata
+    return digestIn(await cluster.get('ConfigMap', { namespace, name: configurationName(pod) }))
+  }
+
+  const setOf = ({ metadata }: Pod): StatefulSet | undefined =>
+    statefulSets.get({ ...metadata, name: metadata.name.replace(/-0$/, '') })
+  const onSet = (set: StatefulSet) => serially(keyOf(set), () => reconcile(set))
+  statefulSets.onChange(({ object }) => void onSet(object))
+  const onVolume = ({ metadata: { name } }: PersistentVolume) =>
+    void serially(`volume ${name}`, () => binding.reclaim(name))
+  volumes.onChange(({ object }) => {
+    onVolume(object)
+    for (const set of statefulSets.byIndex('claim', reservationOf(object))) void onSet(set)
+  })
+  claims.onChange(({ object }) => {
+    onClaim(object)
+    for (const volume of volumes.byIndex('claim', keyOf(object))) onVolume(volume)
+    for (const set of statefulSets.byIndex('claim', keyOf(object))) void onSet(set)
+  })
+  pods.onChange(({ type, object }) => {
+    if (type === 'set') {
+      const set = setOf(object)
+      const claim = set && claims.get({ namespace: set.metadata.namespace, name: claimOf(set) })
+      if (claim) onClaim(claim)
+      return
+    }
+    if (object.status?.podIP !== undefined) postgres.stop(object.status.podIP)
+    const handle = mounted.get(object.metadata.uid ?? '')
+    mounted.delete(object.metadata.uid ?? '')
+    for (const volume of volumes.list()) if (handleOf(volume) === handle) onVolume(volume)
+    const set = setOf(object)
+    if (set) void onSet(set)
+  })
+  /** As a kubelet changes what is mounted, under the server that runs. */
+  configurations.onChange(({ type, object }) => {
+    if (type !== 'set') return
+    const { namespace, name } = object.metadata
+    for (const set of statefulSets.list({ namespace: namespace ?? '' })) {
+      if (configurationName({ spec: set.spec?.template.spec } as Pick<Pod, 'spec'>) !== name) continue
+      const claim = claims.get({ namespace, name: claimOf(set) })
+      const volume = volumes.get({ name: claim?.spec?.volumeName ?? '' })
+      postgres.mount(volume ? handleOf(volume) : '', digestIn(object))
+    }
+  })
+  snapshots.onChange(({ object }) => onSnapshot(object))
+  const informers = [statefulSets, claims, volumes, pods, configurations, snapshots]
+  await Promise.all(informers.map(informer => informer.start()))
+
+  return {
+    postgres,
+    volumes: growing,
+    regrow: () => {
+      for (const claim of claims.list()) onClaim(claim)
+      for (const set of statefulSets.list()) void onSet(set)
+    },
+    snapshots: imaging,
+    resnapshot: () => {
+      for (const snapshot of snapshots.list()) onSnapshot(snapshot)
+    },
+    restart: async ({ namespace, name }) => {
+      const pod = await cluster.get('Pod', { namespace, name })
+      const podIP = pod?.status?.podIP
+      if (pod === undefined || podIP === undefined) return
+      const restarts = (pod.status?.containerStatuses?.[0]?.restartCount ?? 0) + 1
+      await cluster.replaceStatus('Pod', { ...pod, status: running(podIP, restarts) })
+    },
+    refuse: refuses => {
+      accept()
+      if (refuses)
+        refusing = new Promise(resolve => {
+          accept = resolve
+        })
+    },
+    stop: async () => {
+      stopped = true
+      accept()
+      await Promise.all(informers.map(informer => informer.stop()))
+      await Promise.all(chains.values())
+    },
+  }
+}
+
+const claimOf = (set: StatefulSet): string =>
+  set.spec?.template.spec?.volumes?.find(volume => volume.persistentVolumeClaim)?.persistentVolumeClaim?.claimName ?? ''
+
+const digestIn = (map: ConfigMap | undefined): string | null =>
+  map?.metadata.annotations?.[configurationAnnotation] ?? null
+
+function mayInitialise(map: ConfigMap): boolean {
+  const parsed: unknown = JSON.parse(map.data?.[instanceFile] ?? '{}')
+  return isRecord(parsed) && parsed.initialise === true
+}
+
+function podOf(set: StatefulSet): Omit<Pod, 'status'> {
+  const { template } = set.spec ?? {}
+  const { namespace, name, uid = '' } = set.metadata
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name: `${name}-0`,
+      ...(namespace === undefined ? {} : { namespace }),
+      labels: template?.metadata?.labels ?? {},
+      annotations: template?.metadata?.annotations ?? {},
+      ownerReferences: [{ apiVersion: 'apps/v1', kind: 'StatefulSet', name, uid, controller: true }],
+    },
+    ...(template?.spec === undefined ? {} : { spec: { ...template.spec, nodeName: 'fake' } }),
+  }
+}
+
+const container = (name: string, restartCount: number, ready: boolean) => ({
+  name,
+  image: 'fake',
+  imageID: 'fake',
+  ready,
+  restartCount,
+  started: ready,
+})
+
+const running = (podIP: string, restarts: number): NonNullable<Pod['status']> => ({
+  phase: 'Running',
+  podIP,
+  conditions: [{ type: 'Ready', status: 'True' }],
+  containerStatuses: [
+    {
+      ...container(postgresContainer, restarts, true),
+      state: { running: { startedAt: new Date().toISOString() } },
+    },
+  ],
+})
+
+const unscheduled: NonNullable<Pod['status']> = {
+  phase: 'Pending',
+  conditions: [
+    {
+      type: 'PodScheduled',
+      status: 'False',
+      reason: 'Unschedulable',
+      message: '0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims',
+    },
+  ],
+}
+
+const failed = (reason: RefusalReason): NonNullable<Pod['status']> => ({
+  phase: 'Pending',
+  initContainerStatuses: [
+    {
+      ...container(prepareContainer, 1, false),
+      state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off' } },
+      lastState: { terminated: { exitCode: exitCodes[reason], reason: 'Error', message: reason } },
+    },
+  ],
+})

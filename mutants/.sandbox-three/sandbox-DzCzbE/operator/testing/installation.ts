@@ -1,0 +1,226 @@
+/**
+ * A whole installation in memory for tests and benchmarks: the real store and the real operator, with a workload, a
+ * Postgres and a gateway that are fakes. The operator can be stopped, crashed and started again beside the rest.
+ */
+// @ts-nocheck
+
+import { randomBytes } from 'node:crypto'
+import { pino } from 'pino'
+import { type Cluster, type Draft, isClusterError } from '../../cluster/index.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import {
+  apiVersion,
+  type Backup,
+  declarations,
+  labels,
+  type ManagedDatabase,
+  type SizeShape,
+  systemNamespace,
+  type Tenant,
+  tenantName,
+} from '../../crds/index.ts'
+import { openStore } from '../../embedded/store/index.ts'
+import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
+import { type Operator, type OperatorConfiguration, operatorConfiguration, startOperator } from '../index.ts'
+import { createAuthority } from '../pki/index.ts'
+import type { PostgresAccess } from '../workload/access.ts'
+import { type FakeGateway, startFakeGateway } from './fake-gateway.ts'
+import { type FakeWorkload, startFakeWorkload } from './fake-workload.ts'
+import { smallShape } from './samples.ts'
+
+export const testNamespace = 'databases'
+const testRegion = 'here'
+const testPorts = { first: 20000, last: 29999 }
+
+/** As somebody may write it; the API server stores `1`. */
+const testShape: SizeShape = { ...smallShape, cpuLimit: '1000m' }
+
+export const testConfiguration: OperatorConfiguration = operatorConfiguration.parse({
+  images: { postgres: { 16: 'postgres:16', 17: 'postgres:17', 18: 'postgres:18' } },
+  leaderElection: false,
+  // Whatever the time of day is.
+  backups: { schedules: false },
+})
+
+export const silent = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })
+
+const namespaceDraft = (name: string): Draft<'Namespace'> => ({
+  apiVersion: 'v1',
+  kind: 'Namespace',
+  metadata: { name },
+})
+
+const keyDraft = (name: string, values: Record<string, string | Uint8Array>): Draft<'Secret'> => ({
+  apiVersion: 'v1',
+  kind: 'Secret',
+  type: 'Opaque',
+  metadata: { name, namespace: systemNamespace },
+  data: Object.fromEntries(Object.entries(values).map(([key, value]) => [key, Buffer.from(value).toString('base64')])),
+})
+
+export const sizeDraft = (name: string, shape: Partial<SizeShape> = {}): Draft<'Size'> => ({
+  apiVersion,
+  kind: 'Size',
+  metadata: { name: `${name}-v1` },
+  spec: {
+    id: '00000000-0000-4000-8000-000000000000',
+    name,
+    version: 1,
+    displayName: name,
+    shape: { ...testShape, ...shape },
+    status: 'active',
+  },
+})
+
+export const regionDraft = (ports = testPorts): Draft<'Region'> => ({
+  apiVersion,
+  kind: 'Region',
+  metadata: { name: testRegion },
+  spec: { domain: 'db.test', gateway: { host: '127.0.0.1', externalIpAddress: '127.0.0.1', ports } },
+})
+
+/** A database as `kubectl apply` would send it; `id` as the API would label it. */
+export function databaseDraft(
+  name: string,
+  spec: Partial<ManagedDatabase['spec']> = {},
+  id?: string,
+): Draft<'ManagedDatabase'> {
+  return {
+    apiVersion,
+    kind: 'ManagedDatabase',
+    metadata: { name, namespace: testNamespace, ...(id === undefined ? {} : { labels: { [labels.id]: id } }) },
+    spec: { region: testRegion, size: { name: 'small', version: 1 }, pgVersion: '18', ...spec },
+  }
+}
+
+export const tenantDraft = (tenantId: string): Draft<'Tenant'> => ({
+  apiVersion,
+  kind: 'Tenant',
+  metadata: { name: tenantName(tenantId) },
+  spec: { tenantId } as Tenant['spec'], // the rest has defaults
+})
+
+/** Lets the volumes of the region have snapshots, by default of one instant. */
+export async function giveSnapshots(cluster: Cluster, atomic = true): Promise<void> {
+  const region = await cluster.get('Region', { name: testRegion })
+  if (region === undefined) throw new Error('there is no region')
+  const snapshotClass = { name: 'fast', atomic }
+  await cluster.replace('Region', { ...region, spec: { ...region.spec, snapshotClass } })
+}
+
+/** A backup as `kubectl apply` would send it; `id` as the API would label it. */
+export function backupDraft(
+  name: string,
+  database: { name: string; id: string },
+  spec: Partial<Backup['spec']> = {},
+  id?: string,
+): Draft<'Backup'> {
+  return {
+    apiVersion,
+    kind: 'Backup',
+    metadata: { name, namespace: testNamespace, ...(id === undefined ? {} : { labels: { [labels.id]: id } }) },
+    spec: { databaseName: database.name, databaseId: database.id, kind: 'hot', ...spec },
+  }
+}
+
+/** Everything but the operator. */
+export async function openInstallation({ fakes = true, ports = testPorts } = {}) {
+  const store = await openStore({ definitions: Object.values(declarations).map(definitionOf), logger: silent })
+  const cluster = store.connect('test')
+  for (const name of [systemNamespace, testNamespace]) await cluster.create('Namespace', namespaceDraft(name))
+  const authority = createAuthority()
+  await Promise.all([
+    cluster.create('Secret', keyDraft(sealingKeySecret, { key: randomBytes(32) })),
+    cluster.create('Secret', keyDraft(authoritySecret, { 'tls.crt': authority.cert, 'tls.key': authority.key })),
+    cluster.create('Size', sizeDraft('small')),
+    cluster.create('Size', sizeDraft('large', { memoryLimit: '512Mi', storageSize: '2Gi' })),
+    cluster.create('Region', regionDraft(ports)),
+  ])
+  const workload: FakeWorkload | undefined = fakes
+    ? await startFakeWorkload({ cluster: store.connect('fake-workload'), logger: silent })
+    : undefined
+  const gateway: FakeGateway | undefined = fakes
+    ? await startFakeGateway({ cluster: store.connect('fake-gateway'), logger: silent })
+    : undefined
+  return {
+    store,
+    cluster,
+    workload,
+    gateway,
+    authority,
+    close: async () => {
+      await workload?.stop()
+      await gateway?.stop()
+      await store.close()
+    },
+  }
+}
+
+export type Installation = Awaited<ReturnType<typeof openInstallation>>
+
+export async function startTestOperator(
+  { store, workload }: Pick<Installation, 'store' | 'workload'>,
+  options: {
+    wrap?: (cluster: Cluster) => Cluster
+    administrator?: PostgresAccess
+    configuration?: Partial<OperatorConfiguration>
+    now?: () => number
+  } = {},
+): Promise<Operator> {
+  const { wrap = cluster => cluster, administrator = workload?.postgres.access, configuration, now } = options
+  const own = store.connect('espalier-operator')
+  return startOperator({
+    cluster: wrap(workload?.volumes.admitting(own) ?? own),
+    configuration: { ...testConfiguration, ...configuration },
+    identity: 'test',
+    logger: silent,
+    ...(administrator === undefined ? {} : { administrator }),
+    ...(now === undefined ? {} : { now }),
+  })
+}
+
+/** Waits until what `look` gives is what `holds` wants; looks at once and then often, up to a deadline. */
+export async function eventually<T>(
+  look: () => Promise<T> | T,
+  holds: (value: T) => boolean,
+  { withinMs = 10_000, everyMs = 5 } = {},
+): Promise<T> {
+  const until = Date.now() + withinMs
+  for (;;) {
+    const value = await look()
+    if (holds(value)) return value
+    if (Date.now() > until)
+      throw new Error(`did not come about in ${withinMs} ms; last: ${JSON.stringify(value, undefined, 1)}`)
+    await new Promise(resolve => setTimeout(resolve, everyMs))
+  }
+}
+
+/** The database once its status is as wanted. */
+export const databaseWhen = (
+  cluster: Cluster,
+  name: string,
+  holds: (database: ManagedDatabase | undefined) => boolean,
+  withinMs?: number,
+): Promise<ManagedDatabase | undefined> =>
+  eventually(() => cluster.get('ManagedDatabase', { namespace: testNamespace, name }), holds, {
+    ...(withinMs === undefined ? {} : { withinMs }),
+  })
+
+/** Changes a database's spec as `kubectl edit` would, against whoever else writes it. */
+export async function editSpec(
+  cluster: Cluster,
+  name: string,
+  change: (spec: ManagedDatabase['spec']) => ManagedDatabase['spec'],
+  annotations: Record<string, string> = {},
+): Promise<ManagedDatabase> {
+  for (;;) {
+    const database = await cluster.get('ManagedDatabase', { namespace: testNamespace, name })
+    if (database === undefined) throw new Error(`there is no database ${name}`)
+    const metadata = { ...database.metadata, annotations: { ...database.metadata.annotations, ...annotations } }
+    try {
+      return await cluster.replace('ManagedDatabase', { ...database, metadata, spec: change(database.spec) })
+    } catch (error) {
+      if (!isClusterError(error, 'Conflict')) throw error
+    }
+  }
+}

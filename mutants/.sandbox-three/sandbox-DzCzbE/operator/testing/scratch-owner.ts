@@ -1,0 +1,144 @@
+/**
+ * A controller whose owners are no ManagedDatabases: ConfigMaps that say which Postgres they want and keep what was said of
+ * it. It stands on `workload/` alone, as a controller of branches or of restores will, and shows how little that takes.
+ */
+// @ts-nocheck
+
+import { type Cluster, type ConfigMap, isClusterError } from '../../cluster/index.ts'
+import { parseKey } from '../../cluster/informer/index.ts'
+import { createMetrics, startController } from '../../controller/index.ts'
+import { canonicalJson, labels, type PgVersion } from '../../crds/index.ts'
+import { createCaches } from '../caches.ts'
+import { createKeyReader } from '../keys.ts'
+import { conditionsAfter } from '../objects/conditions.ts'
+import { ownerKeyOf, ownerKindOf, ownerOf } from '../objects/ownership.ts'
+import type { PodSettings } from '../pod-settings.ts'
+import type { PostgresAccess } from '../workload/access.ts'
+import { execute, perform } from '../workload/execute.ts'
+import type { Instance } from '../workload/instance.ts'
+import { deleteLeftovers } from '../workload/leftovers.ts'
+import { observeInstance, podsOf, remainsOf } from '../workload/observe.ts'
+import { assess } from '../workload/plan/assessment.ts'
+import type { InstanceCondition } from '../workload/plan/findings.ts'
+import { awaitsPostgres, nextActions } from '../workload/plan/next-actions.ts'
+import { nextRecord } from '../workload/plan/record.ts'
+import { noRestarts } from '../workload/plan/restart-marks.ts'
+import { teardown } from '../workload/plan/teardown.ts'
+import { createWorkloads } from '../workload/workloads.ts'
+import { silent } from './installation.ts'
+
+export const scratchFinalizer = 'example.dev/scratch'
+
+const conditionTypes = {
+  all: ['Ready', 'VolumeReady', 'CredentialsReady', 'EndpointReady'] satisfies InstanceCondition[],
+  passing: new Set<InstanceCondition>(),
+}
+
+export async function startScratchOwner(options: {
+  cluster: Cluster
+  access: PostgresAccess
+  images: Partial<Record<PgVersion, string>>
+  pods: PodSettings
+}): Promise<{ stop(): Promise<void> }> {
+  const now = Date.now
+  const caches = createCaches(options.cluster, silent, createMetrics())
+  await caches.start()
+  const cluster = caches.writeThrough(options.cluster)
+  const keys = createKeyReader(caches.systemSecrets)
+  const workloads = createWorkloads({
+    cluster,
+    caches,
+    keys,
+    accessFor: () => options.access,
+    certificatesAtOnce: 1,
+    enqueue: key => controller.enqueue(key),
+    logger: silent,
+    now,
+  })
+  const observer = { caches, cluster, images: options.images, pods: options.pods, now }
+
+  const write = async (map: ConfigMap, status: Instance['status']): Promise<void> => {
+    const text = canonicalJson(status)
+    if (text !== map.data?.status) await cluster.replace('ConfigMap', { ...map, data: { ...map.data, status: text } })
+  }
+  const release = (map: ConfigMap) =>
+    cluster.replace('ConfigMap', { ...map, metadata: { ...map.metadata, finalizers: [] } })
+
+  const reconcile = async (key: string, signal: AbortSignal) => {
+    const map = await cluster.get('ConfigMap', parseKey(key))
+    if (map === undefined) {
+      workloads.forget(key)
+      return undefined
+    }
+    const { metadata, data = {} } = map
+    const { namespace = '' } = metadata
+    const status = JSON.parse(data.status ?? '{}')
+    const instance: Instance = { kind: 'ConfigMap', metadata, spec: JSON.parse(data.spec ?? ''), status }
+    const owner = ownerOf(instance, metadata.labels?.[labels.id] ?? '')
+    const remains = { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) }
+    const request = { instance, owner, isAtRest: false, remains }
+    const seen = await observeInstance(observer, request, keys(), workloads.learnt(key))
+    const pass = workloads.pass(key, seen, keys(), signal)
+    const { observed } = seen
+    if (metadata.deletionTimestamp !== undefined) {
+      const step = teardown(observed, owner, now())
+      await execute(step.actions, action => perform(workloads.executor, pass, action))
+      if (step.isDone) {
+        await deleteLeftovers(cluster, instance)
+        await release(map)
+      }
+      return { requeueAfterMs: 100 }
+    }
+    const assessment = assess(observed, owner, now(), noRestarts)
+    const { findings, desired, answered, fatal } = assessment
+    const { errors } = await execute(nextActions(observed, owner, assessment), action =>
+      perform(workloads.executor, pass, action),
+    )
+    await write(map, {
+      conditions: conditionsAfter(conditionTypes, status.conditions ?? [], findings, metadata.generation, now()),
+      volume: nextRecord(observed, fatal ? undefined : answered),
+      incarnation: observed.incarnation,
+      endpoint: desired.endpoint,
+    })
+    const wakeMs = workloads.wakeAfter(pass, {
+      awaitsPostgres: awaitsPostgres(observed, assessment),
+      awaitsGateways: findings.EndpointReady?.reason === 'AcknowledgementPending',
+      configurationDigest: desired.configurationDigest,
+      wakeAt: undefined,
+    })
+    const fault = errors.find(error => !isClusterError(error, 'Conflict'))
+    if (fault !== undefined) throw fault
+    return { requeueAfterMs: Math.min(wakeMs ?? 1_000, 1_000) }
+  }
+
+  const controller = startController({ name: 'scratch', workers: 1, reconcile, logger: silent })
+  const ofChild = ({ object }: { object: Parameters<typeof ownerKeyOf>[0] }) => {
+    const key = ownerKindOf(object) === 'ConfigMap' ? ownerKeyOf(object) : undefined
+    if (key !== undefined) controller.enqueue(key)
+  }
+  const { pods, statefulSets, secrets, claims, services, gateways } = caches
+  for (const cache of [pods, statefulSets, secrets, claims, services]) cache.onChange(ofChild)
+  caches.configMaps.onChange(ofChild)
+  gateways.onChange(() => {
+    for (const map of caches.configMaps.list()) ofChild({ object: map })
+  })
+  const owners = new AbortController()
+  const { items, resourceVersion } = await cluster.list('ConfigMap', { labels: { scratch: true } })
+  for (const { metadata } of items) controller.enqueue(`${metadata.namespace}/${metadata.name}`)
+  const following = (async () => {
+    const watch = { labels: { scratch: true as const }, resourceVersion, signal: owners.signal }
+    for await (const event of cluster.watch('ConfigMap', watch))
+      if (event.type !== 'BOOKMARK')
+        controller.enqueue(`${event.object.metadata.namespace}/${event.object.metadata.name}`)
+  })()
+
+  return {
+    stop: async () => {
+      owners.abort()
+      await following.catch(() => {})
+      await controller.stop()
+      await workloads.stop()
+      await caches.stop()
+    },
+  }
+}

@@ -1,0 +1,45 @@
+/** What a plan can ask to be done. All that a plan names at once is independent, and is done at once. */
+// @ts-nocheck
+
+import type { AnyObject, Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
+import type { Owner } from '../objects/ownership.ts'
+import type { ServerNames } from './children/certificate.ts'
+import type { VolumeChange } from './children/persistent-volume.ts'
+import type { InstanceCondition } from './plan/findings.ts'
+
+export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'PodDisruptionBudget' | 'Service' | 'StatefulSet'
+
+export type Action =
+  /** Writes an object with our marks on it. */
+  | { do: 'mark'; kind: KindName; object: AnyObject }
+  | { do: 'mint-credentials' }
+  | { do: 'issue-certificate'; names: ServerNames }
+  | { do: 'create-claim'; draft: Draft<'PersistentVolumeClaim'> }
+  | { do: 'update-claim'; claim: PersistentVolumeClaim }
+  /** Asks for another size of the volume, which the cluster may refuse. */
+  | { do: 'grow-claim'; claim: PersistentVolumeClaim }
+  | { do: 'change-volume'; name: string; uid: string; change: VolumeChange }
+  /** Makes a second object for the same storage. */
+  | { do: 'copy-volume'; from: string; uid: string; name: string; owner: Owner }
+  | { [K in AppliedKind]: { do: 'apply'; kind: K; draft: Draft<K> } }[AppliedKind]
+  /** Claims a free port by a closed route; the one it had before, if that is free. */
+  | { do: 'claim-port'; preferred: number | undefined }
+  /** Gives up a port that a gateway cannot listen on, for another one. */
+  | { do: 'leave-port'; port: number; uid: string }
+  /** With a resourceVersion: only as it was seen. */
+  | {
+      do: 'delete'
+      kind: KindName
+      name: string
+      namespace: string
+      uid: string
+      resourceVersion?: string | undefined
+    }
+  | { do: 'ensure-roles' }
+  /** Has Postgres read its certificate again. */
+  | { do: 'reload' }
+  /** Postgres was seen to show the certificate of this fingerprint: so it is noted on its Secret. */
+  | { do: 'note-loaded'; fingerprint: string }
+
+/** Something an action met that is no fault of ours and passes: told in a condition, and tried again. */
+export type Problem = { condition: InstanceCondition; reason: string; message: string }

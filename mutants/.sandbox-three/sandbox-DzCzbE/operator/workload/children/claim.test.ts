@@ -1,0 +1,105 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import type { PersistentVolume } from '../../../cluster/index.ts'
+import type { Region, Size } from '../../../crds/index.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { regionDraft, sizeDraft } from '../../testing/installation.ts'
+import { asksFor, claimDraft, reboundClaimDraft, repairedClaim } from './claim.ts'
+import { slimVolume, volumeFacts } from './persistent-volume.ts'
+
+const owner: Owner = {
+  kind: 'ManagedDatabase',
+  namespace: 'databases',
+  name: 'one',
+  uid: 'uid',
+  id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f',
+  hostLabel: 'one-5e1d9a52',
+}
+
+describe('the claim for a volume whose own is gone', () => {
+  const claimFor = (storageClass: object) => {
+    const volume: PersistentVolume = {
+      apiVersion: 'v1',
+      kind: 'PersistentVolume',
+      metadata: { name: 'pv', uid: 'pv-uid' },
+      spec: { ...storageClass, accessModes: ['ReadWriteOnce'], capacity: { storage: '3Gi' } },
+    }
+    return reboundClaimDraft(owner, 1, '7', volumeFacts(slimVolume(volume), owner)).spec
+  }
+
+  test.each([
+    ['of a class names that', { storageClassName: 'fast' }, 'fast'],
+    ['of none names none, so that no default is put in', {}, ''],
+    ['of the empty one too', { storageClassName: '' }, ''],
+  ])('%s', (_what, storageClass, named) => {
+    expect(claimFor(storageClass)).toEqual({
+      volumeName: 'pv',
+      accessModes: ['ReadWriteOnce'],
+      storageClassName: named,
+      resources: { requests: { storage: '3Gi' } },
+    })
+  })
+})
+
+test('the claim for a volume that a driver made without a class names none, since it could not grow then', () => {
+  const volume: PersistentVolume = {
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name: 'pv', annotations: { 'pv.kubernetes.io/provisioned-by': 'driver' } },
+    spec: { accessModes: ['ReadWriteOnce'], capacity: { storage: '3Gi' } },
+  }
+  const { spec } = reboundClaimDraft(owner, 1, '7', volumeFacts(slimVolume(volume), owner))
+  expect(Object.keys(spec ?? {})).not.toContain('storageClassName')
+})
+
+describe('a claim', () => {
+  const shapeOf = (storageSize: string) => (sizeDraft('any', { storageSize }) as Size).spec.shape // a draft with its spec
+  const regionOf = (storageClass: string | undefined) => {
+    const region = regionDraft() as Region // a draft with its spec
+    return { ...region, spec: { ...region.spec, ...(storageClass === undefined ? {} : { storageClass }) } }
+  }
+  const made = (storage: string, storageClass: string | undefined) =>
+    claimDraft(owner, 1, shapeOf(storage), regionOf(storageClass), undefined)
+  /** As a cluster leaves it: with its default class, or what an admission webhook of somebody's puts in. */
+  const admitted = (storage: string, storageClass: string | undefined, put: object) => {
+    const draft = made(storage, storageClass)
+    return { ...draft, spec: { ...draft.spec, ...put } }
+  }
+  const ofOlder = (storage: string, storageClassName: string | undefined) => {
+    const draft = made(storage, storageClassName)
+    return { ...draft, metadata: { ...draft.metadata, annotations: {} } }
+  }
+  const webhook = { storageClassName: 'theirs', resources: { requests: { storage: '4Gi' } } }
+
+  test.each([
+    ['the same', admitted('1Gi', undefined, {}), '1024Mi', undefined, true],
+    ['a larger one', admitted('1Gi', undefined, {}), '2Gi', undefined, false],
+    ['a smaller one', admitted('2Gi', undefined, {}), '1Gi', undefined, false],
+    ['the default class, which the cluster put in', admitted('1Gi', undefined, webhook), '1Gi', undefined, true],
+    ['another class than was named', admitted('1Gi', 'slow', {}), '1Gi', 'fast', false],
+    ['no class any more', admitted('1Gi', 'slow', {}), '1Gi', undefined, false],
+    ['what it was made for, whatever a webhook makes of that', admitted('1Gi', 'fast', webhook), '1Gi', 'fast', true],
+    ['the same, of an older operator', ofOlder('1Gi', 'fast'), '1Gi', 'fast', true],
+    ['the default class, of an older operator', ofOlder('1Gi', 'fast'), '1Gi', undefined, true],
+    ['another class, of an older operator', ofOlder('1Gi', 'slow'), '1Gi', 'fast', false],
+    ['a larger one, of an older operator', ofOlder('1Gi', undefined), '2Gi', undefined, false],
+  ])('made to ask for storage asks for %s', (_what, claim, storage, storageClass, is) => {
+    expect(
+      asksFor({ ...claim, apiVersion: 'v1', kind: 'PersistentVolumeClaim' }, shapeOf(storage), regionOf(storageClass)),
+    ).toBe(is)
+  })
+
+  test('of an older operator is not written only to say what it was made to ask for', () => {
+    const { annotations: _, ...metadata } = made('1Gi', undefined).metadata
+    const before = {
+      ...made('1Gi', undefined),
+      metadata: {
+        ...metadata,
+        annotations: { 'espalier.dev/owner-uid': 'uid', 'espalier.dev/owner': 'databases/one' },
+      },
+    }
+    expect(
+      repairedClaim({ ...before, apiVersion: 'v1', kind: 'PersistentVolumeClaim' }, made('2Gi', 'fast')),
+    ).toBeUndefined()
+  })
+})

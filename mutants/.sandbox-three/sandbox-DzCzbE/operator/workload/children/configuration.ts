@@ -1,0 +1,44 @@
+/**
+ * The ConfigMap that tells an instance what it is: `instance.json`, read by its init container before every start, and
+ * Postgres's own files, which the running server reads where they are mounted when it is told to reload.
+ */
+// @ts-nocheck
+
+import type { Draft } from '../../../cluster/index.ts'
+import { childNames, type PgVersion, type SizeShape } from '../../../crds/index.ts'
+import type { InstanceConfiguration } from '../../../instance/configuration.ts'
+import { childMetadata, type Owner } from '../../objects/ownership.ts'
+import { preloadedLibraries, renderWithDigest } from '../../postgres/configuration.ts'
+
+export const instanceFile = 'instance.json'
+/** On the ConfigMap: the digest of its files, which Postgres tells of those it has read. */
+export const configurationAnnotation = 'espalier.dev/configuration'
+
+type ConfigurationRequest = {
+  owner: Owner
+  incarnation: number
+  pgVersion: PgVersion
+  shape: SizeShape
+  /** Whether an empty volume may be initialised: only while none has been recorded. */
+  initialise: boolean
+}
+
+export function configurationDraft(request: ConfigurationRequest): Draft<'ConfigMap'> {
+  const { owner, incarnation, pgVersion, shape, initialise } = request
+  const { files, digest } = renderWithDigest(shape, pgVersion)
+  const configuration: InstanceConfiguration = {
+    databaseId: owner.id,
+    incarnation,
+    pgVersion,
+    initialise,
+    preload: preloadedLibraries,
+    files,
+  }
+  const metadata = childMetadata(owner, childNames.configuration(owner.id, incarnation), 'postgres')
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { ...metadata, annotations: { ...metadata.annotations, [configurationAnnotation]: digest } },
+    data: { [instanceFile]: JSON.stringify(configuration, undefined, 2), ...files },
+  }
+}

@@ -1,0 +1,72 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import { labels } from '../../../crds/index.ts'
+import { podSettings } from '../../pod-settings.ts'
+import { smallShape } from '../../testing/samples.ts'
+import { networkPolicyDraft } from './network-policy.ts'
+import { statefulSetDraft } from './stateful-set.ts'
+
+const owner = {
+  kind: 'ManagedDatabase' as const,
+  namespace: 'espalier-t-0',
+  name: 'shop',
+  uid: 'u',
+  id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8',
+  hostLabel: 'shop-6ba7b810',
+}
+const policy = networkPolicyDraft(owner).spec
+
+type Labels = Record<string, string>
+const matches = (selector: { matchLabels?: Labels } | undefined, labelsOf: Labels) =>
+  Object.entries(selector?.matchLabels ?? {}).every(([key, value]) => labelsOf[key] === value)
+
+/** Whether a pod may come in, as a network that enforces the policy decides it (Kubernetes: Network Policies). */
+const admits = (namespace: string, pod: Labels) =>
+  policy?.ingress?.some(({ from }) =>
+    from?.some(peer => {
+      const isThere = peer.namespaceSelector
+        ? matches(peer.namespaceSelector, { 'kubernetes.io/metadata.name': namespace })
+        : namespace === owner.namespace
+      return isThere && matches(peer.podSelector, pod)
+    }),
+  )
+
+const ours = (component: string) => ({ 'app.kubernetes.io/name': 'espalier', 'app.kubernetes.io/component': component })
+
+describe('the fence around a database', () => {
+  test('selects the Postgres pod of every incarnation, and of no other database', () => {
+    const podOf = (id: string, incarnation: number) =>
+      statefulSetDraft({
+        owner: { ...owner, id },
+        incarnation,
+        image: 'i',
+        size: { name: 'small', version: 1 },
+        shape: smallShape,
+        volume: 'v',
+        suspended: false,
+        pods: podSettings.parse({}),
+      }).spec?.template.metadata?.labels ?? {}
+    expect(matches(policy?.podSelector, podOf(owner.id, 1))).toBe(true)
+    expect(matches(policy?.podSelector, podOf(owner.id, 7))).toBe(true)
+    expect(matches(policy?.podSelector, podOf('00000000-0000-4000-8000-000000000000', 1))).toBe(false)
+  })
+
+  test.each([
+    ['the gateway', 'espalier-system', ours('gateway'), true],
+    ['the operator', 'espalier-system', ours('operator'), true],
+    ['a service of the database', owner.namespace, { [labels.database]: owner.id, [labels.component]: 'rest' }, true],
+    ['the API', 'espalier-system', ours('api'), false],
+    ['a pod elsewhere that calls itself the gateway', owner.namespace, ours('gateway'), false],
+    ['a service of another database', owner.namespace, { [labels.database]: 'other' }, false],
+    ['a pod elsewhere with the label of the database', 'default', { [labels.database]: owner.id }, false],
+    ['any pod beside it', owner.namespace, {}, false],
+  ])('decides about %s', (_, namespace, pod, admitted) => {
+    expect(admits(namespace, pod)).toBe(admitted)
+  })
+
+  test('lets nobody out, and in by one port alone', () => {
+    expect(policy?.policyTypes).toEqual(['Ingress', 'Egress'])
+    expect(policy?.egress).toBeUndefined()
+    expect(policy?.ingress?.flatMap(({ ports }) => ports)).toEqual([{ protocol: 'TCP', port: 5432 }])
+  })
+})

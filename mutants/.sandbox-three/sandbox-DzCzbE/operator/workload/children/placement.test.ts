@@ -1,0 +1,81 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import { labels } from '../../../crds/index.ts'
+import { podSettings } from '../../pod-settings.ts'
+import { smallShape } from '../../testing/samples.ts'
+import { placementOf } from './placement.ts'
+import { statefulSetDraft, templateAnnotation } from './stateful-set.ts'
+
+const owner = {
+  kind: 'ManagedDatabase' as const,
+  namespace: 'espalier-t-0',
+  name: 'shop',
+  uid: 'u',
+  id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8',
+  hostLabel: 'shop-6ba7b810',
+}
+const templateOf = (settings: object) =>
+  statefulSetDraft({
+    owner,
+    incarnation: 1,
+    image: 'i',
+    size: { name: 'small', version: 1 },
+    shape: smallShape,
+    volume: 'v',
+    suspended: false,
+    pods: podSettings.parse(settings),
+  }).spec?.template
+
+describe('the place of a database', () => {
+  test('is anywhere, with half an hour to stop, where nothing is said of it', () => {
+    expect(placementOf(podSettings.parse({}))).toEqual({ terminationGracePeriodSeconds: 1800 })
+  })
+
+  test('is what the installation says', () => {
+    const settings = {
+      imagePullSecrets: [{ name: 'registry' }],
+      priorityClassName: 'databases',
+      nodeSelector: { 'node.example.com/pool': 'databases' },
+      tolerations: [{ key: 'dedicated', operator: 'Equal', value: 'databases', effect: 'NoSchedule' }],
+      affinity: {
+        nodeAffinity: {
+          requiredDuringSchedulingIgnoredDuringExecution: {
+            nodeSelectorTerms: [{ matchExpressions: [{ key: 'arch', operator: 'In', values: ['amd64'] }] }],
+          },
+        },
+      },
+      terminationGracePeriodSeconds: 600,
+    }
+    expect(templateOf(settings)?.spec).toMatchObject(settings)
+  })
+
+  test('is spread over the databases of the namespace, unless something else is to be counted', () => {
+    const zone = { topologyKey: 'topology.kubernetes.io/zone', maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' }
+    const labelSelector = { matchLabels: { tier: 'one' } }
+    const { topologySpreadConstraints } = placementOf(
+      podSettings.parse({ topologySpreadConstraints: [zone, { ...zone, labelSelector }] }),
+    )
+    expect(topologySpreadConstraints).toEqual([
+      { ...zone, labelSelector: { matchLabels: { [labels.component]: 'postgres' } } },
+      { ...zone, labelSelector },
+    ])
+  })
+
+  test('is part of what a pod was made from', () => {
+    const digest = (settings: object) => templateOf(settings)?.metadata?.annotations?.[templateAnnotation]
+    expect(digest({ priorityClassName: 'databases' })).not.toBe(digest({}))
+    expect(digest({ disruptionBudget: true })).toBe(digest({}))
+  })
+
+  test.each([
+    ['a misspelt setting', { nodeselector: {} }, /nodeselector/],
+    ['an effect that there is not', { tolerations: [{ key: 'a', effect: 'NoRun' }] }, /effect/],
+    ['a toleration of everything by mistake', { tolerations: [{ value: 'a' }] }, /without a key/],
+    ['a label that is none', { nodeSelector: { 'a b': 'c' } }, /label/],
+    ['an affinity that nothing reads', { affinity: { nodeAfinity: {} } }, /nodeAfinity/],
+    ['a spread without a reason to wait', { topologySpreadConstraints: [{ topologyKey: 'a', maxSkew: 1 }] }, /when/],
+    ['no time to stop', { terminationGracePeriodSeconds: 0 }, /terminationGracePeriodSeconds/],
+  ])('refuses %s', (_, settings, message) => {
+    expect(podSettings.safeParse(settings).error?.message).toMatch(message)
+  })
+})

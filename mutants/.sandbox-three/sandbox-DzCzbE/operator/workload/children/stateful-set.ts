@@ -1,0 +1,203 @@
+/**
+ * The StatefulSet of one incarnation: one Postgres pod on the volume the operator made. It has no claim template, so it
+ * can never come by an empty volume of its own, and is `OnDelete`, so that a new template restarts nothing: the operator
+ * deletes the pod when a restart is due, and gives the StatefulSet a new template (a new release of Espalier, another image)
+ * only then: see plan/template.ts.
+ *
+ * The pod meets the "restricted" Pod Security Standard. Which signal ends Postgres is the image's to say (STOPSIGNAL SIGINT,
+ * the fast shutdown): a cluster without the feature gate ContainerStopSignals drops `lifecycle.stopSignal` from what is
+ * applied, and the template would never be as it should.
+ */
+// @ts-nocheck
+
+import type { Json, StatefulSet } from '../../../cluster/index.ts'
+import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
+import { dataDirectory } from '../../../instance/volume.ts'
+import { canonicalQuantity } from '../../../values/quantity.ts'
+import { childLabels, childMetadata, type Owner } from '../../objects/ownership.ts'
+import { digestOf, draftAnnotation, stamped } from '../../objects/up-to-date.ts'
+import type { PodSettings } from '../../pod-settings.ts'
+import { postgresCommand, postgresPort } from '../../postgres/configuration.ts'
+import { podSelector } from './addresses.ts'
+import { placementOf } from './placement.ts'
+import { walProbeAnnotation, walProbeCommand, walProbeTiming } from './wal-probe.ts'
+
+type Draft = Omit<StatefulSet, 'status'>
+type PodSpec = NonNullable<NonNullable<StatefulSet['spec']>['template']['spec']>
+type Container = PodSpec['containers'][number]
+
+/** On a pod: the size it was started with. Where it differs from the database's, the pod is restarted. */
+export const sizeAnnotation = 'espalier.dev/size'
+/** On a pod: the uid of the volume claim it was made for. One that stands on another is restarted. */
+export const volumeAnnotation = 'espalier.dev/volume'
+/** On a pod: a digest of the template it was made from. A pod that does not run is made anew from a newer one. */
+export const templateAnnotation = 'espalier.dev/template'
+/** On a pod: the image as the installation names it, whatever digest that was pinned to. */
+export const imageAnnotation = 'espalier.dev/image'
+/** On a pod: a digest of what asked for its last restart. */
+export const restartAnnotation = 'espalier.dev/restart'
+/** On a pod: the maintenance window that it was last restarted in. */
+export const maintenanceAnnotation = 'espalier.dev/maintenance'
+export const prepareContainer = 'prepare'
+export const postgresContainer = 'postgres'
+
+/** The numeric user of our image; any would do, as long as it is not root. */
+const postgresUser = 10001
+
+const paths = {
+  data: '/var/lib/espalier/data',
+  configuration: '/etc/espalier/configuration',
+  tls: '/etc/espalier/tls',
+  sharedMemory: '/dev/shm',
+  temporary: '/tmp',
+  wal: `/var/lib/espalier/data/${dataDirectory}/pg_wal`,
+  walProbeLock: '/dev/shm/espalier-wal-probe',
+} as const
+
+export const sizeText = (size: PinnedSize): string => `${size.name}-v${size.version}`
+
+const securityContext: Json<NonNullable<Container['securityContext']>> = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ['ALL'] },
+  readOnlyRootFilesystem: true,
+  runAsNonRoot: true,
+}
+
+const resources = (shape: SizeShape): Container['resources'] => ({
+  requests: { cpu: canonicalQuantity(shape.cpuRequest), memory: canonicalQuantity(shape.memoryRequest) },
+  limits: { cpu: canonicalQuantity(shape.cpuLimit), memory: canonicalQuantity(shape.memoryLimit) },
+})
+
+const volumeMounts: Container['volumeMounts'] = [
+  { name: 'data', mountPath: paths.data },
+  { name: 'configuration', mountPath: paths.configuration, readOnly: true },
+  { name: 'tls', mountPath: paths.tls, readOnly: true },
+  { name: 'shared-memory', mountPath: paths.sharedMemory },
+  { name: 'temporary', mountPath: paths.temporary },
+]
+
+const prepare = (image: string, shape: SizeShape): Container => ({
+  name: prepareContainer,
+  image,
+  command: ['espalier', 'instance', 'prepare'],
+  args: ['--data', paths.data, '--configuration', paths.configuration, '--tls', paths.tls],
+  resources: resources(shape),
+  securityContext,
+  terminationMessagePolicy: 'FallbackToLogsOnError',
+  volumeMounts,
+})
+
+const postgres = (image: string, shape: SizeShape): Container => ({
+  name: postgresContainer,
+  image,
+  command: postgresCommand(paths.data),
+  env: [{ name: 'POD_IP', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } } }],
+  ports: [{ name: 'postgres', containerPort: postgresPort, protocol: 'TCP' }],
+  resources: resources(shape),
+  securityContext,
+  // Recovery after a crash may take long; the postmaster listens all the while, so neither probe ends it.
+  startupProbe: { tcpSocket: { port: postgresPort }, periodSeconds: 1, failureThreshold: 600, timeoutSeconds: 1 },
+  // That the postmaster is gone needs no probe: the container ends with it.
+  readinessProbe: { exec: { command: walProbeCommand(paths.wal, paths.walProbeLock) }, ...walProbeTiming },
+  terminationMessagePolicy: 'FallbackToLogsOnError',
+  volumeMounts,
+})
+
+/** What has asked for restarts, as a pod that was made since carries it. */
+export type RestartMarks = { restart: string | undefined; maintenance: string | undefined }
+
+/** The mark of an annotation that asks for a restart: its text is anybody's, and may be long. */
+export const restartMark = (asked: string | undefined): string | undefined =>
+  asked === undefined ? undefined : digestOf(asked)
+
+type StatefulSetRequest = {
+  owner: Owner
+  incarnation: number
+  image: string
+  size: PinnedSize
+  shape: SizeShape
+  /** The uid of the volume claim. */
+  volume: string
+  suspended: boolean
+  pods: PodSettings
+}
+
+const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest): PodSpec => ({
+  automountServiceAccountToken: false,
+  enableServiceLinks: false,
+  securityContext: {
+    runAsNonRoot: true,
+    runAsUser: postgresUser,
+    runAsGroup: postgresUser,
+    fsGroup: postgresUser,
+    fsGroupChangePolicy: 'OnRootMismatch',
+    seccompProfile: { type: 'RuntimeDefault' },
+  },
+  ...placementOf(pods),
+  initContainers: [prepare(image, shape)],
+  containers: [postgres(image, shape)],
+  volumes: [
+    { name: 'data', persistentVolumeClaim: { claimName: childNames.claim(owner.id, incarnation) } },
+    { name: 'configuration', configMap: { name: childNames.configuration(owner.id, incarnation) } },
+    // Postgres wants its key readable by nobody else; Kubernetes adds what the pod's group needs.
+    { name: 'tls', secret: { secretName: childNames.tls(owner.id), defaultMode: 0o400 } },
+    { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: canonicalQuantity(shape.sharedMemorySize) } },
+    { name: 'temporary', emptyDir: { sizeLimit: canonicalQuantity(shape.temporaryDataSize) } },
+  ],
+})
+
+/** The same, for a pod that has had these restarts. */
+export function withMarks(draft: Draft, { restart, maintenance }: RestartMarks): Draft {
+  if (draft.spec === undefined) return draft
+  const { template } = draft.spec
+  const annotations = {
+    ...template.metadata?.annotations,
+    ...(restart === undefined ? {} : { [restartAnnotation]: restart }),
+    ...(maintenance === undefined ? {} : { [maintenanceAnnotation]: maintenance }),
+  }
+  return {
+    ...draft,
+    spec: { ...draft.spec, template: { ...template, metadata: { ...template.metadata, annotations } } },
+  }
+}
+
+/** The same, with nothing running. */
+export const withoutPod = (draft: Draft): Draft => {
+  const { [draftAnnotation]: _, ...annotations } = draft.metadata.annotations ?? {}
+  return stamped({
+    ...draft,
+    metadata: { ...draft.metadata, annotations },
+    ...(draft.spec && { spec: { ...draft.spec, replicas: 0 } }),
+  })
+}
+
+export function statefulSetDraft(request: StatefulSetRequest): Draft {
+  const { owner, incarnation, image, size, volume, suspended } = request
+  const selector = podSelector(owner, incarnation)
+  const metadata = childMetadata(owner, childNames.statefulSet(owner.id, incarnation), 'postgres')
+  const spec = podSpec(request)
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { ...metadata, labels: { ...metadata.labels, [labels.incarnation]: String(incarnation) } },
+    spec: {
+      replicas: suspended ? 0 : 1,
+      serviceName: childNames.service(owner.id),
+      updateStrategy: { type: 'OnDelete' },
+      selector: { matchLabels: selector },
+      template: {
+        metadata: {
+          labels: { ...childLabels(owner, 'postgres'), ...selector },
+          annotations: {
+            [sizeAnnotation]: sizeText(size),
+            [volumeAnnotation]: volume,
+            [templateAnnotation]: digestOf(spec),
+            [imageAnnotation]: image,
+            [walProbeAnnotation]: 'true',
+          },
+        },
+        spec,
+      },
+    },
+  }
+}

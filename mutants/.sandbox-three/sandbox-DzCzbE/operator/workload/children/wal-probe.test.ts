@@ -1,0 +1,136 @@
+/** The probe as the kubelet runs it, on a file system that is well, full, gone, and frozen. */
+// @ts-nocheck
+
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { walProbeCommand } from './wal-probe.ts'
+
+const cleanups: (() => void)[] = []
+afterEach(() => {
+  for (const cleanup of cleanups.splice(0).toReversed()) cleanup()
+})
+
+function directories() {
+  const root = mkdtempSync(join(tmpdir(), 'espalier-wal-probe-'))
+  cleanups.push(() => rmSync(root, { recursive: true, force: true }))
+  const wal = join(root, 'pg_wal')
+  mkdirSync(wal)
+  return { root, wal, lock: join(root, 'lock') }
+}
+
+function start(wal: string, lock: string): ChildProcess {
+  const [command = '', ...args] = walProbeCommand(wal, lock)
+  return spawn(command, args, { stdio: 'ignore' })
+}
+
+async function probe(wal: string, lock: string): Promise<{ code: number; tookMs: number }> {
+  const began = performance.now()
+  const [code] = await once(start(wal, lock), 'exit')
+  return { code, tookMs: performance.now() - began }
+}
+
+/** Who holds the lock, as a write does while it lasts. */
+async function hold(lock: string): Promise<() => Promise<unknown>> {
+  const holder = spawn('flock', [lock, 'sh', '-c', 'echo held; exec sleep 60'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    detached: true,
+  })
+  const release = () => void process.kill(-(holder.pid ?? 0), 'SIGKILL')
+  const ended = once(holder, 'exit')
+  await once(holder.stdout, 'data')
+  return () => {
+    release()
+    return ended
+  }
+}
+
+describe('the probe of WAL', () => {
+  test('writes 512 bytes in one file, over and over, and leaves nothing else', async () => {
+    const { wal, lock } = directories()
+    for (let count = 0; count < 3; count++) expect((await probe(wal, lock)).code).toBe(0)
+    expect(readdirSync(wal)).toEqual(['espalier-probe'])
+    expect(statSync(join(wal, 'espalier-probe')).size).toBe(512)
+  })
+
+  test('passes where the write fails: only a hang and a full disk fail it', async () => {
+    const { wal, lock } = directories()
+    expect((await probe(join(wal, 'gone'), lock)).code).toBe(0)
+    mkdirSync(join(wal, 'espalier-probe'))
+    expect((await probe(wal, lock)).code).toBe(0)
+  })
+
+  test('fails at once while the write before it has not ended, and begins no second', async () => {
+    const { wal, lock } = directories()
+    const release = await hold(lock)
+    for (let count = 0; count < 2; count++) {
+      const { code, tookMs } = await probe(wal, lock)
+      expect(code).toBe(1)
+      expect(tookMs).toBeLessThan(5_000)
+    }
+    expect(existsSync(join(wal, 'espalier-probe'))).toBe(false)
+    await release()
+    await expect.poll(async () => (await probe(wal, lock)).code, { timeout: 5_000 }).toBe(0)
+  })
+
+  test('fails after ten seconds of a write that hangs, ends by itself, and passes again after it', async () => {
+    const { wal, lock } = directories()
+    // A pipe that nobody reads: opening it to write waits for ever.
+    const pipe = join(wal, 'espalier-probe')
+    expect(spawnSync('mkfifo', [pipe]).status).toBe(0)
+    const { code, tookMs } = await probe(wal, lock)
+    expect(code).toBe(1)
+    expect(tookMs).toBeGreaterThan(9_000)
+    expect((await probe(wal, lock)).code).toBe(1)
+    const reader = spawn('cat', [pipe], { stdio: 'ignore' })
+    await once(reader, 'exit')
+    rmSync(pipe)
+    await expect.poll(async () => (await probe(wal, lock)).code, { timeout: 5_000 }).toBe(0)
+  }, 40_000)
+
+  test('fails on a file system that is full, and passes once it is not', async () => {
+    const { root, lock } = directories()
+    const mounted = join(root, 'mounted')
+    if (!mountLoop(root, mounted)) {
+      console.log('not shown here: a full file system needs root and loop devices')
+      return
+    }
+    expect((await probe(mounted, lock)).code).toBe(0)
+    const ballast = join(mounted, 'ballast')
+    expect(spawnSync('dd', ['if=/dev/zero', `of=${ballast}`, 'bs=64k']).status).toBe(1)
+    expect((await probe(mounted, lock)).code).toBe(1)
+    rmSync(ballast)
+    expect((await probe(mounted, lock)).code).toBe(0)
+  })
+
+  test('fails on a file system that is frozen, and passes once it is not', async () => {
+    const { root, lock } = directories()
+    const mounted = join(root, 'mounted')
+    if (!mountLoop(root, mounted)) {
+      console.log('not shown here: a frozen file system needs root, loop devices and fsfreeze')
+      return
+    }
+    expect((await probe(mounted, lock)).code).toBe(0)
+    expect(spawnSync('fsfreeze', ['-f', mounted]).status).toBe(0)
+    const thaw = () => spawnSync('fsfreeze', ['-u', mounted])
+    cleanups.push(thaw)
+    expect((await probe(mounted, lock)).code).toBe(1)
+    expect((await probe(mounted, lock)).tookMs).toBeLessThan(5_000)
+    thaw()
+    await expect.poll(async () => (await probe(mounted, lock)).code, { timeout: 5_000 }).toBe(0)
+  }, 40_000)
+})
+
+/** A file system of its own in a file; false where that cannot be had. */
+function mountLoop(root: string, directory: string): boolean {
+  const image = join(root, 'image')
+  writeFileSync(image, Buffer.alloc(16 * 2 ** 20))
+  mkdirSync(directory)
+  if (spawnSync('mkfs.ext4', ['-q', '-F', image]).status !== 0) return false
+  if (spawnSync('mount', ['-o', 'loop', image, directory]).status !== 0) return false
+  cleanups.push(() => spawnSync('umount', [directory]))
+  return true
+}

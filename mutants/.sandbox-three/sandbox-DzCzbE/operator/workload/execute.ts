@@ -1,0 +1,306 @@
+/**
+ * Does what a plan names, all of it at once. What goes wrong is sorted: a fault that users should hear of becomes a
+ * problem for a condition; everything else is an error, after which the database is looked at again. Nothing is done
+ * to an object that is not the database's own.
+ */
+// @ts-nocheck
+
+import {
+  type AnyObject,
+  type Cluster,
+  ClusterError,
+  type Draft,
+  isClusterError,
+  type KindName,
+  type Kinds,
+  type PersistentVolumeClaim,
+} from '../../cluster/index.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
+import { diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
+import type { PostgresAccess } from './access.ts'
+import type { Action, AppliedKind, Problem } from './actions.ts'
+import { certificateDraft, fingerprintOf, loadedAnnotation } from './children/certificate.ts'
+import { credentialsDraft, mintPasswords } from './children/credentials.ts'
+import { changedVolume, copiedVolume } from './children/persistent-volume.ts'
+import { NameTakenError, RangeExhaustedError } from './errors.ts'
+import type { GrowthBook } from './growths.ts'
+import type { Observation } from './observe.ts'
+import { perilOf } from './plan/peril.ts'
+import type { PortAllocator } from './port-allocator.ts'
+
+export type Executor = {
+  /** Every write of a pass goes through it. */
+  cluster: Cluster
+  ports: PortAllocator
+  growths: GrowthBook
+  now: () => number
+  /** As they are at the moment: what is issued late in a pass is issued under what is in force then. */
+  keys: () => InstallationKeys
+  /** What was learnt of this database's Postgres is not true any more. */
+  outdateProbe: (key: string) => void
+}
+
+/** What a pass does its actions with. */
+export type Pass = Observation & {
+  key: string
+  keys: InstallationKeys
+  access: PostgresAccess | undefined
+  target: PostgresTarget | undefined
+  signal: AbortSignal
+}
+
+export type Outcome = {
+  problems: Problem[]
+  errors: unknown[]
+  /** Its region has no port left: a problem that only another database's end, or a wider range, mends. */
+  awaitsPort: boolean
+  /** The volume must not grow: there is something to tell. */
+  growthRefused: boolean
+  /** The owner itself is gone: nothing more can be said of it. */
+  released: boolean
+}
+
+/** Does all actions at once, each by `perform`, and sorts what comes of them. */
+export async function execute<A>(
+  actions: readonly A[],
+  perform: (action: A) => Promise<Done | 'released'>,
+): Promise<Outcome> {
+  const outcome: Outcome = { problems: [], errors: [], awaitsPort: false, growthRefused: false, released: false }
+  const results = await Promise.allSettled(actions.map(perform))
+  for (const result of results) {
+    if (result.status === 'fulfilled') {
+      if (result.value === 'released') outcome.released = true
+      if (result.value === 'refused') outcome.growthRefused = true
+      continue
+    }
+    if (result.reason instanceof RangeExhaustedError) outcome.awaitsPort = true
+    else outcome.errors.push(result.reason)
+    const problem = problemOf(result.reason)
+    if (problem) outcome.problems.push(problem)
+  }
+  return outcome
+}
+
+/** What users should hear of an error; undefined for what the next look mends. */
+function problemOf(error: unknown): Problem | undefined {
+  if (error instanceof NameTakenError) return { condition: 'Progressing', reason: 'NameTaken', message: error.message }
+  if (error instanceof RangeExhaustedError)
+    return { condition: 'EndpointReady', reason: 'PortRangeExhausted', message: error.message }
+  if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest'))
+    return { condition: 'Progressing', reason: 'Refused', message: error.message }
+  if (!(error instanceof PostgresError)) return undefined
+  if (error.code === diskFull) return { condition: 'VolumeReady', reason: 'DiskFull', message: error.message }
+  return error.reason === 'statement'
+    ? { condition: 'CredentialsReady', reason: 'RolesRefused', message: error.message }
+    : undefined
+}
+
+/** `refused`: the volume must not grow. */
+export type Done = 'done' | 'refused'
+
+export async function perform(executor: Executor, pass: Pass, action: Action): Promise<Done> {
+  const { cluster } = executor
+  switch (action.do) {
+    case 'mark':
+      await mark(executor, pass, action.kind, action.object)
+      return 'done'
+    case 'mint-credentials':
+      await mint(executor, pass)
+      return 'done'
+    case 'issue-certificate': {
+      const { authority } = executor.keys()
+      if (authority === undefined) return 'done'
+      await put(executor, pass, 'Secret', certificateDraft(ownerOfPass(pass), authority, action.names, executor.now))
+      return 'done'
+    }
+    case 'create-claim':
+      await make(executor, pass, 'PersistentVolumeClaim', action.draft)
+      return 'done'
+    case 'grow-claim':
+      return grow(executor, pass, action.claim)
+    case 'update-claim':
+      await cluster.replace('PersistentVolumeClaim', action.claim)
+      return 'done'
+    case 'change-volume':
+      await changeVolume(executor, action)
+      return 'done'
+    case 'copy-volume':
+      await copyVolume(executor, action)
+      return 'done'
+    case 'apply':
+      if (action.kind === 'StatefulSet' && (action.draft as Draft<'StatefulSet'>).spec?.replicas === 0)
+        await refuseStopInPeril(executor, pass)
+      await put(executor, pass, action.kind, action.draft)
+      return 'done'
+    case 'claim-port':
+      await executor.ports.claim(cluster, ownerOfPass(pass), pass.observed.region, action.preferred)
+      return 'done'
+    case 'leave-port':
+      await executor.ports.leave(cluster, action)
+      return 'done'
+    case 'delete': {
+      const { kind, name, namespace, uid, resourceVersion } = action
+      if (kind === 'Pod') await refuseStopInPeril(executor, pass)
+      await cluster.delete(kind, { namespace, name }, { uid, resourceVersion })
+      return 'done'
+    }
+    case 'note-loaded':
+      await noteLoaded(executor, pass, action.fingerprint)
+      return 'done'
+    case 'ensure-roles':
+    case 'reload':
+      await inPostgres(executor, pass, action.do)
+      return 'done'
+  }
+}
+
+/** A cache may not have heard yet that somebody deletes claim or volume: the cluster's own word counts before a pod is stopped. */
+async function refuseStopInPeril({ cluster }: Executor, { observed }: Pass): Promise<void> {
+  const { instance, children, pod } = observed
+  const { claim } = children
+  if (pod === undefined || claim === undefined || instance.status?.volume === undefined) return
+  if (instance.metadata.deletionTimestamp !== undefined || perilOf(observed) !== 'none') return
+  const found = await cluster.get('PersistentVolumeClaim', claim.metadata)
+  const isThere = found?.metadata.uid === claim.metadata.uid && found?.metadata.deletionTimestamp === undefined
+  const name = claim.spec?.volumeName
+  if (isThere && (name === undefined || (await isThereToStay(cluster, name)))) return
+  throw new ClusterError('Conflict', 'the volume claim is not what it was: the pod is not stopped')
+}
+
+/** Whether a volume is there, and nobody deletes it. */
+async function isThereToStay(cluster: Cluster, name: string): Promise<boolean> {
+  const volume = await cluster.get('PersistentVolume', { name })
+  return volume !== undefined && volume.metadata.deletionTimestamp === undefined
+}
+
+/** Writes our marks, unless the database that the object was another's turns out to live. */
+async function mark({ cluster }: Executor, { observed }: Pass, kind: KindName, object: AnyObject): Promise<void> {
+  const { namespace, name } = object.metadata
+  const found = await cluster.get(kind, { namespace, name })
+  if (found === undefined || found.metadata.uid !== object.metadata.uid) return
+  if (await isAnothers(cluster, observed.instance, found)) throw new NameTakenError(kind, found.metadata)
+  // The action names the kind of its object.
+  await cluster.replace(kind, object as Kinds[typeof kind])
+}
+
+async function changeVolume(
+  { cluster }: Executor,
+  { name, uid, change }: Extract<Action, { do: 'change-volume' }>,
+): Promise<void> {
+  const volume = await cluster.get('PersistentVolume', { name })
+  if (volume === undefined || volume.metadata.uid !== uid) return
+  const changed = changedVolume(volume, change)
+  if (changed !== volume) await cluster.replace('PersistentVolume', changed)
+}
+
+async function copyVolume(
+  { cluster }: Executor,
+  { from, uid, name, owner }: Extract<Action, { do: 'copy-volume' }>,
+): Promise<void> {
+  const volume = await cluster.get('PersistentVolume', { name: from })
+  if (volume === undefined || volume.metadata.uid !== uid) return
+  await cluster.create('PersistentVolume', copiedVolume(volume, name, owner))
+}
+
+function ownerOfPass({ observed: { owner } }: Pass): Owner {
+  if (owner !== undefined) return owner
+  throw new ClusterError('Conflict', 'the id of the database is not settled')
+}
+
+async function mint(executor: Executor, pass: Pass): Promise<void> {
+  const { sealingKey } = pass.keys
+  if (sealingKey === undefined) return
+  await make(executor, pass, 'Secret', credentialsDraft(ownerOfPass(pass), sealingKey, mintPasswords()))
+}
+
+/** What a quota or a storage class refuses is told, and not asked for again at once. */
+async function grow(
+  { cluster, growths }: Executor,
+  { key }: Pass,
+  claim: PersistentVolumeClaim,
+): Promise<'done' | 'refused'> {
+  try {
+    await cluster.replace('PersistentVolumeClaim', claim)
+  } catch (error) {
+    if (!isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) throw error
+    growths.refused(key, claim, error.message)
+    return 'refused'
+  }
+  growths.admitted(key)
+  return 'done'
+}
+
+/** What stands under a draft's name, if it is the database's own. @throws NameTakenError where it is not */
+async function existing<K extends KindName>(
+  { cluster }: Executor,
+  { observed }: Pass,
+  kind: K,
+  { metadata: { namespace, name } }: Draft<K>,
+): Promise<Kinds[K] | undefined> {
+  const found = await cluster.get(kind, { namespace, name })
+  if (found !== undefined && ownerUidOf(found) !== observed.instance.metadata.uid)
+    throw new NameTakenError(kind, found.metadata)
+  return found
+}
+
+/**
+ * Creates what is minted or must not be overwritten. Where it is there already, made by another pass or without the
+ * labels by which the caches find it, it stays as it is and gets its labels back.
+ */
+async function make<K extends 'Secret' | 'PersistentVolumeClaim'>(
+  executor: Executor,
+  pass: Pass,
+  kind: K,
+  draft: Draft<K>,
+): Promise<void> {
+  try {
+    await executor.cluster.create(kind, draft)
+  } catch (error) {
+    if (!isClusterError(error, 'AlreadyExists')) throw error
+    const found = await existing(executor, pass, kind, draft)
+    if (found === undefined) throw error
+    const metadata = { ...found.metadata, labels: { ...found.metadata.labels, ...draft.metadata.labels } }
+    await executor.cluster.replace(kind, { ...found, metadata })
+  }
+}
+
+const known = (pass: Pass, kind: KindName, name: string): boolean => {
+  const { configuration, route, service, networkPolicy, disruptionBudget, statefulSet, certificate } =
+    pass.observed.children
+  return [configuration, route, service, networkPolicy, disruptionBudget, statefulSet, certificate].some(
+    child => child?.kind === kind && child.metadata.name === name,
+  )
+}
+
+/** Applies a draft over the database's own child, or makes it where there is none under its name. */
+async function put<K extends 'Secret' | AppliedKind>(
+  executor: Executor,
+  pass: Pass,
+  kind: K,
+  draft: Draft<K>,
+): Promise<void> {
+  if (!known(pass, kind, draft.metadata.name)) await existing(executor, pass, kind, draft)
+  await executor.cluster.apply(kind, draft)
+}
+
+/** On the Secret as it was observed: one that was issued anew meanwhile is another, and refuses. */
+async function noteLoaded({ cluster }: Executor, { observed }: Pass, fingerprint: string): Promise<void> {
+  const { certificate } = observed.children
+  if (certificate === undefined || fingerprintOf(certificate) !== fingerprint) return
+  const annotations = { ...certificate.metadata.annotations, [loadedAnnotation]: fingerprint }
+  await cluster.replace('Secret', { ...certificate, metadata: { ...certificate.metadata, annotations } })
+}
+
+async function inPostgres({ outdateProbe }: Executor, pass: Pass, what: 'ensure-roles' | 'reload'): Promise<void> {
+  const { access, target, passwords, signal, key } = pass
+  const { credentials } = pass.observed
+  if (access === undefined || target === undefined) return
+  try {
+    if (what === 'reload') await access.reload(target, signal)
+    else if (passwords !== undefined && credentials.state === 'readable')
+      await access.ensureRoles(target, { passwords, mark: credentials.mark }, signal)
+  } finally {
+    outdateProbe(key)
+  }
+}

@@ -1,0 +1,326 @@
+/**
+ * Gathers what a pass needs to know of one Postgres: from the caches, and where a cache could mislead (a volume that
+ * seems gone, an acknowledgement) from the cluster itself.
+ */
+// @ts-nocheck
+
+import type { AnyObject, Cluster, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
+import { childNames, labels, type PgVersion, systemNamespace } from '../../crds/index.ts'
+import {
+  acknowledged,
+  gatewayComponent,
+  portOfRoute,
+  portRefusedBy,
+  readRoute,
+  routeComponent,
+} from '../../routes/route.ts'
+import { SealError } from '../../sealing/credentials.ts'
+import type { Caches } from '../caches.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { isUnderAnotherId, type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
+import type { PodSettings } from '../pod-settings.ts'
+import { fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from './children/certificate.ts'
+import { systemIdentifierOf } from './children/claim.ts'
+import { openCredentials, type Passwords } from './children/credentials.ts'
+import { copyName, type VolumeFacts, volumeFacts } from './children/persistent-volume.ts'
+import { sizeText } from './children/stateful-set.ts'
+import type { Instance } from './instance.ts'
+import { nodeOf } from './node.ts'
+import {
+  type CertificateFacts,
+  type Children,
+  type CredentialsFacts,
+  type GrowthRefusal,
+  type Hold,
+  incarnationOf,
+  type Observed,
+  type PostgresFacts,
+  type Remains,
+  type RouteFacts,
+  type Volumes,
+} from './observed.ts'
+import { desiredNames } from './plan/desired.ts'
+import { sizeInForce } from './plan/size.ts'
+import { podFacts } from './pod.ts'
+import { provisioningOf } from './provisioning.ts'
+
+export type Observer = {
+  caches: Caches
+  cluster: Cluster
+  images: Partial<Record<PgVersion, string>>
+  pods: PodSettings
+  now: () => number
+}
+
+/** What a pass knows, and the passwords, which the plan does not get to see. */
+export type Observation<O extends Observed = Observed> = { observed: O; passwords: Passwords | undefined }
+
+/** What was learnt of the instance before, which no object says. */
+export type Learnt = {
+  facts: PostgresFacts | undefined
+  dataBytes: number | undefined
+  volumeUse: number | undefined
+  growthRefusal: GrowthRefusal | undefined
+}
+
+type InstanceRequest = {
+  instance: Instance
+  /** Whose the children are; undefined until that is settled. */
+  owner: Owner | undefined
+  isAtRest: boolean
+  held?: Hold | undefined
+  /** Everything that is marked as the owner's, or that is nobody's under its id. */
+  remains: Remains
+}
+
+export async function observeInstance(
+  { caches, cluster, images, pods, now }: Observer,
+  { instance, owner, isAtRest, held, remains }: InstanceRequest,
+  keys: InstallationKeys,
+  learnt: Learnt,
+): Promise<Observation<Observed>> {
+  const { namespace = '' } = instance.metadata
+  const { spec } = instance
+  const incarnation = incarnationOf(instance, remains.claims)
+  const children = owner ? childrenOf(caches, owner.id, namespace, incarnation, remains) : noChildren
+  const pod = children.pod && podFacts(children.pod)
+  const claim = await claimOf(cluster, instance, children.claim, owner)
+  const region = caches.regions.get({ name: spec.region })
+  const { facts: credentials, passwords } = credentialsOf(children.credentials, keys)
+  const inForce = sizeInForce(instance, children.statefulSet, pod)
+  const observed: Observed = {
+    instance,
+    owner,
+    isAtRest,
+    held,
+    keys: {
+      sealingKey: keys.sealingKey !== undefined,
+      authority: keys.authority !== undefined,
+      isChanging: keys.authority?.isChanging === true,
+    },
+    region,
+    size: caches.sizes.get({ name: sizeText(spec.size) }),
+    inForce: { pinned: inForce, size: caches.sizes.get({ name: sizeText(inForce) }) },
+    growthRefusal: learnt.growthRefusal,
+    image: images[spec.pgVersion],
+    podSettings: pods,
+    incarnation,
+    children: { ...children, claim },
+    remains,
+    volumes: await volumesOf(caches, cluster, instance, claim, owner),
+    provisioning: await provisioningOf(cluster, instance, claim, now()),
+    pod,
+    node: await nodeOf(cluster, pod),
+    isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),
+    credentials,
+    certificate: certificateOf(children.certificate, keys, owner && region && desiredNames(owner, region), now),
+    route: await routeOf(cluster, instance, isAtRest, children.route, now),
+    postgres: learnt.facts,
+    dataBytes: learnt.dataBytes,
+    volumeUse: learnt.volumeUse,
+  }
+  return { observed, passwords }
+}
+
+const noChildren: Children = {
+  credentials: undefined,
+  certificate: undefined,
+  claim: undefined,
+  configuration: undefined,
+  service: undefined,
+  networkPolicy: undefined,
+  disruptionBudget: undefined,
+  statefulSet: undefined,
+  pod: undefined,
+  route: undefined,
+}
+
+/** Whether an object of our id is nobody's that lives: of a database before it was put back, or without its marks. */
+function isStray(caches: Caches, { uid, id }: Pick<Owner, 'uid' | 'id'>, object: Pick<AnyObject, 'metadata'>): boolean {
+  if (object.metadata.labels?.[labels.database] !== id) return false
+  const owner = ownerUidOf(object)
+  return owner === undefined || (owner !== uid && !caches.isOwner(owner))
+}
+
+/** A volume claim of an id, in its owner's namespace, and no living owner's. `key`: whose it was. */
+export type StrayClaim = { name: string; key: string | undefined }
+
+/**
+ * The claims of our id that are nobody's that lives: from the cluster itself, since whether a database starts on an empty volume
+ * is decided by them.
+ */
+export async function strayClaims(
+  caches: Caches,
+  cluster: Cluster,
+  { namespace, uid, id }: { namespace: string; uid: string; id: string },
+): Promise<StrayClaim[]> {
+  const { items } = await cluster.list('PersistentVolumeClaim', { namespace, labels: { [labels.database]: id } })
+  return items
+    .filter(claim => isStray(caches, { uid, id }, claim))
+    .map(claim => ({ name: claim.metadata.name, key: ownerKeyOf(claim) }))
+}
+
+/**
+ * What is ours by its mark, and what of our id is nobody's. A mark that somebody wrote in another namespace makes
+ * nothing ours. Without an id, only what is marked.
+ */
+export function remainsOf(
+  caches: Caches,
+  namespace: string,
+  { uid, id }: { uid: string; id: string | undefined },
+): Remains {
+  const ofUs = <T extends AnyObject>(informer: {
+    byIndex(name: 'owner' | 'database', value: string): readonly T[]
+  }): T[] => {
+    const strays =
+      id === undefined ? [] : informer.byIndex('database', id).filter(object => isStray(caches, { uid, id }, object))
+    return [...informer.byIndex('owner', uid), ...strays]
+  }
+  const here = <T extends AnyObject>(objects: readonly T[]): T[] =>
+    objects.filter(object => object.metadata.namespace === namespace)
+  const configMaps = ofUs(caches.configMaps)
+  const isRoute = (map: (typeof configMaps)[number]) => map.metadata.labels?.[labels.component] === routeComponent
+  // All routes stand in one namespace; another database may have this id elsewhere.
+  const isOfHere = (map: (typeof configMaps)[number]) =>
+    ownerUidOf(map) === uid || ownerKeyOf(map)?.startsWith(`${namespace}/`) !== false
+  return {
+    statefulSets: here(ofUs(caches.statefulSets)),
+    pods: [],
+    services: here(ofUs(caches.services)),
+    networkPolicies: here(ofUs(caches.networkPolicies)),
+    disruptionBudgets: here(ofUs(caches.disruptionBudgets)),
+    configurations: here(configMaps).filter(map => !isRoute(map)),
+    claims: here(ofUs(caches.claims)),
+    secrets: here(ofUs(caches.secrets)),
+    volumes: ofUs(caches.volumes)
+      .map(volume => volumeFacts(volume, undefined))
+      .filter(({ claim }) => claim?.startsWith(`${namespace}/`)),
+    routes: configMaps.filter(map => map.metadata.namespace === systemNamespace && isRoute(map) && isOfHere(map)),
+  }
+}
+
+export const podsOf = (caches: Caches, id: string, namespace: string) =>
+  caches.pods.byIndex('database', id).filter(pod => pod.metadata.namespace === namespace)
+
+function childrenOf(caches: Caches, id: string, namespace: string, incarnation: number, remains: Remains): Children {
+  const ours = <T extends Parameters<typeof ownerUidOf>[0]>(objects: readonly T[], name: string): T | undefined =>
+    objects.find(object => object.metadata.name === name)
+  const pod = caches.pods.get({ namespace, name: childNames.pod(id, incarnation) })
+  const routes = remains.routes.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
+  return {
+    credentials: ours(remains.secrets, childNames.credentials(id)),
+    certificate: ours(remains.secrets, childNames.tls(id)),
+    claim: ours(remains.claims, childNames.claim(id, incarnation)),
+    configuration: ours(remains.configurations, childNames.configuration(id, incarnation)),
+    service: ours(remains.services, childNames.service(id)),
+    networkPolicy: ours(remains.networkPolicies, childNames.service(id)),
+    disruptionBudget: ours(remains.disruptionBudgets, childNames.service(id)),
+    statefulSet: ours(remains.statefulSets, childNames.statefulSet(id, incarnation)),
+    pod: pod?.metadata.labels?.[labels.database] === id ? pod : undefined,
+    route: routes[0],
+  }
+}
+
+/**
+ * The claim of the data: the recorded one, by its uid, whatever was done to its labels and owner; before one is
+ * recorded, ours by its owner, or nobody's that lives. Only the cluster's own word counts for a recorded claim that seems to be gone.
+ */
+async function claimOf(
+  cluster: Cluster,
+  { metadata: { namespace, uid }, status }: Instance,
+  cached: PersistentVolumeClaim | undefined,
+  owner: Owner | undefined,
+): Promise<PersistentVolumeClaim | undefined> {
+  const recorded = status?.volume
+  if (recorded === undefined) return cached
+  if (cached?.metadata.uid === recorded.uid) return cached
+  const live = await cluster.get('PersistentVolumeClaim', { namespace, name: recorded.claim })
+  if (live !== undefined && owner !== undefined && isUnderAnotherId(owner, live)) return undefined
+  if (live !== undefined || cached === undefined || cached.metadata.name === recorded.claim) return live
+  // The record may be of another object that had this name, whose status was put back.
+  return ownerUidOf(cached) === uid && systemIdentifierOf(cached) !== undefined ? cached : undefined
+}
+
+/**
+ * The volumes behind the claim and the record: from the cluster itself where one seems to be gone or going, since a stop of
+ * Postgres may depend on it.
+ */
+async function volumesOf(
+  caches: Caches,
+  cluster: Cluster,
+  { metadata, status }: Instance,
+  claim: PersistentVolumeClaim | undefined,
+  owner: Owner | undefined,
+): Promise<Volumes> {
+  const recorded = status?.volume
+  const cached = (name: string | undefined) => (name === undefined ? undefined : caches.volumes.get({ name }))
+  const boundName = claim?.spec?.volumeName
+  const isOurs = recorded === undefined || claim?.metadata.uid === recorded.uid
+  const isGoing = [claim, cached(boundName)].some(object => object?.metadata.deletionTimestamp !== undefined)
+  const isCalm = isOurs && !isGoing
+  const read = async (name: string | undefined): Promise<VolumeFacts | undefined> => {
+    if (name === undefined) return undefined
+    const volume = (isCalm && cached(name)) || (await cluster.get('PersistentVolume', { name }))
+    if (volume === undefined || (owner !== undefined && isUnderAnotherId(owner, volume))) return undefined
+    const facts = volumeFacts(volume, owner)
+    // Volumes are of no namespace: one that a claim elsewhere has is not this database's, though a status that was copied names it.
+    return facts.claim?.startsWith(`${metadata.namespace}/`) === false ? undefined : facts
+  }
+  const bound = await read(boundName)
+  const known = recorded?.volumeName === boundName ? bound : await read(recorded?.volumeName)
+  const isCopied = recorded !== undefined && (bound?.isGoing === true || known?.isGoing === true)
+  const copy = isCopied ? await read(copyName(recorded.uid)) : undefined
+  return { bound, recorded: known, copy: copy?.isGoing ? undefined : copy }
+}
+
+function credentialsOf(
+  secret: Secret | undefined,
+  { sealingKey }: InstallationKeys,
+): { facts: CredentialsFacts; passwords?: Passwords } {
+  if (secret === undefined || sealingKey === undefined) return { facts: { state: 'absent' } }
+  try {
+    const { uid: mark = '', creationTimestamp: mintedAt = '' } = secret.metadata
+    return { facts: { state: 'readable', mark, mintedAt }, passwords: openCredentials(secret, sealingKey) }
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    return { facts: { state: 'unreadable', message: error.message } }
+  }
+}
+
+function certificateOf(
+  secret: Secret | undefined,
+  { authority }: InstallationKeys,
+  names: ReturnType<typeof desiredNames> | undefined,
+  now: () => number,
+): CertificateFacts {
+  if (secret === undefined) return { state: 'absent' }
+  const facts = { fingerprint: fingerprintOf(secret), issuedAt: issuedAt(secret), isLoaded: isLoaded(secret) }
+  // Without its region nothing says what names it should have: it stays as it is.
+  const isGood = !authority || !names || isGoodCertificate(secret, authority, names, now)
+  return { state: isGood ? 'good' : 'due', ...facts }
+}
+
+/**
+ * The gateways' Leases are listed from the cluster each time, as routes/route.ts asks for: after the route was written.
+ * They are not asked about a route that is at rest.
+ */
+async function routeOf(
+  cluster: Cluster,
+  instance: Instance,
+  isAtRest: boolean,
+  configMap: Children['route'],
+  now: () => number,
+): Promise<RouteFacts | undefined> {
+  const port = configMap && portOfRoute(configMap.metadata.name)
+  if (configMap === undefined || port === undefined) return undefined
+  const facts = { port, route: readRoute(configMap).route }
+  if (isAtRest && conditionOf(instance.status, 'EndpointReady')?.status === 'True')
+    return { ...facts, acknowledged: false, waitingFor: [], refused: false }
+  const { items } = await cluster.list('Lease', {
+    namespace: systemNamespace,
+    labels: { [labels.component]: gatewayComponent },
+  })
+  const { done, waitingFor } = acknowledged(configMap.metadata.resourceVersion ?? '', items, now())
+  return { ...facts, acknowledged: done, waitingFor, refused: portRefusedBy(port, items, now()).length > 0 }
+}

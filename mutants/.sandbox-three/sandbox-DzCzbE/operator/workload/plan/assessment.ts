@@ -1,0 +1,208 @@
+/**
+ * What a pass makes of what it observed: a finding for each aspect, which step comes next on the way to what is asked,
+ * and whether the database serves. Pure; what is done about it, `next-actions.ts` says.
+ */
+// @ts-nocheck
+
+
+import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { isUpToDate } from '../../objects/up-to-date.ts'
+import { sizeText } from '../children/stateful-set.ts'
+import { lostNode } from '../node.ts'
+import type { Observed } from '../observed.ts'
+import type { PodFacts } from '../pod.ts'
+import { type Autogrowth, autogrowth } from './autogrow.ts'
+import { credentialsFinding } from './credentials.ts'
+import { type Desired, desiredOf } from './desired.ts'
+import type { InstanceFindings as Findings } from './findings.ts'
+import { type Answered, isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
+import type { RestartsOf } from './restart-marks.ts'
+import type { SizeState } from './size.ts'
+import { isHeld, isStopped, mayStop } from './stop.ts'
+import { unmadeMessage } from './unmade.ts'
+import { volumeFinding } from './volume.ts'
+
+/** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
+type Step = 'Growing' | 'Preparing' | 'Stopping' | 'Starting' | 'Connecting' | 'PreparingRoles' | 'OpeningEndpoint'
+
+/** `reason`: the step, or why it cannot be done; `isHopeless`: waiting alone mends it not. */
+export type Pending = { step: Step; reason: string; message: string; isHopeless?: true }
+
+export type Assessment = {
+  desired: Desired
+  findings: Findings
+  /** What is waited for; absent where everything asked is in force. */
+  pending: Pending | undefined
+  /** The data are lost or another's: nothing that the operator may do by itself mends this. */
+  fatal: Finding | undefined
+  /** What Postgres answered, in its present run, with the present passwords. */
+  answered: Answered
+  serves: boolean
+  /** Of a volume that grows by itself. */
+  autogrown: Autogrowth
+}
+
+/** Whether a restart that was asked for, or is due in the region's window, is still to come. */
+function lacksRestart({ restarts: { marks: desired } }: Desired, { marks }: PodFacts): boolean {
+  const lacks = (mark: keyof typeof desired) => desired[mark] !== undefined && desired[mark] !== marks[mark]
+  return lacks('restart') || lacks('maintenance')
+}
+
+/** Whether a pod is of another size than it is to have, stands on another volume, or is to be restarted. */
+export const isOutOfDate = (observed: Observed, desired: Desired, pod: PodFacts): boolean =>
+  pod.size !== sizeText(desired.size.effective) ||
+  pod.volume !== observed.children.claim?.metadata.uid ||
+  lacksRestart(desired, pod)
+
+const works = (answer: Answered): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
+
+/** Whether the allowlist may be in force: never before the data are known and its roles have been seen in order. */
+function mayOpen(observed: Observed, answered: Answered): boolean {
+  if (observed.instance.status?.volume === undefined) return false
+  return works(answered) || (observed.route?.route?.rules.length ?? 0) > 0
+}
+
+function endpointFinding(observed: Observed, desired: Desired): Finding {
+  const { route, instance, children } = observed
+  if (route === undefined || desired.route === undefined)
+    return observed.region
+      ? no('PortPending', 'a port is being claimed')
+      : no('RegionNotFound', `there is no region ${instance.spec.region}`)
+  if (route.refused) return no('PortInUse', `port ${route.port} is in use by something else on the gateway's machine`)
+  if (!isUpToDate(children.route, desired.route)) return no('RulesPending', 'the rules are being written')
+  const held = observed.isAtRest && conditionOf(instance.status, 'EndpointReady')?.status === 'True'
+  if (route.acknowledged || held)
+    return yes('InForce', desired.rules.length > 0 ? 'the rules are in force' : 'no rules: the endpoint is closed')
+  const whom = route.waitingFor.length > 0 ? route.waitingFor.join(', ') : 'a gateway: none is running'
+  return no('AcknowledgementPending', `waiting for ${whom}`)
+}
+
+const at = (step: Step, message: string, reason: string = step): Pending => ({ step, reason, message })
+
+/** The first of the steps that is not done yet. */
+function pendingStep(observed: Observed, desired: Desired, findings: Findings): Pending | undefined {
+  const { instance, children, pod, region } = observed
+  const { spec } = instance
+  const { shape, effective } = desired.size
+  if (region === undefined) return at('Preparing', `there is no region ${spec.region}`, 'RegionNotFound')
+  if (shape === undefined)
+    return at(
+      'Preparing',
+      `there is no size ${sizeText(effective)}: \`kubectl get sizes\` lists those there are`,
+      'SizeNotFound',
+    )
+  if (desired.statefulSet === undefined && observed.image === undefined)
+    return at('Preparing', `this installation has no image of Postgres ${spec.pgVersion}`, 'VersionNotOffered')
+  if (observed.credentials.state === 'absent' || observed.certificate.state === 'absent')
+    return at('Preparing', 'minting credentials')
+  if (children.claim === undefined) return at('Preparing', 'claiming the volume')
+  if (children.configuration === undefined || !isUpToDate(children.service, desired.service))
+    return at('Preparing', 'writing the configuration')
+  if (!isUpToDate(children.statefulSet, desired.statefulSet)) return at('Preparing', 'preparing the instance')
+  const lost = lostNode(observed.node)
+  if (spec.suspended && pod !== undefined && !mayStop(observed))
+    return at('Stopping', findings.VolumeReady?.message ?? '', findings.VolumeReady?.reason)
+  if (observed.held && isHeld(observed)) return at('Stopping', observed.held.message, observed.held.reason)
+  if (spec.suspended && pod !== undefined)
+    return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
+  if (lost) return at('Starting', lost.message, lost.reason)
+  const start = spec.suspended ? undefined : pendingInstance(observed, desired, findings)
+  if (start) return start
+  const { EndpointReady: endpoint } = findings
+  if (endpoint?.status !== 'True') return at('OpeningEndpoint', endpoint?.message ?? '')
+  return pendingSize(desired.size)
+}
+
+/** Last, so that whatever else was asked with a size that cannot come into force does. */
+function pendingSize({ hindrance }: SizeState): Pending | undefined {
+  // A volume that only grows where a pod mounts it has to wait for one.
+  if (hindrance === undefined || hindrance.reason === 'AwaitsResume') return undefined
+  const { reason, message, passes } = hindrance
+  return { ...at('Growing', message, reason), ...(passes ? {} : { isHopeless: true }) }
+}
+
+function pendingInstance(observed: Observed, desired: Desired, findings: Findings): Pending | undefined {
+  const { pod } = observed
+  const unmade = unmadeMessage(observed)
+  if (unmade !== undefined) return at('Starting', unmade)
+  if (pod === undefined) return at('Starting', 'waiting for the pod')
+  if (pod.terminating || isOutOfDate(observed, desired, pod)) return at('Starting', 'restarting Postgres')
+  if (pod.address === undefined) return at('Starting', pod.trouble?.message ?? 'starting the instance')
+  const answer = presentAnswer(observed)
+  if (answer?.state !== 'answered') return at('Connecting', answer?.message ?? 'waiting for Postgres to answer')
+  const { CredentialsReady: credentials } = findings
+  if (credentials?.status !== 'True') return at('PreparingRoles', credentials?.message ?? '')
+  if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
+  // Until the volume is on record the endpoint stays closed, whatever is asked.
+  if (observed.instance.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
+  return pod.ready || isFull(observed) ? undefined : at('Connecting', 'waiting for the pod to be ready')
+}
+
+const isDistrust = ({ reason }: { reason: string }): boolean => reason === 'tls' || reason === 'auth'
+
+const distrusted = (pod: string): string =>
+  `Postgres goes by an authority that is not here any more: put its Secret back, or restart Postgres (kubectl delete pod ${pod})`
+
+/** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
+function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 'pending' | 'autogrown'>): Finding {
+  const { findings, fatal } = assessed
+  const { instance, children, pod } = observed
+  if (fatal) return fatal
+  if (instance.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
+  if (children.service === undefined) return no('ServiceMissing', 'its Service is being made')
+  const lost = lostNode(observed.node)
+  if (lost) return no(lost.reason, lost.message)
+  if (pod?.address === undefined || pod.terminating) {
+    const reason = pod?.trouble?.reason ?? 'NotRunning'
+    return no(reason, pod?.trouble?.message ?? 'Postgres does not run')
+  }
+  const answer = presentAnswer(observed)
+  const { CredentialsReady: credentials, EndpointReady: endpoint } = findings
+  if (answer?.state === 'refused')
+    return isDistrust(answer)
+      ? no('NotTrusted', `${answer.message}; ${distrusted(pod.name)}`)
+      : no('NotAnswering', answer.message)
+  if (writeHangs(observed)) return no('WriteHangs', writeHangsMessage)
+  if (answer === undefined && !stands(observed)) return no('NotAnswering', 'Postgres has not answered yet')
+  if (credentials?.status !== 'True') return no(credentials?.reason ?? 'CredentialsPending', credentials?.message ?? '')
+  if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
+  if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
+  // New rules on their way keep nobody from being served by those before them.
+  const wasServing = conditionOf(instance.status, 'Ready')?.status === 'True'
+  if (wasServing && (endpoint?.reason === 'RulesPending' || endpoint?.reason === 'AcknowledgementPending'))
+    return yes('Serving', 'Postgres answers clients')
+  if (endpoint?.status !== 'True') return no(endpoint?.reason ?? 'EndpointPending', endpoint?.message ?? '')
+  return yes('Serving', 'Postgres answers clients')
+}
+
+/** `restartsOf`: the restarts that the owner asks for. */
+export function assess(observed: Observed, owner: Owner, now: number, restartsOf: RestartsOf): Assessment {
+  const answer = presentAnswer(observed)
+  const answered = answer?.state === 'answered' ? answer : undefined
+  const volume = volumeFinding(observed, answered)
+  const fatal = volume.fatal ? volume.finding : undefined
+  const open = fatal === undefined && mayOpen(observed, answered)
+  const known = observed.instance.status?.volume?.systemIdentifier
+  const systemIdentifier = known ?? (fatal ? undefined : answered?.systemIdentifier)
+  const desired = desiredOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, restartsOf)
+  const autogrown = autogrowth(observed, desired.size, now)
+  const findings: Findings = {
+    ...(autogrown.finding ? { VolumeGrown: autogrown.finding } : {}),
+    KeysAvailable: yes('Present', "the installation's keys are there"),
+    VolumeReady: volume.finding,
+    CredentialsReady: credentialsFinding(observed, answered),
+    EndpointReady: endpointFinding(observed, desired),
+  }
+  const pending = pendingStep(observed, desired, findings)
+  const ready = readyFinding(observed, { desired, findings, fatal, answered })
+  return {
+    desired,
+    findings: { ...findings, Ready: ready },
+    pending: fatal ? at('Preparing', fatal.message, fatal.reason) : pending,
+    fatal,
+    answered,
+    serves: ready.status === 'True',
+    autogrown,
+  }
+}

@@ -1,0 +1,103 @@
+/** What every child of a database should be, as far as its size and region are known. */
+// @ts-nocheck
+
+import type { Draft } from '../../../cluster/index.ts'
+import type { Endpoint, Region } from '../../../crds/index.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { stamped } from '../../objects/up-to-date.ts'
+import { type ServerNames, serverNames } from '../children/certificate.ts'
+import { claimDraft } from '../children/claim.ts'
+import { configurationAnnotation, configurationDraft } from '../children/configuration.ts'
+import { disruptionBudgetDraft } from '../children/disruption-budget.ts'
+import { networkPolicyDraft } from '../children/network-policy.ts'
+import { maskedRules, routeDraft } from '../children/route.ts'
+import { serviceDraft } from '../children/service.ts'
+import { statefulSetDraft, templateAnnotation, withMarks } from '../children/stateful-set.ts'
+import type { Observed } from '../observed.ts'
+import { type Newest, type Restarts, type RestartsOf, templateMarks } from './restart-marks.ts'
+import { type SizeState, sizeState } from './size.ts'
+import { referenceOf, withTemplate } from './template.ts'
+
+export type Desired = Newest & {
+  size: SizeState
+  service: Draft<'Service'>
+  networkPolicy: Draft<'NetworkPolicy'>
+  /** Absent where the installation asks for none. */
+  disruptionBudget: Draft<'PodDisruptionBudget'> | undefined
+  claim: Draft<'PersistentVolumeClaim'> | undefined
+  configuration: Draft<'ConfigMap'> | undefined
+  statefulSet: Draft<'StatefulSet'> | undefined
+  restarts: Restarts
+  /** For the port it holds; absent while it holds none. */
+  route: Draft<'ConfigMap'> | undefined
+  rules: string[]
+  domain: string | undefined
+  endpoint: Endpoint | undefined
+  certificate: ServerNames | undefined
+}
+
+type Outside = { domain: string; host: string; externalIpAddress?: string }
+
+/** Where clients outside the cluster find the database. */
+function outsideOf(owner: Owner, { spec: { domain: suffix, gateway } }: Region): Outside {
+  const domain = `${owner.hostLabel}.${suffix}`
+  const { host = domain, externalIpAddress } = gateway
+  return { domain, host, ...(externalIpAddress === undefined ? {} : { externalIpAddress }) }
+}
+
+const endpointOf = ({ domain: _, ...address }: Outside, port: number): Endpoint => ({ ...address, port })
+
+/** What the server's certificate must be for. */
+export const desiredNames = (owner: Owner, region: Region): ServerNames => serverNames(owner, outsideOf(owner, region))
+
+/**
+ * `open`: the allowlist is in force, else the endpoint is closed. `stopped`: no pod is to run. `systemIdentifier`: of
+ * the data on the claim, once it is known.
+ */
+export function desiredOf(
+  observed: Observed,
+  owner: Owner,
+  { open, stopped, systemIdentifier }: { open: boolean; stopped: boolean; systemIdentifier: string | undefined },
+  restartsOf: RestartsOf,
+): Desired {
+  const { instance, incarnation, region, podSettings } = observed
+  const { spec, status } = instance
+  const size = sizeState(observed)
+  const { effective, shape } = size
+  const rules = open ? maskedRules(spec) : []
+  const outside = region && outsideOf(owner, region)
+  const port = observed.route?.port
+  const workload = { owner, incarnation, size: effective, pgVersion: spec.pgVersion }
+  // A version that is on offer no more goes on with the image it has.
+  const image = observed.image ?? referenceOf(observed.children.statefulSet?.spec?.template)
+  // On a claim that another database had there may be data, which only the volume knows.
+  const initialise = status?.volume === undefined && !observed.isStrayClaim
+  const configuration = shape && configurationDraft({ ...workload, shape, initialise })
+  const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
+  const newest =
+    shape && volume && image
+      ? statefulSetDraft({ ...workload, image, shape, volume, suspended: stopped, pods: podSettings })
+      : undefined
+  const newestTemplate = newest?.spec?.template.metadata?.annotations?.[templateAnnotation]
+  const configurationDigest = configuration?.metadata.annotations?.[configurationAnnotation]
+  const restarts = restartsOf({ newestTemplate, image, configurationDigest })
+  const marked = newest && withMarks(newest, templateMarks(observed, restarts))
+  return {
+    size,
+    networkPolicy: stamped(networkPolicyDraft(owner)),
+    disruptionBudget: podSettings.disruptionBudget ? stamped(disruptionBudgetDraft(owner, incarnation)) : undefined,
+    service: stamped(serviceDraft(owner, incarnation)),
+    claim: shape && region && claimDraft(owner, incarnation, shape, region, systemIdentifier),
+    configuration: configuration && stamped(configuration),
+    configurationDigest,
+    statefulSet: marked && stamped(withTemplate(observed, marked)),
+    newestTemplate,
+    image,
+    restarts,
+    route: port === undefined ? undefined : stamped(routeDraft(owner, port, rules)),
+    rules,
+    domain: outside?.domain,
+    endpoint: outside && port !== undefined ? endpointOf(outside, port) : undefined,
+    certificate: region && desiredNames(owner, region),
+  }
+}

@@ -1,0 +1,29 @@
+/** What a pass can find about one Postgres: the conditions that every owner of one has. */
+// @ts-nocheck
+
+import type { Finding } from '../../objects/conditions.ts'
+
+/**
+ * - Ready: a client was answered, and the way in is open as asked.
+ * - Progressing: True while an operation runs (the reason is its step). False: the last one's outcome; `Completed`, or
+ *   why it did not.
+ * - KeysAvailable: the installation's sealing key and authority are there.
+ * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
+ * - SizeApplied: only while another size is asked for than is in force, and why; never True.
+ * - VolumeGrown: only while the volume is to grow by itself and has not, and why; never True.
+ * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
+ * - RestartPending: only while something waits for a restart; what, is in status.pendingRestart.
+ */
+export type InstanceCondition =
+  | 'Ready'
+  | 'Progressing'
+  | 'KeysAvailable'
+  | 'VolumeReady'
+  | 'CredentialsReady'
+  | 'EndpointReady'
+  | 'SizeApplied'
+  | 'VolumeGrown'
+  | 'ConfigurationRefused'
+  | 'RestartPending'
+
+export type InstanceFindings = Partial<Record<InstanceCondition, Finding>>

@@ -1,0 +1,144 @@
+/** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
+// @ts-nocheck
+
+
+import { conditionOf } from '../../objects/conditions.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { isUpToDate } from '../../objects/up-to-date.ts'
+import type { Action } from '../actions.ts'
+import { repairedClaim } from '../children/claim.ts'
+import type { Observed } from '../observed.ts'
+import type { Assessment } from './assessment.ts'
+import { awaitsReload } from './configuration.ts'
+import { isHeldBack, resizedClaim } from './growth.ts'
+import { presentAnswer } from './health.ts'
+import { rescue } from './rescue.ts'
+import { restart } from './restart.ts'
+import { isStopped } from './stop.ts'
+import { isToBeReplaced, replacement } from './unmade.ts'
+
+export function nextActions(observed: Observed, owner: Owner, assessment: Assessment): Action[] {
+  return [
+    ...secrets(observed, assessment),
+    ...volume(observed, assessment),
+    ...rescue(observed, owner),
+    ...instance(observed, assessment),
+    ...restart(observed, assessment),
+    ...inPostgres(observed, assessment),
+    ...endpoint(observed, assessment),
+  ]
+}
+
+function secrets({ credentials, certificate }: Observed, { desired }: Assessment): Action[] {
+  const actions: Action[] = []
+  if (credentials.state === 'absent') actions.push({ do: 'mint-credentials' })
+  const isNext = certificate.state === 'absent' || (certificate.state === 'due' && !certificate.awaitsTurn)
+  if (isNext && desired.certificate) actions.push({ do: 'issue-certificate', names: desired.certificate })
+  return actions
+}
+
+/**
+ * A volume is claimed, and a claim that waits for one replaced, only while none has been recorded; one that is lost never
+ * is, and a claim that is not, or not yet, the database's is left as it is.
+ */
+function volume(observed: Observed, { desired, autogrown }: Assessment): Action[] {
+  const { instance, children, size, growthRefusal, isStrayClaim } = observed
+  const recorded = instance.status?.volume
+  const { claim } = children
+  if (claim === undefined)
+    return recorded === undefined && desired.claim ? [{ do: 'create-claim', draft: desired.claim }] : []
+  if (recorded === undefined ? isStrayClaim : recorded.uid !== claim.metadata.uid) return []
+  if (isToBeReplaced(observed)) return replacement(observed)
+  const repaired = desired.claim && repairedClaim(claim, desired.claim)
+  if (repaired) return [{ do: 'update-claim', claim: repaired }]
+  const storage = size?.spec.shape.storageSize
+  const resized = storage && resizedClaim(claim, storage)
+  if (!resized) return autogrown.claim ? [{ do: 'grow-claim', claim: autogrown.claim }] : []
+  return isHeldBack(growthRefusal, claim, storage) ? [] : [{ do: 'grow-claim', claim: resized }]
+}
+
+/** Service, fence and configuration first; the StatefulSet once all that its pod mounts, and the fence, is there. */
+function instance(observed: Observed, { desired }: Assessment): Action[] {
+  const { children } = observed
+  const actions: Action[] = []
+  if (desired.configuration && !isUpToDate(children.configuration, desired.configuration))
+    actions.push({ do: 'apply', kind: 'ConfigMap', draft: desired.configuration })
+  if (!isUpToDate(children.service, desired.service))
+    actions.push({ do: 'apply', kind: 'Service', draft: desired.service })
+  if (!isUpToDate(children.networkPolicy, desired.networkPolicy))
+    actions.push({ do: 'apply', kind: 'NetworkPolicy', draft: desired.networkPolicy })
+  actions.push(...disruptionBudget(children.disruptionBudget, desired.disruptionBudget))
+  const { configuration, credentials, certificate, claim, networkPolicy } = children
+  const canStart = [configuration, credentials, certificate, claim, networkPolicy].every(child => child !== undefined)
+  const stops = isStopped(observed) && children.statefulSet !== undefined
+  if (desired.statefulSet && (canStart || stops) && !isUpToDate(children.statefulSet, desired.statefulSet))
+    actions.push({ do: 'apply', kind: 'StatefulSet', draft: desired.statefulSet })
+  return actions
+}
+
+/** Nothing waits for it: it says what others may do, and the database serves without. */
+function disruptionBudget(
+  actual: Observed['children']['disruptionBudget'],
+  desired: Assessment['desired']['disruptionBudget'],
+): Action[] {
+  if (desired !== undefined)
+    return isUpToDate(actual, desired) ? [] : [{ do: 'apply', kind: 'PodDisruptionBudget', draft: desired }]
+  if (actual === undefined || actual.metadata.deletionTimestamp !== undefined) return []
+  const { name, namespace = '', uid = '' } = actual.metadata
+  return [{ do: 'delete', kind: 'PodDisruptionBudget', name, namespace, uid }]
+}
+
+function inPostgres(observed: Observed, { answered, fatal, desired }: Assessment): Action[] {
+  const { credentials, certificate, postgres, keys } = observed
+  if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
+  const actions: Action[] = []
+  const current = credentials.state === 'readable' && postgres.mark === credentials.mark
+  if (current && !(answered.rolesInOrder && answered.platformInOrder)) actions.push({ do: 'ensure-roles' })
+  const shown = answered.certificate
+  const isShown = certificate.state === 'good' && shown === certificate.fingerprint
+  if (certificate.state === 'good' && shown !== undefined && !isShown) actions.push({ do: 'reload' })
+  else if (awaitsReload(observed, desired) && answered.configuration.onDisk === desired.configurationDigest)
+    actions.push({ do: 'reload' })
+  if (keys.isChanging && isShown && shown !== undefined && !certificate.isLoaded)
+    actions.push({ do: 'note-loaded', fingerprint: shown })
+  return actions
+}
+
+/** The port is claimed closed, at once; its rules come into force when the database can answer for itself. */
+function endpoint(observed: Observed, { desired }: Assessment): Action[] {
+  const { instance, children, route, region } = observed
+  if (!region) return []
+  if (!route || !children.route || !desired.route)
+    return [{ do: 'claim-port', preferred: instance.status?.endpoint?.port }]
+  if (route.refused && instance.status?.volume === undefined)
+    return [{ do: 'leave-port', port: route.port, uid: children.route.metadata.uid ?? '' }]
+  return isUpToDate(children.route, desired.route) ? [] : [{ do: 'apply', kind: 'ConfigMap', draft: desired.route }]
+}
+
+/** Whether it served, in the present run of Postgres and as asked, when the status was last written. */
+function isSettled({ instance, isAtRest, pod }: Observed): boolean {
+  const ready = conditionOf(instance.status, 'Ready')
+  if (ready?.status !== 'True' || !isAtRest) return false
+  return (pod?.startedAt ?? Number.POSITIVE_INFINITY) < Date.parse(ready.lastTransitionTime)
+}
+
+/** Whether Postgres is to be looked at as soon as may be: something is waited for that only it can tell. */
+export function awaitsPostgres(observed: Observed, { desired }: Pick<Assessment, 'desired'>): boolean {
+  const { pod, postgres, credentials, certificate, keys } = observed
+  if (pod?.address === undefined || pod.terminating) return false
+  // Every other server waits for this one.
+  if (keys.isChanging && certificate.state === 'good' && !certificate.isLoaded) return true
+  if (desired.restarts.isUnsure) return true
+  const answer = presentAnswer(observed)
+  if (postgres === undefined && isSettled(observed)) return false
+  if (answer === undefined || postgres?.isOutdated) return true
+  const mark = credentials.state === 'readable' ? credentials.mark : undefined
+  return (
+    answer.state === 'refused' ||
+    !answer.hasRoom ||
+    answer.walHangs ||
+    !answer.rolesInOrder ||
+    answer.login === 'refused' ||
+    postgres?.mark !== mark
+  )
+}

@@ -1,0 +1,219 @@
+/** In which order a database is taken away, from what is still there. */
+// @ts-nocheck
+
+import { describe, expect, test } from 'vitest'
+import type { AnyObject } from '../../../cluster/index.ts'
+import { readRoute } from '../../../routes/route.ts'
+import { emptyWorld, observedIn, round } from '../../testing/plan-world.ts'
+import type { VolumeFacts } from '../children/persistent-volume.ts'
+import type { Observed, Remains } from '../observed.ts'
+import { remove, type Teardown, teardown } from './teardown.ts'
+
+const deletedAt = '2026-01-01T00:00:00Z'
+const now = Date.parse(deletedAt) + 1_000
+const world = emptyWorld()
+for (let count = 0; count < 15; count++) round(world)
+const settled = observedIn(world)
+const { owner, route } = settled
+if (owner === undefined || route?.route === undefined) throw new Error('it serves')
+const { route: open } = route
+const closed = { ...route, route: { ...open, rules: [] }, acknowledged: true }
+
+const nothing: Remains = {
+  ...{ statefulSets: [], pods: [], services: [], networkPolicies: [], disruptionBudgets: [], configurations: [] },
+  ...{ claims: [], secrets: [], routes: [], volumes: [] },
+}
+const object = (kind: string, more: object = {}) =>
+  ({ kind, metadata: { name: `the-${kind}`, namespace: 'there', uid: `${kind}-uid`, ...more } }) as unknown
+const of = <K extends keyof Remains>(field: K, ...objects: unknown[]) => ({ [field]: objects }) as Pick<Remains, K>
+const deletion = (kind: string, name = `the-${kind}`) => ({
+  ...{ do: 'delete', kind, name, namespace: 'there', uid: `${kind}-uid` },
+})
+const volumeOf = (changes: Partial<VolumeFacts> = {}): VolumeFacts => ({
+  ...{ name: 'pv', uid: 'pv-uid', isGoing: false, isRetained: true, policyBefore: 'Delete', claim: undefined },
+  ...{ claimUid: 'claim-1', isBound: true, isMarked: true, accessModes: [], capacity: '1Gi', storageClass: '' },
+  isProvisioned: true,
+  ...changes,
+})
+
+type Given = {
+  remains?: Partial<Remains>
+  route?: Observed['route']
+  node?: Observed['node']
+  record?: { uid: string } | undefined
+  /** How long ago it was deleted, in ms. */
+  since?: number
+}
+
+function teardownOf(
+  { remains = {}, route: given = closed, node, record = { uid: 'claim-1' }, since = 1_000 }: Given,
+  copies?: () => Teardown | undefined,
+  hasOwner = true,
+): Teardown {
+  const deletionTimestamp = new Date(now - since).toISOString()
+  const volume = { claim: 'claim', systemIdentifier: '7', ...record }
+  const observed: Observed = {
+    ...settled,
+    instance: {
+      ...settled.instance,
+      metadata: { ...settled.instance.metadata, uid: 'instance-uid', deletionTimestamp },
+      status: { ...settled.instance.status, volume: record && volume },
+    },
+    remains: { ...nothing, ...remains },
+    route: given,
+    node,
+  }
+  return teardown(observed, hasOwner ? owner : undefined, now, copies)
+}
+const step = ({ actions, progress, isDone }: Teardown) => ({ actions, progress, isDone: isDone === true })
+const is = (progress: number, ...actions: object[]) => ({ actions, progress, isDone: progress === 95 })
+
+const set = object('StatefulSet')
+const pod = object('Pod')
+const workloads: [string, Partial<Remains>, object[]][] = [
+  [
+    'its StatefulSet, and its pods by that',
+    { ...of('statefulSets', set), ...of('pods', pod) },
+    [deletion('StatefulSet')],
+  ],
+  ['a pod that was left behind', of('pods', pod), [deletion('Pod')]],
+  ['its Service', of('services', object('Service')), [deletion('Service')]],
+  ['its configuration', of('configurations', object('ConfigMap')), [deletion('ConfigMap')]],
+]
+
+describe('the endpoint', () => {
+  test.each<[string, Observed['route']]>([
+    ['is closed first', route],
+    ['is closed first, also where nobody can read what is open', { ...route, route: undefined }],
+  ])('%s', (_, given) => {
+    const first = teardownOf({ route: given, remains: of('statefulSets', set) })
+    expect(first.progress).toBe(20)
+    expect(first.actions).toHaveLength(1)
+    const [action] = first.actions
+    if (action?.do !== 'apply' || action.kind !== 'ConfigMap') throw new Error('a route is written')
+    expect(readRoute(action.draft).route).toEqual({ ...open, rules: [] })
+  })
+
+  const unacknowledged = (waitingFor: string[]) => ({ ...closed, acknowledged: false, waitingFor })
+  test.each(workloads)('keeps %s until every gateway has closed it', (_, remains) => {
+    expect(step(teardownOf({ remains, route: unacknowledged(['gateway-one']), since: 10_000_000 }))).toEqual(is(30))
+    expect(step(teardownOf({ remains, route: unacknowledged([]), since: 99_999 }))).toEqual(is(30))
+  })
+  test.each(workloads)(
+    'keeps %s no longer than the last gateway that has died may have let anyone in',
+    (_, remains, actions) => {
+      expect(step(teardownOf({ remains, route: unacknowledged([]), since: 100_000 }))).toEqual(is(50, ...actions))
+    },
+  )
+  test('keeps nothing else', () => {
+    const remains = of('claims', object('PersistentVolumeClaim'))
+    const taken = is(70, deletion('PersistentVolumeClaim'))
+    expect(step(teardownOf({ remains, route: unacknowledged(['gateway-one']) }))).toEqual(taken)
+  })
+  test.each(workloads)('where there is none, keeps not %s', (_, remains, actions) => {
+    expect(step(teardownOf({ remains, route: undefined as never }))).toEqual(is(50, ...actions))
+  })
+  test('of what nobody owns is left as it is', () => {
+    expect(teardownOf({ route, remains: of('statefulSets', set) }, undefined, false).progress).toBe(50)
+  })
+})
+
+describe('what is taken away', () => {
+  test.each(workloads)('is %s, before anything else', (_, remains, actions) => {
+    const later = { ...of('claims', object('PersistentVolumeClaim')), ...of('secrets', object('Secret')) }
+    expect(step(teardownOf({ remains: { ...later, ...remains } }))).toEqual(is(50, ...actions))
+  })
+
+  const rest: [string, Partial<Remains>, string][] = [
+    ['its Secrets', of('secrets', object('Secret')), 'Secret'],
+    ['its network policy', of('networkPolicies', object('NetworkPolicy')), 'NetworkPolicy'],
+    ['its disruption budget', of('disruptionBudgets', object('PodDisruptionBudget')), 'PodDisruptionBudget'],
+    ['its route', of('routes', object('ConfigMap')), 'ConfigMap'],
+  ]
+  test.each(rest)('is %s, once the volume is', (_, remains, kind) => {
+    const claims = of('claims', object('PersistentVolumeClaim'))
+    expect(step(teardownOf({ remains: { ...claims, ...remains } }))).toEqual(is(70, deletion('PersistentVolumeClaim')))
+    expect(step(teardownOf({ remains }))).toEqual(is(90, deletion(kind)))
+  })
+
+  test('is nothing twice, and is waited for', () => {
+    const goes = (kind: string) => object(kind, { deletionTimestamp: deletedAt })
+    expect(step(teardownOf({ remains: of('statefulSets', goes('StatefulSet')) }))).toEqual(is(50))
+    expect(step(teardownOf({ remains: of('claims', goes('PersistentVolumeClaim')) }))).toEqual(is(70))
+    expect(step(teardownOf({ remains: of('secrets', goes('Secret')) }))).toEqual(is(90))
+    const both = [goes('Secret'), object('Secret')] as AnyObject[]
+    expect(remove('Secret', both)).toEqual([deletion('Secret')])
+  })
+
+  test('is done when nothing is left', () => {
+    expect(step(teardownOf({}))).toEqual(is(95))
+  })
+
+  test('is told of', () => {
+    const node = { name: 'node-1', silentSince: deletedAt, isOutOfService: false }
+    const remains = of('pods', pod)
+    expect(teardownOf({ remains }).message).toBe('stopping Postgres')
+    expect(teardownOf({ remains, route: { ...closed, acknowledged: false }, since: 100_000 }).message).toMatch(
+      /no gateway lives/,
+    )
+    expect(teardownOf({ remains, node }).message).toMatch(/node-1/)
+  })
+})
+
+describe('a volume', () => {
+  const copy = { do: 'copy-volume', from: 'pv', uid: 'pv-uid', name: 'espalier-claim-1', owner }
+  const back = (claimUid: string) => ({
+    ...{ do: 'change-volume', name: 'pv', uid: 'pv-uid', change: { to: 'give-back', claimUid } },
+  })
+  const going = volumeOf({ isGoing: true })
+  const set = of('statefulSets', object('StatefulSet'))
+
+  test('whose own object goes has another for its storage before the pod goes', () => {
+    expect(step(teardownOf({ remains: { ...set, volumes: [going] } }))).toEqual(is(40, copy))
+  })
+  test.each<[string, VolumeFacts[], Given['record']]>([
+    ['that has it', [going, volumeOf({ name: 'espalier-claim-1' })], { uid: 'claim-1' }],
+    ['that stays', [volumeOf()], { uid: 'claim-1' }],
+    ['that was never retained by us', [volumeOf({ isGoing: true, policyBefore: undefined })], { uid: 'claim-1' }],
+    ['of another claim', [volumeOf({ isGoing: true, claimUid: 'claim-9' })], { uid: 'claim-1' }],
+  ])('%s has no other made', (_, volumes, record) => {
+    expect(step(teardownOf({ remains: { ...set, volumes }, record }))).toEqual(is(50, deletion('StatefulSet')))
+  })
+  test('of a database that nobody owns has no other made', () => {
+    const unowned = teardownOf({ remains: { ...set, volumes: [going] }, route: undefined as never }, undefined, false)
+    expect(unowned.progress).toBe(50)
+  })
+  test('that was retained and goes is waited for, and so is its storage', () => {
+    const copied = volumeOf({ name: 'espalier-claim-1', uid: 'copy-uid' })
+    expect(step(teardownOf({ remains: { volumes: [going, copied] } }))).toEqual(is(75))
+    expect(step(teardownOf({ remains: { volumes: [copied] } })).progress).toBe(80)
+  })
+  test('that was retained goes the way that its class wants, once its claim has', () => {
+    const claims = of('claims', object('PersistentVolumeClaim'))
+    expect(step(teardownOf({ remains: { ...claims, volumes: [volumeOf()] } })).progress).toBe(70)
+    expect(step(teardownOf({ remains: { volumes: [volumeOf()] } }))).toEqual(is(80, back('claim-1')))
+  })
+  test('of no record has no other made', () => {
+    const observed = { ...settled, instance: { ...settled.instance, status: {} }, route: closed }
+    const remains = { ...nothing, ...set, volumes: [volumeOf({ isGoing: true, claimUid: undefined })] }
+    expect(step(teardown({ ...observed, remains }, owner, now))).toEqual(is(50, deletion('StatefulSet')))
+  })
+  test('of no record is given back for the database that it was made for', () => {
+    const observed = { ...settled, instance: { ...settled.instance, status: {} } }
+    const left = teardown({ ...observed, remains: { ...nothing, volumes: [volumeOf()] }, route: closed }, owner, now)
+    expect(left.actions).toEqual([back(settled.instance.metadata.uid ?? '')])
+  })
+  test.each<[string, VolumeFacts]>([
+    ['that was never retained by us', volumeOf({ policyBefore: undefined })],
+    ['that goes by itself', volumeOf({ policyBefore: undefined, isGoing: true })],
+  ])('%s is left alone', (_, volume) => {
+    expect(step(teardownOf({ remains: { volumes: [volume] } }))).toEqual(is(95))
+  })
+  test('has its copies taken after it, and before the credentials', () => {
+    const copies = () => ({ actions: [], message: 'copies', progress: 85 })
+    const secrets = of('secrets', object('Secret'))
+    expect(teardownOf({ remains: secrets }, copies).message).toBe('copies')
+    expect(teardownOf({ remains: { ...secrets, volumes: [volumeOf()] } }, copies).progress).toBe(80)
+    expect(teardownOf({ remains: secrets }, () => undefined).progress).toBe(90)
+  })
+})

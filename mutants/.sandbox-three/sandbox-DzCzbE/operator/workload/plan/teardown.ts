@@ -1,0 +1,129 @@
+/**
+ * Taking a Postgres away: the endpoint is closed, and that is acknowledged, before the workload stops; the volume goes when
+ * no pod can write to it, also one that was retained; the Secrets and the route after that. Everything is deleted by uid.
+ */
+// @ts-nocheck
+
+import type { AnyObject, KindName } from '../../../cluster/index.ts'
+import { gatewaysClosedAfterMs } from '../../../routes/route.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { stamped } from '../../objects/up-to-date.ts'
+import type { Action } from '../actions.ts'
+import { copyName } from '../children/persistent-volume.ts'
+import { routeDraft } from '../children/route.ts'
+import { lostNode } from '../node.ts'
+import type { Observed } from '../observed.ts'
+
+export type Teardown = {
+  actions: Action[]
+  /** What is being waited for, for people. */
+  message: string
+  progress: number
+  /** As far as the caches know, nothing is left. */
+  isDone?: true
+}
+
+export const remove = (kind: KindName, objects: readonly AnyObject[]): Action[] =>
+  objects
+    .filter(object => object.metadata.deletionTimestamp === undefined)
+    .map(({ metadata }) => ({
+      do: 'delete',
+      kind,
+      name: metadata.name,
+      namespace: metadata.namespace ?? '',
+      uid: metadata.uid ?? '',
+    }))
+
+/**
+ * Where no gateway lives there is nobody to acknowledge that the endpoint is closed. The last one may have died a moment
+ * ago, with sessions that it lets in until its Lease would have ended: so long is waited, and no longer.
+ */
+function awaitedGateways({ instance, route }: Observed, now: number): string | undefined {
+  if (route === undefined || route.acknowledged) return undefined
+  if (route.waitingFor.length > 0) return 'waiting for every gateway to close the endpoint'
+  const since = Date.parse(instance.metadata.deletionTimestamp ?? '')
+  return now - since < gatewaysClosedAfterMs
+    ? 'no gateway lives: waiting until the last one must have closed the endpoint'
+    : undefined
+}
+
+/**
+ * Without an owner (the id was never settled) nothing was ever made, and only what is marked as ours is looked for.
+ * `copies`: what goes once the volume has gone, and before the credentials.
+ */
+export function teardown(
+  observed: Observed,
+  owner: Owner | undefined,
+  now: number,
+  copies: () => Teardown | undefined = () => undefined,
+): Teardown {
+  const { remains, route, children } = observed
+  if (owner && route && children.route) {
+    const rules = route.route?.rules
+    if (rules === undefined || rules.length > 0) {
+      const draft = stamped(routeDraft(owner, route.port, []))
+      return { actions: [{ do: 'apply', kind: 'ConfigMap', draft }], message: 'closing the endpoint', progress: 20 }
+    }
+    const awaited = awaitedGateways(observed, now)
+    if (awaited !== undefined && hasWorkload(observed)) return { actions: [], message: awaited, progress: 30 }
+  }
+  // Before the pod goes, and with it a claim and a volume that only it holds.
+  const held = owner === undefined ? [] : copiedFirst(observed, owner)
+  if (held.length > 0) return { actions: held, message: 'keeping hold of the volume', progress: 40 }
+  const workload = [
+    ...remove('StatefulSet', remains.statefulSets),
+    ...remove('Service', remains.services),
+    ...remove('ConfigMap', remains.configurations),
+    // Pods go with their StatefulSet; one that was left behind goes here.
+    ...(remains.statefulSets.length === 0 ? remove('Pod', remains.pods) : []),
+  ]
+  if (hasWorkload(observed)) {
+    const stopping = route?.acknowledged === false ? 'stopping Postgres; no gateway lives' : 'stopping Postgres'
+    const message = lostNode(observed.node)?.message ?? stopping
+    return { actions: workload, message, progress: 50 }
+  }
+  if (remains.claims.length > 0)
+    return { actions: remove('PersistentVolumeClaim', remains.claims), message: 'deleting the volume', progress: 70 }
+  // Storage that two objects name may be kept for the one when the other goes.
+  if (remains.volumes.some(({ isGoing, policyBefore }) => isGoing && policyBefore !== undefined))
+    return { actions: [], message: 'waiting for the old volume to go', progress: 75 }
+  const kept = givenBack(observed)
+  if (kept.length > 0) return { actions: kept, message: 'deleting the data that were kept', progress: 80 }
+  const left = copies()
+  if (left !== undefined) return left
+  const rest = [
+    ...remove('Secret', remains.secrets),
+    ...remove('NetworkPolicy', remains.networkPolicies),
+    ...remove('PodDisruptionBudget', remains.disruptionBudgets),
+    ...remove('ConfigMap', remains.routes),
+  ]
+  if (hasRest(observed)) return { actions: rest, message: 'deleting credentials and address', progress: 90 }
+  return { actions: [], message: 'making sure that nothing is left', progress: 95, isDone: true }
+}
+
+const hasRest = ({ remains: { secrets, networkPolicies, disruptionBudgets, routes } }: Observed): boolean =>
+  secrets.length + networkPolicies.length + disruptionBudgets.length + routes.length > 0
+
+/**
+ * A volume that we retained, and whose own object is going, would leave its storage behind: there is to be a second object, by
+ * which it is deleted.
+ */
+function copiedFirst({ instance, remains: { volumes } }: Observed, owner: Owner): Action[] {
+  const { uid } = instance.status?.volume ?? {}
+  if (uid === undefined || volumes.some(({ name }) => name === copyName(uid))) return []
+  return volumes
+    .filter(({ isGoing, policyBefore, claimUid }) => isGoing && policyBefore !== undefined && claimUid === uid)
+    .map(volume => ({ do: 'copy-volume', from: volume.name, uid: volume.uid, name: copyName(uid), owner }))
+}
+
+/** What was retained goes the way that its storage class wants, now that its claim is gone. Nothing waits for that. */
+const givenBack = ({ instance, remains: { volumes } }: Observed): Action[] =>
+  volumes
+    .filter(({ isGoing, policyBefore }) => !isGoing && policyBefore !== undefined)
+    .map(({ name, uid }) => {
+      const claimUid = instance.status?.volume?.uid ?? instance.metadata.uid
+      return { do: 'change-volume', name, uid, change: { to: 'give-back', claimUid } }
+    })
+
+const hasWorkload = ({ remains }: Observed): boolean =>
+  remains.statefulSets.length + remains.pods.length + remains.services.length + remains.configurations.length > 0

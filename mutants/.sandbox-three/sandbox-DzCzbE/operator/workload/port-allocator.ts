@@ -1,0 +1,72 @@
+/**
+ * Gives databases their ports. A port is claimed by creating the route of that name, so the API server decides between
+ * two that want one; what stands here only saves tries.
+ */
+// @ts-nocheck
+
+import { type Cluster, isClusterError } from '../../cluster/index.ts'
+import { labels, type Region, systemNamespace } from '../../crds/index.ts'
+import { routeName } from '../../routes/route.ts'
+import { type Owner, ownerUidOf } from '../objects/ownership.ts'
+import { stamped } from '../objects/up-to-date.ts'
+import { routeDraft } from './children/route.ts'
+import { RangeExhaustedError } from './errors.ts'
+
+export type PortAllocator = {
+  /** @throws RangeExhaustedError; ClusterError */
+  claim(cluster: Cluster, owner: Owner, region: Region | undefined, preferred: number | undefined): Promise<void>
+  /** Gives up a port that a gateway cannot listen on, and does not come back to it for a while. */
+  leave(cluster: Cluster, route: { port: number; uid: string }): Promise<void>
+}
+
+/** How long a port is avoided that a gateway could not listen on. */
+const avoidMs = 10 * 60_000
+
+/** `isTaken`: whether a route of that name is in the cache. */
+export function createPortAllocator(isTaken: (routeName: string) => boolean, now: () => number): PortAllocator {
+  /** Ports that claims under way are trying, which no cache shows yet. */
+  const trying = new Set<number>()
+  const avoided = new Map<number, number>()
+
+  const isFree = (port: number): boolean =>
+    !trying.has(port) && !isTaken(routeName(port)) && (avoided.get(port) ?? 0) <= now()
+
+  /** Whether the port is the owner's now. */
+  const tryPort = async (cluster: Cluster, owner: Owner, port: number): Promise<boolean> => {
+    trying.add(port)
+    try {
+      await cluster.create('ConfigMap', stamped(routeDraft(owner, port, [])))
+      return true
+    } catch (error) {
+      if (isClusterError(error, 'AlreadyExists')) return false
+      throw error
+    } finally {
+      trying.delete(port)
+    }
+  }
+
+  return {
+    claim: async (cluster, owner, region, preferred) => {
+      if (region === undefined) return
+      if (await holdsOne(cluster, owner)) return
+      const { first, last } = region.spec.gateway.ports
+      const isInRange = preferred !== undefined && preferred >= first && preferred <= last
+      if (isInRange && isFree(preferred) && (await tryPort(cluster, owner, preferred))) return
+      for (let port = first; port <= last; port++) if (isFree(port) && (await tryPort(cluster, owner, port))) return
+      throw new RangeExhaustedError(`every port from ${first} to ${last} of region ${region.metadata.name} is taken`)
+    },
+    leave: async (cluster, { port, uid }) => {
+      avoided.set(port, now() + avoidMs)
+      await cluster.delete('ConfigMap', { namespace: systemNamespace, name: routeName(port) }, { uid })
+    },
+  }
+}
+
+/** Looks at the cluster itself: a crash may have cut off the claim before this one. */
+async function holdsOne(cluster: Cluster, owner: Owner): Promise<boolean> {
+  const { items } = await cluster.list('ConfigMap', {
+    namespace: systemNamespace,
+    labels: { [labels.database]: owner.id },
+  })
+  return items.some(item => ownerUidOf(item) === owner.uid)
+}

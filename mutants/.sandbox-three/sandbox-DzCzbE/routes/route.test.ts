@@ -1,0 +1,166 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import {
+  acknowledged,
+  acknowledgedAnnotation,
+  type GatewayLease,
+  gatewayClockSkewSeconds,
+  gatewayComponent,
+  gatewayLeaseName,
+  gatewayLeaseSeconds,
+  newlyUnreachable,
+  portOfRoute,
+  portRefusedBy,
+  portsInUseAnnotation,
+  readRoute,
+  routeComponent,
+  routeKey,
+  routeName,
+  unreachableAnnotation,
+} from './route.ts'
+
+const now = Date.parse('2026-01-01T00:00:00Z')
+const lease = (name: string, ageSeconds: number, annotations: Record<string, string>): GatewayLease => ({
+  metadata: { name, annotations },
+  spec: { renewTime: new Date(now - ageSeconds * 1000).toISOString() },
+})
+const acked = (name: string, version: string, ageSeconds = 1) =>
+  lease(name, ageSeconds, { [acknowledgedAnnotation]: version })
+
+test('what gateways of another version go by keeps its name', () => {
+  expect([routeName(5432), routeKey, routeComponent]).toEqual(['route-5432', 'route.json', 'route'])
+  expect([gatewayLeaseName('one'), gatewayComponent]).toEqual(['gateway-one', 'gateway'])
+  expect([acknowledgedAnnotation, portsInUseAnnotation, unreachableAnnotation]).toEqual([
+    'espalier.dev/acknowledged-resource-version',
+    'espalier.dev/ports-in-use',
+    'espalier.dev/unreachable-ports',
+  ])
+})
+
+test.each<[string, number | undefined]>([
+  ['route-1', 1],
+  ['route-5432', 5432],
+  ['route-65535', 65535],
+  ['route-65536', undefined],
+  ['route-0', undefined],
+  ['route-05432', undefined],
+  ['route-5432x', undefined],
+  ['route-123456', undefined],
+  ['my-route-5432', undefined],
+  ['route-', undefined],
+])('the name %s claims %j', (name, port) => {
+  expect(portOfRoute(name)).toBe(port)
+})
+
+describe('a route', () => {
+  const route = {
+    databaseId: '9b2f7a6e',
+    label: 'one-9b2f7a6e',
+    port: 5432,
+    target: { namespace: 'tenant', service: 'one', port: 5432 },
+    rules: ['192.0.2.0/24'],
+  }
+  const read = (value: unknown, name = 'route-5432') =>
+    readRoute({ metadata: { name }, data: { 'route.json': typeof value === 'string' ? value : JSON.stringify(value) } })
+  const rulesOf = (count: number) => Array.from({ length: count }, () => '192.0.2.0/24')
+
+  test.each<[string, typeof route]>([
+    ['with rules', route],
+    ['without any, which closes the endpoint', { ...route, rules: [] }],
+    ['with as many as there may be', { ...route, rules: rulesOf(50) }],
+    ['to the highest port', { ...route, target: { ...route.target, port: 65535 } }],
+    ['to the lowest', { ...route, target: { ...route.target, port: 1 } }],
+  ])('%s is read', (_, value) => {
+    expect(read(value)).toEqual({ route: value })
+  })
+
+  test.each<[string, unknown, RegExp]>([
+    ['that is not JSON', '{', /^route\.json is not JSON$/],
+    ['of another port than its name says', { ...route, port: 5433 }, /^route\.json\.port: must be 5432/],
+    ['of no database', { ...route, databaseId: undefined }, /^route\.json\.databaseId: ./],
+    ['to no service', { ...route, target: { namespace: 'tenant', port: 5432 } }, /^route\.json\.target\.service: ./],
+    ['to port 0', { ...route, target: { ...route.target, port: 0 } }, /^route\.json\.target\.port: ./],
+    ['to port 65536', { ...route, target: { ...route.target, port: 65536 } }, /^route\.json\.target\.port: ./],
+    [
+      'with something else to its target',
+      { ...route, target: { ...route.target, host: 'x' } },
+      /^route\.json\.target: ./,
+    ],
+    [
+      'with a rule that is no block',
+      { ...route, rules: ['192.0.2.0/24', '192.0.2.0/33'] },
+      /^route\.json\.rules\.1: ./,
+    ],
+    ['with more rules than there may be', { ...route, rules: rulesOf(51) }, /^route\.json\.rules: ./],
+    ['with a field that a later version may mean something by', { ...route, deny: ['192.0.2.7'] }, /^route\.json: ./],
+    ['that is null', null, /^route\.json: ./],
+  ])('%s is none, and says why', (_, value, problem) => {
+    expect(read(value)).toEqual({ problem: expect.stringMatching(problem) })
+  })
+
+  test('is in a ConfigMap by its name and key', () => {
+    expect(read(route, 'routes')).toEqual({ problem: "a route's name is route-<port>" })
+    const metadata = { name: 'route-5432' }
+    const others: Record<string, string>[] = [{}, { 'other.json': JSON.stringify(route) }]
+    for (const data of others) expect(readRoute({ metadata, data })).toEqual({ problem: 'has no route.json' })
+    expect(readRoute({ metadata })).toEqual({ problem: 'has no route.json' })
+  })
+
+  test.each([0, 65536])('never has port %i', port => {
+    expect(read({ ...route, port }, `route-${port}`).route).toBeUndefined()
+  })
+})
+
+describe('acknowledged', () => {
+  test.each<[string, string, GatewayLease[], boolean, string[]]>([
+    ['every live gateway at or above the version', '100', [acked('a', '100'), acked('b', '101')], true, []],
+    ['one below', '100', [acked('a', '100'), acked('b', '99')], false, ['b']],
+    ['versions are numbers, not text', '99', [acked('a', '100')], true, []],
+    ['versions beyond what a double can hold', '9007199254740993', [acked('a', '9007199254740992')], false, ['a']],
+    ['no gateway', '1', [], false, []],
+    ['only an expired gateway', '1', [acked('a', '5', gatewayLeaseSeconds + gatewayClockSkewSeconds)], false, []],
+    ['an expired gateway is not waited for', '5', [acked('a', '5'), acked('b', '1', 1000)], true, []],
+    ['one that refuses is still waited for a moment', '5', [acked('a', '5'), acked('b', '1', 95)], false, ['b']],
+    ['a clock that runs ahead is live', '5', [acked('a', '1', -30)], false, ['a']],
+    ['a gateway that has announced itself only', '5', [lease('a', 1, {})], false, ['a']],
+    ['one without annotations', '5', [{ metadata: { name: 'a' }, spec: lease('a', 1, {}).spec }], false, ['a']],
+    ['an annotation that is no version', '5', [acked('a', '10x')], false, ['a']],
+    ['an annotation that ends like one', '5', [acked('a', 'x10')], false, ['a']],
+    ['a version that would take long to compare', '5', [acked('a', '9'.repeat(31))], false, ['a']],
+    ['a wanted version that ends like one', 'x5', [acked('a', '10')], false, ['a']],
+    ['a wanted version that is none', '', [acked('a', '10')], false, ['a']],
+    ['a lease without a time is not live', '5', [{ metadata: { name: 'a' } }], false, []],
+  ])('%s', (_name, version, leases, done, waitingFor) => {
+    expect(acknowledged(version, leases, now)).toEqual({ done, waitingFor })
+  })
+})
+
+test('portRefusedBy names the live gateways that could not bind the port', () => {
+  const refusing = (name: string, ports: string, age = 1) => lease(name, age, { [portsInUseAnnotation]: ports })
+  const leases = [refusing('a', '5432,6000'), refusing('b', '15432'), refusing('c', '5432', 1000), acked('d', '1')]
+  expect(portRefusedBy(5432, leases, now)).toEqual(['a'])
+  const bare = { metadata: { name: 'e' }, spec: lease('e', 1, {}).spec }
+  expect(portRefusedBy(5432, [bare], now)).toEqual([])
+})
+
+describe('ports out of reach', () => {
+  const listing = (listed: string | undefined) =>
+    lease('gateway-one', 1, listed === undefined ? {} : { [unreachableAnnotation]: listed })
+  test.each<[string | undefined, string | undefined, number[]]>([
+    [undefined, '5432', []],
+    ['5432,5440', undefined, [5432, 5440]],
+    ['5432,5440', '5432', [5440]],
+    ['5432', '5432', []],
+    ['0,-1,70000,x,,5432', undefined, [5432]],
+    ['65535,65536,1.5,1', undefined, [65535, 1]],
+  ])('%j after %j are news of %j', (now, before, expected) => {
+    expect(newlyUnreachable(listing(now), listing(before))).toEqual(expected)
+  })
+  test('are none where a Lease has no annotations', () => {
+    expect(newlyUnreachable({ metadata: { name: 'gateway-one' } }, { metadata: { name: 'gateway-one' } })).toEqual([])
+  })
+  test('are read up to a bound', () => {
+    const many = Array.from({ length: 10_000 }, (_, index) => index + 1).join(',')
+    expect(newlyUnreachable(listing(many), undefined)).toHaveLength(100)
+  })
+})

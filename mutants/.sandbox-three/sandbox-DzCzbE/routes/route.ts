@@ -1,0 +1,149 @@
+/**
+ * The route table, by which the operator tells the gateway who may reach what. A route is a ConfigMap
+ * `route-<port>` in the system namespace: creating it claims the port, since the API server keeps names unique.
+ *
+ * A gateway replica heartbeats a Lease `gateway-<identity>` (labelled component `gateway`) that carries the
+ * resourceVersion up to which it has put every route into force. A route's version at or below that of every live
+ * replica has been acknowledged. A replica that has not renewed its Lease for `gatewayLeaseSeconds` refuses new
+ * connections until it has renewed it and read all routes anew; a little later, when even a slow clock must have said
+ * so, it is no longer waited for. One that stops cleanly deletes its Lease. Nobody else needs to: an expired Lease
+ * means nothing, and a replica that comes back under its identity writes over it.
+ */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { ipv4Cidr } from '../crds/fields.ts'
+import type { ObjectMeta } from '../crds/metadata.ts'
+
+const route = z.strictObject({
+  databaseId: z.string(),
+  /** Names the endpoint in logs and in denials: the host label. */
+  label: z.string(),
+  port: z.int().min(1).max(65535),
+  /** The Service that connections go to. */
+  target: z.strictObject({ namespace: z.string(), service: z.string(), port: z.int().min(1).max(65535) }),
+  /** Masked CIDR blocks; none closes the endpoint. */
+  rules: z.array(ipv4Cidr).max(50),
+})
+export type Route = z.output<typeof route>
+export type RouteTarget = Route['target']
+
+export const routeName = (port: number): string => `route-${port}`
+/** The ConfigMap key that holds the route as JSON. */
+export const routeKey = 'route.json'
+export const routeComponent = 'route'
+
+/** The port that a ConfigMap claims, which its name alone decides; undefined where it claims none. */
+export function portOfRoute(name: string): number | undefined {
+  const port = Number(/^route-([1-9][0-9]{0,4})$/.exec(name)?.[1])
+  return port <= 65535 ? port : undefined
+}
+
+/** A route, or why there is none, as `key.field: what is wrong`. */
+type ReadRoute = { route: Route; problem?: undefined } | { route?: undefined; problem: string }
+
+/** The route that a ConfigMap holds: of the port in its name, and well-formed to the last rule. */
+export function readRoute(configMap: { metadata: { name: string }; data?: Record<string, string> }): ReadRoute {
+  const port = portOfRoute(configMap.metadata.name)
+  if (port === undefined) return { problem: "a route's name is route-<port>" }
+  const text = configMap.data?.[routeKey]
+  if (text === undefined) return { problem: `has no ${routeKey}` }
+  const value = parseJson(text)
+  if (value === undefined) return { problem: `${routeKey} is not JSON` }
+  const parsed = route.safeParse(value)
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]
+    return { problem: `${[routeKey, ...(issue?.path ?? [])].join('.')}: ${issue?.message}` }
+  }
+  if (parsed.data.port !== port) return { problem: `${routeKey}.port: must be ${port}, as the name says` }
+  return { route: parsed.data }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** On a gateway's Lease: the resourceVersion up to which every route is in force there. */
+export const acknowledgedAnnotation = 'espalier.dev/acknowledged-resource-version'
+/** On a gateway's Lease: the routed ports it could not listen on, as `5432,5440`; absent where there is none. */
+export const portsInUseAnnotation = 'espalier.dev/ports-in-use'
+/**
+ * On a gateway's Lease: routed ports whose databases it could not connect to a moment ago, as `5432,5440`; absent where
+ * there is none. The operator takes a look at each when it comes to be listed.
+ */
+export const unreachableAnnotation = 'espalier.dev/unreachable-ports'
+export const gatewayComponent = 'gateway'
+export const gatewayLeaseName = (identity: string): string => `gateway-${identity}`
+/** A replica that has not renewed its Lease for this long refuses new connections. */
+export const gatewayLeaseSeconds = 90
+/** How far the clocks of a gateway and of the operator may be apart: it is waited for so much longer. */
+export const gatewayClockSkewSeconds = 10
+
+/** After so long without a Lease that lives, no gateway admits anybody: the last one has closed by itself. */
+export const gatewaysClosedAfterMs = (gatewayLeaseSeconds + gatewayClockSkewSeconds) * 1000
+
+/** The part of a Lease that says what a gateway replica has in force. */
+export type GatewayLease = { metadata: ObjectMeta; spec?: { renewTime?: string } }
+
+type Acknowledgement = {
+  done: boolean
+  /** Names of the live Leases that have not acknowledged; empty and not done: there is no live gateway at all. */
+  waitingFor: string[]
+}
+
+/**
+ * Whether every live gateway has this version of a route in force. The Leases must have been listed from the cluster
+ * (not from a cache) after the route was written: only then is a replica that is missing from them sure to have read
+ * the route before it admits anyone.
+ */
+export function acknowledged(
+  routeResourceVersion: string,
+  leases: readonly GatewayLease[],
+  now: number,
+): Acknowledgement {
+  const live = leases.filter(lease => isLive(lease, now))
+  const waitingFor = live
+    .filter(lease => !atLeast(lease.metadata.annotations?.[acknowledgedAnnotation], routeResourceVersion))
+    .map(lease => lease.metadata.name)
+  return { done: live.length > 0 && waitingFor.length === 0, waitingFor }
+}
+
+/** Names of the live Leases whose gateways could not listen on a port, since something else on their machine does. */
+export function portRefusedBy(port: number, leases: readonly GatewayLease[], now: number): string[] {
+  return leases
+    .filter(lease => isLive(lease, now))
+    .filter(lease => lease.metadata.annotations?.[portsInUseAnnotation]?.split(',').includes(String(port)))
+    .map(lease => lease.metadata.name)
+}
+
+/** The ports that a Lease lists as out of reach and an earlier state of it did not. Pure. */
+export function newlyUnreachable(lease: GatewayLease, previous: GatewayLease | undefined): number[] {
+  const before = new Set(unreachableOf(previous))
+  return unreachableOf(lease).filter(port => !before.has(port))
+}
+
+/** More than any gateway lists are not read: a Lease is another's word. */
+const mostUnreachable = 100
+
+const unreachableOf = (lease: GatewayLease | undefined): number[] =>
+  (lease?.metadata.annotations?.[unreachableAnnotation] ?? '')
+    .split(',', mostUnreachable)
+    .map(Number)
+    .filter(port => Number.isInteger(port) && port > 0 && port <= 65535)
+
+function isLive(lease: GatewayLease, now: number): boolean {
+  const renewed = Date.parse(lease.spec?.renewTime ?? '')
+  return now - renewed < gatewaysClosedAfterMs
+}
+
+const version = /^[0-9]{1,30}$/
+
+/** Resource versions of one kind are compared as whole numbers of any size; anything else is no version. */
+function atLeast(acknowledgedVersion: string | undefined, wanted: string): boolean {
+  if (acknowledgedVersion === undefined || !version.test(acknowledgedVersion) || !version.test(wanted)) return false
+  return BigInt(acknowledgedVersion) >= BigInt(wanted)
+}

@@ -1,0 +1,83 @@
+// @ts-nocheck
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
+import pino from 'pino'
+import { expect, onTestFinished, test } from 'vitest'
+import { createDenialAgent } from '../gateway/denial/denial.ts'
+import { testCertificate } from '../gateway/testing/certificate.ts'
+import { listen, until } from '../gateway/testing/sockets.ts'
+import { type Certificate, followCertificate, readCertificate } from './certificate.ts'
+
+const [first, second] = [testCertificate('first.test'), testCertificate('second.test')]
+
+/** A directory as kubelet mounts a Secret: files are links through one link that is swapped. */
+async function mounted() {
+  const directory = await mkdtemp(join(tmpdir(), 'espalier-certificate-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  let version = 0
+  const swap = async (certificate: Partial<Certificate>) => {
+    const name = `..${++version}`
+    await mkdir(join(directory, name))
+    if (certificate.cert !== undefined) await writeFile(join(directory, name, 'tls.crt'), certificate.cert)
+    if (certificate.key !== undefined) await writeFile(join(directory, name, 'tls.key'), certificate.key)
+    await symlink(name, join(directory, '..next'))
+    await rename(join(directory, '..next'), join(directory, '..data'))
+  }
+  await swap(first)
+  for (const file of ['tls.crt', 'tls.key']) await symlink(join('..data', file), join(directory, file))
+  return { files: { cert: join(directory, 'tls.crt'), key: join(directory, 'tls.key') }, swap }
+}
+
+async function follow() {
+  const { files, swap } = await mounted()
+  const agent = createDenialAgent({ certificate: first, now: Date.now })
+  const warnings: string[] = []
+  const logger = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) })
+  const current = await readCertificate(files)
+  const following = followCertificate({ files, current, use: agent.setCertificate, intervalMs: 10, logger })
+  const { server, port } = await listen('127.0.0.1', socket =>
+    agent.refuse(socket, '127.0.0.1', { code: '28000', message: 'no' }),
+  )
+  onTestFinished(() => {
+    following.stop()
+    agent.close()
+    server.close()
+  })
+  const shown = async (): Promise<string> => {
+    const socket = connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false, ALPNProtocols: ['postgresql'] })
+    onTestFinished(() => void socket.destroy())
+    await once(socket, 'secureConnect')
+    return socket.getPeerCertificate().subjectaltname ?? ''
+  }
+  return { swap, shown, warnings }
+}
+
+test('a certificate that was renewed is shown without a restart', async () => {
+  const { swap, shown } = await follow()
+  expect(await shown()).toBe('DNS:first.test')
+  await swap(second)
+  await until('the new one is shown', async () => (await shown()) === 'DNS:second.test')
+})
+
+test('a pair that does not belong together is left alone, said once without its key, and a right one taken later', async () => {
+  const { swap, shown, warnings } = await follow()
+  await swap({ cert: second.cert, key: first.key })
+  await until('it is said', () => warnings.length > 0)
+  expect(await shown()).toBe('DNS:first.test')
+  await swap({ cert: 'garbage', key: second.key })
+  await until('it is said again', () => warnings.length > 1)
+  expect(await shown()).toBe('DNS:first.test')
+  expect(warnings.join()).not.toContain('PRIVATE')
+  await swap(second)
+  await until('the new one is shown', async () => (await shown()) === 'DNS:second.test')
+})
+
+test('a file that is missing leaves the former certificate', async () => {
+  const { swap, shown, warnings } = await follow()
+  await swap({ cert: second.cert })
+  await until('it is said', () => warnings.length > 0)
+  expect(await shown()).toBe('DNS:first.test')
+})

@@ -1,0 +1,67 @@
+/**
+ * What can be said of an `Authorization` header before any key is looked at: whether it brings a bearer token (RFC 6750 section 2.1), and what that token
+ * says of itself (RFC 7515 section 7.1). Nothing read here is to be trusted; it only serves to find the keys the token may have been signed with.
+ */
+// @ts-nocheck
+
+import { undecodable } from './errors.ts'
+import { parseExactly } from './exact-json.ts'
+
+/** Node takes at most some 16 KiB of headers unless told otherwise; nothing beyond this is parsed whatever it was told. */
+const longestToken = 65_536
+
+export type Token = {
+  readonly text: string
+  readonly algorithm: string
+  readonly keyId: string | undefined
+}
+
+const scheme = /^bearer(?:[ \t]+|$)/i
+const base64url = /^[A-Za-z0-9_-]*$/
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** The token after the scheme word, which counts in any case; undefined where the header is absent or of another scheme. It may be empty. */
+export function bearerToken(authorization: string | undefined): string | undefined {
+  const word = authorization === undefined ? null : scheme.exec(authorization)
+  return word === null ? undefined : authorization?.slice(word[0].length).trimEnd()
+}
+
+/**
+ * Takes a token apart.
+ * @throws AuthenticationError where it is not three parts of base64url, or its header is not that of a signed token.
+ */
+export function parseToken(text: string): Token {
+  if (text === '') throw undecodable({ kind: 'empty' })
+  if (text.length > longestToken) throw undecodable({ kind: 'malformed' })
+  const parts = text.split('.')
+  const [header, payload, signature] = parts
+  if (header === undefined || payload === undefined || signature === undefined || parts.length !== 3)
+    throw undecodable({ kind: 'parts', count: parts.length })
+  if (![header, payload, signature].every(isBase64url)) throw undecodable({ kind: 'malformed' })
+  return { text, ...readHeader(header) }
+}
+
+/** A length of one over a multiple of four ends in half a byte. */
+function isBase64url(part: string): boolean {
+  return base64url.test(part) && part.length % 4 !== 1
+}
+
+function readHeader(header: string): { algorithm: string; keyId: string | undefined } {
+  const { alg, kid, b64 } = parseHeader(header)
+  if (alg === 'none') throw undecodable({ kind: 'unsecured' })
+  // A payload that is not base64url is not for tokens (RFC 7797 section 7).
+  if (typeof alg !== 'string' || b64 !== undefined) throw undecodable({ kind: 'malformed' })
+  if (kid === undefined || kid === null) return { algorithm: alg, keyId: undefined }
+  if (typeof kid !== 'string') throw undecodable({ kind: 'malformed' })
+  return { algorithm: alg, keyId: kid }
+}
+
+function parseHeader(header: string): Record<string, unknown> {
+  try {
+    const parsed: unknown = parseExactly(utf8.decode(Buffer.from(header, 'base64url')))
+    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return { ...parsed }
+  } catch {
+    // Neither UTF-8 nor JSON: refused below like JSON that is no object.
+  }
+  throw undecodable({ kind: 'malformed' })
+}

@@ -1,0 +1,102 @@
+/**
+ * Connection strings of Postgres, as far as a configuration must know them: what keywords they hold, and how they read without their secrets.
+ * Both forms of libpq's documentation ("Connection Strings"): URIs, and keywords with values. What the keywords mean is not known here.
+ */
+// @ts-nocheck
+
+
+/** Stands in printed configurations where a secret is. */
+export const MASK = '********'
+
+const scheme = 'postgres(?:ql)?://'
+const userInfo = '[^:@/?#\\s]*(?::[^@/?#\\s]*)?@'
+const host = '(?:\\[[0-9A-Fa-f:.%]+\\]|[^:@\\[\\]/?#,\\s]*)(?::\\d{0,5})?'
+const uri = new RegExp(
+  `^${scheme}(?:(?<userInfo>${userInfo}))?(?<hosts>${host}(?:,${host})*)(?:/(?<dbname>[^@?#\\s]*))?(?:\\?(?<parameters>[^#\\s]*))?$`,
+)
+const keyword = /\s*([a-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)(?=\s|$)/sy
+const secretParameters = new Set(['password', 'sslpassword', 'oauth_client_secret'])
+
+type Keyword = { name: string; value: string }
+
+/** Whether libpq would take its form; unusual characters of a URI must be percent-encoded, so that what is a password is never in doubt. */
+export const isConnectionText = (text: string): boolean => readConnectionText(text) !== undefined
+
+/** Its keywords and their values as they are meant, without those left empty; `host` and `port` may be lists. Undefined where it is no connection string. */
+export function readConnectionText(text: string): ReadonlyMap<string, string> | undefined {
+  try {
+    const pairs = new RegExp(`^${scheme}`).test(text) ? uriPairs(text) : parseKeywords(text)?.map(plainPair)
+    return pairs && new Map(pairs.filter(([, value]) => value !== ''))
+  } catch (error) {
+    // A percent sign that encodes nothing.
+    if (error instanceof URIError) return undefined
+    throw error
+  }
+}
+
+type Pair = readonly [name: string, value: string]
+
+/** Of a keyword that stands there twice, the last counts: parameters come after what they stand for. */
+function uriPairs(text: string): Pair[] | undefined {
+  const found = uri.exec(text)
+  const { userInfo = '', hosts = '', dbname = '', parameters = '' } = found?.groups ?? {}
+  const [, user = '', password = ''] = /^([^:]*):?(.*)@$/.exec(userInfo) ?? []
+  const ends = hosts.split(',').map(end => /^(?:\[(.*)\]|([^:]*))(?::(\d*))?$/.exec(end) ?? [])
+  const given = parameters.split('&').filter(part => part !== '')
+  if (found === null || !given.every(part => /^[^=]+=[^=]*$/.test(part))) return undefined
+  const written: Pair[] = [
+    ['user', user],
+    ['password', password],
+    ['host', joined(ends.map(([, bracketed, bare]) => bracketed ?? bare ?? ''))],
+    ['port', joined(ends.map(([, , , port]) => port ?? ''))],
+    ['dbname', dbname],
+    ...given.map((part): Pair => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)]),
+  ]
+  return written.map(([name, value]) => [decodeURIComponent(name), decodeURIComponent(value)])
+}
+
+/** A list that says nothing is none. */
+const joined = (entries: readonly string[]): string => (entries.some(entry => entry !== '') ? entries.join(',') : '')
+
+const plainPair = ({ name, value }: Keyword): Pair => [name, value.replace(/^'(.*)'$/s, '$1').replace(/\\(.)/gs, '$1')]
+
+/** The text with every password replaced; a text that is no connection string is replaced whole. */
+export function maskConnectionText(text: string): string {
+  if (!isConnectionText(text)) return MASK
+  const keywords = parseKeywords(text)
+  if (keywords === undefined) return maskParameters(maskUserInfo(text))
+  return keywords.map(({ name, value }) => `${name}=${secretParameters.has(name) ? MASK : value}`).join(' ')
+}
+
+/** The password before the host of any URI. */
+export function maskUserInfo(text: string): string {
+  return text.replace(/^([a-z]+:\/\/[^:@/?#]*:)[^/?#]*@/i, (_, before: string) => `${before}${MASK}@`)
+}
+
+function maskParameters(text: string): string {
+  return text.replace(/([?&])([^=&]+)=[^&]*/g, (whole, separator: string, name: string) =>
+    secretParameters.has(decodeName(name)) ? `${separator}${name}=${MASK}` : whole,
+  )
+}
+
+function decodeName(name: string): string {
+  try {
+    return decodeURIComponent(name)
+  } catch {
+    return name
+  }
+}
+
+/** Values stay as written, quotes and all. */
+function parseKeywords(text: string): Keyword[] | undefined {
+  const keywords: Keyword[] = []
+  let at = 0
+  while (text.slice(at).trim() !== '') {
+    keyword.lastIndex = at
+    const [whole, name, value] = keyword.exec(text) ?? []
+    if (whole === undefined || name === undefined || value === undefined) return undefined
+    keywords.push({ name, value })
+    at += whole.length
+  }
+  return keywords.length === 0 ? undefined : keywords
+}

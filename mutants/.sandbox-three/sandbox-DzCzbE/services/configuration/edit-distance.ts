@@ -1,0 +1,17 @@
+/** How far two words are apart: what suggests the word that was meant goes by it. */
+// @ts-nocheck
+
+
+/** Levenshtein's distance: letters inserted, deleted or replaced. */
+export function editDistance(from: string, to: string): number {
+  let above = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (let row = 1; row <= from.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= to.length; column++) {
+      const replaced = (above[column - 1] ?? 0) + (from[row - 1] === to[column - 1] ? 0 : 1)
+      current.push(Math.min(replaced, (above[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1))
+    }
+    above = current
+  }
+  return above[to.length] ?? 0
+}

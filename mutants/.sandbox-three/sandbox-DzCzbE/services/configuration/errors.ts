@@ -1,0 +1,49 @@
+/** What is wrong with a configuration, said with the key, the place it came from and the rule; never with the value, which may be a secret. */
+// @ts-nocheck
+
+
+/** Where a value was given. */
+export type Source =
+  | { kind: 'default' }
+  | { kind: 'file'; line: number }
+  | { kind: 'environment'; variable: string }
+  | { kind: 'database'; setting: string }
+
+export type Problem = { key: string; source: Source; rule: string }
+
+function describeSource(source: Source): string {
+  switch (source.kind) {
+    case 'default':
+      return 'default'
+    case 'file':
+      return `file, line ${source.line}`
+    case 'environment':
+      return `environment, ${source.variable}`
+    case 'database':
+      return `database, ${source.setting}`
+  }
+}
+
+/** Values that break their rules, all of them at once. */
+export class ConfigurationError extends Error {
+  readonly problems: readonly Problem[]
+
+  constructor(problems: readonly Problem[]) {
+    super(problems.map(({ key, source, rule }) => `${key} (${describeSource(source)}) ${rule}`).join('\n'))
+    this.name = 'ConfigurationError'
+    this.problems = problems
+  }
+}
+
+/** A file that is not of the format; line and column count from 1. */
+export class ConfigurationSyntaxError extends Error {
+  readonly line: number
+  readonly column: number
+
+  constructor(line: number, column: number, rule: string) {
+    super(`configuration file, line ${line}, column ${column}: ${rule}`)
+    this.name = 'ConfigurationSyntaxError'
+    this.line = line
+    this.column = column
+  }
+}

@@ -1,0 +1,14 @@
+/** Finds the word that was probably meant. */
+// @ts-nocheck
+
+import { editDistance } from './edit-distance.ts'
+
+/** Of the candidates the one with the fewest letters to change, a third of the word's at most; the first of several. */
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  let best: { candidate: string; distance: number } | undefined
+  for (const candidate of candidates) {
+    const distance = editDistance(word, candidate)
+    if (best === undefined || distance < best.distance) best = { candidate, distance }
+  }
+  return best !== undefined && best.distance <= word.length / 3 ? best.candidate : undefined
+}

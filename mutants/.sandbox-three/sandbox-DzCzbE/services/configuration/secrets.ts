@@ -1,0 +1,46 @@
+/** Values that are kept outside the configuration's text, or written in Base64. */
+// @ts-nocheck
+
+
+/** Reads a file whole. */
+export type ReadFile = (path: string) => string | Buffer
+
+export type ReadText = { kind: 'text'; text: string } | { kind: 'refused'; rule: string }
+
+/** The text of the file of `@path`, without one line end at its end. What is refused is said without the path's content. */
+export function readNamedFile(path: string, readFile: ReadFile): ReadText {
+  if (path === '') return { kind: 'refused', rule: 'must name a file after "@"' }
+  let content: string | Buffer
+  try {
+    content = readFile(path)
+  } catch (error) {
+    return { kind: 'refused', rule: `names a file that cannot be read (${codeOf(error)})` }
+  }
+  const text = decodeText(content)?.replace(/\r?\n$/, '')
+  if (text === undefined) {
+    return { kind: 'refused', rule: 'names a file that is not text in UTF-8; bytes must be written in Base64' }
+  }
+  return text === '' ? { kind: 'refused', rule: 'names a file that is empty' } : { kind: 'text', text }
+}
+
+function codeOf(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' ? code : 'unknown error'
+}
+
+function decodeText(content: string | Buffer): string | undefined {
+  if (typeof content === 'string') return content
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(content)
+  } catch {
+    return undefined
+  }
+}
+
+/** Bytes of Base64 (RFC 4648 section 4), or of its URL-safe letters with `.` for `=`, as PostgREST takes them; undefined where it is neither. */
+export function decodeSecret(text: string): Uint8Array | undefined {
+  const letters = text.replaceAll('-', '+').replaceAll('_', '/').replaceAll('.', '=')
+  const bytes = Buffer.from(letters, 'base64')
+  // Node's decoder passes over what it does not know; what it wrote back differs then.
+  return bytes.toString('base64') === letters ? new Uint8Array(bytes) : undefined
+}

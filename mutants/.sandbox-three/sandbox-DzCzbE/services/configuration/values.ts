@@ -1,0 +1,153 @@
+/**
+ * The kinds of value a key can have: how each is read from a file, the environment or the database, and the one sentence that is said
+ * where it cannot be. Numbers and truths may come as text, since that is all the environment and the database have.
+ */
+// @ts-nocheck
+
+import { z } from 'zod'
+import { isConnectionText, maskConnectionText, maskUserInfo } from './connection-text.ts'
+
+/** As the documentation names them; a mode is text of octal digits in a file and a number here. */
+export type ValueType = 'string' | 'integer' | 'boolean' | 'list' | 'mode'
+export type Kind<Schema extends z.ZodType = z.ZodType> = {
+  type: ValueType
+  /** Continues the sentence that the key begins. */
+  rule: string
+  schema: Schema
+  /** What is printed of it, where that is not all. */
+  mask?: (text: string) => string
+}
+
+/** In UTF-16 code units: room for a set of a hundred keys. */
+export const MAX_VALUE_LENGTH = 65_536
+/** Seconds: the longest time a timer of Node holds, counted in milliseconds. */
+const LONGEST_TIME = 2_147_483
+
+const scalarText = z.union([z.string(), z.union([z.number(), z.boolean()]).transform(String)])
+const isPrintable = (text: string) => !/\p{Cc}/u.test(text)
+/** Postgres cuts longer names off, so that two of them could become one. */
+const isName = (text: string) => isPrintable(text) && Buffer.byteLength(text) <= 63
+
+export const whole = (least: number, most: number) => ({
+  type: 'integer' as const,
+  rule: `must be a whole number from ${least} to ${most}`,
+  schema: z
+    .union([
+      z.number(),
+      z
+        .string()
+        .regex(/^\s*-?\d{1,15}\s*$/)
+        .transform(Number),
+    ])
+    .pipe(z.int().min(least).max(most)),
+})
+
+export const seconds = () => whole(1, LONGEST_TIME)
+
+export const truth = () => ({
+  type: 'boolean' as const,
+  rule: 'must be true or false',
+  schema: z.union([
+    z.boolean(),
+    z.stringbool({ truthy: ['true', 'on', 'yes', '1'], falsy: ['false', 'off', 'no', '0'] }),
+  ]),
+})
+
+/** Text of some form; what the form is, the rule says. */
+export const text = (rule: string, isRight: (text: string) => boolean) => ({
+  type: 'string' as const,
+  rule,
+  schema: scalarText.pipe(z.string().max(MAX_VALUE_LENGTH).refine(isRight)),
+})
+
+export const choice = <const Options extends readonly [string, ...string[]]>(...options: Options) => ({
+  type: 'string' as const,
+  rule: `must be one of ${options.map(option => `"${option}"`).join(', ')}`,
+  schema: z.enum(options),
+})
+
+export const secret = () => text(`must not be longer than ${MAX_VALUE_LENGTH} characters`, () => true)
+
+export const name = () => text('must be a name of at most 63 bytes without control characters', isName)
+
+/** Of a function, with its schema or without. */
+export const functionName = () =>
+  text('must be the name of a function, of at most 255 characters', value => isPrintable(value) && value.length <= 255)
+
+const list = (rule: string, isRight: (entries: string[]) => boolean) => ({
+  type: 'list' as const,
+  rule,
+  schema: scalarText
+    .pipe(z.string().max(MAX_VALUE_LENGTH))
+    .transform(value => (value.trim() === '' ? [] : value.split(',').map(entry => entry.trim())))
+    .refine(isRight),
+})
+
+/** Names with commas between them; may be empty. */
+export const names = () =>
+  list('must be names of at most 63 bytes with commas between them, at most 100', entries => {
+    return entries.length <= 100 && entries.every(entry => entry !== '' && isName(entry))
+  })
+
+/** Schemas that are served. Those of Postgres itself never are: their functions would become requests. */
+export const servedSchemas = () =>
+  list(
+    'must be 1 to 100 schemas with commas between them, each once, and neither pg_catalog nor information_schema',
+    entries =>
+      entries.length >= 1 &&
+      entries.length <= 100 &&
+      new Set(entries).size === entries.length &&
+      entries.every(entry => entry !== '' && isName(entry) && !['pg_catalog', 'information_schema'].includes(entry)),
+  )
+
+/** Origins with commas between them (RFC 6454 section 6.2), or `*`; none at all reads as not set. */
+export const origins = () => {
+  const { type, rule, schema } = list(
+    'must be origins like https://example.com with commas between them, at most 1000',
+    entries => entries.length <= 1000 && entries.every(entry => /^(?:\*|[\x21-\x7e]+)$/.test(entry)),
+  )
+  return { type, rule, schema: schema.transform(entries => (entries.length === 0 ? undefined : entries)) }
+}
+
+export const connection = () => ({
+  ...text(
+    'must be a connection string: postgresql://user:password@host:port/database with unusual characters percent-encoded, or keyword=value pairs',
+    isConnectionText,
+  ),
+  mask: maskConnectionText,
+})
+
+/** RFC 7519 section 2, StringOrURI: with a colon in it, it is a URI. */
+export const audience = () =>
+  text('must be a string without ":" or a valid URI', value => {
+    return (
+      isPrintable(value) &&
+      (!value.includes(':') || /^[A-Za-z][A-Za-z0-9+.-]*:[\w.~:/?#[\]@!$&'()*+,;=%-]*$/.test(value))
+    )
+  })
+
+export const httpUri = () => ({
+  ...text('must be a URI of http or https, like https://example.com:8443/path', value => {
+    return /^https?:\/\/[^\s\\]+$/i.test(value) && URL.canParse(value)
+  }),
+  mask: maskUserInfo,
+})
+
+export const listenHost = () =>
+  text('must be a host name, an address, or one of *, *4, !4, *6, !6', value => {
+    return /^(?:\*|[*!][46]|[0-9A-Za-z._:%-]{1,255})$/.test(value)
+  })
+
+/** RFC 9110 section 5.1. */
+export const headerName = () =>
+  text('must be the name of a header', value => /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/.test(value))
+
+/** 107 bytes are what the kernel has room for. */
+export const socketPath = () =>
+  text('must be a path of at most 107 bytes', value => isPrintable(value) && Buffer.byteLength(value) <= 107)
+
+export const mode = () => ({
+  type: 'mode' as const,
+  rule: 'must be an octal mode from 600 to 777',
+  schema: scalarText.pipe(z.string().regex(/^[67][0-7]{2}$/)).transform(digits => Number.parseInt(digits, 8)),
+})

@@ -1,0 +1,160 @@
+/**
+ * HTTP around a service: reads requests within their limits, writes responses, and tells when a client is gone. What a request is answered with, errors included, is the
+ * service's; where messages end, how much of them is held and whose turn it is are not.
+ */
+// @ts-nocheck
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { bodyLength, discardBody, readBody } from './body.ts'
+import { Budget, smallBodyBytes } from './budget.ts'
+import { type CorsRules, corsHeaders, preflight } from './cors.ts'
+import { HttpError } from './errors.ts'
+import { type HeaderList, isFraming } from './headers.ts'
+import type { Handler, Headers, HttpResponse, IncomingBody } from './message.ts'
+import { RequestQueue } from './request-queue.ts'
+
+/** What may change while the server runs. */
+type ResponseRules = {
+  readonly cors: CorsRules
+  /** A header of requests that responses repeat. */
+  readonly traceHeader: string | undefined
+}
+
+export type HttpService = {
+  /** As the header Server has it. */
+  readonly product: string
+  readonly maximumBodyBytes: number
+  readonly maximumHeaderBytes: number
+  /** Of the bodies of all requests and answers together; 256 MiB or four bodies where it is not given. */
+  readonly maximumHeldBytes?: number | undefined
+  readonly rules: () => ResponseRules
+  readonly handle: Handler
+  /** What is answered where the handler rejects, or the server itself refuses (HttpError). */
+  readonly renderError: (error: unknown) => HttpResponse
+}
+
+/** Each name once; Node has joined or dropped repeated ones, but for Set-Cookie, which no request has. */
+const headersOf = ({ headers }: IncomingMessage): Headers =>
+  'set-cookie' in headers ? { ...headers, 'set-cookie': headers['set-cookie']?.join(', ') } : (headers as Headers)
+
+/** A target as proxies send it names the server as well (RFC 9112 section 3.2.2). */
+const originForm = (target: string): string =>
+  target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*\/?/i, '/')
+
+/** Where HTTP/1.0 sends chunks, a proxy before us may see another end of the request than we do (RFC 9112 section 6.1). */
+const isDoubtful = ({ httpVersion, headers }: IncomingMessage): boolean =>
+  httpVersion === '1.0' && headers['transfer-encoding'] !== undefined
+
+/** Who fetches an answer more slowly than 10 kB a second would hold it in memory for as long as they like. */
+function boundSending(response: ServerResponse, bytes: number): void {
+  const timer = setTimeout(() => response.destroy(), 60_000 + bytes / 10)
+  response.on('close', () => clearTimeout(timer))
+}
+
+function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList, isHead: boolean): void {
+  const { status, statusText, body } = answer
+  const list: string[] = []
+  for (const [name, value] of answer.headers) if (!isFraming(name, value)) list.push(name, value)
+  for (const [name, value] of extra) list.push(name, value)
+  const isEmpty = status === 204 || status === 304
+  const length = body === undefined ? 0 : Buffer.byteLength(body)
+  if (!isEmpty && !isHead) list.push('Content-Length', String(length))
+  if (length > smallBodyBytes) boundSending(response, length)
+  if (statusText === undefined) response.writeHead(status, list)
+  else response.writeHead(status, statusText, list)
+  if (isEmpty || isHead || body === undefined) response.end()
+  else response.end(body)
+}
+
+const refusals: Record<string, string> = {
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+}
+
+/** Makes the server; it does not listen yet. */
+export function makeServer(service: HttpService): Server {
+  const { product, maximumBodyBytes, maximumHeldBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = service
+  const budget = new Budget(maximumHeldBytes)
+  const queue = new RequestQueue()
+  const serverHeader: [string, string] = ['Server', product]
+
+  async function serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = 'GET' } = incoming
+    const url = originForm(incoming.url ?? '/')
+    const headers = headersOf(incoming)
+    const { cors, traceHeader } = service.rules()
+    const extra = corsHeaders(headers.origin, cors)
+    const trace = traceHeader === undefined ? undefined : headers[traceHeader.toLowerCase()]
+    if (traceHeader !== undefined && trace !== undefined) extra.push([traceHeader, trace])
+    extra.push(serverHeader)
+    const isHead = method === 'HEAD'
+    if (method === 'OPTIONS') {
+      const asked = preflight(headers, cors)
+      if (asked !== undefined) return send(response, { status: 200, headers: asked, body: '' }, [serverHeader], false)
+    }
+    const gone = new AbortController()
+    const reservation = budget.reserve()
+    response.on('close', () => {
+      reservation.release()
+      if (!response.writableFinished) gone.abort(new Error('the client is gone'))
+    })
+    const question = url.indexOf('?')
+    const head = {
+      method,
+      path: question === -1 ? url : url.slice(0, question),
+      query: question === -1 ? '' : url.slice(question + 1),
+      headers,
+    }
+    /** After what the server itself refuses, the next request of the connection could only be found by reading on. */
+    const endConnection = (error: unknown) => {
+      if (error instanceof HttpError) response.shouldKeepAlive = false
+    }
+    let held = 0
+    const body: IncomingBody = {
+      length: bodyLength(incoming),
+      async read(into) {
+        if (this.length === 0) return
+        const reading = { request: incoming, into, maximumBytes: maximumBodyBytes, reservation, gone: gone.signal }
+        await readBody(reading).catch((error: unknown) => {
+          endConnection(error)
+          throw error
+        })
+        held = into.held
+      },
+    }
+    try {
+      const answer = await service.handle(head, body, gone.signal)
+      if (response.destroyed) return
+      discardBody(incoming, maximumBodyBytes)
+      const { body: content = '' } = answer
+      // A server that ends answers what it has been asked, and no more.
+      if (!listener.listening) response.shouldKeepAlive = false
+      // What has been written has been written: only of a read it can be said that it may be asked for again.
+      if (!reservation.grow(held + Buffer.byteLength(content)) && method === 'GET') {
+        throw new HttpError({ kind: 'memory exhausted' })
+      }
+      send(response, answer, extra, isHead)
+    } catch (error) {
+      if (response.destroyed || response.headersSent) return
+      discardBody(incoming, maximumBodyBytes)
+      endConnection(error)
+      send(response, service.renderError(error), extra, isHead)
+    }
+  }
+
+  const listener = createServer(
+    { maxHeaderSize: service.maximumHeaderBytes, keepAliveTimeout: 75_000 },
+    (request, response) => {
+      if (isDoubtful(request)) response.shouldKeepAlive = false
+      queue.add(request.socket, response, () => void serve(request, response))
+    },
+  )
+  listener.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const status = refusals[error.code ?? ''] ?? '400 Bad Request'
+    // Whoever does not close their side would keep the socket; so it is not left to them.
+    const last = `HTTP/1.1 ${status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`
+    if (socket.writable) socket.end(last, () => socket.destroy())
+    else socket.destroy()
+  })
+  return listener
+}

@@ -1,0 +1,162 @@
+/**
+ * Makes connections: one host after the other, with TLS and without, as the address asks for. What came of it is `pg`'s client, connected. No mode but `allow` and
+ * `prefer` ever talks to a server without TLS, except through a Unix socket, where nobody listens.
+ */
+// @ts-nocheck
+
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import type { ConnectionOptions } from 'node:tls'
+import pg from 'pg'
+import type { Address, Host, SessionAttributes, SslMode } from './address.ts'
+import { RequiredBinding } from './channel-binding.ts'
+import { ConnectionFailure } from './errors.ts'
+import { readPasswordFile } from './passfile.ts'
+
+/**
+ * The caller ends it, and listens for its errors.
+ * @throws ConnectionFailure
+ */
+export async function connect(address: Address): Promise<pg.Client> {
+  const failures: string[] = []
+  for (const [index, host] of address.hosts.entries()) {
+    try {
+      return await connectTo(address, host)
+    } catch (error) {
+      const { message, sqlState } = failureOf(error)
+      failures.push(address.hosts.length === 1 ? message : `${host.address}:${host.port}: ${message}`)
+      // Who is refused by one is not tried at the others; a server that is starting up refuses nobody.
+      const isFinal = (sqlState !== undefined && sqlState !== '57P03') || index === address.hosts.length - 1
+      if (isFinal) throw new ConnectionFailure(failures.join('; '), sqlState, error)
+    }
+  }
+  throw new ConnectionFailure('there is no host')
+}
+
+/**
+ * Works on a connection of its own, which ends with the work.
+ * @throws ConnectionFailure, what the work throws
+ */
+export async function withClient<T>(address: Address, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  // A connection that breaks rejects the query that runs on it.
+  const client = await connect(address)
+  try {
+    return await work(client)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+/** Whether to use TLS, and what to try if that is refused. */
+const encryptions: Record<SslMode, readonly [boolean, boolean?]> = {
+  disable: [false],
+  allow: [false, true],
+  prefer: [true, false],
+  require: [true],
+  'verify-ca': [true],
+  'verify-full': [true],
+}
+
+async function connectTo(address: Address, host: Host): Promise<pg.Client> {
+  const [first, second] = encryptions[isSocket(host) ? 'disable' : address.tls.mode]
+  try {
+    return await attempt(address, host, first)
+  } catch (refusal) {
+    if (second === undefined || !(refusal instanceof ConnectionFailure) || !refusesEncryption(refusal)) throw refusal
+    try {
+      return await attempt(address, host, second)
+    } catch (error) {
+      const { message, sqlState } = failureOf(error)
+      throw refusal.message === noTls ? error : new ConnectionFailure(`${refusal.message}; ${message}`, sqlState, error)
+    }
+  }
+}
+
+const isSocket = ({ address }: Host): boolean => address.startsWith('/')
+
+/** What `pg` says of a server that knows no TLS. */
+const noTls = 'The server does not support SSL connections'
+/** Whether a server may take this client in the other way: it knows no TLS, or pg_hba.conf has no line for this one (28000). */
+const refusesEncryption = ({ message, sqlState }: ConnectionFailure): boolean =>
+  sqlState === '28000' || message === noTls
+
+async function attempt(address: Address, host: Host, isEncrypted: boolean): Promise<pg.Client> {
+  const binding = address.channelBinding === 'require' ? new RequiredBinding() : undefined
+  let client: pg.Client | undefined
+  try {
+    client = new pg.Client({
+      host: host.address,
+      port: host.port,
+      user: address.user,
+      database: address.database,
+      password: () => {
+        binding?.checkOffer()
+        return passwordFor(address, host)
+      },
+      ssl: isEncrypted && tlsOptions(address, host),
+      sslnegotiation: 'postgres',
+      enableChannelBinding: isEncrypted && address.channelBinding !== 'disable',
+      application_name: address.applicationName,
+      options: address.options,
+      keepAlive: true,
+      connectionTimeoutMillis: address.connectTimeoutMs,
+    })
+    client.on('error', () => {})
+    binding?.watch(client)
+    await client.connect()
+    binding?.checkProof()
+    await checkSession(client, address.sessionAttributes)
+    return client
+  } catch (error) {
+    client?.end().catch(() => {})
+    throw failureOf(error)
+  }
+}
+
+function passwordFor({ password, passwordFile, user, database }: Address, { name, port }: Host): string {
+  const found = password ?? readPasswordFile(passwordFile, { name, port, user, database })
+  if (found === undefined) throw new Error('the server asks for a password, and there is none for this host and user')
+  return found
+}
+
+/** Files are read anew for each connection, so that new certificates are taken up. */
+function tlsOptions({ tls }: Address, { name }: Host): ConnectionOptions {
+  const { mode, rootFile, certificateFile, keyFile, keyPassword, leastVersion } = tls
+  return {
+    host: name,
+    // RFC 6066 section 3: names only.
+    ...(isIP(name) === 0 ? { servername: name } : {}),
+    minVersion: leastVersion,
+    rejectUnauthorized: mode === 'verify-full' || rootFile !== undefined,
+    ...(mode === 'verify-full' ? {} : { checkServerIdentity: () => undefined }),
+    ...(rootFile === undefined ? {} : { ca: readPem('sslrootcert', rootFile) }),
+    ...(certificateFile === undefined ? {} : { cert: readPem('sslcert', certificateFile) }),
+    ...(keyFile === undefined ? {} : { key: readPem('sslkey', keyFile), passphrase: keyPassword }),
+  }
+}
+
+function readPem(keyword: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new Error(`${keyword} names a file that cannot be read: ${failureOf(error).message}`)
+  }
+}
+
+const sessionQuery = `SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') = 'on' AS read_only`
+
+async function checkSession(client: pg.Client, wanted: SessionAttributes): Promise<void> {
+  if (wanted === 'any') return
+  const { rows } = await client.query<{ standby: boolean; read_only: boolean }>(sessionQuery)
+  const { standby, read_only } = rows[0] ?? { standby: false, read_only: false }
+  const found = { 'read-write': !read_only, 'read-only': read_only, primary: !standby, standby }
+  if (!found[wanted]) throw new Error(`the session is not ${wanted}, which target_session_attrs asks for`)
+}
+
+/** Errors of Node, of `pg` and of Postgres as one kind; their messages hold no secrets. */
+function failureOf(error: unknown): ConnectionFailure {
+  if (error instanceof ConnectionFailure) return error
+  const { message, code } = error as Error & { code?: unknown } // what is thrown here is an error of Node, of pg, or of ours
+  const isSqlState = typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)
+  return new ConnectionFailure(message || String(code), isSqlState ? code : undefined, error)
+}

@@ -1,0 +1,39 @@
+/** What can go wrong between a service and Postgres. */
+// @ts-nocheck
+
+
+/** Postgres refused a statement (protocol: ErrorResponse; manual section 55.8 names the fields). */
+export class DatabaseError extends Error {
+  /** SQLSTATE, five characters. */
+  readonly sqlState: string
+  readonly detail: string | null
+  readonly hint: string | null
+
+  constructor(fields: ReadonlyMap<string, string>) {
+    super(fields.get('M') ?? 'unknown error')
+    this.name = 'DatabaseError'
+    this.sqlState = fields.get('C') ?? 'XX000'
+    this.detail = fields.get('D') ?? null
+    this.hint = fields.get('H') ?? null
+  }
+}
+
+/** There is no connection: it could not be made, or it ended while it was used. */
+export class ConnectionFailure extends Error {
+  /** SQLSTATE, where it was Postgres that refused it. */
+  readonly sqlState: string | undefined
+
+  constructor(message: string, sqlState?: string, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'ConnectionFailure'
+    this.sqlState = sqlState
+  }
+}
+
+/** No connection became free in time. */
+export class AcquisitionTimeout extends Error {
+  constructor() {
+    super('no connection of the pool became free in time')
+    this.name = 'AcquisitionTimeout'
+  }
+}

@@ -1,0 +1,121 @@
+// @ts-nocheck
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { dataRow, errorResponse, MessageReader, MessageWriter } from './messages.ts'
+
+/** A message of the backend: type, length, content. */
+function message(type: string, content: Buffer): Buffer {
+  const head = Buffer.alloc(5)
+  head.write(type, 'latin1')
+  head.writeInt32BE(content.length + 4, 1)
+  return Buffer.concat([head, content])
+}
+
+const contents = fc.array(fc.tuple(fc.constantFrom('D', 'C', 'Z', 'E', '1', '2'), fc.uint8Array({ maxLength: 300 })), {
+  maxLength: 30,
+})
+
+describe('reading', () => {
+  test('gives the same messages however the bytes come in', () => {
+    fc.assert(
+      fc.property(contents, fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1 }), (sent, sizes) => {
+        const bytes = Buffer.concat(sent.map(([type, content]) => message(type, Buffer.from(content))))
+        const read: [string, string][] = []
+        const reader = new MessageReader((type, buffer, start, end) => {
+          read.push([String.fromCharCode(type), buffer.toString('hex', start, end)])
+        })
+        for (let at = 0, turn = 0; at < bytes.length; turn++) {
+          const size = sizes[turn % sizes.length] ?? 1
+          reader.push(bytes.subarray(at, at + size))
+          at += size
+        }
+        expect(read).toEqual(sent.map(([type, content]) => [type, Buffer.from(content).toString('hex')]))
+      }),
+    )
+  })
+
+  test('a large message is in memory once', () => {
+    const content = Buffer.alloc(8 * 1024 * 1024, 1)
+    const bytes = message('D', content)
+    let found: Buffer | undefined
+    const reader = new MessageReader((_, buffer, start, end) => {
+      found = buffer.subarray(start, end)
+    })
+    for (let at = 0; at < bytes.length; at += 65_536) reader.push(bytes.subarray(at, at + 65_536))
+    expect(found?.equals(content)).toBe(true)
+    expect(found?.buffer.byteLength).toBe(bytes.length)
+  })
+})
+
+describe('a row', () => {
+  test('is its cells, nulls among them', () => {
+    const row = Buffer.from('0003' + '00000001' + '61' + 'ffffffff' + '00000000', 'hex')
+    expect(dataRow(row, 0).map(cell => cell?.toString())).toEqual(['a', undefined, ''])
+  })
+})
+
+describe('an error', () => {
+  test('is its fields', () => {
+    const content = Buffer.from('SERROR\0VERROR\0C23505\0Mduplicate\0DKey (a)=(ä)\0Hmend it\0\0')
+    const { sqlState, message: said, detail, hint } = errorResponse(content, 0, content.length)
+    expect([sqlState, said, detail, hint]).toEqual(['23505', 'duplicate', 'Key (a)=(ä)', 'mend it'])
+  })
+
+  test('without its fields is one all the same', () => {
+    expect(errorResponse(Buffer.from([0]), 0, 1)).toMatchObject({ sqlState: 'XX000', detail: null })
+    expect(errorResponse(Buffer.from('Mcut off'), 0, 8)).toBeInstanceOf(Error)
+  })
+})
+
+describe('writing', () => {
+  test('says how long each message is', () => {
+    fc.assert(
+      fc.property(fc.array(fc.option(fc.string({ maxLength: 9_000 }))), fc.string(), (parameters, name) => {
+        const plain = name.replaceAll('\0', '')
+        const writer = new MessageWriter()
+        writer.parse(plain, 'SELECT 1')
+        writer.bind(plain, parameters, [0, 1])
+        writer.execute()
+        writer.close(plain)
+        writer.sync()
+        const types: string[] = []
+        const reader = new MessageReader(type => types.push(String.fromCharCode(type)))
+        for (const piece of writer.take()) reader.push(piece)
+        expect(types).toEqual(['P', 'B', 'E', 'C', 'S'])
+        expect(Buffer.concat(writer.take())).toHaveLength(0)
+      }),
+    )
+  })
+
+  test('a parameter is its bytes, and null is none', () => {
+    const writer = new MessageWriter()
+    writer.bind('', ['ä', Buffer.from([255]), null], [])
+    // Portal, statement, no formats, three parameters, no result formats.
+    expect(Buffer.concat(writer.take()).subarray(5).toString('hex')).toBe(
+      `00${'00'}${'0000'}${'0003'}${'00000002c3a4'}${'00000001ff'}${'ffffffff'}${'0000'}`,
+    )
+  })
+  test('what has been taken stays as it was, whatever is written after it', () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(fc.nat(300), fc.nat(90_000)), { maxLength: 300 }), lengths => {
+        const writer = new MessageWriter()
+        const taken = lengths.map(length => {
+          writer.parse('', 'x'.repeat(length))
+          writer.sync()
+          return { batch: Buffer.concat(writer.take()), length }
+        })
+        for (const { batch, length } of taken) {
+          const messages: [string, string][] = []
+          new MessageReader((type, buffer, start, end) => {
+            messages.push([String.fromCharCode(type), buffer.toString('utf8', start, end)])
+          }).push(batch)
+          expect(messages).toEqual([
+            ['P', `\0${'x'.repeat(length)}\0\0\0`],
+            ['S', ''],
+          ])
+        }
+      }),
+      { numRuns: 30 },
+    )
+  })
+})

@@ -1,0 +1,156 @@
+/** The pool and its connections against a real Postgres. */
+// @ts-nocheck
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { connectionAddress } from './address.ts'
+import type { Connection } from './connection.ts'
+import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from './errors.ts'
+import { Pool, type PoolSettings } from './pool.ts'
+
+let postgres: TestPostgres
+beforeAll(async () => {
+  postgres = await startPostgres('17')
+})
+afterAll(() => postgres?.stop())
+
+let time = 0
+const pools: Pool[] = []
+function open(settings: Partial<PoolSettings> = {}): Pool {
+  const address = connectionAddress(postgres.uri('postgres'))
+  const pool = new Pool(
+    { address, size: 2, acquisitionTimeoutMs: 300, maximumLifetimeMs: 60_000, maximumIdleMs: 60_000, ...settings },
+    () => time,
+  )
+  pools.push(pool)
+  return pool
+}
+const held: Connection[] = []
+/** A connection that is taken and kept until the end. */
+async function take(settings: Partial<PoolSettings> = { size: 1 }): Promise<Connection> {
+  const connection = await open(settings).acquire()
+  held.push(connection)
+  return connection
+}
+afterAll(() => {
+  for (const connection of held) connection.close()
+  for (const pool of pools) pool.close()
+})
+
+const pid = async (connection: Connection) =>
+  String((await connection.run([{ text: 'SELECT pg_backend_pid()', values: [] }], true))[0]?.[0]?.[0])
+
+describe('the pool', () => {
+  test('gives a connection back to whoever asks next, and opens no more than it may', async () => {
+    const pool = open()
+    const [first, second] = await Promise.all([pool.acquire(), pool.acquire()])
+    const waiting = pool.acquire()
+    expect(pool.figures).toMatchObject({ open: 2, idle: 0, waiting: 1 })
+    pool.release(first)
+    expect(await waiting).toBe(first)
+    pool.release(first)
+    pool.release(second)
+    expect(pool.figures).toMatchObject({ open: 2, idle: 2, waiting: 0 })
+    expect(await pool.acquire()).toBe(second)
+  })
+
+  test('lets nobody wait for ever', async () => {
+    const pool = open({ size: 1 })
+    const held = await pool.acquire()
+    await expect(pool.acquire()).rejects.toBeInstanceOf(AcquisitionTimeout)
+    expect(pool.figures).toMatchObject({ waiting: 0, timeouts: 1 })
+    pool.release(held)
+    expect(await pool.acquire()).toBe(held)
+  })
+
+  test('replaces a connection that is old, and one that was left in a transaction', async () => {
+    const pool = open({ size: 1, maximumLifetimeMs: 1_000 })
+    const first = await pool.acquire()
+    const was = await pid(first)
+    time += 1_000
+    pool.release(first)
+    const second = await pool.acquire()
+    const is = await pid(second)
+    expect(is).not.toBe(was)
+    await second.run([{ text: 'BEGIN', values: [] }], true)
+    pool.release(second)
+    expect(await pid(await pool.acquire())).not.toBe(is)
+  })
+
+  test('notices a connection that Postgres has ended', async () => {
+    const pool = open({ size: 1 })
+    const first = await pool.acquire()
+    const was = await pid(first)
+    pool.release(first)
+    await postgres.run(`SELECT pg_terminate_backend(${was})`)
+    await expect.poll(() => pool.figures.open).toBe(0)
+    expect(await pid(await pool.acquire())).not.toBe(was)
+  })
+
+  test('tells who waits why there is no connection', async () => {
+    const address = connectionAddress('postgresql://nobody@127.0.0.1:1/none')
+    await expect(open({ address }).acquire()).rejects.toBeInstanceOf(ConnectionFailure)
+    const unknown = connectionAddress(postgres.uri('postgres', 'none'))
+    await expect(open({ address: unknown }).acquire()).rejects.toMatchObject({ sqlState: '3D000' })
+  })
+})
+
+describe('a connection', () => {
+  test('runs statements as one transaction, which an error undoes', async () => {
+    const pool = open({ size: 1 })
+    const connection = await pool.acquire()
+    await connection.run([{ text: 'CREATE TABLE IF NOT EXISTS kept (id int)', values: [] }], true)
+    const insert = { text: 'INSERT INTO kept VALUES ($1)', values: ['1'] }
+    const failing = connection.run([insert, { text: 'SELECT 1 / 0', values: [] }, insert], true)
+    await expect(failing).rejects.toMatchObject({ sqlState: '22012' })
+    await expect(failing).rejects.toBeInstanceOf(DatabaseError)
+    expect(connection.isUsable).toBe(true)
+    const count = { text: 'SELECT count(*) FROM kept', values: [] }
+    expect(String((await connection.run([count], true))[0]?.[0]?.[0])).toBe('0')
+    await connection.run([insert], true)
+    expect(String((await connection.run([count], true))[0]?.[0]?.[0])).toBe('1')
+  })
+
+  test('settings of a transaction end with it', async () => {
+    const connection = await take()
+    const role = { text: `SELECT current_setting('search_path')`, values: [] }
+    const set = { text: `SELECT set_config('search_path', 'elsewhere', true)`, values: [] }
+    const [, inside] = await connection.run([set, role], true)
+    expect(String(inside?.[0]?.[0])).toBe('elsewhere')
+    expect(String((await connection.run([role], true))[0]?.[0]?.[0])).not.toBe('elsewhere')
+  })
+
+  test('keeps statements prepared, and no more of them than it may', async () => {
+    const connection = await take()
+    const prepared = async () => {
+      const [rows] = await connection.run([{ text: 'SELECT count(*) FROM pg_prepared_statements', values: [] }], true)
+      return Number(String(rows?.[0]?.[0]))
+    }
+    for (let number = 0; number < 350; number++) await connection.run([{ text: `SELECT ${number}`, values: [] }], true)
+    const kept = await prepared()
+    expect(kept).toBeGreaterThan(100)
+    expect(kept).toBeLessThanOrEqual(301)
+    for (let number = 0; number < 5; number++) await connection.run([{ text: 'SELECT 1, 2', values: [] }], false)
+    expect(await prepared()).toBe(kept)
+  })
+
+  test('gives cells as bytes: text of any kind, and binary where asked', async () => {
+    const connection = await take()
+    const text = `SELECT 'ä', NULL, ''::text, '\\xff00'::bytea, '{"a":1}'::json`
+    const [rows] = await connection.run([{ text, values: [], formats: [0, 0, 0, 1, 1] }], true)
+    expect(rows?.[0]?.map(cell => cell?.toString('hex'))).toEqual(['c3a4', undefined, '', 'ff00', '7b2261223a317d'])
+  })
+
+  test('whose query is cancelled goes on', async () => {
+    const connection = await take()
+    const sleeping = connection.run([{ text: 'SELECT pg_sleep(60)', values: [] }], true)
+    const cancelled = expect(sleeping).rejects.toMatchObject({ sqlState: '57014' })
+    // The query may not have begun yet: a cancel that comes too soon is none.
+    const again = setInterval(() => connection.cancel(), 50)
+    await cancelled
+    clearInterval(again)
+    await expect
+      .poll(() => connection.run([{ text: 'SELECT 1', values: [] }], true).then(() => 'goes on', String))
+      .toBe('goes on')
+  })
+})

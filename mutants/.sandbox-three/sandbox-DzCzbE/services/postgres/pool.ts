@@ -1,0 +1,157 @@
+/** The connections of one worker: at most so many, made when they are needed, given to who has waited longest. */
+// @ts-nocheck
+
+import type { Address } from './address.ts'
+import { Connection } from './connection.ts'
+import { AcquisitionTimeout, ConnectionFailure } from './errors.ts'
+
+export type PoolSettings = {
+  readonly address: Address
+  readonly size: number
+  /** How long a request waits for a connection. */
+  readonly acquisitionTimeoutMs: number
+  /** How old a connection may get. */
+  readonly maximumLifetimeMs: number
+  /** How long one is kept that nobody uses. */
+  readonly maximumIdleMs: number
+}
+
+type Waiter = { resolve(connection: Connection): void; reject(error: Error): void; timer: NodeJS.Timeout }
+type Idle = { connection: Connection; since: number }
+
+/** What is counted for /metrics. */
+export type PoolFigures = { size: number; open: number; idle: number; waiting: number; timeouts: number }
+
+export class Pool {
+  readonly #settings: PoolSettings
+  readonly #now: () => number
+  /** The one used last is the next to be used, so that those in surplus get old. */
+  readonly #idle: Idle[] = []
+  readonly #waiters: Waiter[] = []
+  readonly #open = new Set<Connection>()
+  readonly #sweep: NodeJS.Timeout
+  #opening = 0
+  #timeouts = 0
+  #isClosed = false
+
+  constructor(settings: PoolSettings, now: () => number) {
+    this.#settings = settings
+    this.#now = now
+    this.#sweep = setInterval(() => this.#dropOld(), Math.min(30_000, Math.max(1_000, settings.maximumIdleMs / 2)))
+    this.#sweep.unref()
+  }
+
+  get figures(): PoolFigures {
+    const { size } = this.#settings
+    return {
+      size,
+      open: this.#open.size,
+      idle: this.#idle.length,
+      waiting: this.#waiters.length,
+      timeouts: this.#timeouts,
+    }
+  }
+
+  /**
+   * A connection that is idle; give it back by `release`.
+   * @throws AcquisitionTimeout, ConnectionFailure
+   */
+  acquire(): Promise<Connection> {
+    for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
+      if (idle.connection.isUsable && !this.#isOld(idle.connection)) return Promise.resolve(idle.connection)
+      this.#drop(idle.connection)
+    }
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiters.splice(this.#waiters.indexOf(waiter), 1)
+        this.#timeouts++
+        reject(new AcquisitionTimeout())
+      }, this.#settings.acquisitionTimeoutMs)
+      const waiter = { resolve, reject, timer }
+      this.#waiters.push(waiter)
+      this.#openMore()
+    })
+  }
+
+  /** Takes a connection back: to the next who waits, or to rest. One that is not idle is dropped. */
+  release(connection: Connection): void {
+    if (!connection.isUsable || this.#isClosed || this.#isOld(connection)) {
+      this.#drop(connection)
+      return
+    }
+    const waiter = this.#nextWaiter()
+    if (waiter === undefined) this.#idle.push({ connection, since: this.#now() })
+    else waiter.resolve(connection)
+  }
+
+  /** Refuses who waits and ends what is idle; what is in use ends when it is given back. */
+  close(): void {
+    this.#isClosed = true
+    clearInterval(this.#sweep)
+    for (const { connection } of this.#idle.splice(0)) this.#drop(connection)
+    for (let waiter = this.#nextWaiter(); waiter !== undefined; waiter = this.#nextWaiter()) {
+      waiter.reject(new AcquisitionTimeout())
+    }
+  }
+
+  #nextWaiter(): Waiter | undefined {
+    const waiter = this.#waiters.shift()
+    if (waiter !== undefined) clearTimeout(waiter.timer)
+    return waiter
+  }
+
+  #isOld(connection: Connection): boolean {
+    return this.#now() - connection.openedAt >= this.#settings.maximumLifetimeMs
+  }
+
+  #drop(connection: Connection): void {
+    this.#open.delete(connection)
+    connection.close()
+    this.#openMore()
+  }
+
+  #dropOld(): void {
+    const now = this.#now()
+    const isOver = ({ connection, since }: Idle) =>
+      now - since >= this.#settings.maximumIdleMs || !connection.isUsable || this.#isOld(connection)
+    for (const idle of this.#idle.filter(isOver)) {
+      this.#idle.splice(this.#idle.indexOf(idle), 1)
+      this.#drop(idle.connection)
+    }
+  }
+
+  /** Opens connections for those who wait, within the size. */
+  #openMore(): void {
+    while (
+      this.#opening < this.#waiters.length &&
+      this.#open.size + this.#opening < this.#settings.size &&
+      !this.#isClosed
+    ) {
+      this.#opening++
+      void this.#openOne()
+    }
+  }
+
+  async #openOne(): Promise<void> {
+    try {
+      const connection = await Connection.open(this.#settings.address, this.#now, ended => this.#ended(ended))
+      this.#opening--
+      this.#open.add(connection)
+      this.release(connection)
+    } catch (error) {
+      this.#opening--
+      // Postgres has no room for more: those that are open serve all who wait, one after the other.
+      if (error instanceof ConnectionFailure && error.sqlState === '53300' && this.#open.size > 0) return
+      // Who has waited longest is told; the others' own attempts go on.
+      this.#nextWaiter()?.reject(error instanceof Error ? error : new Error(String(error)))
+      this.#openMore()
+    }
+  }
+
+  #ended(connection: Connection): void {
+    if (!this.#open.delete(connection)) return
+    const at = this.#idle.findIndex(idle => idle.connection === connection)
+    if (at !== -1) this.#idle.splice(at, 1)
+    this.#openMore()
+  }
+}

@@ -1,0 +1,180 @@
+/** From what came back of a plan to the response. Pure. */
+// @ts-nocheck
+
+
+import { type HeaderList, isHeaderName, isHeaderValue } from '../../http/headers.ts'
+import type { HttpResponse } from '../../http/message.ts'
+import { invalidResponseHeaders, invalidResponseStatus, offsetBeyondRows } from '../errors/catalogue.ts'
+import { contentType } from '../parse/media.ts'
+import { appliedPreferences, type Preferences } from '../parse/preferences.ts'
+import type { ApiRequest } from '../parse/request.ts'
+import type { Plan } from '../plan/types.ts'
+import type { Outcome } from './execute.ts'
+
+const contentRange = (first: number, last: number, total: number | undefined): [string, string] => {
+  const rows = total !== 0 && first <= last ? `${first}-${last}` : '*'
+  return ['Content-Range', `${rows}/${total ?? '*'}`]
+}
+
+/** `response.headers`, as the database set it: `[{"name": "value"}, ...]`. */
+function databaseHeaders(text: string | undefined): HeaderList {
+  if (text === undefined) return []
+  let list: unknown
+  try {
+    list = JSON.parse(text)
+  } catch {
+    throw invalidResponseHeaders()
+  }
+  if (!Array.isArray(list)) throw invalidResponseHeaders()
+  return list.map((one: unknown) => {
+    const entries = typeof one === 'object' && one !== null && !Array.isArray(one) ? Object.entries(one) : []
+    const [entry] = entries
+    if (entry === undefined || entries.length !== 1) throw invalidResponseHeaders()
+    const [name, value] = entry
+    if (typeof value !== 'string' || !isHeaderName(name) || !isHeaderValue(value)) throw invalidResponseHeaders()
+    return [name, value]
+  })
+}
+
+/** `response.status`, as the database set it. */
+function databaseStatus(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  if (/^[1-9][0-9]{2}$/.test(text) && Number(text) >= 200) return Number(text)
+  throw invalidResponseStatus()
+}
+
+/** Ours where the database has set none of that name. */
+const merged = (database: HeaderList, own: HeaderList): HeaderList => {
+  const names = new Set(database.map(([name]) => name.toLowerCase()))
+  return [...database, ...own.filter(([name]) => !names.has(name.toLowerCase()))]
+}
+
+/** Of the wishes those that this request could follow. */
+function applied({ action, preferences }: ApiRequest, transactionEnd: Preferences['tx']): [string, string][] {
+  const { kind } = action
+  const isWrite = kind === 'insert' || kind === 'update' || kind === 'put' || kind === 'delete'
+  const text = appliedPreferences({
+    resolution: kind === 'insert' ? preferences.resolution : undefined,
+    missing: kind === 'insert' || kind === 'update' || kind === 'put' ? preferences.missing : undefined,
+    return: isWrite ? preferences.return : undefined,
+    count: preferences.count,
+    tx: transactionEnd,
+    handling: preferences.handling,
+    timezone: preferences.timezone,
+    maxAffected:
+      kind === 'update' || kind === 'delete' || kind === 'put' || kind === 'call' ? preferences.maxAffected : undefined,
+  })
+  return text === undefined ? [] : [['Preference-Applied', text]]
+}
+
+function page(
+  plan: Extract<Plan, { kind: 'read' | 'call' }>,
+  { rows, total }: Outcome,
+): { status: number; header: [string, string] } {
+  const first = plan.read.range.offset
+  const last = first + rows - 1
+  if (total !== undefined && first > total) {
+    throw offsetBeyondRows(first, total)
+  }
+  return { status: total !== undefined && rows < total ? 206 : 200, header: contentRange(first, last, total) }
+}
+
+/** The encoded path of a relation, and the query that names what is answered. */
+const located = (relation: string, query: string): string =>
+  `/${encodeURIComponent(relation)}${query === '' ? '' : `?${query}`}`
+
+const encodedFilter = (filter: string): string => {
+  const equals = filter.indexOf('=')
+  return `${encodeURIComponent(filter.slice(0, equals))}=${encodeURIComponent(filter.slice(equals + 1))}`
+}
+
+type AnswerFacts = {
+  readonly request: ApiRequest
+  readonly plan: Plan
+  readonly outcome: Outcome
+  /** The end that the client asked for, where it may. */
+  readonly transactionEnd: Preferences['tx']
+}
+
+export function answer(facts: AnswerFacts): HttpResponse {
+  const { plan, outcome } = facts
+  const database = databaseHeaders(outcome.headers)
+  const status = databaseStatus(outcome.status)
+  const own = plan.kind === 'write' ? writeAnswer(facts, plan) : rowsAnswer(facts, plan)
+  return { ...own, status: status ?? own.status, headers: merged(database, own.headers) }
+}
+
+function rowsAnswer(
+  { request, plan, outcome, transactionEnd }: AnswerFacts,
+  rows: Extract<Plan, { kind: 'read' | 'call' }>,
+): HttpResponse {
+  const type: [string, string] = ['Content-Type', contentType(plan.body.mediaType)]
+  if (plan.body.explain !== undefined) {
+    return { status: 200, headers: [type, ...applied(request, transactionEnd)], body: outcome.body }
+  }
+  const { status, header } = page(rows, outcome)
+  const preferences = applied(request, transactionEnd)
+  if (rows.kind === 'call') {
+    if (rows.routine.returnsVoid) return { status: 204, headers: [header, ...preferences], body: undefined }
+    return { status, headers: [type, header, ...preferences], body: rows.headersOnly ? undefined : outcome.body }
+  }
+  const location: [string, string] = ['Content-Location', located(rows.read.relation.name, request.query.canonical)]
+  return {
+    status,
+    headers: [type, header, location, ...preferences],
+    body: rows.headersOnly ? undefined : outcome.body,
+  }
+}
+
+function writeAnswer(
+  { request, outcome, transactionEnd }: AnswerFacts,
+  plan: Extract<Plan, { kind: 'write' }>,
+): HttpResponse {
+  const { write, wants } = plan
+  const preferences = applied(request, transactionEnd)
+  const type: [string, string] = ['Content-Type', contentType(plan.body.mediaType)]
+  const isShown = wants === 'representation' || plan.body.explain !== undefined
+  const { rows } = outcome
+  const total = plan.countsExactly ? rows : undefined
+  const inserted = rows - outcome.updated
+  switch (write.kind) {
+    case 'insert': {
+      if (write.isPut) {
+        const status = inserted > 0 ? 201 : isShown ? 200 : 204
+        return {
+          status,
+          headers: isShown ? [type, ...preferences] : preferences,
+          body: isShown ? outcome.body : undefined,
+        }
+      }
+      const isMerge = write.onConflict?.resolution === 'merge'
+      const location: HeaderList =
+        wants === 'headers-only' && outcome.location.length > 0
+          ? [
+              [
+                'Location',
+                `/${encodeURIComponent(plan.relation.name)}?${outcome.location.map(encodedFilter).join('&')}`,
+              ],
+            ]
+          : []
+      const headers: HeaderList = [...location, contentRange(1, 0, total), ...preferences]
+      return {
+        status: isMerge && inserted <= 0 ? 200 : 201,
+        headers: isShown ? [type, ...headers] : headers,
+        body: isShown ? outcome.body : undefined,
+      }
+    }
+    case 'update': {
+      const headers: HeaderList = [contentRange(0, rows - 1, total), ...preferences]
+      return isShown
+        ? { status: 200, headers: [type, ...headers], body: outcome.body }
+        : { status: 204, headers, body: undefined }
+    }
+    case 'delete': {
+      const headers: HeaderList = [contentRange(1, 0, total), ...preferences]
+      return isShown
+        ? { status: 200, headers: [type, ...headers], body: outcome.body }
+        : { status: 204, headers, body: undefined }
+    }
+  }
+}

@@ -1,0 +1,148 @@
+/** Runs a plan: one round trip where the end is known beforehand, two where the result decides whether it may stand. */
+// @ts-nocheck
+
+
+import type { Row, Rows, Step } from '../../postgres/connection.ts'
+import type { Pool } from '../../postgres/pool.ts'
+import { transact } from '../../postgres/transact.ts'
+import { notSingular, putOfAnotherRow, tooManyAffected } from '../errors/catalogue.ts'
+import type { Plan } from '../plan/types.ts'
+import type { Rendered } from '../sql/index.ts'
+import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
+
+/** What came back of a plan. */
+export type Outcome = {
+  readonly total: number | undefined
+  readonly rows: number
+  /** `key=eq.value` of each column of the key. */
+  readonly location: readonly string[]
+  readonly headers: string | undefined
+  readonly status: string | undefined
+  /** How many rows of an upsert were there before. */
+  readonly updated: number
+  readonly body: Buffer
+}
+
+const nothing = Buffer.alloc(0)
+/** Text for all of the main statement's columns but the last. */
+const mainFormats = [0, 0, 0, 0, 0, 0, 1]
+
+const text = (cell: Buffer | null | undefined): string | undefined => cell?.toString('utf8')
+const count = (cell: Buffer | null | undefined): number | undefined => {
+  const found = text(cell)
+  return found === undefined ? undefined : Number(found)
+}
+
+/** The elements of an array in Postgres's text form (manual section 8.15.6). */
+function arrayElements(literal: string): string[] {
+  const elements = literal.slice(1, -1).match(/"(?:\\.|[^"\\])*"|[^,]+/gs) ?? []
+  return elements.map(element => (element.startsWith('"') ? element.slice(1, -1).replace(/\\(.)/gs, '$1') : element))
+}
+
+function outcomeOf(rows: readonly Row[]): Outcome {
+  const [row] = rows
+  const location = text(row?.[2])
+  return {
+    total: count(row?.[0]),
+    rows: count(row?.[1]) ?? 0,
+    location: location === undefined ? [] : arrayElements(location),
+    headers: text(row?.[3]),
+    status: text(row?.[4]),
+    updated: count(row?.[5]) ?? 0,
+    body: row?.[6] ?? nothing,
+  }
+}
+
+const explainOutcome = (rows: readonly Row[]): Outcome => ({
+  total: undefined,
+  rows: 1,
+  location: [],
+  headers: undefined,
+  status: undefined,
+  updated: 0,
+  body: Buffer.from(rows.map(row => text(row[0]) ?? '').join('\n')),
+})
+
+/** The rows that Postgres expects, of EXPLAIN (FORMAT JSON). */
+function estimatedRows(rows: readonly Row[]): number {
+  const explained: unknown = JSON.parse(text(rows[0]?.[0]) ?? '[]')
+  // The form of EXPLAIN's JSON is Postgres's own: a list of one object with a plan.
+  const [{ Plan }] = explained as [{ Plan: { 'Plan Rows': number } }]
+  return Plan['Plan Rows']
+}
+
+/** Whether the result of this plan can be one that must not stand. */
+export const decides = (plan: Plan): boolean =>
+  plan.body.explain === undefined &&
+  ((plan.kind === 'write' &&
+    (plan.body.singular || plan.maximumAffected !== undefined || (plan.write.kind === 'insert' && plan.write.isPut))) ||
+    (plan.kind === 'call' && !plan.readOnly && (plan.body.singular || plan.maximumAffected !== undefined)))
+
+/** Whether the result may stand; if not, whatever was written is taken back. */
+function checkOutcome(plan: Plan, { rows }: Outcome): void {
+  if (plan.body.explain !== undefined) return
+  if (plan.kind === 'write' && plan.write.kind === 'insert' && plan.write.isPut && rows !== 1) {
+    throw putOfAnotherRow()
+  }
+  const most = plan.kind === 'read' ? undefined : plan.maximumAffected
+  if (most !== undefined && rows > most) throw tooManyAffected(rows)
+  if (plan.body.singular && rows !== 1) throw notSingular(rows)
+}
+
+type Execution = {
+  readonly plan: Plan
+  readonly rendered: Rendered
+  readonly facts: SessionFacts
+  readonly mode: TransactionMode
+  readonly prepared: boolean
+  /** When the client is gone, what runs for it is stopped. */
+  readonly signal: AbortSignal
+}
+
+/** Takes an estimate into account: a count that stopped at the maximum is not the total. */
+function withEstimate(outcome: Outcome, estimate: number, plan: Plan): Outcome {
+  if (plan.kind === 'write') return outcome
+  const { total } = outcome
+  if (plan.count === 'planned' || total === undefined) return { ...outcome, total: estimate }
+  const isCut = plan.maximumRows === undefined || total > plan.maximumRows
+  return isCut ? { ...outcome, total: Math.max(total, estimate) } : outcome
+}
+
+/**
+ * Runs a plan in a transaction of its own.
+ * @throws RestError where the result must not stand, DatabaseError, ConnectionFailure, AcquisitionTimeout
+ */
+export async function execute(
+  pool: Pool,
+  { plan, rendered, facts, mode, prepared, signal }: Execution,
+): Promise<Outcome> {
+  const { before, after } = transactionSteps(facts, mode)
+  const { write, main, estimate, isExplain } = rendered
+  const own: Step[] = [
+    ...(estimate === undefined ? [] : [estimate]),
+    ...(write === undefined ? [] : [write]),
+    { ...main, formats: isExplain ? [] : mainFormats },
+  ]
+  return transact(pool, signal, async connection => {
+    const results = await connection.run([...before, ...own, ...after], prepared)
+    const counted = write === undefined ? undefined : connection.affected[before.length]
+    const outcome = read(results.slice(before.length), rendered, plan, counted)
+    checkOutcome(plan, outcome)
+    if (mode.end === 'decide') await connection.run(endSteps('commit'), prepared)
+    return outcome
+  })
+}
+
+/** From the rows of a request's own statements; `counted` is how many a write of its own has touched. */
+function read(
+  results: Rows,
+  { write, estimate, isExplain }: Rendered,
+  plan: Plan,
+  counted: number | undefined,
+): Outcome {
+  const main = results[(estimate === undefined ? 0 : 1) + (write === undefined ? 0 : 1)] ?? []
+  if (isExplain) return explainOutcome(main)
+  const outcome = outcomeOf(main)
+  if (counted !== undefined) return { ...outcome, rows: counted }
+  return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(results[0] ?? []), plan)
+}

@@ -1,0 +1,30 @@
+/** OPTIONS: which methods a resource takes. */
+// @ts-nocheck
+
+
+import type { HttpResponse } from '../../http/message.ts'
+import type { SchemaCache, Table } from '../../schema-cache/types.ts'
+import { functionNotFound } from '../errors/catalogue.ts'
+
+export const allowed = (methods: readonly string[]): HttpResponse => ({
+  status: 200,
+  headers: [['Allow', ['OPTIONS', ...methods].join(',')]],
+  body: '',
+})
+
+export function tableMethods({ insertable, updatable, deletable, primaryKey }: Table): string[] {
+  return [
+    'GET',
+    'HEAD',
+    ...(insertable ? ['POST'] : []),
+    ...(insertable && updatable && primaryKey.length > 0 ? ['PUT'] : []),
+    ...(updatable ? ['PATCH'] : []),
+    ...(deletable ? ['DELETE'] : []),
+  ]
+}
+
+export function functionMethods(cache: SchemaCache, schema: string, name: string): string[] {
+  const overloads = cache.routines.get(schema)?.get(name)
+  if (overloads === undefined) throw functionNotFound({ schema, name })
+  return overloads.every(({ volatility }) => volatility === 'volatile') ? ['POST'] : ['GET', 'HEAD', 'POST']
+}

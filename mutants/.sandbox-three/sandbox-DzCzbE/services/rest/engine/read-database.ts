@@ -1,0 +1,75 @@
+/** What is read of the database outside of requests: its part of the configuration, the settings of roles, and the schema cache. Each over a connection of its own, as the login role. */
+// @ts-nocheck
+
+import type pg from 'pg'
+import { connectionAddress } from '../../postgres/address.ts'
+import { withClient } from '../../postgres/connect.ts'
+import { MissingSchemas, readSchemaCache as readCache } from '../../schema-cache/load.ts'
+import type { SchemaCache } from '../../schema-cache/types.ts'
+import type { RestConfiguration } from '../configuration/index.ts'
+import { fields, keys } from '../configuration/keys.ts'
+import { identifier } from '../sql/statement.ts'
+import { type RoleSettingRow, type RoleSettings, roleSettings, roleSettingsQuery } from './role-settings.ts'
+
+/** Names of settings as the database has them: `db_schemas` of `db-schemas`. */
+const settingNames = fields()
+  .flatMap(field => [keys[field].name, ...keys[field].aliases])
+  .map(name => name.replaceAll('-', '_'))
+const prefixes = ['rst', 'pgrst']
+
+/** What is set on the login role (ALTER ROLE .. SET), for all databases and then for this one. Not what the database's owner sets for whoever logs in. */
+const ownSettingsQuery = `
+  select split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
+  from pg_db_role_setting stored cross join lateral unnest(stored.setconfig) entry
+  where stored.setrole = session_user::regrole and split_part(entry, '=', 1) ~ '^(rst|pgrst)[.]'
+    and stored.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+  order by stored.setdatabase`
+
+type Setting = { name: string; value: string | null }
+const names = prefixes.flatMap(prefix => settingNames.map(name => `${prefix}.${name}`))
+
+async function settingsInForce(client: pg.Client): Promise<Map<string, string | null>> {
+  const text = 'SELECT name, current_setting(name, true) AS value FROM unnest($1::text[]) AS name'
+  const { rows } = await client.query<Setting>(text, [names])
+  return new Map(rows.map(({ name, value }) => [name, value]))
+}
+
+/** The keys that the pre-config function sets, for its transaction. */
+async function preConfigured(client: pg.Client, name: string): Promise<Setting[]> {
+  await client.query('BEGIN')
+  const before = await settingsInForce(client)
+  await client.query(`SELECT ${name.split('.').map(identifier).join('.')}()`)
+  const after = await settingsInForce(client)
+  await client.query('COMMIT')
+  return [...after].flatMap(([key, value]) => (value === before.get(key) ? [] : [{ name: key, value }]))
+}
+
+/** The keys that the database sets: on the login role, and by the pre-config function, which wins. */
+export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfiguration): Promise<Record<string, string>> {
+  return withClient(connectionAddress(dbUri), async client => {
+    const own = (await client.query<Setting>(ownSettingsQuery)).rows
+    const configured = dbPreConfig === undefined ? [] : await preConfigured(client, dbPreConfig)
+    return Object.fromEntries([...own, ...configured].flatMap(({ name, value }) => (value ? [[name, value]] : [])))
+  })
+}
+
+export function readRoleSettings({ dbUri }: RestConfiguration): Promise<ReadonlyMap<string, RoleSettings>> {
+  return withClient(connectionAddress(dbUri), async client =>
+    roleSettings((await client.query<RoleSettingRow>(roleSettingsQuery)).rows),
+  )
+}
+
+/** All of it as of one moment. A schema that is missing is said with the key that names it. */
+export async function readSchemaCache(configuration: RestConfiguration): Promise<SchemaCache> {
+  const {
+    dbUri,
+    dbSchemas: schemas,
+    dbHoistedTxSettings: hoistedSettings,
+    dbTimezoneEnabled: timeZones,
+  } = configuration
+  try {
+    return await readCache(connectionAddress(dbUri), { schemas, hoistedSettings, timeZones })
+  } catch (error) {
+    throw error instanceof MissingSchemas ? new Error(`db-schemas: ${error.message}`, { cause: error }) : error
+  }
+}

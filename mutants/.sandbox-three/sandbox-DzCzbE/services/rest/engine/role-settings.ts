@@ -1,0 +1,36 @@
+/** Settings that a role carries (ALTER ROLE .. SET): a login would apply them, a switch of roles within a session does not, so each request does. */
+// @ts-nocheck
+
+
+/** What one role's requests run with. */
+export type RoleSettings = {
+  readonly isolationLevel: string | undefined
+  readonly settings: readonly (readonly [name: string, value: string])[]
+}
+
+/** Of the roles that the login role can become: settings that any user may change, or that it has been granted to set. */
+export const roleSettingsQuery = `
+  select role.rolname as role, split_part(entry, '=', 1) as name, substr(entry, strpos(entry, '=') + 1) as value
+  from pg_db_role_setting stored
+    join pg_roles role on role.oid = stored.setrole
+    cross join lateral unnest(stored.setconfig) entry
+    left join pg_settings known on known.name = split_part(entry, '=', 1)
+  where stored.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+    and pg_has_role(current_user, role.oid, 'member') and role.rolname <> current_user
+    and (known.context = 'user' or known.name is null and strpos(split_part(entry, '=', 1), '.') > 0
+      or known.context = 'superuser' and has_parameter_privilege(known.name, 'set'))
+  order by role.rolname, stored.setdatabase`
+
+export type RoleSettingRow = { role: string; name: string; value: string }
+
+/** By role. A setting for this database stands after, and so before, one for all. */
+export function roleSettings(rows: readonly RoleSettingRow[]): ReadonlyMap<string, RoleSettings> {
+  const byRole = Map.groupBy(rows, ({ role }) => role)
+  return new Map(
+    [...byRole].map(([role, list]) => {
+      const isLevel = ({ name }: RoleSettingRow) => name === 'default_transaction_isolation'
+      const settings = list.filter(one => !isLevel(one)).map(({ name, value }) => [name, value] as const)
+      return [role, { isolationLevel: list.findLast(isLevel)?.value.toLowerCase(), settings }]
+    }),
+  )
+}

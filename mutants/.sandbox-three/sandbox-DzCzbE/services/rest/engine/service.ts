@@ -1,0 +1,153 @@
+/** Answers one request: who asks, what is asked, how it is asked of Postgres, and what is said in return. */
+// @ts-nocheck
+
+import { smallBodyBytes } from '../../http/budget.ts'
+import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
+import type { Pool } from '../../postgres/pool.ts'
+import { anonymousRefused } from '../errors/catalogue.ts'
+import { errorResponse, restErrorOf } from '../errors/index.ts'
+import type { RestError } from '../errors/rest-error.ts'
+import { type Payload, payloadReader } from '../parse/payload.ts'
+import type { Preferences } from '../parse/preferences.ts'
+import { type ApiRequest, parseRequest } from '../parse/request.ts'
+import { findTable } from '../plan/context.ts'
+import { type PlannedAction, plan as planRequest, planWithoutBody } from '../plan/index.ts'
+import type { Plan } from '../plan/types.ts'
+import { render } from '../sql/index.ts'
+import { admit } from './admission.ts'
+import { answer } from './answer.ts'
+import { type Exchange, type Session, sessionFacts } from './exchange.ts'
+import { decides, execute } from './execute.ts'
+import { answerOpenApi } from './openapi.ts'
+import { allowed, functionMethods, tableMethods } from './options.ts'
+import type { State } from './state.ts'
+import { Timing } from './timing.ts'
+import type { TransactionMode } from './transaction.ts'
+
+/** What a request is answered with, and by whom it was asked: for the log. */
+type Answered = {
+  readonly response: HttpResponse
+  readonly role: string | undefined
+  readonly error: RestError | undefined
+  /** The statement that was run for it, without its values. */
+  readonly sql: string | undefined
+}
+
+async function authenticate(state: State, request: RequestHead): Promise<Session> {
+  const { role, claims, authenticated } = await state.authenticator.authenticate(request.headers.authorization)
+  const asked = role ?? state.configuration.dbAnonRole
+  if (asked === undefined) throw anonymousRefused()
+  return { role: asked, claims: JSON.stringify({ ...claims, role: asked }), isAuthenticated: authenticated }
+}
+
+/** The end of the transaction that the client chose, where it may choose. */
+function chosenEnd({ configuration }: State, { preferences }: ApiRequest): Preferences['tx'] {
+  return configuration.dbTxEnd.endsWith('allow-override') ? preferences.tx : undefined
+}
+
+function transactionMode({ state, session }: Exchange, plan: Plan, chosen: Preferences['tx']): TransactionMode {
+  const end = chosen ?? (state.configuration.dbTxEnd.startsWith('rollback') ? 'rollback' : 'commit')
+  const routineLevel = plan.kind === 'call' ? plan.routine.isolationLevel : null
+  return {
+    readOnly: plan.kind === 'read' || (plan.kind === 'call' && plan.readOnly),
+    isolationLevel: routineLevel ?? state.roleSettings.get(session.role)?.isolationLevel,
+    end: end === 'commit' && decides(plan) ? 'decide' : end,
+  }
+}
+
+/** What is larger is taken only from who may write: the others have been let have as much by the first read of the socket. */
+const largeBodyBytes = smallBodyBytes
+
+/** The body of a request, read as it comes; of one that has none, what nothing makes. */
+async function payloadOf(exchange: Exchange, request: ApiRequest, action: PlannedAction): Promise<Payload | undefined> {
+  if (request.body === undefined) return undefined
+  const { state, body, timing } = exchange
+  if (body.length === undefined || body.length > largeBodyBytes) {
+    await admit(exchange, request.schema, planWithoutBody(request, action, state.cache, state.planSettings))
+  }
+  const reader = payloadReader(request.body)
+  await body.read(reader)
+  timing.leaveOut()
+  return reader.end()
+}
+
+async function answerPlanned(exchange: Exchange, request: ApiRequest, action: PlannedAction): Promise<HttpResponse> {
+  const { state, pool, timing, signal } = exchange
+  const payload = await payloadOf(exchange, request, action)
+  const plan = planRequest(request, action, payload, state.cache, state.planSettings)
+  const rendered = render(plan)
+  exchange.onStatement(rendered.write?.text ?? rendered.main.text)
+  timing.mark('plan')
+  const chosen = chosenEnd(state, request)
+  const mode = transactionMode(exchange, plan, chosen)
+  const facts = sessionFacts(exchange, request.schema)
+  const routineSettings = plan.kind === 'call' ? plan.routine.settings : []
+  const outcome = await execute(pool, {
+    plan,
+    rendered,
+    facts: { ...facts, timezone: request.preferences.timezone, settings: [...facts.settings, ...routineSettings] },
+    mode,
+    prepared: state.configuration.dbPreparedStatements,
+    signal,
+  })
+  timing.mark('transaction')
+  return answer({ request, plan, outcome, transactionEnd: chosen })
+}
+
+/** Names are UTF-8 in headers as they are in requests'; Node writes a character for a byte. */
+const headerBytes = (name: string): string => Buffer.from(name, 'utf8').toString('latin1')
+
+async function respond(exchange: Exchange): Promise<HttpResponse> {
+  const { state, http, timing } = exchange
+  const request = parseRequest(http, state.rules)
+  timing.mark('parse')
+  const { action, schema } = request
+  const profile: [string, string][] = state.rules.schemas.length > 1 ? [['Content-Profile', headerBytes(schema)]] : []
+  const response = await (() => {
+    switch (action.kind) {
+      case 'openapi':
+        return answerOpenApi(exchange, request)
+      case 'options-root':
+        return allowed(['GET', 'HEAD'])
+      case 'options':
+        return allowed(tableMethods(findTable(state.cache, schema, action.relation)))
+      case 'options-function':
+        return allowed(functionMethods(state.cache, schema, action.name))
+      default:
+        return answerPlanned(exchange, request, action)
+    }
+  })()
+  return profile.length === 0 ? response : { ...response, headers: [...response.headers, ...profile] }
+}
+
+/** Answers a request; every error becomes a response. The body is read once it is known who asks, and for what: whoever may not ask is not listened to. */
+export async function answerRequest(
+  state: State,
+  pool: Pool,
+  http: RequestHead,
+  body: IncomingBody,
+  signal: AbortSignal,
+): Promise<Answered> {
+  const { configuration } = state
+  const timing = new Timing()
+  let session: Session | undefined
+  let sql: string | undefined
+  const onStatement = (text: string) => {
+    sql = text
+  }
+  const timed = (response: HttpResponse): HttpResponse => {
+    if (!configuration.serverTimingEnabled) return response
+    timing.mark('response')
+    return { ...response, headers: [...response.headers, ['Server-Timing', timing.toString()]] }
+  }
+  try {
+    session = await authenticate(state, http)
+    timing.mark('jwt')
+    const response = await respond({ state, pool, http, body, session, timing, signal, onStatement })
+    return { response: timed(response), role: session.role, error: undefined, sql }
+  } catch (cause) {
+    const error = restErrorOf(cause, session?.isAuthenticated === true)
+    const response = errorResponse(error, configuration.clientErrorVerbosity === 'verbose')
+    return { response: timed(response), role: session?.role, error, sql }
+  }
+}

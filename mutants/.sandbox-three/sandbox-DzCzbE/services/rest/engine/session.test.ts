@@ -1,0 +1,107 @@
+/** What one request leaves behind on a connection must not be the next one's: over a pool of one connection, against a real Postgres. */
+// @ts-nocheck
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
+import { jwtSecret, startService, type TestService, tokenOf } from '../testing/service.ts'
+
+const schema = `
+  CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; CREATE ROLE other;
+  GRANT anon, other TO authenticator;
+  CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon, other;
+  CREATE FUNCTION api.set(name text, value text) RETURNS text LANGUAGE sql AS $$ SELECT set_config(name, value, false) $$;
+  CREATE FUNCTION api.execute(sql text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE sql; END $$;
+  CREATE FUNCTION api.session() RETURNS json LANGUAGE sql AS $$ SELECT json_build_object('role', current_user,
+    'zone', current_setting('timezone'), 'timeout', current_setting('statement_timeout'), 'own', current_setting('my.own', true)) $$;
+  CREATE FUNCTION api.path() RETURNS text LANGUAGE sql AS $$ SELECT current_setting('request.path') $$;
+  CREATE TABLE api.notes (owner text); ALTER TABLE api.notes ENABLE ROW LEVEL SECURITY;
+  CREATE POLICY own ON api.notes USING (owner = current_user);
+  GRANT SELECT ON api.notes TO anon, other; INSERT INTO api.notes VALUES ('anon'), ('other');`
+
+let postgres: TestPostgres
+let service: TestService
+beforeAll(async () => {
+  postgres = await startPostgres('18')
+  await postgres.run(schema)
+  await postgres.run(`ALTER ROLE authenticator SET timezone TO 'Asia/Tokyo'`)
+  service = await startService(postgres.uri('authenticator'), {
+    'db-schemas': 'api',
+    'db-anon-role': 'anon',
+    'db-pool': 1,
+    'jwt-secret': jwtSecret,
+  })
+})
+afterAll(async () => {
+  await service?.stop()
+  await postgres?.stop()
+})
+
+const call = (name: string, body: Record<string, string> = {}) =>
+  service.ask(`/rpc/${name}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+const clean = { role: 'anon', zone: 'Asia/Tokyo', timeout: '0' }
+
+describe('a request after one whose function', () => {
+  test.each([
+    ['response.headers', '[{"Set-Cookie": "session=another"}]'],
+    ['response.status', '418'],
+    ['timezone', 'Europe/Rome'],
+    ['statement_timeout', '5000'],
+    ['role', 'other'],
+    ['my.own', 'secret'],
+    ['client_encoding', 'LATIN1'],
+    ['search_path', 'pg_temp'],
+  ])('has set %s for the session', async (name, value) => {
+    await call('set', { name, value })
+    const answer = await call('session')
+    expect(answer.status).toBe(200)
+    expect(answer.headers['set-cookie']).toBeUndefined()
+    expect(JSON.parse(answer.text)).toEqual({ ...clean, own: name === 'my.own' ? '' : expect.toBeOneOf([null, '']) })
+  })
+
+  test('has made the session read-only is refused at most once', async () => {
+    await call('set', { name: 'default_transaction_read_only', value: 'on' })
+    await call('execute', { sql: 'SELECT 1' })
+    expect((await call('execute', { sql: 'CREATE TEMP TABLE made ()' })).status).toBe(204)
+  })
+
+  test('has deallocated the statements of the connection finds another connection', async () => {
+    await call('session')
+    expect((await call('execute', { sql: 'DEALLOCATE ALL' })).status).toBe(204)
+    await call('session')
+    expect((await call('session')).status).toBe(200)
+  })
+
+  test.each(['COMMIT', 'ROLLBACK', 'COPY api.notes TO STDOUT', 'COPY api.notes FROM STDIN'])(
+    'tried to %s is answered as itself',
+    async sql => {
+      expect((await call('execute', { sql })).status).toBeGreaterThanOrEqual(400)
+      expect(JSON.parse((await call('session')).text)).toMatchObject(clean)
+    },
+  )
+
+  test('listens and is notified is answered as itself', async () => {
+    await call('execute', { sql: `LISTEN noise; NOTIFY noise, 'one'; DO $$ BEGIN RAISE WARNING 'noise'; END $$` })
+    await postgres.run(`NOTIFY noise, 'two'`)
+    expect(JSON.parse((await call('session')).text)).toMatchObject(clean)
+  })
+})
+
+test('a statement that one role has prepared shows another role no rows of the first', async () => {
+  const authorization = `Bearer ${await tokenOf({ role: 'other' })}`
+  for (let round = 0; round < 8; round++) {
+    expect(JSON.parse((await service.ask('/notes')).text)).toEqual([{ owner: 'anon' }])
+    const asOther = await service.ask('/notes', { headers: { authorization } })
+    expect(JSON.parse(asOther.text)).toEqual([{ owner: 'other' }])
+  }
+})
+
+test.each(['/rpc/path', '/rpc/path/', '/rpc/p%61th', '/%72pc/path', '/rpc/path?select=*'])(
+  'a function is told one path, however the client writes it: %s',
+  async path => {
+    expect((await service.ask(path)).text).toBe('"/rpc/path"')
+  },
+)

@@ -1,0 +1,70 @@
+/** All that a request is answered from, replaced as a whole when the configuration or the schema cache is read again. */
+// @ts-nocheck
+
+import { type Authenticator, type CacheEvent, createAuthenticator } from '../../authentication/index.ts'
+import type { SchemaCache } from '../../schema-cache/types.ts'
+import type { RestConfiguration } from '../configuration/index.ts'
+import type { RequestRules } from '../parse/request.ts'
+import type { PlanSettings } from '../plan/context.ts'
+import { type Admissions, noAdmissions } from './admissions.ts'
+import type { RoleSettings } from './role-settings.ts'
+
+/** What the configuration comes to. */
+export type ConfiguredState = {
+  readonly configuration: RestConfiguration
+  readonly authenticator: Authenticator
+  readonly roleSettings: ReadonlyMap<string, RoleSettings>
+  readonly planSettings: PlanSettings
+  /** `app.settings.*`, by full name. */
+  readonly appSettings: readonly (readonly [string, string])[]
+}
+
+export type State = ConfiguredState & {
+  readonly cache: SchemaCache
+  readonly rules: RequestRules
+  readonly admissions: Admissions
+}
+
+export function configuredState(
+  configuration: RestConfiguration,
+  roleSettings: ReadonlyMap<string, RoleSettings>,
+  now: () => number,
+  onTokenCache: (event: CacheEvent) => void,
+): ConfiguredState {
+  const { jwtSecret, jwtAud, jwtRoleClaimKey, jwtCacheMaxEntries } = configuration
+  return {
+    configuration,
+    authenticator: createAuthenticator(
+      {
+        ...(jwtSecret === undefined ? {} : { jwtSecret }),
+        ...(jwtAud === undefined ? {} : { audience: jwtAud }),
+        roleClaimKey: jwtRoleClaimKey,
+        cacheMaxEntries: jwtCacheMaxEntries,
+        onCache: onTokenCache,
+      },
+      now,
+    ),
+    roleSettings,
+    planSettings: {
+      maximumRows: configuration.dbMaxRows,
+      aggregatesEnabled: configuration.dbAggregatesEnabled,
+      plansEnabled: configuration.dbPlanEnabled,
+    },
+    appSettings: Object.entries(configuration.appSettings).map(([name, value]) => [`app.settings.${name}`, value]),
+  }
+}
+
+export function stateOf(configured: ConfiguredState, cache: SchemaCache): State {
+  const { configuration } = configured
+  return {
+    ...configured,
+    cache,
+    admissions: noAdmissions(),
+    rules: {
+      schemas: configuration.dbSchemas,
+      rootFunction: configuration.dbRootSpec,
+      openApiDisabled: configuration.openapiMode === 'disabled',
+      timeZones: cache.timeZones,
+    },
+  }
+}

@@ -1,0 +1,67 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
+
+const facts: SessionFacts = {
+  schema: 'a"b',
+  extraSearchPath: ['public', 'a"b'],
+  role: 'somebody',
+  claims: '{"role":"somebody"}',
+  method: 'GET',
+  path: '/things',
+  headers: { accept: '*/*', cookie: 'a=1; b="x=y"; broken' },
+  timezone: undefined,
+  settings: [['statement_timeout', '5s']],
+  preRequest: undefined,
+}
+const mode: TransactionMode = { readOnly: false, isolationLevel: undefined, end: 'commit' }
+
+/** The settings of the first SELECT, by name. */
+function settings(given: Partial<SessionFacts> = {}, how: Partial<TransactionMode> = {}): Record<string, unknown> {
+  const { before } = transactionSteps({ ...facts, ...given }, { ...mode, ...how })
+  const values = before.find(({ text }) => text.startsWith('SELECT set_config'))?.values ?? []
+  return Object.fromEntries(values.flatMap((name, index) => (index % 2 === 0 ? [[name, values[index + 1]]] : [])))
+}
+
+describe('a transaction', () => {
+  test('knows who asks, and what', () => {
+    expect(settings()).toEqual({
+      search_path: '"a""b", "public"',
+      statement_timeout: '5s',
+      role: 'somebody',
+      'request.jwt.claims': '{"role":"somebody"}',
+      'request.method': 'GET',
+      'request.path': '/things',
+      'request.headers': JSON.stringify(facts.headers),
+      'request.cookies': '{"a":"1","b":"\\"x=y\\""}',
+    })
+  })
+
+  test('that reads cannot write, and may be in a time zone', () => {
+    expect(settings({}, { readOnly: true }).transaction_read_only).toBe('on')
+    expect(settings({ timezone: 'Asia/Tokyo' }).timezone).toBe('Asia/Tokyo')
+  })
+
+  test('puts no value into its text', () => {
+    const { before } = transactionSteps({ ...facts, role: `x'; --` }, mode)
+    expect(before.map(({ text }) => text).join()).not.toContain('x')
+  })
+
+  test('is begun by name only where it has to be', () => {
+    const texts = (how: Partial<TransactionMode>) => {
+      const { before, after } = transactionSteps(facts, { ...mode, ...how })
+      return [before[0]?.text.split(' ').slice(0, 4).join(' '), after.map(({ text }) => text)]
+    }
+    expect(texts({})).toEqual(['RESET ALL', []])
+    expect(texts({ end: 'rollback' })).toEqual(['BEGIN', ['SET CONSTRAINTS ALL IMMEDIATE', 'ROLLBACK']])
+    expect(texts({ end: 'decide' })).toEqual(['BEGIN', []])
+    expect(texts({ isolationLevel: 'serializable' })).toEqual(['BEGIN ISOLATION LEVEL SERIALIZABLE', ['COMMIT']])
+    expect(texts({ isolationLevel: `x'; --` })[0]).toBe('BEGIN')
+    expect(endSteps('commit').map(({ text }) => text)).toEqual(['COMMIT'])
+  })
+
+  test('calls the function before the request by its quoted name', () => {
+    const { before } = transactionSteps({ ...facts, preRequest: 'my schema.check' }, mode)
+    expect(before.at(-1)?.text).toBe('SELECT "my schema"."check"()')
+  })
+})

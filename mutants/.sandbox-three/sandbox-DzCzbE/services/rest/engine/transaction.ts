@@ -1,0 +1,108 @@
+/**
+ * What a request runs in: its role, its claims and what else Postgres is told of it, set for one transaction. Pure: builds the statements that stand before the
+ * request's own.
+ */
+// @ts-nocheck
+
+
+import type { Headers } from '../../http/message.ts'
+import type { Step } from '../../postgres/connection.ts'
+import { identifier } from '../sql/statement.ts'
+
+export type SessionFacts = {
+  readonly schema: string
+  readonly extraSearchPath: readonly string[]
+  readonly role: string
+  /** JSON text of the claims. */
+  readonly claims: string
+  readonly method: string
+  readonly path: string
+  readonly headers: Headers
+  readonly timezone: string | undefined
+  /** `app.settings.*`, and settings of the role and of the function, by full name. */
+  readonly settings: readonly (readonly [name: string, value: string])[]
+  /** Schema and name, or name alone. */
+  readonly preRequest: string | undefined
+}
+
+/** How the transaction is begun and ended. */
+export type TransactionMode = {
+  readonly readOnly: boolean
+  readonly isolationLevel: string | undefined
+  /** commit and rollback are known beforehand; `decide` waits for the result. */
+  readonly end: 'commit' | 'rollback' | 'decide'
+}
+
+function cookies(header: string | undefined): string {
+  if (header === undefined) return '{}'
+  const pairs = header.split(';').flatMap(part => {
+    const equals = part.indexOf('=')
+    return equals === -1 ? [] : [[part.slice(0, equals).trim(), part.slice(equals + 1).trim()]]
+  })
+  return JSON.stringify(Object.fromEntries(pairs))
+}
+
+const schemaList = ({ schema, extraSearchPath }: SessionFacts): string =>
+  [...new Set([schema, ...extraSearchPath])].map(identifier).join(', ')
+
+/** A function named in the configuration, quoted part by part. */
+const functionName = (name: string): string =>
+  name
+    .split('.')
+    .map(part => identifier(part.replace(/^"(.*)"$/s, '$1')))
+    .join('.')
+
+function settingsStep(facts: SessionFacts, readOnly: boolean): Step {
+  const settings: (readonly [string, string])[] = [
+    ['search_path', schemaList(facts)],
+    ...facts.settings,
+    ['role', facts.role],
+    ['request.jwt.claims', facts.claims],
+    ['request.method', facts.method],
+    ['request.path', facts.path],
+    ['request.headers', JSON.stringify(facts.headers)],
+    ['request.cookies', cookies(facts.headers.cookie)],
+    ...(facts.timezone === undefined ? [] : [['timezone', facts.timezone] as const]),
+    ...(readOnly ? [['transaction_read_only', 'on'] as const] : []),
+  ]
+  const list = settings.map((_, index) => `set_config($${2 * index + 1}, $${2 * index + 2}, true)`)
+  return { text: `SELECT ${list.join(', ')}`, values: settings.flat() }
+}
+
+const isolationLevels: Record<string, string> = {
+  serializable: 'SERIALIZABLE',
+  'repeatable read': 'REPEATABLE READ',
+  'read committed': 'READ COMMITTED',
+  'read uncommitted': 'READ UNCOMMITTED',
+}
+
+/** Where one transaction for all that is sent together is not enough, one is begun by name. */
+function isExplicit({ isolationLevel, end }: TransactionMode): boolean {
+  return end !== 'commit' || isolationLevel !== undefined
+}
+
+/** Settings that a function has left behind for the session (as by set_config with false) are not the next request's: neither its headers nor its time zone. */
+const resetStep: Step = { text: 'RESET ALL', values: [] }
+
+/** The statements before and after the request's own. */
+export function transactionSteps(facts: SessionFacts, mode: TransactionMode): { before: Step[]; after: Step[] } {
+  const explicit = isExplicit(mode)
+  const before: Step[] = []
+  if (explicit) {
+    const level = isolationLevels[mode.isolationLevel ?? '']
+    before.push({ text: `BEGIN${level === undefined ? '' : ` ISOLATION LEVEL ${level}`}`, values: [] })
+  }
+  before.push(resetStep, settingsStep(facts, mode.readOnly))
+  if (facts.preRequest !== undefined) before.push({ text: `SELECT ${functionName(facts.preRequest)}()`, values: [] })
+  if (!explicit || mode.end === 'decide') return { before, after: [] }
+  return { before, after: endSteps(mode.end) }
+}
+
+/** A transaction that is rolled back all the same checks its deferred constraints, so that a client sees what a commit would have said. */
+export function endSteps(end: 'commit' | 'rollback'): Step[] {
+  if (end === 'commit') return [{ text: 'COMMIT', values: [] }]
+  return [
+    { text: 'SET CONSTRAINTS ALL IMMEDIATE', values: [] },
+    { text: 'ROLLBACK', values: [] },
+  ]
+}

@@ -1,0 +1,395 @@
+/**
+ * Every error that the service words itself, by code: status, texts and headers. It promises that nothing a client is told is worded elsewhere, but for what Postgres and
+ * functions in the database say themselves (database.ts). Statuses and texts are those of PostgREST 14 (its docs, "Errors"), with RST in place of PGRST in the codes.
+ */
+// @ts-nocheck
+
+import { bearerChallenge } from '../../authentication/challenge.ts'
+import type { ClaimsFault, Undecodable } from '../../authentication/errors.ts'
+import { type Json, RestError } from './rest-error.ts'
+
+const retryAfter: [string, string] = ['Retry-After', '1']
+
+// Group 0: the connection to the database, and the room for what is on its way.
+
+export const connectionLost = (details: string, cause?: unknown): RestError =>
+  unavailable('RST000', 'Database connection error. Retrying the connection.', details, cause)
+
+export const databaseClientFailed = (details: string, cause?: unknown): RestError =>
+  unavailable('RST001', 'Database client error. Retrying the connection.', details, cause)
+
+/** Why, the log says: whoever asks is a stranger still. */
+export const schemaNotLoaded = (): RestError =>
+  unavailable('RST002', 'Could not query the database for the schema cache. Retrying.')
+
+export const acquisitionTimedOut = (cause?: unknown): RestError =>
+  new RestError({ status: 504, code: 'RST003', message: 'Timed out acquiring connection from connection pool.' }, cause)
+
+/** The code is Postgres's own, of a server that has run out of something. */
+export const memoryExhausted = (): RestError =>
+  unavailable('53000', 'The service holds too much data of other requests')
+
+function unavailable(code: string, message: string, details: string | null = null, cause?: unknown): RestError {
+  return new RestError({ status: 503, code, message, details, headers: [retryAfter] }, cause)
+}
+
+// Group 1: the request by itself.
+
+/** What does not parse: where that shows (a column from 1), and what could have stood there. */
+export const unparsable = (what: string, text: string, column: number, details: string): RestError =>
+  invalidQuery(`"failed to parse ${what} (${text})" (line 1, column ${column})`, details)
+
+export const tooManyParameters = (maximum: number): RestError =>
+  invalidQuery(`A query string has at most ${maximum} parameters`)
+
+/** Postgres has no such character in a text, and the protocol ends a name at it. */
+export const nulInQuery = (): RestError => invalidQuery('A query string cannot hold the character NUL')
+
+export const tooManyValues = (maximum: number): RestError => invalidQuery(`A request has at most ${maximum} values`)
+
+export const tooManyEmbeddings = (maximum: number): RestError =>
+  invalidQuery(`A request embeds at most ${maximum} relations`)
+
+function invalidQuery(message: string, details: string | null = null): RestError {
+  return new RestError({ status: 400, code: 'RST100', message, details })
+}
+
+export const functionTakesNo = (method: string): RestError =>
+  new RestError({ status: 405, code: 'RST101', message: `Cannot use the ${method} method on RPC` })
+
+export const invalidJson = (): RestError => invalidBody('Empty or invalid json')
+
+export const jsonTooDeep = (maximum: number): RestError =>
+  invalidBody('Empty or invalid json', `JSON nests at most ${maximum} deep`)
+
+export const unevenKeys = (): RestError => invalidBody('All object keys must match')
+
+export const emptyCsv = (): RestError => invalidBody('Empty or invalid csv')
+
+export const unevenCsv = (): RestError => invalidBody('All lines must have same number of fields')
+
+export const csvTooWide = (maximum: number): RestError => invalidBody(`A line of CSV has at most ${maximum} fields`)
+
+export const csvQuoteOpen = (): RestError => invalidBody('A quoted field of CSV does not end')
+
+export const csvQuoteFollowed = (): RestError => invalidBody('A quoted field of CSV is followed by more than a comma')
+
+/** Nothing can be made of it. */
+function invalidBody(message: string, details: string | null = null): RestError {
+  return new RestError({ status: 400, code: 'RST102', message, details })
+}
+
+export const bodyTooLarge = (maximumBytes: number): RestError =>
+  new RestError({ status: 413, code: 'RST102', message: `The request body is larger than ${maximumBytes} bytes` })
+
+export const rangeReversed = (): RestError =>
+  rangeNotSatisfiable('The lower boundary must be lower than or equal to the upper boundary in the Range header.')
+
+export const limitNegative = (): RestError => rangeNotSatisfiable('Limit should be greater than or equal to zero.')
+
+export const offsetBeyondRows = (offset: number, rows: number): RestError =>
+  rangeNotSatisfiable(`An offset of ${offset} was requested, but there are only ${rows} rows.`, [
+    ['Content-Range', `*/${rows}`],
+  ])
+
+function rangeNotSatisfiable(details: string, headers: [string, string][] = []): RestError {
+  return new RestError({ status: 416, code: 'RST103', message: 'Requested range not satisfiable', details, headers })
+}
+
+export const putWithoutKey = (): RestError =>
+  new RestError({
+    status: 405,
+    code: 'RST105',
+    message: "Filters must include all and only primary key columns with 'eq' operators",
+  })
+
+export const schemaNotServed = (name: string, served: readonly string[]): RestError =>
+  new RestError({
+    status: 406,
+    code: 'RST106',
+    message: `Invalid schema: ${name}`,
+    hint: `Only the following schemas are exposed: ${served.join(', ')}`,
+  })
+
+export const contentTypeRefused = (name: string): RestError =>
+  new RestError({ status: 415, code: 'RST107', message: `Content-Type not acceptable: ${name}` })
+
+export const notAcceptable = (mediaTypes: readonly string[]): RestError =>
+  new RestError({
+    status: 406,
+    code: 'RST107',
+    message: `None of these media types are available: ${mediaTypes.join(', ')}`,
+  })
+
+export const notEmbedded = (name: string): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST108',
+    message: `'${name}' is not an embedded resource in this request`,
+    hint: `Verify that '${name}' is included in the 'select' query parameter.`,
+  })
+
+/** Of what a function in the database has set. */
+export const invalidResponseHeaders = (): RestError =>
+  new RestError({
+    status: 500,
+    code: 'RST111',
+    message: 'response.headers guc must be a JSON array composed of objects with a single key and a string value',
+  })
+
+export const invalidResponseStatus = (): RestError =>
+  new RestError({ status: 500, code: 'RST112', message: 'response.status guc must be a valid status code' })
+
+export const putWithLimit = (): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST114',
+    message: 'limit/offset querystring parameters are not allowed for PUT',
+  })
+
+export const putOfAnotherRow = (): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST115',
+    message: 'Payload values do not match URL in primary key column(s)',
+  })
+
+export const notSingular = (rows: number): RestError =>
+  new RestError({
+    status: 406,
+    code: 'RST116',
+    message: 'Cannot coerce the result to a single JSON object',
+    details: `The result contains ${rows} rows`,
+  })
+
+export const unsupportedMethod = (method: string): RestError =>
+  new RestError({ status: 405, code: 'RST117', message: `Unsupported HTTP method: ${method}` })
+
+export const notOrderable = (source: string, relation: string): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST118',
+    message: `A related order on '${relation}' is not possible`,
+    details: `'${source}' and '${relation}' do not form a many-to-one or one-to-one relationship`,
+  })
+
+export const unacceptableFilter = (name: string): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST120',
+    message: `Bad operator on the '${name}' embedded resource`,
+    details: 'Only is null or not is null filters are allowed on embedded resources',
+  })
+
+export const invalidRaiseMessage = (sqlState: string, message: string): RestError =>
+  invalidRaise(
+    sqlState,
+    `Invalid JSON value for MESSAGE: '${message}'`,
+    "MESSAGE must be a JSON object with obligatory keys: 'code', 'message' and optional keys: 'details', 'hint'.",
+  )
+
+export const invalidRaiseDetail = (sqlState: string, detail: string | null): RestError =>
+  invalidRaise(
+    sqlState,
+    detail === null ? 'DETAIL is missing in the RAISE statement' : `Invalid JSON value for DETAIL: '${detail}'`,
+    "DETAIL must be a JSON object with obligatory keys: 'status', 'headers' and optional key: 'status_text'.",
+  )
+
+/** What a function has raised to be the response, and is none. */
+function invalidRaise(sqlState: string, details: string, hint: string): RestError {
+  const message = `Could not parse JSON in the "RAISE SQLSTATE '${sqlState}'" error`
+  return new RestError({ status: 500, code: 'RST121', message, details, hint })
+}
+
+export const invalidPreferences = (preferences: readonly string[]): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST122',
+    message: 'Invalid preferences given with handling=strict',
+    details: `Invalid preferences: ${preferences.join(', ')}`,
+  })
+
+export const aggregatesDisabled = (): RestError =>
+  new RestError({ status: 400, code: 'RST123', message: 'Use of aggregate functions is not allowed' })
+
+export const tooManyAffected = (rows: number): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST124',
+    message: 'Query result exceeds max-affected preference constraint',
+    details: `The query affects ${rows} rows`,
+  })
+
+export const invalidPath = (): RestError =>
+  new RestError({ status: 404, code: 'RST125', message: 'Invalid path specified in request URL' })
+
+export const rootDisabled = (): RestError =>
+  new RestError({ status: 404, code: 'RST126', message: 'Root endpoint metadata is disabled' })
+
+export const aggregateInSpread = (): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST127',
+    message: 'Feature not implemented',
+    details: 'Aggregates are not implemented for one-to-many or many-to-many spreads.',
+  })
+
+export const affectedOfNoSet = (): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST128',
+    message: 'Function must return SETOF or TABLE when max-affected preference is used with handling=strict',
+  })
+
+// Group 2: the request against the schema cache. A name is as it is to be shown, with its schema where it has one; what was meant is a guess.
+
+type Names = { readonly schema: string; readonly name: string }
+
+/** `using` is the hint by which the client asked for one of several. */
+export function relationshipNotFound(
+  { schema, name }: Names,
+  target: string,
+  using: string | undefined,
+  guess: { readonly meant: string; readonly wrong: string } | undefined,
+): RestError {
+  return new RestError({
+    status: 400,
+    code: 'RST200',
+    message: `Could not find a relationship between '${name}' and '${target}' in the schema cache`,
+    details:
+      `Searched for a foreign key relationship between '${name}' and '${target}'` +
+      `${using === undefined ? '' : ` using the hint '${using}'`} in the schema '${schema}', but no matches were found.`,
+    hint: guess === undefined ? null : `Perhaps you meant '${guess.meant}' instead of '${guess.wrong}'.`,
+  })
+}
+
+/** `candidates` are what the client may write in place of the target. */
+export function ambiguousRelationship(
+  source: string,
+  target: string,
+  found: Json,
+  candidates: readonly string[],
+): RestError {
+  const listed = candidates.map(candidate => `'${candidate}'`).join(', ')
+  return new RestError({
+    status: 300,
+    code: 'RST201',
+    message: `Could not embed because more than one relationship was found for '${source}' and '${target}'`,
+    details: found,
+    hint: `Try changing '${target}' to one of the following: ${listed}. Find the desired relationship in the 'details' key.`,
+  })
+}
+
+/** `called` is how it was called; `searched` says what for, where that is known. */
+export function functionNotFound(
+  { schema, name }: Names,
+  { called = '', searched, meant }: { called?: string; searched?: string | undefined; meant?: string | undefined } = {},
+): RestError {
+  return new RestError({
+    status: 404,
+    code: 'RST202',
+    message: `Could not find the function ${schema}.${name}${called} in the schema cache`,
+    details: searched === undefined ? null : `Searched for ${searched}, but no matches were found in the schema cache.`,
+    hint: meant === undefined ? null : `Perhaps you meant to call the function ${meant}`,
+  })
+}
+
+export const ambiguousFunction = (signatures: readonly string[]): RestError =>
+  new RestError({
+    status: 300,
+    code: 'RST203',
+    message: `Could not choose the best candidate function between: ${signatures.join(', ')}`,
+    hint: 'Try renaming the parameters or the function itself in the database so function overloading can be resolved',
+  })
+
+export const columnNotFound = (table: string, column: string): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RST204',
+    message: `Could not find the '${column}' column of '${table}' in the schema cache`,
+  })
+
+export const tableNotFound = ({ schema, name }: Names, meant: string | undefined): RestError =>
+  new RestError({
+    status: 404,
+    code: 'RST205',
+    message: `Could not find the table '${schema}.${name}' in the schema cache`,
+    hint: meant === undefined ? null : `Perhaps you meant the table '${schema}.${meant}'`,
+  })
+
+// Group 3: who asks. No text holds a part of a token, a key or a claim's value.
+
+/** A token came, and there is nothing to check it with: the fault is the server's. */
+export const secretMissing = (): RestError =>
+  new RestError({ status: 500, code: 'RST300', message: 'Server lacks JWT secret' })
+
+export function tokenUndecodable(reason: Undecodable): RestError {
+  const { message, details = null } = describeUndecodable(reason)
+  return new RestError({ status: 401, code: 'RST301', message, details, headers: [bearerChallenge(message)] })
+}
+
+/** Nobody is named, and there is no anonymous role. */
+export const anonymousRefused = (): RestError =>
+  new RestError({
+    status: 401,
+    code: 'RST302',
+    message: 'Anonymous access is disabled',
+    headers: [bearerChallenge()],
+  })
+
+export function claimsRefused(fault: ClaimsFault): RestError {
+  const message = describeFault(fault)
+  return new RestError({ status: 401, code: 'RST303', message, headers: [bearerChallenge(message)] })
+}
+
+function describeUndecodable(reason: Undecodable): { message: string; details?: string } {
+  switch (reason.kind) {
+    case 'empty':
+      return { message: 'Empty JWT is sent in Authorization header' }
+    case 'parts':
+      return { message: `Expected 3 parts in JWT; got ${reason.count}` }
+    case 'malformed':
+      return { message: 'JWT cryptographic operation failed' }
+    case 'unsecured':
+      return {
+        message: 'Wrong or unsupported encoding algorithm',
+        details: "JWT is unsecured but expected 'alg' was not 'none'",
+      }
+    case 'no suitable key':
+      return {
+        message: 'No suitable key or wrong key type',
+        details: 'No suitable key was found to decode the JWT',
+      }
+    case 'not verified':
+      return {
+        message: 'No suitable key or wrong key type',
+        details: 'None of the keys was able to decode the JWT',
+      }
+  }
+}
+
+function describeFault(fault: ClaimsFault): string {
+  switch (fault.kind) {
+    case 'not an object':
+      return 'Parsing claims failed'
+    case 'not a number':
+      return `The JWT '${fault.claim}' claim must be a number`
+    case 'expired':
+      return 'JWT expired'
+    case 'not yet valid':
+      return 'JWT not yet valid'
+    case 'issued in the future':
+      return 'JWT issued at future'
+    case 'audience of a wrong type':
+      return "The JWT 'aud' claim must be a string or an array of strings"
+    case 'other audience':
+      return 'JWT not in audience'
+    case 'no role name':
+      return 'The role in the JWT is not the name of a role'
+  }
+}
+
+// Group X: what nobody foresaw. It says nothing of itself.
+
+export const internalError = (cause: unknown): RestError =>
+  new RestError({ status: 500, code: 'RSTX00', message: 'Internal error' }, cause)

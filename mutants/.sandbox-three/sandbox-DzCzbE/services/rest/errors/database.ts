@@ -1,0 +1,123 @@
+/** What an error of Postgres is over HTTP: the status of each class of SQLSTATE, and errors that functions raise on purpose. */
+// @ts-nocheck
+
+
+import { isRecord } from '../../../values/record.ts'
+import { bearerChallenge } from '../../authentication/challenge.ts'
+import { isHeaderName, isHeaderValue } from '../../http/headers.ts'
+import type { DatabaseError } from '../../postgres/errors.ts'
+import { invalidRaiseDetail, invalidRaiseMessage } from './catalogue.ts'
+import { type Json, RestError } from './rest-error.ts'
+
+/** The longest prefix of an SQLSTATE that stands here decides. */
+const statuses = new Map<string, number>([
+  ['08', 503],
+  ['09', 500],
+  ['0L', 403],
+  ['0P', 403],
+  ['21000', 500],
+  ['23503', 409],
+  ['23505', 409],
+  ['25', 500],
+  ['25006', 405],
+  ['28', 403],
+  ['2D', 500],
+  ['38', 500],
+  ['39', 500],
+  ['3B', 500],
+  ['40', 500],
+  ['42883', 404],
+  ['42P01', 404],
+  ['42P17', 500],
+  ['53', 503],
+  ['53400', 500],
+  ['54', 500],
+  ['55', 500],
+  ['57', 500],
+  ['58', 500],
+  ['F0', 500],
+  ['HV', 500],
+  ['P0', 500],
+  ['P0001', 400],
+  ['XX', 500],
+])
+
+function statusOf({ sqlState, message }: DatabaseError, isAuthenticated: boolean): number {
+  if (sqlState === '42501') return isAuthenticated ? 403 : 400
+  // A role that a token names and that is not there is the token's fault, not the server's.
+  if (sqlState === '22023' && /^role ".*" does not exist$/s.test(message)) return 401
+  // safeupdate's refusal of a write to a whole table.
+  if (sqlState === '21000' && message.includes('requires a WHERE clause')) return 400
+  const custom = /^PT([2-9][0-9]{2})$/.exec(sqlState)
+  if (custom !== null) return Number(custom[1])
+  if (sqlState.startsWith('PT')) return 500
+  for (let length = 5; length >= 2; length--) {
+    const status = statuses.get(sqlState.slice(0, length))
+    if (status !== undefined) return status
+  }
+  return 400
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const optionalText = (value: unknown): value is string | null | undefined =>
+  value === undefined || value === null || typeof value === 'string'
+
+/** `RAISE SQLSTATE 'RST'` with JSON in its message and detail: all of the response is the function's choice. */
+function raised({ sqlState, message, detail }: DatabaseError): RestError {
+  const said = parsed(message)
+  if (
+    !isRecord(said) ||
+    typeof said.code !== 'string' ||
+    typeof said.message !== 'string' ||
+    !optionalText(said.details) ||
+    !optionalText(said.hint)
+  ) {
+    return invalidRaiseMessage(sqlState, message)
+  }
+  const invalid = () => invalidRaiseDetail(sqlState, detail)
+  if (detail === null) return invalid()
+  const response = parsed(detail)
+  if (!isRecord(response)) return invalid()
+  const { status, status_text: statusText, headers = {} } = response
+  const isStatus = typeof status === 'number' && Number.isInteger(status) && status >= 200 && status <= 999
+  if (!isStatus || !optionalText(statusText) || !isRecord(headers)) return invalid()
+  const list: [string, string][] = []
+  for (const [name, value] of Object.entries(headers)) {
+    if (typeof value !== 'string' || !isHeaderName(name) || !isHeaderValue(value)) return invalid()
+    list.push([name, value])
+  }
+  return new RestError({
+    status,
+    ...(typeof statusText === 'string' && isHeaderValue(statusText) ? { statusText } : {}),
+    code: said.code,
+    message: said.message,
+    details: (said.details ?? null) satisfies Json,
+    hint: said.hint ?? null,
+    headers: list,
+  })
+}
+
+export function refusalOfDatabase(error: DatabaseError, isAuthenticated: boolean): RestError {
+  // PGRST is what functions written for PostgREST raise.
+  if (error.sqlState === 'RST' || error.sqlState === 'RST00' || error.sqlState === 'PGRST') return raised(error)
+  const status = statusOf(error, isAuthenticated)
+  return new RestError(
+    {
+      status,
+      code: error.sqlState,
+      message: error.message,
+      details: error.detail,
+      hint: error.hint,
+      // RFC 9110 section 15.5.2: a 401 says how to do better.
+      headers: status === 401 ? [bearerChallenge()] : [],
+    },
+    error,
+  )
+}

@@ -1,0 +1,197 @@
+/**
+ * The REST data service: serves the schemas of a database over HTTP, as PostgREST 14 does. A server of its own: it needs a configuration and a
+ * Postgres, and nothing else of this project.
+ */
+// @ts-nocheck
+
+import type { AddressInfo } from 'node:net'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { makeAdminServer } from '../http/admin.ts'
+import { closeServer, type ListenAddress, listen } from '../http/listen.ts'
+import type { HttpResponse, IncomingBody, RequestHead } from '../http/message.ts'
+import { makeServer } from '../http/server.ts'
+import { connectionAddress } from '../postgres/address.ts'
+import { Pool } from '../postgres/pool.ts'
+import { describeConfiguration, type RestConfiguration, type Sources } from './configuration/index.ts'
+import { Listener } from './engine/listener.ts'
+import { Loader, type ReloadScope } from './engine/loader.ts'
+import { createMetrics } from './engine/metrics.ts'
+import { answerRequest } from './engine/service.ts'
+import { schemaNotLoaded } from './errors/catalogue.ts'
+import { errorResponse, restErrorOf } from './errors/index.ts'
+import type { RestError } from './errors/rest-error.ts'
+import { product } from './product.ts'
+
+export type { ReloadScope }
+
+export type RestOptions = {
+  /** The configuration's sources, read when the service starts and whenever it is told to read them again. */
+  readonly sources: () => Omit<Sources, 'database'>
+  readonly logger: Logger
+  readonly now?: () => number
+  /** This process's share of `db-pool`, where there are several. */
+  readonly poolSize?: number
+  /** Called where `db-pool-automatic-recovery` is off and the database cannot be reached: the service is of no use any more. */
+  readonly onLost?: () => void
+  /** Whether this process runs the admin server; one of several does not. */
+  readonly admin?: boolean
+}
+
+export type RestService = {
+  /** Where it listens: an address and port, or the path of a socket. */
+  readonly address: AddressInfo | string
+  readonly adminAddress: AddressInfo | undefined
+  readonly isReady: () => boolean
+  readonly registry: Registry
+  readonly configuration: () => string
+  /** Reads configuration and schema cache again. Resolves once that has succeeded. */
+  reload(scope?: ReloadScope): Promise<void>
+  /** Lets what is under way end, within seconds, and stops. */
+  stop(): Promise<void>
+}
+
+/** What pages may read of answers. */
+const exposedHeaders =
+  'Content-Encoding, Content-Location, Content-Range, Content-Type, Date, Location, Server, Transfer-Encoding, Range-Unit'
+const methods = 'GET, POST, PATCH, PUT, DELETE, OPTIONS, HEAD'
+
+const listenAddress = (configuration: RestConfiguration): ListenAddress => {
+  const { serverUnixSocket: path, serverUnixSocketMode: mode, serverHost: host, serverPort: port } = configuration
+  return path === undefined ? { host, port } : { path, mode }
+}
+
+/**
+ * Starts the service. It listens at once, and answers 503 until the database has been read.
+ * @throws ConfigurationError, ConfigurationSyntaxError; what listening fails with
+ */
+export async function startRest(options: RestOptions): Promise<RestService> {
+  const { sources, logger, now = Date.now, admin = true } = options
+  const { onLost = () => {} } = options
+  const loader = new Loader({
+    onLost,
+    sources,
+    logger,
+    now,
+    onLoad: (succeeded, seconds) => metrics.schemaCacheLoad(succeeded, seconds),
+    onTokenCache: event => metrics.tokenCache(event),
+  })
+  const { base } = loader
+  const database = connectionAddress(base.dbUri)
+  const pool = new Pool(
+    {
+      address: database,
+      size: options.poolSize ?? base.dbPool,
+      acquisitionTimeoutMs: base.dbPoolAcquisitionTimeout * 1_000,
+      maximumLifetimeMs: base.dbPoolMaxLifetime * 1_000,
+      maximumIdleMs: base.dbPoolMaxIdletime * 1_000,
+    },
+    now,
+  )
+  const metrics = createMetrics(() => pool.figures)
+  const listener = base.dbChannelEnabled
+    ? new Listener({
+        address: database,
+        channel: base.dbChannel,
+        logger,
+        onDisconnected: () => base.dbPoolAutomaticRecovery || onLost(),
+        onHeard: heard => void loader.load(heard === 'reload schema' ? 'schema' : 'everything'),
+      })
+    : undefined
+
+  async function handle(request: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
+    const start = performance.now()
+    const { state } = loader
+    const answered =
+      state === undefined
+        ? {
+            response: errorResponse(schemaNotLoaded(), base.clientErrorVerbosity === 'verbose'),
+            role: undefined,
+            error: undefined,
+            sql: undefined,
+          }
+        : await answerRequest(state, pool, request, body, signal)
+    const { response, role, error } = answered
+    const sql = state?.configuration.logQuery ? answered.sql : undefined
+    // 499 is what nginx calls it; nobody is there to be told.
+    const status = signal.aborted ? 499 : response.status
+    const seconds = (performance.now() - start) / 1_000
+    metrics.request(request.method, status, seconds)
+    const line = {
+      method: request.method,
+      path: request.path,
+      status,
+      role,
+      milliseconds: Math.round(seconds * 1_000),
+      sql,
+    }
+    if (signal.aborted) logger.info(line, 'the client is gone')
+    else if (status >= 500)
+      logger.error({ ...line, code: error?.code, reason: error?.message, cause: causeOf(error) }, 'request failed')
+    else if (status >= 400) logger.warn({ ...line, code: error?.code }, 'request refused')
+    else if (logger.isLevelEnabled('info')) logger.info(line, 'request answered')
+    return response
+  }
+
+  const server = makeServer({
+    product,
+    maximumBodyBytes: base.serverMaxBodyBytes,
+    maximumHeaderBytes: base.serverMaxHeaderBytes,
+    maximumHeldBytes: base.serverMaxHeldBytes,
+    rules: () => {
+      const { configuration } = loader.state ?? { configuration: base }
+      const cors = { origins: configuration.serverCorsAllowedOrigins, methods, exposedHeaders }
+      return { cors, traceHeader: configuration.serverTraceHeader }
+    },
+    handle,
+    // What comes here has no part in a request's own answer: how much of it is said is not configured.
+    renderError: error => errorResponse(restErrorOf(error, false), true),
+  })
+  const address = await listen(server, listenAddress(base))
+  const isReady = () =>
+    loader.state !== undefined && loader.failure === undefined && (listener === undefined || listener.isListening)
+  const configuration = () => describeConfiguration(loader.state?.configuration ?? base)
+  const metricsText = () => metrics.registry.metrics()
+  const adminServer =
+    admin && base.adminServerPort !== undefined
+      ? makeAdminServer({ isLive: () => server.listening, isReady, metrics: metricsText, configuration })
+      : undefined
+  async function stop(): Promise<void> {
+    listener?.stop()
+    loader.stop()
+    await Promise.all([
+      closeServer(server, 10_000),
+      adminServer === undefined ? undefined : closeServer(adminServer, 1_000),
+    ])
+    pool.close()
+  }
+  if (adminServer !== undefined) {
+    try {
+      await listen(adminServer, { host: base.adminServerHost ?? base.serverHost, port: base.adminServerPort ?? 0 })
+    } catch (error) {
+      // What listens already would keep the process alive, and nobody could stop it.
+      await stop()
+      throw error
+    }
+  }
+  await listener?.start()
+  void loader.load('everything')
+
+  return {
+    address,
+    // Of a server on a port it is one.
+    adminAddress: (adminServer?.address() as AddressInfo | null | undefined) ?? undefined,
+    isReady,
+    registry: metrics.registry,
+    configuration,
+    reload: (scope = 'everything') => loader.load(scope),
+    stop,
+  }
+}
+
+/** Of an error that nobody foresaw, what it was; the client is not told. */
+function causeOf(error: RestError | undefined): string | undefined {
+  return error?.code === 'RSTX00' && error.cause instanceof Error
+    ? (error.cause.stack ?? error.cause.message)
+    : undefined
+}

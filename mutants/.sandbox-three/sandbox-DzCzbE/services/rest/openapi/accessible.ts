@@ -1,0 +1,77 @@
+/**
+ * Which tables and functions of a schema the document tells a role of: those it holds some privilege on (openapi-mode follow-privileges), or all of
+ * them (ignore-privileges). Postgres is asked as the role itself, and only about names; everything else comes from the schema cache.
+ */
+// @ts-nocheck
+
+import type { Routine, SchemaCache, Table } from '../../schema-cache/types.ts'
+import { withoutSchema } from './data-types.ts'
+
+/**
+ * With $1 a schema's name, run as the request's role: one row per relation that the role owns or holds any privilege on, if only on a column, and per
+ * function that it may execute. Partitions are left out; their table is there.
+ */
+export const accessibleSql = `
+  select 'relation' as kind, relation.relname as name, null::json as parameters
+  from pg_catalog.pg_class relation
+    join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace
+  where namespace.nspname = $1 and relation.relkind in ('r', 'p', 'v', 'm', 'f') and not relation.relispartition
+    and (pg_has_role(relation.relowner, 'usage')
+      or has_table_privilege(relation.oid, 'select, insert, update, delete, truncate, references, trigger')
+      or has_any_column_privilege(relation.oid, 'select, insert, update, references'))
+  union all
+  select 'function', routine.proname, (
+    select coalesce(json_agg(json_build_object('name', coalesce(argument.name, ''), 'type', format_type(argument.type, null))
+      order by argument.position), '[]')
+    from unnest(
+      coalesce(routine.proallargtypes, routine.proargtypes::oid[]), routine.proargnames, coalesce(routine.proargmodes::text[], '{}')
+    ) with ordinality as argument(type, name, mode, position)
+    where argument.type is not null and (argument.mode is null or argument.mode in ('i', 'b', 'v')))
+  from pg_catalog.pg_proc routine
+    join pg_catalog.pg_namespace namespace on namespace.oid = routine.pronamespace
+  where namespace.nspname = $1 and routine.prokind = 'f' and has_function_privilege(routine.oid, 'execute')`
+
+/** A row of `accessibleSql`. */
+export type AccessibleRow =
+  | { readonly kind: 'relation'; readonly name: string; readonly parameters: null }
+  | {
+      readonly kind: 'function'
+      readonly name: string
+      readonly parameters: readonly { readonly name: string; readonly type: string }[]
+    }
+
+export type Accessible = {
+  readonly accessibleTables: readonly Table[]
+  readonly accessibleRoutines: readonly Routine[]
+}
+
+/** Everything of a schema that the cache knows. */
+export function everythingIn(cache: Pick<SchemaCache, 'tables' | 'routines'>, schema: string): Accessible {
+  return {
+    accessibleTables: [...(cache.tables.get(schema)?.values() ?? [])],
+    accessibleRoutines: [...(cache.routines.get(schema)?.values() ?? [])].flat(),
+  }
+}
+
+/** Tells overloads apart. Types go without their schemas: the role's search path decides whether Postgres prints them. */
+const signature = ({ name, parameters }: { name: string; parameters: readonly { name: string; type: string }[] }) =>
+  JSON.stringify([name, ...parameters.map(parameter => [parameter.name, withoutSchema(parameter.type)])])
+
+/** What of the cache is in the rows of `accessibleSql`, in the cache's order. What the cache does not know yet waits for its reload. */
+export function accessibleOf(
+  cache: Pick<SchemaCache, 'tables' | 'routines'>,
+  schema: string,
+  rows: readonly AccessibleRow[],
+): Accessible {
+  const relations = new Set<string>()
+  const functions = new Set<string>()
+  for (const row of rows) {
+    if (row.kind === 'relation') relations.add(row.name)
+    else functions.add(signature(row))
+  }
+  const all = everythingIn(cache, schema)
+  return {
+    accessibleTables: all.accessibleTables.filter(table => relations.has(table.name)),
+    accessibleRoutines: all.accessibleRoutines.filter(routine => functions.has(signature(routine))),
+  }
+}

@@ -1,0 +1,110 @@
+/** What requests can carry besides their path: parameters that all tables share, those of each table, and arguments of functions in a query string. */
+// @ts-nocheck
+
+import type { Column, Routine, Parameter as RoutineParameter, Table } from '../../schema-cache/types.ts'
+import { dataTypeOf, elementType, formatOf, unqualify } from './data-types.ts'
+import { type Parameter, type Reference, reference, unlessEmpty } from './swagger.ts'
+
+const optional = (place: 'query' | 'header', name: string, description: string): Parameter => ({
+  in: place,
+  name,
+  description,
+  required: false,
+  type: 'string',
+})
+
+const prefer = (...values: string[]): Parameter => ({
+  in: 'header',
+  name: 'Prefer',
+  description: 'Preference',
+  required: false,
+  type: 'string',
+  enum: unlessEmpty(values),
+})
+
+const returnValues = ['return=representation', 'return=minimal', 'return=none']
+const resolutionValues = ['resolution=ignore-duplicates', 'resolution=merge-duplicates']
+const paging = 'Limiting and Pagination'
+
+/** Names and values are PostgREST's, which clients generated from its document go by. */
+const shared: readonly (readonly [string, Parameter])[] = [
+  ['preferParams', prefer()],
+  ['preferReturn', prefer(...returnValues)],
+  ['preferCount', prefer('count=none')],
+  ['preferPost', prefer(...returnValues, ...resolutionValues)],
+  ['select', optional('query', 'select', 'Filtering Columns')],
+  ['on_conflict', optional('query', 'on_conflict', 'On Conflict')],
+  ['order', optional('query', 'order', 'Ordering')],
+  ['range', optional('header', 'Range', paging)],
+  [
+    'rangeUnit',
+    { in: 'header', name: 'Range-Unit', description: paging, required: false, type: 'string', default: 'items' },
+  ],
+  ['offset', optional('query', 'offset', paging)],
+  ['limit', optional('query', 'limit', paging)],
+]
+
+const bodyName = (table: Table) => `body.${table.name}`
+const filterName = (table: Table, column: Column) => `rowFilter.${table.name}.${column.name}`
+
+function body(table: Table): Parameter {
+  const { name } = table
+  return { in: 'body', name, description: name, required: false, schema: reference('definitions', name) }
+}
+
+/** A filter has no format: its value is an operator and an operand. */
+const rowFilter = ({ name, description }: Column): Parameter => ({
+  in: 'query',
+  name,
+  description: description ?? undefined,
+  required: false,
+  type: 'string',
+})
+
+/** Every parameter that `tableReferences` and the paths of functions name. */
+export function parameterDefinitions(tables: readonly Table[]): Readonly<Record<string, Parameter>> {
+  return Object.fromEntries([
+    ...shared,
+    ...tables.flatMap(table => [
+      [bodyName(table), body(table)] as const,
+      ...[...table.columns.values()].map(column => [filterName(table, column), rowFilter(column)] as const),
+    ]),
+  ])
+}
+
+const named = (...names: string[]): Reference[] => names.map(name => reference('parameters', name))
+
+export const preferParams: Reference = reference('parameters', 'preferParams')
+
+/** Query parameters that mean something of their own, so that no filter on a column of that name can be asked for. */
+const taken = new Set(shared.flatMap(([, parameter]) => (parameter.in === 'query' ? parameter.name : [])))
+
+/** What each method on a table takes. */
+export function tableReferences(table: Table): Record<'get' | 'post' | 'patch' | 'delete', readonly Reference[]> {
+  const columns = [...table.columns.values()].filter(({ name }) => !taken.has(name))
+  const filters = named(...columns.map(column => filterName(table, column)))
+  return {
+    get: [...filters, ...named('select', 'order', 'range', 'rangeUnit', 'offset', 'limit', 'preferCount')],
+    post: named(bodyName(table), 'select', 'preferPost'),
+    patch: [...filters, ...named(bodyName(table), 'preferReturn')],
+    delete: [...filters, ...named('preferReturn')],
+  }
+}
+
+/** An array is written as `{1,2}` and json as text, so both are strings here; only the elements of a variadic argument are repeated. */
+function queryArgument({ name, type, required, variadic }: RoutineParameter): Parameter {
+  if (variadic) {
+    const element = elementType(type)
+    const items = { type: dataTypeOf(element) ?? 'string', format: formatOf(element) }
+    return { in: 'query', name, required, type: 'array', items, collectionFormat: 'multi' }
+  }
+  const dataType = dataTypeOf(type) ?? 'string'
+  return { in: 'query', name, required, type: dataType === 'array' ? 'string' : dataType, format: formatOf(type) }
+}
+
+/** A function's arguments as a GET takes them. Types of `searchPath` go by their bare names. */
+export function queryArguments(routine: Routine, searchPath: ReadonlySet<string>): Parameter[] {
+  return routine.parameters.map(parameter =>
+    queryArgument({ ...parameter, type: unqualify(parameter.type, searchPath) }),
+  )
+}

@@ -1,0 +1,207 @@
+// @ts-nocheck
+import { describe, expect, test } from 'vitest'
+import { at, column, faults, parameter, relationships, rendered, routine, table, toOne } from '../testing/openapi.ts'
+
+const id = column('id', 'integer', { nullable: false })
+const withReferences = (...names: string[]) => names.map(name => ({ $ref: `#/parameters/${name}` }))
+
+describe('a table', () => {
+  const children = table(
+    'children',
+    [id, column('name', 'text', { description: 'A name' }), column('parent', 'integer')],
+    {
+      description: 'Children\n\nof their parents\nonly',
+      primaryKey: ['id'],
+    },
+  )
+  const document = rendered({
+    accessibleTables: [children],
+    cache: relationships(toOne('children', 'parents', [['parent', 'id']])),
+  })
+
+  test('has a definition that tells its keys', () => {
+    expect(at(document, 'definitions', 'children')).toEqual({
+      type: 'object',
+      description: 'Children\n\nof their parents\nonly',
+      required: ['id'],
+      properties: {
+        id: { type: 'integer', format: 'int32', description: 'Note:\nThis is a Primary Key.<pk/>' },
+        name: { type: 'string', format: 'text', description: 'A name' },
+        parent: {
+          type: 'integer',
+          format: 'int32',
+          description: "Note:\nThis is a Foreign Key to `parents.id`.<fk table='parents' column='id'/>",
+        },
+      },
+    })
+  })
+
+  test('has a path with summary, description, parameters and responses', () => {
+    const path = at(document, 'paths', '/children')
+    const filters = withReferences('rowFilter.children.id', 'rowFilter.children.name', 'rowFilter.children.parent')
+    expect(at(path, 'get')).toEqual({
+      tags: ['children'],
+      summary: 'Children',
+      description: 'of their parents\nonly',
+      parameters: [
+        ...filters,
+        ...withReferences('select', 'order', 'range', 'rangeUnit', 'offset', 'limit', 'preferCount'),
+      ],
+      responses: {
+        200: { description: 'OK', schema: { type: 'array', items: { $ref: '#/definitions/children' } } },
+        206: { description: 'Partial Content' },
+      },
+    })
+    expect(at(path, 'post', 'parameters')).toEqual(withReferences('body.children', 'select', 'preferPost'))
+    expect(at(path, 'post', 'responses')).toEqual({ 201: { description: 'Created' } })
+    expect(at(path, 'patch', 'parameters')).toEqual([...filters, ...withReferences('body.children', 'preferReturn')])
+    expect(at(path, 'patch', 'responses')).toEqual({ 204: { description: 'No Content' } })
+    expect(at(path, 'delete', 'parameters')).toEqual([...filters, ...withReferences('preferReturn')])
+  })
+
+  test('defines the parameters it names', () => {
+    expect(at(document, 'parameters', 'body.children')).toEqual({
+      in: 'body',
+      name: 'children',
+      description: 'children',
+      required: false,
+      schema: { $ref: '#/definitions/children' },
+    })
+    expect(at(document, 'parameters', 'rowFilter.children.name')).toEqual({
+      in: 'query',
+      name: 'name',
+      description: 'A name',
+      required: false,
+      type: 'string',
+    })
+  })
+
+  test('that cannot be written has GET alone, and one that can in any way all methods', () => {
+    const none = { insertable: false, updatable: false, deletable: false }
+    const tables = [table('seen', [id], none), table('cleared', [id], { ...none, deletable: true })]
+    const { paths } = rendered({ accessibleTables: tables })
+    expect(Object.keys(at(paths, '/seen') ?? {})).toEqual(['get'])
+    expect(Object.keys(at(paths, '/cleared') ?? {})).toEqual(['get', 'post', 'patch', 'delete'])
+  })
+
+  test('tells lengths, values and defaults of columns', () => {
+    const columns = [
+      column('code', 'character varying', { maximumLength: 3, default: "'abc'::character varying" }),
+      column('mood', 'test.mood', { enumValues: ['sad', 'happy'] }),
+      column('day', 'date', { type: 'test.day' }),
+      column('size', 'integer', { type: 'test.size', default: '7' }),
+    ]
+    expect(at(rendered({ accessibleTables: [table('t', columns)] }), 'definitions', 't', 'properties')).toEqual({
+      code: { type: 'string', format: 'character varying', maxLength: 3, default: 'abc' },
+      mood: { type: 'string', format: 'test.mood', enum: ['sad', 'happy'] },
+      day: { type: 'string', format: 'date' },
+      size: { type: 'integer', format: 'int32', default: 7 },
+    })
+  })
+
+  test('without columns, comment or what must be given says none of it', () => {
+    const document = rendered({ accessibleTables: [table('empty', [])] })
+    expect(at(document, 'definitions', 'empty')).toEqual({ type: 'object' })
+    expect(Object.keys(at(document, 'paths', '/empty', 'delete') ?? {})).toEqual(['tags', 'parameters', 'responses'])
+  })
+
+  test('with a comment of one line has a summary alone', () => {
+    const get = at(rendered({ accessibleTables: [table('t', [id], { description: 'Short' })] }), 'paths', '/t', 'get')
+    expect(at(get, 'summary')).toBe('Short')
+    expect(at(get, 'description')).toBeUndefined()
+  })
+
+  test('keeps a filter out that a parameter of the same name hides', () => {
+    const document = rendered({ accessibleTables: [table('t', [column('limit', 'integer'), id])] })
+    expect(at(document, 'paths', '/t', 'get', 'parameters', 0)).toEqual({ $ref: '#/parameters/rowFilter.t.id' })
+    expect(faults(document)).toEqual([])
+  })
+})
+
+describe('a function', () => {
+  const mixed = routine(
+    'mixed',
+    [
+      parameter('n', 'bigint'),
+      parameter('mood', 'test.mood'),
+      parameter('list', 'text[]'),
+      parameter('any', 'json', { required: false }),
+      parameter('rest', 'integer[]', { required: false, variadic: true }),
+    ],
+    { description: 'Mixes\n\nall of it' },
+  )
+  const document = rendered({ accessibleRoutines: [mixed] })
+
+  test('takes arguments in the query string', () => {
+    expect(at(document, 'paths', '/rpc/mixed', 'get')).toEqual({
+      tags: ['(rpc) mixed'],
+      summary: 'Mixes',
+      description: 'all of it',
+      produces: [
+        'application/json',
+        'application/vnd.pgrst.object+json;nulls=stripped',
+        'application/vnd.pgrst.object+json',
+      ],
+      parameters: [
+        { in: 'query', name: 'n', required: true, type: 'integer', format: 'int64' },
+        { in: 'query', name: 'mood', required: true, type: 'string', format: 'mood' },
+        { in: 'query', name: 'list', required: true, type: 'string', format: 'text[]' },
+        { in: 'query', name: 'any', required: false, type: 'string', format: 'json' },
+        {
+          in: 'query',
+          name: 'rest',
+          required: false,
+          type: 'array',
+          items: { type: 'integer', format: 'int32' },
+          collectionFormat: 'multi',
+        },
+      ],
+      responses: { 200: { description: 'OK' } },
+    })
+  })
+
+  test('takes arguments in a body', () => {
+    const [body, preference] = [0, 1].map(index => at(document, 'paths', '/rpc/mixed', 'post', 'parameters', index))
+    expect(preference).toEqual({ $ref: '#/parameters/preferParams' })
+    expect(body).toEqual({
+      in: 'body',
+      name: 'args',
+      required: true,
+      schema: {
+        type: 'object',
+        description: 'Mixes\n\nall of it',
+        required: ['n', 'mood', 'list'],
+        properties: {
+          n: { type: 'integer', format: 'int64' },
+          mood: { type: 'string', format: 'mood' },
+          list: { type: 'array', format: 'text[]', items: { type: 'string' } },
+          any: { format: 'json' },
+          rest: { type: 'array', format: 'integer[]', items: { type: 'integer' } },
+        },
+      },
+    })
+  })
+
+  test('without arguments takes an empty object', () => {
+    const document = rendered({ accessibleRoutines: [routine('now_then', [])] })
+    expect(at(document, 'paths', '/rpc/now_then', 'get', 'parameters')).toBeUndefined()
+    expect(at(document, 'paths', '/rpc/now_then', 'post', 'parameters', 0, 'schema')).toEqual({ type: 'object' })
+  })
+
+  test('is asked by POST alone if it is volatile', () => {
+    const { paths } = rendered({
+      accessibleRoutines: (['volatile', 'stable', 'immutable'] as const).map(volatility =>
+        routine(volatility, [], { volatility }),
+      ),
+    })
+    expect(Object.keys(at(paths, '/rpc/volatile') ?? {})).toEqual(['post'])
+    expect(Object.keys(at(paths, '/rpc/stable') ?? {})).toEqual(['get', 'post'])
+    expect(Object.keys(at(paths, '/rpc/immutable') ?? {})).toEqual(['get', 'post'])
+  })
+
+  test('with overloads is described by the last of them, and by its bare types of the extra search path', () => {
+    const overloads = [routine('f', []), routine('f', [parameter('x', 'more.kind')])]
+    const document = rendered({ accessibleRoutines: overloads, extraSearchPath: ['more'] })
+    expect(at(document, 'paths', '/rpc/f', 'get', 'parameters')).toMatchObject([{ name: 'x', format: 'kind' }])
+  })
+})

@@ -1,0 +1,75 @@
+/** What can be asked of each path: the document itself, each table with its methods, each function under /rpc. */
+// @ts-nocheck
+
+import type { Routine, Table } from '../../schema-cache/types.ts'
+import { argumentsDefinition } from './definitions.ts'
+import { preferParams, queryArguments, tableReferences } from './parameters.ts'
+import { type Operation, type PathItem, reference, splitComment, unlessEmpty } from './swagger.ts'
+
+/** What tables and functions answer with, and tables take. */
+export const jsonMediaTypes = [
+  'application/json',
+  'application/vnd.pgrst.object+json;nulls=stripped',
+  'application/vnd.pgrst.object+json',
+]
+
+const root: PathItem = {
+  get: {
+    tags: ['Introspection'],
+    summary: 'OpenAPI description (this document)',
+    produces: ['application/openapi+json', 'application/json'],
+    responses: { 200: { description: 'OK' } },
+  },
+}
+
+/** The comment on the database object becomes summary and description of each of its operations. */
+function commented(tag: string, comment: string | null): Pick<Operation, 'tags' | 'summary' | 'description'> {
+  const parts = splitComment(comment)
+  return { tags: [tag], summary: parts?.summary, description: parts?.description || undefined }
+}
+
+/** Reading alone where nothing can be written; else every method, though a view may refuse one of them. */
+function tablePath(table: Table): PathItem {
+  const about = commented(table.name, table.description)
+  const parameters = tableReferences(table)
+  const rows = { type: 'array', items: reference('definitions', table.name) } as const
+  const get: Operation = {
+    ...about,
+    parameters: parameters.get,
+    responses: { 200: { description: 'OK', schema: rows }, 206: { description: 'Partial Content' } },
+  }
+  if (!table.insertable && !table.updatable && !table.deletable) return { get }
+  const changed = { 204: { description: 'No Content' } }
+  return {
+    get,
+    post: { ...about, parameters: parameters.post, responses: { 201: { description: 'Created' } } },
+    patch: { ...about, parameters: parameters.patch, responses: changed },
+    delete: { ...about, parameters: parameters.delete, responses: changed },
+  }
+}
+
+/** A volatile function may write, and GET does not. */
+function routinePath(routine: Routine, searchPath: ReadonlySet<string>): PathItem {
+  const about = {
+    ...commented(`(rpc) ${routine.name}`, routine.description),
+    produces: jsonMediaTypes,
+    responses: { 200: { description: 'OK' } },
+  }
+  const schema = argumentsDefinition(routine, searchPath)
+  const post: Operation = { ...about, parameters: [{ in: 'body', name: 'args', required: true, schema }, preferParams] }
+  if (routine.volatility === 'volatile') return { post }
+  return { get: { ...about, parameters: unlessEmpty(queryArguments(routine, searchPath)) }, post }
+}
+
+/** Of functions that share a name, a path can describe one only: the last. */
+export function renderPaths(
+  tables: readonly Table[],
+  routines: readonly Routine[],
+  searchPath: ReadonlySet<string>,
+): Readonly<Record<string, PathItem>> {
+  return Object.fromEntries([
+    ['/', root],
+    ...tables.map(table => [`/${table.name}`, tablePath(table)] as const),
+    ...routines.map(routine => [`/rpc/${routine.name}`, routinePath(routine, searchPath)] as const),
+  ])
+}

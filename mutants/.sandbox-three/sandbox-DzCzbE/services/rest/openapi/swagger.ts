@@ -1,0 +1,120 @@
+/**
+ * The shape of the OpenAPI 2.0 (Swagger) document that the root path answers with: as much of the specification as the service has use for.
+ * Values are plain data for JSON.stringify; a field that is undefined is not written.
+ * Source: OpenAPI Specification 2.0; PostgREST docs "OpenAPI".
+ */
+// @ts-nocheck
+
+
+export type DataType = 'string' | 'boolean' | 'integer' | 'number' | 'array'
+
+export type Reference = { readonly $ref: string }
+
+/** Without a `type`, any JSON. */
+export type Items = { readonly type?: DataType }
+
+export type Property = {
+  readonly type?: DataType
+  readonly format: string
+  readonly description?: string
+  readonly default?: string | number | boolean
+  readonly enum?: readonly string[]
+  readonly maxLength?: number
+  readonly items?: Items
+}
+
+export type ObjectSchema = {
+  readonly type: 'object'
+  readonly description?: string
+  readonly properties?: Readonly<Record<string, Property>>
+  readonly required?: readonly string[]
+}
+
+export type Parameter =
+  | {
+      readonly in: 'body'
+      readonly name: string
+      readonly description?: string
+      readonly required: boolean
+      readonly schema: Reference | ObjectSchema
+    }
+  | {
+      readonly in: 'query' | 'header'
+      readonly name: string
+      readonly description?: string
+      readonly required: boolean
+      readonly type: DataType
+      readonly format?: string
+      readonly default?: string
+      readonly enum?: readonly string[]
+      readonly items?: { readonly type: DataType; readonly format: string }
+      readonly collectionFormat?: 'multi'
+    }
+
+type Response = {
+  readonly description: string
+  readonly schema?: { readonly type: 'array'; readonly items: Reference }
+}
+
+export type Operation = {
+  readonly tags: readonly string[]
+  readonly summary?: string
+  readonly description?: string
+  readonly produces?: readonly string[]
+  readonly parameters?: readonly (Reference | Parameter)[]
+  readonly responses: Readonly<Record<string, Response>>
+}
+
+export type PathItem = {
+  readonly get?: Operation
+  readonly post?: Operation
+  readonly patch?: Operation
+  readonly delete?: Operation
+}
+
+export type SwaggerDocument = {
+  readonly swagger: '2.0'
+  readonly info: { readonly title: string; readonly description: string; readonly version: string }
+  readonly host?: string
+  readonly basePath: string
+  readonly schemes: readonly ('http' | 'https')[]
+  readonly consumes: readonly string[]
+  readonly produces: readonly string[]
+  readonly paths: Readonly<Record<string, PathItem>>
+  readonly definitions: Readonly<Record<string, ObjectSchema>>
+  readonly parameters: Readonly<Record<string, Parameter>>
+  readonly securityDefinitions?: Readonly<
+    Record<
+      string,
+      { readonly type: 'apiKey'; readonly name: string; readonly in: 'header'; readonly description: string }
+    >
+  >
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[]
+  readonly externalDocs: { readonly description: string; readonly url: string }
+}
+
+const escapes: Readonly<Record<string, string>> = { '~': '~0', '/': '~1', '%': '%25' }
+
+/**
+ * A reference to a member of the document's `definitions` or `parameters`. What would change where a JSON pointer (RFC 6901) or the URI fragment
+ * around it leads is escaped; every other character of a name stands for itself, as PostgREST writes it.
+ */
+export function reference(place: 'definitions' | 'parameters', name: string): Reference {
+  return { $ref: `#/${place}/${name.replace(/[~/%]/g, character => escapes[character] ?? character)}` }
+}
+
+/** A list, or nothing for an empty one: the specification wants most lists to be left out rather than empty. */
+export function unlessEmpty<T>(list: readonly T[]): readonly T[] | undefined {
+  return list.length === 0 ? undefined : list
+}
+
+/**
+ * A comment's first line as title or summary, and what follows it, without the line breaks between the two; null without a comment.
+ * Source: PostgREST docs "OpenAPI".
+ */
+export function splitComment(comment: string | null): { summary: string; description: string } | null {
+  if (comment === null) return null
+  const end = comment.indexOf('\n')
+  if (end < 0) return { summary: comment, description: '' }
+  return { summary: comment.slice(0, end), description: comment.slice(end).replace(/^\n+/, '') }
+}

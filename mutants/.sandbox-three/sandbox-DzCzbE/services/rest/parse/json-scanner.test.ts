@@ -1,0 +1,154 @@
+// @ts-nocheck
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { RestError } from '../errors/rest-error.ts'
+import { cut, refusal } from '../testing/parsing.ts'
+import { JsonScanner, type JsonShape, maximumJsonDepth } from './json-scanner.ts'
+import { maximumKeyBytes, maximumKeys } from './record-keys.ts'
+
+function shapeOf(parts: readonly Buffer[]): JsonShape {
+  const scanner = new JsonScanner()
+  for (const part of parts) scanner.push(part)
+  return scanner.end()
+}
+const shape = (text: string) => shapeOf([Buffer.from(text)])
+
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The same of a value as a whole. */
+function valueShape(value: unknown): JsonShape {
+  if (!Array.isArray(value)) {
+    if (isObject(value)) return { kind: 'object', keys: Object.keys(value), isUniform: true }
+    return { kind: 'scalar', keys: [], isUniform: true }
+  }
+  const records: unknown[] = value
+  const first = records.find(isObject)
+  const keys = Object.keys(first ?? {})
+  const isSame = (record: unknown) =>
+    isObject(record) && Object.keys(record).length === keys.length && keys.every(key => Object.hasOwn(record, key))
+  return { kind: 'array', keys, isUniform: records.every(isSame) }
+}
+
+/**
+ * Undefined of what is no JSON. Keys with escapes are left out: V8 13.6 takes one for another that it has seen before ({"\\\\":1}, then {"\\n":1}), so JSON.parse
+ * cannot be asked for them.
+ */
+function parsedShape(text: string): Partial<JsonShape> | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  const { kind, keys, isUniform } = valueShape(value)
+  return text.includes('\\') ? { kind } : { kind, keys, isUniform }
+}
+
+const scanned = (parts: readonly Buffer[]): JsonShape | undefined => {
+  try {
+    return shapeOf(parts)
+  } catch (error) {
+    if (error instanceof RestError && error.code === 'RST102') return undefined
+    throw error
+  }
+}
+
+const cuts = fc.array(fc.nat(300))
+
+describe('the shape of JSON is what JSON.parse finds', () => {
+  const key = fc.oneof(fc.constantFrom('a', 'b', '1', '__proto__', 'é', '"', '\\', '\u0001', '😀'), fc.string())
+  const record = fc.dictionary(key, fc.jsonValue({ maxDepth: 3 }), { maxKeys: 5 })
+
+  test('of any values, wherever they have been cut', () => {
+    const like = fc.tuple(record, fc.array(fc.tuple(fc.jsonValue({ maxDepth: 2 }), fc.boolean()), { maxLength: 4 }))
+    const records = like.map(([first, others]) => [
+      first,
+      ...others.map(([value, isReversed]) => {
+        const keys = Object.keys(first)
+        return Object.fromEntries((isReversed ? keys.reverse() : keys).map(name => [name, value]))
+      }),
+    ])
+    const values = fc.oneof(records, record, fc.array(fc.oneof(record, fc.jsonValue())), fc.jsonValue())
+    fc.assert(
+      fc.property(values, fc.boolean(), fc.boolean(), cuts, (value, pretty, isEscaped, places) => {
+        const plain = JSON.stringify(value, null, pretty ? 2 : undefined)
+        const text = isEscaped ? plain.replaceAll('é', '\\u00e9') : plain
+        expect(scanned(cut(Buffer.from(text), places))).toEqual(valueShape(value))
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('of anything that looks like it, wherever it has been cut', () => {
+    const pieces = fc.constantFrom(
+      ...['[', ']', '{', '}', '"', ',', ':', '\\', '\\"', '\\u00', '61', '\\u0061', 'é', '\u0001', '\ufeff'],
+      ...[' ', '\n', '\t', '-', '0', '1', '.', 'e', '+', 'E', 'true', 'null', 'fals', '"a":1', '{"a":1}', '"a"'],
+    )
+    fc.assert(
+      fc.property(fc.array(pieces, { maxLength: 14 }), cuts, (list, places) => {
+        const text = list.join('')
+        const expected = parsedShape(text)
+        const found = scanned(cut(Buffer.from(text), places))
+        if (expected === undefined) expect(found).toBeUndefined()
+        else expect(found).toMatchObject(expected)
+      }),
+      { numRuns: 20_000 },
+    )
+  })
+
+  test.each(['-', '01', '1.', '.5', '1e', '1e+', '-0', '0.0e-0', '1E5', '--1', '[1.]', '1 2', '"\t"', '"\\x"', 'nul'])(
+    'of %s',
+    text => expect(scanned([Buffer.from(text)])?.kind).toEqual(parsedShape(text)?.kind),
+  )
+
+  test('of keys that are escaped, whatever came before them', () => {
+    for (const key of ['\\', '\n', '"', '\\n', '\u0001']) {
+      expect(
+        shape(
+          JSON.stringify([
+            { a: 1, [key]: 1 },
+            { [key]: 1, a: 1 },
+          ]),
+        ),
+      ).toMatchObject({
+        ...{ keys: ['a', key], isUniform: true },
+      })
+    }
+  })
+
+  test('of a record that has a key twice', () => {
+    expect(shape('[{"a":1,"a":2},{"a":1},{"a":1,"b":1,"a":2}]')).toMatchObject({ keys: ['a'], isUniform: false })
+    expect(shape('[{"a":1,"b":2},{"a":1,"a":2}]').isUniform).toBe(false)
+    expect(shape('[{"a":1,"a":2},{"a":1}]').isUniform).toBe(true)
+  })
+})
+
+test('JSON nests so deep and no deeper', () => {
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
+  expect(shape(nested(maximumJsonDepth)).kind).toBe('array')
+  expect(refusal(() => shape(nested(maximumJsonDepth + 1))).details).toContain(String(maximumJsonDepth))
+})
+
+describe('what it keeps is bounded', () => {
+  const many = (count: number) => `{${Array.from({ length: count }, (_, number) => `"k${number}":1`).join()}}`
+
+  test('in the number of keys', () => {
+    expect(shape(many(maximumKeys)).keys).toHaveLength(maximumKeys)
+    expect(shape(many(maximumKeys + 50)).keys).toHaveLength(maximumKeys)
+    expect(shape(`[${many(maximumKeys + 50)},${many(maximumKeys + 50)}]`)).toMatchObject({ isUniform: true })
+  })
+
+  test('in their length, however they come', () => {
+    const long = 'k'.repeat(100 * maximumKeyBytes)
+    const expected = `${'k'.repeat(maximumKeyBytes)}…`
+    for (const places of [[], [500], [5_000, 20_000], [maximumKeyBytes + 2]]) {
+      expect(shapeOf(cut(Buffer.from(`[{"${long}":1},{"${long}":2}]`), places))).toMatchObject({
+        keys: [expected],
+        isUniform: true,
+      })
+    }
+    const exact = 'k'.repeat(maximumKeyBytes)
+    expect(shape(`{"${exact}":1}`).keys).toEqual([exact])
+  })
+})

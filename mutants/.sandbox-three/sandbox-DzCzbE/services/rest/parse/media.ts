@@ -1,0 +1,127 @@
+/** Media types as they stand in Accept and Content-Type (RFC 9110 section 8.3.1 and 12.5.1). */
+// @ts-nocheck
+
+
+type PlanOption = 'analyze' | 'verbose' | 'settings' | 'buffers' | 'wal'
+
+export type MediaType =
+  | { readonly kind: 'json' }
+  | { readonly kind: 'array'; readonly stripNulls: true }
+  | { readonly kind: 'object'; readonly stripNulls: boolean }
+  | {
+      readonly kind: 'plan'
+      readonly format: 'json' | 'text'
+      readonly of: MediaType
+      readonly options: readonly PlanOption[]
+    }
+  | { readonly kind: 'any' }
+  /** `name` in lower case and without parameters. */
+  | { readonly kind: 'named'; readonly name: string }
+
+const planOptions: readonly PlanOption[] = ['analyze', 'verbose', 'settings', 'buffers', 'wal']
+const withCharset = new Set(['text/csv', 'text/plain', 'text/xml', 'application/openapi+json', 'application/geo+json'])
+
+type Parsed = { name: string; parameters: Map<string, string> }
+
+/** Splits at a separator outside of double quotes. */
+function split(text: string, separator: ',' | ';'): string[] {
+  if (!text.includes('"')) return text.split(separator)
+  return text.match(separator === ',' ? /(?:"(?:\\.|[^"\\])*"?|[^",])+/g : /(?:"(?:\\.|[^"\\])*"?|[^";])+/g) ?? []
+}
+
+function parseOne(text: string): Parsed {
+  const [name = '', ...rest] = split(text, ';').map(part => part.trim())
+  const parameters = new Map<string, string>()
+  for (const part of rest) {
+    const equals = part.indexOf('=')
+    if (equals === -1) continue
+    const value = part.slice(equals + 1).trim()
+    const bare = value.startsWith('"') ? value.replace(/^"|"$/g, '').replace(/\\(.)/g, '$1') : value
+    parameters.set(part.slice(0, equals).trim().toLowerCase(), bare)
+  }
+  return { name: name.toLowerCase(), parameters }
+}
+
+function understood({ name, parameters }: Parsed): MediaType {
+  switch (name) {
+    case 'application/json':
+      return { kind: 'json' }
+    case 'application/vnd.pgrst.array':
+    case 'application/vnd.pgrst.array+json':
+      return parameters.get('nulls') === 'stripped' ? { kind: 'array', stripNulls: true } : { kind: 'json' }
+    case 'application/vnd.pgrst.object':
+    case 'application/vnd.pgrst.object+json':
+      return { kind: 'object', stripNulls: parameters.get('nulls') === 'stripped' }
+    case 'application/vnd.pgrst.plan':
+    case 'application/vnd.pgrst.plan+text':
+    case 'application/vnd.pgrst.plan+json': {
+      const of = understood(parseOne(parameters.get('for') ?? 'application/json'))
+      const asked = parameters.get('options')?.split('|') ?? []
+      const options = planOptions.filter(option => asked.includes(option))
+      return { kind: 'plan', format: name.endsWith('json') ? 'json' : 'text', of, options }
+    }
+    case '*/*':
+      return { kind: 'any' }
+    default:
+      return { kind: 'named', name }
+  }
+}
+
+/** What Accept asks for, best first: by quality, then by how much they leave open. Nothing said is anything. */
+export function parseAccept(header: string | undefined): MediaType[] {
+  if (header === undefined || header === '*/*') return [{ kind: 'any' }]
+  const weighed = split(header, ',')
+    .map(part => part.trim())
+    .filter(part => part !== '')
+    .slice(0, 100)
+    .map(part => {
+      const parsed = parseOne(part)
+      const quality = Number(parsed.parameters.get('q') ?? 1)
+      const openness = parsed.name === '*/*' ? 2 : parsed.name.endsWith('/*') ? 1 : 0
+      return { type: understood(parsed), quality: Number.isNaN(quality) ? 1 : quality, openness }
+    })
+    .sort((a, b) => b.quality - a.quality || a.openness - b.openness)
+  return weighed.length === 0 ? [{ kind: 'any' }] : weighed.map(({ type }) => type)
+}
+
+/** The name in a Content-Type header, in lower case. */
+export const contentTypeName = (header: string): string => parseOne(header).name
+
+/** A media type by its name alone. */
+export function mediaTypeName(type: MediaType): string {
+  switch (type.kind) {
+    case 'json':
+      return 'application/json'
+    case 'array':
+      return 'application/vnd.pgrst.array+json'
+    case 'object':
+      return 'application/vnd.pgrst.object+json'
+    case 'plan':
+      return `application/vnd.pgrst.plan+${type.format}`
+    case 'any':
+      return '*/*'
+    case 'named':
+      return type.name
+  }
+}
+
+/** A media type as Content-Type says it. */
+export function contentType(type: MediaType): string {
+  const name = mediaTypeName(type)
+  switch (type.kind) {
+    case 'json':
+      return 'application/json; charset=utf-8'
+    case 'array':
+      return `${name};nulls=stripped; charset=utf-8`
+    case 'object':
+      return `${name}${type.stripNulls ? ';nulls=stripped' : ''}; charset=utf-8`
+    case 'plan': {
+      const options = type.options.length === 0 ? '' : `; options=${type.options.join('|')}`
+      return `${name}; for="${mediaTypeName(type.of)}"${options}; charset=utf-8`
+    }
+    case 'any':
+      return 'application/octet-stream'
+    case 'named':
+      return withCharset.has(name) ? `${name}; charset=utf-8` : name
+  }
+}

@@ -1,0 +1,354 @@
+// @ts-nocheck
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { piecesOf } from '../../postgres/messages.ts'
+import { RestError } from '../errors/rest-error.ts'
+import { cut, refusal, wholeCsv } from '../testing/parsing.ts'
+import { maximumFields } from './csv.ts'
+import { maximumJsonDepth } from './json-scanner.ts'
+import { type BodyForm, bodyForm, type Payload, payloadReader } from './payload.ts'
+import { queryParameters } from './query.ts'
+
+type How = Partial<Pick<BodyForm, 'forFunction' | 'keysAreNamed'>>
+
+/** As it comes in these parts. */
+function readParts(parts: readonly Buffer[], contentType?: string, { forFunction, keysAreNamed }: How = {}): Payload {
+  const reader = payloadReader(bodyForm(contentType, forFunction ?? false, keysAreNamed ?? false))
+  for (const part of parts) reader.push(part)
+  return reader.end()
+}
+const read = (body: string | Buffer, contentType?: string, how?: How) =>
+  readParts([Buffer.from(body)], contentType, how)
+const refused = (body: string, contentType?: string, how?: How) => refusal(() => read(body, contentType, how))
+
+/** The JSON of a payload; of CSV with the names of the columns for its own keys. */
+function jsonOf(payload: Payload): unknown {
+  if (payload.kind !== 'json') throw new Error('it is no JSON')
+  const { json, csvKeys } = payload
+  const text = typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString()
+  const value: unknown = JSON.parse(text)
+  if (csvKeys === undefined) return value
+  const rows = value as Record<string, unknown>[] // what CSV becomes
+  return rows.map(row => Object.fromEntries(Array.from(csvKeys, ([name, key]) => [name, row[key]])))
+}
+
+describe('JSON', () => {
+  test.each<[string, { isArray: boolean; keys: string[] }]>([
+    ['{}', { isArray: false, keys: [] }],
+    ['{"a":1,"b":{"c":2}}', { isArray: false, keys: ['a', 'b'] }],
+    [' [ {"a":1} ]', { isArray: true, keys: ['a'] }],
+    ['[{"a":1,"b":2},{"b":3,"a":4}]', { isArray: true, keys: ['a', 'b'] }],
+    ['[]', { isArray: true, keys: [] }],
+    ['[{}]', { isArray: true, keys: [] }],
+    ['{"__proto__":1}', { isArray: false, keys: ['__proto__'] }],
+  ])('%s is handed on as it was sent', (body, expected) => {
+    for (const type of [undefined, 'application/json; charset=utf-8', 'application/vnd.pgrst.object+json']) {
+      expect(read(body, type)).toEqual({ kind: 'json', json: Buffer.from(body), ...expected })
+    }
+  })
+
+  test.each(['5', 'null', '"a"', 'true'])('%s has no row for a relation, and may be for a parameter', body => {
+    expect(read(body)).toMatchObject({ json: '[]', isArray: true, keys: [] })
+    expect(read(body, undefined, { forFunction: true })).toMatchObject({ json: Buffer.from(body), keys: [] })
+  })
+
+  test.each(['', '{', '[1,', '{"a":1}}', 'nope', "{'a':1}", '[{"a":1},]'])('%j is RST102', body => {
+    expect(refused(body)).toMatchObject({ code: 'RST102', status: 400, message: 'Empty or invalid json' })
+  })
+
+  test.each([
+    '[1]',
+    '[{"a":1},{"b":1}]',
+    '[{"a":1},{"a":1,"b":2}]',
+    '[{"a":1},null]',
+    '[[]]',
+    '[{"toString":1},{"a":1}]',
+  ])('%s has rows that differ: RST102', body => {
+    expect(refused(body)).toMatchObject({ code: 'RST102', message: 'All object keys must match' })
+  })
+
+  test('with columns is not looked into', () => {
+    const named = { keysAreNamed: true }
+    expect(read('[{"a":1},{"b":1}]', undefined, named)).toMatchObject({ isArray: true, keys: undefined })
+    expect(read('\n\t {"a":1}', undefined, named)).toMatchObject({ isArray: false, keys: undefined })
+  })
+
+  test('that is absent is an empty object for a function', () => {
+    expect(read('', undefined, { forFunction: true })).toMatchObject({ json: '{}', isArray: false, keys: [] })
+  })
+
+  test('nests only so deep, where brackets are no text', () => {
+    const nested = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
+    for (const keysAreNamed of [false, true]) {
+      expect(read(nested(maximumJsonDepth), undefined, { keysAreNamed })).toMatchObject({ kind: 'json' })
+      expect(refused(nested(maximumJsonDepth + 1), undefined, { keysAreNamed }).code).toBe('RST102')
+      expect(refused('['.repeat(1_000_000), undefined, { keysAreNamed }).code).toBe('RST102')
+      const quoted = JSON.stringify({ a: '\\"[{'.repeat(1_000), 'é"[': 1 })
+      expect(read(quoted, undefined, { keysAreNamed })).toMatchObject({ kind: 'json' })
+    }
+  })
+
+  test('is read as JSON.parse reads it, or refused', () => {
+    fc.assert(
+      fc.property(fc.array(fc.dictionary(fc.string(), fc.jsonValue())), rows => {
+        const text = JSON.stringify(rows)
+        const first = Object.keys(rows[0] ?? {})
+          .sort()
+          .join()
+        if (rows.some(row => Object.keys(row).sort().join() !== first)) expect(refused(text).code).toBe('RST102')
+        else expect(read(text)).toMatchObject({ isArray: true, keys: Object.keys(rows[0] ?? {}) })
+      }),
+    )
+  })
+})
+
+describe('CSV', () => {
+  const rows = (text: string): unknown => jsonOf(read(text, 'text/csv'))
+
+  test.each<[string, unknown]>([
+    ['a,b\n1,2', [{ a: '1', b: '2' }]],
+    ['a,b\r\n1,2\r\n', [{ a: '1', b: '2' }]],
+    ['a\r1\r', [{ a: '1' }]],
+    [
+      'a,b\n1,\n,2',
+      [
+        { a: '1', b: '' },
+        { a: '', b: '2' },
+      ],
+    ],
+    ['a,b\n1,', [{ a: '1', b: '' }]],
+    ['a\n"x,y"', [{ a: 'x,y' }]],
+    ['a\n"x\r\ny"\n', [{ a: 'x\r\ny' }]],
+    ['a\n"x ""y"""', [{ a: 'x "y"' }]],
+    ['a\n""', [{ a: '' }]],
+    ['a\nx "y"', [{ a: 'x "y"' }]],
+    ['"a,b"\n1', [{ 'a,b': '1' }]],
+    ['a\nNULL', [{ a: null }]],
+    ['a\nnull', [{ a: 'null' }]],
+    ['a\n', []],
+    ['a', []],
+  ])('%j', (text, expected) => {
+    expect(rows(text)).toEqual(expected)
+  })
+
+  test('has the keys of its head', () => {
+    expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ isArray: true, keys: ['a', 'b'] })
+    expect(read('a,b', 'text/csv')).toMatchObject({ keys: ['a', 'b'], csvKeys: expect.anything() })
+  })
+
+  test.each([
+    ['', 'Empty or invalid csv'],
+    ['a,b\n1', 'All lines must have same number of fields'],
+    ['a\n1,2', 'All lines must have same number of fields'],
+    ['a\n"x', 'A quoted field of CSV does not end'],
+    ['a\n"x""', 'A quoted field of CSV does not end'],
+    ['a\n"x"y', 'A quoted field of CSV is followed by more than a comma'],
+  ])('%j is RST102', (text, message) => {
+    expect(refused(text, 'text/csv')).toMatchObject({ code: 'RST102', status: 400, message })
+  })
+
+  test('of any fields is read again', () => {
+    const field = fc.string({ unit: fc.constantFrom('a', '"', ',', '\r', '\n', ' ', 'é') })
+    const width = fc.integer({ min: 1, max: 4 })
+    const table = width.chain(size => fc.array(fc.array(field, { minLength: size, maxLength: size })))
+    fc.assert(
+      fc.property(table, fc.constantFrom('\n', '\r\n'), fc.boolean(), (records, end, last) => {
+        const head = (records[0] ?? ['']).map((_, index) => `c${index}`)
+        const quoted = records.map(record => record.map(value => `"${value.replaceAll('"', '""')}"`).join())
+        const text = [head.join(), ...quoted].join(end) + (last ? end : '')
+        expect(rows(text)).toEqual(
+          records.map(record => Object.fromEntries(record.map((value, index) => [`c${index}`, value]))),
+        )
+      }),
+    )
+  })
+
+  test('is what it is as a whole, wherever it has been cut', () => {
+    const pieces = fc.constantFrom(
+      ...['a', '"', '""', ',', '\r', '\n', '\r\n', ' ', 'é', '😀', '\ufeff', '\u0001', '\\', 'NULL', 'NUL', 'N'],
+    )
+    const anyText = fc.array(pieces, { maxLength: 40 }).map(list => list.join(''))
+    const field = fc.oneof(
+      anyText.map(text => `"${text.replaceAll('"', '""')}"`),
+      anyText.map(text => text.replace(/[",\r\n]/g, '')),
+    )
+    const table = fc
+      .tuple(fc.integer({ min: 1, max: 4 }), fc.constantFrom('\n', '\r\n', '\r'), fc.boolean())
+      .chain(([width, end, last]) =>
+        fc
+          .array(fc.array(field, { minLength: width, maxLength: width }), { minLength: 1, maxLength: 6 })
+          .map(records => records.map(record => record.join()).join(end) + (last ? end : '')),
+      )
+    const answerOf = (run: () => unknown): unknown => {
+      try {
+        return run()
+      } catch (error) {
+        return error instanceof RestError ? [error.code, error.message] : error
+      }
+    }
+    fc.assert(
+      fc.property(fc.oneof(table, anyText), fc.array(fc.nat(200)), (text, cuts) => {
+        const streamed = () => jsonOf(readParts(cut(Buffer.from(text), cuts), 'text/csv'))
+        expect(answerOf(streamed)).toEqual(answerOf(() => wholeCsv(text)))
+      }),
+      { numRuns: 3_000 },
+    )
+  })
+
+  test('has no more columns than a relation can have', () => {
+    const line = (fields: number) => 'a,'.repeat(fields - 1)
+    expect(read(`${line(maximumFields)}a`, 'text/csv')).toMatchObject({ keys: ['a'] })
+    expect(refused(`${line(maximumFields + 1)}a`, 'text/csv')).toMatchObject({ code: 'RST102' })
+  })
+
+  test('becomes JSON of no more than nine times its length, whatever it is', () => {
+    const worst = [
+      '\n'.repeat(20_000),
+      `${','.repeat(1_599)}\n${`${','.repeat(1_599)}\n`.repeat(20)}`,
+      `a\n${'\u0001'.repeat(20_000)}`,
+      `a\n${'1\n'.repeat(20_000)}`,
+    ]
+    for (const text of worst) {
+      const payload = read(text, 'text/csv')
+      if (payload.kind !== 'json' || typeof payload.json === 'string') throw new Error('it is no JSON of bytes')
+      const length = piecesOf(payload.json).reduce((sum, piece) => sum + piece.length, 0)
+      expect(length).toBeLessThanOrEqual(9 * text.length + 10)
+    }
+  })
+
+  test('of 10 MB in one field or in very many is read', () => {
+    const large = 'x'.repeat(10_000_000)
+    expect(read(`a\n"${large}"`, 'text/csv')).toMatchObject({ keys: ['a'] })
+    expect(read(`a\n${large}`, 'text/csv')).toMatchObject({ keys: ['a'] })
+    expect(read(`a\n"${'""'.repeat(1_000_000)}"`, 'text/csv')).toMatchObject({ keys: ['a'] })
+    expect(refused(`a\n${'"""x,'.repeat(200_000)}`, 'text/csv').code).toBe('RST102')
+    expect(refused(`${','.repeat(1_000_000)}\n1`, 'text/csv').code).toBe('RST102')
+  })
+})
+
+/** What it gives, or the code of what it throws. */
+function codeOr<T>(run: () => T): T | string {
+  try {
+    return run()
+  } catch (error) {
+    if (error instanceof RestError) return error.code
+    throw error
+  }
+}
+
+describe('a form', () => {
+  const type = 'application/x-www-form-urlencoded'
+
+  test('is one object for a relation, and fields for a function', () => {
+    expect(read('a=1&b=x+y&a=2', type)).toMatchObject({ isArray: false, keys: ['a', 'b'] })
+    expect(jsonOf(read('a=1&b=x+y&a=2', type))).toEqual({ a: '2', b: 'x y' })
+    expect(read('a=1&b=x+y&a=2', type, { forFunction: true })).toEqual({
+      kind: 'form',
+      fields: [
+        ['a', Buffer.from('1')],
+        ['b', Buffer.from('x y')],
+        ['a', Buffer.from('2')],
+      ],
+    })
+    expect(read('__proto__=1', type)).toMatchObject({ json: Buffer.from('{"__proto__":"1"}'), keys: ['__proto__'] })
+  })
+
+  test('is decoded as a query string is, wherever it has been cut', () => {
+    const pieces = fc.constantFrom(
+      'a',
+      'é',
+      '=',
+      '&',
+      '+',
+      '%',
+      '%4',
+      '%41',
+      '%zz',
+      '%2B',
+      '%26',
+      '%C3',
+      '%A9',
+      '%ff',
+      '%F0%9F%98%80',
+      '"',
+      '\\',
+      '\u0001',
+      '%0',
+      '%00',
+    )
+    const text = fc.array(pieces, { maxLength: 30 }).map(list => list.join(''))
+    fc.assert(
+      fc.property(text, fc.array(fc.nat(100)), (body, cuts) => {
+        const expected = codeOr(() => queryParameters(body))
+        const parts = () => cut(Buffer.from(body), cuts)
+        const found = codeOr(() => {
+          const payload = readParts(parts(), type, { forFunction: true })
+          if (payload.kind !== 'form') throw new Error('it is no form')
+          return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
+        })
+        expect(found).toEqual(expected)
+        // V8 13.6 takes a key with an escape for another that it has seen before: of those JSON.parse cannot be asked.
+        const isPlain = ([name]: readonly [string, string]) => JSON.stringify(name) === `"${name}"`
+        if (typeof expected !== 'string' && !expected.every(isPlain)) return
+        const record = codeOr(() => jsonOf(readParts(parts(), type)))
+        expect(record).toEqual(typeof expected === 'string' ? expected : Object.fromEntries(expected))
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('of too many fields is refused', () => {
+    expect(refused('a&'.repeat(5_000_000), type).code).toBe('RST100')
+  })
+})
+
+test.each([
+  ['text/plain', 'text'],
+  ['text/xml; charset=utf-8', 'xml'],
+  ['application/octet-stream', 'bytea'],
+])('%s is raw, and for functions only', (contentType, type) => {
+  const bytes = Buffer.from([0, 255, 10])
+  expect(read(bytes, contentType, { forFunction: true })).toEqual({ kind: 'raw', type, bytes })
+  expect(refused('x', contentType)).toMatchObject({ code: 'RST107', status: 415 })
+})
+
+test('another type is RST107', () => {
+  expect(refused('x', 'Image/PNG; a=b')).toMatchObject({ message: 'Content-Type not acceptable: image/png' })
+  expect(refused('x', '', { forFunction: true }).code).toBe('RST107')
+})
+
+describe('the work grows with the bytes, not with their square', () => {
+  const small = 65_536
+  const times = 32
+  /** Processor time, in parts as they come from a socket; the least of some attempts, since a collection of garbage may come between. */
+  function spent(unit: string, length: number, contentType: string): number {
+    const body = Buffer.from(unit.repeat(length / unit.length))
+    const attempts = Array.from({ length: 4 }, () => {
+      const start = process.cpuUsage()
+      try {
+        readParts(
+          cut(
+            body,
+            Array.from({ length: length / small }, (_, index) => index * small),
+          ),
+          contentType,
+        )
+      } catch (error) {
+        if (!(error instanceof RestError)) throw error
+      }
+      return process.cpuUsage(start).user
+    })
+    return Math.min(...attempts)
+  }
+
+  const form = 'application/x-www-form-urlencoded'
+  test.each([
+    ...['"', '""', ',', '\n', 'NULL,', '1\n', '\u0001'].map(unit => ['text/csv', unit] as const),
+    ...['%41', '%', '%4', '%zz', '%ff', '+', '=', '\u0001'].map(unit => [form, unit] as const),
+    ...['"', '"a', '[1,', '1', '{},', '\\', ' ', '[[],'].map(unit => ['application/json', unit] as const),
+  ])('of %s, %j over and over', (contentType, unit) => {
+    spent(unit, small, contentType)
+    const least = Math.max(spent(unit, small, contentType), 500)
+    expect(spent(unit, times * small, contentType)).toBeLessThan(8 * times * least)
+  })
+})

@@ -1,0 +1,64 @@
+// @ts-nocheck
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { refusal } from '../testing/parsing.ts'
+import { capped, intersection, parseRangeHeader, queryRange, unlimited } from './range.ts'
+import type { Range } from './types.ts'
+
+describe('Range', () => {
+  test.each<[string | undefined, Range]>([
+    [undefined, unlimited],
+    ['', unlimited],
+    ['0-9', { offset: 0, limit: 10 }],
+    ['5-5', { offset: 5, limit: 1 }],
+    ['10-', { offset: 10, limit: undefined }],
+    ['items=1-2', { offset: 1, limit: 2 }],
+    [' 1-2 ', { offset: 1, limit: 2 }],
+    ['-5', unlimited],
+    ['bytes=0-5', unlimited],
+    ['1-2,4-5', unlimited],
+    ['1.5-2', unlimited],
+    ['1-2x', unlimited],
+    ['0-9999999999999999', unlimited],
+  ])('%j', (header, range) => {
+    expect(parseRangeHeader(header)).toEqual(range)
+  })
+
+  test('whose end is before its beginning is RST103', () => {
+    expect(refusal(() => parseRangeHeader('5-4'))).toMatchObject({
+      code: 'RST103',
+      status: 416,
+      details: 'The lower boundary must be lower than or equal to the upper boundary in the Range header.',
+    })
+  })
+})
+
+test('limit and offset of the query string', () => {
+  expect(queryRange(undefined, undefined)).toEqual(unlimited)
+  expect(queryRange(0, 5)).toEqual({ offset: 5, limit: 0 })
+  expect(refusal(() => queryRange(-1, 0))).toMatchObject({ code: 'RST103', status: 416 })
+  expect(queryRange(1, -1)).toEqual({ offset: 0, limit: 1 })
+})
+
+const range = fc.record({ offset: fc.nat(20), limit: fc.option(fc.nat(20), { nil: undefined }) })
+const rows = ({ offset, limit }: Range) => {
+  const all = Array.from({ length: 60 }, (_, index) => index)
+  return all.slice(offset, limit === undefined ? undefined : offset + limit)
+}
+
+test('the intersection of ranges has the rows of both', () => {
+  fc.assert(
+    fc.property(range, range, (one, other) => {
+      const both = new Set(rows(other))
+      expect(rows(intersection(one, other))).toEqual(rows(one).filter(row => both.has(row)))
+    }),
+  )
+})
+
+test('a maximum takes the first rows', () => {
+  fc.assert(
+    fc.property(range, fc.option(fc.nat(20), { nil: undefined }), (one, maximum) => {
+      expect(rows(capped(one, maximum))).toEqual(rows(one).slice(0, maximum))
+    }),
+  )
+})

@@ -1,0 +1,161 @@
+/** A request as a whole, parsed: which resource, what is to be done with it, and how the answer is to look. */
+// @ts-nocheck
+
+import type { Headers, RequestHead } from '../../http/message.ts'
+import { functionTakesNo, invalidPath, rootDisabled, schemaNotServed, unsupportedMethod } from '../errors/catalogue.ts'
+import { type MediaType, parseAccept } from './media.ts'
+import { type BodyForm, bodyForm } from './payload.ts'
+import { type Preferences, parsePreferences } from './preferences.ts'
+import { parseQuery } from './query.ts'
+import { parseRangeHeader } from './range.ts'
+import type { ParsedQuery, Range } from './types.ts'
+
+export type Action =
+  | { readonly kind: 'openapi'; readonly headersOnly: boolean }
+  | { readonly kind: 'options-root' }
+  | { readonly kind: 'options'; readonly relation: string }
+  | { readonly kind: 'options-function'; readonly name: string }
+  | { readonly kind: 'read'; readonly relation: string; readonly headersOnly: boolean }
+  | { readonly kind: 'insert' | 'update' | 'put' | 'delete'; readonly relation: string }
+  | {
+      readonly kind: 'call'
+      readonly name: string
+      readonly method: 'GET' | 'HEAD' | 'POST'
+      /** Whether it is the function that stands at the root. */
+      readonly atRoot: boolean
+    }
+
+export type ApiRequest = {
+  readonly action: Action
+  /** How the body is read; undefined where the action takes none. */
+  readonly body: BodyForm | undefined
+  readonly schema: string
+  readonly query: ParsedQuery
+  readonly preferences: Preferences
+  readonly accept: readonly MediaType[]
+  /** Of the Range header. */
+  readonly range: Range
+}
+
+/** What of the configuration parsing depends on. */
+export type RequestRules = {
+  readonly schemas: readonly string[]
+  /** The function that answers at the root, as schema and name or name alone. */
+  readonly rootFunction: string | undefined
+  readonly openApiDisabled: boolean
+  readonly timeZones: ReadonlySet<string>
+}
+
+function segments(path: string): string[] {
+  const parts = path.split('/').slice(1)
+  if (parts.at(-1) === '') parts.pop()
+  try {
+    return parts.map(decodeURIComponent)
+  } catch {
+    throw invalidPath()
+  }
+}
+
+/**
+ * The one way to write a path: no slash at its end, and encoded only what has to be. A function that runs before the request may compare it, and must not be
+ * passed by who writes it in another way.
+ */
+export const canonicalPath = (path: string): string => `/${segments(path).map(encodeURIComponent).join('/')}`
+
+type Resource =
+  | { kind: 'root' }
+  | { kind: 'relation'; name: string }
+  | { kind: 'function'; name: string; atRoot: boolean }
+
+function resourceOf(path: string, { rootFunction, openApiDisabled }: RequestRules, method: string): Resource {
+  const parts = segments(path)
+  const [first, second] = parts
+  if (first === undefined) {
+    if (rootFunction !== undefined) return { kind: 'function', name: rootFunction, atRoot: true }
+    if (openApiDisabled && method !== 'OPTIONS') throw rootDisabled()
+    return { kind: 'root' }
+  }
+  if (parts.length === 1) return { kind: 'relation', name: first }
+  if (first === 'rpc' && second !== undefined && second !== '' && parts.length === 2) {
+    return { kind: 'function', name: second, atRoot: false }
+  }
+  throw invalidPath()
+}
+
+function schemaOf(method: string, headers: Headers, schemas: readonly string[]): string {
+  const [standard = 'public'] = schemas
+  const isWrite = ['POST', 'PATCH', 'PUT', 'DELETE'].includes(method)
+  const profile = isWrite ? headers['content-profile'] : headers['accept-profile']
+  if (profile === undefined) return standard
+  // Header bytes come as Latin-1; names of schemas are UTF-8.
+  const name = Buffer.from(profile, 'latin1').toString('utf8')
+  if (schemas.includes(name)) return name
+  throw schemaNotServed(name, schemas)
+}
+
+function actionOf(method: string, resource: Resource): Action {
+  switch (resource.kind) {
+    case 'root':
+      if (method === 'GET' || method === 'HEAD') return { kind: 'openapi', headersOnly: method === 'HEAD' }
+      if (method === 'OPTIONS') return { kind: 'options-root' }
+      throw unsupportedMethod(method)
+    case 'function': {
+      const { name, atRoot } = resource
+      if (method === 'GET' || method === 'HEAD' || method === 'POST') return { kind: 'call', name, method, atRoot }
+      if (method === 'OPTIONS') return { kind: 'options-function', name }
+      throw functionTakesNo(method)
+    }
+    case 'relation': {
+      const relation = resource.name
+      switch (method) {
+        case 'GET':
+        case 'HEAD':
+          return { kind: 'read', relation, headersOnly: method === 'HEAD' }
+        case 'POST':
+          return { kind: 'insert', relation }
+        case 'PATCH':
+          return { kind: 'update', relation }
+        case 'PUT':
+          return { kind: 'put', relation }
+        case 'DELETE':
+          return { kind: 'delete', relation }
+        case 'OPTIONS':
+          return { kind: 'options', relation }
+        default:
+          throw unsupportedMethod(method)
+      }
+    }
+  }
+}
+
+function bodyOf(action: Action, contentType: string | undefined, keysAreNamed: boolean): BodyForm | undefined {
+  switch (action.kind) {
+    case 'insert':
+    case 'update':
+    case 'put':
+      return bodyForm(contentType, false, keysAreNamed)
+    case 'call':
+      return action.method === 'POST' ? bodyForm(contentType, true, keysAreNamed) : undefined
+    default:
+      return undefined
+  }
+}
+
+/** Parses a request; what is wrong with it is said as a RestError. */
+export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequest {
+  const { method, path, headers } = request
+  const resource = resourceOf(path, rules, method)
+  const schema = schemaOf(method, headers, rules.schemas)
+  const isCallByGet = resource.kind === 'function' && (method === 'GET' || method === 'HEAD')
+  const query = parseQuery(request.query, isCallByGet)
+  const action = actionOf(method, resource)
+  return {
+    action,
+    body: bodyOf(action, headers['content-type'], query.columns !== undefined),
+    schema,
+    query,
+    preferences: parsePreferences(headers.prefer, rules.timeZones),
+    accept: parseAccept(headers.accept),
+    range: parseRangeHeader(method === 'GET' ? headers.range : undefined),
+  }
+}

@@ -1,0 +1,98 @@
+/** What a request says, before anything is known of the database: the first of the three stages (parse, plan, SQL). */
+// @ts-nocheck
+
+
+/** One step into a JSON value; an index counts from 0, or from the end when negative. */
+export type JsonStep = { readonly arrow: '->' | '->>'; readonly key: string | number }
+
+/** A column, or a value inside a JSON column. */
+export type Field = { readonly name: string; readonly path: readonly JsonStep[] }
+
+export const aggregateNames = ['sum', 'avg', 'count', 'max', 'min'] as const
+export type AggregateName = (typeof aggregateNames)[number]
+
+/** `select=alias:column->path::cast.sum()::cast`. */
+export type SelectField = {
+  readonly kind: 'field'
+  readonly field: Field
+  readonly alias: string | undefined
+  readonly cast: string | undefined
+  readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined
+}
+/** `select=alias:relation!hint!inner(...)`, or spread into its parent with `...` before it. */
+export type SelectRelation = {
+  readonly kind: 'relation'
+  readonly name: string
+  readonly alias: string | undefined
+  readonly hint: string | undefined
+  readonly join: 'inner' | 'left' | undefined
+  readonly spread: boolean
+  readonly select: readonly SelectItem[]
+}
+export type SelectItem = SelectField | SelectRelation
+
+export type Quantifier = 'any' | 'all'
+
+/** Operators of one operand that a quantifier can stand with. */
+export const quantifiableOperators = ['eq', 'gte', 'gt', 'lte', 'lt', 'like', 'ilike', 'match', 'imatch'] as const
+export const plainOperators = ['neq', 'cs', 'cd', 'ov', 'sl', 'sr', 'nxr', 'nxl', 'adj'] as const
+export const searchOperators = ['fts', 'plfts', 'phfts', 'wfts'] as const
+export const isValues = ['null', 'not_null', 'true', 'false', 'unknown'] as const
+
+export type Operation =
+  | {
+      readonly kind: 'compare'
+      readonly operator: (typeof quantifiableOperators)[number]
+      readonly quantifier: Quantifier | undefined
+      readonly value: string
+    }
+  | { readonly kind: 'plain'; readonly operator: (typeof plainOperators)[number]; readonly value: string }
+  | {
+      readonly kind: 'search'
+      readonly operator: (typeof searchOperators)[number]
+      readonly language: string | undefined
+      readonly value: string
+    }
+  | { readonly kind: 'in'; readonly values: readonly string[] }
+  | { readonly kind: 'is'; readonly value: (typeof isValues)[number] }
+  | { readonly kind: 'isdistinct'; readonly value: string }
+
+export type Filter = { readonly field: Field; readonly negated: boolean; readonly operation: Operation }
+
+export type LogicTree =
+  | { readonly kind: 'filter'; readonly filter: Filter }
+  | {
+      readonly kind: 'group'
+      readonly operator: 'and' | 'or'
+      readonly negated: boolean
+      readonly members: readonly LogicTree[]
+    }
+
+export type OrderTerm = {
+  readonly field: Field
+  /** The embedded relation whose column it is. */
+  readonly relation: string | undefined
+  readonly direction: 'asc' | 'desc' | undefined
+  readonly nulls: 'first' | 'last' | undefined
+}
+
+/** Rows asked for: from `offset` on, at most `limit`. */
+export type Range = { readonly offset: number; readonly limit: number | undefined }
+
+/** Something said of the resource at the end of a path of embeddings; an empty path is the request's own resource. */
+export type At<T> = { readonly path: readonly string[]; readonly value: T }
+
+export type ParsedQuery = {
+  readonly select: readonly SelectItem[]
+  readonly filters: readonly At<Filter>[]
+  readonly logic: readonly At<LogicTree>[]
+  readonly order: readonly At<readonly OrderTerm[]>[]
+  readonly limits: readonly At<number>[]
+  readonly offsets: readonly At<number>[]
+  readonly columns: readonly string[] | undefined
+  readonly onConflict: readonly string[] | undefined
+  /** What a GET of a function passes to it. */
+  readonly parameters: readonly (readonly [name: string, value: string])[]
+  /** All parameters sorted by name, encoded again. */
+  readonly canonical: string
+}

@@ -1,0 +1,185 @@
+/** Which function a call means, among those of its name, and what it is given. */
+// @ts-nocheck
+
+
+import type { Bytes } from '../../postgres/messages.ts'
+import type { Parameter, QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
+import { ambiguousFunction, functionNotFound } from '../errors/catalogue.ts'
+import type { RestError } from '../errors/rest-error.ts'
+import type { BodyForm, Payload } from '../parse/payload.ts'
+import { suggestion } from './suggestions.ts'
+import type { Argument, CallArguments } from './types.ts'
+
+/** What a call offers: names with values, or a whole body. */
+export type Offer = {
+  /** The names of all arguments. */
+  readonly names: ReadonlySet<string>
+  /** Of a POST: what a single unnamed parameter could take. */
+  readonly unnamed: 'json' | 'text' | 'xml' | 'bytea' | undefined
+}
+
+const isUnnamed = (parameters: readonly Parameter[]) => parameters.length === 1 && parameters[0]?.name === ''
+
+/** Whether the named parameters are all given that have to be, and no others. */
+function takesNames(routine: Routine, { names, unnamed }: Offer): boolean {
+  const { parameters } = routine
+  if (isUnnamed(parameters)) return false
+  // A raw body has no names: a function without parameters would silently drop it.
+  if (unnamed !== undefined && unnamed !== 'json') return false
+  const known = new Set(parameters.map(({ name }) => name))
+  return (
+    parameters.every(({ name, required }) => !required || names.has(name)) && [...names].every(name => known.has(name))
+  )
+}
+
+function takesBody({ parameters }: Routine, { unnamed }: Offer): boolean {
+  const [only] = parameters
+  if (!isUnnamed(parameters) || only === undefined || unnamed === undefined) return false
+  return unnamed === 'json' ? only.type === 'json' || only.type === 'jsonb' : only.type === unnamed
+}
+
+const qualified = ({ schema, name }: QualifiedName) => `${schema}.${name}`
+/** At most so many names are repeated in an error. */
+const maximumListed = 100
+const listed = (names: Iterable<string>) => [...names].sort().slice(0, maximumListed).join(', ')
+
+/** How similar a function's name has to be to be suggested: a typo away, for whoever asks may not know it. */
+const typo = 0.75
+/** How similar parameters have to be; the function they belong to is known. */
+const likely = 1 / 3
+
+function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): RestError {
+  const { names, unnamed } = offer
+  const inSchema = cache.routines.get(wanted.schema)
+  const overloads = inSchema?.get(wanted.name) ?? []
+  const isRaw = unnamed !== undefined && unnamed !== 'json'
+  const given = listed(names)
+  const named =
+    names.size === 0
+      ? ' without parameters'
+      : names.size === 1
+        ? ` with parameter ${given}`
+        : ` with parameters ${given}`
+  const bare =
+    unnamed === undefined ? '' : `with a single unnamed ${unnamed === 'json' ? 'json/jsonb' : unnamed} parameter`
+  const searched = isRaw ? ` ${bare}` : `${named}${bare === '' ? '' : ` or ${bare}`}`
+  const called = isRaw ? '' : names.size === 0 ? ' without parameters' : `(${given})`
+  let meant: string | undefined
+  if (isRaw) meant = undefined
+  else if (overloads.length === 0) {
+    const name = suggestion(wanted.name, inSchema?.keys() ?? [], typo)
+    meant = name && `${wanted.schema}.${name}`
+  } else {
+    const signatures = overloads.map(({ parameters }) => parameters.map(({ name }) => name).join(', '))
+    const signature = suggestion(given, signatures, likely)
+    meant = signature && `${qualified(wanted)}(${signature})`
+  }
+  return functionNotFound(wanted, { called, searched: `the function ${qualified(wanted)}${searched}`, meant })
+}
+
+/** What is asked for before the names of its arguments are known. */
+function unknownName(cache: SchemaCache, wanted: QualifiedName): RestError {
+  const meant = suggestion(wanted.name, cache.routines.get(wanted.schema)?.keys() ?? [], typo)
+  return functionNotFound(wanted, {
+    searched: `functions of the name ${qualified(wanted)}`,
+    meant: meant === undefined ? undefined : `${wanted.schema}.${meant}`,
+  })
+}
+
+function ambiguous(found: readonly Routine[]): RestError {
+  const signature = (routine: Routine) =>
+    `${qualified(routine)}(${routine.parameters.map(({ name, type }) => `${name} => ${type}`).join(', ')})`
+  return ambiguousFunction(found.map(signature))
+}
+
+/** The one function that a call means: by the names of its arguments, else by its one unnamed parameter. RST202 and RST203. */
+export function findRoutine(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Routine {
+  const overloads = cache.routines.get(wanted.schema)?.get(wanted.name) ?? []
+  const byNames = overloads.filter(routine => takesNames(routine, offer))
+  const found = byNames.length > 0 ? byNames : overloads.filter(routine => takesBody(routine, offer))
+  const [first] = found
+  if (first === undefined) throw notFound(cache, wanted, offer)
+  if (found.length > 1) throw ambiguous(found)
+  return first
+}
+
+/** The functions that a call with a body can mean, as far as that is known before the body. RST202 and RST203. */
+export function possibleRoutines(
+  cache: SchemaCache,
+  wanted: QualifiedName,
+  body: BodyForm | undefined,
+  columns: readonly string[] | undefined,
+): readonly Routine[] {
+  const type = body?.type
+  if (type === 'text' || type === 'xml' || type === 'bytea') {
+    return [findRoutine(cache, wanted, { names: new Set(), unnamed: type })]
+  }
+  const unnamed = type === 'json' ? 'json' : undefined
+  if (columns !== undefined) return [findRoutine(cache, wanted, { names: new Set(columns), unnamed })]
+  const overloads = cache.routines.get(wanted.schema)?.get(wanted.name)
+  if (overloads === undefined) throw unknownName(cache, wanted)
+  return overloads
+}
+
+/** Postgres reads a value before it looks at a privilege. */
+const emptyValues: Readonly<Record<string, string>> = { json: '{}', jsonb: '{}', xml: '<a/>' }
+
+/** Arguments that say nothing, for a plan that is not run. */
+export function emptyArguments({ parameters }: Routine): CallArguments {
+  const [only] = parameters
+  return only !== undefined && isUnnamed(parameters)
+    ? { kind: 'unnamed', value: emptyValues[only.type] ?? '', type: only.type }
+    : { kind: 'json', json: '{}', parameters }
+}
+
+type NamedValues = readonly (readonly [name: string, value: string | Bytes])[]
+
+/** What a call offers, from its query string and body. */
+export function offerOf(
+  parameters: NamedValues,
+  payload: Payload | undefined,
+  columns: readonly string[] | undefined,
+): Offer {
+  if (payload === undefined) return { names: new Set(parameters.map(([name]) => name)), unnamed: undefined }
+  switch (payload.kind) {
+    case 'raw':
+      return { names: new Set(), unnamed: payload.type }
+    case 'form':
+      return { names: new Set(payload.fields.map(([name]) => name)), unnamed: undefined }
+    case 'json':
+      return { names: new Set(columns ?? payload.keys), unnamed: payload.csvKeys === undefined ? 'json' : undefined }
+  }
+}
+
+/** Of several values for one name the last counts; a variadic parameter takes all. */
+function valuesFor(routine: Routine, values: NamedValues): Argument[] {
+  return routine.parameters.flatMap(parameter => {
+    const given = values.flatMap(([name, value]) => (name === parameter.name ? [value] : []))
+    const last = given.at(-1)
+    if (last === undefined) return []
+    return [{ parameter, value: parameter.variadic ? { list: given } : last }]
+  })
+}
+
+export function callArguments(
+  routine: Routine,
+  parameters: NamedValues,
+  payload: Payload | undefined,
+  columns: readonly string[] | undefined,
+): CallArguments {
+  if (payload === undefined) return { kind: 'values', list: valuesFor(routine, parameters) }
+  switch (payload.kind) {
+    case 'form':
+      return { kind: 'values', list: valuesFor(routine, payload.fields) }
+    case 'raw':
+      return { kind: 'unnamed', value: payload.bytes, type: payload.type }
+    case 'json': {
+      const [only] = routine.parameters
+      if (only !== undefined && isUnnamed(routine.parameters))
+        return { kind: 'unnamed', value: payload.json, type: only.type }
+      const keys = columns ?? payload.keys
+      const given = routine.parameters.filter(({ name }) => keys === undefined || keys.includes(name))
+      return { kind: 'json', json: payload.json, parameters: given }
+    }
+  }
+}

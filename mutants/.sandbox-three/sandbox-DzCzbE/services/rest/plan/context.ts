@@ -1,0 +1,52 @@
+/** What every plan is made from, and what plans of all kinds have in common: their relation, and the body they are answered with. */
+// @ts-nocheck
+
+import type { QualifiedName, SchemaCache, Table } from '../../schema-cache/types.ts'
+import { tableNotFound } from '../errors/catalogue.ts'
+import type { Action, ApiRequest } from '../parse/request.ts'
+import type { ParsedQuery } from '../parse/types.ts'
+import type { Output } from './fields.ts'
+import { negotiate } from './media.ts'
+import { suggestion } from './suggestions.ts'
+import type { BodyPlan } from './types.ts'
+
+export type PlanSettings = {
+  readonly maximumRows: number | undefined
+  readonly aggregatesEnabled: boolean
+  readonly plansEnabled: boolean
+}
+
+export type ActionOf<Kind extends Action['kind']> = Extract<Action, { kind: Kind }>
+export type Context = {
+  readonly request: ApiRequest
+  readonly cache: SchemaCache
+  readonly settings: PlanSettings
+}
+
+/** The relation of this name; RST205 where it is not known. */
+export function findTable(cache: SchemaCache, schema: string, name: string): Table {
+  const table = cache.tables.get(schema)?.get(name)
+  if (table !== undefined) return table
+  const meant = suggestion(name, cache.tables.get(schema)?.keys() ?? [], 0.75)
+  throw tableNotFound({ schema, name }, meant)
+}
+
+const selectsAll = ({ select }: ParsedQuery): boolean => {
+  const [only] = select
+  return (
+    select.length === 1 &&
+    only?.kind === 'field' &&
+    only.field.name === '*' &&
+    only.alias === undefined &&
+    only.aggregate === undefined
+  )
+}
+
+export function bodyOf({ request, cache, settings }: Context, subject: QualifiedName): BodyPlan {
+  const wholeRows = selectsAll(request.query)
+  return negotiate(request.accept, { cache, subject, wholeRows, plansEnabled: settings.plansEnabled })
+}
+
+export const outputOf = ({ shape }: BodyPlan): Output => (shape.kind === 'csv' ? 'text' : 'json')
+export const withoutBody = (body: BodyPlan): BodyPlan =>
+  body.explain === undefined ? { ...body, shape: { kind: 'none' } } : body

@@ -1,0 +1,33 @@
+/** What is known of the fields that a request names: types, and the conversions of domains. */
+// @ts-nocheck
+
+
+import { type QualifiedName, representationKey, type SchemaCache } from '../../schema-cache/types.ts'
+import type { Field } from '../parse/types.ts'
+import type { PlannedField } from './types.ts'
+
+/** What the rows are turned into; it decides which conversions of domains apply. */
+export type Output = 'json' | 'text'
+
+/** Resolves fields of a relation. */
+export function fieldResolver(
+  cache: SchemaCache,
+  relation: QualifiedName,
+  output: Output,
+): (field: Field) => PlannedField {
+  const columns = cache.tables.get(relation.schema)?.get(relation.name)?.columns
+  return ({ name, path }) => {
+    const column = columns?.get(name)
+    const type = column?.type
+    const representation = (source: string, target: string) =>
+      cache.representations.get(representationKey(source, target))?.function
+    return {
+      name,
+      path,
+      type,
+      baseType: column?.baseType,
+      toOutput: type === undefined || path.length > 0 ? undefined : representation(type, output),
+      fromText: type === undefined || path.length > 0 ? undefined : representation('text', type),
+    }
+  }
+}

@@ -1,0 +1,129 @@
+/** From a parsed request to a plan. Pure: a function of the request, the schema cache and a few settings. */
+// @ts-nocheck
+
+
+import type { QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
+import { affectedOfNoSet } from '../errors/catalogue.ts'
+import type { JsonPayload, Payload } from '../parse/payload.ts'
+import type { ApiRequest } from '../parse/request.ts'
+import { callArguments, emptyArguments, findRoutine, offerOf, possibleRoutines } from './call.ts'
+import { type ActionOf, bodyOf, type Context, findTable, outputOf, type PlanSettings, withoutBody } from './context.ts'
+import { planRead } from './read.ts'
+import type { CallArguments, Plan } from './types.ts'
+import { planWrite } from './write.ts'
+
+/** What goes to the database as one statement. */
+export type PlannedAction = ActionOf<'read' | 'insert' | 'update' | 'put' | 'delete' | 'call'>
+
+/** `payload` is there where the request has a body that is read. */
+export function plan(
+  request: ApiRequest,
+  action: PlannedAction,
+  payload: Payload | undefined,
+  cache: SchemaCache,
+  settings: PlanSettings,
+): Plan {
+  const context = { request, cache, settings }
+  switch (action.kind) {
+    case 'read':
+      return planReading(context, action)
+    case 'call':
+      return planCall(context, action, payload)
+    default:
+      return planWrite(context, action, payload)
+  }
+}
+
+/**
+ * What a request that has a body could come to, before the body is there: whatever is wrong with the rest of it is found, and what is planned can be held against the
+ * privileges of who asks. Of a function that has others of its name, one plan for each.
+ */
+export function planWithoutBody(
+  request: ApiRequest,
+  action: PlannedAction,
+  cache: SchemaCache,
+  settings: PlanSettings,
+): readonly Plan[] {
+  const context = { request, cache, settings }
+  switch (action.kind) {
+    case 'insert':
+    case 'put':
+      return [planWrite(context, action, noRecords([]))]
+    case 'update': {
+      // To change nothing takes no privilege. Which columns are changed is not known: any will do.
+      const columns = findTable(cache, request.schema, action.relation).columns.values()
+      const [first] = columns.filter(({ generated }) => !generated)
+      return first === undefined ? [] : [planWrite(context, action, noRecords([first.name]))]
+    }
+    case 'call': {
+      const { body, query } = request
+      const routines = possibleRoutines(cache, routineName(action, request.schema), body, query.columns)
+      return routines.map(routine => planRoutine(context, action, routine, emptyArguments(routine)))
+    }
+    default:
+      return []
+  }
+}
+
+const noRecords = (keys: readonly string[]): JsonPayload => ({ kind: 'json', json: '[]', isArray: true, keys })
+
+function planReading(context: Context, { relation, headersOnly }: ActionOf<'read'>): Plan {
+  const { request, cache, settings } = context
+  const table = findTable(cache, request.schema, relation)
+  const body = bodyOf(context, table)
+  const reading = { cache, output: outputOf(body), ...settings }
+  return {
+    kind: 'read',
+    read: planRead(reading, { schema: table.schema, name: table.name }, request.query, request.range),
+    body: headersOnly ? withoutBody(body) : body,
+    count: request.preferences.count,
+    maximumRows: settings.maximumRows,
+    headersOnly,
+  }
+}
+
+function planCall(context: Context, action: ActionOf<'call'>, payload: Payload | undefined): Plan {
+  const { request, cache } = context
+  const { parameters, columns } = request.query
+  const routine = findRoutine(cache, routineName(action, request.schema), offerOf(parameters, payload, columns))
+  return planRoutine(context, action, routine, callArguments(routine, parameters, payload, columns))
+}
+
+function planRoutine(
+  context: Context,
+  action: ActionOf<'call'>,
+  routine: Routine,
+  given: CallArguments,
+): Extract<Plan, { kind: 'call' }> {
+  const { request, cache, settings } = context
+  const body = bodyOf(context, routine)
+  const { maxAffected, handling } = request.preferences
+  const maximumAffected = handling === 'strict' ? maxAffected : undefined
+  if (maximumAffected !== undefined && !routine.returnsSet) throw affectedOfNoSet()
+  const returned =
+    routine.returns.kind === 'composite' && routine.returns.type.schema !== 'pg_catalog'
+      ? routine.returns.type
+      : { schema: routine.schema, name: routine.name }
+  const isRead = action.method !== 'POST'
+  const headersOnly = action.method === 'HEAD'
+  const reading = { cache, output: outputOf(body), ...settings }
+  return {
+    kind: 'call',
+    routine,
+    arguments: given,
+    read: planRead(reading, returned, request.query, request.range),
+    body: headersOnly ? withoutBody(body) : body,
+    count: request.preferences.count,
+    maximumRows: settings.maximumRows,
+    readOnly: isRead || routine.volatility !== 'volatile',
+    headersOnly,
+    maximumAffected,
+  }
+}
+
+/** A root function may be named with its schema. */
+function routineName({ name, atRoot }: ActionOf<'call'>, schema: string): QualifiedName {
+  const dot = name.indexOf('.')
+  if (!atRoot || dot === -1) return { schema, name }
+  return { schema: name.slice(0, dot), name: name.slice(dot + 1) }
+}

@@ -1,0 +1,83 @@
+/** Which of the media types that a client accepts can be made, and how. */
+// @ts-nocheck
+
+
+import type { MediaHandler, QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
+import { notAcceptable } from '../errors/catalogue.ts'
+import { contentType, type MediaType, mediaTypeName } from '../parse/media.ts'
+import type { BodyPlan } from './types.ts'
+
+export type MediaRules = {
+  readonly cache: SchemaCache
+  /** The relation or function that answers. */
+  readonly subject: QualifiedName
+  /** Whether whole rows are selected; a handler made for a relation takes nothing less. */
+  readonly wholeRows: boolean
+  readonly plansEnabled: boolean
+}
+
+type Made = Pick<BodyPlan, 'shape' | 'mediaType'>
+
+const json: Made = { shape: { kind: 'json', stripNulls: false }, mediaType: { kind: 'json' } }
+
+/** What every relation and function can be shown as. */
+const builtIn: Record<string, Made> = {
+  'application/json': json,
+  '*/*': json,
+  'text/csv': { shape: { kind: 'csv' }, mediaType: { kind: 'named', name: 'text/csv' } },
+  'application/geo+json': { shape: { kind: 'geojson' }, mediaType: { kind: 'named', name: 'application/geo+json' } },
+}
+
+const handled = (handler: MediaHandler): Made => ({
+  shape: { kind: 'handler', handler },
+  mediaType:
+    handler.mediaType === '*/*'
+      ? { kind: 'any' }
+      : handler.mediaType === 'application/json'
+        ? { kind: 'json' }
+        : { kind: 'named', name: handler.mediaType },
+})
+
+const isSame = (one: QualifiedName | undefined, other: QualifiedName) =>
+  one !== undefined && one.schema === other.schema && one.name === other.name
+
+function lookUp(name: string, { cache, subject, wholeRows }: MediaRules): Made | undefined {
+  const own = wholeRows ? cache.mediaHandlers.filter(handler => isSame(handler.subject, subject)) : []
+  const handler =
+    own.find(({ mediaType }) => mediaType === '*/*') ??
+    own.find(({ mediaType }) => mediaType === name) ??
+    cache.mediaHandlers.find(one => one.subject === undefined && one.mediaType === name)
+  return handler === undefined ? (Object.hasOwn(builtIn, name) ? builtIn[name] : undefined) : handled(handler)
+}
+
+function make(type: MediaType, rules: MediaRules): BodyPlan | undefined {
+  switch (type.kind) {
+    // Types with parameters of our own cannot be handled by anything else.
+    case 'object':
+      return {
+        shape: { kind: 'object', stripNulls: type.stripNulls },
+        mediaType: type,
+        explain: undefined,
+        singular: true,
+      }
+    case 'array':
+      return { shape: { kind: 'json', stripNulls: true }, mediaType: type, explain: undefined, singular: false }
+    case 'plan': {
+      const of = rules.plansEnabled ? make(type.of, rules) : undefined
+      return of && { ...of, mediaType: { ...type, of: of.mediaType }, explain: type }
+    }
+    default: {
+      const made = lookUp(mediaTypeName(type), rules)
+      return made && { ...made, explain: undefined, singular: false }
+    }
+  }
+}
+
+/** The best of the accepted types that can be made; RST107 where none can. */
+export function negotiate(accept: readonly MediaType[], rules: MediaRules): BodyPlan {
+  for (const type of accept) {
+    const made = make(type, rules)
+    if (made !== undefined) return made
+  }
+  throw notAcceptable(accept.map(type => contentType(type).replace('; charset=utf-8', '')))
+}

@@ -1,0 +1,152 @@
+/** Which relationship an embedding means: by the name of a relation, a foreign key or a column, with a hint where those are not enough. */
+// @ts-nocheck
+
+
+import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
+import { ambiguousRelationship, relationshipNotFound } from '../errors/catalogue.ts'
+import type { RestError } from '../errors/rest-error.ts'
+import { suggestion } from './suggestions.ts'
+
+const isToOne = (one: Relationship): boolean =>
+  one.kind === 'computed' ? one.toOne : one.cardinality.kind === 'many-to-one' || one.cardinality.kind === 'one-to-one'
+
+export { isToOne }
+
+type KeyRelationship = Extract<Relationship, { kind: 'keys' }>
+
+const hasConstraint = ({ cardinality }: KeyRelationship, name: string) =>
+  cardinality.kind !== 'many-to-many' && cardinality.constraint === name
+
+/** The only column by which the source refers to the target, or of a one-to-one relationship is referred to. */
+const ownColumn = ({ cardinality }: KeyRelationship): string | undefined =>
+  cardinality.kind === 'many-to-one' || cardinality.kind === 'one-to-one'
+    ? onlyOne(cardinality.columns.map(([source]) => source))
+    : undefined
+const columnOfOther = ({ cardinality }: KeyRelationship): string | undefined =>
+  cardinality.kind === 'one-to-many' || (cardinality.kind === 'one-to-one' && cardinality.referenced)
+    ? onlyOne(cardinality.columns.map(([, target]) => target))
+    : undefined
+const onlyOne = (list: readonly string[]): string | undefined => (list.length === 1 ? list[0] : undefined)
+
+const throughJunction = ({ cardinality }: KeyRelationship, name: string) =>
+  cardinality.kind === 'many-to-many' && cardinality.junction.table.name === name
+
+/** In a relationship of a relation with itself, the name of the relation means its children, that of the key or column its parent. */
+function fitsSelf(one: KeyRelationship, target: string, hint: string | undefined): boolean {
+  const { kind } = one.cardinality
+  const isParent = kind === 'many-to-one' || (one.cardinality.kind === 'one-to-one' && !one.cardinality.referenced)
+  if (hint === undefined) {
+    if (target === one.target.name) return !isParent
+    return isParent && (hasConstraint(one, target) || ownColumn(one) === target)
+  }
+  if (target !== one.target.name) return false
+  return (!isParent && (hasConstraint(one, hint) || columnOfOther(one) === hint)) || throughJunction(one, hint)
+}
+
+function fits(one: Relationship, target: string, hint: string | undefined): boolean {
+  if (one.kind === 'computed') return hint === undefined && one.function.name === target
+  if (one.self) return fitsSelf(one, target, hint)
+  if (hint === undefined) {
+    if (target === one.target.name) return true
+    // A name of a key or column leaves open which relation shows it: the table itself is meant, not a view of it.
+    return !one.targetIsView && (hasConstraint(one, target) || ownColumn(one) === target)
+  }
+  if (target !== one.target.name) return false
+  return (
+    hasConstraint(one, hint) || ownColumn(one) === hint || columnOfOther(one) === hint || throughJunction(one, hint)
+  )
+}
+
+const bySource = (cache: SchemaCache, { schema, name }: QualifiedName): readonly Relationship[] =>
+  cache.relationships.get(schema)?.get(name) ?? []
+
+/** How similar a name has to be to be suggested. */
+const likely = 1 / 3
+
+function noRelationship(
+  cache: SchemaCache,
+  source: QualifiedName,
+  target: string,
+  hint: string | undefined,
+): RestError {
+  const { schema, name } = source
+  const known = bySource(cache, source).flatMap(one => (one.target.schema === schema ? [one.target.name] : []))
+  const isSource = cache.relationships.get(schema)?.has(name) === true
+  const meant = isSource
+    ? suggestion(target, new Set(known), likely)
+    : suggestion(name, cache.relationships.get(schema)?.keys() ?? [], likely)
+  const wrong = isSource ? target : name
+  const guess = meant === undefined || meant === wrong ? undefined : { meant, wrong }
+  return relationshipNotFound(source, target, hint, guess)
+}
+
+function described(one: Relationship): { cardinality: string; relationship: string; embedding: string; hint: string } {
+  const embedding = `${one.source.name} with ${one.target.name}`
+  if (one.kind === 'computed') {
+    const { name } = one.function
+    return { cardinality: one.toOne ? 'many-to-one' : 'one-to-many', relationship: name, embedding, hint: name }
+  }
+  const list = (columns: readonly string[]) => `(${columns.join(', ')})`
+  const { cardinality } = one
+  if (cardinality.kind === 'many-to-many') {
+    const { table, sourceConstraint, targetConstraint, sourceColumns, targetColumns } = cardinality.junction
+    const first = `${sourceConstraint}${list(sourceColumns.map(([, column]) => column))}`
+    const second = `${targetConstraint}${list(targetColumns.map(([, column]) => column))}`
+    return {
+      cardinality: 'many-to-many',
+      relationship: `${table.name} using ${first} and ${second}`,
+      embedding,
+      hint: `${one.target.name}!${table.name}`,
+    }
+  }
+  const source = `${one.source.name}${list(cardinality.columns.map(([column]) => column))}`
+  const target = `${one.target.name}${list(cardinality.columns.map(([, column]) => column))}`
+  return {
+    cardinality: cardinality.kind,
+    relationship: `${cardinality.constraint} using ${source} and ${target}`,
+    embedding,
+    hint: `${one.target.name}!${cardinality.constraint}`,
+  }
+}
+
+function ambiguous(source: QualifiedName, target: string, found: readonly Relationship[]): RestError {
+  const all = found.map(described)
+  const details = all.map(({ cardinality, relationship, embedding }) => ({ cardinality, relationship, embedding }))
+  return ambiguousRelationship(
+    source.name,
+    target,
+    details,
+    all.map(({ hint }) => hint),
+  )
+}
+
+const isOneToMany = (one: Relationship): boolean => one.kind === 'keys' && one.cardinality.kind === 'one-to-many'
+
+/**
+ * The one relationship that an embedding of `target` in `source` means. A function that returns rows of the target stands before foreign keys to it.
+ * None is RST200, several are RST201.
+ */
+export function findRelationship(
+  cache: SchemaCache,
+  source: QualifiedName,
+  target: string,
+  hint: string | undefined,
+): Relationship {
+  // What leads out of the schema, or through a junction that is not in it, is not shown.
+  const shown = bySource(cache, source).filter(
+    one =>
+      one.target.schema === source.schema &&
+      (one.kind === 'computed' ||
+        one.cardinality.kind !== 'many-to-many' ||
+        one.cardinality.junction.table.schema === source.schema),
+  )
+  const found = shown.filter(one => fits(one, target, hint))
+  const computed = found.filter(one => one.kind === 'computed')
+  // To many before to one, as far as the order of what is listed goes.
+  const candidates =
+    computed.length > 0 ? computed : found.toSorted((a, b) => Number(isOneToMany(b)) - Number(isOneToMany(a)))
+  const [first] = candidates
+  if (first === undefined) throw noRelationship(cache, source, target, hint)
+  if (candidates.length > 1) throw ambiguous(source, target, candidates)
+  return first
+}

@@ -1,0 +1,193 @@
+/**
+ * What is to be asked of the database, decided against the schema cache: the second of the three stages (parse, plan, SQL). Everything is resolved here; the
+ * third stage only writes it down.
+ */
+// @ts-nocheck
+
+
+import type { Bytes } from '../../postgres/messages.ts'
+import type { ColumnPair, MediaHandler, Parameter, QualifiedName, Routine } from '../../schema-cache/types.ts'
+import type { MediaType } from '../parse/media.ts'
+import type { AggregateName, JsonStep, Operation, Range } from '../parse/types.ts'
+
+/** A column of the relation that a node reads, as far as it is known. */
+export type PlannedField = {
+  readonly name: string
+  readonly path: readonly JsonStep[]
+  /** The declared type; absent where the relation does not show it (a computed column, a function's result). */
+  readonly type: string | undefined
+  /** The type with domains resolved. */
+  readonly baseType: string | undefined
+  /** The function that turns it into json (or, for text output, into text). */
+  readonly toOutput: QualifiedName | undefined
+  /** The function that makes one of a text, for comparing. */
+  readonly fromText: QualifiedName | undefined
+}
+
+export type PlannedColumn = {
+  readonly kind: 'column'
+  readonly field: PlannedField
+  readonly alias: string | undefined
+  readonly cast: string | undefined
+  readonly aggregate: { readonly name: AggregateName; readonly cast: string | undefined } | undefined
+}
+
+export type Condition =
+  | {
+      readonly kind: 'filter'
+      readonly field: PlannedField
+      readonly negated: boolean
+      readonly operation: Operation
+    }
+  /** Whether an embedded relation has a row. */
+  | { readonly kind: 'embedded'; readonly child: string; readonly isNull: boolean }
+  | {
+      readonly kind: 'group'
+      readonly operator: 'and' | 'or'
+      readonly negated: boolean
+      readonly members: readonly Condition[]
+    }
+
+export type PlannedOrder = {
+  readonly field: PlannedField
+  /** The alias of the embedding that the field belongs to. */
+  readonly child: string | undefined
+  readonly direction: 'asc' | 'desc' | undefined
+  readonly nulls: 'first' | 'last' | undefined
+}
+
+/** How the rows of an embedded relation belong to those of its parent. */
+export type Join =
+  | { readonly kind: 'columns'; readonly columns: readonly ColumnPair[] }
+  | {
+      readonly kind: 'junction'
+      readonly table: QualifiedName
+      readonly alias: string
+      readonly sourceColumns: readonly ColumnPair[]
+      readonly targetColumns: readonly ColumnPair[]
+    }
+  | { readonly kind: 'function'; readonly function: QualifiedName; readonly argument: QualifiedName }
+
+/** One relation that is read, with what is embedded in it. */
+export type ReadNode = {
+  readonly relation: QualifiedName
+  /** How SQL refers to its rows; no two nodes of a plan have the same. */
+  readonly alias: string
+  /** In the order in which they were asked for. */
+  readonly select: readonly (PlannedColumn | EmbeddedNode)[]
+  readonly conditions: readonly Condition[]
+  readonly order: readonly PlannedOrder[]
+  readonly range: Range
+}
+
+export type EmbeddedNode = {
+  readonly kind: 'embedded'
+  readonly node: ReadNode
+  /** The name of the JSON key. */
+  readonly name: string
+  /** How SQL refers to the embedding as a whole. */
+  readonly alias: string
+  readonly join: Join
+  readonly toOne: boolean
+  readonly inner: boolean
+  readonly spread: boolean
+}
+
+/** What the rows become in the end. */
+export type BodyPlan = {
+  readonly shape:
+    | { readonly kind: 'none' }
+    | { readonly kind: 'json'; readonly stripNulls: boolean }
+    /** One object; more or fewer rows are an error. */
+    | { readonly kind: 'object'; readonly stripNulls: boolean }
+    | { readonly kind: 'csv' }
+    | { readonly kind: 'geojson' }
+    | { readonly kind: 'handler'; readonly handler: MediaHandler }
+  /** What Content-Type says. */
+  readonly mediaType: MediaType
+  readonly explain: Extract<MediaType, { kind: 'plan' }> | undefined
+  /** Whether there has to be exactly one row, even where no body shows it. */
+  readonly singular: boolean
+}
+
+export type Count = 'exact' | 'planned' | 'estimated'
+
+/** A column that a write sets. */
+export type WrittenColumn = {
+  readonly name: string
+  /** Its key in the JSON. */
+  readonly key: string
+  readonly type: string
+  readonly baseType: string
+  /** The function that makes one of json. */
+  readonly fromJson: QualifiedName | undefined
+  readonly default: string | null
+}
+
+export type WriteSource = {
+  readonly json: Bytes | string
+  readonly isArray: boolean
+  readonly columns: readonly WrittenColumn[]
+  /** Whether a key that is missing gets the column's default rather than null. */
+  readonly useDefaults: boolean
+}
+
+export type Write =
+  | {
+      readonly kind: 'insert'
+      readonly source: WriteSource
+      readonly onConflict: { readonly columns: readonly string[]; readonly resolution: 'merge' | 'ignore' } | undefined
+      /** Of a PUT: the payload has to satisfy them. */
+      readonly conditions: readonly Condition[]
+      readonly isPut: boolean
+    }
+  | { readonly kind: 'update'; readonly source: WriteSource; readonly conditions: readonly Condition[] }
+  | { readonly kind: 'delete'; readonly conditions: readonly Condition[] }
+
+export type Argument = {
+  readonly parameter: Parameter
+  /** One value, or of a variadic parameter a list. */
+  readonly value: string | Bytes | { readonly list: readonly (string | Bytes)[] }
+}
+
+export type CallArguments =
+  | { readonly kind: 'values'; readonly list: readonly Argument[] }
+  | { readonly kind: 'json'; readonly json: Bytes | string; readonly parameters: readonly Parameter[] }
+  /** The whole body for the one unnamed parameter. */
+  | { readonly kind: 'unnamed'; readonly value: Bytes | string; readonly type: string }
+
+export type Plan =
+  | {
+      readonly kind: 'read'
+      readonly read: ReadNode
+      readonly body: BodyPlan
+      readonly count: Count | undefined
+      readonly maximumRows: number | undefined
+      readonly headersOnly: boolean
+    }
+  | {
+      readonly kind: 'write'
+      readonly relation: QualifiedName
+      readonly write: Write
+      /** What of the written rows is read again. */
+      readonly read: ReadNode
+      readonly returning: readonly string[] | 'all'
+      readonly body: BodyPlan
+      readonly countsExactly: boolean
+      /** The primary key, where the answer names the new row by it. */
+      readonly locationKey: readonly string[]
+      readonly wants: 'representation' | 'headers-only' | 'minimal'
+      readonly maximumAffected: number | undefined
+    }
+  | {
+      readonly kind: 'call'
+      readonly routine: Routine
+      readonly arguments: CallArguments
+      readonly read: ReadNode
+      readonly body: BodyPlan
+      readonly count: Count | undefined
+      readonly maximumRows: number | undefined
+      readonly readOnly: boolean
+      readonly headersOnly: boolean
+      readonly maximumAffected: number | undefined
+    }

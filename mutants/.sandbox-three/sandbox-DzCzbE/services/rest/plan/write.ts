@@ -1,0 +1,149 @@
+/** Plans what is written to a relation, and what of it is answered. */
+// @ts-nocheck
+
+import { type Column, representationKey, type SchemaCache, type Table } from '../../schema-cache/types.ts'
+import { columnNotFound, putWithLimit, putWithoutKey } from '../errors/catalogue.ts'
+import type { JsonPayload, Payload } from '../parse/payload.ts'
+import { unlimited } from '../parse/range.ts'
+import type { ApiRequest } from '../parse/request.ts'
+import type { ParsedQuery } from '../parse/types.ts'
+import { planConditions } from './conditions.ts'
+import { type ActionOf, bodyOf, type Context, findTable, outputOf, withoutBody } from './context.ts'
+import { planRead } from './read.ts'
+import type { Condition, Plan, ReadNode, WriteSource, WrittenColumn } from './types.ts'
+
+type WriteAction = ActionOf<'insert' | 'update' | 'put' | 'delete'>
+
+export function planWrite(
+  context: Context,
+  action: WriteAction,
+  payload: Payload | undefined,
+): Extract<Plan, { kind: 'write' }> {
+  const { request, cache, settings } = context
+  const table = findTable(cache, request.schema, action.relation)
+  const relation = { schema: table.schema, name: table.name }
+  const { preferences, query } = request
+  const conditions = planConditions(cache, relation, query)
+  if (action.kind === 'put') checkPut(table, request, conditions)
+  const body = bodyOf(context, table)
+  const wants = preferences.return ?? 'minimal'
+  const shown = wants === 'representation' ? body : withoutBody(body)
+  // Filters, limits and order of the root are the write's; what is returned is all that was written.
+  const isRoot = ({ path }: { path: readonly string[] }) => path.length === 0
+  const returnedQuery: ParsedQuery = {
+    ...query,
+    select: wants === 'representation' ? query.select : [],
+    filters: query.filters.filter(one => !isRoot(one)),
+    logic: query.logic.filter(one => !isRoot(one)),
+    limits: query.limits.filter(one => !isRoot(one)),
+    offsets: query.offsets.filter(one => !isRoot(one)),
+    order: query.order,
+  }
+  const dropped =
+    wants === 'representation'
+      ? returnedQuery
+      : { ...returnedQuery, filters: [], logic: [], order: [], limits: [], offsets: [] }
+  const reading = { cache, output: outputOf(body), ...settings, maximumRows: undefined }
+  const read = planRead(reading, relation, dropped, unlimited)
+  const locationKey = action.kind === 'insert' && wants === 'headers-only' ? table.primaryKey : []
+  return {
+    kind: 'write',
+    relation,
+    write: writeOf(context, action, payload, table, conditions),
+    read,
+    returning: wants === 'representation' ? returningOf(read, locationKey) : locationKey,
+    body: shown,
+    countsExactly: preferences.count === 'exact',
+    locationKey,
+    wants,
+    maximumAffected:
+      preferences.handling === 'strict' && action.kind !== 'insert' ? preferences.maxAffected : undefined,
+  }
+}
+
+function writeOf(
+  { request, cache }: Context,
+  action: WriteAction,
+  payload: Payload | undefined,
+  table: Table,
+  conditions: Condition[],
+): Extract<Plan, { kind: 'write' }>['write'] {
+  if (action.kind === 'delete') return { kind: 'delete', conditions }
+  const source = sourceOf(jsonOf(payload), table, request, cache)
+  if (action.kind === 'update') return { kind: 'update', source, conditions }
+  const { resolution } = request.preferences
+  const target = request.query.onConflict ?? table.primaryKey
+  const merges = action.kind === 'put' || resolution === 'merge-duplicates'
+  const isUpsert = (merges || resolution === 'ignore-duplicates') && target.length > 0
+  return {
+    kind: 'insert',
+    source,
+    onConflict: isUpsert ? { columns: target, resolution: merges ? 'merge' : 'ignore' } : undefined,
+    conditions: action.kind === 'put' ? conditions : [],
+    isPut: action.kind === 'put',
+  }
+}
+
+function jsonOf(payload: Payload | undefined): JsonPayload {
+  if (payload?.kind !== 'json') throw new Error('a relation takes no raw body; parsing sees to that')
+  return payload
+}
+
+function sourceOf(payload: JsonPayload, table: Table, request: ApiRequest, cache: SchemaCache): WriteSource {
+  const names = request.query.columns ?? payload.keys ?? []
+  return {
+    json: payload.json,
+    isArray: payload.isArray,
+    columns: [...new Set(names)].map((name, place) => writtenColumn(table, name, keyOf(payload, name, place), cache)),
+    useDefaults: request.preferences.missing === 'default',
+  }
+}
+
+/** The key in the JSON; of a column that CSV does not have, one that no record has. */
+const keyOf = ({ csvKeys }: JsonPayload, name: string, place: number): string =>
+  csvKeys === undefined ? name : (csvKeys.get(name) ?? `-${place}`)
+
+function writtenColumn(table: Table, name: string, key: string, cache: SchemaCache): WrittenColumn {
+  const column: Column | undefined = table.columns.get(name)
+  if (column === undefined) throw columnNotFound(table.name, name)
+  const { type, baseType, default: expression } = column
+  const fromJson = cache.representations.get(representationKey('json', type))?.function
+  return { name, key, type, baseType, fromJson, default: expression }
+}
+
+/** A PUT names one row, by its whole primary key and by nothing else. */
+function checkPut(table: Table, { query }: ApiRequest, conditions: readonly Condition[]): void {
+  if (query.limits.length > 0 || query.offsets.length > 0) throw putWithLimit()
+  const named = conditions.flatMap(one =>
+    one.kind === 'filter' &&
+    !one.negated &&
+    one.field.path.length === 0 &&
+    one.operation.kind === 'compare' &&
+    one.operation.operator === 'eq' &&
+    one.operation.quantifier === undefined
+      ? [one.field.name]
+      : [],
+  )
+  const isKey =
+    table.primaryKey.length > 0 &&
+    named.length === conditions.length &&
+    named.length === table.primaryKey.length &&
+    table.primaryKey.every(column => named.includes(column))
+  if (!isKey) throw putWithoutKey()
+}
+
+/** The columns of the written relation that the answer is made from. */
+function returningOf(read: ReadNode, locationKey: readonly string[]): readonly string[] | 'all' {
+  const names = new Set<string>(locationKey)
+  for (const item of read.select) {
+    if (item.kind === 'column') {
+      if (item.field.name === '*') return 'all'
+      names.add(item.field.name)
+    } else if (item.join.kind === 'function') return 'all'
+    else
+      for (const [source] of item.join.kind === 'columns' ? item.join.columns : item.join.sourceColumns)
+        names.add(source)
+  }
+  for (const { field, child } of read.order) if (child === undefined) names.add(field.name)
+  return [...names]
+}

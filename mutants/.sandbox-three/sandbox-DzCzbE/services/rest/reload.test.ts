@@ -1,0 +1,199 @@
+/** What the service is told while it runs: schema changes, its configuration from file and database, settings of roles, and what the admin server says of it. */
+// @ts-nocheck
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Answer, ask, until } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { configurationFile, startService, type TestService } from './testing/service.ts'
+
+const schema = `
+  CREATE ROLE anon; CREATE ROLE authenticator LOGIN NOINHERIT; GRANT anon TO authenticator;
+  CREATE SCHEMA api;
+  CREATE TABLE api.numbers AS SELECT generate_series(1, 50) AS id;
+  CREATE FUNCTION api.setting(name text) RETURNS text LANGUAGE sql AS $$ SELECT current_setting(name, true) $$;
+  CREATE FUNCTION api.serializable() RETURNS text LANGUAGE sql SET default_transaction_isolation = 'repeatable read' AS
+    $$ SELECT current_setting('transaction_isolation') $$;
+  CREATE FUNCTION api.forever() RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(100)';
+  CREATE FUNCTION api.hurried() RETURNS void LANGUAGE sql SET statement_timeout = '20ms' AS 'SELECT pg_sleep(100)';
+  GRANT USAGE ON SCHEMA api TO anon;
+  GRANT SELECT ON ALL TABLES IN SCHEMA api TO anon;`
+
+let postgres: TestPostgres
+beforeAll(async () => {
+  postgres = await startPostgres('17')
+})
+afterAll(() => postgres?.stop())
+
+const codeOf = ({ text }: Answer): unknown => JSON.parse(text).code
+const rowsOf = ({ text }: Answer): number => JSON.parse(text).length
+
+let databases = 0
+type Place = { service: TestService; role: string; database: string; run: (sql: string) => Promise<unknown> }
+
+/** Works with a service whose database and login role are its own, so that tests change them as they like. */
+async function inPlace(
+  own: Record<string, string | number | boolean>,
+  prepare: (role: string) => string,
+  work: (place: Place) => Promise<void>,
+): Promise<void> {
+  const name = `place_${++databases}`
+  const anon = `${name}_anon`
+  await postgres.run(`CREATE DATABASE ${name}`)
+  await postgres.run(schema.replaceAll('authenticator', name).replaceAll('anon', anon), name)
+  await postgres.run(prepare(name), name)
+  const service = await startService(postgres.uri(name, name), { 'db-schemas': 'api', 'db-anon-role': anon, ...own })
+  try {
+    await work({ service, role: name, database: name, run: sql => postgres.run(sql, name) })
+  } finally {
+    await service.stop()
+  }
+}
+const nothing = () => 'SELECT 1'
+
+test('a schema change is seen after NOTIFY, on the channel that is configured', async () => {
+  await inPlace({ 'db-channel': 'tidings' }, nothing, async ({ service, role, run }) => {
+    await run(`CREATE VIEW api.late AS SELECT 1 AS a; GRANT SELECT ON api.late TO ${role}_anon`)
+    expect(codeOf(await service.ask('/late'))).toBe('RST205')
+    await run(`NOTIFY tidings, 'something else'`)
+    await run(`NOTIFY tidings, 'reload schema'`)
+    await until(async () => (await service.ask('/late')).text === '[{"a":1}]')
+    await run('DROP VIEW api.late; NOTIFY tidings')
+    // Until it is heard of, Postgres is asked for it: 42P01.
+    await until(async () => codeOf(await service.ask('/late')) === 'RST205')
+  })
+})
+
+test('1,000 requests are served through reloads, and none fails', async () => {
+  await inPlace({ 'db-pool': 4 }, nothing, async ({ service, run }) => {
+    const failed: Answer[] = []
+    let asked = 0
+    let isOver = false
+    async function client(): Promise<void> {
+      while (asked < 1_000) {
+        asked++
+        const answer = await service.ask('/numbers?id=lte.3')
+        if (answer.status !== 200 || rowsOf(answer) !== 3) failed.push(answer)
+      }
+    }
+    async function reloader(): Promise<void> {
+      for (let round = 0; !isOver; round++) {
+        await run(`CREATE TABLE api.more_${round} (id int); NOTIFY pgrst`)
+        await service.service.reload(round % 2 === 0 ? 'everything' : 'schema')
+      }
+    }
+    const reloading = reloader()
+    await Promise.all(Array.from({ length: 10 }, client))
+    isOver = true
+    await reloading
+    expect(failed).toEqual([])
+    expect(service.log.filter(line => line.includes('the schema cache has been read')).length).toBeGreaterThan(2)
+  })
+})
+
+test('a file that is wrong keeps the configuration before it, a right one replaces it', async () => {
+  await inPlace({}, nothing, async ({ service, role }) => {
+    const keys = { 'db-uri': postgres.uri(role, role), 'db-schemas': 'api', 'db-anon-role': `${role}_anon` }
+    const { reload } = service.service
+    for (const wrong of ['db-schemas = "unfinished', 'db-shcemas = "api"', 'db-pool = 0', 'jwt-secret = "short"']) {
+      service.configure(`${configurationFile(keys)}${wrong}\n`)
+      await reload()
+      expect((await service.ask('/numbers')).status).toBe(200)
+      expect(service.log.some(line => line.includes(wrong.split(' ')[0] ?? '') || line.includes('line 4'))).toBe(true)
+    }
+    service.configure(configurationFile({ ...keys, 'db-max-rows': 3 }))
+    await reload('schema')
+    expect(rowsOf(await service.ask('/numbers'))).toBe(50)
+    await reload()
+    expect(rowsOf(await service.ask('/numbers'))).toBe(3)
+  })
+})
+
+test('the login role configures the service: pgrst.*, rst.* before it, both before the file', async () => {
+  const prepare = (role: string) => `ALTER ROLE ${role} SET pgrst.db_max_rows = '4'`
+  await inPlace({ 'db-max-rows': 9 }, prepare, async ({ service, role, run }) => {
+    expect(rowsOf(await service.ask('/numbers'))).toBe(4)
+    await run(`ALTER ROLE ${role} SET rst.db_max_rows = '5'; NOTIFY pgrst, 'reload config'`)
+    await until(async () => rowsOf(await service.ask('/numbers')) === 5)
+    // What is wrong is said, and all stays as it is.
+    await run(`ALTER ROLE ${role} SET rst.db_max_rows = 'many'`)
+    await service.service.reload()
+    expect(rowsOf(await service.ask('/numbers'))).toBe(5)
+    expect(service.log.some(line => /db-max-rows \(database, .*must be a whole number/.test(line))).toBe(true)
+    await run(`ALTER ROLE ${role} RESET ALL`)
+    await service.service.reload()
+    expect(rowsOf(await service.ask('/numbers'))).toBe(9)
+  })
+})
+
+test('db-pre-config sets keys, and db-config = false lets the database set none', async () => {
+  const prepare = (role: string) => `
+    CREATE SCHEMA settings; GRANT USAGE ON SCHEMA settings TO ${role};
+    CREATE FUNCTION settings.load() RETURNS void LANGUAGE sql AS $$ SELECT set_config('pgrst.db_max_rows', '6', true) $$;
+    ALTER ROLE ${role} SET pgrst.db_max_rows = '4'`
+  const pre = { 'db-pre-config': 'settings.load' }
+  await inPlace(pre, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(6))
+  const off = { ...pre, 'db-config': false }
+  await inPlace(off, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(50))
+})
+
+test('settings of the role hold in its requests: timeout, isolation level, settings of its own', async () => {
+  const prepare = (role: string) => `
+    ALTER ROLE ${role}_anon SET statement_timeout = '50ms';
+    ALTER ROLE ${role}_anon SET default_transaction_isolation = 'serializable';
+    ALTER ROLE ${role}_anon SET my.own = 'x'`
+  await inPlace({}, prepare, async ({ service, role, run }) => {
+    const setting = async (name: string, method = 'GET') =>
+      (await service.ask(`/rpc/setting?name=${name}`, { method })).text
+    expect(await setting('statement_timeout')).toBe('"50ms"')
+    expect(await setting('transaction_isolation')).toBe('"serializable"')
+    expect(await setting('my.own')).toBe('"x"')
+    const late = await service.ask('/rpc/forever', { method: 'POST' })
+    expect([late.status, codeOf(late)]).toEqual([500, '57014'])
+    expect((await service.ask('/rpc/serializable')).text).toBe('"repeatable read"')
+    await run(`ALTER ROLE ${role}_anon RESET ALL`)
+    await service.service.reload()
+    expect(await setting('statement_timeout')).toBe('"0"')
+    expect(await setting('transaction_isolation')).toBe('"read committed"')
+    // Settings of one function hold in its call only.
+    expect(codeOf(await service.ask('/rpc/hurried', { method: 'POST' }))).toBe('57014')
+    expect(await setting('statement_timeout')).toBe('"0"')
+  })
+})
+
+test('the admin server: live, ready, metrics, and the configuration without its secrets', async () => {
+  const secrets = { 'jwt-secret': 'never to be shown: a long passphrase', 'app.settings.key': 'hidden-setting' }
+  const name = `place_${++databases}`
+  await postgres.run(`CREATE ROLE ${name} LOGIN`)
+  const uri = postgres.uri(name).replace('@', ':hidden-password@')
+  const service = await startService(uri, { ...secrets, 'db-anon-role': name, 'server-timing-enabled': true })
+  try {
+    const admin = (path: string, method = 'GET') => ask(service.adminPort, path, { method })
+    expect([(await admin('/live')).status, (await admin('/ready')).status]).toEqual([200, 200])
+    expect([(await admin('/')).status, (await admin('/live', 'POST')).status]).toEqual([404, 405])
+    const { text: configuration } = await admin('/config')
+    expect(configuration).toContain('server-timing-enabled = true')
+    expect(configuration).toContain(`@127.0.0.1:${postgres.port}`)
+    await service.ask('/nothing', { headers: { Authorization: 'Bearer not.a.token' } })
+    await service.ask('/nothing')
+    const { text: metrics, headers } = await admin('/metrics')
+    expect(headers['content-type']).toContain('text/plain; version=0.0.4')
+    expect(metrics).toContain('rst_requests_total{method="GET",status="401"} 1')
+    expect(metrics).toContain('rst_requests_total{method="GET",status="404"} 1')
+    expect(metrics).toMatch(/^rst_schema_cache_loads_total\{status="success"\} 1$/m)
+    for (const text of [configuration, metrics, service.log.join('')]) {
+      expect(text).not.toMatch(/never to be shown|hidden-setting|hidden-password|not\.a\.token/)
+    }
+  } finally {
+    await service.stop()
+  }
+})
+
+test('what is set for a database, and not for the login role, configures nothing: its owner is not the operator', async () => {
+  const prepare = (role: string) => `
+    DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET pgrst.db_max_rows = 2', current_database()); END $$;
+    CREATE SCHEMA settings; GRANT USAGE ON SCHEMA settings TO ${role};
+    CREATE FUNCTION settings.load() RETURNS void LANGUAGE sql AS $$ SELECT set_config('pgrst.db_plan_enabled', 'true', true) $$`
+  await inPlace({}, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(50))
+  const pre = { 'db-pre-config': 'settings.load' }
+  await inPlace(pre, prepare, async ({ service }) => expect(rowsOf(await service.ask('/numbers'))).toBe(50))
+})

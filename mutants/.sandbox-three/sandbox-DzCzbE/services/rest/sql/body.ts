@@ -1,0 +1,49 @@
+/** What is made of the rows: the bytes of the answer's body, by aggregates over `rst_rows`. */
+// @ts-nocheck
+
+import type { BodyPlan } from '../plan/types.ts'
+import { qualified } from './statement.ts'
+
+/** How the rows are shaped: whole rows, or one value each (of a function that returns a scalar), and whether there is one or many. */
+export type Rows = { readonly scalar: boolean; readonly single: boolean }
+
+const stripped = (expression: string, stripNulls: boolean) =>
+  stripNulls ? `json_strip_nulls(${expression})` : expression
+
+/** The columns' names, then a line for each row in the text form of a record (Postgres manual section 8.16.6). */
+const csv = `(SELECT coalesce(string_agg(key, ','), '') FROM (
+    SELECT json_object_keys(row_to_json(head)) AS key FROM (SELECT * FROM rst_source LIMIT 1) AS head
+  ) AS keys) || chr(10) || coalesce(string_agg(substr(rst_rows::text, 2, length(rst_rows::text) - 2), chr(10)), '')`
+
+const geojson = `json_build_object('type', 'FeatureCollection', 'features', coalesce(json_agg(ST_AsGeoJSON(rst_rows)::json), '[]'))`
+
+/** The expression for the body; the rows stand in `rst_source`, and go by `rst_rows` in the outer query. */
+export function bodySql({ shape }: BodyPlan, { scalar, single }: Rows): string {
+  switch (shape.kind) {
+    case 'none':
+      return `''`
+    case 'object': {
+      const one = scalar ? 'to_json(rst_rows.rst_scalar)' : 'row_to_json(rst_rows)'
+      return `coalesce(string_agg(${stripped(one, shape.stripNulls)}::text, ','), 'null')`
+    }
+    case 'json': {
+      if (scalar) {
+        return single
+          ? `coalesce(string_agg(${stripped('to_json(rst_rows.rst_scalar)', shape.stripNulls)}::text, ','), 'null')`
+          : `coalesce(${stripped('json_agg(rst_rows.rst_scalar)', shape.stripNulls)}, '[]')`
+      }
+      return single
+        ? `coalesce(string_agg(${stripped('row_to_json(rst_rows)', shape.stripNulls)}::text, ','), 'null')`
+        : `coalesce(${stripped('json_agg(rst_rows)', shape.stripNulls)}, '[]')`
+    }
+    case 'csv':
+      return csv
+    case 'geojson':
+      return geojson
+    case 'handler': {
+      const { aggregate, subject } = shape.handler
+      if (aggregate === undefined) return '(SELECT rst_scalar FROM rst_source)'
+      return `${qualified(aggregate)}(rst_rows${subject === undefined ? '' : `::${qualified(subject)}`})`
+    }
+  }
+}

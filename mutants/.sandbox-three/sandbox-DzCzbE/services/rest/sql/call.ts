@@ -1,0 +1,56 @@
+/** A function call as the source of rows. */
+// @ts-nocheck
+
+
+import type { Bytes } from '../../postgres/messages.ts'
+import type { Argument, CallArguments, Plan } from '../plan/types.ts'
+import { arrayBytes, identifier, qualified, type StatementWriter, type Value } from './statement.ts'
+
+type CallPlan = Extract<Plan, { kind: 'call' }>
+
+/** Bytes go as they are: as text they would take twice their length. */
+const unnamedValue = (value: Bytes | string, type: string): Value =>
+  type === 'bytea' ? { binary: typeof value === 'string' ? Buffer.from(value) : value } : value
+
+const argumentValue = (value: Argument['value']): Value =>
+  typeof value === 'object' && 'list' in value ? arrayBytes(value.list) : value
+
+/** The arguments, and what has to stand in FROM for them. */
+function argumentsSql(writer: StatementWriter, given: CallArguments): { list: string; from: string | undefined } {
+  switch (given.kind) {
+    case 'values': {
+      const list = given.list.map(
+        ({ parameter: { name, castType, variadic }, value }) =>
+          `${variadic ? 'VARIADIC ' : ''}${identifier(name)} := ${writer.value(argumentValue(value))}::${castType}`,
+      )
+      return { list: list.join(', '), from: undefined }
+    }
+    case 'unnamed':
+      return {
+        list: `${writer.value(unnamedValue(given.value, given.type))}::${given.type}`,
+        from: undefined,
+      }
+    case 'json': {
+      if (given.parameters.length === 0) return { list: '', from: undefined }
+      const columns = given.parameters.map(({ name, castType }) => `${identifier(name)} ${castType}`)
+      const list = given.parameters.map(
+        ({ name, variadic }) =>
+          `${variadic ? 'VARIADIC ' : ''}${identifier(name)} := rst_arguments.${identifier(name)}`,
+      )
+      const from = `json_to_record(${writer.value(given.json)}::json) AS rst_arguments(${columns.join(', ')})`
+      return { list: list.join(', '), from }
+    }
+  }
+}
+
+export const isScalar = ({ routine }: CallPlan): boolean => routine.returns.kind === 'scalar'
+
+/** The rows that the function returns; of a scalar, one column `rst_scalar`. */
+export function callSql(writer: StatementWriter, plan: CallPlan): string {
+  const { list, from } = argumentsSql(writer, plan.arguments)
+  const call = `${qualified(plan.routine)}(${list})`
+  if (isScalar(plan)) return `SELECT ${call} AS rst_scalar${from === undefined ? '' : ` FROM ${from}`}`
+  return from === undefined
+    ? `SELECT rst_call.* FROM ${call} AS rst_call`
+    : `SELECT rst_call.* FROM ${from}, LATERAL ${call} AS rst_call`
+}

@@ -1,0 +1,121 @@
+/** Fields and conditions as SQL (Postgres manual chapter 9). */
+// @ts-nocheck
+
+import type { Operation } from '../parse/types.ts'
+import type { Condition, EmbeddedNode, PlannedField } from '../plan/types.ts'
+import { arrayLiteral, identifier, qualified, type StatementWriter } from './statement.ts'
+
+const operators = {
+  eq: '=',
+  gte: '>=',
+  gt: '>',
+  lte: '<=',
+  lt: '<',
+  like: 'LIKE',
+  ilike: 'ILIKE',
+  match: '~',
+  imatch: '~*',
+  neq: '<>',
+  cs: '@>',
+  cd: '<@',
+  ov: '&&',
+  sl: '<<',
+  sr: '>>',
+  nxr: '&<',
+  nxl: '&>',
+  adj: '-|-',
+} as const
+
+const searchFunctions = {
+  fts: 'to_tsquery',
+  plfts: 'plainto_tsquery',
+  phfts: 'phraseto_tsquery',
+  wfts: 'websearch_to_tsquery',
+} as const
+
+const isWords = {
+  null: 'NULL',
+  not_null: 'NOT NULL',
+  true: 'TRUE',
+  false: 'FALSE',
+  unknown: 'UNKNOWN',
+} as const
+
+/** A column of the rows that go by `source`, and what is inside it. */
+export function fieldSql(writer: StatementWriter, source: string, { name, path, baseType }: PlannedField): string {
+  const column = `${identifier(source)}.${identifier(name)}`
+  if (path.length === 0) return column
+  // Arrays and composites can be gone into as JSON; and what is JSON already stays as it is.
+  const isJson = baseType === 'json' || baseType === 'jsonb'
+  const steps = path.map(({ arrow, key }) =>
+    typeof key === 'number'
+      ? `${arrow}${writer.sharedValue(String(key), 'int4')}`
+      : `${arrow}${writer.sharedValue(key)}`,
+  )
+  return `${isJson ? column : `to_jsonb(${column})`}${steps.join('')}`
+}
+
+/** A value to compare a field with, through the conversion of its domain where it has one. */
+const operand = (writer: StatementWriter, field: PlannedField, value: string): string =>
+  field.fromText === undefined ? writer.value(value) : `${qualified(field.fromText)}(${writer.value(value)}::text)`
+
+const withWildcards = (operator: string, value: string): string =>
+  operator === 'like' || operator === 'ilike' ? value.replaceAll('*', '%') : value
+
+function operationSql(writer: StatementWriter, source: string, field: PlannedField, operation: Operation): string {
+  const left = fieldSql(writer, source, field)
+  switch (operation.kind) {
+    case 'compare': {
+      const { operator, quantifier } = operation
+      const value = withWildcards(operator, operation.value)
+      if (quantifier === undefined) return `${left} ${operators[operator]} ${operand(writer, field, value)}`
+      return `${left} ${operators[operator]} ${quantifier === 'any' ? 'ANY' : 'ALL'} (${writer.value(value)})`
+    }
+    case 'plain':
+      return `${left} ${operators[operation.operator]} ${operand(writer, field, operation.value)}`
+    case 'in': {
+      if (field.fromText === undefined) return `${left} = ANY (${writer.value(arrayLiteral(operation.values))})`
+      const values = operation.values.map(value => operand(writer, field, value))
+      return values.length === 0 ? 'FALSE' : `${left} = ANY (ARRAY[${values.join(', ')}])`
+    }
+    case 'is':
+      return `${left} IS ${isWords[operation.value]}`
+    case 'isdistinct':
+      return `${left} IS DISTINCT FROM ${operand(writer, field, operation.value)}`
+    case 'search': {
+      const language = operation.language === undefined ? '' : `${writer.value(operation.language)}::regconfig, `
+      const isDocument = field.baseType !== undefined && field.baseType !== 'tsvector' && field.path.length === 0
+      const vector = isDocument ? `to_tsvector(${language}${left})` : left
+      return `${vector} @@ ${searchFunctions[operation.operator]}(${language}${writer.value(operation.value)})`
+    }
+  }
+}
+
+/** Where the conditions' fields are found: rows by the name of `source`, embedded rows by theirs. */
+export type Scope = { readonly source: string; readonly children: readonly EmbeddedNode[] }
+
+/** Whether an embedding has a row: of one that is to one its row as such, however many nulls that row holds. */
+function embeddedSql({ children }: Scope, alias: string, isNull: boolean): string {
+  const isToOne = children.find(child => child.alias === alias)?.toOne === true
+  const subject = isToOne ? identifier(alias) : `${identifier(alias)}."rst_rows"`
+  return `${subject} IS ${isNull ? 'NOT ' : ''}DISTINCT FROM NULL`
+}
+
+export function conditionSql(writer: StatementWriter, scope: Scope, condition: Condition): string {
+  switch (condition.kind) {
+    case 'filter': {
+      const text = operationSql(writer, scope.source, condition.field, condition.operation)
+      return condition.negated ? `NOT (${text})` : text
+    }
+    case 'embedded':
+      return embeddedSql(scope, condition.child, condition.isNull)
+    case 'group': {
+      const members = condition.members.map(member => conditionSql(writer, scope, member))
+      return `${condition.negated ? 'NOT ' : ''}(${members.join(condition.operator === 'or' ? ' OR ' : ' AND ')})`
+    }
+  }
+}
+
+/** ` WHERE ...`, or nothing. */
+export const whereSql = (conditions: readonly string[]): string =>
+  conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`

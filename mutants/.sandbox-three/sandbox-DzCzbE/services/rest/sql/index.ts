@@ -1,0 +1,150 @@
+/**
+ * A plan as the statements that answer it. Each main statement gives one row: total, rows, location, headers, status, updated, body; so one round trip says everything
+ * that the response needs, and the body is last and in binary, as bytes that are passed on.
+ */
+// @ts-nocheck
+
+import type { Count, Plan, ReadNode } from '../plan/types.ts'
+import { bodySql, type Rows } from './body.ts'
+import { callSql, isScalar } from './call.ts'
+import { countableSql, selectSql, sourceSql } from './read.ts'
+import { type Statement, StatementWriter } from './statement.ts'
+import { locationSql, writeSql } from './write.ts'
+
+export type { Statement } from './statement.ts'
+
+export type Rendered = {
+  /** A write whose rows nobody asks for: it stands before the main statement, and its command tag counts its rows. */
+  readonly write: Statement | undefined
+  readonly main: Statement
+  /** EXPLAIN of the rows to be counted, whose estimate is the total. */
+  readonly estimate: Statement | undefined
+  /** Whether the main statement is an EXPLAIN: its rows are the body. */
+  readonly isExplain: boolean
+}
+
+const setting = (name: string) => `nullif(current_setting('${name}', true), '')`
+const settings = `${setting('response.headers')} AS headers, ${setting('response.status')} AS status`
+
+/** Whether the total takes a count of its own: a page does not tell, all rows do. */
+const takesCount = (count: Count | undefined, { range }: ReadNode): boolean =>
+  (count === 'exact' || count === 'estimated') && (range.offset > 0 || range.limit !== undefined)
+
+function totalSql(
+  writer: StatementWriter,
+  count: Count | undefined,
+  node: ReadNode,
+  from: string,
+  maximumRows: number | undefined,
+): string {
+  if (count === undefined || count === 'planned') return 'NULL::int8'
+  if (!takesCount(count, node)) return 'count(*)'
+  const limit =
+    count === 'estimated' && maximumRows !== undefined ? ` LIMIT ${writer.value(String(maximumRows + 1))}` : ''
+  return `(SELECT count(*) FROM (${countableSql(writer, node, from)}${limit}) AS rst_counted)`
+}
+
+function estimateOf(
+  count: Count | undefined,
+  node: ReadNode,
+  from: (writer: StatementWriter) => string,
+): Statement | undefined {
+  if (count === undefined || count === 'exact') return undefined
+  const writer = new StatementWriter()
+  const text = from(writer)
+  const source = text === '' ? sourceSql(node) : sourceSql(node, `(${text})`)
+  return { text: `EXPLAIN (FORMAT JSON) ${countableSql(writer, node, source)}`, values: writer.values }
+}
+
+function explained(text: string, { body }: Plan): string {
+  const { explain } = body
+  if (explain === undefined) return text
+  const options = [
+    `FORMAT ${explain.format === 'json' ? 'JSON' : 'TEXT'}`,
+    ...explain.options.map(name => name.toUpperCase()),
+  ]
+  return `EXPLAIN (${options.join(', ')}) ${text}`
+}
+
+const rowsOf: Rows = { scalar: false, single: false }
+
+function readStatement(plan: Extract<Plan, { kind: 'read' }>): Rendered {
+  const writer = new StatementWriter()
+  const from = sourceSql(plan.read)
+  const source = selectSql(writer, plan.read, from)
+  const total = totalSql(writer, plan.count, plan.read, from, plan.maximumRows)
+  const body = bodySql(plan.body, rowsOf)
+  const text =
+    `WITH rst_source AS (${source}) SELECT ${total} AS total, count(*) AS rows, NULL::text[] AS location, ${settings}, NULL::text AS updated, ` +
+    `${body} AS body FROM rst_source AS rst_rows`
+  return {
+    write: undefined,
+    main: { text: explained(text, plan), values: writer.values },
+    estimate: estimateOf(plan.count, plan.read, () => ''),
+    isExplain: plan.body.explain !== undefined,
+  }
+}
+
+type WritePlan = Extract<Plan, { kind: 'write' }>
+
+/** How many rows of an upsert were there before. */
+const updatedSql = ({ write }: WritePlan): string =>
+  write.kind === 'insert' && write.onConflict?.resolution === 'merge' ? setting('rst.updated') : 'NULL::text'
+
+/** Rows that only have to be counted need not be kept: that costs a bulk insert a tenth of its time. */
+function bareWrite(plan: WritePlan): Rendered {
+  const writer = new StatementWriter()
+  const write = { text: writeSql(writer, plan, false), values: writer.values }
+  const text = `SELECT NULL::int8 AS total, NULL::int8 AS rows, NULL::text[] AS location, ${settings}, ${updatedSql(plan)} AS updated, '' AS body`
+  return { write, main: { text, values: [] }, estimate: undefined, isExplain: false }
+}
+
+function writeStatement(plan: WritePlan): Rendered {
+  if (plan.wants !== 'representation' && plan.locationKey.length === 0 && plan.body.explain === undefined) {
+    return bareWrite(plan)
+  }
+  const writer = new StatementWriter()
+  const source = writeSql(writer, plan, true)
+  const location = locationSql(writer, plan)
+  const isShown = plan.wants === 'representation'
+  const rows = isShown ? `(${selectSql(writer, plan.read, sourceSql(plan.read, 'rst_source'))})` : 'rst_source'
+  const text =
+    `WITH rst_source AS (${source}) SELECT ${plan.countsExactly ? 'count(*)' : 'NULL::int8'} AS total, count(*) AS rows, ${location} AS location, ` +
+    `${settings}, ${updatedSql(plan)} AS updated, ${bodySql(plan.body, rowsOf)} AS body FROM ${rows} AS rst_rows`
+  return {
+    write: undefined,
+    main: { text: explained(text, plan), values: writer.values },
+    estimate: undefined,
+    isExplain: plan.body.explain !== undefined,
+  }
+}
+
+function callStatement(plan: Extract<Plan, { kind: 'call' }>): Rendered {
+  const writer = new StatementWriter()
+  const call = callSql(writer, plan)
+  const scalar = isScalar(plan)
+  const from = sourceSql(plan.read, 'rst_call')
+  const total = totalSql(writer, plan.count, plan.read, from, plan.maximumRows)
+  const source = scalar ? 'SELECT rst_scalar FROM rst_call' : selectSql(writer, plan.read, from)
+  const body = bodySql(plan.body, { scalar, single: !plan.routine.returnsSet })
+  const text =
+    `WITH rst_call AS (${call}), rst_source AS (${source}) SELECT ${total} AS total, count(*) AS rows, NULL::text[] AS location, ${settings}, ` +
+    `NULL::text AS updated, ${body} AS body FROM rst_source AS rst_rows`
+  return {
+    write: undefined,
+    main: { text: explained(text, plan), values: writer.values },
+    estimate: estimateOf(plan.count, plan.read, inner => callSql(inner, plan)),
+    isExplain: plan.body.explain !== undefined,
+  }
+}
+
+export function render(plan: Plan): Rendered {
+  switch (plan.kind) {
+    case 'read':
+      return readStatement(plan)
+    case 'write':
+      return writeStatement(plan)
+    case 'call':
+      return callStatement(plan)
+  }
+}

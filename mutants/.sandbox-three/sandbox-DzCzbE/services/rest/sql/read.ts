@@ -1,0 +1,257 @@
+/**
+ * A tree of relations as one SELECT: each embedding is a lateral subquery that its parent joins, so that Postgres plans the whole of it at once. A relation to one
+ * becomes a JSON object of its row, a relation to many an array that is made inside the subquery; a spread hands its columns up instead.
+ */
+// @ts-nocheck
+
+import type { Range } from '../parse/types.ts'
+import type { Condition, EmbeddedNode, PlannedColumn, PlannedOrder, ReadNode } from '../plan/types.ts'
+import { conditionSql, fieldSql, type Scope, whereSql } from './condition.ts'
+import { identifier, qualified, type StatementWriter, typeName } from './statement.ts'
+
+/** A column that a spread hands to its parent. */
+type Handed = {
+  /** As it is called in the subquery. */
+  readonly column: string
+  /** As it is called in the end. */
+  readonly name: string
+  /** To be applied where the spread ends: over the rows of the first parent that is none. */
+  readonly aggregate: PlannedColumn['aggregate']
+}
+
+type Level = {
+  readonly list: string[]
+  /** Everything that is grouped by; `keys` without embedded rows. */
+  readonly groups: string[]
+  readonly keys: string[]
+  readonly handed: Handed[]
+  hasAggregates: boolean
+}
+
+const cast = (expression: string, type: string | undefined) =>
+  type === undefined ? expression : `CAST(${expression} AS ${typeName(type)})`
+
+const aggregated = (expression: string, aggregate: NonNullable<PlannedColumn['aggregate']>) =>
+  cast(`${aggregate.name}(${expression})`, aggregate.cast)
+
+/** What a column is called in the answer: its alias, the last key of its path, or its own name. */
+function outputName({ field, alias, aggregate }: PlannedColumn): string {
+  if (alias !== undefined) return alias
+  if (aggregate !== undefined) return aggregate.name
+  const key = field.path.findLast(step => typeof step.key === 'string' && step.key !== '')?.key
+  return typeof key === 'string' ? key : field.name
+}
+
+/** All columns; anything more that is said of a `*` makes it a name, which only a column could have. */
+const isStar = ({ field, cast: type, aggregate }: PlannedColumn): boolean =>
+  field.name === '*' && field.path.length === 0 && type === undefined && aggregate === undefined
+
+const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item => item.kind === 'embedded')
+
+/** Whether nothing of a node or of what is below it is shown. */
+const isEmpty = (node: ReadNode): boolean => node.select.every(item => item.kind === 'embedded' && isEmpty(item.node))
+
+class ReadWriter {
+  readonly #writer: StatementWriter
+  readonly #root: ReadNode
+
+  constructor(writer: StatementWriter, root: ReadNode) {
+    this.#writer = writer
+    this.#root = root
+  }
+
+  /** A column's expression before any aggregate. */
+  #expression(source: string, { field, cast: type, aggregate }: PlannedColumn): string {
+    if (aggregate?.name === 'count' && field.name === '*' && field.path.length === 0) return '*'
+    const plain = fieldSql(this.#writer, source, field)
+    const shown =
+      field.toOutput === undefined || aggregate !== undefined ? plain : `${qualified(field.toOutput)}(${plain})`
+    return cast(shown, type)
+  }
+
+  #column(level: Level, source: string, column: PlannedColumn, handsUp: boolean): void {
+    if (isStar(column)) {
+      level.list.push(`${identifier(source)}.*`)
+      level.groups.push(`${identifier(source)}.*`)
+      return
+    }
+    const expression = this.#expression(source, column)
+    const name = outputName(column)
+    const { aggregate } = column
+    if (aggregate === undefined) {
+      level.list.push(`${expression} AS ${identifier(name)}`)
+      level.groups.push(expression)
+      level.keys.push(expression)
+      level.handed.push({ column: name, name, aggregate })
+    } else if (handsUp) {
+      const hidden = `rst_aggregate_${level.handed.length + 1}_${name}`
+      level.list.push(`${expression === '*' ? 'TRUE' : expression} AS ${identifier(hidden)}`)
+      level.handed.push({ column: hidden, name, aggregate })
+    } else {
+      level.list.push(`${aggregated(expression, aggregate)} AS ${identifier(name)}`)
+      level.hasAggregates = true
+    }
+  }
+
+  #spread(level: Level, child: EmbeddedNode, handed: readonly Handed[], handsUp: boolean): void {
+    const alias = identifier(child.alias)
+    for (const { column, name, aggregate } of handed) {
+      const expression = `${alias}.${identifier(column)}`
+      if (!child.toOne) {
+        level.list.push(`COALESCE(${expression}, '[]') AS ${identifier(name)}`)
+        level.handed.push({ column: name, name, aggregate: undefined })
+      } else if (aggregate === undefined || handsUp) {
+        level.list.push(`${expression} AS ${identifier(aggregate === undefined ? name : column)}`)
+        if (aggregate === undefined) {
+          level.groups.push(expression)
+          level.keys.push(expression)
+        }
+        level.handed.push({ column: aggregate === undefined ? name : column, name, aggregate })
+      } else {
+        level.list.push(`${aggregated(expression, aggregate)} AS ${identifier(name)}`)
+        level.hasAggregates = true
+      }
+    }
+  }
+
+  #embedded(level: Level, child: EmbeddedNode): void {
+    // What selects nothing is joined for its rows alone.
+    if (isEmpty(child.node)) return
+    const alias = identifier(child.alias)
+    const name = identifier(child.name)
+    if (child.toOne) {
+      level.list.push(`row_to_json(${alias}.*) AS ${name}`)
+      level.groups.push(alias)
+    } else {
+      level.list.push(`COALESCE(${alias}."rst_rows", '[]') AS ${name}`)
+      level.groups.push(`${alias}."rst_rows"`)
+    }
+    level.handed.push({ column: child.name, name: child.name, aggregate: undefined })
+  }
+
+  /** The lateral join of one embedding, and what it hands up where it is a spread. */
+  #join(parent: ReadNode, child: EmbeddedNode, isGrouped: boolean): { text: string; handed: Handed[] } {
+    const { from, conditions } = this.#source(parent.alias, child)
+    const isOnlyShown =
+      this.#root === parent &&
+      !child.spread &&
+      !child.inner &&
+      !parent.conditions.some(one => asksFor(one, child.alias))
+    const handsUp = child.spread && child.toOne
+    const { text, handed } = this.select(child.node, from, conditions, handsUp)
+    const alias = identifier(child.alias)
+    const kind = child.inner ? 'INNER' : 'LEFT'
+    if (child.toOne) {
+      // What the rows of the page only show is looked up for each: they stay in their order, and the page costs what it shows.
+      const fence = isOnlyShown ? ' OFFSET 0' : ''
+      return { text: ` ${kind} JOIN LATERAL (${text}${fence}) AS ${alias} ON TRUE`, handed }
+    }
+    const spread = child.spread ? handed : []
+    const arrays = spread.map(({ column }) => `json_agg(${alias}.${identifier(column)}) AS ${identifier(column)}`)
+    const rows = isGrouped ? `jsonb_agg(${alias}) AS "rst_rows"` : `json_agg(${alias}) AS "rst_rows"`
+    const lists = child.spread && !isEmpty(child.node) ? [...arrays, 'nullif(count(*), 0) AS "rst_rows"'] : [rows]
+    const on = child.inner ? `${alias}."rst_rows" IS NOT NULL` : 'TRUE'
+    return {
+      text: ` ${kind} JOIN LATERAL (SELECT ${lists.join(', ')} FROM (${text}) AS ${alias}) AS ${alias} ON ${on}`,
+      handed,
+    }
+  }
+
+  /** Where an embedding's rows are taken from, and what ties them to their parent. */
+  #source(parent: string, { node, join }: EmbeddedNode): { from: string; conditions: string[] } {
+    const own = identifier(node.alias)
+    const table = `${qualified(node.relation)} AS ${own}`
+    const above = identifier(parent)
+    switch (join.kind) {
+      case 'columns': {
+        const conditions = join.columns.map(
+          ([source, target]) => `${own}.${identifier(target)} = ${above}.${identifier(source)}`,
+        )
+        return { from: table, conditions }
+      }
+      case 'junction': {
+        const junction = identifier(join.alias)
+        const between = (pairs: readonly (readonly [string, string])[], side: string) =>
+          pairs.map(([column, key]) => `${junction}.${identifier(key)} = ${side}.${identifier(column)}`)
+        return {
+          from: `${table}, ${qualified(join.table)} AS ${junction}`,
+          conditions: [...between(join.targetColumns, own), ...between(join.sourceColumns, above)],
+        }
+      }
+      case 'function':
+        return { from: `${qualified(join.function)}(${above}::${qualified(join.argument)}) AS ${own}`, conditions: [] }
+    }
+  }
+
+  #order(source: string, order: readonly PlannedOrder[]): string {
+    if (order.length === 0) return ''
+    const terms = order.map(({ field, child, direction, nulls }) => {
+      const way = direction === undefined ? '' : direction === 'asc' ? ' ASC' : ' DESC'
+      const last = nulls === undefined ? '' : nulls === 'first' ? ' NULLS FIRST' : ' NULLS LAST'
+      return `${fieldSql(this.#writer, child ?? source, field)}${way}${last}`
+    })
+    return ` ORDER BY ${terms.join(', ')}`
+  }
+
+  #range({ offset, limit }: Range): string {
+    const most = limit === undefined ? '' : ` LIMIT ${this.#writer.value(String(limit))}`
+    return offset === 0 ? most : `${most} OFFSET ${this.#writer.value(String(offset))}`
+  }
+
+  /** The SELECT of a node. `handsUp`: it is a spread to one, so its aggregates are applied further up. */
+  select(
+    node: ReadNode,
+    from: string,
+    joined: readonly string[],
+    handsUp: boolean,
+  ): { text: string; handed: Handed[] } {
+    const level: Level = { list: [], groups: [], keys: [], handed: [], hasAggregates: false }
+    const isGrouped = node.select.some(item => item.kind === 'column' && item.aggregate !== undefined)
+    const joins: string[] = []
+    for (const item of node.select) {
+      if (item.kind === 'column') {
+        this.#column(level, node.alias, item, handsUp)
+        continue
+      }
+      const { text, handed } = this.#join(node, item, isGrouped)
+      joins.push(text)
+      if (item.spread) this.#spread(level, item, handed, handsUp)
+      else this.#embedded(level, item)
+    }
+    const scope: Scope = { source: node.alias, children: embeddings(node) }
+    const conditions = [...joined, ...node.conditions.map(one => conditionSql(this.#writer, scope, one))]
+    const groups = level.hasAggregates && level.groups.length > 0 ? ` GROUP BY ${level.groups.join(', ')}` : ''
+    const list = level.list.length === 0 ? '1 AS "rst_nothing"' : level.list.join(', ')
+    // Groups come in the order of their keys, where no other is asked for: hashing would make it one of chance.
+    const grouped = groups !== '' && node.order.length === 0 && level.keys.length > 0
+    const order = grouped ? ` ORDER BY ${level.keys.join(', ')}` : this.#order(node.alias, node.order)
+    const rest = `${whereSql(conditions)}${groups}${order}${this.#range(node.range)}`
+    return { text: `SELECT ${list} FROM ${from}${joins.join('')}${rest}`, handed: level.handed }
+  }
+
+  /** The rows that a node's conditions leave, whatever its range. */
+  countable(node: ReadNode, from: string): string {
+    const joins = embeddings(node)
+      .filter(child => child.inner || node.conditions.some(one => asksFor(one, child.alias)))
+      .map(child => this.#join(node, child, false).text)
+    const scope: Scope = { source: node.alias, children: embeddings(node) }
+    const conditions = node.conditions.map(one => conditionSql(this.#writer, scope, one))
+    return `SELECT 1 FROM ${from}${joins.join('')}${whereSql(conditions)}`
+  }
+}
+
+/** Whether a condition looks at an embedding. */
+function asksFor(condition: Condition, alias: string): boolean {
+  if (condition.kind === 'group') return condition.members.some(member => asksFor(member, alias))
+  return condition.kind === 'embedded' && condition.child === alias
+}
+
+/** The relation itself, or what stands in its place, under the node's alias. */
+export const sourceSql = (node: ReadNode, source: string = qualified(node.relation)): string =>
+  `${source} AS ${identifier(node.alias)}`
+
+export const selectSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
+  new ReadWriter(writer, node).select(node, from, [], false).text
+
+export const countableSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
+  new ReadWriter(writer, node).countable(node, from)

@@ -1,0 +1,102 @@
+/** Inserts, updates and deletes, with what they return. */
+// @ts-nocheck
+
+import type { Condition, Plan, Write, WriteSource, WrittenColumn } from '../plan/types.ts'
+import { conditionSql, whereSql } from './condition.ts'
+import { arrayLiteral, identifier, qualified, type StatementWriter } from './statement.ts'
+
+type WritePlan = Extract<Plan, { kind: 'write' }>
+
+const body = 'rst_body'
+
+/** The value of a column in the record of the payload. */
+function valueSql(writer: StatementWriter, { useDefaults }: WriteSource, column: WrittenColumn): string {
+  const own = `${body}.${identifier(column.name)}`
+  const converted = column.fromJson === undefined ? own : `${qualified(column.fromJson)}(${own})`
+  if (!useDefaults || column.default === null) return converted
+  // The default is an expression of the catalog; it is evaluated only for a row that needs it.
+  return `CASE WHEN (rst_element.value -> ${writer.sharedValue(column.key)}) IS NULL THEN ${column.default} ELSE ${converted} END`
+}
+
+/** The records that a function of Postgres makes of JSON, as rows of `rst_body`: by the keys of the JSON, and then by the names of the columns. */
+function recordsSql(records: string, columns: readonly WrittenColumn[]): string {
+  const list = columns.map(({ key, type, fromJson }) => `${identifier(key)} ${fromJson === undefined ? type : 'json'}`)
+  const definition = `(${list.join(', ')})`
+  if (columns.every(({ key, name }) => key === name)) return `${records} AS ${body}${definition}`
+  const named = columns.map(({ key, name }) => `rst_record.${identifier(key)} AS ${identifier(name)}`)
+  return `LATERAL (SELECT ${named.join(', ')} FROM ${records} AS rst_record${definition}) AS ${body}`
+}
+
+/** The records of the payload as rows of `rst_body`. */
+function payloadSql(writer: StatementWriter, { json, isArray, columns, useDefaults }: WriteSource): string {
+  const payload = `${writer.value(json)}::json`
+  if (columns.length === 0)
+    return isArray ? `json_array_elements(${payload}) AS ${body}` : `(SELECT ${payload}) AS ${body}`
+  if (!useDefaults) return recordsSql(`${isArray ? 'json_to_recordset' : 'json_to_record'}(${payload})`, columns)
+  const elements = isArray ? `json_array_elements(${payload})` : `(SELECT ${payload})`
+  return `${elements} AS rst_element(value), ${recordsSql('json_to_record(rst_element.value)', columns)}`
+}
+
+const conditionsSql = (writer: StatementWriter, source: string, conditions: readonly Condition[]) =>
+  whereSql(conditions.map(one => conditionSql(writer, { source, children: [] }, one)))
+
+/** Counts the rows that were there before, for whoever reads `rst.updated` in the same transaction. */
+const countUpdate = `set_config('rst.updated', (coalesce(nullif(current_setting('rst.updated', true), ''), '0')::int + 1)::text, true) <> ''`
+
+function conflictSql({ onConflict, source }: Extract<Write, { kind: 'insert' }>): string {
+  if (onConflict === undefined) return ''
+  const target = ` ON CONFLICT (${onConflict.columns.map(identifier).join(', ')})`
+  if (onConflict.resolution === 'ignore' || source.columns.length === 0) return `${target} DO NOTHING`
+  const set = source.columns.map(({ name }) => `${identifier(name)} = EXCLUDED.${identifier(name)}`)
+  return `${target} DO UPDATE SET ${set.join(', ')} WHERE ${countUpdate}`
+}
+
+/** What of the written rows is kept for the answer. */
+function keptSql({ returning, read }: WritePlan): string {
+  const own = identifier(read.alias)
+  if (returning === 'all') return `${own}.*`
+  if (returning.length === 0) return '1 AS "rst_nothing"'
+  return returning.map(name => `${own}.${identifier(name)} AS ${identifier(name)}`).join(', ')
+}
+
+/** A write that changes nothing, with the columns that it would return. */
+const nothingSql = (plan: WritePlan): string =>
+  `SELECT ${keptSql(plan)} FROM ${qualified(plan.relation)} AS ${identifier(plan.read.alias)} WHERE FALSE`
+
+/** The statement that writes. `keepsRows`: its rows are what it returns; else it returns none. */
+export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: boolean): string {
+  const returning = keepsRows ? ` RETURNING ${keptSql(plan)}` : ''
+  const { relation, write, read } = plan
+  const target = `${qualified(relation)} AS ${identifier(read.alias)}`
+  switch (write.kind) {
+    case 'delete':
+      return `DELETE FROM ${target}${conditionsSql(writer, read.alias, write.conditions)}${returning}`
+    case 'update': {
+      const { columns } = write.source
+      if (columns.length === 0) return nothingSql(plan)
+      const from = payloadSql(writer, write.source)
+      const values = columns.map(column => `${valueSql(writer, write.source, column)} AS ${identifier(column.name)}`)
+      const set = columns.map(({ name }) => `${identifier(name)} = rst_values.${identifier(name)}`)
+      const source = `(SELECT ${values.join(', ')} FROM ${from} LIMIT 1) AS rst_values`
+      const where = conditionsSql(writer, read.alias, write.conditions)
+      return `UPDATE ${target} SET ${set.join(', ')} FROM ${source}${where}${returning}`
+    }
+    case 'insert': {
+      const { columns } = write.source
+      const names = columns.length === 0 ? '' : ` (${columns.map(({ name }) => identifier(name)).join(', ')})`
+      const from = payloadSql(writer, write.source)
+      const values = columns.map(column => valueSql(writer, write.source, column)).join(', ')
+      const where = conditionsSql(writer, body, write.conditions)
+      return `INSERT INTO ${target}${names} SELECT ${values} FROM ${from}${where}${conflictSql(write)}${returning}`
+    }
+  }
+}
+
+/** Of one new row, the filters that find it again: `{id=eq.1}`, by its primary key. */
+export function locationSql(writer: StatementWriter, { locationKey }: WritePlan): string {
+  if (locationKey.length === 0) return 'NULL::text[]'
+  return `(SELECT array_agg(key || '=' || coalesce('eq.' || value, 'is.null')) FROM (
+    SELECT each.key, each.value FROM (SELECT row_to_json(one) AS row FROM rst_source AS one LIMIT 1) AS data, json_each_text(data.row) AS each
+    WHERE each.key = ANY (${writer.value(arrayLiteral(locationKey))})
+  ) AS parts)`
+}

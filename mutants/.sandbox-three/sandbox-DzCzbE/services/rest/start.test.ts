@@ -1,0 +1,61 @@
+/** A service that cannot start says why and leaves nothing behind. */
+// @ts-nocheck
+
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { pino } from 'pino'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { listen } from '../http/listen.ts'
+import { startRest } from './index.ts'
+import { startRestWorkers } from './workers.ts'
+
+const taken = createServer()
+const logger = pino({ level: 'silent' })
+
+beforeEach(async () => {
+  await listen(taken, { host: '127.0.0.1', port: 0 })
+})
+afterEach(() => new Promise<void>(resolve => taken.close(() => resolve())))
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await listen(server, { host: '127.0.0.1', port: 0 })
+  const { port } = server.address() as AddressInfo // of a TCP server it is one
+  await new Promise(resolve => server.close(resolve))
+  return port
+}
+
+const kinds = [
+  ['one process', 1, startRest],
+  ['several', 2, startRestWorkers],
+] as const
+
+test.each(kinds)(
+  '%s: what db-uri asks for and cannot be had is said, without its values',
+  async (_, workers, start) => {
+    const file = `db-uri = "postgresql://a:Secret@h/d?require_auth=Secret"\nserver-workers = ${workers}`
+    const sources = () => ({ file, environment: {}, readFile: () => '' })
+    const reason = 'db-uri (file, line 1) has a keyword that is not supported: require_auth'
+    await expect(start({ sources, logger })).rejects.toMatchObject({ message: reason })
+  },
+)
+
+test.each(kinds)(
+  '%s: where the port of the admin server is taken, the other is let go of',
+  async (_, workers, start) => {
+    const { port: adminPort } = taken.address() as AddressInfo // of a TCP server it is one
+    const port = await freePort()
+    const file = [
+      'db-uri = "postgresql://nobody@127.0.0.1:1/none"',
+      'server-host = "127.0.0.1"',
+      `server-port = ${port}`,
+      `admin-server-port = ${adminPort}`,
+      `server-workers = ${workers}`,
+    ].join('\n')
+    const sources = () => ({ file, environment: {}, readFile: () => '' })
+    await expect(start({ sources, logger })).rejects.toMatchObject({ code: 'EADDRINUSE', port: adminPort })
+    const again = createServer()
+    await listen(again, { host: '127.0.0.1', port })
+    await new Promise(resolve => again.close(resolve))
+  },
+)

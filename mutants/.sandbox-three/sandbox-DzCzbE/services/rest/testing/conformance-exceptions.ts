@@ -1,0 +1,30 @@
+/**
+ * The public conformance cases that this service does not pass, each with its reason: at most eight. conformance.test.ts fails where a case fails that is not
+ * here, and where one passes that is.
+ */
+// @ts-nocheck
+
+
+const forbidden = 'Here 42501 is 400 for a request that is not authenticated; PostgREST says 401.'
+const missing = 'The fixture has no function get_lines (it takes PostGIS), so the answer can only be 404.'
+const plan =
+  'The rows have no order asked for, and come in that of a plan which Postgres makes for tables without statistics; these have some.'
+
+const authorization = 'Auth/AuthSpec/authorization'
+const deleting = 'Query/DeleteSpec/Deleting'
+const media = 'Query/CustomMediaSpec/custom media types / Proc that returns rows and accepts custom media type'
+const spread = 'Query/SpreadQueriesSpec/spread embeds / one-to-many relationships'
+const aggregates =
+  'Query/AggregateFunctionsSpec/aggregate functions / performing aggregations on spreaded fields from an embedded resource / to-one spread relationships'
+
+export const exceptions: Readonly<Record<string, string>> = {
+  [`${authorization} / denies execution on functions that anonymous does not own`]: forbidden,
+  [`${authorization} / should fail when jwt contains no claims`]: forbidden,
+  [`${deleting} / table with limited privileges / fails deleting the row when return=representation and selecting all the columns`]:
+    forbidden,
+  [`${media} / fails if doesn't have an aggregate defined`]: missing,
+  [`${media} / works if there's an anyelement aggregate defined`]: missing,
+  [`${spread} / should select spread columns from a nested many-to-one relationship`]: plan,
+  [`${spread} / should show a nested non-spread many-to-one relationship as an array of objects`]: plan,
+  [`${aggregates} / supports aggregates on spreaded fields from nested relationships`]: plan,
+}

@@ -1,0 +1,261 @@
+/** Several processes of one service, as `espalier rest` starts them: one is killed and comes back, all read again, all end, whatever becomes of one. */
+// @ts-nocheck
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { Agent } from 'node:http'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { type Answer, ask, until } from '../testing/client.ts'
+import { freePort, startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { configurationFile } from './testing/service.ts'
+
+const schema = `
+  CREATE ROLE anon; CREATE ROLE authenticator LOGIN NOINHERIT; GRANT anon TO authenticator;
+  CREATE SCHEMA api;
+  CREATE FUNCTION api.wait() RETURNS text LANGUAGE sql AS 'SELECT pg_advisory_xact_lock(1); SELECT ''done''';
+  CREATE TABLE api.numbers AS SELECT generate_series(1, 50) AS id;
+  GRANT USAGE ON SCHEMA api TO anon;
+  GRANT SELECT ON ALL TABLES IN SCHEMA api TO anon;`
+
+let postgres: TestPostgres
+beforeAll(async () => {
+  postgres = await startPostgres('17')
+  await postgres.run(schema)
+})
+afterAll(() => postgres?.stop())
+
+type Started = {
+  child: ChildProcess
+  /** Exit code, or the signal that ended it. */
+  ended: Promise<number | string | null>
+  log: string[]
+  adminPort: number
+  file: string
+  keys: Record<string, string | number>
+}
+let started: Started | undefined
+afterEach(async () => {
+  const { child, ended } = started ?? {}
+  started = undefined
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+  child.kill('SIGTERM')
+  await ended
+})
+
+/** Starts it, as the leader of a group of processes. */
+async function launch(own: Record<string, string | number>): Promise<Started> {
+  const adminPort = await freePort()
+  const keys = {
+    'db-uri': postgres.uri('authenticator'),
+    'db-schemas': 'api',
+    'db-anon-role': 'anon',
+    'db-pool': 5,
+    'server-workers': 2,
+    'server-host': '127.0.0.1',
+    'admin-server-port': adminPort,
+    'log-level': 'info',
+    ...own,
+  }
+  const file = join(postgres.directory, 'rest.conf')
+  writeFileSync(file, configurationFile(keys))
+  const command = fileURLToPath(new URL('../../bin/espalier.mjs', import.meta.url))
+  const child = spawn(process.execPath, [command, 'rest', file], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    detached: true,
+  })
+  const ended = new Promise<number | string | null>(resolve =>
+    child.once('exit', (code, signal) => resolve(signal ?? code)),
+  )
+  const log: string[] = []
+  child.stderr
+    .setEncoding('utf8')
+    .on('data', (text: string) => log.push(...text.split('\n').filter(line => line !== '')))
+  started = { child, ended, log, adminPort, file, keys }
+  return started
+}
+
+async function start(own: Record<string, string | number>): Promise<Started> {
+  const launched = await launch(own)
+  await until(() => isReady(launched.adminPort))
+  return launched
+}
+
+const signalGroup = ({ child }: Started, signal: NodeJS.Signals) => process.kill(-(child.pid ?? Number.NaN), signal)
+
+const isReady = (port: number): Promise<boolean> =>
+  ask(port, '/ready', {}, new Agent()).then(
+    ({ status }) => status === 200,
+    () => false,
+  )
+/** The processes that have read the schema, oldest first; each says so. */
+const workersOf = ({ log }: Started): number[] => [
+  ...new Set(
+    log.filter(line => line.includes('the schema cache has been read')).map(line => Number(JSON.parse(line).pid)),
+  ),
+]
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+const isRefused = (port: number): Promise<boolean> =>
+  new Promise(resolve => {
+    const socket = connect(port, '127.0.0.1')
+    socket
+      .once('error', () => resolve(true))
+      .once('connect', () => {
+        socket.destroy()
+        resolve(false)
+      })
+  })
+/** Holds the lock that `wait` waits for, until it ends. */
+async function block(): Promise<pg.Client> {
+  const blocker = new pg.Client(postgres.uri('postgres'))
+  await blocker.connect()
+  await blocker.query('SELECT pg_advisory_lock(1)')
+  return blocker
+}
+const waiting = async (blocker: pg.Client): Promise<number> =>
+  (await blocker.query("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = 'authenticator'"))
+    .rowCount ?? 0
+const rowsOf = ({ text }: Answer): number => JSON.parse(text).length
+
+test('two workers on one port: all is answered, one that is killed comes back, SIGHUP is for both, SIGTERM ends both', async () => {
+  const port = await freePort()
+  const running = await start({ 'server-port': port })
+  // A connection for each request, so that both workers are asked.
+  const read = () => ask(port, '/numbers', {}, new Agent())
+  const reads = (count: number) => Promise.all(Array.from({ length: count }, read))
+  expect((await reads(40)).map(rowsOf)).toEqual(Array.from({ length: 40 }, () => 50))
+  const [first = 0, second = 0] = workersOf(running)
+  expect(workersOf(running)).toHaveLength(2)
+  const metrics = (await ask(running.adminPort, '/metrics')).text
+  expect(metrics).toContain('rst_requests_total{method="GET",status="200"} 40')
+  expect(metrics).toContain('rst_db_pool_max 5')
+
+  process.kill(first, 'SIGKILL')
+  await until(async () => !(await isReady(running.adminPort)))
+  const without = await ask(running.adminPort, '/metrics')
+  expect(without.status).toBe(200)
+  // All that was counted, though one of those who have counted it is gone.
+  expect(without.text).toContain('rst_requests_total{method="GET",status="200"} 40')
+  expect((await reads(10)).map(rowsOf)).toEqual(Array.from({ length: 10 }, () => 50))
+  await until(() => isReady(running.adminPort))
+  const third = workersOf(running).at(-1) ?? 0
+  expect(workersOf(running)).toEqual([first, second, third])
+  expect((await reads(20)).map(rowsOf)).toEqual(Array.from({ length: 20 }, () => 50))
+
+  writeFileSync(running.file, configurationFile({ ...running.keys, 'db-max-rows': 2 }))
+  running.child.kill('SIGHUP')
+  await until(async () => (await reads(10)).every(answer => rowsOf(answer) === 2))
+  await until(async () => (await ask(running.adminPort, '/config')).text.includes('db-max-rows = 2'))
+
+  running.child.kill('SIGTERM')
+  expect(await running.ended).toBe(0)
+  expect([second, third].filter(isRunning)).toEqual([])
+})
+
+test('two workers on one socket, which an earlier run has left behind', async () => {
+  const socketPath = join(postgres.directory, 'rest.sock')
+  writeFileSync(socketPath, '')
+  const running = await start({ 'server-unix-socket': socketPath })
+  const read = () => ask(0, '/numbers', { socketPath }, new Agent())
+  expect((await Promise.all(Array.from({ length: 20 }, read))).map(rowsOf)).toEqual(
+    Array.from({ length: 20 }, () => 50),
+  )
+  const [first = 0] = workersOf(running)
+  process.kill(first, 'SIGKILL')
+  await until(() => workersOf(running).length === 3)
+  await until(() => isReady(running.adminPort))
+  expect((await Promise.all(Array.from({ length: 20 }, read))).map(rowsOf)).toEqual(
+    Array.from({ length: 20 }, () => 50),
+  )
+})
+
+test('a port that is taken ends all of them, as it ends one', async () => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => {
+    taken.close()
+  })
+  await once(taken, 'listening')
+  const { port } = taken.address() as AddressInfo // it listens on a port
+  const running = await launch({ 'server-port': port })
+  expect(await running.ended).toBe(1)
+  expect(running.log.join('\n')).toMatch(/EADDRINUSE.*the workers cannot start$/s)
+  expect(running.log.join('\n')).not.toContain('started again')
+})
+
+test('a worker that cannot start is tried again, and the other one serves meanwhile', async () => {
+  const port = await freePort()
+  const running = await start({ 'server-port': port })
+  const [first = 0] = workersOf(running)
+  writeFileSync(running.file, 'nonsense')
+  process.kill(first, 'SIGKILL')
+  await until(() => running.log.filter(line => line.startsWith('espalier rest: configuration file')).length === 2)
+  expect(rowsOf(await ask(port, '/numbers', {}, new Agent()))).toBe(50)
+  expect(await isReady(running.adminPort)).toBe(false)
+  writeFileSync(running.file, configurationFile(running.keys))
+  await until(() => isReady(running.adminPort))
+})
+
+test('signals to all processes at once: reloads end none, SIGTERM lets each end what is under way', async () => {
+  const port = await freePort()
+  // Room for all requests below in either worker: which of them takes how many is not said.
+  const running = await start({ 'server-port': port, 'db-pool': 8 })
+  const read = (count: number) => running.log.filter(line => line.includes('has been read')).length >= count
+  for (const [index, signal] of (['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const).entries()) {
+    signalGroup(running, signal)
+    await until(() => read(4 + 2 * index))
+  }
+  expect(running.log.filter(line => /a worker has ended|Debugger/.test(line))).toEqual([])
+
+  const blocker = await block()
+  const answers = Array.from({ length: 4 }, () => ask(port, '/rpc/wait', {}, new Agent()))
+  await until(async () => (await waiting(blocker)) === 4)
+  signalGroup(running, 'SIGTERM')
+  // None listens any more: each has heard it, and will hear it again from the first.
+  await until(() => isRefused(port))
+  await blocker.end()
+  expect((await Promise.all(answers)).map(({ text }) => text)).toEqual(Array.from({ length: 4 }, () => '"done"'))
+  expect(await running.ended).toBe(0)
+})
+
+test('a worker that does not run any more: /ready tells, /metrics has what it told last, and it is ended with the others', async () => {
+  const port = await freePort()
+  const running = await start({ 'server-port': port })
+  await Promise.all(Array.from({ length: 20 }, () => ask(port, '/numbers', {}, new Agent())))
+  const total = 'rst_requests_total{method="GET",status="200"} 20'
+  expect((await ask(running.adminPort, '/metrics')).text).toContain(total)
+  const [first = 0] = workersOf(running)
+  process.kill(first, 'SIGSTOP')
+  await until(async () => !(await isReady(running.adminPort)))
+  expect((await ask(running.adminPort, '/metrics')).text).toContain(total)
+  const blocker = await block()
+  onTestFinished(() => blocker.end())
+  // One connection may be waiting for the worker that is stopped.
+  for (let request = 0; request < 3; request++) ask(port, '/rpc/wait', {}, new Agent()).catch(() => {})
+  await until(async () => (await waiting(blocker)) >= 2)
+  running.child.kill('SIGTERM')
+  expect(await running.ended).toBe(0)
+  expect(isRunning(first)).toBe(false)
+  // What ran for those whose time was up has been cancelled.
+  expect(await waiting(blocker)).toBe(0)
+})
+
+test.each([1, 2])('%i: a database that does not answer any more keeps none of them from ending', async workers => {
+  const running = await start({ 'server-workers': workers, 'server-port': await freePort() })
+  const { rows } = await postgres.run(`SELECT pid FROM pg_stat_activity WHERE usename = 'authenticator'`)
+  for (const { pid } of rows) process.kill(pid, 'SIGSTOP')
+  onTestFinished(() => {
+    for (const { pid } of rows) process.kill(pid, 'SIGCONT')
+  })
+  running.child.kill('SIGTERM')
+  expect(await running.ended).toBe(0)
+})

@@ -1,0 +1,33 @@
+/** The service in several processes, where `server-workers` asks for them. */
+// @ts-nocheck
+
+import { serveAsWorker, startWorkers, type Workers } from '../process/workers.ts'
+import { describeConfiguration, loadConfiguration } from './configuration/index.ts'
+import { type ReloadScope, type RestOptions, startRest } from './index.ts'
+
+/** Serves as one of several workers until `stopped` says with which exit code to end. */
+export const serveRestAsWorker = (options: RestOptions, stopped: Promise<number>): Promise<number> =>
+  serveAsWorker<ReloadScope>(poolSize => startRest({ ...options, admin: false, poolSize }), stopped)
+
+/**
+ * Starts the workers and keeps them going. Resolves once one of them listens.
+ * @throws ConfigurationError, ConfigurationSyntaxError; what listening of the admin server fails with; Error where a worker ends and none has listened
+ */
+export async function startRestWorkers({
+  sources,
+  logger,
+  onLost,
+}: Pick<RestOptions, 'sources' | 'logger' | 'onLost'>): Promise<Workers<ReloadScope>> {
+  const configuration = loadConfiguration(sources())
+  const { adminServerPort: port, adminServerHost, serverHost, dbPoolAutomaticRecovery } = configuration
+  return startWorkers({
+    workers: configuration.serverWorkers,
+    poolSize: configuration.dbPool,
+    configuration: describeConfiguration(configuration),
+    admin: port === undefined ? undefined : { host: adminServerHost ?? serverHost, port },
+    socketPath: configuration.serverUnixSocket,
+    logger,
+    isLost: code => code === 1 && !dbPoolAutomaticRecovery,
+    ...(onLost === undefined ? {} : { onLost }),
+  })
+}

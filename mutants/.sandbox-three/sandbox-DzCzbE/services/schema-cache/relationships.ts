@@ -1,0 +1,212 @@
+/**
+ * From foreign keys to everything that can be embedded: the keys of tables, the same keys seen through views that show their columns, and the many-to-many
+ * relationships that two keys of one table make. Pure; works on object ids and attribute numbers, and names things only at the end.
+ */
+// @ts-nocheck
+
+
+import type { Cardinality, ColumnPair, QualifiedName, Relationship } from './types.ts'
+import type { ColumnOrigin } from './view-columns.ts'
+
+export type RelationFacts = QualifiedName & {
+  oid: number
+  isView: boolean
+  /** Names by attribute number. */
+  columnNames: ReadonlyMap<number, string>
+  /** Attribute numbers. */
+  primaryKey: readonly number[]
+}
+
+export type ForeignKey = {
+  name: string
+  source: number
+  target: number
+  sourceColumns: readonly number[]
+  targetColumns: readonly number[]
+  isUnique: boolean
+}
+
+/** A relation that shows columns of a table: the table itself, or a view; `columns` in the order they were asked in. */
+type Showing = { relation: number; columns: number[] }
+
+/** At most so many ways in which one view shows one key; a view that repeats columns over and over would multiply them. */
+const maximumWays = 16
+
+/** View columns by the table column that they show, through views over views. */
+export function resolveOrigins(
+  origins: ReadonlyMap<number, readonly ColumnOrigin[]>,
+): Map<number, Map<string, number[]>> {
+  const resolved = new Map<number, Map<string, number[]>>()
+  const resolve = (view: number, underway: ReadonlySet<number>): Map<string, number[]> => {
+    const known = resolved.get(view)
+    if (known !== undefined) return known
+    const shown = new Map<string, number[]>()
+    const show = (key: string, column: number) => shown.set(key, [...(shown.get(key) ?? []), column])
+    for (const { column, relation, relationColumn } of origins.get(view) ?? []) {
+      show(`${relation}.${relationColumn}`, column)
+      if (!origins.has(relation) || underway.has(relation)) continue
+      for (const [key, columns] of resolve(relation, new Set([...underway, relation]))) {
+        if (columns.includes(relationColumn)) show(key, column)
+      }
+    }
+    resolved.set(view, shown)
+    return shown
+  }
+  for (const view of origins.keys()) resolve(view, new Set([view]))
+  return resolved
+}
+
+const key = (oid: number, column: number) => `${oid}.${column}`
+
+/** Every combination of one element from each list. */
+function combinations(lists: readonly (readonly number[])[]): number[][] {
+  let all: number[][] = [[]]
+  for (const list of lists) all = all.flatMap(some => list.map(one => [...some, one])).slice(0, maximumWays)
+  return all
+}
+
+export class Shown {
+  readonly #views: ReadonlyMap<number, ReadonlyMap<string, readonly number[]>>
+  readonly #byColumn = new Map<string, Set<number>>()
+
+  constructor(origins: ReadonlyMap<number, readonly ColumnOrigin[]>) {
+    this.#views = resolveOrigins(origins)
+    for (const [view, shown] of this.#views) {
+      for (const name of shown.keys()) {
+        const views = this.#byColumn.get(name) ?? new Set()
+        this.#byColumn.set(name, views.add(view))
+      }
+    }
+  }
+
+  /** The views that show all these columns of a table, in each way they do. */
+  views(table: number, columns: readonly number[]): Showing[] {
+    const [first] = columns
+    if (first === undefined) return []
+    return [...(this.#byColumn.get(key(table, first)) ?? [])].flatMap(view => {
+      const shown = this.#views.get(view)
+      const lists = columns.map(column => shown?.get(key(table, column)) ?? [])
+      return combinations(lists).map(found => ({ relation: view, columns: found }))
+    })
+  }
+
+  /** The columns of a view that show a table's key, in its order; none where it does not show the whole of one. */
+  primaryKey(view: number, relations: ReadonlyMap<number, RelationFacts>): number[] {
+    const shown = this.#views.get(view)
+    if (shown === undefined) return []
+    const tables = new Set([...shown.keys()].map(name => Number(name.split('.')[0])))
+    const columns: number[] = []
+    for (const table of tables) {
+      const ownKey = relations.get(table)?.primaryKey ?? []
+      const found = ownKey.map(column => shown.get(key(table, column))?.[0])
+      if (found.length > 0 && found.every(column => column !== undefined)) {
+        for (const column of found) if (!columns.includes(column)) columns.push(column)
+      }
+    }
+    return columns
+  }
+}
+
+type Side = { facts: RelationFacts; columns: readonly number[] }
+
+const name = ({ schema, name }: QualifiedName): QualifiedName => ({ schema, name })
+
+function pairs(source: Side, target: Side): ColumnPair[] {
+  return source.columns.map((column, index) => [
+    source.facts.columnNames.get(column) ?? '',
+    target.facts.columnNames.get(target.columns[index] ?? 0) ?? '',
+  ])
+}
+
+function between(source: Side, target: Side, cardinality: Cardinality): Relationship {
+  return {
+    kind: 'keys',
+    source: name(source.facts),
+    target: name(target.facts),
+    self: source.facts.oid === target.facts.oid,
+    cardinality,
+    sourceIsView: source.facts.isView,
+    targetIsView: target.facts.isView,
+  }
+}
+
+const inverse = (list: readonly ColumnPair[]): ColumnPair[] => list.map(([source, target]) => [target, source])
+
+/** A foreign key as seen from one relation that shows its columns to another that shows what they refer to. */
+type SeenKey = { constraint: ForeignKey; source: Side; target: Side }
+
+/** Both directions of one key. */
+function directions({ constraint, source, target }: SeenKey): Relationship[] {
+  const columns = pairs(source, target)
+  const { name: constraintName } = constraint
+  if (constraint.isUnique) {
+    return [
+      between(source, target, { kind: 'one-to-one', constraint: constraintName, columns, referenced: false }),
+      between(target, source, {
+        kind: 'one-to-one',
+        constraint: constraintName,
+        columns: inverse(columns),
+        referenced: true,
+      }),
+    ]
+  }
+  return [
+    between(source, target, { kind: 'many-to-one', constraint: constraintName, columns }),
+    between(target, source, { kind: 'one-to-many', constraint: constraintName, columns: inverse(columns) }),
+  ]
+}
+
+/** Two keys of one relation that are both part of its primary key relate what they refer to, many to many. */
+function throughJunctions(
+  seen: readonly SeenKey[],
+  primaryKeys: ReadonlyMap<number, readonly number[]>,
+): Relationship[] {
+  const byJunction = Map.groupBy(
+    seen.filter(({ constraint }) => !constraint.isUnique),
+    ({ source }) => source.facts.oid,
+  )
+  return [...byJunction].flatMap(([junctionId, keys]) => {
+    const primaryKey = new Set(primaryKeys.get(junctionId) ?? [])
+    const parts = keys.filter(({ source }) => source.columns.every(column => primaryKey.has(column)))
+    return parts.flatMap(first =>
+      parts
+        .filter(
+          second =>
+            second.constraint !== first.constraint || second.source.columns.join() !== first.source.columns.join(),
+        )
+        .map(second =>
+          between(first.target, second.target, {
+            kind: 'many-to-many',
+            junction: {
+              table: name(first.source.facts),
+              sourceConstraint: first.constraint.name,
+              targetConstraint: second.constraint.name,
+              sourceColumns: inverse(pairs(first.source, first.target)),
+              targetColumns: inverse(pairs(second.source, second.target)),
+            },
+          }),
+        ),
+    )
+  })
+}
+
+/** All relationships that follow from foreign keys. */
+export function keyRelationships(
+  relations: ReadonlyMap<number, RelationFacts>,
+  foreignKeys: readonly ForeignKey[],
+  shown: Shown,
+  primaryKeys: ReadonlyMap<number, readonly number[]>,
+): Relationship[] {
+  const sides = (relation: number, columns: readonly number[]): Side[] =>
+    [{ relation, columns }, ...shown.views(relation, columns)].flatMap(side => {
+      const facts = relations.get(side.relation)
+      return facts === undefined ? [] : [{ facts, columns: side.columns }]
+    })
+  const seen: SeenKey[] = foreignKeys.flatMap(constraint => {
+    const targets = sides(constraint.target, constraint.targetColumns)
+    return sides(constraint.source, constraint.sourceColumns).flatMap(source =>
+      targets.map(target => ({ constraint, source, target })),
+    )
+  })
+  return [...seen.flatMap(directions), ...throughJunctions(seen, primaryKeys)]
+}

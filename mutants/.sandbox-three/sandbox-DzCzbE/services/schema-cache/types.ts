@@ -1,0 +1,139 @@
+/**
+ * What the service knows of the database it serves: tables, relationships, functions, conversions and media-type handlers.
+ * It is read once (load.ts), frozen, and replaced as a whole on a reload, so a request sees one state of it from beginning to end.
+ */
+// @ts-nocheck
+
+
+export type QualifiedName = { readonly schema: string; readonly name: string }
+
+export type Column = {
+  readonly name: string
+  readonly description: string | null
+  readonly nullable: boolean
+  /** As Postgres writes it, domains resolved to what they are of: `character varying`, `integer`, `test.my_enum`. */
+  readonly baseType: string
+  /** As declared, domains kept. Casts are made to this. */
+  readonly type: string
+  /** Characters, of a limited character type. */
+  readonly maximumLength: number | null
+  /** The default's expression, or of an identity column its implied one. */
+  readonly default: string | null
+  readonly generated: boolean
+  readonly enumValues: readonly string[]
+}
+
+/** A table, view, materialized view, partitioned or foreign table. */
+export type Table = QualifiedName & {
+  readonly description: string | null
+  readonly isView: boolean
+  readonly insertable: boolean
+  readonly updatable: boolean
+  readonly deletable: boolean
+  /** Of a view: the columns that come from its table's primary key. In the order of the key. */
+  readonly primaryKey: readonly string[]
+  readonly columns: ReadonlyMap<string, Column>
+}
+
+/** A column of one side with the column of the other that it equals. */
+export type ColumnPair = readonly [source: string, target: string]
+
+type Junction = {
+  readonly table: QualifiedName
+  readonly sourceConstraint: string
+  readonly targetConstraint: string
+  /** Columns of the source with those of the junction. */
+  readonly sourceColumns: readonly ColumnPair[]
+  /** Columns of the target with those of the junction. */
+  readonly targetColumns: readonly ColumnPair[]
+}
+
+export type Cardinality =
+  | { readonly kind: 'one-to-many'; readonly constraint: string; readonly columns: readonly ColumnPair[] }
+  | { readonly kind: 'many-to-one'; readonly constraint: string; readonly columns: readonly ColumnPair[] }
+  | {
+      readonly kind: 'one-to-one'
+      readonly constraint: string
+      readonly columns: readonly ColumnPair[]
+      /** True on the side that is referenced. */
+      readonly referenced: boolean
+    }
+  | { readonly kind: 'many-to-many'; readonly junction: Junction }
+
+/** What an embedding of `target` in `source` can go by: foreign keys, or a function from a row to rows. */
+export type Relationship =
+  | {
+      readonly kind: 'keys'
+      readonly source: QualifiedName
+      readonly target: QualifiedName
+      readonly self: boolean
+      readonly cardinality: Cardinality
+      readonly sourceIsView: boolean
+      readonly targetIsView: boolean
+    }
+  | {
+      readonly kind: 'computed'
+      readonly function: QualifiedName
+      readonly source: QualifiedName
+      readonly target: QualifiedName
+      readonly self: boolean
+      readonly toOne: boolean
+    }
+
+export type Parameter = {
+  readonly name: string
+  readonly type: string
+  /** `type`, except that `character` and `bit` carry no length: a cast to the bare name would cut to one. */
+  readonly castType: string
+  readonly required: boolean
+  readonly variadic: boolean
+}
+
+type ReturnType =
+  | { readonly kind: 'scalar'; readonly type: QualifiedName }
+  /** `relation` is where its columns are known from; `isAlias` says that it is a domain over it. */
+  | { readonly kind: 'composite'; readonly type: QualifiedName; readonly isAlias: boolean }
+
+export type Routine = QualifiedName & {
+  readonly description: string | null
+  readonly parameters: readonly Parameter[]
+  readonly returns: ReturnType
+  readonly returnsSet: boolean
+  readonly returnsVoid: boolean
+  readonly volatility: 'immutable' | 'stable' | 'volatile'
+  readonly variadic: boolean
+  readonly isolationLevel: string | null
+  /** Settings attached to the function (ALTER FUNCTION .. SET) that are to hold for the whole transaction. */
+  readonly settings: readonly (readonly [name: string, value: string])[]
+}
+
+/** A cast between a domain and json or text that stands in for the domain's own input and output. */
+export type Representation = { readonly source: string; readonly target: string; readonly function: QualifiedName }
+
+/** A function or aggregate whose result type is a domain named like a media type. */
+export type MediaHandler = {
+  /** The aggregate; absent where a function's own result is the body. */
+  readonly aggregate: QualifiedName | undefined
+  /** The relation or function it is for; absent: any. */
+  readonly subject: QualifiedName | undefined
+  /** Lower case; `*` + `/*` for any. */
+  readonly mediaType: string
+  /** The domain, as a type. */
+  readonly type: QualifiedName
+}
+
+export type SchemaCache = {
+  readonly tables: ReadonlyMap<string, ReadonlyMap<string, Table>>
+  /** By source: schema, then name. */
+  readonly relationships: ReadonlyMap<string, ReadonlyMap<string, readonly Relationship[]>>
+  /** By schema, then name; overloads in order of their parameters. */
+  readonly routines: ReadonlyMap<string, ReadonlyMap<string, readonly Routine[]>>
+  /** By `representationKey(source, target)`. */
+  readonly representations: ReadonlyMap<string, Representation>
+  readonly mediaHandlers: readonly MediaHandler[]
+  readonly timeZones: ReadonlySet<string>
+  /** Of each schema that is served. */
+  readonly schemaDescriptions: ReadonlyMap<string, string | null>
+}
+
+export const representationKey = (source: string, target: string): string => `${source}\u0000${target}`

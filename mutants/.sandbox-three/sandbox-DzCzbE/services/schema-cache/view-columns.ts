@@ -1,0 +1,70 @@
+/**
+ * Where the columns of a view come from. Postgres keeps that in the parse tree of the view's rule and nowhere else: each entry of the outermost target list
+ * names the relation and the column that it is a plain copy of (`resorigtbl`, `resorigcol`; 0 where it is an expression). Sources: src/include/nodes/primnodes.h
+ * (TargetEntry), outfuncs.c (the text form: `{NODE :field value ...}`, names escaped with a backslash).
+ */
+// @ts-nocheck
+
+
+/** An attribute of a view with the attribute of the relation that it copies. */
+export type ColumnOrigin = { column: number; relation: number; relationColumn: number }
+
+const end = (tree: string, from: number): number => {
+  const space = tree.indexOf(' ', from)
+  return space === -1 ? tree.length : space
+}
+const field = (tree: string, name: string, from: number, until: number): number => {
+  const at = tree.indexOf(`:${name} `, from)
+  return at === -1 || at > until
+    ? 0
+    : Number.parseInt(tree.slice(at + name.length + 2, end(tree, at + name.length + 2)), 10)
+}
+
+/** The origins of a view's columns, from the text of its rule's action. A tree that it cannot follow has none. */
+export function columnOrigins(tree: string): ColumnOrigin[] {
+  const origins: ColumnOrigin[] = []
+  let depth = 0
+  let inTargets = false
+  let listDepth = 0
+  let entry = 0
+  for (let at = 0; at < tree.length; at++) {
+    switch (tree.charCodeAt(at)) {
+      case 0x5c: // backslash: what follows is part of a name
+        at++
+        break
+      case 0x7b: // {
+        depth++
+        if (inTargets && depth === 2) entry = at
+        break
+      case 0x7d: // }
+        if (inTargets && depth === 2) {
+          // The entry's own fields stand after its expression, so the last of each name is its own.
+          const own = tree.lastIndexOf(':resno ', at)
+          if (own > entry) {
+            const relation = field(tree, 'resorigtbl', own, at)
+            const isJunk = tree.slice(own, at).includes(':resjunk true')
+            if (relation !== 0 && !isJunk) {
+              origins.push({
+                column: field(tree, 'resno', own, at),
+                relation,
+                relationColumn: field(tree, 'resorigcol', own, at),
+              })
+            }
+          }
+        }
+        depth--
+        break
+      case 0x28: // (
+        listDepth++
+        break
+      case 0x29: // )
+        listDepth--
+        if (inTargets && depth === 1 && listDepth === 1) return origins
+        break
+      case 0x3a: // :
+        if (depth === 1 && tree.startsWith(':targetList ', at)) inTargets = true
+        break
+    }
+  }
+  return origins
+}

@@ -1,0 +1,47 @@
+/** A client of a service in tests: it sends what it is told to, and waits for what must come. */
+// @ts-nocheck
+
+import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+
+export type Asked = {
+  method?: string
+  headers?: Record<string, string>
+  body?: string | Buffer
+  /** Ends the request from the client's side. */
+  signal?: AbortSignal
+  /** Instead of the port. */
+  socketPath?: string
+}
+export type Answer = { status: number; statusText: string; headers: IncomingHttpHeaders; text: string }
+
+/** Sends the path as it is, without any normalization. Each agent keeps connections of its own. */
+export function ask(port: number, path: string, asked: Asked = {}, agent?: Agent): Promise<Answer> {
+  const { method = 'GET', headers = {}, body, signal, socketPath } = asked
+  // Node's client says the length of a body of its own accord for some methods only.
+  const isSized = body === undefined || 'Transfer-Encoding' in headers
+  const sized = isSized ? headers : { ...headers, 'Content-Length': String(Buffer.byteLength(body)) }
+  const where = socketPath === undefined ? { host: '127.0.0.1', port } : { socketPath }
+  return new Promise((resolve, reject) => {
+    const sent = httpRequest({ ...where, path, method, headers: sized, agent, signal }, response => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () =>
+        resolve({
+          status: response.statusCode ?? 0,
+          statusText: response.statusMessage ?? '',
+          headers: response.headers,
+          text: Buffer.concat(chunks).toString('utf8'),
+        }),
+      )
+    })
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+/** Waits until it is so; a test's own limit ends what never comes. */
+export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await pause(10)
+}

@@ -1,0 +1,153 @@
+/**
+ * A second service, for tests: an HTTP tool server on Postgres, put together from the shared parts alone, with keys, syntax, errors and names of its own. It takes its
+ * configuration as JSON from the file it is started with: `node services/testing/tool-service.ts FILE`.
+ */
+// @ts-nocheck
+
+import { readFileSync } from 'node:fs'
+import { pino } from 'pino'
+import { Counter, Registry } from 'prom-client'
+import { stopSignal } from '../../server/signals.ts'
+import { bearerChallenge } from '../authentication/challenge.ts'
+import { AuthenticationError } from '../authentication/errors.ts'
+import { createAuthenticator } from '../authentication/index.ts'
+import { key, type Settings } from '../configuration/catalogue.ts'
+import { describeSettings } from '../configuration/describe.ts'
+import { ConfigurationError } from '../configuration/errors.ts'
+import { readSettings } from '../configuration/reader.ts'
+import type { ConfigurationForm } from '../configuration/sources.ts'
+import * as values from '../configuration/values.ts'
+import { HttpError } from '../http/errors.ts'
+import { closeServer, listen } from '../http/listen.ts'
+import type { Handler, HttpResponse } from '../http/message.ts'
+import { Pieces } from '../http/pieces.ts'
+import { makeServer } from '../http/server.ts'
+import { connectionAddress } from '../postgres/address.ts'
+import { DatabaseError } from '../postgres/errors.ts'
+import { Pool } from '../postgres/pool.ts'
+import { transact } from '../postgres/transact.ts'
+import {
+  isWorker,
+  leaveWorkers,
+  serveAsWorker,
+  startWorkers,
+  type WorkerService,
+  workerStopSignal,
+} from '../process/workers.ts'
+import { readSchemaCache } from '../schema-cache/load.ts'
+
+const catalogue = {
+  database: key('database', values.connection(), 'postgresql://', 'Where to read.'),
+  connections: key('connections', values.whole(1, 100), 4, 'Most connections, over all workers.'),
+  workers: key('workers', values.whole(1, 8), 2, 'Worker processes.'),
+  secret: key('secret', values.secret(), '', 'What tokens are signed with.', { isSecret: true }),
+  bodyLimit: key('body-limit', values.whole(1, 1_000_000), 1_000, 'Most bytes of a body.'),
+}
+const form: ConfigurationForm<typeof catalogue> = {
+  catalogue,
+  parse: text => Object.entries(JSON.parse(text)).map(([key, value]) => ({ key, value: String(value), line: 1 })),
+  environmentPrefix: 'TOOL_',
+  databasePrefixes: [],
+  heedsDatabase: () => false,
+}
+
+const json = (status: number, value: unknown, headers: HttpResponse['headers'] = []): HttpResponse => ({
+  status,
+  headers: [['Content-Type', 'application/json'], ...headers],
+  body: JSON.stringify(value),
+})
+
+/** Errors in the form of JSON-RPC. */
+function renderError(error: unknown): HttpResponse {
+  const say = (status: number, message: string, headers?: HttpResponse['headers']) =>
+    json(status, { jsonrpc: '2.0', error: { code: -32_000 - status, message } }, headers)
+  if (error instanceof AuthenticationError) return say(401, error.message, [bearerChallenge(error.refusal.kind)])
+  if (error instanceof HttpError) return say(413, error.message)
+  if (error instanceof DatabaseError) return say(422, `${error.sqlState}: ${error.message}`)
+  return say(500, 'no idea')
+}
+
+async function start(settings: Settings<typeof catalogue>, poolSize: number): Promise<WorkerService<'schema'>> {
+  const address = connectionAddress(settings.database)
+  const times = { acquisitionTimeoutMs: 5_000, maximumLifetimeMs: 60_000, maximumIdleMs: 10_000 }
+  const pool = new Pool({ address, size: poolSize, ...times }, Date.now)
+  const tokens = { jwtSecret: settings.secret, roleClaimKey: '.role', cacheMaxEntries: 10 }
+  const authenticator = createAuthenticator(tokens, Date.now)
+  const readTables = async () => {
+    const cache = await readSchemaCache(address, { schemas: ['public'], hoistedSettings: [], timeZones: false })
+    return [...(cache.tables.get('public')?.keys() ?? [])]
+  }
+  let tables = await readTables()
+  const registry = new Registry()
+  const calls = new Counter({ name: 'tool_calls_total', help: 'Calls', registers: [registry] })
+
+  const handle: Handler = async ({ path, headers }, body, signal) => {
+    calls.inc()
+    const { role } = await authenticator.authenticate(headers.authorization)
+    if (role === undefined) return json(403, { jsonrpc: '2.0', error: { code: -32_403, message: 'who are you?' } })
+    if (path === '/tables') return json(200, tables)
+    const pieces = new Pieces()
+    await body.read({
+      push: chunk => pieces.add(chunk),
+      get held() {
+        return pieces.length
+      },
+    })
+    const become = { text: `SELECT set_config('role', $1, true)`, values: [role] }
+    const query = { text: Buffer.concat([pieces.bytes()].flat()).toString(), values: [] }
+    const [, rows = []] = await transact(pool, signal, connection => connection.run([become, query], false))
+    return json(
+      200,
+      rows.map(row => row.map(String)),
+    )
+  }
+  const cors = { origins: [], methods: 'POST', exposedHeaders: 'Mcp-Session-Id' }
+  const server = makeServer({
+    product: 'tool/1',
+    maximumBodyBytes: settings.bodyLimit,
+    maximumHeaderBytes: 8_192,
+    rules: () => ({ cors, traceHeader: undefined }),
+    handle,
+    renderError,
+  })
+  await listen(server, { host: '127.0.0.1', port: 0 })
+  return {
+    isReady: () => server.listening,
+    configuration: () => describeSettings(catalogue, settings),
+    registry,
+    async reload() {
+      tables = await readTables()
+    },
+    async stop() {
+      await closeServer(server, 1_000)
+      pool.close()
+    },
+  }
+}
+
+const file = readFileSync(process.argv[2] ?? '', 'utf8')
+const { settings, problems } = readSettings(form, {
+  file,
+  environment: process.env,
+  readFile: path => readFileSync(path),
+})
+if (problems.length > 0) throw new ConfigurationError(problems)
+if (isWorker) {
+  process.exitCode = await serveAsWorker(
+    share => start(settings, share),
+    workerStopSignal().then(() => 0),
+  )
+  leaveWorkers()
+} else {
+  const workers = await startWorkers<'schema'>({
+    workers: settings.workers,
+    poolSize: settings.connections,
+    configuration: describeSettings(catalogue, settings),
+    admin: { host: '127.0.0.1', port: 0 },
+    logger: pino({ level: 'silent' }),
+  })
+  process.on('SIGHUP', () => workers.reload('schema'))
+  console.log(JSON.stringify([workers.address, workers.adminAddress]))
+  await stopSignal()
+  await workers.stop()
+}

@@ -1,0 +1,64 @@
+/** Ids that rise: in one millisecond, over the end of the count, and under a clock that is set back. */
+// @ts-nocheck
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { createIds, timeOfId } from './id.ts'
+
+const version7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const at = Date.parse('2026-02-03T04:05:06.789Z')
+
+describe('ids of one source', () => {
+  test('say when they were made', () => {
+    const id = createIds(() => at)()
+    expect(id).toMatch(version7)
+    expect(timeOfId(id)).toBe(at)
+    expect(timeOfId('d0e6be7d-f4c4-4f9e-9094-2adfd944e71b')).toBeUndefined()
+    expect(timeOfId('no id')).toBeUndefined()
+  })
+
+  test('rise, whatever becomes of a clock that is set back a little, and share no first 16 digits', () => {
+    const steps = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: -9_000, max: 9_000 })), { maxLength: 300 })
+    fc.assert(
+      fc.property(steps, moves => {
+        let highest = at
+        let clock = at
+        const next = createIds(() => clock)
+        const ids = moves.map(move => {
+          // Never 10 seconds behind what was shown before.
+          clock = Math.max(highest - 9_000, clock + move)
+          highest = Math.max(highest, clock)
+          return next()
+        })
+        expect(ids.every(id => version7.test(id))).toBe(true)
+        expect(ids.toSorted()).toEqual(ids)
+        expect(new Set(ids.map(id => id.replaceAll('-', '').slice(0, 16))).size).toBe(ids.length)
+      }),
+    )
+  })
+
+  test('go on in the next millisecond where the count ends', () => {
+    const next = createIds(
+      () => at,
+      bytes => Buffer.alloc(bytes, 0xff),
+    )
+    expect([next(), next()].map(timeOfId)).toEqual([at, at + 1])
+    const many = createIds(() => at)
+    const ids = Array.from({ length: 10_000 }, many)
+    expect(ids.toSorted()).toEqual(ids)
+    expect(new Set(ids).size).toBe(10_000)
+  })
+
+  test('follow a clock that was far ahead and has been put right', () => {
+    let clock = at + 3600_000
+    const next = createIds(() => clock)
+    next()
+    clock = at
+    expect(timeOfId(next())).toBe(at)
+  })
+})
+
+test('sources of two replicas do not give the same first 16 digits in one millisecond, but by chance', () => {
+  const starts = Array.from({ length: 200 }, () => createIds(() => at)().slice(15, 18))
+  expect(new Set(starts).size).toBeGreaterThan(150)
+})

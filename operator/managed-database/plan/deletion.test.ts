@@ -1,0 +1,100 @@
+/** When a database is taken away, and what goes with it. */
+import { describe, expect, test } from 'vitest'
+import { annotations, type Backup, type Branch, type ManagedDatabase } from '../../../crds/index.ts'
+import { emptyWorld, observedIn, round } from '../../testing/plan-world.ts'
+import type { Observed } from '../observed.ts'
+import { deletionBlock, teardownStep } from './deletion.ts'
+
+const at = '2026-01-01T00:00:00Z'
+const now = Date.parse(at)
+const world = emptyWorld()
+for (let count = 0; count < 15; count++) round(world)
+const settled = observedIn(world)
+
+const named = <T>(kind: string, more: object = {}): T =>
+  ({ kind, metadata: { name: 'its', namespace: 'there', uid: `${kind}-uid`, ...more } }) as T
+const branch = { ...named<Branch>('Branch'), spec: {} } as Branch
+const goingBranch = named<Branch>('Branch', { deletionTimestamp: at })
+const failed = (reason: string, phase = 'failed') =>
+  ({ ...branch, status: { phase, conditions: [{ type: 'Ready', status: 'False', reason }] } }) as Branch
+const doomed = { ...branch, spec: { ...branch.spec, deletionRequestedAt: at } }
+const backup = named<Backup>('Backup')
+const gone = { do: 'delete', name: 'its', namespace: 'there' }
+
+type Given = {
+  spec?: Partial<ManagedDatabase['spec']>
+  force?: string
+  branches?: Branch[]
+  backups?: Backup[]
+  /** Nothing of its own is left. */
+  isEmpty?: boolean
+}
+
+function observedOf({ spec = {}, force, branches = [], backups = [], isEmpty = true }: Given): Observed {
+  const { database } = settled
+  const marks: Record<string, string> = force === undefined ? {} : { [annotations.force]: force }
+  const remains = Object.fromEntries(Object.keys(settled.remains).map(field => [field, []])) as never
+  return {
+    ...settled,
+    database: {
+      ...database,
+      metadata: {
+        ...database.metadata,
+        deletionTimestamp: at,
+        annotations: { ...database.metadata.annotations, ...marks },
+      },
+      spec: { ...database.spec, ...spec },
+    },
+    branches,
+    backups,
+    ...(isEmpty ? { remains, route: undefined } : {}),
+  }
+}
+
+describe('a deletion', () => {
+  test.each<[string, Given, string | undefined]>([
+    ['goes on', {}, undefined],
+    ['is held up by its protection', { spec: { deletionProtection: true } }, 'DeletionProtected'],
+    [
+      'is held up by its protection, also by force',
+      { spec: { deletionProtection: true }, force: 'true' },
+      'DeletionProtected',
+    ],
+    ['is held up by branches', { branches: [branch] }, 'HasBranches'],
+    ['is not held up by branches by force', { branches: [branch], force: 'true' }, undefined],
+    ['is held up by branches where force is said to be no', { branches: [branch], force: 'false' }, 'HasBranches'],
+    ['is not held up by branches that go', { branches: [doomed] }, undefined],
+    ['is not held up by branches that nothing comes of', { branches: [failed('NotAvailable')] }, undefined],
+    ['is held up by branches that failed', { branches: [failed('Broken')] }, 'HasBranches'],
+    ['is held up by branches that may come', { branches: [failed('NotAvailable', 'creating')] }, 'HasBranches'],
+    ['is held up by one that does not', { branches: [doomed, branch] }, 'HasBranches'],
+  ])('%s', (_, given, reason) => {
+    expect(deletionBlock(observedOf(given))?.reason).toBe(reason)
+  })
+
+  const step = (given: Given) => {
+    const { actions, progress } = teardownStep(observedOf(given), settled.owner, now)
+    return { actions, progress }
+  }
+  const finished = { actions: [{ do: 'finish-deletion' }], progress: 95 }
+  test('takes branches first', () => {
+    const taken = { ...gone, kind: 'Branch', uid: 'Branch-uid' }
+    expect(step({ branches: [branch], backups: [backup], isEmpty: false })).toEqual({ actions: [taken], progress: 10 })
+    expect(step({ branches: [goingBranch], isEmpty: false }), 'and waits for them').toEqual({
+      actions: [],
+      progress: 10,
+    })
+  })
+  test('takes what is its own before its backups', () => {
+    expect(step({ backups: [backup], isEmpty: false })).toMatchObject({ progress: 20 })
+  })
+  test('takes its backups, unless they are to be kept', () => {
+    const taken = { ...gone, kind: 'Backup', uid: 'Backup-uid' }
+    expect(step({ backups: [backup] })).toEqual({ actions: [taken], progress: 85 })
+    expect(step({ backups: [backup], spec: { deletion: { keepBackups: true } } })).toEqual(finished)
+  })
+  test('is over when nothing is left', () => {
+    expect(step({})).toEqual(finished)
+    expect(step({ isEmpty: false }).actions).not.toContainEqual({ do: 'finish-deletion' })
+  })
+})
