@@ -8,7 +8,15 @@ import { globSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { type File, type Suite, startTests, type Task, type Test, type VitestRunner } from '@vitest/runner'
+import {
+  collectTests,
+  type File,
+  type Suite,
+  startTests,
+  type Task,
+  type Test,
+  type VitestRunner,
+} from '@vitest/runner'
 
 /** What the instrumented code and Stryker share. */
 type Instrumentation = {
@@ -16,9 +24,12 @@ type Instrumentation = {
   currentTestId?: string | undefined
   hitCount?: number | undefined
   hitLimit?: number | undefined
-  mutantCoverage?: unknown
+  mutantCoverage: Coverage
 }
-const instrumentation: Instrumentation = {}
+/** How often each mutant was hit, by its id: as modules were loaded, and in each test. */
+type Hits = Record<string, number>
+type Coverage = { static: Hits; perTest: Record<string, Hits> }
+const instrumentation: Instrumentation = { mutantCoverage: { static: {}, perTest: {} } }
 Object.assign(globalThis, { __stryker__: instrumentation })
 
 /** As Stryker numbers them. */
@@ -147,8 +158,14 @@ class Files implements VitestRunner {
     return results
   }
 
-  async #runFile(path: string): Promise<TestResult[]> {
+  /** Loads the product: what runs by that runs once, and what the test files themselves run, in each run. */
+  async load(): Promise<void> {
     instrumentation.currentTestId = undefined
+    for (const path of testFiles()) await collectTests([resolve(path)], this)
+  }
+
+  async #runFile(path: string): Promise<TestResult[]> {
+    instrumentation.currentTestId = `${path}#`
     const [file] = await startTests([resolve(path)], this)
     if (file === undefined) throw new Error(`${path} was not run`)
     const results = testsIn(file.tasks).flatMap(test => this.#resultOf(test, path))
@@ -169,6 +186,18 @@ class Files implements VitestRunner {
   }
 }
 
+/** What a test file runs as it is read is put down to each of its tests. What is hit only as the product is loaded remains. */
+function coverageOf({ static: loading, perTest }: Coverage, ids: readonly string[]): Coverage {
+  const remaining = { ...loading }
+  const found: Coverage['perTest'] = Object.fromEntries(ids.map(id => [id, { ...perTest[id] }]))
+  for (const [key, hits] of Object.entries(perTest).filter(([key]) => key.endsWith('#')))
+    for (const [mutant, count] of Object.entries(hits)) {
+      remaining[mutant] = (remaining[mutant] ?? 0) - count
+      for (const id of ids) if (id.startsWith(key)) found[id] = { ...found[id], [mutant]: count }
+    }
+  return { static: Object.fromEntries(Object.entries(remaining).filter(([, count]) => count > 0)), perTest: found }
+}
+
 export class WarmRunner {
   readonly #files = new Files()
 
@@ -183,8 +212,10 @@ export class WarmRunner {
 
   async dryRun() {
     instrumentation.activeMutant = undefined
+    await this.#files.load()
     const tests = await this.#files.run()
-    return { status: 'complete', tests, mutantCoverage: instrumentation.mutantCoverage }
+    const ids = tests.map(({ id }) => id)
+    return { status: 'complete', tests, mutantCoverage: coverageOf(instrumentation.mutantCoverage, ids) }
   }
 
   async mutantRun({ testFilter, hitLimit, activeMutant, mutantActivation }: MutantRun) {

@@ -1,5 +1,0 @@
-/** Whether a value that came from outside is an object with fields: neither null nor a list. */
-// @ts-nocheck
-
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

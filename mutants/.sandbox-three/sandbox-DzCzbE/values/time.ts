@@ -1,9 +1,0 @@
-/** Times as Kubernetes writes them: RFC 3339 in UTC. Those that others write are of any precision; `Date.parse` reads them. */
-// @ts-nocheck
-
-
-/** Whole seconds, as in metadata and conditions. */
-export const timestamp = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
-
-/** A MicroTime, as in Leases: Kubernetes reads it with exactly six digits of a second, and with no other number of them. */
-export const microTime = (ms: number): string => new Date(ms).toISOString().replace('Z', '000Z')
