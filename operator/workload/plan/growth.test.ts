@@ -57,6 +57,7 @@ describe('how far a volume has grown to 2Gi', () => {
       { has: '2Gi', conditions: [{ type: 'FileSystemResizePending', status: 'False' }] },
       'done',
     ],
+    ['something else of it changes', { has: '2Gi', conditions: [{ type: 'ModifyingVolume' }] }, 'done'],
     ['the driver failed and goes on', { conditions: [failed] }, 'failing', /the pool is full/],
     [
       'the node failed and goes on',

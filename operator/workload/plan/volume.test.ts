@@ -312,6 +312,10 @@ describe('a claim without a volume', () => {
     const trouble = { reason: 'Unschedulable', message: 'no storage', refusal: undefined, diskFull: false }
     expect(unmadeMessage(observedOf(waiting))).toBeUndefined()
     expect(unmadeMessage(observedOf({}))).toBeUndefined()
+    expect(
+      unmadeMessage(observedOf({ changes: { provisioning: 'too large' } })),
+      'of one that has a volume',
+    ).toBeUndefined()
     expect(unmadeMessage(observedOf({ ...waiting, claim: large }))).toMatch(/is being replaced/)
     expect(unmadeMessage(observedOf({ ...waiting, changes: { provisioning: 'too large' } }))).toMatch(
       /yet: too large; /,
