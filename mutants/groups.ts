@@ -5,6 +5,8 @@ type Group = {
   tests: string[]
   /** How many cases a property is tried with, at most; 30 without. */
   runs?: number
+  /** How long a test may take, in ms; 3,000 without. A mutant that makes an operation hang costs as much. */
+  testLimit?: number
 }
 
 const lifecycle = ['lifecycle', 'rollout', 'stops', 'leftovers', 'unmade', 'lost-node', 'adoption', 'healing', 'rescue']
@@ -27,6 +29,7 @@ export const groups: Group[] = [
   },
   {
     name: 'parse',
+    testLimit: 20_000,
     files: ['services/rest/parse/*.ts'],
     // Without fuzz.test.ts, which needs thousands of cases to get far.
     tests: ['services/rest/parse/{request,preferences,range,media,query,filter,select,json-scanner,payload}.test.ts'],

@@ -79,7 +79,8 @@ const testsIn = (tasks: readonly Task[]): Test[] =>
 const nameOf = (task: Test | Suite): string =>
   task.suite && !('filepath' in task.suite) ? `${nameOf(task.suite)} > ${task.name}` : task.name
 
-const limits = { testTimeout: 3_000, hookTimeout: 3_000, retry: 0, maxConcurrency: 1 }
+const limit = Number(process.env.MUTANTS_TEST_LIMIT ?? 3_000)
+const limits = { testTimeout: limit, hookTimeout: limit, retry: 0, maxConcurrency: 1 }
 
 /** Runs test files one after the other, to the first failure. */
 class Files implements VitestRunner {
@@ -155,6 +156,7 @@ class Files implements VitestRunner {
       if (this.#hasFailed) break
       if (filter?.has(path) !== false) results.push(...(await this.#runFile(path)))
     }
+    if (results.length === 0) throw new Error('no test was run: a mutant would seem to survive')
     return results
   }
 
