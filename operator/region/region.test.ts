@@ -275,7 +275,8 @@ describe('a release with another template', () => {
     const installation = await prepared()
     const { cluster, workload } = installation
     await setWindow(installation, 1)
-    const deadlines = { ...testConfiguration.deadlines, modifyingMs: 1_000 }
+    // Long enough for a busy machine to stop the pod: a restart that nobody came to is over, and lets the next one begin.
+    const deadlines = { ...testConfiguration.deadlines, modifyingMs: 4_000 }
     workload?.refuse(true)
     const operator: Operator = await startTestOperator(installation, {
       configuration: { ...other.configuration, deadlines },
