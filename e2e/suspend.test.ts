@@ -54,6 +54,7 @@ test('keeps its data, allowlist, address and passwords while no Postgres runs', 
   expect(await api.connection(id)).toEqual(before)
   expect(await query(before, 'TABLE fruit')).toEqual([{ name: 'pear' }])
   expect((await ask(id, 'resume')).status).toBe(409)
+  await api.remove(id)
 })
 
 test('can be resized, and deleted, while it is suspended', async () => {
