@@ -1,7 +1,7 @@
 /**
- * Lets go of ended Tasks that have been kept long enough (`retention.ts`). They are in no cache: those of a subject are listed
- * when one of them ends, and all of them, page by page, when the operator starts and every hour. Each goes by a request of its
- * own, one after the other, so that a month of them, met at once, is no burst.
+ * Lets go of ended Tasks that have been kept long enough (`retention.ts`). They are in no cache, only counted: all of them are
+ * read, page by page, when the operator starts and every hour, and those of a subject when one more ends than is kept. Each goes
+ * by a request of its own, one after the other, so that a month of them, met at once, is no burst.
  */
 import { keyText, parseKey, sleep, systemClock } from '../../cluster/informer/index.ts'
 import { lowPriority, startController } from '../../controller/index.ts'
@@ -31,6 +31,9 @@ const subjectKeyOf = ({ metadata }: Task): string | undefined => {
 export function startRetention(options: RetentionOptions): { ended(task: Task): void; stop(): Promise<void> } {
   const { cluster, sources, now, logger, metrics, signal } = options
 
+  /** Of each subject, as far as is known: what ends during a sweep may be missed until the next one. */
+  let ended = new Map<string, number>()
+
   /** How many were let go. One that its subject still names would only be made again. */
   const letGo = async (tasks: readonly Task[], ending: AbortSignal): Promise<number> => {
     let gone = 0
@@ -48,11 +51,12 @@ export function startRetention(options: RetentionOptions): { ended(task: Task): 
     const { items } = await cluster.list('Task', { namespace, labels: { [labels.subject]: name } })
     const surplus = surplusOf(items)
     await letGo(surplus.slice(0, goingAtOnce), ending)
+    ended.set(key, items.filter(isEnded).length - surplus.length)
     return surplus.length > goingAtOnce ? { requeueAfterMs: pauseMs } : undefined
   }
 
   const sweep = async (ending: AbortSignal) => {
-    const ended = new Map<string, number>()
+    const counted = new Map<string, number>()
     let left = goingAtOnce
     let continueToken: string | undefined
     do {
@@ -61,12 +65,13 @@ export function startRetention(options: RetentionOptions): { ended(task: Task): 
       left -= await letGo(outdated, ending)
       for (const task of page.items.filter(isEnded)) {
         const key = subjectKeyOf(task)
-        if (key !== undefined) ended.set(key, (ended.get(key) ?? 0) + 1)
+        if (key !== undefined) counted.set(key, (counted.get(key) ?? 0) + 1)
       }
       continueToken = page.continueToken
       if (continueToken !== undefined) await sleep(systemClock, pauseMs, ending)
       ending.throwIfAborted()
     } while (continueToken !== undefined)
+    ended = counted
     for (const [key, count] of ended) if (isTooMany(count)) controller.enqueue(key, { priority: lowPriority })
     return { requeueAfterMs: sweepMs }
   }
@@ -85,7 +90,10 @@ export function startRetention(options: RetentionOptions): { ended(task: Task): 
   return {
     ended: task => {
       const key = subjectKeyOf(task)
-      if (key !== undefined) controller.enqueue(key, { priority: lowPriority })
+      if (key === undefined) return
+      const count = (ended.get(key) ?? 0) + 1
+      ended.set(key, count)
+      if (isTooMany(count)) controller.enqueue(key, { priority: lowPriority })
     },
     stop: () => controller.stop(),
   }
