@@ -1,16 +1,25 @@
 /** Gathers what a pass needs to know of one backup: from the caches, and where one could mislead from the cluster itself. */
 import { type Cluster, KindNotServedError, type VolumeSnapshot } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
-import { annotatedOperation, type Backup, childNames, labels, type ManagedDatabase, uuid } from '../../crds/index.ts'
+import {
+  annotatedOperation,
+  type Backup,
+  childNames,
+  isEnded,
+  labels,
+  type ManagedDatabase,
+  uuid,
+} from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { derivedId } from '../objects/derived-id.ts'
 import { ownerOf } from '../objects/ownership.ts'
 import type { PostgresTarget } from '../postgres/administrator.ts'
-import { postgresPort } from '../postgres/configuration.ts'
-import { serviceHost } from '../workload/children/addresses.ts'
+import { findTask } from '../task/find.ts'
+import { targetAt } from '../workload/target.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { Observed, SnapshotFacts } from './observed.ts'
+import { placeOf } from './order.ts'
 import { snapshotFacts } from './snapshot.ts'
 
 type Observer = {
@@ -71,9 +80,8 @@ function taskIdOf(backup: Backup): string | undefined {
 /** Only where a status waits for that. */
 async function isTaskOver(caches: Caches, cluster: Cluster, { metadata, status }: Backup): Promise<boolean> {
   if (status?.taskId === undefined || status.finishedAt === undefined) return false
-  const key = { namespace: metadata.namespace, name: childNames.task(status.taskId) }
-  const task = caches.tasks.get(key) ?? (await cluster.get('Task', key))
-  return task?.status?.finishedAt !== undefined
+  const task = await findTask({ caches, cluster }, metadata.namespace, status.taskId)
+  return task !== undefined && isEnded(task)
 }
 
 /**
@@ -132,18 +140,16 @@ function targetOf(
   const pod = caches.pods.get({ namespace, name: childNames.pod(id, status.incarnation) })
   if (pod?.status?.podIP === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined
   const owner = ownerOf({ kind: 'ManagedDatabase', metadata }, id)
-  return { host: pod.status.podIP, port: postgresPort, serverName: serviceHost(owner), ca: authority.accepted }
+  return targetAt(owner, pod.status.podIP, authority)
 }
 
 /** One that runs comes first; of those that wait, who was asked for first. */
 function aheadOf(caches: Caches, backup: Backup): string | undefined {
-  const place = ({ metadata }: Backup) =>
-    `${metadata.creationTimestamp} ${metadata.labels?.[labels.id]} ${metadata.name}`
   const { namespace, name } = backup.metadata
   const others = backupsOf(caches, namespace, backup.spec.databaseId).filter(
     other => other.metadata.name !== name && isUnderWay(other),
   )
-  const first = others.find(other => other.status?.phase === 'running' || place(other) < place(backup))
+  const first = others.find(other => other.status?.phase === 'running' || placeOf(other) < placeOf(backup))
   return first?.metadata.name
 }
 

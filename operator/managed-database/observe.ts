@@ -1,6 +1,7 @@
 /** Gathers what a pass needs to know of one database: whose the children are, its Postgres, and what is a database's alone. */
 import { childNames, isInForce, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { findTask } from '../task/find.ts'
 import {
   type Learnt,
   type Observation,
@@ -69,8 +70,8 @@ async function observeTasks(
   const { namespace = '' } = database.metadata
   const find = async (taskId: string | undefined, mayHaveEnded: boolean) => {
     if (taskId === undefined) return undefined
-    const key = { namespace, name: childNames.task(taskId) }
-    return caches.tasks.get(key) ?? (mayHaveEnded ? await cluster.get('Task', key) : undefined)
+    if (mayHaveEnded) return findTask({ caches, cluster }, namespace, taskId)
+    return caches.tasks.get({ namespace, name: childNames.task(taskId) })
   }
   const running = database.status?.operation
   const annotated = readOperation(database)

@@ -54,8 +54,9 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
   const cluster = caches.writeThrough(options.cluster)
 
   const reconcile = async (key: string) => {
-    const task = caches.tasks.get(parseKey(key))
-    const subject = subjectWithTask(sources, parseKey(key))
+    const name = parseKey(key)
+    const task = caches.tasks.get(name)
+    const subject = subjectWithTask(sources, name)
     if (task === undefined) {
       if (subject !== undefined) await create(subject)
       return undefined

@@ -7,10 +7,8 @@ import type { Cluster } from '../../cluster/index.ts'
 import { systemNamespace } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { postgresPort } from '../postgres/configuration.ts'
 import type { PostgresAccess } from './access.ts'
 import { createTurns, inTurn } from './certificate-turns.ts'
-import { serviceHost } from './children/addresses.ts'
 import { createSizes } from './data-size.ts'
 import type { Executor, Pass } from './execute.ts'
 import { createGrowthBook } from './growths.ts'
@@ -19,6 +17,7 @@ import type { Learnt, Observation } from './observe.ts'
 import type { Observed } from './observed.ts'
 import { createPortAllocator } from './port-allocator.ts'
 import { createProber } from './prober.ts'
+import { targetAt } from './target.ts'
 import { createVolumeUse } from './volume-use.ts'
 
 type WorkloadOptions = {
@@ -145,10 +144,7 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
         key,
         keys: currentKeys,
         access: authority && accessFor(authority),
-        target:
-          address !== undefined && owner && authority
-            ? { host: address, port: postgresPort, serverName: serviceHost(owner), ca: authority.accepted }
-            : undefined,
+        target: address !== undefined && owner && authority ? targetAt(owner, address, authority) : undefined,
         signal,
       }
     },

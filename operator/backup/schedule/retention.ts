@@ -2,7 +2,8 @@
  * Which backups have been kept long enough. Pure. Each kind and purpose is counted by itself, so that no number of one
  * drives out another; the newest that can be restored is never let go by its age.
  */
-import { type Backup, labels, type ManagedDatabaseSpec, type RetentionRule } from '../../../crds/index.ts'
+import type { Backup, ManagedDatabaseSpec, RetentionRule } from '../../../crds/index.ts'
+import { placeOf } from '../order.ts'
 
 type Policy = ManagedDatabaseSpec['backup']
 type Purpose = Backup['spec']['purpose']
@@ -33,12 +34,8 @@ function ruleOf({ retention, retentionDays }: Policy, { kind, purpose }: Pick<Ba
 const endedAt = ({ metadata, status }: Backup): number =>
   Date.parse(status?.finishedAt ?? metadata.creationTimestamp ?? '')
 
-/** By when they were asked for; of one second, by their ids, which rise. */
-const place = ({ metadata }: Backup): string =>
-  `${metadata.creationTimestamp} ${metadata.labels?.[labels.id]} ${metadata.name}`
-
 const newestFirst = (backups: readonly Backup[]): Backup[] =>
-  backups.toSorted((left, right) => (place(left) > place(right) ? -1 : 1))
+  backups.toSorted((left, right) => (placeOf(left) > placeOf(right) ? -1 : 1))
 
 const isOld = (backup: Backup, days: number | undefined, now: number): boolean =>
   days !== undefined && now - endedAt(backup) >= days * dayMs

@@ -1,0 +1,13 @@
+import type { Cluster } from '../../cluster/index.ts'
+import { childNames, type Task } from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+
+/** The Task of this id. One that has ended is in no cache: the cluster is asked for what the cache has not. */
+export async function findTask(
+  { caches, cluster }: { caches: Pick<Caches, 'tasks'>; cluster: Pick<Cluster, 'get'> },
+  namespace: string | undefined,
+  taskId: string,
+): Promise<Task | undefined> {
+  const key = { namespace, name: childNames.task(taskId) }
+  return caches.tasks.get(key) ?? (await cluster.get('Task', key))
+}
