@@ -19,7 +19,7 @@ help:
 	@echo 'make images   build the container images'
 	@echo 'make e2e      run the end-to-end suite; PROVIDER=kind runs it on a kind cluster'
 	@echo 'make e2e-upgrade FROM=REVISION  test the upgrade from there, on a kind cluster of its own'
-	@echo 'make soak FROM=REVISION  run the suite on kind with what takes long, then the upgrade'
+	@echo 'make soak FROM=REVISION  run all tests and the suite on kind with what takes long, then the upgrade'
 	@echo 'make kind-up  make a kind cluster on this machine'
 	@echo 'make kind-install  install Espalier on that cluster'
 	@echo 'make kind-down  remove that cluster'
@@ -85,5 +85,6 @@ e2e-upgrade: $(INSTALLED)
 	@exec $(NODE) e2e/upgrade/run.ts $(FROM)
 
 soak: $(INSTALLED)
+	@ESPALIER_SOAK=1 $(NODE) node_modules/vitest/vitest.mjs run
 	@ESPALIER_SOAK=1 $(NODE) e2e/run.ts kind $(ARGS)
 	@exec $(NODE) e2e/upgrade/run.ts $(FROM)

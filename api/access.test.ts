@@ -22,11 +22,15 @@ function* operations(
     '/managed/v1/databases': { name: 'probe', region: 'local', size: 'small' },
     '/managed/v1/databases/{id}': { options: ['probe'] },
     '/managed/v1/databases/{id}/backup': { kind: 'hot' },
+    '/managed/v1/databases/{id}/restore': { backup_id: ids.backups },
     '/managed/v1/databases/{id}/size': { size: 'large' },
   }
   for (const [template, methods] of Object.entries(description.paths)) {
     const kind = /\/(databases|backups|tasks|sizes)\/\{id\}/.exec(template)?.[1] ?? ''
-    const path = template.replace('{id}', ids[kind] ?? '').replace('{branch_id}', ids.branches ?? '')
+    const path = template
+      .replace('{id}', ids[kind] ?? '')
+      .replace('{branch_id}', ids.branches ?? '')
+      .replace('{role}', 'app')
     for (const [method, operation] of Object.entries(methods)) {
       if (operation.security !== undefined) continue
       const body = operation.requestBody === undefined ? undefined : bodies[template]
@@ -69,7 +73,7 @@ describe('credentials', () => {
         expectError(await client.call(method, path, { body, token: null, headers: { authorization } }), 401)
       }
     }
-    expect(count).toBe(22)
+    expect(count).toBe(31)
     for (const path of ['./healthz', './readyz', '/openapi.json', './docs', './docs/static/swagger-ui.css']) {
       expect((await client.call('GET', path, { token: null })).status, path).toBe(200)
     }
@@ -93,7 +97,7 @@ describe('objects of another tenant', () => {
       expect(withoutIds(answer.body), `${method} ${template}`).toBe(withoutIds(other.body))
       compared++
     }
-    expect(compared).toBe(13)
+    expect(compared).toBe(22)
     for (const path of [
       '/databases',
       '/backups',

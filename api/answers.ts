@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Kinds } from '../cluster/index.ts'
 import type { Informer } from '../cluster/informer/index.ts'
-import { isEnded } from '../crds/index.ts'
+import { branchPhase, isEnded, verificationOf } from '../crds/index.ts'
 import type { ApiContext } from './context.ts'
 import { isSettled } from './databases/decide.ts'
 import { preferredWait } from './headers.ts'
@@ -48,7 +48,7 @@ function takePoll(namespace: string): (() => void) | undefined {
   }
 }
 
-type Waitable = 'ManagedDatabase' | 'Backup' | 'Task'
+type Waitable = 'ManagedDatabase' | 'Branch' | 'Backup' | 'Task'
 
 /**
  * `Prefer: wait=N`: holds the answer until the object has settled, N seconds have passed, the client has gone or the
@@ -90,6 +90,16 @@ export const waitUntilSettled = (
 ): Promise<Kinds['ManagedDatabase'] | undefined> =>
   waitUntil(context, request, reply, context.caches.ManagedDatabase, database, isSettled)
 
+const isMade = (branch: Kinds['Branch']): boolean => !['creating', 'deleting'].includes(branchPhase(branch))
+
+/** Waits, where the request prefers to, until the branch is neither being made nor being deleted. */
+export const waitUntilMade = (
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  branch: Kinds['Branch'],
+): Promise<Kinds['Branch'] | undefined> => waitUntil(context, request, reply, context.caches.Branch, branch, isMade)
+
 /** Waits, where the request prefers to, until the task has ended. */
 export const waitUntilEnded = (
   context: ApiContext,
@@ -97,6 +107,15 @@ export const waitUntilEnded = (
   reply: FastifyReply,
   task: Kinds['Task'],
 ): Promise<Kinds['Task'] | undefined> => waitUntil(context, request, reply, context.caches.Task, task, isEnded)
+
+/** Waits, where the request prefers to, until a copy of the backup has been checked. */
+export const waitUntilVerified = (
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  backup: Kinds['Backup'],
+): Promise<Kinds['Backup'] | undefined> =>
+  waitUntil(context, request, reply, context.caches.Backup, backup, found => verificationOf(found) !== 'pending')
 
 const isTaken = ({ status }: Kinds['Backup']): boolean => status?.phase === 'completed' || status?.phase === 'failed'
 

@@ -4,6 +4,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
 import { TokenBuckets } from '../server/token-bucket.ts'
 import { createIds } from '../values/id.ts'
+import { type Agents, createAgents, type ResolveService, resolveByName } from './agents.ts'
 import { basePath } from './answers.ts'
 import type { AuditDestination } from './audit.ts'
 import { addBackups } from './backups/routes.ts'
@@ -22,6 +23,7 @@ import { addCertificateAuthority } from './installation/certificate-authority.ts
 import { addClientAddress } from './installation/client-ip.ts'
 import { addDescription } from './installation/description.ts'
 import { addHealth } from './installation/health.ts'
+import { addLogs } from './logs/routes.ts'
 import type { ApiMetrics } from './metrics.ts'
 import { addDocumentationPage, describeRoutes } from './openapi.ts'
 import { useAccessLog } from './plugins/access-log.ts'
@@ -34,6 +36,9 @@ import { watchMethods } from './plugins/methods.ts'
 import { useRateLimit } from './plugins/rate-limit.ts'
 import { newRequestId, useRequestId } from './plugins/request-id.ts'
 import { useTenant } from './plugins/tenant.ts'
+import { createAgentSource } from './series/agent.ts'
+import { createPrometheusSource } from './series/prometheus.ts'
+import { addMetrics } from './series/routes.ts'
 import { addTasks } from './tasks/routes.ts'
 import { createTenants } from './tenants.ts'
 import { createVerifier } from './tokens/verify.ts'
@@ -51,6 +56,10 @@ type AppOptions = {
   logger: FastifyBaseLogger
   stopping: AbortSignal
   unready?: (() => string | undefined) | undefined
+  /** How the Services of databases are found; absent: by the cluster's DNS. */
+  resolve?: ResolveService | undefined
+  /** For tests: in place of what speaks to agents. */
+  agents?: Agents | undefined
   now: () => number
 }
 
@@ -68,15 +77,21 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const auditLog = createAudit(audit, now)
   const app = createFramework(options)
   const surroundingsEpoch = createSurroundingsEpoch(caches)
+  const agents = options.agents ?? createAgents(cluster, options.resolve ?? resolveByName, now)
   const context: ApiContext = {
     cluster,
     caches,
     tenants: createTenants(cluster, caches.Tenant, configuration.newTenants),
     pgVersions: configuration.pgVersions,
+    highestDepth: configuration.branches.highestDepth,
     databaseText: createDatabaseText(caches, surroundingsEpoch),
     surroundingsEpoch,
     readCredentials: createCredentialsReader(cluster, caches.Secret),
     openPassword: createPasswordOpener(cluster, app.log),
+    samples: configuration.prometheus
+      ? createPrometheusSource(configuration.prometheus.url)
+      : createAgentSource(agents),
+    agents,
     idempotency: createIdempotency(cluster, now),
     audit: auditLog,
     stopping: options.stopping,
@@ -110,6 +125,8 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       addBranches(api, context)
       addBackups(api, context)
       addTasks(api, context)
+      addLogs(api, context)
+      addMetrics(api, context)
       addSizes(api, context)
       addRegions(api, context)
       addPgVersions(api, context.pgVersions)

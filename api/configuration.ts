@@ -3,7 +3,7 @@
  * `apiConfiguration` once; from there on everything works with `ApiConfiguration`.
  */
 import { z } from 'zod'
-import { pgVersions } from '../crds/index.ts'
+import { branchDepth, pgVersions } from '../crds/index.ts'
 
 /** Shared secrets shorter than the hash they key are guessable (RFC 7518, section 3.2: 256 bits for HS256). */
 const sharedSecret = z
@@ -40,6 +40,11 @@ const authentication = z
 const perSecond = z.number().positive().max(1_000_000)
 const burst = z.int().min(1).max(10_000_000)
 
+const withoutCredentials = (text: string): boolean => {
+  const { username, password } = new URL(text)
+  return username === '' && password === ''
+}
+
 export const apiConfiguration = z.strictObject({
   listen: z
     .strictObject({
@@ -71,9 +76,23 @@ export const apiConfiguration = z.strictObject({
   newTenants: z
     .strictObject({
       databases: z.int().min(0).max(10_000).optional().describe('databases at once; omitted: 1000'),
+      branchesPerDatabase: z.int().min(0).max(1000).optional().describe('live branches of each; omitted: any number'),
     })
     .prefault({})
     .describe('the limits of an account that its first write makes; those of one that is there are its own'),
+  branches: z
+    .strictObject({ highestDepth: branchDepth })
+    .prefault({})
+    .describe('branches; the operator is to have the same'),
+  prometheus: z
+    .strictObject({
+      url: z
+        .url({ protocol: /^https?$/ })
+        .max(500)
+        .refine(withoutCredentials, 'must hold no credentials'),
+    })
+    .optional()
+    .describe('a Prometheus that gathers the metrics of databases: asked in place of the agents beside them'),
   trustedProxies: z
     .array(z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()]))
     .max(100)

@@ -6,11 +6,13 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
 import type { PgVersion } from '../crds/index.ts'
 import type { IdSource } from '../values/id.ts'
+import type { Agents } from './agents.ts'
 import type { Audit } from './audit.ts'
 import type { Caches } from './caches.ts'
 import type { OpenPassword, ReadCredentials } from './databases/credentials.ts'
 import type { DatabaseText } from './databases/render.ts'
 import type { Idempotency } from './idempotency.ts'
+import type { SampleSource } from './series/source.ts'
 import type { Tenants } from './tenants.ts'
 
 export type ApiContext = {
@@ -19,11 +21,16 @@ export type ApiContext = {
   tenants: Tenants
   /** The major versions on offer, newest first. */
   pgVersions: readonly PgVersion[]
+  /** How deep branches of branches go. */
+  highestDepth: number
   databaseText: DatabaseText
   /** Changes with what surrounds databases: see `createSurroundingsEpoch`. */
   surroundingsEpoch: () => number
   readCredentials: ReadCredentials
   openPassword: OpenPassword
+  /** What was measured of databases. */
+  samples: SampleSource
+  agents: Agents
   idempotency: Idempotency
   audit: Audit
   /** Aborted when the API begins to stop: long polls answer at once. */

@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Cluster } from '../cluster/index.ts'
 import { version } from '../server/version.ts'
+import type { ResolveService } from './agents.ts'
 import { buildApp, type Certificate } from './app.ts'
 import { auditToFile, auditToLog } from './audit.ts'
 import { createCaches, startCaches, statesOf, stopCaches } from './caches.ts'
@@ -19,6 +20,8 @@ type ApiOptions = {
   logger: Logger
   /** Why no request can be served, beside what the API sees by itself. */
   unready?: (() => string | undefined) | undefined
+  /** How the Services of databases are found; absent: by the cluster's DNS. */
+  resolve?: ResolveService
   now?: () => number
 }
 
@@ -55,6 +58,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       logger,
       stopping: stopping.signal,
       unready: options.unready,
+      resolve: options.resolve,
       now,
     })
     await startCaches(caches)

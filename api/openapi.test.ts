@@ -25,6 +25,7 @@ test('describes exactly the routes there are', () => {
   expect(operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`).sort()).toEqual([
     'DELETE /managed/v1/backups/{id}',
     'DELETE /managed/v1/databases/{id}',
+    'DELETE /managed/v1/databases/{id}/branches/{branch_id}',
     'GET /healthz',
     'GET /managed/v1/backups',
     'GET /managed/v1/backups/{id}',
@@ -34,6 +35,10 @@ test('describes exactly the routes there are', () => {
     'GET /managed/v1/databases/{id}',
     'GET /managed/v1/databases/{id}/branches',
     'GET /managed/v1/databases/{id}/branches/{branch_id}',
+    'GET /managed/v1/databases/{id}/branches/{branch_id}/logs',
+    'GET /managed/v1/databases/{id}/branches/{branch_id}/metrics',
+    'GET /managed/v1/databases/{id}/logs',
+    'GET /managed/v1/databases/{id}/metrics',
     'GET /managed/v1/openapi.json',
     'GET /managed/v1/pg-versions',
     'GET /managed/v1/regions',
@@ -43,13 +48,23 @@ test('describes exactly the routes there are', () => {
     'GET /managed/v1/tasks/{id}',
     'GET /readyz',
     'PATCH /managed/v1/databases/{id}',
+    'POST /managed/v1/backups/{id}/verify',
     'POST /managed/v1/databases',
     'POST /managed/v1/databases/{id}/backup',
+    'POST /managed/v1/databases/{id}/branches',
     'POST /managed/v1/databases/{id}/restart',
+    'POST /managed/v1/databases/{id}/restore',
     'POST /managed/v1/databases/{id}/resume',
+    'POST /managed/v1/databases/{id}/roles/{role}/rotate-password',
     'POST /managed/v1/databases/{id}/size',
     'POST /managed/v1/databases/{id}/suspend',
   ])
+})
+
+test('a body that can be left out is not called required', () => {
+  const bodyOf = (path: string) => description.paths[`/managed/v1/${path}`]?.post?.requestBody
+  expect(bodyOf('databases/{id}/branches')).toMatchObject({ required: false })
+  expect(bodyOf('databases')).toMatchObject({ required: true })
 })
 
 test('a route that is not documented keeps the API from starting', async () => {

@@ -5,6 +5,7 @@
 import swagger, { type SwaggerTransform } from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import { z } from 'zod'
+import { isRecord } from '../values/record.ts'
 import { basePath } from './answers.ts'
 import type { App } from './context.ts'
 import { type Documentation, type HeaderName, responseHeaders, tags } from './operation.ts'
@@ -94,13 +95,20 @@ const requestHeaders = {
   Prefer: '`wait=N` holds the answer until the object has settled, for at most N seconds. 60 is the most.',
 } as const
 
+/** Ids of operations whose body can be left out. */
+const bodiless = new Set<string>()
+
+/** A body that can be left out has the shape that it has where it is not. */
+const required = (shape: z.ZodType): z.ZodType =>
+  shape instanceof z.ZodOptional ? (shape.unwrap() as z.ZodType) : shape
+
 const transform: SwaggerTransform = ({ schema, url }) => {
   const documentation = schema?.documentation
   if (schema?.hide) return { schema: { hide: true }, url }
   if (schema === undefined || documentation === undefined) throw new Error(`the route ${url} is not documented`)
   const { operationId, tag, summary, description, takes, open } = documentation
   const inputOf = (shape: unknown) =>
-    shape instanceof z.ZodType ? schemaOf(shape, inputComponents, 'input') : undefined
+    shape instanceof z.ZodType ? schemaOf(required(shape), inputComponents, 'input') : undefined
   const parts = {
     params: inputOf(schema.params),
     querystring: inputOf(schema.querystring),
@@ -110,6 +118,7 @@ const transform: SwaggerTransform = ({ schema, url }) => {
       properties: Object.fromEntries(takes.map(name => [name, { type: 'string', description: requestHeaders[name] }])),
     },
   }
+  if (schema.body instanceof z.ZodOptional) bodiless.add(operationId)
   const given = Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined))
   const facts = { operationId, summary, description: description ?? `${summary}.`, tags: [tag] }
   return {
@@ -122,6 +131,12 @@ const about = `The control plane of Espalier: managed Postgres with branches, on
 
 Every answer has an X-Request-Id. Every error is \`{code, message, reason?}\`. A write that goes on after its answer has an
 X-Task-Id, and the path of that task in Location. Unknown fields and query parameters are refused.`
+
+/** The framework calls every body required; one that can be left out is not. */
+function allowNoBody(method: unknown): void {
+  if (!isRecord(method) || !bodiless.has(String(method.operationId)) || !isRecord(method.requestBody)) return
+  method.requestBody.required = false
+}
 
 /** Collects the routes added after it. */
 export async function describeRoutes(app: App): Promise<void> {
@@ -143,6 +158,8 @@ export async function describeRoutes(app: App): Promise<void> {
       if (!('openapiObject' in document)) return document.swaggerObject
       const schemas = { ...componentSchemas(inputComponents, 'input'), ...componentSchemas(outputComponents, 'output') }
       Object.assign(document.openapiObject.components ?? {}, { schemas })
+      for (const methods of Object.values(document.openapiObject.paths ?? {}))
+        for (const method of Object.values(methods ?? {})) allowNoBody(method)
       return document.openapiObject
     },
   })

@@ -7,7 +7,7 @@ import type { z } from 'zod'
 
 export const tags = {
   databases: 'Managed Postgres databases.',
-  branches: 'Branches: copies of a database. This version lists and reads them, and makes none.',
+  branches: 'Branches: copies of a database, each with an address and passwords of its own.',
   backups: 'Backups of a database: snapshots of its volume.',
   catalog: 'What is on offer: sizes, regions and Postgres versions.',
   tasks: 'Records of asynchronous operations.',
@@ -16,7 +16,7 @@ export const tags = {
 } as const
 
 type Success = {
-  status: 200 | 202 | 204
+  status: 200 | 201 | 202 | 204
   description: string
   /** Absent: no body. */
   shape?: z.ZodType

@@ -37,11 +37,11 @@ export type Tenants = {
   ensure: (account: Account, signal: AbortSignal) => Promise<Tenant>
 }
 
-/** `databases`: what a tenant that its first write makes may have at once; absent: the kind's own default. */
+/** `limits`: what a tenant that its first write makes may have; what is absent is the kind's own default. */
 export function createTenants(
   cluster: Cluster,
   cache: Informer<'Tenant'>,
-  { databases }: { databases?: number | undefined } = {},
+  limits: Partial<Tenant['spec']['limits']> = {},
 ): Tenants {
   const names = new LRUCache<string, Names>({ max: namesKept })
   const namesOf = (tenantId: string): Names => {
@@ -69,7 +69,8 @@ export function createTenants(
       name,
       labels: { [labels.tenant]: tenantHash(tenantId), [labels.managedBy]: managedByEspalier },
     }
-    const spec = { tenantId, ...(databases === undefined ? {} : { limits: { databases } }) }
+    // What is left out has the defaults of the kind.
+    const spec = { tenantId, limits } as Tenant['spec']
     try {
       return await cluster.create('Tenant', { apiVersion, kind: 'Tenant', metadata, spec })
     } catch (error) {

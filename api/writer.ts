@@ -12,6 +12,7 @@ import {
   tenantHash,
 } from '../crds/index.ts'
 import type { ApiContext } from './context.ts'
+import { conflict, retryAfter } from './errors.ts'
 import { accountOf } from './plugins/tenant.ts'
 import type { Account } from './tenants.ts'
 
@@ -22,6 +23,20 @@ export const writerOf = (context: ApiContext, request: FastifyRequest): Writer =
   account: accountOf(request),
   log: request.log,
 })
+
+const attempts = 5
+
+/** Runs a read-decide-write until nobody came in between. @throws ApiError 409 where that does not come to pass */
+export async function guarded<T>(attempt: () => Promise<T>, what = 'database'): Promise<T> {
+  for (let left = attempts; left > 0; left--) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!isClusterError(error, 'Conflict')) throw error
+    }
+  }
+  throw conflict(`the ${what} is being changed by somebody else: try again`, retryAfter.conflict)
+}
 
 type TaskDraft = {
   taskId: string

@@ -13,8 +13,8 @@ import { against, print } from './statistics.ts'
 
 const databases = Number(process.argv[2] ?? 40)
 const seconds = Number(process.argv[3] ?? 300)
-/** Until what was started has settled: caches, first looks, checkpoints, autovacuum's first round. */
-const settlingMs = 120_000
+/** Until what was started has settled: caches, first looks, checkpoints, autovacuum's first round, and agents find it at rest. */
+const settlingMs = 200_000
 /** As it was when each database was looked at every 30 s and probed every 5 s, with 40 of them, in parts of a core. */
 const before = { databases: 40, ours: 0.035, caused: 0.065 }
 const ticks = 100
@@ -44,21 +44,23 @@ function outermost(pids: number[]): number[] {
   return pids.filter(pid => !below.has(pid))
 }
 
+/** Those of one that has ended are its parent's. */
+const secondsIfThere = (pid: number): number => {
+  try {
+    return secondsOf(pid)
+  } catch {
+    return 0
+  }
+}
+
 /** Seconds of a postmaster, of its living processes and of those that have ended. */
-const serverSeconds = (postmaster: number): number =>
-  processTree(postmaster).reduce((sum, pid) => {
-    try {
-      return sum + secondsOf(pid)
-    } catch {
-      return sum
-    }
-  }, 0)
+const serverSeconds = (postmaster: number): number => sum(processTree(postmaster).map(secondsIfThere))
 
 const sum = (values: number[]): number => values.reduce((total, value) => total + value, 0)
 
 /** Parts of a core over the time measured: of the servers, and of our own processes. */
 async function measure(postmasters: number[], us: number[]): Promise<{ servers: number; ours: number }> {
-  const read = () => ({ servers: sum(postmasters.map(serverSeconds)), ours: sum(us.map(secondsOf)) })
+  const read = () => ({ servers: sum(postmasters.map(serverSeconds)), ours: sum(us.map(secondsIfThere)) })
   await pause(settlingMs)
   const first = read()
   const start = performance.now()

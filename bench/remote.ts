@@ -1,6 +1,6 @@
 /**
  * A `Cluster` and a `PostgresAccess` of another process, over the channel to a child, so that an operator can be
- * measured by itself. Every call is a message and its answer a copy, as it would be from an API server.
+ * measured by itself. Every call is a message in JSON and its answer another, as they would be to and from an API server.
  */
 import type { ChildProcess } from 'node:child_process'
 import { type Cluster, ClusterError, isClusterError, type WatchOptions } from '../cluster/index.ts'

@@ -1,13 +1,15 @@
 /**
  * How the operator grows with the number of databases: its objects and a fake workload, no Postgres. The operator is a
- * process of its own, whose memory is measured; the object store and the fakes are in this one, as an API server
+ * process of its own (scale-operator.ts), whose memory is measured; the object store and the fakes are in this one, as an API server
  * would be elsewhere. What 1,000 and 5,000 databases take is told against 100 in the same run; other counts can be given
  * as arguments.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { randomInt, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { leanFlags } from '../bin/lean.mjs'
 import {
@@ -19,18 +21,15 @@ import {
   type ManagedDatabase,
   managedByEspalier,
 } from '../crds/index.ts'
-import { startOperator } from '../operator/index.ts'
 import {
   databaseDraft,
   editSpec,
   type Installation,
   openInstallation,
-  silent,
   testConfiguration,
   testNamespace,
 } from '../operator/testing/installation.ts'
-import { whileFilling } from '../server/heap.ts'
-import { connectParent, serve } from './remote.ts'
+import { serve } from './remote.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
 const counts = [100, 1000, 5000]
@@ -39,6 +38,8 @@ const aimsFor = new Map([
   [1000, { memory: 256, sync: 10, p95: 250 }],
   [10_000, { memory: 512, sync: 10, p95: 250 }],
 ])
+/** Its modules as JavaScript, from its first start on: what takes types out is not loaded in an image either. */
+const compiled = mkdtempSync(join(tmpdir(), 'espalier-bench-compiled-'))
 const inFlight = 32
 const changes = 200
 const restMs = 20_000
@@ -62,28 +63,11 @@ function memoryOf(child: ChildProcess, field: 'VmRSS' | 'VmHWM'): number {
   return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024
 }
 
-/** In the child: an operator that tells when it has synced, and ends with its parent's word. */
-async function runOperator(): Promise<void> {
-  const { cluster, postgres } = connectParent()
-  const operator = await startOperator({
-    cluster,
-    configuration: testConfiguration,
-    identity: 'bench',
-    administrator: postgres,
-    logger: silent,
-  })
-  await whileFilling(operator.synced())
-  process.send?.('synced')
-  process.on('message', async message => {
-    if (message !== 'stop') return
-    await operator.stop()
-    process.disconnect()
-  })
-}
-
 async function startChild({ store, workload }: Installation): Promise<ChildProcess> {
   if (workload === undefined) throw new Error('the installation has no workload')
-  const child = fork(fileURLToPath(import.meta.url), ['operator'], { serialization: 'advanced', execArgv: leanFlags })
+  const script = fileURLToPath(new URL('scale-operator.ts', import.meta.url))
+  const env = { ...process.env, NODE_COMPILE_CACHE: compiled }
+  const child = fork(script, [JSON.stringify(testConfiguration)], { execArgv: leanFlags, env })
   const synced = new Promise<void>(resolve => {
     child.on('message', message => {
       if (message === 'synced') resolve()
@@ -258,10 +242,11 @@ function report(figures: Figures, smallest: Figures): void {
   )
 }
 
-if (process.argv[2] === 'operator') await runOperator()
-else {
+try {
   const all: Figures[] = []
   const wanted = process.argv.slice(2).map(Number)
   for (const count of wanted.length > 0 ? wanted : counts) all.push(await measure(count))
   for (const figures of all) report(figures, all[0] ?? figures)
+} finally {
+  rmSync(compiled, { recursive: true })
 }

@@ -26,6 +26,8 @@ const database = z.object({
 })
 export type Database = z.output<typeof database>
 
+const branch = z.object({ id: z.string(), name: z.string(), status: z.string(), connection: connection.optional() })
+
 /** As the query `user_type` of a single read names the roles. */
 export type UserType = 'application' | 'admin' | 'application_read_only'
 
@@ -130,8 +132,25 @@ export function createClient(api: Api) {
       call(database, `/databases/${id}?user_type=${userType}`, { wait }),
     change: (id: string, input: object) =>
       call(database, `/databases/${id}`, { method: 'PATCH', body: input, wait: true }),
+    /** A backup of the database as it is, once it is completed. */
+    backUp: (id: string) =>
+      call(z.object({ id: z.string(), status: z.string() }), `/databases/${id}/backup`, {
+        method: 'POST',
+        body: { kind: 'hot' },
+        wait: true,
+      }),
+    restore: (id: string, backupId: string) =>
+      call(database, `/databases/${id}/restore`, { method: 'POST', body: { backup_id: backupId }, wait: true }),
     remove: async (id: string) => {
       await call(z.undefined(), `/databases/${id}`, { method: 'DELETE', wait: true })
+    },
+    /** A branch of the database as it is, once it is available, with its connection. */
+    async branch(id: string) {
+      const made = await call(branch, `/databases/${id}/branches`, { method: 'POST', wait: true })
+      return call(branch, `/databases/${id}/branches/${made.id}`)
+    },
+    removeBranch: async (id: string, branchId: string) => {
+      await call(z.undefined(), `/databases/${id}/branches/${branchId}`, { method: 'DELETE', wait: true })
     },
     /** All databases of the account, oldest first. */
     async list(): Promise<Database[]> {

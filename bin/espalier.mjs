@@ -5,9 +5,9 @@
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import { createRequire, enableCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { leanFlags, servingFlags, withCompileCache } from './lean.mjs'
+import { compileCacheFor, leanFlags, servingFlags } from './lean.mjs'
 
 // The kernel drops what process 1 of a container has no handler for: a command that sets none would outlast its pod.
 if (process.pid === 1) {
@@ -30,11 +30,16 @@ const flagsOf = new Map([
 const wanted = flagsOf.get(process.argv[2] ?? '') ?? []
 
 if (major >= 24) {
+  const cache = compileCacheFor(process.env)
   if (!wanted.every(flag => process.execArgv.includes(flag))) {
     const flags = [...wanted, ...process.execArgv]
-    const environment = process.argv[2] === 'rest' ? withCompileCache(process.env) : process.env
+    // The workers of `rest` are processes of their own, which know of the cache by the environment.
+    const environment = cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: cache }
     process.execve?.(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], environment)
   }
+  const stripped = new URL('./stripped.mjs', import.meta.url)
+  if (existsSync(stripped)) await import(stripped.href)
+  if (cache !== undefined) enableCompileCache(cache)
   const { main } = await import('./main.ts')
   process.exitCode = await main(process.argv.slice(2))
 } else {

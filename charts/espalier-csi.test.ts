@@ -26,6 +26,14 @@ describeChart('chart espalier-csi', join(import.meta.dirname, 'espalier-csi'), (
     }
   })
 
+  test('nothing is mounted inside what is mounted for the node: the node would keep it, and twice as often with each start', () => {
+    const mounts: Rendered[] = kinds('DaemonSet').flatMap(({ spec }) => spec.template.spec.containers[0].volumeMounts)
+    const shared = mounts.filter(({ mountPropagation }) => mountPropagation === 'Bidirectional')
+    expect(shared.map(({ name }) => name)).toEqual(['kubelet', 'pool'])
+    const isInside = ({ mountPath }: Rendered) => shared.some(outer => mountPath.startsWith(`${outer.mountPath}/`))
+    expect(mounts.filter(isInside)).toEqual([])
+  })
+
   test('across the cluster it reads and writes volumes, claims, snapshots and events, and no more', () => {
     const rules: Rendered[] = kinds('ClusterRole').flatMap(role => role.rules)
     expect(rules.flatMap(rule => [...rule.apiGroups, ...rule.resources, ...rule.verbs])).not.toContain('*')

@@ -3,10 +3,35 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { apiConfiguration } from '../api/configuration.ts'
+import { agentPort } from '../instance/agent/contract.ts'
+import { exposition } from '../instance/agent/exposition.ts'
+import { measureNames, type Sample } from '../instance/agent/measures.ts'
 import { wantedSizes } from '../operator/bootstrap/sizes.ts'
 import { operatorConfiguration } from '../operator/configuration.ts'
-import { espalierChart, minimal, ownNodes, variants } from './testing/espalier.ts'
+import { podSettings } from '../operator/pod-settings.ts'
+import { smallShape } from '../operator/testing/samples.ts'
+import { statefulSetDraft } from '../operator/workload/children/stateful-set.ts'
+import { systemCertificates } from '../sealing/credentials.ts'
+import { espalierChart, minimal, ownNodes, set, variants } from './testing/espalier.ts'
 import { describeChart, named, type Rendered } from './testing/helm.ts'
+
+/** The pod of a database, as the operator makes it. */
+const statefulSetPod = () => {
+  const owner = {
+    ...{
+      kind: 'ManagedDatabase' as const,
+      namespace: 'espalier-t-0',
+      name: 'shop',
+      uid: 'u',
+      hostLabel: 'shop-6ba7b810',
+    },
+    id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8',
+  }
+  const size = { name: 'small', version: 1 }
+  const workload = { owner, incarnation: 1, image: 'i', size, shape: smallShape, volume: 'v', suspended: false }
+  return statefulSetDraft({ ...workload, pods: podSettings.parse({}) }).spec?.template.metadata ?? {}
+}
 
 describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
   describe('the gateway', () => {
@@ -39,6 +64,7 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
       topologySpreadConstraints: [{ topologyKey: 'zone', maxSkew: 1, whenUnsatisfiable: 'ScheduleAnyway' }],
       terminationGracePeriodSeconds: 1800,
       disruptionBudget: true,
+      metricsFrom: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }],
     })
   })
 
@@ -81,6 +107,77 @@ describeChart('processes of chart espalier', espalierChart, ({ rendered }) => {
     expect(named(off, 'PodMonitor', 'espalier-api')).toBeUndefined()
     expect(JSON.stringify(named(off, 'NetworkPolicy', 'espalier-api').spec.ingress)).not.toContain('8080')
     expect(parse(named(off, 'ConfigMap', 'espalier-api-configuration').data['api.yaml']).http).toBeUndefined()
+  })
+
+  test('the API is told of a Prometheus, and reaches it and the agents of databases', () => {
+    const egressOf = (...flags: string[]) =>
+      named(rendered([...minimal, ...flags]), 'NetworkPolicy', 'espalier-api').spec.egress
+    const configurationOf = (...flags: string[]) =>
+      parse(named(rendered([...minimal, ...flags]), 'ConfigMap', 'espalier-api-configuration').data['api.yaml'])
+    const ports = (...flags: string[]) =>
+      egressOf(...flags).flatMap((rule: Rendered) => rule.ports.map(({ port }: Rendered) => port))
+    expect(ports()).toEqual([443, 6443, 53, 53, agentPort, 8443])
+    expect(ports(...set('monitoring.prometheus.url=http://p.test'))).toContain(80)
+    expect(ports(...set('monitoring.prometheus.url=https://p.test:9443/prefix'))).toContain(9443)
+    expect(configurationOf().prometheus).toBeUndefined()
+    expect(
+      apiConfiguration.parse(configurationOf(...set('monitoring.prometheus.url=http://p.test'))).prometheus,
+    ).toEqual({ url: 'http://p.test' })
+  })
+
+  describe('the metrics of databases', () => {
+    const objects = rendered(variants.everything)
+    const operatorsOf = (from: Rendered[]) =>
+      operatorConfiguration.parse(
+        parse(named(from, 'ConfigMap', 'espalier-operator-configuration').data['operator.yaml']),
+      )
+    const whole = Object.fromEntries(measureNames.map(name => [name, 1])) as Sample['values']
+    const exported = new Set(
+      [...exposition('id', { at: 0, values: whole }).matchAll(/^(espalier_\w+)\{/gm)].map(([, name]) => name),
+    )
+    const namesIn = (text: string) => text.match(/\bespalier_postgres_\w+/g) ?? []
+
+    test('are gathered by a certificate that the operator issues then, through the fence of each database', () => {
+      const [endpoint] = named(objects, 'PodMonitor', 'espalier-databases').spec.podMetricsEndpoints
+      expect(endpoint).toMatchObject({ port: 'agent', path: '/metrics', scheme: 'https' })
+      const { cert, keySecret } = endpoint.tlsConfig
+      expect([cert.secret.name, keySecret.name]).toEqual(Array(2).fill(systemCertificates.metricsClient))
+      expect(operatorsOf(objects)).toMatchObject({ certificates: { metricsClient: true } })
+      expect(operatorsOf(rendered(minimal))).toMatchObject({
+        certificates: { metricsClient: false },
+        pods: { metricsFrom: [] },
+      })
+      const { labels } = statefulSetPod()
+      expect(labels).toMatchObject(named(objects, 'PodMonitor', 'espalier-databases').spec.selector.matchLabels)
+    })
+
+    test('have rules that ask for what there is, and say what to do', () => {
+      const [{ rules }] = named(objects, 'PrometheusRule', 'espalier-databases').spec.groups
+      expect(rules.length).toBeGreaterThan(8)
+      for (const { alert, expr, labels, annotations } of rules) {
+        expect(namesIn(expr).length, alert).toBeGreaterThan(0)
+        for (const name of namesIn(expr)) expect(exported, alert).toContain(name)
+        expect(['warning', 'critical'], alert).toContain(labels.severity)
+        expect(annotations.summary, alert).toContain('{{ $labels.espalier_id }}')
+        expect(annotations.description.length, alert).toBeGreaterThan(20)
+      }
+      expect(new Set(rules.map(({ alert }: Rendered) => alert)).size).toBe(rules.length)
+    })
+
+    test('have a dashboard that shows every one of them, and no other', () => {
+      const { data } = named(objects, 'ConfigMap', 'espalier-dashboard')
+      const dashboard = JSON.parse(data['espalier-databases.json'])
+      const queries: string[] = dashboard.panels.flatMap(({ targets }: Rendered) =>
+        targets.map(({ expr }: Rendered) => expr),
+      )
+      expect(new Set(queries.flatMap(namesIn))).toEqual(exported)
+      for (const query of queries) {
+        expect(query).toContain('{espalier_id=~"$database"}')
+        expect(query.split('(').length).toBe(query.split(')').length)
+      }
+      expect(new Set(dashboard.panels.map(({ id }: Rendered) => id)).size).toBe(dashboard.panels.length)
+      expect(namesIn(JSON.stringify(dashboard.templating))).toEqual(['espalier_postgres_up'])
+    })
   })
 
   test('the dashboard asks for metrics that there are', () => {

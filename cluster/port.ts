@@ -68,6 +68,8 @@ export type LogOptions = {
   /** The newest so many lines. */
   tailLines?: number | undefined
   sinceTime?: string | undefined
+  /** Of the container before the present one, where that is kept apart: without it, of the present one. */
+  previous?: boolean | undefined
 }
 
 /** What is sent to `create` and `apply`: the object without what only the server sets. */

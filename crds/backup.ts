@@ -1,7 +1,8 @@
 /** Backup: one restore point of a database. */
 import { z } from 'zod'
-import { ofDatabase, runStatus, timestamp } from './fields.ts'
+import { ofDatabase, pgVersion, runStatus, sourceBranch, timestamp } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { annotations } from './metadata.ts'
 
 export const backupKinds = ['hot', 'durable'] as const
 export const backupPurposes = ['user', 'scheduled', 'prebranch', 'prerestore', 'postrestore'] as const
@@ -44,8 +45,26 @@ export const backupPolicy = z.strictObject({
     .strictObject({ hot: retentionOfPurposes.optional(), durable: retentionOfPurposes.optional() })
     .optional()
     .describe('How long backups are kept, by kind and purpose. What stands here takes the place of the default.'),
+  verify: z
+    .enum(['scheduled', 'none'])
+    .optional()
+    .describe('Which backups are verified by themselves, on a copy that is thrown away. Omitted: `scheduled`.'),
   durable: z.boolean().default(false).describe('`true` allows durable backups to object storage.'),
 })
+
+/** What the last check of a copy came to. */
+export const verificationResult = z.strictObject({
+  endedAt: timestamp,
+  version: z.string().max(64).optional().describe('The version of Postgres that looked.'),
+  databases: z.int().min(0).optional(),
+  relations: z.int().min(0).optional().describe('Tables, materialized views and their toast that were read.'),
+  indexes: z.int().min(0).optional().describe('Indexes that were compared with their tables.'),
+  pages: z.int().min(0).meta({ format: 'int64' }).optional().describe('Pages that were compared with their checksums.'),
+  faults: z.int().min(0).meta({ format: 'int64' }).optional(),
+  error: z.string().max(1000).optional().describe('What was found first, or why nothing could be checked.'),
+  asked: z.string().max(64).optional().describe('How the annotation begins that asked for it.'),
+})
+export type BackupVerification = z.output<typeof verificationResult>
 
 const immutableSpec = immutable('a backup')
 
@@ -59,6 +78,9 @@ export const backup = declareKind({
   spec: z
     .strictObject({
       ...ofDatabase,
+      sourceBranch: sourceBranch
+        .optional()
+        .describe("The branch of the database whose data it is of. Omitted: the database's own."),
       kind: z.enum(backupKinds),
       purpose: z.enum(backupPurposes).default('user'),
     })
@@ -72,6 +94,12 @@ export const backup = declareKind({
     endLsn: z.string().max(20).optional().describe('All that was committed up to here is in it.'),
     timeline: z.int().min(1).optional(),
     systemIdentifier: z.string().max(32).optional().describe("Postgres's own number for this cluster of data."),
+    pgVersion: pgVersion.optional().describe('The major version of Postgres that wrote them.'),
+    region: z
+      .string()
+      .max(63)
+      .optional()
+      .describe('Where the snapshot is. Absent in older ones: where the database is.'),
     sizeBytes: z
       .int()
       .min(0)
@@ -79,7 +107,11 @@ export const backup = declareKind({
       .optional()
       .describe('How much storage a volume out of it takes, as the storage says.'),
     error: z.string().max(1000).optional().describe('Why it failed.'),
-    verification: z.enum(['pending', 'verified', 'failed']).optional(),
+    verification: z
+      .enum(['pending', 'verified', 'failed'])
+      .optional()
+      .describe('Whether a copy of it was found to be sound. Absent: nobody has looked.'),
+    verificationResult: verificationResult.optional(),
   }),
   rules: [],
   columns: [
@@ -87,7 +119,19 @@ export const backup = declareKind({
     { name: 'Kind', type: 'string', jsonPath: '.spec.kind' },
     { name: 'Purpose', type: 'string', jsonPath: '.spec.purpose' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Verified', type: 'string', jsonPath: '.status.verification' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
 })
 export type Backup = ObjectOfKind<typeof backup>
+
+/** What asks for a verification, as its result names it; undefined where nobody does. */
+export const verificationAsked = ({ metadata }: Pick<Backup, 'metadata'>): string | undefined =>
+  metadata.annotations?.[annotations.verify]?.slice(0, 64)
+
+/** How a verification stands, for whoever asked for it: `pending` from the asking on. */
+export function verificationOf(backup: Backup): NonNullable<Backup['status']>['verification'] {
+  const { phase, verification, verificationResult } = backup.status ?? {}
+  const asked = verificationAsked(backup)
+  return phase === 'completed' && asked !== undefined && asked !== verificationResult?.asked ? 'pending' : verification
+}

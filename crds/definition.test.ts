@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { z } from 'zod'
 import { definitionOf, type StructuralSchema } from './definition.ts'
+import { timestamp } from './fields.ts'
 import { generatedDirectory, generatedFiles } from './generate.ts'
 import { declarations } from './index.ts'
 
@@ -37,3 +39,33 @@ test.each(schemas)(
     }
   },
 )
+
+test('a schema says what is allowed, and no more than that', () => {
+  const spec = z.strictObject({
+    any: z.int(),
+    small: z.int().min(-5).max(5),
+    large: z.int().default(Number.MAX_SAFE_INTEGER),
+    least: z.int().default(Number.MIN_SAFE_INTEGER),
+    above: z.number().positive(),
+    at: timestamp,
+    map: z.record(z.string().max(3), z.string().max(4)),
+    free: z.looseObject({}),
+  })
+  const declaration = { ...declarations.Task, spec, rules: [] }
+  const schema = definitionOf(declaration).spec.versions[0]?.schema.openAPIV3Schema
+  expect(schema).not.toHaveProperty('x-kubernetes-validations')
+  expect(schema).toHaveProperty('properties.spec', {
+    type: 'object',
+    required: ['any', 'small', 'above', 'at', 'map', 'free'],
+    properties: {
+      any: { type: 'integer' },
+      small: { type: 'integer', minimum: -5, maximum: 5 },
+      large: { type: 'integer', default: Number.MAX_SAFE_INTEGER },
+      least: { type: 'integer', default: Number.MIN_SAFE_INTEGER },
+      above: { type: 'number', minimum: 0, exclusiveMinimum: true },
+      at: { type: 'string', format: 'date-time' },
+      map: { type: 'object', additionalProperties: { type: 'string', maxLength: 4 } },
+      free: { type: 'object', properties: {} },
+    },
+  })
+})

@@ -25,31 +25,27 @@ export type CustomResourceDefinition = {
   }
 }
 
-/** What zod writes and a structural schema must not hold. */
-const dropped = new Set(['$schema', 'additionalProperties', 'propertyNames', 'id'])
-
 /**
  * Narrows zod's JSON schema to a structural one: unknown fields are pruned or refused by the API server itself, so
  * `additionalProperties: false` goes; maps keep the schema of their values; a date-time is a plain string with that
  * format; integers lose the bounds that only say "safe integer".
  */
-function structural(node: unknown): StructuralSchema {
-  if (typeof node !== 'object' || node === null) return {}
-  const source = node as Record<string, unknown>
+function structural(source: StructuralSchema): StructuralSchema {
   const result: StructuralSchema = {}
   for (const [key, value] of Object.entries(source)) {
     if (key === 'additionalProperties') {
-      const values = value as Record<string, unknown> | boolean
-      if (typeof values === 'object' && Object.keys(values).length > 0) result.additionalProperties = structural(values)
+      // Neither `false` nor `{}`, which stands for fields that are kept as they are, has members.
+      const values = value as StructuralSchema
+      if (Object.keys(values).length > 0) result.additionalProperties = structural(values)
     } else if (key === 'properties') {
       result.properties = Object.fromEntries(
-        Object.entries(value as Record<string, unknown>).map(([name, schema]) => [name, structural(schema)]),
+        Object.entries(value as Record<string, StructuralSchema>).map(([name, schema]) => [name, structural(schema)]),
       )
-    } else if (key === 'items') result.items = structural(value)
+    } else if (key === 'items') result.items = structural(value as StructuralSchema)
     else if (key === 'pattern' && source.format === 'date-time') continue
     else if (key === 'maximum' && value === Number.MAX_SAFE_INTEGER) continue
     else if (key === 'minimum' && value === Number.MIN_SAFE_INTEGER) continue
-    else if (!dropped.has(key)) result[key] = value
+    else result[key] = value
   }
   return result
 }

@@ -47,6 +47,13 @@ describe('text', () => {
     ])
     expect(accepts(text(2), '')).toBe(true)
   })
+  test('that is refused is told its bounds', () => {
+    const told = (schema: ReturnType<typeof text>, value: string) =>
+      schema.safeParse(value).error?.issues.map(({ message }) => message)
+    expect(told(text(2), 'abc')).toEqual(['must be at most 2 characters long'])
+    expect(told(text(2, 1), '')).toEqual(['must be at least 1 character long'])
+    expect(told(text(9, 3), 'ab')).toEqual(['must be at least 3 characters long'])
+  })
   test('holds no half of a character', () => {
     expect(accepts(text(9), 'a\ud83d')).toBe(false)
   })

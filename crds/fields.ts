@@ -104,3 +104,6 @@ export const runStatus = {
   startedAt: timestamp.optional(),
   finishedAt: timestamp.optional(),
 }
+
+/** A branch that something is of, by name for people, by id for good. */
+export const sourceBranch = z.strictObject({ name: z.string().min(1).max(253), id: z.string().min(1).max(36) })

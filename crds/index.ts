@@ -22,6 +22,7 @@ export const declarations = {
 export * from './backup.ts'
 export * from './branch.ts'
 export * from './fields.ts'
+export * from './instance.ts'
 export * from './kind.ts'
 export * from './managed-database.ts'
 export * from './metadata.ts'

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { backupPolicy } from './backup.ts'
 import { conditions, displayName, ipAllowlist, options, pgVersion, quantity, timestamp } from './fields.ts'
+import { instanceStatus, pinnedSize } from './instance.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 import { serviceConfigs, serviceStatuses } from './services.ts'
 
@@ -21,13 +22,6 @@ export const databasePhases = [
   'deleting',
 ] as const
 export type DatabasePhase = (typeof databasePhases)[number]
-
-/** A size pinned with its version: a new version of the size never changes a database by itself. */
-export const pinnedSize = z.strictObject({
-  name: z.string().min(1).max(50),
-  version: z.int().min(1),
-})
-export type PinnedSize = z.output<typeof pinnedSize>
 
 /** The tenant-visible operations; a Task's name is one of these. */
 export const operationNames = [
@@ -48,14 +42,6 @@ export const operationNames = [
 export const operationName = z.enum(operationNames)
 export type OperationName = (typeof operationNames)[number]
 
-/** Where clients reach a database: an address and a port of the gateway. */
-export const endpoint = z.strictObject({
-  host: z.string().max(253),
-  port: z.int().min(1).max(65535),
-  externalIpAddress: z.string().max(45).optional(),
-})
-export type Endpoint = z.output<typeof endpoint>
-
 /** When and how far the volume grows by itself. */
 export const autogrow = z.strictObject({
   atPercent: z.int().min(50).max(90).default(80).describe('How full the volume is when it grows, in per cent.'),
@@ -63,6 +49,10 @@ export const autogrow = z.strictObject({
   maxSize: quantity.describe('The most that it grows to by itself.'),
 })
 export type Autogrow = z.output<typeof autogrow>
+
+export const storage = z.strictObject({
+  autogrow: autogrow.optional().describe('Lets the volume grow by itself as it fills. Omitted: it does not.'),
+})
 
 export const managedDatabase = declareKind({
   kind: 'ManagedDatabase',
@@ -77,11 +67,7 @@ export const managedDatabase = declareKind({
     ),
     pgVersion: pgVersion.describe('The major version of Postgres. It can never change.').meta(immutable('pgVersion')),
     instances: z.int().min(1).max(1).default(1).describe('How many Postgres instances to run: 1 for now.'),
-    storage: z
-      .strictObject({
-        autogrow: autogrow.optional().describe('Lets the volume grow by itself as it fills. Omitted: it does not.'),
-      })
-      .optional(),
+    storage: storage.optional(),
     displayName: displayName.optional(),
     ipAllowlist: ipAllowlist
       .default({ rules: [] })
@@ -97,6 +83,13 @@ export const managedDatabase = declareKind({
       .default({ durable: false })
       .describe('When backups are taken, and how long they are kept. See the condition BackupsReady.'),
     suspended: z.boolean().default(false).describe('`true` stops the database and keeps its volume.'),
+    dataSource: z
+      .strictObject({ backupName: z.string().min(1).max(253) })
+      .optional()
+      .describe(
+        'The Backup, in the same namespace, that its data are made of. Omitted: it begins empty. It can never change.',
+      )
+      .meta(immutable('dataSource')),
     deletion: z
       .strictObject({ keepBackups: z.boolean().default(false) })
       .default({ keepBackups: false })
@@ -113,77 +106,9 @@ export const managedDatabase = declareKind({
       .strictObject({ hash: z.string().max(64), members: z.record(z.string().max(63), z.string().max(64)) })
       .optional()
       .describe('What appliedHash is made of, member by member. It tells what a change changes.'),
-    size: pinnedSize
-      .optional()
-      .describe(
-        'The size in force. It differs from the one asked for until that is in force: see the condition SizeApplied.',
-      ),
-    incarnation: z
-      .int()
-      .min(1)
-      .optional()
-      .describe('Which volume serves, by number. A restore brings up the next one.'),
-    volume: z
-      .strictObject({
-        claim: z.string().max(253),
-        uid: z.string().max(64),
-        volumeName: z
-          .string()
-          .max(253)
-          .optional()
-          .describe('The PersistentVolume. It outlives a claim that somebody deletes.'),
-        systemIdentifier: z.string().max(32).describe("Postgres's own number for this cluster of data."),
-      })
-      .optional()
-      .describe('The volume that holds the data, once it has been initialised. It is never initialised again.'),
-    endpoint: endpoint.optional().describe('What clients connect to.'),
-    domain: z
-      .string()
-      .max(253)
-      .optional()
-      .describe('The host name of the database. Its certificate is valid for this name.'),
-    instances: z
-      .array(
-        z.strictObject({
-          id: z.string().max(253),
-          role: z.enum(['primary', 'replica']),
-          node: z.string().max(253).optional(),
-        }),
-      )
-      .max(16)
-      .optional()
-      .describe('The pods that run Postgres.'),
+    ...instanceStatus,
     services: serviceStatuses.optional().describe('The state of its services.'),
     branchCount: z.int().min(0).optional().describe('The number of live branches.'),
-    storage: z
-      .strictObject({
-        capacity: z.string().max(32).describe('What the volume has.'),
-        since: timestamp.describe('When it was first seen to have that.'),
-        growsTo: z.string().max(32).optional().describe('What it grows to by itself, while it does.'),
-      })
-      .optional()
-      .describe('The volume, where it grows by itself.'),
-    storageUsedBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
-    pendingRestart: z
-      .array(
-        z.strictObject({
-          reason: z.string().max(63),
-          message: z.string().max(1000),
-          since: timestamp,
-        }),
-      )
-      .max(16)
-      .optional()
-      .describe('What takes effect at the next restart: one that is asked for, or one in the region’s window.'),
-    maintenance: z
-      .strictObject({
-        restart: z.string().max(63).describe('When the window opened.'),
-        startedAt: timestamp,
-        endedAt: timestamp.optional(),
-        outcome: z.enum(['completed', 'failed']).optional(),
-      })
-      .optional()
-      .describe('The last restart in a maintenance window of the region. Without endedAt it is running.'),
     scheduledBackupAt: timestamp.optional().describe('When the last scheduled backup that was taken was due.'),
     operation: z
       .strictObject({
@@ -197,6 +122,7 @@ export const managedDatabase = declareKind({
       .describe('The operation that runs now.'),
   }),
   rules: [
+    { rule: 'has(oldSelf.spec.dataSource) == has(self.spec.dataSource)', message: 'dataSource is immutable' },
     {
       rule: "self.metadata.name.matches('^[a-z][a-z0-9]{0,49}$')",
       message: 'metadata.name must begin with a lower-case letter and hold at most 50 lower-case letters and digits',
@@ -216,3 +142,7 @@ export const managedDatabase = declareKind({
 export type ManagedDatabase = ObjectOfKind<typeof managedDatabase>
 export type ManagedDatabaseSpec = ManagedDatabase['spec']
 export type ManagedDatabaseStatus = NonNullable<ManagedDatabase['status']>
+
+/** Whether a database is still to be made of the backup that it names. */
+export const awaitsData = ({ metadata, spec, status }: ManagedDatabase): boolean =>
+  spec.dataSource !== undefined && status?.volume === undefined && metadata.deletionTimestamp === undefined

@@ -59,9 +59,29 @@ export const annotations = {
   operation: 'espalier.dev/operation',
   /** `true` lets a database with branches, or an owner's children, be torn down. */
   force: 'espalier.dev/force',
-  /** On a ManagedDatabase: asks for a restart. Any other value than before asks for another one; RFC 3339 by the API. */
+  /** On a ManagedDatabase or a Branch: asks for a restart. Any other value than before asks for another one; RFC 3339 by the API. */
   restart: 'espalier.dev/restart',
+  /** On a ManagedDatabase: the Restore that is asked for, as JSON (see restore.ts). */
+  restore: 'espalier.dev/restore',
+  /** On a Backup: asks for it to be verified. Any other value than before asks again; RFC 3339 by the API. */
+  verify: 'espalier.dev/verify',
 } as const
+
+/**
+ * On a ManagedDatabase, by role: asks for another password of the role, in the way in which `annotations.restart` asks for
+ * a restart.
+ */
+export const rotationAnnotations = {
+  admin: 'espalier.dev/rotate-password-admin',
+  app: 'espalier.dev/rotate-password-app',
+  app_read_only: 'espalier.dev/rotate-password-app_read_only',
+} as const
+type RotatedRole = keyof typeof rotationAnnotations
+
+/** For each role whose password was, or is to be, replaced: what asked for it. */
+export type Rotations = Partial<Record<RotatedRole, string>>
+
+export const rotatedRoles = ['admin', 'app', 'app_read_only'] as const satisfies readonly RotatedRole[]
 
 /** Held by the operator on every ManagedDatabase until all that it made is gone. */
 export const teardownFinalizer = 'espalier.dev/teardown'

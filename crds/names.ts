@@ -19,6 +19,20 @@ export function hostLabel(name: string, databaseId: string, domain?: string): st
   return isOlder ? older : `${name}-${digits.slice(-8)}`
 }
 
+const longestLabel = 63
+
+/** The name that a branch is given, which is its host label as well: of the database's name, and of its own id. */
+export const branchName = (databaseName: string, branchId: string): string =>
+  `${databaseName}-${digitsOf(branchId).slice(-8)}`
+
+/** The host label of a branch. One whose name was chosen by hand has its own digits behind it, so that it has nobody else's domain. */
+export function branchHostLabel(name: string, branchId: string): string {
+  const digits = `-${digitsOf(branchId).slice(-8)}`
+  return name.endsWith(digits) && name.length <= longestLabel && !name.includes('.')
+    ? name
+    : `${name.replaceAll('.', '-').slice(0, longestLabel - digits.length)}${digits}`
+}
+
 const base = (databaseId: string): string => `db-${digitsOf(databaseId).slice(0, 16)}`
 
 export const childNames = {
@@ -33,4 +47,8 @@ export const childNames = {
   task: (taskId: string): string => `task-${taskId}`,
   /** The VolumeSnapshot of a backup, by the backup's own id. */
   snapshot: (backupId: string): string => `bkp-${backupId.replaceAll('-', '')}`,
+  /** What a copy of a backup is checked with, by the backup's own id. */
+  verification: (backupId: string): string => `verify-${digitsOf(backupId)}`,
+  /** The Backup that a branch is made from, by the branch's id. */
+  prebranch: (branchId: string): string => `prebranch-${digitsOf(branchId)}`,
 } as const

@@ -3,16 +3,18 @@ import { describe, expect, test } from 'vitest'
 import { apiVersion } from './kind.ts'
 import type { DatabasePhase, ManagedDatabase, ManagedDatabaseSpec } from './managed-database.ts'
 import { managedDatabase } from './managed-database.ts'
-import { annotations } from './metadata.ts'
+import { annotations, type Rotations, rotationAnnotations } from './metadata.ts'
 import {
   type Asked,
   appliedDigests,
   askedBy,
+  awaitedRotations,
   canonicalJson,
   desiredDigests,
   desiredHash,
   hashOver,
   isInForce,
+  isRestoreAsked,
   type Member,
   type Operation,
   operationOfChange,
@@ -103,6 +105,10 @@ describe('golden hashes', () => {
       '7ed764df2b43749925e22f7561a72982',
     ],
     ['a restart', { restart: '2026-01-01T00:00:00Z' }, '480ab6161e06133a8d42980726418e57'],
+    ['no rotation', { rotations: {} }, '1e2c7f0af521b58b4e2af562bc59c5da'],
+    ['a rotation', { rotations: { app: '2026-01-01T00:00:00Z' } }, '152e02db1eed9bbfe54c27ae2d17502b'],
+    ['rotations', { rotations: { admin: 'a', app_read_only: 'b' } }, 'f25f51e2378283a96f023868fa926ad8'],
+    ['a restore', { restore: 'x' }, 'ba06e493a984a723ece96b680e8aedac'],
     [
       'what takes no work',
       { displayName: 'Shop', options: ['x'], deletionProtection: true, backup, deletion: { keepBackups: true } },
@@ -110,8 +116,9 @@ describe('golden hashes', () => {
     ],
   ])('%s', (_name, more, hash) => {
     const base = { region: 'local', size: { name: 'small', version: 1 }, pgVersion: '18' }
-    const { restart, ...rest } = more as { restart?: string }
-    expect(desiredHash({ ...managedDatabase.spec.parse({ ...base, ...rest }), restart })).toBe(hash)
+    const { restart, rotations, restore, ...rest } = more as Pick<Asked, 'restart' | 'rotations' | 'restore'>
+    const asked = { ...managedDatabase.spec.parse({ ...base, ...rest }), restart, rotations, restore }
+    expect(desiredHash(asked)).toBe(hash)
   })
 })
 
@@ -154,6 +161,9 @@ describe('operationOfChange', () => {
     ['suspension', { suspended: true }, 'suspend-managed'],
     ['suspension and allowlist', { suspended: true, ...otherRules }, 'update-managed'],
     ['a restart', { restart: 'now' } as object, 'restart-managed'],
+    ['a rotation', { rotations: { app: 'now' } } as object, 'rotate-password-managed'],
+    ['rotations of two roles', { rotations: { app: 'now', admin: 'now' } } as object, 'rotate-password-managed'],
+    ['a rotation and a restart', { rotations: { app: 'now' }, restart: 'now' } as object, 'update-managed'],
     ['size and allowlist', { size: { name: 'large', version: 1 }, ...otherRules }, 'update-managed'],
     ['nothing', {}, 'update-managed'],
   ])('%s', (_name, change, name) => {
@@ -179,6 +189,46 @@ describe('operationOfChange', () => {
   test('a member that neither or only one side knows', () => {
     const before = desiredDigests(spec)
     expect(operationOfChange(before, { ...before, tomorrow: 'x' })).toBe('update-managed')
+  })
+})
+
+describe('awaitedRotations', () => {
+  const asking = (
+    asked: Rotations,
+    applied?: Rotations,
+    change: Partial<ManagedDatabaseSpec> = {},
+  ): ManagedDatabase => {
+    const base = database({ spec: change })
+    const annotationsOf = (rotations: Rotations) =>
+      Object.fromEntries(Object.entries(rotations).map(([role, value]) => [rotationAnnotations[role as 'app'], value]))
+    const before = { ...spec, rotations: applied }
+    const [hash, members] = [desiredHash(before), desiredDigests(before)]
+    return {
+      ...base,
+      metadata: { ...base.metadata, annotations: annotationsOf(asked) },
+      ...(applied && { status: { appliedHash: hash, appliedDigests: { hash, members } } }),
+    }
+  }
+  const rolesOf = (of: ManagedDatabase) => Object.keys(awaitedRotations(of))
+
+  test.each<[string, ManagedDatabase, string[]]>([
+    ['none of a database that never served', asking({ app: 'a' }), []],
+    ['none without annotations', asking({}, {}), []],
+    ['one that is asked for', asking({ app: 'a' }, {}), ['app']],
+    ['another one of that role', asking({ app: 'b' }, { app: 'a' }), ['app']],
+    ['of two roles the one that is new', asking({ app: 'a', admin: 'b' }, { app: 'a' }), ['admin']],
+    ['none that is done', asking({ app: 'a' }, { app: 'a' }), []],
+    ['none that is done, beside another change', asking({ app: 'a' }, { app: 'a' }, otherRules), []],
+    ['none that is asked for no more', asking({}, { app: 'a' }), []],
+    ['none of those asked for no more, beside a new one', asking({ admin: 'b' }, { app: 'a' }), ['admin']],
+  ])('%s', (_name, of, roles) => {
+    expect(rolesOf(of)).toEqual(roles)
+  })
+
+  test('another asking has another name, and that of one role is no secret of its text', () => {
+    const [first, second] = ['a', 'b'].map(value => awaitedRotations(asking({ app: value.repeat(100) }, {})).app)
+    expect(first).toMatch(/^[0-9a-f]{16}$/)
+    expect(second).not.toBe(first)
   })
 })
 
@@ -277,6 +327,39 @@ describe('readOperation', () => {
   test('no annotation is none', () => {
     expect(readOperation(database({}))).toBeUndefined()
   })
+})
+
+describe('a restore that is asked for', () => {
+  const asking = (status: ManagedDatabase['status']): ManagedDatabase => {
+    const base = database({ phase: 'available' })
+    const metadata = { ...base.metadata, annotations: { [annotations.restore]: '{"name":"back"}' } }
+    return { ...base, metadata, status: { ...base.status, ...status } }
+  }
+  test.each<[DatabasePhase, DatabasePhase]>([
+    ['available', 'restoring'],
+    ['degraded', 'restoring'],
+    ['failed', 'restoring'],
+    ['suspended', 'restoring'],
+    ['modifying', 'restoring'],
+    ['creating', 'creating'],
+  ])('is seen of a database that is %s', (phase, expected) => {
+    expect(isRestoreAsked(asking({ phase }))).toBe(true)
+    expect(visiblePhase(asking({ phase }))).toBe(expected)
+  })
+  test('is none once it has come to its end, nor of a database that never served', () => {
+    const { spec, metadata } = asking({})
+    const hash = desiredHash(askedBy({ spec, metadata }))
+    expect(isRestoreAsked(asking({ appliedHash: hash }))).toBe(false)
+    expect(visiblePhase(asking({ appliedHash: hash }))).toBe('available')
+    expect(isRestoreAsked(asking({ appliedHash: undefined }))).toBe(false)
+    expect(isRestoreAsked(database({ phase: 'available' }))).toBe(false)
+  })
+})
+
+test('what described a database and is gone is a change; a deed that nobody asks for any more is none', () => {
+  const after = { services: 's' }
+  expect(operationOfChange({ ...after, cidrs: 'c' }, after)).toBe('update-managed-ip-allowlists')
+  expect(operationOfChange({ ...after, cidrs: 'c', restart: 'r' }, after)).toBe('update-managed-ip-allowlists')
 })
 
 describe('visiblePhase', () => {

@@ -24,7 +24,7 @@ import {
   type OperationName,
   operationName,
 } from './managed-database.ts'
-import { annotations, type ObjectMeta } from './metadata.ts'
+import { annotations, type ObjectMeta, type Rotations, rotatedRoles, rotationAnnotations } from './metadata.ts'
 
 /** The annotation `espalier.dev/operation`: what the last asynchronous API write asked for, and its task. */
 const operationAnnotation = z.strictObject({
@@ -48,12 +48,20 @@ export function canonicalJson(value: unknown): string {
 export type Asked = Pick<ManagedDatabaseSpec, 'services' | 'ipAllowlist' | 'size' | 'suspended'> & {
   /** The annotation `espalier.dev/restart`, which stands beside the spec: what asks for a deed is no description. */
   restart?: string | undefined
+  /** The annotations that ask for another password, likewise. */
+  rotations?: Rotations | undefined
+  /** The annotation `espalier.dev/restore`, likewise. */
+  restore?: string | undefined
 }
 
 /** What a database asks for. */
 export const askedBy = ({ spec, metadata }: Pick<ManagedDatabase, 'spec' | 'metadata'>): Asked => ({
   ...spec,
   restart: metadata.annotations?.[annotations.restart],
+  rotations: Object.fromEntries(
+    rotatedRoles.map(role => [role, metadata.annotations?.[rotationAnnotations[role]]] as const),
+  ),
+  restore: metadata.annotations?.[annotations.restore],
 })
 
 export type Member = {
@@ -70,6 +78,15 @@ function digestOf(value: unknown, length: number): string {
 }
 const digestLength = 16
 
+/** A member for each role, so that one role's rotation that is asked for no more is told from another's. */
+const rotationMembers = { admin: 'rotateAdmin', app: 'rotateApp', app_read_only: 'rotateAppReadOnly' } as const
+
+const rotationOf = (role: keyof typeof rotationMembers): Member => ({
+  of: ({ rotations }) => rotations?.[role],
+  operation: 'rotate-password-managed',
+  isDeed: true,
+})
+
 const members: Readonly<Record<string, Member>> = {
   services: { of: ({ services }) => services, operation: 'update-managed' },
   cidrs: {
@@ -82,6 +99,10 @@ const members: Readonly<Record<string, Member>> = {
     operation: asked => (asked === digestOf(true, digestLength) ? 'suspend-managed' : 'resume-managed'),
   },
   restart: { of: ({ restart }) => restart, operation: 'restart-managed', isDeed: true },
+  [rotationMembers.admin]: rotationOf('admin'),
+  [rotationMembers.app]: rotationOf('app'),
+  [rotationMembers.app_read_only]: rotationOf('app_read_only'),
+  restore: { of: ({ restore }) => restore, operation: 'restore-managed', isDeed: true },
 }
 
 /** The hash that a version with these members gives a spec. */
@@ -109,12 +130,14 @@ function changedMembers(before: Digests, after: Digests): string[] {
   return [...names].filter(name => before[name] !== after[name] && !isWithdrawn(name))
 }
 
-/** What the change from one to the other is called: by the one member that differs, or by none where several do. */
+/** What the change from one to the other is called: as all that differs is, or by no name of its own where that has several. */
 export function operationOfChange(before: Digests, after: Digests): OperationName {
-  const [changed, ...others] = changedMembers(before, after)
-  const only = changed === undefined || others.length > 0 ? undefined : members[changed]
-  const operation = only?.operation ?? 'update-managed'
-  return typeof operation === 'string' ? operation : operation(after[changed ?? ''])
+  const names = changedMembers(before, after).map(name => {
+    const operation = members[name]?.operation ?? 'update-managed'
+    return typeof operation === 'string' ? operation : operation(after[name])
+  })
+  const [only = 'update-managed', ...others] = new Set(names)
+  return others.length > 0 ? 'update-managed' : only
 }
 
 /** The digests of what is in force; undefined where no operator of this kind wrote the hash that stands beside them. */
@@ -130,6 +153,29 @@ export function isInForce(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 
   const applied = appliedDigests(database)
   return applied !== undefined && changedMembers(applied, desiredDigests(asked)).length === 0
 }
+
+/** The member by which a deed is asked for. */
+type Deed = 'restart' | 'restore' | (typeof rotationMembers)[keyof typeof rotationMembers]
+
+/**
+ * A digest of what asks for a deed that is still to be done; undefined where none is. Nothing of that before the database
+ * ever served: what it is made with is new.
+ */
+export function awaitedDeed(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>, deed: Deed) {
+  if (database.status?.appliedHash === undefined || isInForce(database)) return undefined
+  const asked = desiredDigests(askedBy(database))[deed]
+  return asked === appliedDigests(database)?.[deed] ? undefined : asked
+}
+
+/** The rotations that are still to be done, each with what names it. */
+export function awaitedRotations(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>): Rotations {
+  const awaited = rotatedRoles.map(role => [role, awaitedDeed(database, rotationMembers[role])] as const)
+  return Object.fromEntries(awaited.filter(([, asked]) => asked !== undefined))
+}
+
+/** Whether a restore is asked for that has not come to its end, be that what it may. */
+export const isRestoreAsked = (database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>): boolean =>
+  awaitedDeed(database, 'restore') !== undefined
 
 /** The annotation's text, for the API to write. */
 export const renderOperation = (operation: Operation): string => JSON.stringify(operation)
@@ -162,6 +208,7 @@ export function visiblePhase(database: ManagedDatabase): DatabasePhase {
   if (database.metadata.deletionTimestamp !== undefined) return 'deleting'
   const phase = database.status?.phase
   if (phase === undefined) return 'creating'
+  if (phase !== 'creating' && isRestoreAsked(database)) return 'restoring'
   const settled = phase === 'available' || phase === 'degraded' || phase === 'suspended'
   if (!settled || isInForce(database)) return phase
   if (phase === 'suspended') return database.spec.suspended ? 'suspended' : 'resuming'

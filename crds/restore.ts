@@ -1,11 +1,12 @@
 /** Restore: one return of a database to a restore point, in place. */
 import { z } from 'zod'
-import { ofDatabase, runStatus } from './fields.ts'
+import { ofDatabase, runStatus, timestamp, uuid } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { annotations, type ObjectMeta } from './metadata.ts'
 
 export const restore = declareKind({
   kind: 'Restore',
-  description: 'One return of a database to a backup, in place. None is done yet: see its conditions.',
+  description: 'One return of a database to a backup, in place: its name, address and credentials stay.',
   plural: 'restores',
   shortNames: ['rst'],
   scope: 'Namespaced',
@@ -24,8 +25,23 @@ export const restore = declareKind({
     .meta(immutable('a restore')),
   status: z.strictObject({
     ...runStatus,
-    anchor: z.string().max(253).optional().describe('The prerestore backup.'),
+    anchor: z.string().max(253).optional().describe('The prerestore backup: the data as they were before.'),
     anchorRefused: z.string().max(1000).optional().describe('Why there can be no prerestore backup.'),
+    after: z.string().max(253).optional().describe('The postrestore backup: the data as they were restored.'),
+    deadlineAt: timestamp.optional().describe('When it is given up, if nothing has taken the place of the old data.'),
+    incarnation: z.int().min(1).optional().describe('Which volume is to serve, by number.'),
+    previous: z
+      .strictObject({
+        incarnation: z.int().min(1),
+        claim: z.string().max(253).optional(),
+        uid: z.string().max(64).optional().describe('Of the claim.'),
+      })
+      .optional()
+      .describe('Which volume served before. Its claim is kept for a day after the restore.'),
+    verifiedAt: timestamp.optional().describe('When a Postgres had answered on the new volume.'),
+    fencedAt: timestamp.optional().describe('When the old Postgres was told to stop.'),
+    switchedAt: timestamp.optional().describe('When the new volume took the place of the old one.'),
+    error: z.string().max(1000).optional().describe('Why it failed.'),
   }),
   rules: [],
   columns: [
@@ -36,3 +52,27 @@ export const restore = declareKind({
   ],
 })
 export type Restore = ObjectOfKind<typeof restore>
+
+/** The annotation `espalier.dev/restore` of a database: the Restore that is asked for, and of which backup. */
+const askedRestoreText = z.strictObject({
+  name: z.string().regex(/^[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?$/),
+  backupName: z.string().min(1).max(253),
+  /** The id that the API gave it. */
+  id: uuid.optional(),
+})
+export type AskedRestore = z.output<typeof askedRestoreText>
+
+export const renderAskedRestore = (asked: AskedRestore): string => JSON.stringify(asked)
+
+/** Which Restore the annotation names; undefined where it names none, or makes no sense. */
+export function askedRestore({ metadata }: { metadata: ObjectMeta }): AskedRestore | undefined {
+  try {
+    return askedRestoreText.safeParse(JSON.parse(metadata.annotations?.[annotations.restore] ?? '')).data
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether something is still to come of it. */
+export const isOpenRestore = ({ status }: Restore): boolean =>
+  status?.phase !== 'completed' && status?.phase !== 'failed'

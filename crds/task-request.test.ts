@@ -50,6 +50,37 @@ test('what is too large is replaced by its size, the largest first, and the rest
   })
 })
 
+test('the largest goes, wherever it stands, and no more than has to', () => {
+  const label = 'l'.repeat(3000)
+  const rules = { rules: [{ label }] }
+  const options = ['o'.repeat(6000)]
+  expect(taskRequest({ options, ip_allowlist: rules })).toEqual({
+    options: '(left out: 6004 bytes)',
+    ip_allowlist: rules,
+  })
+  expect(
+    taskRequest({ options: ['o'], name: 'n'.repeat(5000), ip_allowlist: { rules: [{ label }, { label }] } }),
+  ).toEqual({
+    ...{ options: ['o'], name: 'n'.repeat(5000) },
+    ip_allowlist: expect.stringMatching(/^\(left out: 6\d{3} bytes\)$/),
+  })
+})
+
+test('8 KiB stand, and not a byte more', () => {
+  const name = 'n'.repeat(highestRequestBytes - bytesOf({ name: '' }))
+  expect(taskRequest({ name })).toEqual({ name })
+  expect(taskRequest({ name: `${name}n` })).toEqual({ name: `(left out: ${name.length + 3} bytes)` })
+})
+
+test('what is longer than a request can be is not even put together', () => {
+  const [most, more] = [highestRequestBytes, highestRequestBytes + 1]
+  const list = (length: number) => taskRequest({ options: Array.from({ length }, () => 1) }).options
+  // A list by how many it has, and text by its own bytes.
+  expect([list(most), list(more)]).toEqual([`(left out: ${2 * most + 1} bytes)`, `(left out: ${more} bytes)`])
+  const text = (length: number) => taskRequest({ name: 'n'.repeat(length) }).name
+  expect([text(most), text(more)]).toEqual([`(left out: ${most + 2} bytes)`, `(left out: ${more} bytes)`])
+})
+
 test('a value of another form than the list has is left out', () => {
   expect(taskRequest({ name: { deep: 'x' }, ip_allowlist: 'open', options: [{ a: 1 }, ['b'], 'c'] })).toEqual({
     options: ['c'],

@@ -30,6 +30,7 @@ const shown: ShownMembers = {
   kind: true,
   source_backup_id: true,
   source_branch_id: true,
+  expires_at: true,
   backup_id: true,
 }
 

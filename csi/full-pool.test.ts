@@ -1,9 +1,11 @@
 /** A pool that has promised all it may: every volume can be filled to its last block, and deleting works all the while. */
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { status } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { CsiError } from './errors.ts'
 import { mountImage, parseMounts, unmount } from './mounts.ts'
 import { openPool, type Pool } from './pool.ts'
 import { mountPoolFile } from './pool-file.ts'
@@ -42,4 +44,26 @@ describe.runIf(able)('a pool that is promised away', () => {
     await pool.deleteVolume(volume.id)
     expect(await pool.available()).toBe(promised)
   }, 120_000)
+
+  test('makes no snapshot where hardly any room is left, which is said for good, and makes it with room', async () => {
+    const volume = await pool.createVolume('some', 300 * 2 ** 20, 0)
+    const ballast = join(directory, 'pool/ballast')
+    const { bavail, bsize } = statfsSync(join(directory, 'pool'))
+    expect(spawnSync('fallocate', ['--length', String(bavail * bsize - 20 * 2 ** 20), ballast]).status).toBe(0)
+    // Any but these says that nothing is under way: the snapshotter's isCSIFinalError.
+    const mayGoOn = [
+      status.CANCELLED,
+      status.DEADLINE_EXCEEDED,
+      status.UNAVAILABLE,
+      status.RESOURCE_EXHAUSTED,
+      status.ABORTED,
+    ]
+    const refused = await pool.createSnapshot('copy', volume.id).catch((error: CsiError) => error)
+    expect(refused).toMatchObject({ message: 'the pool is full', code: expect.not.toBeOneOf(mayGoOn) })
+    expect(readdirSync(join(directory, 'pool/snapshots'))).toEqual([])
+    rmSync(ballast)
+    const { id } = await pool.createSnapshot('copy', volume.id)
+    await pool.deleteSnapshot(id)
+    await pool.deleteVolume(volume.id)
+  })
 })

@@ -259,7 +259,8 @@ export async function openPool({
       }
       const origin = await originOf({ kind: 'volume', id: volume })
       const { total, free } = await space()
-      if (free < total * leastFree) throw new CsiError('RESOURCE_EXHAUSTED', 'the pool is full')
+      // Kubernetes' snapshotter takes RESOURCE_EXHAUSTED for one that may still be made, and deletes it only once it is.
+      if (free < total * leastFree) throw new CsiError('FAILED_PRECONDITION', 'the pool is full')
       const snapshot: Snapshot = { id, name, volume, bytes: origin.bytes, takenAt: now() }
       await publish(places.snapshots, id, snapshot, async path => void (await reflink(imageOf(origin), path)))
       return snapshot

@@ -29,7 +29,7 @@ describe.runIf(able)('a snapshot of a database under load', () => {
     incarnation: 1,
     pgVersion: major,
     initialise: true,
-    files: renderConfiguration(smallShape, major),
+    files: renderConfiguration(smallShape, major, '00000000-0000-4000-8000-000000000001'),
   }
   const mounts = makeMounts(
     configuration,

@@ -50,12 +50,11 @@ async function filesBelow(directory: string): Promise<{ path: string; mode: numb
 
 test('no password and no token stands in a log, a file, a command line or an environment', async () => {
   const found: string[] = []
-  const look = (where: string, text: string) => {
+  const look = (where: string, text: string | Buffer) => {
     if (secrets.some(secret => text.includes(secret))) found.push(where)
   }
   look('output', output)
-  for (const { path } of await filesBelow(home.path))
-    look(path, (await readFile(path).catch(() => '')).toString('latin1'))
+  for (const { path } of await filesBelow(home.path)) look(path, await readFile(path).catch(() => ''))
   for (const pid of await processTree(running.process.pid ?? 0)) {
     for (const file of ['cmdline', 'environ']) {
       look(`${pid}/${file}`, await readFile(`/proc/${pid}/${file}`, 'latin1').catch(() => ''))

@@ -1,9 +1,10 @@
 /** Hot backups of a real Postgres that is written to: what they say, what they disturb, and that nothing of them is left. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels } from '../crds/index.ts'
-import { type ApiClient, type Connection, connect, type Database, eventually, openTo, query } from './client.ts'
+import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
 import { startProvider } from './provider.ts'
 import type { Provider } from './providers/provider.ts'
+import { writeTo } from './writer.ts'
 
 type Backup = {
   id: string
@@ -11,7 +12,23 @@ type Backup = {
   database_id: string
   status: string
   finished_at?: string
-  metadata: { start_lsn?: string; end_lsn?: string; cut_at?: string; size_bytes?: number; error?: string }
+  metadata: {
+    start_lsn?: string
+    end_lsn?: string
+    cut_at?: string
+    size_bytes?: number
+    error?: string
+    verification?: string
+    verification_result?: {
+      version: string
+      databases: number
+      relations: number
+      indexes: number
+      pages: number
+      faults: number
+      error?: string
+    }
+  }
 }
 
 let provider: Provider
@@ -40,32 +57,6 @@ const gone = (backupId: string) =>
     'the backup gone',
     async () => (await read(backupId)).status === 404 && (await snapshotsOf(backupId)).length === 0,
   )
-
-/** Commits one row after the other until it is told to stop; says how many, and the longest time between two. */
-async function writeTo(connection: Connection) {
-  const client = await connect(connection)
-  await client.query('CREATE TABLE IF NOT EXISTS entry (n int PRIMARY KEY, text text NOT NULL)')
-  let isStopped = false
-  let count = 0
-  let longestMs = 0
-  const writing = (async () => {
-    for (let last = performance.now(); !isStopped; count++) {
-      await client.query("INSERT INTO entry VALUES ($1, repeat('x', 500))", [count])
-      const now = performance.now()
-      longestMs = Math.max(longestMs, now - last)
-      last = now
-    }
-  })()
-  return {
-    count: () => count,
-    stop: async () => {
-      isStopped = true
-      await writing
-      await client.end()
-      return { count, longestMs }
-    },
-  }
-}
 
 test('is taken under writes, says what it holds, disturbs nobody, and leaves nothing when it is deleted', async () => {
   const { id } = await create('kept')
@@ -179,4 +170,36 @@ test('outlives its database where it is to be kept', async () => {
   expect((await snapshotsOf(backup.id)).length).toBe(1)
   expect((await api.call('DELETE', `/backups/${backup.id}`)).status).toBe(204)
   await gone(backup.id)
+})
+
+test('is verified on a copy that is thrown away, while others serve', { timeout: 300_000 }, async () => {
+  const { id } = await create('verified')
+  const connection = await api.connection(id)
+  await query(connection, "CREATE TABLE entry AS SELECT n, repeat('x', 500) AS text FROM generate_series(1, 5000) n")
+  await query(connection, 'CREATE UNIQUE INDEX ON entry (n)')
+  const { body: backup } = await ask(id)
+  expect(backup.status).toBe('completed')
+  const asked = await api.call<Backup>('POST', `/backups/${backup.id}/verify`)
+  expect(asked).toMatchObject({ status: 202, body: { metadata: { verification: 'pending' } } })
+  await eventually('a verdict', async () => (await read(backup.id)).body.metadata.verification !== 'pending', 240_000)
+  const { verification, verification_result: result } = (await read(backup.id)).body.metadata
+  expect({ error: undefined, verification, ...result }).toMatchObject({
+    error: undefined,
+    verification: 'verified',
+    faults: 0,
+  })
+  // Its own, and the template of new ones.
+  expect(result?.databases).toBeGreaterThanOrEqual(2)
+  expect(result?.indexes).toBeGreaterThan(300)
+  expect(result?.pages).toBeGreaterThan(2_500)
+  const selection = { namespace: provider.namespace(), labels: { [labels.component]: 'verification' } }
+  await eventually('nothing of it left', async () => {
+    const found = await Promise.all([
+      provider.cluster.list('Pod', selection),
+      provider.cluster.list('PersistentVolumeClaim', selection),
+    ])
+    return found.every(({ items }) => items.length === 0)
+  })
+  expect(await query(connection, 'SELECT count(*)::int AS n FROM entry')).toEqual([{ n: 5_000 }])
+  await api.remove(id)
 })

@@ -69,6 +69,20 @@ describe.each(testedVersions)('Postgres %s', pg_version => {
     }
   })
 
+  test('tells what it is like, by the minute', async () => {
+    type Metrics = { series: { name: string; columns: string[]; values: (string | number | null)[][] }[] }
+    const read = async (parameters = '') => api.call<Metrics>('GET', `/databases/${database.id}/metrics${parameters}`)
+    const newest = async (name: string) =>
+      (await read()).body.series?.find(series => series.name === name)?.values.at(-1)
+    await eventually('the first sample', async () => (await newest('database'))?.[1] !== undefined)
+    expect(await newest('connections')).toEqual([expect.any(String), ...Array(5).fill(expect.any(Number))])
+    expect((await newest('volume'))?.[1]).toBeGreaterThan(0)
+    const before = await read('?interval=1 hour&start_time=2026-01-01T00:00:00Z&end_time=2026-01-02T00:00:00Z')
+    expect(before).toMatchObject({ status: 200 })
+    expect(before.body.series.flatMap(({ values }) => values)).toEqual([])
+    expect((await read('?interval=often')).status).toBe(400)
+  })
+
   test('refuses a connection without TLS', async () => {
     const connection = await api.connection(database.id)
     expect(await sqlState(() => connect(connection, { ssl: false }))).toBe('28000')

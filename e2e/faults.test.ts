@@ -1,12 +1,13 @@
 /** What fails around a database: its disk, its port range, the keys, its very files. It is said, and it heals. */
 import { execFileSync } from 'node:child_process'
-import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type ManagedDatabase, systemNamespace } from '../crds/index.ts'
+import { glob, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest'
+import { systemNamespace } from '../crds/index.ts'
 import { authoritySecret, sealingKeySecret } from '../sealing/credentials.ts'
 import {
   type ApiClient,
+  type Connection,
   connect,
   createApiClient,
   type Database,
@@ -15,74 +16,60 @@ import {
   query,
   sqlState,
 } from './client.ts'
+import { canMount, fillDisk, mountDisk } from './disk.ts'
 import { createHome, type Home } from './process.ts'
-import { type EmbeddedProvider, startEmbedded } from './providers/embedded.ts'
+import { startEmbedded } from './providers/embedded.ts'
 
-const isRoot = process.getuid?.() === 0
-let provider: EmbeddedProvider
-let api: ApiClient
+/** An installation waits for much of what it does, so several wait at once: each test has its own, and ends it. */
+type OnFinished = TestContext['onTestFinished']
 
-const start = async (options: Parameters<typeof startEmbedded>[0] = {}) => {
-  provider = await startEmbedded(options)
-  api = await provider.client()
-}
-const resource = async (name: string): Promise<ManagedDatabase | undefined> =>
-  provider.cluster.get('ManagedDatabase', { namespace: provider.namespace(), name })
-const condition = async (name: string, type: string) =>
-  (await resource(name))?.status?.conditions?.find(each => each.type === type)
-const statusOf = async ({ id }: Database) => (await api.read(id)).body.status
-const create = async (name: string): Promise<Database> => {
-  const { body } = await api.create({ name, ip_allowlist: openToThisMachine })
-  expect(body.status).toBe('available')
-  return body
-}
-
-describe.runIf(isRoot)('a disk that is really full', () => {
-  const mounts: string[] = []
-  const mount = (megabytes: number, directory: string) => {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', directory])
-    mounts.push(directory)
+async function start(onFinished: OnFinished, options: Parameters<typeof startEmbedded>[0] = {}) {
+  const provider = await startEmbedded(options)
+  onFinished(() => provider.stop())
+  const api = await provider.client()
+  const resource = (name: string) => provider.cluster.get('ManagedDatabase', { namespace: provider.namespace(), name })
+  return {
+    cluster: provider.cluster,
+    api,
+    resource,
+    condition: async (name: string, type: string) =>
+      (await resource(name))?.status?.conditions?.find(each => each.type === type),
+    statusOf: async ({ id }: Database) => (await api.read(id)).body.status,
+    async create(name: string, more: object = {}): Promise<Database> {
+      const { body } = await api.create({ name, ip_allowlist: openToThisMachine, ...more })
+      // Several installations start at the same time.
+      const isAvailable = async () => (await api.read(body.id)).body.status === 'available'
+      await eventually(`${name} available`, isAvailable, 120_000)
+      return body
+    },
   }
-  afterEach(async () => {
-    for (const directory of mounts.splice(0).reverse()) execFileSync('umount', ['-l', directory])
-    await provider.stop()
-  })
+}
 
-  /** A file that takes all the room there is. */
-  async function fill(directory: string): Promise<() => Promise<void>> {
-    const ballast = join(directory, 'ballast')
-    const file = await open(ballast, 'w')
-    // Written and not reserved: who else writes here meanwhile changes how much there is.
-    const zeros = Buffer.alloc(65_536)
-    try {
-      await expect(
-        (async () => {
-          for (;;) await file.write(zeros)
-        })(),
-      ).rejects.toMatchObject({ code: 'ENOSPC' })
-    } finally {
-      await file.close()
-    }
-    return () => rm(ballast)
+describe.runIf(canMount)('a disk that is really full', { concurrent: true, timeout: 240_000 }, () => {
+  /** An installation whose databases and logs have a disk of their own. */
+  async function startOnDisk(onFinished: OnFinished, megabytes: number) {
+    let runtime = ''
+    let unmount = () => {}
+    const installation = await start(onFinished, {
+      prepare: async home => {
+        runtime = join(home, 'runtime')
+        await mkdir(runtime)
+        unmount = mountDisk(megabytes, runtime)
+      },
+    })
+    onFinished(unmount)
+    return { ...installation, runtime }
   }
 
   // Two probes in a row say that it is full, and one that it is not: a minute by itself.
-  test('of the volumes: the database says so, and serves again with all that it acknowledged', {
-    timeout: 180_000,
-  }, async () => {
-    let volumes = ''
-    await start({
-      prepare: async home => {
-        const runtime = join(home, 'runtime')
-        await mkdir(runtime)
-        mount(400, runtime)
-        volumes = join(runtime, 'volumes')
-      },
-    })
+  test('of the volumes: the database says so, and serves again with all that it acknowledged', async ({
+    onTestFinished,
+  }) => {
+    const { api, condition, create, runtime, statusOf } = await startOnDisk(onTestFinished, 400)
     const database = await create('filled')
     const connection = await api.connection(database.id)
     await query(connection, 'CREATE TABLE written (n int, padding text)')
-    const empty = await fill(volumes)
+    const empty = await fillDisk(join(runtime, 'volumes'))
     let acknowledged = 0
     const writing = async () => {
       const client = await connect(connection)
@@ -109,66 +96,64 @@ describe.runIf(isRoot)('a disk that is really full', () => {
     expect(await condition('filled', 'VolumeReady')).toMatchObject({ status: 'True' })
   })
 
-  /** Full, and said to be; with what was acknowledged before that. */
-  async function filled(name: string, more: object = {}) {
-    let runtime = ''
-    await start({
-      prepare: async home => {
-        runtime = join(home, 'runtime')
-        await mkdir(runtime)
-        mount(400, runtime)
-      },
-    })
-    const { body: database } = await api.create({ name, ip_allowlist: openToThisMachine, ...more })
-    const connection = await api.connection(database.id)
-    await query(connection, "CREATE TABLE written AS SELECT n, 'kept' AS text FROM generate_series(1, 1000) AS n")
-    await fill(join(runtime, 'volumes'))
-    const padding = 'INSERT INTO written SELECT n, repeat(md5(n::text), 100) FROM generate_series(1, 20000) AS n'
+  const padding = 'INSERT INTO written SELECT n, repeat(md5(n::text), 100) FROM generate_series(1, 20000) AS n'
+  /** @returns when it takes no more */
+  async function writeUntilFull(connection: Connection): Promise<void> {
     const writing = async () => {
       for (;;) await query(connection, padding)
     }
     await expect(writing()).rejects.toThrow()
-    await eventually('the condition', async () => (await condition(name, 'VolumeReady'))?.reason === 'DiskFull')
-    return {
-      database,
-      /** As a volume does on a cluster, where it is the disk that grows. */
-      grow: () => execFileSync('mount', ['-o', 'remount,size=700m', runtime]),
-      isWhole: async () => {
-        await eventually('available again', async () => (await statusOf(database)) === 'available', 120_000)
-        const kept = "SELECT count(*)::int AS rows FROM written WHERE text = 'kept'"
-        expect(await query(connection, kept)).toEqual([{ rows: 1000 }])
-        await query(connection, padding)
-      },
-    }
   }
 
-  test('of a database that is given another size, which brings it back by itself', { timeout: 240_000 }, async () => {
-    const { database, grow, isWhole } = await filled('resized')
-    expect((await api.call('POST', `/databases/${database.id}/size`, { size: 'small' })).status).toBe(204)
-    grow()
-    await isWhole()
-    expect((await api.read(database.id)).body.size).toBe('small')
-  })
-
-  test('of a database whose volume grows by itself: nobody has to do anything', { timeout: 240_000 }, async () => {
+  test('which is made larger: a database that is given another size comes back by itself, and where its volume grows by itself nobody has to do anything', async ({
+    onTestFinished,
+  }) => {
+    const { api, condition, create, resource, runtime, statusOf } = await startOnDisk(onTestFinished, 500)
     const autogrow = { at_percent: 90, step_percent: 50, max_size: '1500Mi' }
-    const { grow, isWhole } = await filled('growing', { storage: { autogrow } })
+    const databases = await Promise.all([create('resized'), create('growing', { storage: { autogrow } })])
+    const [resized] = databases
+    for (const { id } of databases) {
+      const kept = "CREATE TABLE written AS SELECT n, 'kept' AS text FROM generate_series(1, 1000) AS n"
+      await query(await api.connection(id), kept)
+    }
+    await fillDisk(join(runtime, 'volumes'))
+    await Promise.all(databases.map(async ({ id }) => writeUntilFull(await api.connection(id))))
+    for (const { name } of databases) {
+      await eventually(`the condition of ${name}`, async () => {
+        return (await condition(name, 'VolumeReady'))?.reason === 'DiskFull'
+      })
+    }
+
+    expect((await api.call('POST', `/databases/${resized.id}/size`, { size: 'small' })).status).toBe(204)
     await eventually('the growth', async () => (await resource('growing'))?.status?.storage?.capacity === '1500Mi')
-    grow()
-    await isWhole()
+    // As a volume does on a cluster, where it is the disk that grows.
+    execFileSync('mount', ['-o', 'remount,size=900m', runtime])
+    for (const database of databases) {
+      const { id, name } = database
+      const isAvailable = async () => (await statusOf(database)) === 'available'
+      await eventually(`${name} available again`, isAvailable, 120_000)
+      const kept = "SELECT count(*)::int AS rows FROM written WHERE text = 'kept'"
+      expect(await query(await api.connection(id), kept), name).toEqual([{ rows: 1000 }])
+      await query(await api.connection(id), padding)
+    }
+    expect((await api.read(resized.id)).body.size).toBe('small')
   })
 
-  test('of everything: what cannot be kept is refused, and nothing acknowledged is lost', async () => {
+  test('of everything: what cannot be kept is refused, and nothing acknowledged is lost', async ({
+    onTestFinished,
+  }) => {
     let full = ''
-    await start({
+    let unmount = () => {}
+    const { api, create } = await start(onTestFinished, {
       prepare: async home => {
         full = home
-        mount(700, home)
+        unmount = mountDisk(400, home)
         execFileSync('chmod', ['711', home])
       },
     })
+    onTestFinished(unmount)
     const database = await create('kept')
-    const empty = await fill(full)
+    const empty = await fillDisk(full)
     let refused: number | undefined
     for (let attempt = 0; attempt < 1_000 && refused === undefined; attempt++) {
       const { status } = await api.change(database.id, { options: [`${attempt}`.padEnd(64, 'x')] }, {})
@@ -184,140 +169,172 @@ describe.runIf(isRoot)('a disk that is really full', () => {
   })
 })
 
-describe('what is taken away from an installation', () => {
-  afterEach(() => provider.stop())
-
-  test('the ports run out: said, and healed by a port that comes free', async () => {
-    await start({ ports: 2 })
-    const [first] = [await create('first'), await create('second')]
+describe.concurrent('what is taken away from an installation', { timeout: 240_000 }, () => {
+  test('the ports run out: said, and healed by a port that comes free', async ({ onTestFinished }) => {
+    const { api, condition, create, statusOf } = await start(onTestFinished, { ports: 2 })
+    const [first] = await Promise.all([create('first'), create('second')])
     const { body: third } = await api.create({ name: 'third' }, {})
     await eventually('the condition', async () => {
       return (await condition('third', 'EndpointReady'))?.reason === 'PortRangeExhausted'
     })
     expect(await statusOf(third)).toBe('creating')
-    await api.remove(first?.id ?? '')
+    await api.remove(first.id)
     await eventually('available', async () => (await statusOf(third)) === 'available')
   })
 
-  test.each([
-    ['sealing key', sealingKeySecret, 'SealingKeyMissing'],
-    ['authority', authoritySecret, 'AuthorityMissing'],
-  ])('the %s is gone: said, never made again, and healed when it is back', async (_, name, reason) => {
-    await start()
+  test('the sealing key is gone, and then the authority: said, never made again, and healed when it is back', async ({
+    onTestFinished,
+  }) => {
+    const { api, cluster, condition, create } = await start(onTestFinished)
     const database = await create('keyed')
     const before = await api.connection(database.id)
-    const key = { namespace: systemNamespace, name }
-    const secret = await provider.cluster.get('Secret', key)
-    if (secret === undefined) throw new Error(`no Secret ${name}`)
-    await provider.cluster.delete('Secret', key)
-    await eventually('the condition', async () => (await condition('keyed', 'KeysAvailable'))?.reason === reason)
-    await api.create({ name: 'later' }, {})
-    await eventually('the same of a new one', async () => {
-      return (await condition('later', 'KeysAvailable'))?.reason === reason
-    })
-    expect(await provider.cluster.get('Secret', key)).toBeUndefined()
-    expect(await query(before, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
+    const serves = async () => expect(await query(before, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
+    for (const [name, reason, later] of [
+      [sealingKeySecret, 'SealingKeyMissing', 'unsealed'],
+      [authoritySecret, 'AuthorityMissing', 'unsigned'],
+    ] as const) {
+      const key = { namespace: systemNamespace, name }
+      const secret = await cluster.get('Secret', key)
+      if (secret === undefined) throw new Error(`no Secret ${name}`)
+      await cluster.delete('Secret', key)
+      const isSaidOf = async (one: string) => (await condition(one, 'KeysAvailable'))?.reason === reason
+      await eventually(`the condition ${reason}`, () => isSaidOf('keyed'))
+      await api.create({ name: later }, {})
+      await eventually(`${reason} of a new one`, () => isSaidOf(later))
+      expect(await cluster.get('Secret', key), name).toBeUndefined()
+      await serves()
 
-    const { uid: _uid, resourceVersion: _version, creationTimestamp: _time, ...metadata } = secret.metadata
-    await provider.cluster.create('Secret', { ...secret, metadata })
-    await eventually('healed', async () => (await condition('later', 'Ready'))?.status === 'True')
-    expect(await api.connection(database.id)).toEqual(before)
-    expect(await query(before, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
+      const { uid: _uid, resourceVersion: _version, creationTimestamp: _time, ...metadata } = secret.metadata
+      await cluster.create('Secret', { ...secret, metadata })
+      await eventually(`${later} healed`, async () => (await condition(later, 'Ready'))?.status === 'True')
+      expect(await api.connection(database.id), name).toEqual(before)
+      await serves()
+    }
   })
 })
 
-describe('hands in the files of a stopped installation', () => {
-  let home: Home
-  beforeEach(async () => {
-    home = await createHome()
-  })
-  afterEach(() => home.remove())
+describe.concurrent('hands in the files of a stopped installation', { timeout: 240_000 }, () => {
+  type Stopped = { database: Database; volume: string }
 
-  /** Databases with a row that tells them apart, stopped; and the directories of their volumes. */
-  async function prepared(names: string[]) {
-    const running = await home.run()
-    const client = createApiClient(running.api, running.token)
-    const databases: Database[] = []
-    const volumes: string[] = []
-    const root = join(home.path, 'runtime/volumes')
-    for (const name of names) {
-      const { body } = await client.create({ name, ip_allowlist: openToThisMachine })
-      await query(await client.connection(body.id), `CREATE TABLE whose AS SELECT '${name}' AS name`)
-      databases.push(body)
-      const all = (await readdir(root, { recursive: true })).filter(path => path.split('/').length === 2)
-      volumes.push(...all.map(path => join(root, path)).filter(path => !volumes.includes(path)))
-    }
-    expect(volumes).toHaveLength(names.length)
-    await home.stop()
-    return { databases, volumes }
-  }
-  const again = async () => {
+  const clientOf = async (home: Home) => {
     const running = await home.run()
     return createApiClient(running.api, running.token)
   }
+
+  /** Databases with a row that tells them apart, stopped; with the directories of their volumes. */
+  async function stopped(home: Home, names: string[]): Promise<Stopped[]> {
+    const client = await clientOf(home)
+    const databases = await Promise.all(
+      names.map(async name => {
+        const { body } = await client.create({ name, ip_allowlist: openToThisMachine })
+        await query(await client.connection(body.id), `CREATE TABLE whose AS SELECT '${name}' AS name`)
+        return body
+      }),
+    )
+    await home.stop()
+    const volumes = new Map<string, string>()
+    const root = join(home.path, 'runtime/volumes')
+    for await (const path of glob('*/*/espalier-identity.json', { cwd: root })) {
+      const identity = JSON.parse(await readFile(join(root, path), 'utf8'))
+      volumes.set(identity.databaseId, dirname(join(root, path)))
+    }
+    return databases.map(database => {
+      const volume = volumes.get(database.id)
+      if (volume === undefined) throw new Error(`no volume is that of ${database.name}`)
+      return { database, volume }
+    })
+  }
+
   const owner = async (client: ApiClient, { id }: Database) =>
     (await query(await client.connection(id), 'SELECT name FROM whose'))[0]?.name
+  const failed = async (client: ApiClient, { id, name }: Database) => {
+    await eventually(`${name} failed`, async () => (await client.read(id)).body.status === 'failed')
+    expect(await sqlState(async () => connect(await client.connection(id)))).not.toBe('none')
+  }
 
-  test('two volumes swapped: neither serves the other, and both do when they are swapped back', async () => {
-    const { databases, volumes } = await prepared(['pear', 'quince'])
-    const [pear = '', quince = ''] = volumes
+  test('two volumes swapped: neither serves the other, and both do when they are swapped back', async ({
+    onTestFinished,
+  }) => {
+    const home = await createHome()
+    onTestFinished(() => home.remove())
+    const both = await stopped(home, ['pear', 'quince'])
+    const [pear = '', quince = ''] = both.map(({ volume }) => volume)
     const swap = async () => {
       await rename(pear, `${pear}.aside`)
       await rename(quince, pear)
       await rename(`${pear}.aside`, quince)
     }
     await swap()
-    let client = await again()
-    for (const { id } of databases) {
-      await eventually('failed', async () => (await client.read(id)).body.status === 'failed')
-      expect(await sqlState(async () => connect(await client.connection(id)))).not.toBe('none')
-    }
+    let client = await clientOf(home)
+    for (const { database } of both) await failed(client, database)
     await home.stop()
     await swap()
-    client = await again()
-    for (const database of databases) {
+    client = await clientOf(home)
+    for (const { database } of both) {
       await eventually('served again', async () => (await owner(client, database)) === database.name)
     }
   })
 
-  test.each([
-    ['the data directory is gone', (volume: string) => rm(join(volume, 'pgdata'), { recursive: true })],
-    ['the data are of another version', (volume: string) => writeFile(join(volume, 'pgdata/PG_VERSION'), '15\n')],
-    ['the identity is torn', (volume: string) => writeFile(join(volume, 'espalier-identity.json'), '{')],
-    ['the identity is gone', (volume: string) => rm(join(volume, 'espalier-identity.json'))],
-    [
-      'the volume is emptied',
-      async (volume: string) => {
-        await rm(volume, { recursive: true })
-        await mkdir(volume)
-      },
-    ],
-  ])('%s: failed, and nothing is initialised in its place', async (_, damage) => {
-    const { databases, volumes } = await prepared(['hurt'])
-    const [volume = ''] = volumes
-    await damage(volume)
-    const client = await again()
-    const id = databases[0]?.id ?? ''
-    await eventually('failed', async () => (await client.read(id)).body.status === 'failed')
-    expect(await readdir(volume)).not.toContainEqual(expect.stringMatching(/^pgdata\.new-/))
-    expect(await sqlState(async () => connect(await client.connection(id)))).not.toBe('none')
-  })
+  const damages: Record<string, (volume: string) => Promise<void>> = {
+    'the data directory is gone': volume => rm(join(volume, 'pgdata'), { recursive: true }),
+    'the data are of another version': volume => writeFile(join(volume, 'pgdata/PG_VERSION'), '15\n'),
+    'the identity is torn': volume => writeFile(join(volume, 'espalier-identity.json'), '{'),
+    'the identity is gone': volume => rm(join(volume, 'espalier-identity.json')),
+    'the volume is emptied': async volume => {
+      await rm(volume, { recursive: true })
+      await mkdir(volume)
+    },
+  }
+  const written: Record<string, string> = {
+    'postgresql.conf': "fsync = off\nlisten_addresses = '0.0.0.0'\n",
+    'pg_hba.conf': 'host all all all trust\n',
+    'postgresql.auto.conf': 'ssl = off\n',
+    'postmaster.pid': `${process.pid}\n/elsewhere\n`,
+  }
 
-  test.each([
-    ['postgresql.conf', "fsync = off\nlisten_addresses = '0.0.0.0'\n"],
-    ['pg_hba.conf', 'host all all all trust\n'],
-    ['postgresql.auto.conf', 'ssl = off\n'],
-    ['postmaster.pid', `${process.pid}\n/elsewhere\n`],
-  ])('%s written by hand changes nothing', async (file, content) => {
-    const { databases, volumes } = await prepared(['hurt'])
-    await writeFile(join(volumes[0] ?? '', 'pgdata', file), content)
-    const client = await again()
-    const [database] = databases
-    if (database === undefined) throw new Error('no database')
-    await eventually('served', async () => (await owner(client, database)) === 'hurt')
-    const connection = await client.connection(database.id)
-    expect(await sqlState(() => connect({ ...connection, password: 'wrong' }))).toBe('28P01')
-    expect(await sqlState(() => connect(connection, { ssl: false }))).toBe('28000')
-    expect(await query(connection, "SELECT current_setting('fsync') AS fsync")).toEqual([{ fsync: 'on' }])
+  describe.concurrent('each to the volume of another database', () => {
+    const hands: Record<string, (volume: string) => Promise<void>> = {
+      ...damages,
+      ...Object.fromEntries(
+        Object.entries(written).map(([file, content]) => [
+          file,
+          (volume: string) => writeFile(join(volume, 'pgdata', file), content),
+        ]),
+      ),
+    }
+    let home: Home
+    let client: ApiClient
+    let hurt: Map<string, Stopped>
+    beforeAll(async () => {
+      home = await createHome()
+      const databases = await stopped(
+        home,
+        Object.keys(hands).map((_, index) => `hurt${index}`),
+      )
+      hurt = new Map(Object.keys(hands).map((what, index) => [what, databases[index] as Stopped])) // one for each
+      for (const [what, { volume }] of hurt) await hands[what]?.(volume)
+      client = await clientOf(home)
+    }, 240_000)
+    afterAll(() => home?.remove())
+    const hurtBy = (what: string): Stopped => {
+      const found = hurt.get(what)
+      if (found === undefined) throw new Error(`no database was hurt: ${what}`)
+      return found
+    }
+
+    test.each(Object.keys(damages))('%s: failed, and nothing is initialised in its place', async what => {
+      const { database, volume } = hurtBy(what)
+      await failed(client, database)
+      expect(await readdir(volume)).not.toContainEqual(expect.stringMatching(/^pgdata\.new-/))
+    })
+
+    test.each(Object.keys(written))('%s written by hand changes nothing', async file => {
+      const { database } = hurtBy(file)
+      await eventually('served', async () => (await owner(client, database)) === database.name)
+      const connection = await client.connection(database.id)
+      expect(await sqlState(() => connect({ ...connection, password: 'wrong' }))).toBe('28P01')
+      expect(await sqlState(() => connect(connection, { ssl: false }))).toBe('28000')
+      expect(await query(connection, "SELECT current_setting('fsync') AS fsync")).toEqual([{ fsync: 'on' }])
+    })
   })
 })

@@ -5,11 +5,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gatewayHost } from '../embedded/catalog.ts'
 import { findFreeRange } from '../embedded/ports.ts'
 import { checkout } from '../embedded/settings.ts'
+import { postgresDirectory } from '../operator/postgres/testing/directory.ts'
+import { compiledCommands } from '../operator/postgres/testing/install.ts'
 
 export type Running = { api: string; token: string; docs: string; process: ChildProcess; readyAfterMs: number }
 export type Exit = { code: number | null; stdout: string; stderr: string }
@@ -29,7 +30,7 @@ export async function processTree(pid: number): Promise<number[]> {
 }
 
 export async function createHome(ports = 20) {
-  const home = await mkdtemp(join(tmpdir(), 'espalier-e2e-'))
+  const home = await mkdtemp(join(postgresDirectory, 'espalier-e2e-'))
   const range = await findFreeRange(gatewayHost, ports + 2)
   const environment: NodeJS.ProcessEnv = {
     PATH: process.env.PATH,
@@ -37,6 +38,7 @@ export async function createHome(ports = 20) {
     ESPALIER_API_PORT: String(range.first),
     ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
     ESPALIER_LOG: process.env.ESPALIER_LOG ?? 'warn',
+    NODE_COMPILE_CACHE: compiledCommands(),
   }
   let current: ChildProcess | undefined
 

@@ -5,19 +5,29 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
 import { pino } from 'pino'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startInstallation } from '../embedded/installation.ts'
 import { findFreeRange } from '../embedded/ports.ts'
 import { createPostgresImages } from '../embedded/runtime/index.ts'
 import { readSettings } from '../embedded/settings.ts'
 import { createApiClient, openToThisMachine } from './client.ts'
-import { createHome, type Exit, type Home } from './process.ts'
+import { createHome, type Exit, type Home, type Running } from './process.ts'
 
+/** One that runs, of those tests that only ask it something or fail beside it. */
 let home: Home
-beforeEach(async () => {
+let running: Running
+beforeAll(async () => {
   home = await createHome()
+  running = await home.run()
 })
-afterEach(() => home.remove())
+afterAll(() => home?.remove())
+
+/** One that nothing has run in. */
+async function newHome(): Promise<Home> {
+  const made = await createHome()
+  onTestFinished(() => made.remove())
+  return made
+}
 
 function expectOneLine(exit: Exit, code: number, text: string): void {
   expect(exit.stderr.trim().split('\n')).toHaveLength(1)
@@ -28,6 +38,7 @@ function expectOneLine(exit: Exit, code: number, text: string): void {
 
 describe('espalier run', () => {
   test('the port is taken', async () => {
+    const home = await newHome()
     const port = Number(home.environment.ESPALIER_API_PORT)
     const server = createServer()
     await new Promise<void>(resolve => server.listen(port, '127.0.0.1', resolve))
@@ -36,26 +47,29 @@ describe('espalier run', () => {
   })
 
   test('the home is no directory that can be written', async () => {
+    const home = await newHome()
     await writeFile(join(home.path, 'file'), '')
     expectOneLine(await home.command(['run'], { ESPALIER_HOME: join(home.path, 'file', 'home') }), 1, 'ESPALIER_HOME')
   })
 
   test.each(['/proc/espalier', '/dev/null', '/proc/1/espalier/home'])('the home is %s', async path => {
+    const home = await newHome()
     expectOneLine(await home.command(['run'], { ESPALIER_HOME: path }), 1, 'ESPALIER_HOME')
   })
 
   test.runIf(process.getuid?.() !== 0)('the home belongs to somebody else', async () => {
+    const home = await newHome()
     expectOneLine(await home.command(['run'], { ESPALIER_HOME: '/etc/espalier-e2e' }), 1, 'ESPALIER_HOME')
   })
 
   test('there is no Postgres for this machine', async () => {
+    const home = await newHome()
     const images = createPostgresImages({ home: home.path, machineDirectories: [], packagesFrom: '/none.js' })
     const starting = startInstallation(readSettings(home.environment), pino({ level: 'silent' }), images)
     await expect(starting).rejects.toThrow(/^no Postgres 18 for linux-.+$/)
   })
 
   test('one page has the metrics of operator, API and gateway', async () => {
-    await home.run()
     const port = home.environment.ESPALIER_PORTS?.split('-').at(-1)
     const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
     for (const name of ['espalier_reconcile_duration_seconds', 'espalier_build_info', 'espalier_gateway_routes'])
@@ -65,7 +79,6 @@ describe('espalier run', () => {
   })
 
   test('another process uses the same home', async () => {
-    await home.run()
     const { first, last } = await findFreeRange('127.0.0.1', 5)
     const elsewhere = { ESPALIER_API_PORT: String(first), ESPALIER_PORTS: `${first + 1}-${last}` }
     expectOneLine(await home.command(['run'], elsewhere), 1, 'in use')
@@ -75,6 +88,7 @@ describe('espalier run', () => {
     ['ESPALIER_API_PORT', 'http'],
     ['ESPALIER_PORTS', 'many'],
   ])('%s=%s', async (variable, value) => {
+    const home = await newHome()
     expectOneLine(await home.command(['run'], { [variable]: value }), 1, variable)
   })
 
@@ -84,7 +98,7 @@ describe('espalier run', () => {
   })
 
   test('SIGTERM stops it with exit code 0', async () => {
-    const { process: child } = await home.run()
+    const { process: child } = await (await newHome()).run()
     const exited = new Promise<number | null>(resolve => child.once('exit', resolve))
     child.kill('SIGTERM')
     expect(await exited).toBe(0)
@@ -93,14 +107,13 @@ describe('espalier run', () => {
 
 describe('espalier token', () => {
   test('opens a running installation for the tenant it names', async () => {
-    const { api } = await home.run()
     const { stdout } = await home.command(['token', '--tenant', 'acme', '--expires', '1h', '--claim', 'team="blue"'])
-    const client = createApiClient(api, stdout.trim())
+    const client = createApiClient(running.api, stdout.trim())
     expect((await client.call('GET', '/databases')).status).toBe(200)
   })
 
   test('without an installation it says so', async () => {
-    expectOneLine(await home.command(['token']), 1, 'make run')
+    expectOneLine(await (await newHome()).command(['token']), 1, 'make run')
   })
 
   test.each([
@@ -108,7 +121,6 @@ describe('espalier token', () => {
     ['--claim', 'exp=1'],
     ['--tenant', ''],
   ])('%s %s is refused', async (flag, value) => {
-    await home.run()
     const exit = await home.command(['token', flag, value])
     expect(exit.code).toBeGreaterThan(0)
     expect(exit.stderr).toContain(flag)
@@ -117,8 +129,7 @@ describe('espalier token', () => {
 
 describe('espalier connect', () => {
   test('leads to a database by its name, in each of its roles, and is told in Postgres’s words who is let in', async () => {
-    const { api, token } = await home.run()
-    const client = createApiClient(api, token)
+    const client = createApiClient(running.api, running.token)
     const { body } = await client.create({ name: 'shop' })
     const environment = { XDG_CACHE_HOME: home.path }
     const whoever = async (role: string) => {

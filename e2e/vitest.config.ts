@@ -1,8 +1,8 @@
 import { defineConfig } from 'vitest/config'
 
 const report = process.env.ESPALIER_TEST_REPORT
-/** What waits for minutes on a kubelet's clock: `make soak` runs it too. */
-const long = process.env.ESPALIER_SOAK === undefined ? ['kubernetes/authority.test.ts'] : []
+/** What takes many minutes, on a kubelet's clock or by its number: `make soak` runs it too. */
+const long = ['authority', 'copies', 'killed-operator', 'room'].map(name => `kubernetes/${name}.test.ts`)
 
 /** The suite on a cluster: one file after another, since some of them take parts of the cluster away. */
 export default defineConfig({
@@ -11,12 +11,16 @@ export default defineConfig({
     include: [
       'autogrow.test.ts',
       'backup.test.ts',
+      'branch.test.ts',
       'database.test.ts',
       'healing.test.ts',
+      'logs.test.ts',
+      'restore.test.ts',
+      'rotation.test.ts',
       'suspend.test.ts',
       'kubernetes/*.test.ts',
     ],
-    exclude: long,
+    exclude: process.env.ESPALIER_SOAK === undefined ? long : [],
     pool: 'forks',
     fileParallelism: false,
     testTimeout: 240_000,

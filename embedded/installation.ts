@@ -177,6 +177,7 @@ export async function startInstallation(
         auditFile: paths.auditLog,
       }),
       unready: watch.check,
+      resolve: target => started.resolve(target),
       logger: logger.child({ part: 'api' }),
     })
     api = listening

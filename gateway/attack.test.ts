@@ -142,10 +142,10 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     await postgres?.stop()
   })
 
-  const dial = (from: string): Promise<Socket> =>
+  const dial = (from: string, onFinished = onTestFinished): Promise<Socket> =>
     new Promise((resolve, reject) => {
       const socket = new Socket({ allowHalfOpen: true })
-      onTestFinished(() => void socket.destroy())
+      onFinished(() => void socket.destroy())
       socket.once('error', reject)
       socket.connect({ host: front.host, port: front.port, localAddress: from }, () => {
         socket.off('error', reject).on('error', () => {})
@@ -153,7 +153,7 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
       })
     })
   /** Logs in by password from an address. */
-  const login = async (from: string): Promise<pg.Client> => {
+  const login = async (from: string, onFinished = onTestFinished): Promise<pg.Client> => {
     const client = new pg.Client({
       user: 'shopper',
       password,
@@ -167,15 +167,15 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
       },
     })
     client.on('error', () => {})
-    onTestFinished(() => client.end().catch(() => {}))
+    onFinished(() => client.end().catch(() => {}))
     await client.connect()
     return client
   }
   /** Asks for TLS and says no more. */
-  const fallSilent = (from: string, count: number) =>
+  const fallSilent = (from: string, count: number, onFinished = onTestFinished) =>
     Promise.all(
       Array.from({ length: count }, async () => {
-        const socket = await dial(from)
+        const socket = await dial(from, onFinished)
         const silent = { socket, answer: '' }
         socket.once('data', data => {
           silent.answer = String(data)
@@ -254,15 +254,26 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     expect(performance.now() - began).toBeLessThan(3_000)
   }, 30_000)
 
-  test('silence is ended after 10 seconds, and its places are free again', async () => {
-    const silent = await fallSilent('127.0.0.8', loginLimits.perAddress)
+  // The next two wait for longer than a login may take: both at the same time.
+  test.concurrent('silence is ended after 10 seconds, and its places are free again', async ({ onTestFinished }) => {
+    const silent = await fallSilent('127.0.0.8', loginLimits.perAddress, onTestFinished)
     await until('all have reached Postgres', () => answered(silent) === silent.length)
     const closed = silent.map(({ socket }) => received(socket))
     const began = performance.now()
     await Promise.all(closed)
     expect(performance.now() - began).toBeLessThan(13_000)
-    expect((await (await login('127.0.0.8')).query('SELECT 2 AS two')).rows).toEqual([{ two: 2 }])
+    expect((await (await login('127.0.0.8', onTestFinished)).query('SELECT 2 AS two')).rows).toEqual([{ two: 2 }])
   }, 60_000)
+
+  test.concurrent('who has logged in may say nothing for as long as he likes', async ({ onTestFinished }) => {
+    const silent = await Promise.all(Array.from({ length: 3 }, () => login('127.0.0.11', onTestFinished)))
+    const errors: Error[] = []
+    for (const client of silent) client.on('error', error => errors.push(error))
+    // Longer than the time that a login has.
+    await passed(loginLimits.holdMs + 2_000)
+    expect(errors).toEqual([])
+    for (const client of silent) expect((await client.query('SELECT 5 AS five')).rows).toEqual([{ five: 5 }])
+  })
 
   test('the gauges say how many log in and how many wait, in all and of the database, until none does', async () => {
     const read = async (): Promise<Record<string, number>> =>
@@ -295,16 +306,6 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     const began = performance.now()
     await login('127.0.0.9')
     expect(performance.now() - began).toBeLessThan(3_000)
-  })
-
-  test('who has logged in may say nothing for as long as he likes', async () => {
-    const silent = await Promise.all(Array.from({ length: 3 }, () => login('127.0.0.11')))
-    const errors: Error[] = []
-    for (const client of silent) client.on('error', error => errors.push(error))
-    // Longer than the time that a login has.
-    await passed(loginLimits.holdMs + 2_000)
-    expect(errors).toEqual([])
-    for (const client of silent) expect((await client.query('SELECT 5 AS five')).rows).toEqual([{ five: 5 }])
   })
 
   test('who fails to log in, over and over, is in nobody’s way', async () => {

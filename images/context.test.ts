@@ -1,4 +1,15 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -67,7 +78,7 @@ describe('what an image is made of', () => {
         expect(names, `${to} imports ${path}`).toContain(join(dirname(to), path))
       }
     }
-    expect(entries.filter(entry => entry.executable).map(entry => entry.to)).toEqual(['source/instance/main.ts'])
+    expect(entries.filter(entry => entry.executable).map(entry => entry.to)).toEqual(['source/instance/espalier.sh'])
   })
 })
 
@@ -102,6 +113,34 @@ describe('a context', () => {
     expect(seen.map(({ mode }) => (mode & 0o7777).toString(8))).toEqual(['755', '644', '755'])
     expect(new Set(seen.map(({ mtimeMs }) => mtimeMs)).size).toBe(1)
     expect(readFileSync(join(target, 'a/b'), 'utf8')).toBe('1')
+  })
+
+  test('has TypeScript without its types, which runs as it is: nothing that would take them out is loaded', async () => {
+    const target = directoryWith({})
+    await layOut(await productEntries(root), target)
+    symlinkSync(join(root, 'node_modules'), join(target, 'node_modules'))
+    const told = `process.on('exit', () => console.log(process.moduleLoadList.some(name => name.includes('amaro'))))`
+    const lastLine = (from: string) => {
+      const args = ['--import', `data:text/javascript,${encodeURIComponent(told)}`, join(from, 'bin/espalier.mjs')]
+      const env = { NODE_DISABLE_COMPILE_CACHE: '1' }
+      const { stdout, stderr } = spawnSync(process.execPath, [...args, '--help'], { env, encoding: 'utf8' })
+      expect(stdout, stderr).toContain('operator')
+      return stdout.trim().split('\n').at(-1)
+    }
+    expect(lastLine(join(target, 'source'))).toBe('false')
+    expect(lastLine(root)).toBe('true')
+    const [original, laidOut] = [root, join(target, 'source')].map(from =>
+      readFileSync(join(from, 'bin/main.ts'), 'utf8').split('\n'),
+    )
+    expect(laidOut?.map(line => line.length)).toEqual(original?.map(line => line.length))
+  })
+
+  test('has the TypeScript of packages as it is: nobody runs it, and of some the types cannot be taken out', async () => {
+    const text = 'export class Timer { constructor(private callback: () => void) {} }'
+    const [source, target] = [directoryWith({ 'timer.ts': text }), directoryWith({})]
+    const to = 'packages/node_modules/timers/src/timer.ts'
+    await layOut([{ from: join(source, 'timer.ts'), to, executable: false }], target)
+    expect(readFileSync(join(target, to), 'utf8')).toBe(text)
   })
 
   test('of a folder that is not there has nothing', async () => {

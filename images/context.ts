@@ -1,9 +1,10 @@
 /**
  * What goes into an image, laid out for its Dockerfile: which files of the checkout, under which names. Times and modes
- * are made the same everywhere, so that equal files give equal layers.
+ * are made the same everywhere, so that equal files give equal layers. Types are taken out of TypeScript; lines and columns stay.
  */
 import { createHash } from 'node:crypto'
-import { chmod, copyFile, lutimes, mkdir, readdir, readFile, stat } from 'node:fs/promises'
+import { chmod, copyFile, lutimes, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join } from 'node:path'
 
 /** A file or symlink: where it is, and where it goes in the context. */
@@ -78,7 +79,8 @@ export async function productEntries(root: string): Promise<Entry[]> {
     productFolders.map(folder => tree(join(root, folder), join('source', folder), isProduct)),
   )
   const files = productFiles.map(name => ({ from: join(root, name), to: join('source', name), executable: false }))
-  const entries = [...files, ...folders.flat()]
+  const stripped = { from: join(root, 'images/stripped.mjs'), to: 'source/bin/stripped.mjs', executable: false }
+  const entries = [...files, ...folders.flat(), stripped]
   return entries.map(entry => (entry.to === 'source/bin/espalier.mjs' ? { ...entry, executable: true } : entry))
 }
 
@@ -88,13 +90,16 @@ export const packageEntries = (modules: string): Promise<Entry[]> => tree(module
 export async function instanceEntries(root: string): Promise<Entry[]> {
   const folder = 'instance'
   const entries = await tree(join(root, folder), join('source', folder), isProduct)
-  return entries.map(entry => ({ ...entry, executable: entry.to.endsWith('/main.ts') }))
+  return entries.map(entry => ({ ...entry, executable: entry.to.endsWith('/espalier.sh') }))
 }
+
+/** Of how files are laid out: another one makes images anew. */
+const layout = 'without types'
 
 /** SHA-256 of names, modes and contents: the same for the same tree, wherever it stands. */
 export async function digestOf(entries: readonly Entry[], ...more: string[]): Promise<string> {
   const hash = createHash('sha256')
-  for (const text of more) hash.update(`${JSON.stringify(text)}\n`)
+  for (const text of [layout, ...more]) hash.update(`${JSON.stringify(text)}\n`)
   for (const entry of entries.toSorted((a, b) => (a.to < b.to ? -1 : 1))) {
     const content = createHash('sha256').update(await readFile(entry.from))
     hash.update(`${JSON.stringify([entry.to, entry.executable])} ${content.digest('hex')}\n`)
@@ -102,12 +107,21 @@ export async function digestOf(entries: readonly Entry[], ...more: string[]): Pr
   return hash.digest('hex')
 }
 
+/** Ours without types. What packages bring along of TypeScript may be such that its types cannot be taken out, and is not run. */
+const hasTypes = ({ to }: Entry): boolean => to.startsWith('source/') && to.endsWith('.ts')
+
+async function place(entry: Entry, path: string): Promise<void> {
+  if (!hasTypes(entry)) return copyFile(entry.from, path)
+  await writeFile(path, stripTypeScriptTypes(await readFile(entry.from, 'utf8')))
+}
+
 /** Copies the entries into an empty directory. */
 export async function layOut(entries: readonly Entry[], directory: string): Promise<void> {
-  for (const { from, to, executable } of entries) {
+  for (const entry of entries) {
+    const { to, executable } = entry
     const path = join(directory, to)
     await mkdir(dirname(path), { recursive: true })
-    await copyFile(from, path)
+    await place(entry, path)
     await chmod(path, executable ? 0o755 : 0o644)
     await lutimes(path, fixedTime, fixedTime)
   }

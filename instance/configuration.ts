@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isRecord } from './record.ts'
 import { Refusal } from './refusal.ts'
 
 /** The files of Postgres's configuration that the operator writes, whole. */
@@ -23,6 +24,8 @@ export type InstanceConfiguration = {
   prepareCopy?: boolean
   /** Whose volume was copied: a database's id. Absent: this database's own. */
   copyOf?: string
+  /** Which of that database's volumes it was. Absent: any. */
+  copyOfIncarnation?: number
   /** Libraries that Postgres loads as it starts, where the image has them. */
   preload?: string[]
   /**
@@ -32,8 +35,8 @@ export type InstanceConfiguration = {
   files: Record<ConfigurationFile, string>
 }
 
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isIncarnation = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 1
 
 /** @throws Refusal `configuration`, naming the field, for anything but a whole InstanceConfiguration */
 export function parseInstanceConfiguration(text: string): InstanceConfiguration {
@@ -45,16 +48,17 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
     throw refuse('is not JSON')
   }
   if (!isRecord(value)) throw refuse('must be an object')
-  const { databaseId, incarnation, pgVersion, initialise, prepareCopy = false, copyOf, preload, files } = value
+  const { databaseId, incarnation, pgVersion, initialise, prepareCopy = false, preload, files } = value
+  const { copyOf, copyOfIncarnation } = value
   if (typeof databaseId !== 'string' || databaseId === '') throw refuse('databaseId must be a string')
-  if (typeof incarnation !== 'number' || !Number.isSafeInteger(incarnation) || incarnation < 1) {
-    throw refuse('incarnation must be a whole number from 1')
-  }
+  if (!isIncarnation(incarnation)) throw refuse('incarnation must be a whole number from 1')
   if (typeof pgVersion !== 'string' || !/^[1-9][0-9]$/.test(pgVersion))
     throw refuse('pgVersion must be a major version')
   if (typeof initialise !== 'boolean') throw refuse('initialise must be true or false')
   if (typeof prepareCopy !== 'boolean') throw refuse('prepareCopy must be true or false')
   if (copyOf !== undefined && typeof copyOf !== 'string') throw refuse('copyOf must be a string')
+  if (copyOfIncarnation !== undefined && !isIncarnation(copyOfIncarnation))
+    throw refuse('copyOfIncarnation must be a whole number from 1')
   if (initialise && prepareCopy) throw refuse('a copy is never initialised')
   const isName = (name: unknown) => typeof name === 'string' && /^[a-z0-9_]{1,63}$/.test(name)
   if (preload !== undefined && !(Array.isArray(preload) && preload.every(isName)))
@@ -72,6 +76,7 @@ export function parseInstanceConfiguration(text: string): InstanceConfiguration 
     initialise,
     prepareCopy,
     ...(copyOf === undefined ? {} : { copyOf }),
+    ...(copyOfIncarnation === undefined ? {} : { copyOfIncarnation }),
     ...(preload === undefined ? {} : { preload }),
     files: {
       'postgresql.conf': file('postgresql.conf'),

@@ -4,26 +4,41 @@
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { logVariable } from './log/directory.ts'
 import type { PrepareOptions } from './prepare.ts'
 import { exitCodes, Refusal, refusalOf } from './refusal.ts'
 
 export type { InstanceConfiguration } from './configuration.ts'
 
 const usage = `Usage: espalier instance prepare --data DIR --configuration DIR --tls DIR [--termination-message FILE]
+       espalier instance verify --data DIR [--termination-message FILE]
+       espalier instance agent --id UUID --host ADDRESS --data DIR --tls DIR --state DIR
 
-Makes an instance's volume ready for Postgres to start on.
+prepare makes an instance's volume ready for Postgres to start on.
+verify checks a copy of a database, which is changed by it and worth nothing afterwards.
+agent samples what the Postgres at this address and its volume are like, until it is stopped.
 
   --data DIR                  the volume; the data directory is pgdata in it
   --configuration DIR         holds instance.json
   --tls DIR                   holds tls.crt, tls.key and ca.crt
-  --termination-message FILE  where to write a refusal, as JSON
+  --id UUID                   whose instance it is
+  --host ADDRESS              where Postgres listens, and the agent too
+  --state DIR                 what the agent keeps
+  --termination-message FILE  where to write a refusal, or what verify found, as JSON
+
+Where ${logVariable} names a directory, Postgres keeps its log on the volume and the agent bounds it.
 
 It exits with 0, or with a code that says why not: ${Object.entries(exitCodes)
   .map(([reason, code]) => `${code} ${reason}`)
   .join(', ')}.
 `
 
-function parse(argv: readonly string[]): PrepareOptions & { help: boolean; terminationMessage: string | undefined } {
+type Options = PrepareOptions & { command: Command; help: boolean; terminationMessage: string | undefined }
+
+const commands = ['prepare', 'verify'] as const
+type Command = (typeof commands)[number]
+
+function parse(argv: readonly string[]): Options {
   const text = { type: 'string' } as const
   try {
     const { values, positionals } = parseArgs({
@@ -38,12 +53,14 @@ function parse(argv: readonly string[]): PrepareOptions & { help: boolean; termi
       },
     })
     const { help, data = '', configuration = '', tls = '', 'termination-message': terminationMessage } = values
-    if (help) return { help, data, configuration, tls, terminationMessage }
-    if (positionals.length !== 1 || positionals[0] !== 'prepare') throw new Error('the one command is "prepare"')
-    for (const [name, value] of Object.entries({ data, configuration, tls })) {
+    if (help) return { command: 'prepare', help, data, configuration, tls, terminationMessage }
+    const command = commands.find(name => name === positionals[0])
+    if (positionals.length !== 1 || command === undefined) throw new Error('the commands are "prepare" and "verify"')
+    const needed = command === 'prepare' ? { data, configuration, tls } : { data }
+    for (const [name, value] of Object.entries(needed)) {
       if (value === '') throw new Error(`--${name} is required`)
     }
-    return { help, data, configuration, tls, terminationMessage }
+    return { command, help, data, configuration, tls, terminationMessage }
   } catch (cause) {
     throw new Refusal('usage', cause instanceof Error ? cause.message : String(cause))
   }
@@ -54,6 +71,7 @@ function parse(argv: readonly string[]): PrepareOptions & { help: boolean; termi
  * object `{reason, message}` in the termination message file (Kubernetes keeps 4096 bytes of it).
  */
 export async function runInstance(argv: readonly string[]): Promise<number> {
+  if (argv[0] === 'agent') return runBeside(argv.slice(1))
   let terminationMessage: string | undefined
   try {
     const options = parse(argv)
@@ -62,8 +80,15 @@ export async function runInstance(argv: readonly string[]): Promise<number> {
       process.stdout.write(usage)
       return 0
     }
+    if (options.command === 'verify') {
+      const { verify } = await import('./verify/index.ts')
+      const found = JSON.stringify(verify(options.data))
+      process.stdout.write(`${found}\n`)
+      if (terminationMessage !== undefined) writeFileSync(terminationMessage, found)
+      return 0
+    }
     const { prepare } = await import('./prepare.ts')
-    const { initialised } = prepare(options)
+    const { initialised } = prepare({ ...options, keepsLog: (process.env[logVariable] ?? '') !== '' })
     if (initialised) process.stdout.write('initialised a new data directory\n')
     return 0
   } catch (error) {
@@ -79,5 +104,17 @@ export async function runInstance(argv: readonly string[]): Promise<number> {
       }
     }
     return exitCodes[reason]
+  }
+}
+
+/** The agent runs until it is stopped, and has no termination message: its log says why it ended. */
+async function runBeside(argv: readonly string[]): Promise<number> {
+  const { runAgent } = await import('./agent/command.ts')
+  try {
+    await runAgent(argv)
+    return 0
+  } catch (error) {
+    process.stderr.write(`espalier instance: agent: ${error instanceof Error ? error.message : error}\n`)
+    return exitCodes.internal
   }
 }

@@ -7,13 +7,14 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ConfigurationFile, configurationFiles, type InstanceConfiguration } from './configuration.ts'
+import { closure } from './copy.ts'
 import { readIfPresent, writeDurably } from './files.ts'
 import { availableLibraries } from './libraries.ts'
 import { quoteSetting, renderSettings } from './settings.ts'
 import { dataDirectory } from './volume.ts'
 
 /** In the volume's root: the mounted files as Postgres last accepted them. */
-const acceptedDirectory = 'espalier-configuration'
+export const acceptedDirectory = 'espalier-configuration'
 
 /** It only reads its files; a disk that takes longer has other troubles. */
 const checkTimeoutMs = 60_000
@@ -24,18 +25,25 @@ function mountedFiles(configuration: string): string | undefined {
 }
 
 /** What only this pod knows: comes after the files, so that it wins over them. */
-function ownSettings({ preload = [], pgVersion }: InstanceConfiguration, tls: Record<string, string>) {
+function ownSettings({ preload = [], pgVersion }: InstanceConfiguration, settings: Record<string, string>) {
   const libraries = availableLibraries(preload, pgVersion)
-  return { ...(libraries.length > 0 ? { shared_preload_libraries: libraries.join(',') } : {}), ...tls }
+  return { ...(libraries.length > 0 ? { shared_preload_libraries: libraries.join(',') } : {}), ...settings }
 }
 
-/** postgresql.conf of the data directory, for files that stand in another. */
-function including(directory: string, settings: Record<string, string>): string {
+/** postgresql.conf of the data directory, for files that stand in another. What keeps a copy closed wins over all of them. */
+function including(root: string, directory: string, settings: Record<string, string>): string {
   const at = (name: ConfigurationFile) => join(directory, name)
+  const closed = closure(root)
   return [
     '# Written before every start; changes made here are lost.',
     `include ${quoteSetting(at('postgresql.conf'))}`,
-    renderSettings({ hba_file: at('pg_hba.conf'), ident_file: at('pg_ident.conf'), ...settings }),
+    renderSettings({
+      hba_file: at('pg_hba.conf'),
+      ident_file: at('pg_ident.conf'),
+      ...settings,
+      ...closed?.settings,
+    }),
+    ...(closed === undefined ? [] : [closed.include]),
   ].join('\n')
 }
 
@@ -74,20 +82,21 @@ function copyFiles(directory: string, { files }: InstanceConfiguration, settings
 }
 
 /**
- * Writes what Postgres reads, and empties postgresql.auto.conf: whatever ALTER SYSTEM left there, even in a copy, ends
+ * Writes what Postgres reads in a data directory of the volume `root`, and empties postgresql.auto.conf: whatever ALTER SYSTEM left there, even in a copy, ends
  * here. (No user may run it, and from 17 on it is switched off too.)
  */
 export function writeConfiguration(
+  root: string,
   directory: string,
   wanted: InstanceConfiguration,
-  { configuration, tls }: { configuration: string; tls: Record<string, string> },
+  { configuration, settings: ofPod }: { configuration: string; settings: Record<string, string> },
 ): void {
   // A volume that Kubernetes gave to a group has g+rwxs on everything; Postgres starts on 0700 or 0750 only.
   if ((statSync(directory).mode & 0o7777) !== 0o700) chmodSync(directory, 0o700)
-  const settings = ownSettings(wanted, tls)
+  const settings = ownSettings(wanted, ofPod)
   const mounted = mountedFiles(configuration)
   if (mounted === undefined) copyFiles(directory, wanted, settings)
-  else writeDurably(join(directory, 'postgresql.conf'), including(mounted, settings))
+  else writeDurably(join(directory, 'postgresql.conf'), including(root, mounted, settings))
   writeDurably(join(directory, 'postgresql.auto.conf'), '')
 }
 
@@ -95,7 +104,7 @@ export function writeConfiguration(
 export function checkConfiguration(
   root: string,
   wanted: InstanceConfiguration,
-  { configuration, tls }: { configuration: string; tls: Record<string, string> },
+  { configuration, settings: ofPod }: { configuration: string; settings: Record<string, string> },
 ): void {
   const mounted = mountedFiles(configuration)
   if (mounted === undefined) return
@@ -107,9 +116,9 @@ export function checkConfiguration(
   }
   const accepted = join(root, acceptedDirectory)
   if (configurationFiles.some(name => readIfPresent(join(accepted, name)) === undefined)) return
-  const settings = { ...ownSettings(wanted, tls), 'espalier.refused': refused }
-  writeDurably(join(directory, 'postgresql.conf'), including(accepted, settings))
+  const settings = { ...ownSettings(wanted, ofPod), 'espalier.refused': refused }
+  writeDurably(join(directory, 'postgresql.conf'), including(root, accepted, settings))
   // Nothing was gained, and the server says what is wrong.
   if (objection(directory) !== undefined)
-    writeDurably(join(directory, 'postgresql.conf'), including(mounted, ownSettings(wanted, tls)))
+    writeDurably(join(directory, 'postgresql.conf'), including(root, mounted, ownSettings(wanted, ofPod)))
 }

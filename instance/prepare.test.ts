@@ -25,6 +25,7 @@ import {
   runPostgres,
 } from '../operator/postgres/testing/postgres.ts'
 import { smallShape } from '../operator/testing/samples.ts'
+import { isSoak } from '../operator/testing/soak.ts'
 import { configurationFiles, type InstanceConfiguration } from './configuration.ts'
 import { availableLibraries } from './libraries.ts'
 import { exitCodes } from './refusal.ts'
@@ -37,7 +38,7 @@ const configurationOf = (major: PgVersion): InstanceConfiguration => ({
   incarnation: 1,
   pgVersion: major,
   initialise: true,
-  files: renderConfiguration(smallShape, major),
+  files: renderConfiguration(smallShape, major, databaseId),
 })
 
 /** What the root of a volume that was made ready holds. */
@@ -221,6 +222,9 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
     return directory
   }
 
+  /** All of them in `make soak`. Each step is of several changes, so that a third of them has some of each. */
+  const stride = isSoak ? 1 : 3
+
   function sweep(reset: (mounts: Mounts) => void, check: (mounts: Mounts) => void): number {
     const mounts = mountsFor(major)
     const template = join(mounts.root, 'template')
@@ -238,7 +242,7 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
     const environment = postgresEnvironment(major)
     const [node, ...args] = prepareCommand(mounts)
 
-    for (let n = 1; ; n++) {
+    for (let n = 1; ; n += stride) {
       reset(mounts)
       const killed = spawnSync(node, ['--import', join(mounts.root, 'preload.mjs'), ...args], {
         ...environment,
@@ -248,7 +252,11 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
       if (killed.signal !== 'SIGKILL') expect(killed).toMatchObject({ status: 0, stderr: '' })
       expect(prepare(mounts, major, { path })).toMatchObject({ code: 0, stderr: '' })
       expect(listing(join(mounts.volume, 'pgdata'))).toEqual(listing(template))
-      expect(readdirSync(mounts.volume).sort()).toEqual(whole)
+      expect(
+        readdirSync(mounts.volume)
+          .filter(name => name !== 'espalier-copy')
+          .sort(),
+      ).toEqual(whole)
       check(mounts)
       if (killed.signal !== 'SIGKILL') return n - 1
     }
@@ -281,16 +289,30 @@ for argument; do case "$argument" in --pgdata=*) cp -R '${template}/.' "\${argum
         writeFileSync(join(mounts.volume, 'espalier-identity.json'), JSON.stringify(identity))
         writeFileSync(join(mounts.volume, 'pgdata/postmaster.pid'), '1\n')
         writeFileSync(join(mounts.volume, 'pgdata/postgresql.auto.conf'), "fsync = 'off'\n")
+        // Its source was a copy itself, and open.
+        rmSync(join(mounts.volume, 'espalier-copy'), { recursive: true, force: true })
+        mkdirSync(join(mounts.volume, 'espalier-copy'))
+        for (const name of ['opened.conf', 'opened_hba.conf'])
+          writeFileSync(join(mounts.volume, 'espalier-copy', name), 'its own')
+        for (const name of ['espalier-copy', 'espalier-copy/opened.conf', 'espalier-copy/opened_hba.conf'])
+          giveToPostgres(join(mounts.volume, name))
+        writeFileSync(join(mounts.volume, 'espalier-configuration/postgresql.conf'), 'its own')
         configure(mounts, { ...configurationOf(major), incarnation: 2, initialise: false, prepareCopy: true })
       },
       mounts => {
+        expect(readdirSync(join(mounts.volume, 'espalier-copy'))).toEqual(['pg_hba.conf'])
+        const started = readFileSync(join(mounts.volume, 'pgdata/postgresql.conf'), 'utf8')
+        expect(started).toContain("max_logical_replication_workers = '0'")
+        expect(started).toContain(`hba_file = '${mounts.volume}/espalier-copy/pg_hba.conf'`)
+        const accepted = readFileSync(join(mounts.volume, 'espalier-configuration/postgresql.conf'), 'utf8')
+        expect(accepted).not.toContain('its own')
         expect(identityOf(mounts)).toMatchObject({ databaseId, incarnation: 2 })
         expect(existsSync(join(mounts.volume, 'pgdata/postmaster.pid'))).toBe(false)
         expect(readFileSync(join(mounts.volume, 'pgdata/postgresql.auto.conf'), 'utf8')).toBe('')
       },
     )
     expect(points).toBeGreaterThan(5)
-  })
+  }, 300_000)
 
   test.each(['base/1/PG_VERSION', 'base/5/PG_VERSION'])(
     'while the real initdb runs on without it, past %s, the next run is not disturbed',

@@ -7,9 +7,12 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type InstanceConfiguration, readInstanceConfiguration } from './configuration.ts'
+import { close } from './copy.ts'
 import { removeDurably, renameDurably, syncDirectory, writeDurably } from './files.ts'
 import { initialise } from './initialise.ts'
-import { checkConfiguration, writeConfiguration } from './postgres-files.ts'
+import { logSettings } from './log/directory.ts'
+import { prepareLog } from './log/prepare.ts'
+import { acceptedDirectory, checkConfiguration, writeConfiguration } from './postgres-files.ts'
 import { tlsSettings } from './tls.ts'
 import { dataDirectory, type Identity, identityFile, inspectVolume, planVolume, stagingPrefix } from './volume.ts'
 
@@ -20,13 +23,15 @@ export type PrepareOptions = {
   configuration: string
   /** The mounted Secret, with `tls.crt`, `tls.key` and `ca.crt`. */
   tls: string
+  /** Whether an agent bounds a log on the volume: then Postgres keeps it there. */
+  keepsLog?: boolean
 }
 
 /** @throws Refusal and errors of the file system (see refusalOf) */
 export function prepare(options: PrepareOptions): { initialised: boolean } {
   const wanted = readInstanceConfiguration(options.configuration)
-  const mounts = { configuration: options.configuration, tls: tlsSettings(options.tls, process.getuid?.() ?? 0) }
-  const root = options.data
+  const { data: root, configuration, keepsLog = false } = options
+  const mounts: Mounts = { configuration, settings: tlsSettings(options.tls, process.getuid?.() ?? 0) }
   const volume = inspectVolume(root)
   const steps = planVolume(volume, wanted)
 
@@ -37,7 +42,9 @@ export function prepare(options: PrepareOptions): { initialised: boolean } {
     else if (step.do === 'publish') publish(root, step.staging)
     else adopt(root, step.identity, wanted)
   }
-  writeConfiguration(join(root, dataDirectory), wanted, mounts)
+  const log = keepsLog ? prepareLog(root, wanted.databaseId) : undefined
+  if (log !== undefined) mounts.settings = { ...mounts.settings, ...logSettings(log) }
+  writeConfiguration(root, join(root, dataDirectory), wanted, mounts)
   checkConfiguration(root, wanted, mounts)
   return { initialised: steps.some(step => step.do === 'initialise') }
 }
@@ -54,7 +61,8 @@ function removeLeftover(directory: string): void {
 const writeIdentity = (root: string, identity: Identity): void =>
   writeDurably(join(root, identityFile), `${JSON.stringify(identity)}\n`)
 
-type Mounts = { configuration: string; tls: Record<string, string> }
+/** `settings`: those that only this pod knows. */
+type Mounts = { configuration: string; settings: Record<string, string> }
 
 function initialiseVolume(root: string, wanted: InstanceConfiguration, mounts: Mounts): void {
   const { databaseId, incarnation, pgVersion } = wanted
@@ -62,7 +70,7 @@ function initialiseVolume(root: string, wanted: InstanceConfiguration, mounts: M
   const directory = join(root, staging)
   mkdirSync(directory, { mode: 0o700 })
   initialise(directory, pgVersion)
-  writeConfiguration(directory, wanted, mounts)
+  writeConfiguration(root, directory, wanted, mounts)
   syncDirectory(root)
   writeIdentity(root, { databaseId, incarnation, initialisedAt: new Date().toISOString(), pgVersion, staging })
   publish(root, staging)
@@ -73,10 +81,13 @@ const publish = (root: string, staging: string): void => renameDurably(join(root
 /**
  * A copy carries the lock file of the server it was copied from, whose process id means nothing here. It is removed
  * before the identity changes, and never again afterwards: at an ordinary start that file is what keeps two servers
- * off one data directory.
+ * off one data directory. The files that Postgres accepted of its source's go too, so that it falls back on none of them;
+ * and from here on it is closed.
  */
 function adopt(root: string, source: Identity, wanted: InstanceConfiguration): void {
   removeDurably(join(root, dataDirectory, 'postmaster.pid'))
+  rmSync(join(root, acceptedDirectory), { recursive: true, force: true })
+  close(root)
   const { databaseId, incarnation, pgVersion } = wanted
   writeIdentity(root, { databaseId, incarnation, initialisedAt: source.initialisedAt, pgVersion })
 }

@@ -102,6 +102,18 @@ describe('what is done with a volume', () => {
       ['adopt'],
     ],
     [
+      'copied from the incarnation named',
+      { ...running, identity: { ...identity, databaseId: theirs, incarnation: 7 } },
+      { prepareCopy: true, copyOf: theirs, copyOfIncarnation: 7 },
+      ['adopt'],
+    ],
+    [
+      'copied from an incarnation not named',
+      { ...running, identity: { ...identity, databaseId: theirs, incarnation: 7 } },
+      { prepareCopy: true, copyOf: theirs, copyOfIncarnation: 6 },
+      'other-database',
+    ],
+    [
       'copied from a database not named',
       { ...running, identity: { ...identity, databaseId: theirs } },
       { prepareCopy: true },
@@ -233,6 +245,7 @@ describe('instance.json', () => {
     [{ ...wanted, initialise: 'yes' }, 'initialise must be true or false'],
     [{ ...wanted, prepareCopy: 1 }, 'prepareCopy must be true or false'],
     [{ ...wanted, copyOf: 1 }, 'copyOf must be a string'],
+    [{ ...wanted, copyOfIncarnation: 0 }, 'copyOfIncarnation must be a whole number from 1'],
     [{ ...wanted, initialise: true, prepareCopy: true }, 'a copy is never initialised'],
     [rest, 'files must be an object'],
     [{ ...rest, files: { ...files, 'pg_hba.conf': undefined } }, 'files must hold pg_hba.conf'],

@@ -6,6 +6,7 @@
  *     pgdata.new-<random>/     data being made by initdb; worthless unless the identity names it
  *     espalier-room            what the operator last wrote to see that it can; worthless
  *     espalier-configuration/  the operator's files as Postgres last accepted them
+ *     espalier-copy/           of a volume that began as a copy: see copy.ts
  *
  * so a volume that was initialised once is known for good, even with its data gone.
  */
@@ -118,9 +119,10 @@ export function planVolume(volume: Volume, wanted: InstanceConfiguration): Step[
 /** Whether the volume is a copy yet to be adopted. @throws Refusal where it is neither that nor this instance's own */
 function checkOwner(identity: Identity, wanted: InstanceConfiguration): boolean {
   const { databaseId, incarnation, prepareCopy = false, copyOf = databaseId } = wanted
+  const { copyOfIncarnation = identity.incarnation } = wanted
   const sameDatabase = identity.databaseId === databaseId
   if (sameDatabase && identity.incarnation === incarnation) return false
-  if (prepareCopy && identity.databaseId === copyOf) return true
+  if (prepareCopy && identity.databaseId === copyOf && identity.incarnation === copyOfIncarnation) return true
   if (!sameDatabase) {
     throw new Refusal('other-database', `the volume belongs to database ${identity.databaseId}, not ${databaseId}`)
   }

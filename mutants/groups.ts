@@ -9,37 +9,47 @@ type Group = {
   testLimit?: number
 }
 
+/** Tables and properties, which take milliseconds. */
+const ofPlans = ['operator/workload/plan/*.test.ts', 'operator/managed-database/plan/*.test.ts']
 const lifecycle = ['lifecycle', 'rollout', 'stops', 'leftovers', 'unmade', 'lost-node', 'adoption', 'healing', 'rescue']
-const ofOperator = [
-  'operator/workload/plan/{rescue,teardown,volume,growth}.test.ts',
-  'operator/workload/plan/*.test.ts',
-  'operator/managed-database/plan/*.test.ts',
-  ...lifecycle.map(name => `operator/managed-database/${name}.test.ts`),
-]
+const ofOperations = lifecycle.map(name => `operator/managed-database/${name}.test.ts`)
+
+/** Requests and their statements. */
+const ofSql = ['services/rest/sql/{read,write,call,index,statement}.test.ts']
 
 export const groups: Group[] = [
-  { name: 'workload-plan', files: ['operator/workload/plan/*.ts'], tests: ofOperator },
-  { name: 'database-plan', files: ['operator/managed-database/plan/*.ts'], tests: ofOperator },
+  { name: 'workload-plan', files: ['operator/workload/plan/*.ts'], tests: ofPlans },
+  { name: 'database-plan', files: ['operator/managed-database/plan/*.ts'], tests: ofPlans.toReversed() },
+  { name: 'backup-plan', files: ['operator/backup/plan/*.ts'], tests: ['operator/backup/plan/*.test.ts'] },
+  {
+    name: 'backup-schedule',
+    files: ['operator/backup/schedule/{due,retention}.ts'],
+    tests: ['operator/backup/schedule/{due,retention}.test.ts'],
+  },
+  { name: 'branch-plan', files: ['operator/branch/plan/*.ts'], tests: ['operator/branch/plan/*.test.ts'] },
+  { name: 'restore-plan', files: ['operator/restore/plan.ts'], tests: ['operator/restore/{record,plan}.test.ts'] },
   { name: 'routes', files: ['routes/route.ts'], tests: ['routes/route.test.ts'] },
   { name: 'volume', files: ['instance/volume.ts'], tests: ['instance/volume.test.ts'] },
   {
     name: 'execute',
     files: ['operator/workload/execute.ts'],
-    tests: ['operator/workload/execute.test.ts', ...ofOperator],
+    tests: ['operator/workload/execute.test.ts', ...ofPlans, ...ofOperations],
   },
   {
     name: 'parse',
     testLimit: 20_000,
     files: ['services/rest/parse/*.ts'],
     // Without fuzz.test.ts, which needs thousands of cases to get far.
-    tests: ['services/rest/parse/{request,preferences,range,media,query,filter,select,json-scanner,payload}.test.ts'],
+    tests: [
+      'services/rest/parse/{request,preferences,range,media,query,filter,select,json-scanner,record-keys,payload}.test.ts',
+    ],
   },
   {
     name: 'sql',
     runs: 300,
     files: ['services/rest/sql/*.ts'],
-    tests: ['services/rest/sql/*.test.ts'],
+    tests: [...ofSql, 'services/rest/sql/quoting.test.ts'],
   },
-  { name: 'rest-plan', files: ['services/rest/plan/*.ts'], tests: ['services/rest/plan/*.test.ts'] },
+  { name: 'rest-plan', files: ['services/rest/plan/*.ts'], tests: ['services/rest/plan/*.test.ts', ...ofSql] },
   { name: 'crds', files: ['crds/*.ts', '!crds/generate.ts'], tests: ['crds/*.test.ts'] },
 ]

@@ -45,7 +45,7 @@ for (const { group, files } of runs) {
         MUTANTS_GROUP: group.name,
         MUTANTS_FILES: files.join(','),
         MUTANTS_RUNS: String(group.runs ?? 30),
-        MUTANTS_TEST_LIMIT: String(group.testLimit ?? 3_000),
+        MUTANTS_TEST_LIMIT: process.env.MUTANTS_TEST_LIMIT ?? String(group.testLimit ?? 3_000),
         MUTANTS_TESTS: group.tests.join('\n'),
       },
     },

@@ -6,13 +6,24 @@ import type { Logger } from 'pino'
 import type { AnyObject, Cluster, KindName, Kinds } from '../cluster/index.ts'
 import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from '../cluster/informer/index.ts'
 import type { Metrics } from '../controller/index.ts'
-import { labels, managedByEspalier, systemNamespace, tenantNamespace } from '../crds/index.ts'
+import {
+  askedRestore,
+  awaitsData,
+  branchPhase,
+  childNames,
+  isOpenRestore,
+  labels,
+  managedByEspalier,
+  systemNamespace,
+  tenantNamespace,
+} from '../crds/index.ts'
 import { gatewayComponent } from '../routes/route.ts'
 import { withoutForeignData } from './keys.ts'
 import { ownerKeyOf, ownerUidOf } from './objects/ownership.ts'
 import { createOptionalInformer } from './optional-informer.ts'
 import { isOfInterest } from './region/admission.ts'
-import { createSharing, slimBackup, slimPod } from './slim.ts'
+import { createSharing } from './sharing.ts'
+import { slimBackup, slimPod } from './slim.ts'
 import { slimVolume } from './workload/children/persistent-volume.ts'
 import { sizeText } from './workload/children/stateful-set.ts'
 
@@ -68,6 +79,11 @@ export function createCaches(
       /** Those that have a size, and those that are to have it. */
       size: ({ spec, status }) => [...new Set([spec.size, ...one(status?.size)].map(sizeText))],
       region: ({ spec }) => [spec.region],
+      /** The backup that it is still to be made of. */
+      source: database =>
+        awaitsData(database) ? [`${database.metadata.namespace}/${database.spec.dataSource?.backupName}`] : [],
+      /** The restore that it asks for, or asked for last. */
+      restore: database => one(askedRestore(database)).map(({ name }) => `${database.metadata.namespace}/${name}`),
       /** Of those that a restart waits for, or that are being restarted: their region. */
       rollout: database => (isOfInterest(database) ? [database.spec.region] : []),
       task: ({ status }) => one(status?.operation?.taskId),
@@ -82,20 +98,46 @@ export function createCaches(
     { logger: logger.child({ cache: 'snapshots' }) },
   )
 
+  const branches = follow('branches', 'Branch', {
+    indexes: {
+      id: branch => one(branch.metadata.labels?.[labels.id]),
+      uid: branch => one(branch.metadata.uid),
+      database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`],
+      size: ({ spec }) => [sizeText(spec.size)],
+      region: ({ spec }) => [spec.region],
+      /** As of databases. */
+      rollout: branch => (isOfInterest(branch) ? [branch.spec.region] : []),
+      /** The backup that it is still to be made of. */
+      source: branch =>
+        branchPhase(branch) === 'creating'
+          ? one(branch.metadata.labels?.[labels.id]).map(
+              id => `${branch.metadata.namespace}/${childNames.prebranch(id)}`,
+            )
+          : [],
+      task: ({ status }) => one(status?.operation?.taskId),
+    },
+  })
+
   return {
     databases,
-    branches: follow('branches', 'Branch', {
-      indexes: { database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`] },
-    }),
+    branches,
     backups: follow('backups', 'Backup', {
       transform: slimBackup,
       indexes: {
         database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`],
         task: ({ status }) => one(status?.taskId),
+        verification: ({ status }) => (status?.verification === 'pending' ? ['pending'] : []),
       },
     }),
     snapshots,
-    restores: follow('restores', 'Restore'),
+    restores: follow('restores', 'Restore', {
+      indexes: {
+        database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`],
+        /** Of those that have not ended: the backup that they restore from. */
+        source: restore =>
+          isOpenRestore(restore) ? [`${restore.metadata.namespace}/${restore.spec.target.backupName}`] : [],
+      },
+    }),
     /** Those that have not ended: a month of the others is ten times as many. */
     tasks: follow('tasks', 'Task', {
       open: true,
@@ -138,7 +180,8 @@ export function createCaches(
     }),
 
     /** Whether somebody of this uid lives who may have children. */
-    isOwner: (uid: string): boolean => databases.byIndex('uid', uid).length > 0,
+    isOwner: (uid: string): boolean =>
+      databases.byIndex('uid', uid).length > 0 || branches.byIndex('uid', uid).length > 0,
 
     /** Resolves once every cache has its first list. */
     start: (): Promise<void> => {

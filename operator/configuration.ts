@@ -3,7 +3,7 @@
  * once; from there on everything works with `OperatorConfiguration`.
  */
 import { z } from 'zod'
-import { pgVersions } from '../crds/index.ts'
+import { branchDepth, pgVersions } from '../crds/index.ts'
 import { podSettings } from './pod-settings.ts'
 
 const image = z.string().min(1).max(500)
@@ -39,10 +39,14 @@ export const operatorConfiguration = z.strictObject({
     .strictObject({
       api: names.optional().describe('what the API answers to; omitted: its certificate comes from elsewhere'),
       gateway: names.optional().describe('what the gateway answers to; omitted: its certificate comes from elsewhere'),
+      metricsClient: z
+        .boolean()
+        .optional()
+        .describe('whether there is one by which metrics may be gathered from the agents of databases'),
     })
     .optional()
     .describe(
-      "keeps the certificates of Espalier's own servers fresh and publishes the authority; omitted: none of it is done",
+      "keeps the certificates of Espalier's own servers and clients fresh and publishes the authority; omitted: none of it is done",
     ),
   authority: z
     .strictObject({
@@ -66,6 +70,7 @@ export const operatorConfiguration = z.strictObject({
     .strictObject({
       creatingMs: minutes(10),
       modifyingMs: minutes(10),
+      restoringMs: minutes(60),
       deletingMs: minutes(30),
     })
     .prefault({})
@@ -83,12 +88,17 @@ export const operatorConfiguration = z.strictObject({
       checkpointMs: minutes(15).describe('Postgres writes what it holds to its files'),
       errorMs: minutes(0.5).describe('the storage says that it cannot'),
       cutMs: minutes(10).describe('the snapshot is not cut'),
+      verificationMs: minutes(30).describe('a copy is not checked, beside 1 s for each 5 MB of it'),
       readyMs: minutes(6 * 60).describe('the snapshot is cut, and the storage copies it'),
     })
     .prefault({})
     .describe(
       'backups: when they are taken by themselves, and how long each step may stand still before one has failed',
     ),
+  branches: z
+    .strictObject({ highestDepth: branchDepth })
+    .prefault({})
+    .describe('branches; the API is to have the same'),
   workers: z.int().min(1).max(256).default(16).describe('databases worked on at once'),
   certificatesAtOnce: z
     .int()

@@ -1,8 +1,12 @@
 /** What every controller of the operator is started with. */
 import type { Logger } from 'pino'
 import type { Cluster } from '../cluster/index.ts'
-import type { Metrics } from '../controller/index.ts'
+import type { EventRecorder, Metrics } from '../controller/index.ts'
+import type { PgVersion } from '../crds/index.ts'
 import type { Caches } from './caches.ts'
+import type { InstallationKeys } from './keys.ts'
+import type { PodSettings } from './pod-settings.ts'
+import type { PostgresAccess } from './workload/access.ts'
 
 export type ControllerOptions = {
   /** Every write goes through it. */
@@ -13,4 +17,16 @@ export type ControllerOptions = {
   now: () => number
   /** Ends its passes. */
   signal: AbortSignal
+}
+
+/** And one that has Postgres run. */
+export type PostgresControllerOptions = ControllerOptions & {
+  keys: () => InstallationKeys
+  /** How Postgres is reached, under an authority. */
+  accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
+  images: Partial<Record<PgVersion, string>>
+  /** What every pod of a Postgres is given. */
+  pods: PodSettings
+  workers: number
+  events: EventRecorder
 }

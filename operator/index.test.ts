@@ -121,7 +121,7 @@ describe('its configuration', () => {
     expect(operatorConfiguration.parse({ images })).toMatchObject({
       leaderElection: true,
       workers: 16,
-      deadlines: { creatingMs: 600_000, modifyingMs: 600_000, deletingMs: 1_800_000 },
+      deadlines: { creatingMs: 600_000, modifyingMs: 600_000, restoringMs: 3_600_000, deletingMs: 1_800_000 },
     })
   })
   test.each([

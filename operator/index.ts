@@ -7,21 +7,24 @@ import type { Registry } from 'prom-client'
 import type { Cluster } from '../cluster/index.ts'
 import { createEventRecorder, createMetrics, fenced, instrumented, runWithLeaderLease } from '../controller/index.ts'
 import { systemNamespace } from '../crds/index.ts'
+import { agentClients } from '../instance/agent/contract.ts'
+import type { SystemCertificate } from '../sealing/credentials.ts'
 import { type Check, startHealthServer } from '../server/health.ts'
 import { metricsPage, processMetrics } from '../server/metrics.ts'
 import { startAuthorityController } from './authority/controller.ts'
 import type { Trust } from './authority/state.ts'
 import { startBackupController } from './backup/controller.ts'
 import { startBackupSchedules } from './backup/schedule/controller.ts'
+import { startBranchController } from './branch/controller.ts'
 import { createCaches } from './caches.ts'
 import type { OperatorConfiguration } from './configuration.ts'
 import { createKeyReader, type InstallationKeys } from './keys.ts'
 import { startDatabaseController } from './managed-database/controller.ts'
-import { startNotRunControllers } from './not-run/controller.ts'
 import { startRegionController } from './region/controller.ts'
-import { startSystemCertificates } from './system-certificates/index.ts'
+import { startRestoreController } from './restore/controller.ts'
+import { startSystemCertificates, type WantedCertificates } from './system-certificates/index.ts'
 import { startTaskController } from './task/controller.ts'
-import { backupSubjects, databaseSubjects } from './task/subject.ts'
+import { backupSubjects, branchSubjects, databaseSubjects } from './task/subject.ts'
 import { startTenantController } from './tenant/controller.ts'
 import { createAccess, type PostgresAccess } from './workload/access.ts'
 
@@ -63,6 +66,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const pullSecretNames = configuration.pods.imagePullSecrets.map(({ name }) => name)
   const caches = createCaches(cluster, logger, metrics, new Set(pullSecretNames))
   const keys = createKeyReader(caches.systemSecrets)
+  const wanted = wantedCertificates(configuration)
   const accessFor = accessReader(options.administrator, now, logger)
 
   /** Runs the controllers until the signal aborts. */
@@ -89,31 +93,55 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         certificatesAtOnce: configuration.certificatesAtOnce,
         events,
       }),
+      startBranchController({
+        ...common,
+        keys,
+        accessFor,
+        images: configuration.images.postgres,
+        pods: configuration.pods,
+        settings: {
+          creatingMs: configuration.deadlines.creatingMs,
+          maintenanceMs: configuration.deadlines.modifyingMs,
+          highestDepth: configuration.branches.highestDepth,
+        },
+        workers: configuration.workers,
+        certificatesAtOnce: configuration.certificatesAtOnce,
+        events,
+      }),
       startBackupController({
         ...common,
         keys,
         accessFor,
         deadlines: configuration.backups,
+        images: configuration.images.postgres,
+        pods: configuration.pods,
         workers: configuration.workers,
+        events,
+      }),
+      startRestoreController({
+        ...common,
+        keys,
+        accessFor,
+        images: configuration.images.postgres,
+        pods: configuration.pods,
+        deadlines: configuration.deadlines,
+        workers: fewWorkers,
         events,
       }),
       startBackupSchedules({ ...common, ...configuration.backups, workers: fewWorkers }),
       startRegionController({ ...common, events }),
-      startNotRunControllers({ ...common, events }),
       startTaskController({
         ...common,
         workers: fewWorkers,
-        sources: [databaseSubjects(caches), backupSubjects(caches)],
+        sources: [databaseSubjects(caches), branchSubjects(caches), backupSubjects(caches)],
       }),
       startTenantController({ ...common, workers: fewWorkers, pullSecrets: pullSecretNames }),
       startAuthorityController({
         ...common,
-        servers: (['api', 'gateway'] as const).filter(server => configuration.certificates?.[server]),
+        certificates: Object.keys(wanted) as SystemCertificate[],
         waits: configuration.authority,
       }),
-      ...(configuration.certificates
-        ? [startSystemCertificates({ ...common, keys, wanted: configuration.certificates })]
-        : []),
+      ...(configuration.certificates ? [startSystemCertificates({ ...common, keys, wanted })] : []),
     ]
     logger.info('the controllers have started')
     await aborted(signal)
@@ -204,5 +232,17 @@ function accessReader(
     if (given !== undefined) return given
     if (current?.authority !== authority) current = { authority, access: createAccess({ authority, now, logger }) }
     return current.access
+  }
+}
+
+/** The API's is always among them: it asks the agents of databases by it. */
+function wantedCertificates({ certificates }: OperatorConfiguration): WantedCertificates {
+  if (certificates === undefined) return {}
+  const { api, gateway, metricsClient } = certificates
+  return {
+    ...(api ? { api } : {}),
+    ...(gateway ? { gateway } : {}),
+    apiClient: { commonName: agentClients.api },
+    ...(metricsClient ? { metricsClient: { commonName: agentClients.metrics } } : {}),
   }
 }

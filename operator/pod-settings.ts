@@ -98,6 +98,16 @@ const spread = z.strictObject({
   nodeTaintsPolicy: z.enum(['Honor', 'Ignore']).optional(),
 })
 
+const ipBlock = z
+  .strictObject({
+    cidr: z.union([z.cidrv4(), z.cidrv6()]),
+    except: z
+      .array(z.union([z.cidrv4(), z.cidrv6()]))
+      .max(few)
+      .optional(),
+  })
+  .optional()
+
 export const podSettings = z.strictObject({
   imagePullSecrets: z
     .array(z.strictObject({ name: objectName }))
@@ -115,6 +125,11 @@ export const podSettings = z.strictObject({
     .max(86_400)
     .default(1800)
     .describe('time for the checkpoint of a fast shutdown; after it the pod is killed, and recovers when it starts'),
+  metricsFrom: z
+    .array(z.strictObject({ namespaceSelector: selector.optional(), podSelector: selector.optional(), ipBlock }))
+    .max(few)
+    .default([])
+    .describe('who may reach the agents of databases beside the API, as NetworkPolicy peers'),
   disruptionBudget: z
     .boolean()
     .default(false)

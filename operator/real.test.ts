@@ -14,6 +14,7 @@ import { createFuse, type Fuse } from './testing/fuse.ts'
 import { eventually, type Installation, silent, startTestOperator, testNamespace } from './testing/installation.ts'
 import { openRealInstallation } from './testing/real-installation.ts'
 import { createDatabase, type Scenario, type Subject, scenarios } from './testing/scenarios.ts'
+import { spread } from './testing/soak.ts'
 import { startWitness } from './testing/witness.ts'
 import { createAccess } from './workload/access.ts'
 
@@ -41,6 +42,16 @@ const startWith = (fuse: Fuse = createFuse()): Promise<Operator> => {
   const { authority } = installation
   const access = createAccess({ authority, now: Date.now, logger: silent })
   return startTestOperator(installation, { wrap: fuse.cluster, administrator: fuse.access(access) })
+}
+
+/** With an operator, which does not outlive what failed: two at once would contradict each other for as long as they live. */
+async function withOperator<T>(work: () => Promise<T>, fuse?: Fuse): Promise<T> {
+  const operator = await startWith(fuse)
+  try {
+    return await work()
+  } finally {
+    await operator.stop()
+  }
 }
 
 const get = ({ name }: Subject) => installation.cluster.get('ManagedDatabase', { namespace: testNamespace, name })
@@ -92,15 +103,15 @@ async function shownCertificate(subject: Subject): Promise<string | undefined> {
 
 async function prepare(subject: Subject, { before }: Scenario): Promise<void> {
   if (before === undefined) return
-  const operator = await startWith()
-  await createDatabase(installation.cluster, { ...subject, taskId: subject.taskId.replace(/^1/, '2') }, before)
-  await eventually(
-    () => get(subject),
-    found => found?.status?.phase === 'available' && found.status.operation === undefined,
-    { withinMs },
-  )
-  await ask(subject, 'CREATE TABLE kept AS SELECT 42 AS answer')
-  await operator.stop()
+  await withOperator(async () => {
+    await createDatabase(installation.cluster, { ...subject, taskId: subject.taskId.replace(/^1/, '2') }, before)
+    await eventually(
+      () => get(subject),
+      found => found?.status?.phase === 'available' && found.status.operation === undefined,
+      { withinMs },
+    )
+    await ask(subject, 'CREATE TABLE kept AS SELECT 42 AS answer')
+  })
 }
 
 /** One run of a scenario with a crash after the n-th effect. */
@@ -110,31 +121,31 @@ async function crash(scenario: Scenario, after: number): Promise<void> {
   await prepare(subject, scenario)
   const witness = await startWitness(cluster, scenario, subject, () => true)
   const fuse = createFuse(after)
-  const crashing = await startWith(fuse)
-  await scenario.act(cluster, subject)
   const isDone = () => scenario.isDone(cluster, subject)
-  await eventually(
-    async () => fuse.isBlown || (await isDone()),
-    over => over,
-    { withinMs },
-  )
-  await crashing.stop()
-  const operator = await startWith()
-  await eventually(isDone, done => done, { withinMs })
-  const where = `after effect ${after}, ${fuse.effects.at(-1)}`
-  expect(witness.complaints, where).toEqual([])
-  if (scenario.name !== 'delete') {
-    const sql = scenario.before ? 'SELECT answer FROM kept' : 'SELECT 42 AS answer'
-    expect(await ask(subject, sql), where).toEqual([{ answer: 42 }])
-  } else await expectNothingLeft(subject)
-  await witness.stop()
-  await cluster.delete('ManagedDatabase', { namespace: testNamespace, name: subject.name })
-  await eventually(
-    () => get(subject),
-    found => found === undefined,
-    { withinMs },
-  )
-  await operator.stop()
+  await withOperator(async () => {
+    await scenario.act(cluster, subject)
+    await eventually(
+      async () => fuse.isBlown || (await isDone()),
+      over => over,
+      { withinMs },
+    )
+  }, fuse)
+  await withOperator(async () => {
+    await eventually(isDone, done => done, { withinMs })
+    const where = `after effect ${after}, ${fuse.effects.at(-1)}`
+    expect(witness.complaints, where).toEqual([])
+    if (scenario.name !== 'delete') {
+      const sql = scenario.before ? 'SELECT answer FROM kept' : 'SELECT 42 AS answer'
+      expect(await ask(subject, sql), where).toEqual([{ answer: 42 }])
+    } else await expectNothingLeft(subject)
+    await witness.stop()
+    await cluster.delete('ManagedDatabase', { namespace: testNamespace, name: subject.name })
+    await eventually(
+      () => get(subject),
+      found => found === undefined,
+      { withinMs },
+    )
+  })
 }
 
 async function expectNothingLeft({ id }: Subject): Promise<void> {
@@ -155,11 +166,12 @@ describe('with real Postgres', () => {
     ['create', [6, 12, 15, 18]],
     ['allowlist narrowed', [1]],
     ['size', [3, 5]],
+    ['rotation of a password', [2, 4, 5, 6, 7, 8]],
     ['size, while somebody deletes the claim', [2, 8]],
     ['size, while somebody deletes the volume', [11]],
     ['delete', [3, 8]],
   ])('%s survives crashes at a spread of its effects', async (name, points) => {
-    for (const after of points) await crash(scenarioOf(name), after)
+    for (const after of spread(points, 2)) await crash(scenarioOf(name), after)
   })
 })
 

@@ -8,6 +8,49 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 /** The Postgres roles of every database, in the order they are made. */
 export const databaseRoles = ['admin', 'app', 'app_read_only'] as const
 export type DatabaseRole = (typeof databaseRoles)[number]
+/**
+ * In a credentials Secret, beside a role's password while that is being replaced: the one before, which is valid until
+ * Postgres has the new one.
+ */
+export const previousPassword = (role: DatabaseRole): string => `${role}.previous`
+/** On a credentials Secret, JSON: for each role whose password was replaced, the rotation that it is of. */
+const rotationsAnnotation = 'espalier.dev/rotations'
+
+/** `before`: the rotation that the password before was of, while that stands beside the new one; absent for the first password. */
+export type RoleRotation = { rotation?: string; before?: string }
+type RoleRotations = Partial<Record<DatabaseRole, RoleRotation>>
+
+type Annotated = { metadata: { annotations?: Record<string, string> | undefined } }
+
+/** What a credentials Secret says of rotations; what cannot be read says nothing. */
+export function rotationsOf({ metadata }: Annotated): RoleRotations {
+  const said = parsed(metadata.annotations?.[rotationsAnnotation] ?? '{}')
+  const entries = databaseRoles.flatMap(role => {
+    const { rotation, before } = Object(Object(said)[role])
+    if (typeof rotation !== 'string' && typeof before !== 'string') return []
+    return [
+      [
+        role,
+        { ...(typeof rotation === 'string' ? { rotation } : {}), ...(typeof before === 'string' ? { before } : {}) },
+      ],
+    ]
+  })
+  return Object.fromEntries(entries)
+}
+
+/** The annotation that says so. */
+export const rotationsSaid = (rotations: RoleRotations): Record<string, string> => ({
+  [rotationsAnnotation]: JSON.stringify(rotations),
+})
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** The one database that users connect to. */
 export const applicationDatabase = 'app'
 
@@ -23,9 +66,17 @@ export const authorityStateSecret = 'espalier-ca-state'
 export const rotateAnnotation = 'espalier.dev/rotate'
 /** The ConfigMap in the system namespace that tells everybody whom to trust: `ca.crt`, one certificate or more, PEM. */
 export const authorityConfigMap = 'espalier-ca'
-/** The TLS Secrets in the system namespace of Espalier's own servers. */
-export const systemCertificates = { api: 'espalier-api-tls', gateway: 'espalier-gateway-tls' } as const
-export type SystemServer = keyof typeof systemCertificates
+/**
+ * The TLS Secrets in the system namespace: of Espalier's own servers, and those by which the API, and whoever gathers metrics,
+ * show to the agents of databases who they are.
+ */
+export const systemCertificates = {
+  api: 'espalier-api-tls',
+  gateway: 'espalier-gateway-tls',
+  apiClient: 'espalier-api-client',
+  metricsClient: 'espalier-metrics-client',
+} as const
+export type SystemCertificate = keyof typeof systemCertificates
 
 const prefix = 'sealed.v1.'
 

@@ -5,7 +5,7 @@
 import { setFlagsFromString } from 'node:v8'
 
 /** By how much the heap grows between two collections, in per cent: more is faster, and the highest memory is higher. */
-const growthPercent = 35
+const growthPercent = 60
 /** What is read sooner is little, and not worth the memory. */
 const soonMs = 1_000
 

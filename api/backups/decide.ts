@@ -1,6 +1,6 @@
 /** Whether a backup of a database can be asked for now: a pure function. It refuses by throwing ApiError. */
 import type { Kinds } from '../../cluster/index.ts'
-import { type Backup, snapshotRefusal, visiblePhase } from '../../crds/index.ts'
+import { type Backup, snapshotRefusal, verificationOf, visiblePhase } from '../../crds/index.ts'
 import { badRequest, conflict, retryAfter } from '../errors.ts'
 
 /** Most backups of one database that users keep: each holds storage until somebody deletes it. */
@@ -15,11 +15,22 @@ type Asked = {
 }
 
 /** Beside a change that is under way as well, as long as Postgres serves. */
-function serves(database: Kinds['ManagedDatabase']): boolean {
+export function serves(database: Kinds['ManagedDatabase']): boolean {
   const phase = visiblePhase(database)
   if (phase === 'available') return true
   const ready = database.status?.conditions?.find(({ type }) => type === 'Ready')
   return (phase === 'modifying' || phase === 'degraded') && ready?.status === 'True'
+}
+
+/** @throws ApiError 409 where there is nothing to verify, or not yet */
+export function decideVerification(backup: Backup): void {
+  const { phase = 'pending' } = backup.status ?? {}
+  if (backup.metadata.deletionTimestamp !== undefined)
+    throw conflict('the backup is being deleted', retryAfter.ownAction)
+  if (phase === 'failed') throw conflict('the backup failed: there is nothing to verify', retryAfter.ownAction)
+  if (phase !== 'completed')
+    throw conflict(`the backup is ${phase}: one that is completed can be verified`, retryAfter.busy)
+  if (verificationOf(backup) === 'pending') throw conflict('the backup is being verified already', retryAfter.busy)
 }
 
 /** @throws ApiError 400 where such a backup cannot be had, 409 where it cannot now */

@@ -1,7 +1,22 @@
 /** Backups through the API, on the one-machine store: what is asked for, refused, listed and let go. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { annotatedOperation, type Backup, labels, teardownFinalizer, tenantNamespace } from '../../crds/index.ts'
-import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
+import {
+  annotatedOperation,
+  annotations,
+  type Backup,
+  labels,
+  teardownFinalizer,
+  tenantNamespace,
+} from '../../crds/index.ts'
+import {
+  type Client,
+  createSettled,
+  expectError,
+  setSnapshotClass,
+  startClient,
+  storedDatabase,
+  until,
+} from '../testing/client.ts'
 import { settle } from '../testing/harness.ts'
 import { highestUserBackups } from './decide.ts'
 
@@ -13,12 +28,7 @@ beforeAll(async () => {
 afterAll(() => client.close())
 
 const namespace = tenantNamespace('acme')
-async function snapshotClass(snapshotClass: { name: string; atomic: boolean } | undefined): Promise<void> {
-  const region = await client.cluster.get('Region', { name: 'local' })
-  if (region === undefined) throw new Error('there is no region')
-  const { snapshotClass: _, ...spec } = region.spec
-  await client.cluster.replace('Region', { ...region, spec: { ...spec, ...(snapshotClass && { snapshotClass }) } })
-}
+const snapshotClass = (given: { name: string; atomic: boolean } | undefined) => setSnapshotClass(client, given)
 const ask = (id: string, headers: Record<string, string> = {}, kind = 'hot') =>
   client.call('POST', `/databases/${id}/backup`, { body: { kind }, headers })
 const stored = async (id: string): Promise<Backup> => {
@@ -172,5 +182,55 @@ describe('deleting a backup', () => {
     await client.cluster.replace('Backup', { ...backup, metadata: { ...backup.metadata, finalizers: [] } })
     await until(async () => (await client.call('GET', `/backups/${body.id}`)).status === 404)
     expectError(await client.call('DELETE', `/backups/${body.id}`), 404, 'backup not found')
+  })
+})
+
+describe('verifying a backup', () => {
+  const ofOperator = async (id: string, change: Partial<NonNullable<Backup['status']>>) => {
+    const backup = await stored(id)
+    await client.cluster.replaceStatus('Backup', { ...backup, status: { ...backup.status, ...change } })
+  }
+  const verify = (id: string, headers: Record<string, string> = {}) =>
+    client.call('POST', `/backups/${id}/verify`, { headers })
+  const metadataOf = async (id: string) => (await client.call('GET', `/backups/${id}`)).body.metadata
+
+  test('is asked for by a mark, and pending from then on; what it came to is told', async () => {
+    const { body } = await ask(await createSettled(client, 'verified'))
+    expectError(await verify(body.id), 409, /the backup is pending: one that is completed can be verified/)
+    await complete(body.id)
+    expect((await metadataOf(body.id)).verification).toBeUndefined()
+    const answer = await verify(body.id)
+    expect(answer).toMatchObject({ status: 202, body: { id: body.id, metadata: { verification: 'pending' } } })
+    expect(await metadataOf(body.id)).toEqual(answer.body.metadata)
+    expectError(await verify(body.id), 409, /the backup is being verified already/)
+    const asked = (await stored(body.id)).metadata.annotations?.[annotations.verify]
+    expect(asked).toMatch(/^2/)
+    const waiting = verify(body.id, { prefer: 'wait=10' })
+    expect((await waiting).status).toBe(409)
+    const result = { endedAt: '2026-01-02T03:04:05Z', version: '18.4', pages: 7, faults: 1, error: '1 found: x' }
+    await ofOperator(body.id, { verification: 'failed', verificationResult: { ...result, asked } })
+    await until(async () => (await metadataOf(body.id)).verification === 'failed')
+    const { endedAt: ended_at, ...counts } = result
+    expect((await metadataOf(body.id)).verification_result).toEqual({ ...counts, ended_at: '2026-01-02T03:04:05.000Z' })
+    expect(await verify(body.id)).toMatchObject({ status: 202, body: { metadata: { verification: 'pending' } } })
+  })
+
+  test('waits for its end where that is preferred', async () => {
+    const { body } = await ask(await createSettled(client, 'awaited'))
+    await complete(body.id)
+    const answer = verify(body.id, { prefer: 'wait=10' })
+    await until(async () => (await metadataOf(body.id)).verification === 'pending')
+    const asked = (await stored(body.id)).metadata.annotations?.[annotations.verify]
+    const verificationResult = { endedAt: '2026-01-02T03:04:05Z', asked }
+    await ofOperator(body.id, { verification: 'verified', verificationResult })
+    expect(await answer).toMatchObject({ status: 202, body: { metadata: { verification: 'verified' } } })
+  })
+
+  test('is refused of one that is none, of one that failed, and with a body', async () => {
+    expectError(await verify(crypto.randomUUID()), 404, /backup/)
+    const { body } = await ask(await createSettled(client, 'unverified'))
+    expectError(await client.call('POST', `/backups/${body.id}/verify`, { body: { deep: true } }), 400, /deep/)
+    await ofOperator(body.id, { phase: 'failed', finishedAt: '2026-01-02T03:04:05Z' })
+    expectError(await verify(body.id), 409, /the backup failed: there is nothing to verify/)
   })
 })

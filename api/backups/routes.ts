@@ -1,21 +1,22 @@
 /** `/backups` and `/databases/{id}/backup`: take, list, read and delete backups. */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
-import { sendJson, taskHeaders, waitUntilTaken } from '../answers.ts'
+import { sendJson, taskHeaders, waitUntilTaken, waitUntilVerified } from '../answers.ts'
 import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
-import { idempotencyKey } from '../headers.ts'
 import type { Answer, Ids } from '../idempotency.ts'
+import { once, sendAnswer } from '../once.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { renderBackup } from '../render/others.ts'
-import { idParameter } from '../schemas/common.ts'
+import { idParameter, noBody } from '../schemas/common.ts'
 import { requireBackupsInPlan, requireCurrentPlan } from '../tenants.ts'
+import { validate } from '../validation.ts'
 import { writerOf } from '../writer.ts'
 import { backupShape, createBackupInput, listBackupsQuery } from './schema.ts'
-import { createBackup, deleteBackup } from './write.ts'
+import { createBackup, deleteBackup, verifyBackup } from './write.ts'
 
 type Backup = Kinds['Backup']
 
@@ -23,6 +24,7 @@ export function addBackups(app: App, context: ApiContext): void {
   addList(app, context)
   addRead(app, context)
   addCreate(app, context)
+  addVerify(app, context)
   addDelete(app, context)
 }
 
@@ -90,7 +92,6 @@ function addCreate(app: App, context: ApiContext): void {
     const writer = writerOf(context, request)
     const { account } = writer
     const { id } = request.params
-    const key = idempotencyKey(request.headers['idempotency-key'])
     const database = await findOwned(
       context.cluster,
       context.caches.ManagedDatabase,
@@ -107,12 +108,32 @@ function addCreate(app: App, context: ApiContext): void {
       const taken = (await waitUntilTaken(context, request, reply, backup)) ?? backup
       return { status: 202, body: JSON.stringify(renderBackup(taken)), headers: taskHeaders(ids.taskId) }
     }
-    const answer = await context.idempotency.once(
-      { namespace: account.namespace, key, method: 'POST', path: `/databases/${id}/backup`, body: request.body },
-      () => ({ objectId: context.newId(), taskId: context.newId() }),
-      work,
-    )
-    return sendJson(reply.code(202).headers(answer.headers), answer.body)
+    return sendAnswer(reply, await once({ context, request, namespace: account.namespace, body: request.body }, work))
+  })
+}
+
+function addVerify(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'verifyBackup',
+      tag: 'backups',
+      summary: 'Verify a backup',
+      description:
+        'A copy of the backup is made, checked and thrown away: Postgres recovers it, compares every table with its indexes, and every page with its checksum. Scheduled backups are verified by themselves. Answers at once, with the `metadata` member `verification` as `pending`. Answers 409 while the backup is not completed, or is being verified.',
+      success: { status: 202, description: 'The backup.', shape: backupShape },
+      errors: [400, 404, 409],
+      takes: ['Prefer'],
+    },
+    { params: idParameter, querystring: z.strictObject({}) },
+  )
+  app.post('/backups/:id/verify', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    validate(noBody, request.body ?? undefined, 'body')
+    requireCurrentPlan(writer.account, context.now())
+    const backup = await verifyBackup(writer, request.params.id)
+    context.audit.done(request, { status: 202 })
+    const checked = (await waitUntilVerified(context, request, reply, backup)) ?? backup
+    return sendJson(reply.code(202), JSON.stringify(renderBackup(checked)))
   })
 }
 
@@ -122,9 +143,10 @@ function addDelete(app: App, context: ApiContext): void {
       operationId: 'deleteBackup',
       tag: 'backups',
       summary: 'Delete a backup',
-      description: 'Its snapshot goes with it. A backup that is being taken is broken off.',
+      description:
+        'Its snapshot goes with it. A backup that is being taken is broken off. Answers 409 while a branch is being made from it.',
       success: { status: 204, description: 'The deletion has begun.' },
-      errors: [400, 404],
+      errors: [400, 404, 409],
     },
     { params: idParameter, querystring: z.strictObject({}) },
   )

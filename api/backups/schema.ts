@@ -24,7 +24,7 @@ export const backupShape = output(
       metadata: z
         .record(z.string(), z.unknown())
         .describe(
-          'What is known of it, each member once it is: `size_bytes`; `cut_at`, the instant of which the data are; `start_lsn`, where recovery begins; `end_lsn`, up to which all that was committed is in it; `timeline`; `system_identifier`; `error`, why it failed.',
+          'What is known of it, each member once it is: `size_bytes`; `cut_at`, the instant of which the data are; `start_lsn`, where recovery begins; `end_lsn`, up to which all that was committed is in it; `timeline`; `system_identifier`; `error`, why it failed; `verification`, which is `pending`, `verified` or `failed`; `verification_result`, with `ended_at`, the `version` of Postgres that looked, how many `databases`, `relations`, `indexes` and `pages` it read, how many `faults` there are, and the first of them as `error`.',
         ),
       purpose: z
         .string()

@@ -3,6 +3,8 @@ import { isClusterError, type Kinds } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
+  branchPhase,
+  childNames,
   labels,
   managedByEspalier,
   renderOperation,
@@ -10,12 +12,12 @@ import {
   tenantHash,
 } from '../../crds/index.ts'
 import { timeOfId } from '../../values/id.ts'
-import { findOwned, idOf, readOwned } from '../caches.ts'
+import { byDatabase, findOwned, idOf, readOwned } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
-import { notFound } from '../errors.ts'
+import { conflict, notFound, retryAfter } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
-import { recordTask, type Writer } from '../writer.ts'
-import { decideBackup } from './decide.ts'
+import { guarded, recordTask, type Writer } from '../writer.ts'
+import { decideBackup, decideVerification } from './decide.ts'
 
 type Backup = Kinds['Backup']
 type CreateBackup = { kind: Backup['spec']['kind'] }
@@ -83,11 +85,36 @@ const keptOf = ({ caches }: ApiContext, namespace: string, databaseId: string): 
     ({ spec, status }) => spec.databaseId === databaseId && spec.purpose === 'user' && status?.phase !== 'failed',
   ).length
 
-/** Asks for deletion; asking again changes nothing. @throws ApiError 404 */
+/** Asks for a check of a copy. @throws ApiError 404, 409 */
+export async function verifyBackup({ context, account }: Writer, id: string): Promise<Backup> {
+  const { cluster, caches } = context
+  const backup = await guarded(async () => {
+    const current = await readOwned(cluster, 'Backup', account.namespace, id)
+    if (current === undefined) throw notFound('backup')
+    decideVerification(current)
+    const marks = { ...current.metadata.annotations, [annotations.verify]: new Date(context.now()).toISOString() }
+    return cluster.replace('Backup', { ...current, metadata: { ...current.metadata, annotations: marks } })
+  }, 'backup')
+  caches.Backup.writeThrough(backup)
+  return backup
+}
+
+/** The branch that is being made from a backup. */
+function madeFrom({ caches }: ApiContext, backup: Backup): Kinds['Branch'] | undefined {
+  if (backup.spec.purpose !== 'prebranch') return undefined
+  return caches.Branch.byIndex(byDatabase, backup.spec.databaseId).find(
+    branch => branchPhase(branch) === 'creating' && childNames.prebranch(idOf(branch) ?? '') === backup.metadata.name,
+  )
+}
+
+/** Asks for deletion; asking again changes nothing. @throws ApiError 404, 409 while a branch is being made from it */
 export async function deleteBackup({ context, account }: Writer, id: string): Promise<void> {
   const { cluster } = context
   const backup = await readOwned(cluster, 'Backup', account.namespace, id)
   if (backup === undefined) throw notFound('backup')
+  const branch = madeFrom(context, backup)
+  if (branch !== undefined)
+    throw conflict(`the branch ${branch.metadata.name} is being made from it: it goes by itself then`, retryAfter.busy)
   const { namespace, name, uid } = backup.metadata
   await cluster.delete('Backup', { namespace, name }, { uid })
 }

@@ -1,5 +1,6 @@
 /** A Branch as the API gives it. */
 import type { Kinds } from '../../cluster/index.ts'
+import { branchHostLabel, branchPhase } from '../../crds/index.ts'
 import { idOf } from '../caches.ts'
 import { renderAllowlist } from '../databases/allowlist.ts'
 import { createdTime } from '../render/created-at.ts'
@@ -10,17 +11,12 @@ import type { BranchShape } from './schema.ts'
 
 type Branch = Kinds['Branch']
 
-/** What a client sees: from the moment its deletion is requested a branch is going. */
-export function branchPhase({ metadata, spec, status }: Branch): BranchShape['status'] {
-  if (status?.phase === 'deleted') return 'deleted'
-  if (spec.deletionRequestedAt !== undefined || metadata.deletionTimestamp !== undefined) return 'deleting'
-  return status?.phase ?? 'creating'
-}
-
 export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined): BranchShape {
   const { metadata, spec, status } = branch
-  // A branch's name is its host label.
-  const domain = status?.domain ?? (region && `${metadata.name}.${region.spec.domain}`)
+  // One that is deleted by kubectl says so by itself.
+  const requestedAt = spec.deletionRequestedAt ?? metadata.deletionTimestamp
+  const label = branchHostLabel(metadata.name, idOf(branch) ?? '')
+  const domain = status?.domain ?? (region && `${label}.${region.spec.domain}`)
   return {
     id: idOf(branch) ?? '',
     database_id: spec.databaseId,
@@ -34,7 +30,10 @@ export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined
     updated_at: updatedAt(branch),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
     ...(status?.connectableAt === undefined ? {} : { connectable_at: apiTime(status.connectableAt) }),
-    ...(spec.deletionRequestedAt === undefined ? {} : { deletion_requested_at: apiTime(spec.deletionRequestedAt) }),
+    ...(requestedAt === undefined ? {} : { deletion_requested_at: apiTime(requestedAt) }),
+    ...(spec.sourceBranch === undefined ? {} : { parent_branch_id: spec.sourceBranch.id }),
+    ...(spec.expiresAt === undefined ? {} : { expires_at: apiTime(spec.expiresAt) }),
+    ...(status?.source === undefined ? {} : { lsn: status.source.lsn }),
     display_name: spec.displayName ?? null,
     ...(domain === undefined ? {} : { domain }),
     options: spec.options,

@@ -1,9 +1,9 @@
 /** Branches as the API gives them, and what a listing of them takes. */
 import { z } from 'zod'
-import { branchPhases, displayName } from '../../crds/index.ts'
-import { allowlistShape } from '../databases/allowlist.ts'
-import { connection, paging, queryBoolean, time } from '../schemas/common.ts'
-import { output } from '../schemas/components.ts'
+import { branchPhases, displayName, timestamp } from '../../crds/index.ts'
+import { allowlistInput, allowlistShape } from '../databases/allowlist.ts'
+import { connection, id, paging, queryBoolean, time } from '../schemas/common.ts'
+import { input, output } from '../schemas/components.ts'
 import { serviceShape } from '../services/schema.ts'
 
 export const branchShape = output(
@@ -19,7 +19,7 @@ export const branchShape = output(
       status: z
         .enum(branchPhases)
         .describe(
-          '`creating`: not connectable yet. `available`: it serves. `failed`: it could not be made. `deleting`: its deletion is running. `deleted`: it is gone, and listed for 30 days.',
+          '`creating`: not connectable yet. `available`: it serves. `failed`: it could not be made, or has not served for a minute. `deleting`: its deletion is running. `deleted`: it is gone, and listed for 30 days.',
         ),
       pg_version: z.string().describe('The major version of Postgres.'),
       created_at: time.describe('When the branch was created.'),
@@ -42,12 +42,37 @@ export const branchShape = output(
         .nullable()
         .optional()
         .describe('The id of the branch that this is a branch of. Absent for a branch of the database.'),
+      expires_at: time.nullable().optional().describe('When the branch is deleted by itself. Absent: never.'),
+      lsn: z
+        .string()
+        .optional()
+        .describe('All that was committed in the source up to this position of its log is in the branch.'),
       port: z.int().optional().describe('The port of Postgres, as clients reach it.'),
       services: z.array(serviceShape).optional().describe('The services, copied from the source.'),
     })
     .describe('A copy of a database, with an address and passwords of its own.'),
 )
 export type BranchShape = z.output<typeof branchShape>
+
+export const createBranchInput = input(
+  'CreateBranchRequest',
+  z
+    .strictObject({
+      display_name: displayName.optional(),
+      ip_allowlist: allowlistInput
+        .optional()
+        .describe(
+          "Who may reach the Postgres endpoint. Omitted: the source's rules are copied. An empty list closes the endpoint.",
+        ),
+      source_branch_id: id.optional().describe('The branch to copy. Omitted: the database itself is copied.'),
+      expires_at: timestamp.optional().describe('When to delete the branch. Omitted: it stays until it is deleted.'),
+    })
+    .meta({
+      description: 'A branch to create. The body can be left out.',
+      example: { display_name: 'Preview', ip_allowlist: { rules: [{ cidr: '203.0.113.7' }] } },
+    }),
+)
+export type CreateBranchInput = z.output<typeof createBranchInput>
 
 export const listBranchesQuery = z.strictObject({
   include_deleted: queryBoolean(false).describe('`true` lists deleted branches too. They are kept for 30 days.'),

@@ -1,11 +1,11 @@
 /** `/databases/{id}/restart`, `/suspend`, `/resume`: operations that are asked for by a POST without a body. */
 import { z } from 'zod'
-import { sendJson, taskHeaders, waitUntilSettled } from '../answers.ts'
+import { taskHeaders, waitUntilSettled } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
-import { idempotencyKey } from '../headers.ts'
 import type { Answer, Ids } from '../idempotency.ts'
+import { once, sendAnswer } from '../once.ts'
 import { asynchronous, type Documentation, operation } from '../operation.ts'
-import { idParameter } from '../schemas/common.ts'
+import { idParameter, noBody } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { validate } from '../validation.ts'
 import { type Writer, writerOf } from '../writer.ts'
@@ -44,9 +44,6 @@ const actions: readonly DatabaseAction[] = [
   },
 ]
 
-/** Of a request that needs no body: a member that is not known is refused here, too. */
-const noBody = z.strictObject({}).optional()
-
 export function addActions(app: App, context: ApiContext): void {
   for (const action of actions) addAction(app, context, action)
 }
@@ -65,7 +62,6 @@ function addAction(app: App, context: ApiContext, { name, ask, ...documentation 
   app.post(`/databases/:id/${name}`, { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
     const { id } = request.params
-    const key = idempotencyKey(request.headers['idempotency-key'])
     validate(noBody, request.body ?? undefined, 'body')
     requireCurrentPlan(writer.account, context.now())
     const work = async (ids: Ids): Promise<Answer> => {
@@ -75,12 +71,9 @@ function addAction(app: App, context: ApiContext, { name, ask, ...documentation 
       const body = context.databaseText(settled, writer.account.tenant)
       return { status: 202, body, headers: taskHeaders(written.taskId) }
     }
-    const path = `/databases/${id}/${name}`
-    const answer = await context.idempotency.once(
-      { namespace: writer.account.namespace, key, method: 'POST', path, body: {} },
-      () => ({ objectId: id, taskId: context.newId() }),
-      work,
+    return sendAnswer(
+      reply,
+      await once({ context, request, namespace: writer.account.namespace, body: {}, objectId: id }, work),
     )
-    return sendJson(reply.code(202).headers(answer.headers), answer.body)
   })
 }

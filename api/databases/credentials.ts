@@ -4,11 +4,12 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Cluster, Kinds, ObjectKey, Secret } from '../../cluster/index.ts'
-import { childNames, type Endpoint, labels, systemNamespace } from '../../crds/index.ts'
+import { awaitedRotations, childNames, type Endpoint, labels, systemNamespace } from '../../crds/index.ts'
 import {
   applicationDatabase,
   type DatabaseRole,
   open,
+  rotationsOf,
   SealError,
   sealingKeySecret,
   secretPlace,
@@ -93,6 +94,16 @@ export function createPasswordOpener(cluster: Cluster, logger: FastifyBaseLogger
       throw unavailable('the credentials of this database cannot be read at present: try again', error)
     }
   }
+}
+
+/**
+ * Whether another password than the Secret's is about to be made: while a database is `modifying` for a rotation, what is
+ * shown is the new one, and nothing before that is there.
+ */
+export function awaitsPassword(database: Kinds['ManagedDatabase'], secret: Secret, userType: UserType): boolean {
+  const role = roleOf[userType]
+  const asked = awaitedRotations(database)[role]
+  return asked !== undefined && rotationsOf(secret)[role]?.rotation !== asked
 }
 
 /** What a client needs to connect as the role, at this endpoint. */

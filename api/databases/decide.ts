@@ -24,7 +24,7 @@ import { refuseVainGrowth, storedStorage } from './storage.ts'
 type ManagedDatabase = Kinds['ManagedDatabase']
 
 /** Nothing is under way: what a long poll waits for. */
-const atRest: readonly DatabasePhase[] = ['available', 'degraded', 'failed', 'suspended']
+export const atRest: readonly DatabasePhase[] = ['available', 'degraded', 'failed', 'suspended']
 /**
  * Where a change that the operator has to bring into force is taken: a database that serves, or one that is degraded,
  * since a change is how its user repairs it. The others at rest take changes that need no operator, so that the
@@ -52,7 +52,10 @@ export function refuseServices(services: readonly unknown[] | undefined): void {
 }
 
 /** The whole spec of a new database, defaults included, so that its hash is the stored object's. */
-export function specOfNew(input: CreateDatabaseInput, size: PinnedSize, pgVersion: PgVersion): ManagedDatabaseSpec {
+export function specOfNew(
+  input: CreateDatabaseInput,
+  { size, pgVersion, backupName }: { size: PinnedSize; pgVersion: PgVersion; backupName: string | undefined },
+): ManagedDatabaseSpec {
   return managedDatabase.spec.parse({
     region: input.region,
     size,
@@ -61,6 +64,7 @@ export function specOfNew(input: CreateDatabaseInput, size: PinnedSize, pgVersio
     ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),
     options: input.options ?? [],
     storage: storedStorage(undefined, input.storage),
+    ...(backupName === undefined ? {} : { dataSource: { backupName } }),
   })
 }
 
@@ -108,6 +112,12 @@ export function decideRestart(database: ManagedDatabase): void {
       retryAfter.ownAction,
     )
   if (!takesChanges.includes(phase)) throw busy(phase)
+}
+
+/** @throws ApiError 409 unless it is available: only then is it certain that Postgres takes the new password */
+export function decideRotation(database: ManagedDatabase): void {
+  const phase = visiblePhase(database)
+  if (phase !== 'available') throw busy(phase)
 }
 
 /** One that failed, or is degraded, while it was to be suspended is mended by its resumption, too. */

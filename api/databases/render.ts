@@ -76,7 +76,7 @@ export function createDatabaseText(caches: Caches, epoch: () => number): Databas
 
   const liveBranches = (database: ManagedDatabase): number =>
     caches.Branch.byIndex(byDatabase, idOf(database) ?? '').filter(
-      branch => branch.metadata.namespace === database.metadata.namespace && isLive(branch),
+      branch => branch.metadata.namespace === database.metadata.namespace && isLiveBranch(branch),
     ).length
 
   return (database, tenant) => {
@@ -89,10 +89,6 @@ export function createDatabaseText(caches: Caches, epoch: () => number): Databas
     return text
   }
 }
-
-/** A branch counts until its deletion is requested, not until it is gone. */
-export const isLive = (branch: Kinds['Branch']): boolean =>
-  isLiveBranch(branch) && branch.metadata.deletionTimestamp === undefined
 
 /** The JSON of an object with `connection` added. */
 export const withConnection = (text: string, connection: Connection): string =>

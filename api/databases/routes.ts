@@ -8,6 +8,7 @@ import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
 import type { Answer, Ids } from '../idempotency.ts'
+import { once, sendAnswer } from '../once.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter, userTypeQuery } from '../schemas/common.ts'
@@ -16,6 +17,8 @@ import { writerOf } from '../writer.ts'
 import { addActions } from './actions.ts'
 import { refuseServices } from './decide.ts'
 import { createPageAnswers } from './page.ts'
+import { addRestore } from './restore.ts'
+import { addRotation } from './rotate.ts'
 import {
   createDatabaseInput,
   databaseShape,
@@ -35,6 +38,8 @@ export function addDatabases(app: App, context: ApiContext): void {
   addResize(app, context)
   addDelete(app, context)
   addActions(app, context)
+  addRotation(app, context)
+  addRestore(app, context)
 }
 
 function addCreate(app: App, context: ApiContext): void {
@@ -44,7 +49,7 @@ function addCreate(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Create a database',
       description:
-        'Answers as soon as the database is recorded, with the status `creating`. The password is returned only by a single read.',
+        'Answers as soon as the database is recorded, with the status `creating`. With `source_backup_id` it begins with the data of a backup and passwords of its own. The password is returned only by a single read.',
       success: { status: 200, description: 'The new database.', shape: databaseShape, headers: asynchronous },
       errors: [400],
       takes: ['Idempotency-Key', 'Prefer'],
@@ -53,11 +58,14 @@ function addCreate(app: App, context: ApiContext): void {
   )
   app.post('/databases', { schema }, async (request, reply) => {
     const asking = writerOf(context, request)
-    const key = idempotencyKey(request.headers['idempotency-key'])
+    // What is refused makes no account.
+    idempotencyKey(request.headers['idempotency-key'])
     requireCurrentPlan(asking.account, context.now())
     refuseServices(request.body.services)
-    // What is refused makes no account.
-    if (asking.account.tenant === undefined) await requireOffer(context, request.body)
+    if (asking.account.tenant === undefined) {
+      await requireOffer(context, request.body)
+      if (request.body.source_backup_id !== undefined) throw notFound('backup')
+    }
     const tenant = await context.tenants.ensure(asking.account, context.stopping)
     const writer = { ...asking, account: { ...asking.account, tenant } }
     const work = async (ids: Ids): Promise<Answer> => {
@@ -66,14 +74,10 @@ function addCreate(app: App, context: ApiContext): void {
       const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
       return { status: 200, body: context.databaseText(settled, tenant), headers: taskHeaders(written.taskId) }
     }
-    const answer = await context.idempotency.once(
-      { namespace: writer.account.namespace, key, method: 'POST', path: '/databases', body: request.body },
-      () => ({ objectId: context.newId(), taskId: context.newId() }),
-      work,
-    )
+    const answer = await once({ context, request, namespace: writer.account.namespace, body: request.body }, work)
     const made: unknown = JSON.parse(answer.body)
     if (isRecord(made) && 'id' in made) request.subjectId = String(made.id)
-    return sendJson(reply.code(answer.status).headers(answer.headers), answer.body)
+    return sendAnswer(reply, answer)
   })
 }
 
@@ -181,7 +185,6 @@ function addResize(app: App, context: ApiContext): void {
   app.post('/databases/:id/size', { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
     const { id } = request.params
-    const key = idempotencyKey(request.headers['idempotency-key'])
     requireCurrentPlan(writer.account, context.now())
     const work = async (ids: Ids): Promise<Answer> => {
       const { database, ...written } = await resizeDatabase(writer, id, request.body, ids.taskId)
@@ -189,13 +192,10 @@ function addResize(app: App, context: ApiContext): void {
       await waitUntilSettled(context, request, reply, database)
       return { status: 204, body: '', headers: taskHeaders(written.taskId) }
     }
-    const path = `/databases/${id}/size`
-    const answer = await context.idempotency.once(
-      { namespace: writer.account.namespace, key, method: 'POST', path, body: request.body },
-      () => ({ objectId: id, taskId: context.newId() }),
-      work,
+    return sendAnswer(
+      reply,
+      await once({ context, request, namespace: writer.account.namespace, body: request.body, objectId: id }, work),
     )
-    return reply.code(204).headers(answer.headers).send()
   })
 }
 

@@ -84,6 +84,11 @@ export const createDatabaseInput = input(
       pg_version: pgVersion
         .optional()
         .describe('The major version of Postgres. It can never change. Omitted: the newest on offer.'),
+      source_backup_id: id
+        .optional()
+        .describe(
+          'The id of a completed backup whose data the database is to have, also of a database that is gone. The Postgres version is that of the backup. Omitted: it begins empty.',
+        ),
       storage: storageInput.optional(),
       services: newServiceInputs.optional().describe(servicesDescription),
     })

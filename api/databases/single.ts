@@ -5,7 +5,7 @@
 import type { Kinds, Secret } from '../../cluster/index.ts'
 import type { ApiContext } from '../context.ts'
 import type { UserType } from '../schemas/common.ts'
-import { renderConnection } from './credentials.ts'
+import { awaitsPassword, renderConnection } from './credentials.ts'
 import { withConnection } from './render.ts'
 
 type Tenant = Kinds['Tenant'] | undefined
@@ -30,6 +30,7 @@ export function createSingleAnswers({ databaseText, readCredentials, openPasswor
     userType: UserType,
   ) {
     const endpoint = database.status?.endpoint
+    if (secret !== undefined && awaitsPassword(database, secret, userType)) return { text: plain, holdsPassword: false }
     const password = secret && (await openPassword(secret, userType))
     if (secret === undefined || endpoint === undefined || password === undefined)
       return { text: plain, holdsPassword: false }

@@ -7,42 +7,41 @@ import {
   desiredHash,
   labels,
   managedByEspalier,
+  type OperationName,
+  type PgVersion,
   type PinnedSize,
   readOperation,
   renderOperation,
+  rotationAnnotations,
   tenantHash,
 } from '../../crds/index.ts'
+import type { DatabaseRole } from '../../sealing/credentials.ts'
+import { countBranches } from '../branches/slots.ts'
 import { idOf, readOwned } from '../caches.ts'
 import { sizeForNew } from '../catalogue/versions.ts'
 import type { ApiContext } from '../context.ts'
-import { badRequest, conflict, limitReached, notFound, retryAfter, unavailable } from '../errors.ts'
+import { badRequest, limitReached, notFound, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
-import { recordTask, type Writer } from '../writer.ts'
-import { decideDeletion, decideRestart, decideSuspension, decideUpdate, specOfNew, type Update } from './decide.ts'
-import { isLive } from './render.ts'
+import { guarded, recordTask, type Writer } from '../writer.ts'
+import {
+  decideDeletion,
+  decideRestart,
+  decideRotation,
+  decideSuspension,
+  decideUpdate,
+  specOfNew,
+  type Update,
+} from './decide.ts'
 import { decideResize } from './resize.ts'
 import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
+import { sourceOfNew } from './source.ts'
 import { refuseVainGrowth } from './storage.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
 /** What a write left: the object as stored, and the task that follows it, if one does. */
 export type Written = { database: ManagedDatabase; taskId: string | undefined }
-
-const attempts = 5
-
-/** Runs a read-decide-write until nobody came in between. @throws ApiError 409 where that does not come to pass */
-async function guarded<T>(attempt: () => Promise<T>): Promise<T> {
-  for (let left = attempts; left > 0; left--) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (!isClusterError(error, 'Conflict')) throw error
-    }
-  }
-  throw conflict('the database is being changed by somebody else: try again', retryAfter.conflict)
-}
 
 /** What an object can be called: of anything else the cluster is not asked. */
 const regionName = /^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$/
@@ -69,8 +68,11 @@ async function knownSizes({ cluster, caches }: Pick<ApiContext, 'cluster' | 'cac
 }
 
 /** @throws ApiError 400 for a version that this installation has no image of */
-function versionForNew({ pgVersions: [newest = defaultPgVersion, ...others] }: ApiContext, input: CreateDatabaseInput) {
-  const version = input.pg_version ?? newest
+function versionForNew(
+  { pgVersions: [newest = defaultPgVersion, ...others] }: ApiContext,
+  wanted: PgVersion | undefined,
+): PgVersion {
+  const version = wanted ?? newest
   if (version === newest || others.includes(version)) return version
   throw badRequest(`pg_version: Postgres ${version} is not on offer here; on offer: ${[newest, ...others].join(', ')}`)
 }
@@ -112,7 +114,13 @@ type Creator = Writer & { account: { tenant: Kinds['Tenant'] } }
 export async function createDatabase(writer: Creator, input: CreateDatabaseInput, ids: Ids): Promise<Written> {
   const { context, account } = writer
   const { cluster, caches } = context
-  const spec = specOfNew(input, await requireOffer(context, input), versionForNew(context, input))
+  const size = await requireOffer(context, input)
+  const shape = (await knownSizes(context, size.name)).find(
+    ({ spec: of }) => of.name === size.name && of.version === size.version,
+  )?.spec.shape
+  const source = await sourceOfNew(writer, input, shape?.storageSize)
+  const pgVersion = versionForNew(context, input.pg_version ?? source?.pgVersion)
+  const spec = specOfNew(input, { size, pgVersion, backupName: source?.backupName })
   const key = { namespace: account.namespace, name: input.name }
   const finished = async (database: ManagedDatabase): Promise<Written> => {
     caches.ManagedDatabase.writeThrough(database)
@@ -235,27 +243,55 @@ export async function resizeDatabase(
 export const suspendDatabase = (writer: Writer, id: string, suspended: boolean, taskId: string): Promise<Written> =>
   changeDatabase(writer, id, { decide: current => decideSuspension(current, suspended), asked: {}, taskId })
 
-/** Asks for a restart, by the annotation that does so for kubectl too. @throws ApiError 404, 409 */
-export async function restartDatabase(writer: Writer, id: string, taskId: string): Promise<Written> {
+/** What a deed is asked for by: the annotation that does so for kubectl too. */
+type Deed = {
+  operation: OperationName
+  annotation: string
+  asked: Record<string, unknown>
+  /** @throws ApiError */
+  decide: (current: ManagedDatabase) => void
+}
+
+/** @throws ApiError 404, and what the decision throws */
+async function askDeed(writer: Writer, id: string, taskId: string, deed: Deed): Promise<Written> {
   const { context, account } = writer
+  const { operation: name, annotation, asked, decide } = deed
   const database = await guarded(async () => {
     const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
     if (current === undefined) throw notFound('database')
     // An earlier try with the same ids came as far as this.
     if (readOperation(current)?.taskId === taskId) return current
-    decideRestart(current)
-    const asking = annotated(current, { [annotations.restart]: timeNow(context) })
-    const operation = renderOperation({ taskId, name: 'restart-managed', hash: desiredHash(askedBy(asking)) })
+    decide(current)
+    const asking = annotated(current, { [annotation]: timeNow(context) })
+    const operation = renderOperation({ taskId, name, hash: desiredHash(askedBy(asking)) })
     const marks = { [updatedAtAnnotation]: timeNow(context), [annotations.operation]: operation }
     return context.cluster.replace('ManagedDatabase', annotated(asking, marks))
   })
   context.caches.ManagedDatabase.writeThrough(database)
   const subject = { kind: 'database' as const, id, name: database.metadata.name }
-  await recordTask(writer, { taskId, name: 'restart-managed', subject, request: {} })
+  await recordTask(writer, { taskId, name, subject, request: asked })
   return { database, taskId }
 }
 
-const annotated = (database: ManagedDatabase, marks: Record<string, string>): ManagedDatabase => ({
+/** @throws ApiError 404, 409 */
+export const restartDatabase = (writer: Writer, id: string, taskId: string): Promise<Written> =>
+  askDeed(writer, id, taskId, {
+    operation: 'restart-managed',
+    annotation: annotations.restart,
+    asked: {},
+    decide: decideRestart,
+  })
+
+/** Has a role's password replaced. @throws ApiError 404, 409 */
+export const rotatePassword = (writer: Writer, id: string, role: DatabaseRole, taskId: string): Promise<Written> =>
+  askDeed(writer, id, taskId, {
+    operation: 'rotate-password-managed',
+    annotation: rotationAnnotations[role],
+    asked: { role },
+    decide: decideRotation,
+  })
+
+export const annotated = (database: ManagedDatabase, marks: Record<string, string>): ManagedDatabase => ({
   ...database,
   metadata: { ...database.metadata, annotations: { ...database.metadata.annotations, ...marks } },
 })
@@ -266,11 +302,6 @@ function deletionTask(database: ManagedDatabase): string | undefined {
   return operation?.name === 'delete-managed' ? operation.taskId : undefined
 }
 
-async function countLiveBranches({ context, account }: Writer, id: string): Promise<number> {
-  const { items } = await context.cluster.list('Branch', { namespace: account.namespace })
-  return items.filter(branch => branch.spec.databaseId === id && isLive(branch)).length
-}
-
 /** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409 */
 export async function deleteDatabase(writer: Writer, id: string, force: boolean): Promise<Written> {
   const { context, account } = writer
@@ -278,7 +309,7 @@ export async function deleteDatabase(writer: Writer, id: string, force: boolean)
   const written = await guarded(async (): Promise<Written & { asked: boolean }> => {
     const current = await readOwned(cluster, 'ManagedDatabase', account.namespace, id)
     if (current === undefined) throw notFound('database')
-    const decision = decideDeletion(current, await countLiveBranches(writer, id), force)
+    const decision = decideDeletion(current, await countBranches(writer, current), force)
     if (decision === 'underway') return { database: current, taskId: deletionTask(current), asked: false }
     // A deletion that was marked before but never asked for keeps its task.
     const taskId = deletionTask(current) ?? context.newId()

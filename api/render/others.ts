@@ -1,5 +1,6 @@
 /** Backups and sizes as the API gives them. */
 import type { Kinds } from '../../cluster/index.ts'
+import { type BackupVerification, verificationOf } from '../../crds/index.ts'
 import type { BackupShape } from '../backups/schema.ts'
 import { idOf } from '../caches.ts'
 import type { SizeShapeOut } from '../catalogue/schema.ts'
@@ -31,11 +32,17 @@ export function renderBackup(backup: Kinds['Backup']): BackupShape {
       timeline: status?.timeline,
       system_identifier: status?.systemIdentifier,
       cut_at: status?.cutAt === undefined ? undefined : apiTime(status.cutAt),
-      verification: status?.verification,
+      verification: verificationOf(backup),
+      verification_result: status?.verificationResult && renderVerification(status.verificationResult),
       error: status?.error,
     }),
     purpose: spec.purpose,
   }
+}
+
+/** Without what asked for it, which is the operator's own. */
+function renderVerification({ asked: _, endedAt, ...result }: BackupVerification): Record<string, unknown> {
+  return { ended_at: apiTime(endedAt), ...result }
 }
 
 /** `pricing` only where it was asked for and the size has a price; never zero in its place. */

@@ -30,7 +30,7 @@ const booleanOf = (text: unknown): unknown => (text === 'true' ? true : text ===
 export const queryDefault = 'x-default'
 
 /** Query parameters come as text; these read them strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
-const queryInteger = (minimum: number, maximum: number, fallback: number) =>
+export const queryInteger = (minimum: number, maximum: number, fallback: number) =>
   z
     .preprocess(numberOf, z.int().min(minimum).max(maximum))
     .default(fallback)
@@ -103,3 +103,6 @@ export const errorShape = output(
       example: { code: 400, message: 'display_name: must be at most 25 characters long' },
     }),
 )
+
+/** Of a request that needs no body: a member that is not known is refused here, too. */
+export const noBody = z.strictObject({}).optional()

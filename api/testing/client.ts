@@ -79,3 +79,14 @@ export async function storedDatabase({ cluster }: Client, name: string): Promise
   if (database === undefined) throw new Error(`${name} is not stored`)
   return database
 }
+
+/** How volumes of the region have snapshots; undefined: they have none. */
+export async function setSnapshotClass(
+  { cluster }: Client,
+  snapshotClass: { name: string; atomic: boolean } | undefined,
+): Promise<void> {
+  const region = await cluster.get('Region', { name: 'local' })
+  if (region === undefined) throw new Error('there is no region')
+  const { snapshotClass: _, ...spec } = region.spec
+  await cluster.replace('Region', { ...region, spec: { ...spec, ...(snapshotClass && { snapshotClass }) } })
+}

@@ -18,6 +18,7 @@ import {
 } from '../../crds/index.ts'
 import { openStore } from '../../embedded/store/index.ts'
 import { databaseRoles, seal, sealingKeySecret, secretPlace } from '../../sealing/credentials.ts'
+import type { Agents, ResolveService } from '../agents.ts'
 import { buildApp } from '../app.ts'
 import type { AuditEntry } from '../audit.ts'
 import { createCaches, credentialsComponent, startCaches, stopCaches } from '../caches.ts'
@@ -153,6 +154,10 @@ export type HarnessOptions = {
   /** Another replica's: this one joins it. */
   beside?: Harness
   tenantsBecomeReady?: boolean
+  /** Where the Services of databases are found. */
+  resolve?: ResolveService
+  /** In place of what speaks to agents. */
+  agents?: Agents
   now?: () => number
 }
 
@@ -183,6 +188,8 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
     metrics,
     logger,
     stopping: stop.signal,
+    resolve: options.resolve,
+    agents: options.agents,
     now: options.now ?? (() => Date.now() + now.ms),
   })
   await startCaches(caches)
@@ -214,19 +221,7 @@ export async function settle(
   const database = await cluster.get('ManagedDatabase', { namespace, name })
   if (database === undefined) throw new Error(`no database ${name}`)
   const id = database.metadata.labels?.[labels.id] ?? ''
-  const secretName = childNames.credentials(id)
-  if ((await cluster.get('Secret', { namespace, name: secretName })) === undefined) {
-    const data = databaseRoles.map(role => {
-      const sealed = seal(sealingKey, secretPlace(namespace, secretName, role), `password-of-${role}`)
-      return [role, Buffer.from(sealed).toString('base64')]
-    })
-    await cluster.create('Secret', {
-      apiVersion: 'v1',
-      kind: 'Secret',
-      metadata: { name: secretName, namespace, labels: { [labels.component]: credentialsComponent } },
-      data: Object.fromEntries(data),
-    })
-  }
+  await giveCredentials(cluster, namespace, id)
   return cluster.replaceStatus('ManagedDatabase', {
     ...database,
     status: {
@@ -236,5 +231,21 @@ export async function settle(
       storageUsedBytes: 4096,
       ...status,
     },
+  })
+}
+
+/** Passwords of a database's roles, or of a branch's, as the operator mints them; `of` tells whose they are. */
+export async function giveCredentials(cluster: Cluster, namespace: string, id: string, of = ''): Promise<void> {
+  const name = childNames.credentials(id)
+  if ((await cluster.get('Secret', { namespace, name })) !== undefined) return
+  const data = databaseRoles.map(role => {
+    const sealed = seal(sealingKey, secretPlace(namespace, name, role), `password-of-${of}${role}`)
+    return [role, Buffer.from(sealed).toString('base64')]
+  })
+  await cluster.create('Secret', {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name, namespace, labels: { [labels.component]: credentialsComponent } },
+    data: Object.fromEntries(data),
   })
 }

@@ -14,7 +14,7 @@ import { type Command, parseFlags } from '../command.ts'
 import { findConnection } from '../connect/connection.ts'
 
 const help = `Plays the tour of the README by itself: starts an installation in a temporary directory, creates a database, is
-denied, is let in, writes, reads, changes, deletes, and removes every trace.
+denied, is let in, writes, reads, backs up, makes a mistake, restores, branches, deletes, and removes every trace.
 
 Usage: espalier demo
 
@@ -85,6 +85,50 @@ async function tour(base: string, token: string): Promise<void> {
     'Give it a name for people',
     () => client.change(created.id, { display_name: 'The fruit shop' }),
     ({ display_name, status }) => `${display_name}, ${status}`,
+  )
+  const backup = await step(
+    'Take a backup, while it serves',
+    () => client.backUp(created.id),
+    ({ status }) => status,
+  )
+  await step(
+    'Make a mistake',
+    () => query(way, 'DROP TABLE fruit'),
+    () => 'the table is gone',
+  )
+  await step(
+    'Restore the backup, in place',
+    () => client.restore(created.id, backup.id),
+    ({ status }) => `${status}, at the same address, with the same password`,
+  )
+  await step(
+    'Read what was lost',
+    () => query(way, 'SELECT count(*) AS fruit FROM fruit'),
+    rows => JSON.stringify(rows[0]),
+  )
+  const branch = await step(
+    'Make a branch of it',
+    () => client.branch(created.id),
+    ({ name, status }) => `${name} is ${status}, with an address and passwords of its own`,
+  )
+  if (branch.connection === undefined) throw new Error('the branch has no connection')
+  const ofBranch = {
+    connection: { ...branch.connection, host: branch.connection.host ?? connection.host },
+    authority: way.authority,
+  }
+  await step(
+    'Delete everything in the branch',
+    async () => {
+      await query(ofBranch, 'DELETE FROM fruit')
+      const count = 'SELECT count(*) AS fruit FROM fruit'
+      return [await query(ofBranch, count), await query(way, count)]
+    },
+    ([there, here]) => `in the branch ${JSON.stringify(there?.[0])}, in the database ${JSON.stringify(here?.[0])}`,
+  )
+  await step(
+    'Delete the branch',
+    () => client.removeBranch(created.id, branch.id),
+    () => 'gone',
   )
   await step(
     'Delete it',

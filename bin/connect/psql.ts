@@ -125,11 +125,11 @@ or use another client:
 
 /** Runs psql on this terminal until it ends. @returns its exit code */
 export async function runPsql(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const child = spawn(program, args, { stdio: 'inherit', env })
-  // Ctrl-C goes to psql by the terminal, and cancels a statement there: it is not for us.
+  // Ctrl-C goes to psql by the terminal, and cancels a statement there: it is not for us, from before psql runs.
   const ignore = () => undefined
-  const forward = (signal: NodeJS.Signals) => child.kill(signal)
   process.on('SIGINT', ignore)
+  const child = spawn(program, args, { stdio: 'inherit', env })
+  const forward = (signal: NodeJS.Signals) => child.kill(signal)
   for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, forward)
   try {
     return await new Promise<number>((resolve, reject) => {

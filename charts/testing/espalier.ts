@@ -30,6 +30,7 @@ export const variants = {
     ...set('tls.source=cert-manager', 'tls.certManager.issuerRef.name=ours', 'priorityClassName=high'),
     ...set('regions[0].name=eu', 'regions[0].domain=db.example.com', 'regions[0].gateway.host=203.0.113.7'),
     ...['--set', 'monitoring.serviceMonitor.enabled=true,monitoring.dashboard.enabled=true'],
+    ...['--set', 'monitoring.databases.podMonitor.enabled=true,monitoring.databases.rules.enabled=true'],
     ...['--set', 'gateway.proxyProtocolFrom={10.0.0.0/8},imagePullSecrets[0].name=pull'],
     ...['--set', 'networkPolicies.apiFrom[0].namespaceSelector.matchLabels.a=b'],
     ...['--set', 'postgres.imagePullSecrets[0].name=pull,postgres.priorityClassName=databases'],

@@ -39,10 +39,26 @@ function render(helm: string, chart: string, flags: string[]): Rendering {
     ...flags,
   ])
   if (!ok) return { ok, message: stderr }
-  const documents = parseAllDocuments(stdout, { merge: true })
+  try {
+    // A document ends at a line of its own: nothing in a template stands that far left.
+    return { ok, objects: stdout.split(/^---$/m).flatMap(text => structuredClone(parsed(text))) }
+  } catch (error) {
+    return { ok: false, message: String(error) }
+  }
+}
+
+const known = new Map<string, Rendered[]>()
+
+/** Most of a chart is the same whatever its values: each text is read once. @throws Error with what is wrong */
+function parsed(text: string): Rendered[] {
+  const before = known.get(text)
+  if (before !== undefined) return before
+  const documents = parseAllDocuments(text, { merge: true })
   const broken = documents.flatMap(document => document.errors)
-  if (broken.length > 0) return { ok: false, message: broken.map(error => error.message).join('\n') }
-  return { ok, objects: documents.map(document => document.toJS()).filter(object => object !== null) }
+  if (broken.length > 0) throw new Error(broken.map(error => error.message).join('\n'))
+  const objects = documents.map(document => document.toJS()).filter(object => object !== null)
+  known.set(text, objects)
+  return objects
 }
 
 /** Throws with what is wrong. */

@@ -43,7 +43,7 @@ describe('refusals', () => {
       what: 'credentials that are refused',
       code: 401,
       body: statusBody(401, 'Unauthorized', 'Unauthorized'),
-      reason: 'Forbidden',
+      reason: 'Unavailable',
       says: 'Unauthorized',
     },
     {
@@ -307,5 +307,7 @@ describe('what is sent', () => {
     ])
     await cluster.logs(key)
     expect(seen[1]).toBe('/api/v1/namespaces/default/pods/one/log?timestamps=true&limitBytes=1000')
+    await cluster.logs(key, { previous: true })
+    expect(seen[2]).toBe('/api/v1/namespaces/default/pods/one/log?previous=true&timestamps=true&limitBytes=1000')
   })
 })

@@ -49,9 +49,9 @@ describe('TLS', () => {
     expect(headers).toEqual([])
   })
 
-  test('a server without TLS is refused at once, unless the kubeconfig insists', () => {
+  test('a server without TLS is refused at once, unless the kubeconfig insists', async () => {
     const kubeconfig = writeKubeconfig(directory, { server: 'http://127.0.0.1:1' }, { token: 'a-token' })
-    expect(() => findAccess(kubeconfig)).toThrow(/without TLS/)
+    await expect(findAccess(kubeconfig)).rejects.toThrow(/without TLS/)
   })
 })
 
@@ -98,10 +98,10 @@ describe('credentials', () => {
 })
 
 describe('a kubeconfig', () => {
-  test('that is not there, or has no current context, says so', () => {
-    expect(() => findAccess(join(directory, 'absent'))).toThrow(/absent/)
+  test('that is not there, or has no current context, says so', async () => {
+    await expect(findAccess(join(directory, 'absent'))).rejects.toThrow(/absent/)
     const empty = join(directory, 'empty')
     writeFileSync(empty, JSON.stringify({ clusters: [], users: [], contexts: [] }))
-    expect(() => findAccess(empty)).toThrow(/no cluster to connect to: .*empty/)
+    await expect(findAccess(empty)).rejects.toThrow(/no cluster to connect to: .*empty/)
   })
 })

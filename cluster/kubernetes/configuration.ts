@@ -1,10 +1,10 @@
-/** Where the API server is and how to authenticate there, as kubectl and client-go find it. */
-import { accessSync } from 'node:fs'
+/**
+ * Where the API server is and how to authenticate there, as kubectl and client-go find it. A kubeconfig is read by a library whose
+ * client comes along with it, 17 MB of source that a process keeps: what runs in a pod does without.
+ */
 import type { RequestOptions } from 'node:https'
-import { KubeConfig } from '@kubernetes/client-node'
 import { ClusterError } from '../errors.ts'
-
-const serviceAccountToken = '/var/run/secrets/kubernetes.io/serviceaccount/token'
+import { findServiceAccount } from './service-account.ts'
 
 export type Access = {
   /** The API server's address, without a slash at its end. */
@@ -24,10 +24,24 @@ export type Access = {
  * what KUBECONFIG names, else ~/.kube/config.
  * @throws Error where there is none, or where it is malformed
  */
-export function findAccess(path?: string): Access {
+export async function findAccess(path?: string): Promise<Access> {
+  const account = path === undefined ? findServiceAccount({ environment: process.env }) : undefined
+  if (account === undefined) return accessByFile(path)
+  return { server: account.server, proxied: false, authenticate: guarded(async () => account.authenticate()) }
+}
+
+const guarded = (authenticate: () => Promise<RequestOptions>) => async (): Promise<RequestOptions> => {
+  try {
+    return await authenticate()
+  } catch (error) {
+    throw new ClusterError('Unavailable', 'the credentials for the API server cannot be read', { cause: error })
+  }
+}
+
+async function accessByFile(path: string | undefined): Promise<Access> {
+  const { KubeConfig } = await import('@kubernetes/client-node')
   const config = new KubeConfig()
   if (path !== undefined) config.loadFromFile(path)
-  else if (inCluster()) config.loadFromCluster()
   else config.loadFromDefault()
   const cluster = config.getCurrentCluster()
   // The library answers a missing configuration with this made-up one.
@@ -42,24 +56,10 @@ export function findAccess(path?: string): Access {
   return {
     server: cluster.server.replace(/\/+$/, ''),
     proxied: cluster.proxyUrl !== undefined,
-    authenticate: async () => {
+    authenticate: guarded(async () => {
       const options: RequestOptions = {}
-      try {
-        await config.applyToHTTPSOptions(options)
-      } catch (error) {
-        throw new ClusterError('Unavailable', 'the credentials for the API server cannot be read', { cause: error })
-      }
+      await config.applyToHTTPSOptions(options)
       return options
-    },
-  }
-}
-
-function inCluster(): boolean {
-  if (process.env.KUBERNETES_SERVICE_HOST === undefined) return false
-  try {
-    accessSync(serviceAccountToken)
-    return true
-  } catch {
-    return false
+    }),
   }
 }

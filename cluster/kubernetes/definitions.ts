@@ -21,7 +21,7 @@ export async function applyDefinitions(
   definitions: readonly CustomResourceDefinition[],
   { fieldManager, kubeconfig, limits }: Pick<KubernetesOptions, 'fieldManager' | 'kubeconfig' | 'limits'>,
 ): Promise<void> {
-  const transport = openTransport(findAccess(kubeconfig), { ...defaultLimits, ...limits })
+  const transport = openTransport(await findAccess(kubeconfig), { ...defaultLimits, ...limits })
   const pathOf = ({ metadata }: CustomResourceDefinition) =>
     `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${encodeURIComponent(metadata.name)}`
   const checked = ({ code, text, retryAfter }: HttpAnswer): string => {

@@ -1,5 +1,5 @@
 /**
- * The port `Cluster` on a real API server. Authentication and kubeconfig are @kubernetes/client-node's; objects go as
+ * The port `Cluster` on a real API server. Kubeconfigs are @kubernetes/client-node's; objects go as
  * plain JSON, so that RFC 3339 text stays text and no field is lost that a typed model does not know. Nothing is
  * retried here: who reads again, and when, is its caller's decision.
  */
@@ -33,7 +33,7 @@ const json = 'application/json'
 export async function connectKubernetes(options: KubernetesOptions): Promise<Cluster & { close(): Promise<void> }> {
   const { fieldManager, logger } = options
   const limits: Limits = { ...defaultLimits, ...options.limits }
-  const transport = openTransport(findAccess(options.kubeconfig), limits)
+  const transport = openTransport(await findAccess(options.kubeconfig), limits)
 
   const send = async (request: HttpRequest): Promise<HttpAnswer> => {
     const answer = await transport.send(request)
@@ -97,8 +97,9 @@ export async function connectKubernetes(options: KubernetesOptions): Promise<Clu
       }
     },
 
-    logs: async (pod, { container, tailLines, sinceTime }: LogOptions = {}) => {
-      const query = queryText({ container, tailLines, sinceTime, timestamps: true, limitBytes: limits.logBytes })
+    logs: async (pod, { container, tailLines, sinceTime, previous }: LogOptions = {}) => {
+      const limitBytes = limits.logBytes
+      const query = queryText({ container, tailLines, sinceTime, previous, timestamps: true, limitBytes })
       const { text } = await send({ method: 'GET', path: `${objectPath('Pod', pod, 'log')}${query}` })
       return text.split('\n').filter(line => line !== '')
     },

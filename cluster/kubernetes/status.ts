@@ -27,7 +27,8 @@ const byReason: Record<string, ClusterErrorReason> = {
   Expired: 'Expired',
   Gone: 'Expired',
   Forbidden: 'Forbidden',
-  Unauthorized: 'Forbidden',
+  // A token that is being replaced, or an API server that cannot tell yet: nothing was decided.
+  Unauthorized: 'Unavailable',
   BadRequest: 'BadRequest',
   MethodNotAllowed: 'BadRequest',
   NotAcceptable: 'BadRequest',
@@ -40,7 +41,7 @@ const byReason: Record<string, ClusterErrorReason> = {
 }
 
 const byCode: Record<number, ClusterErrorReason> = {
-  401: 'Forbidden',
+  401: 'Unavailable',
   403: 'Forbidden',
   408: 'Unavailable',
   409: 'Conflict',

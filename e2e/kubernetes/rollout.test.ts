@@ -88,7 +88,7 @@ const runs = async () =>
   new Map(
     (await podsOf()).map(({ metadata, status }) => [
       metadata.name,
-      `${metadata.uid}/${status?.containerStatuses?.[0]?.restartCount}`,
+      `${metadata.uid}/${status?.containerStatuses?.find(({ name }) => name === 'postgres')?.restartCount}`,
     ]),
   )
 const restarts = async () =>

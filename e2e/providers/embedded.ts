@@ -1,14 +1,16 @@
 /** An embedded installation in this process, so that a test can reach behind the API as `kubectl` would. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { childNames, tenantNamespace } from '../../crds/index.ts'
 import { gatewayHost } from '../../embedded/catalog.ts'
 import { startInstallation } from '../../embedded/installation.ts'
 import { findFreeRange } from '../../embedded/ports.ts'
+import { createPostgresImages } from '../../embedded/runtime/index.ts'
 import { readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
+import { postgresDirectory } from '../../operator/postgres/testing/directory.ts'
+import { installationHome } from '../../operator/postgres/testing/install.ts'
 import { createApiClient } from '../client.ts'
 import { processTree } from '../process.ts'
 import type { Provider } from './provider.ts'
@@ -21,7 +23,7 @@ export async function startEmbedded({
   ports = 20,
   prepare = async (_home: string) => {},
 } = {}): Promise<EmbeddedProvider> {
-  const home = await mkdtemp(join(tmpdir(), 'espalier-e2e-'))
+  const home = await mkdtemp(join(postgresDirectory, 'espalier-e2e-'))
   await prepare(home)
   const range = await findFreeRange(gatewayHost, ports + 2)
   const environment = {
@@ -30,7 +32,9 @@ export async function startEmbedded({
     ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
   }
   const logger = pino({ level: process.env.ESPALIER_LOG ?? 'error' }, pino.destination(2))
-  const installation = await startInstallation(readSettings(environment), logger)
+  const settings = readSettings(environment)
+  const images = createPostgresImages({ home: installationHome(settings.runAs), owner: settings.runAs })
+  const installation = await startInstallation(settings, logger, images)
   const cluster = installation.store.connect('kubectl')
   const token = (tenant = 'e2e', claims = {}) => mintToken(home, { tenant, subject: 'e2e', expiresIn: 3600, claims })
 

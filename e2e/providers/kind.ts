@@ -32,6 +32,8 @@ export type KindProvider = Provider & {
   nodeAddress: string
   /** @returns standard output. @throws with what kubectl said */
   kubectl(args: string[], input?: string): Promise<string>
+  /** A command on the node itself, as its administrator has it. @returns standard output */
+  onNode(command: string): Promise<string>
   clientPod(name: string): Promise<ClientPod>
   /** Takes the API server away; the answer brings it back and waits until it serves. */
   stopApiServer(): Promise<() => Promise<void>>
@@ -60,8 +62,7 @@ export async function startKind(): Promise<KindProvider> {
     child.child.stdin?.end(input ?? '')
     return (await child).stdout
   }
-  /** A command on the node itself, as its administrator has it. */
-  const onNode = async (command: string): Promise<string> => {
+  const onNode: KindProvider['onNode'] = async command => {
     const args = ['--host', dockerHost, 'exec', node, 'sh', '-c', command]
     return (await run('docker', args, { maxBuffer: outputLimit })).stdout.trim()
   }
@@ -76,6 +77,7 @@ export async function startKind(): Promise<KindProvider> {
     client: async tenant => createApiClient(api, await token(tenant)),
     token,
     kubectl,
+    onNode,
 
     async postmaster(namespace, id) {
       const pod = await cluster.get('Pod', { namespace, name: childNames.pod(id, 1) })

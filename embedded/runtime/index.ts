@@ -183,7 +183,9 @@ async function run(
   return {
     directories: [layout.root, layout.volumes],
     resolve: createServiceResolver({ services, pods, readyAddress: started.readyAddress, address: started.address }),
-    async logs(pod, { container, tailLines, sinceTime } = {}) {
+    async logs(pod, { container, tailLines, sinceTime, previous } = {}) {
+      // A container's log goes on through its restarts.
+      if (previous) return []
       const name = container ?? pods.get(pod)?.spec?.containers[0]?.name
       if (name === undefined) return []
       return readContainerLog(layout.log(pod.namespace ?? '', pod.name), name, { tailLines, sinceTime })

@@ -53,7 +53,7 @@ function worldOf(directory: string, image: string, pgVersion: PgVersion): PodWor
     spec,
     podIP: `127.${randomInt(1, 255)}.${randomInt(1, 255)}.${randomInt(1, 255)}`,
     directory,
-    configMap: configurationDraft({ owner, incarnation: 1, pgVersion, shape, initialise: true }),
+    configMap: configurationDraft({ owner, incarnation: 1, pgVersion, shape, origin: 'initialise' }),
     secret: certificateDraft(owner, authority, serverNames(owner, { domain: 'a.test', host: 'b.test' }), Date.now),
   }
 }

@@ -14,7 +14,7 @@ import {
   authorityStateSecret,
   nextAuthoritySecret,
   rotateAnnotation,
-  type SystemServer,
+  type SystemCertificate,
 } from '../../sealing/credentials.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { authorityOf, isInstallationKey } from '../keys.ts'
@@ -32,8 +32,8 @@ import {
 } from './state.ts'
 
 type AuthorityControllerOptions = ControllerOptions & {
-  /** Of Espalier's own servers those whose certificates the operator issues. */
-  servers: readonly SystemServer[]
+  /** Of Espalier's own servers and clients those whose certificates the operator issues. */
+  certificates: readonly SystemCertificate[]
   waits: Waits & { /** How often it is looked whether servers have come on. */ lookMs: number }
 }
 
@@ -56,7 +56,7 @@ const authorityDraft = (name: string, { cert, key }: Authority): Draft<'Secret'>
 })
 
 export function startAuthorityController(options: AuthorityControllerOptions): { stop(): Promise<void> } {
-  const { caches, servers, waits, logger, metrics, now, signal } = options
+  const { caches, certificates, waits, logger, metrics, now, signal } = options
   const cluster = caches.writeThrough(options.cluster)
   const get = (name: string) => caches.systemSecrets.get({ namespace: systemNamespace, name })
   const again = (ms: number) => ({ requeueAfterMs: Math.max(0, ms) })
@@ -112,7 +112,7 @@ export function startAuthorityController(options: AuthorityControllerOptions): {
     const { mark } = trustOf(state, [])
     let behind: string[] = []
     const isLoaded = () => {
-      behind = serversBehind(caches, servers, { mark, mountedBefore: now() - waits.settleMs })
+      behind = serversBehind(caches, certificates, { mark, mountedBefore: now() - waits.settleMs })
       return behind.length === 0
     }
     const decision = nextStep(state, desired, { isLoaded, now: now() }, waits)

@@ -1,9 +1,18 @@
 /**
  * Which servers have not come to what is in force: those whose certificate has yet to be issued under it, and running
- * databases that have not been seen to show theirs. One that does not run takes what is current when it starts.
+ * databases and branches that have not been seen to show theirs. One that does not run takes what is current when it starts.
  */
-import { childNames, labels, type ManagedDatabase, managedByEspalier, systemNamespace } from '../../crds/index.ts'
-import { type SystemServer, systemCertificates } from '../../sealing/credentials.ts'
+import {
+  type Branch,
+  branchPhase,
+  childNames,
+  isUnmadeBranch,
+  labels,
+  type ManagedDatabase,
+  managedByEspalier,
+  systemNamespace,
+} from '../../crds/index.ts'
+import { type SystemCertificate, systemCertificates } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { isLoaded, issuedAt, isUnder } from '../workload/children/certificate.ts'
@@ -13,16 +22,19 @@ import { podFacts } from '../workload/pod.ts'
 const heldBack = new Set(['DeletionProtected', 'HasBranches'])
 
 /** One that is torn down never starts again. */
-const isEnding = ({ metadata, status }: ManagedDatabase): boolean =>
-  metadata.deletionTimestamp !== undefined && !heldBack.has(conditionOf(status, 'DeletionBlocked')?.reason ?? '')
+function isEnding(owner: ManagedDatabase | Branch): boolean {
+  if (owner.kind === 'Branch') return branchPhase(owner) === 'deleting' || isUnmadeBranch(owner)
+  const { metadata, status } = owner
+  return metadata.deletionTimestamp !== undefined && !heldBack.has(conditionOf(status, 'DeletionBlocked')?.reason ?? '')
+}
 
 /** What a server is asked about. `mountedBefore`: what was written until then is in every pod's mount, in ms. */
 type Question = { mark: string; mountedBefore: number }
 
-function isBehind(caches: Caches, database: ManagedDatabase, { mark, mountedBefore }: Question): boolean {
-  const { namespace = '', labels: marks } = database.metadata
+function isBehind(caches: Caches, owner: ManagedDatabase | Branch, { mark, mountedBefore }: Question): boolean {
+  const { namespace = '', labels: marks } = owner.metadata
   const id = marks?.[labels.id]
-  if (id === undefined || isEnding(database)) return false
+  if (id === undefined || isEnding(owner)) return false
   const secret = caches.secrets.get({ namespace, name: childNames.tls(id) })
   if (secret === undefined) return false
   if (!isUnder(secret, mark)) return true
@@ -33,13 +45,19 @@ function isBehind(caches: Caches, database: ManagedDatabase, { mark, mountedBefo
   )
 }
 
-/** Their names, for people. `servers`: of Espalier's own, those whose certificates the operator issues. */
-export function serversBehind(caches: Caches, servers: readonly SystemServer[], question: Question): string[] {
-  const own = servers.filter(server => {
-    const secret = caches.systemSecrets.get({ namespace: systemNamespace, name: systemCertificates[server] })
+/** Their names, for people. `certificates`: those of Espalier's own that the operator issues. */
+export function serversBehind(
+  caches: Caches,
+  certificates: readonly SystemCertificate[],
+  question: Question,
+): string[] {
+  const own = certificates.filter(certificate => {
+    const name = systemCertificates[certificate]
+    const secret = caches.systemSecrets.get({ namespace: systemNamespace, name })
     const isOurs = secret?.metadata.labels?.[labels.managedBy] === managedByEspalier
     return secret !== undefined && isOurs && !isUnder(secret, question.mark)
   })
-  const databases = caches.databases.list().filter(database => isBehind(caches, database, question))
-  return [...own, ...databases.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)]
+  const owners = [...caches.databases.list(), ...caches.branches.list()]
+  const behind = owners.filter(owner => isBehind(caches, owner, question))
+  return [...own, ...behind.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)]
 }

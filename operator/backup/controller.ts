@@ -2,31 +2,28 @@
  * The controller of Backups: each pass observes one backup, plans, does what the plan names and writes the status once, if
  * it changed. But for checkpoints under way it holds nothing; those are made again by whoever goes on.
  */
+import type { AnyObject } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
+import { type Controller, startController } from '../../controller/index.ts'
 import { type Backup, canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
-import type { ControllerOptions } from '../controller-options.ts'
-import type { InstallationKeys } from '../keys.ts'
+import type { PostgresControllerOptions } from '../controller-options.ts'
 import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
-import type { PostgresAccess } from '../workload/access.ts'
 import { createCheckpoints } from './checkpoints.ts'
 import { createBackupMetrics } from './metrics.ts'
 import { backupsOf, isUnderWay, type Observation, observe } from './observe.ts'
 import { perform } from './perform.ts'
-import { type BackupDeadlines, failed, type Plan, plan } from './plan/index.ts'
+import type { BackupDeadlines } from './plan/actions.ts'
+import { failed, type Plan, plan } from './plan/index.ts'
+import { notVerified, outcomeOf } from './plan/verification.ts'
+import { nextInTurn } from './verification/observe.ts'
 
-type BackupControllerOptions = ControllerOptions & {
-  keys: () => InstallationKeys
-  /** How Postgres is reached, under an authority. */
-  accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
+type BackupControllerOptions = PostgresControllerOptions & {
   deadlines: BackupDeadlines & { checkpointMs: number }
-  workers: number
-  events: EventRecorder
 }
 
 export function startBackupController(options: BackupControllerOptions): { stop(): Promise<void> } {
-  const { caches, keys, accessFor, deadlines, events, metrics, logger, now, signal } = options
+  const { caches, keys, accessFor, deadlines, events, metrics, logger, now, signal, images, pods } = options
   const cluster = caches.writeThrough(options.cluster)
   const backupMetrics = createBackupMetrics(metrics)
   let controller: Controller | undefined
@@ -37,7 +34,7 @@ export function startBackupController(options: BackupControllerOptions): { stop(
     const { authority } = keys()
     return authority && accessFor(authority)
   }
-  const executor = { cluster, checkpoints, access, newId: createIds(now) }
+  const executor = { cluster, checkpoints, access, images, pods, newId: createIds(now) }
 
   const asksNothing = (backup: Backup, { actions, status }: Plan): boolean =>
     actions.length === 0 && canonicalJson(status) === canonicalJson(backup.status ?? {})
@@ -65,6 +62,10 @@ export function startBackupController(options: BackupControllerOptions): { stop(
   const carryOut = async (backup: Backup, seen: Observation, { actions, status, wakeAt }: Plan) => {
     for (const action of actions) {
       const refusal = await perform(executor, seen, action)
+      if (refusal !== undefined && action.do === 'begin-verification') {
+        await report(backup, { ...status, ...notVerified(backup, refusal.message, now()) })
+        return undefined
+      }
       if (refusal !== undefined) {
         await report(backup, { ...failed(backup, refusal, now()), taskId: seen.observed.taskId })
         return undefined
@@ -82,6 +83,7 @@ export function startBackupController(options: BackupControllerOptions): { stop(
   const report = async (backup: Backup, status: NonNullable<Backup['status']>) => {
     if (canonicalJson(status) === canonicalJson(backup.status ?? {})) return
     await cluster.replaceStatus('Backup', { ...backup, status })
+    if (status.verification !== backup.status?.verification) tellVerification(backup, status)
     if (status.phase === backup.status?.phase) return
     if (status.phase === 'completed') events.record(backup, 'Normal', 'BackupCompleted', 'the backup is completed')
     if (status.phase === 'failed') tellFailure(backup, status)
@@ -89,14 +91,29 @@ export function startBackupController(options: BackupControllerOptions): { stop(
       backupMetrics.ended(backup, status.phase ?? '', now())
   }
 
+  const tellVerification = (backup: Backup, { verification, verificationResult }: NonNullable<Backup['status']>) => {
+    if (verification === 'pending' || verification === undefined || verificationResult === undefined) return
+    const { error } = verificationResult
+    backupMetrics.verified(backup, outcomeOf(verificationResult))
+    if (error === undefined) events.record(backup, 'Normal', 'BackupVerified', 'a copy of it is sound')
+    else {
+      events.record(backup, 'Warning', 'BackupNotVerified', error)
+      tellDatabase(backup, 'BackupNotVerified', error)
+    }
+  }
+
   /** Whoever looks after the database is to hear of it, too. */
-  const tellFailure = (backup: Backup, { error = '', conditions = [] }: NonNullable<Backup['status']>) => {
-    const reason = conditions.find(({ type }) => type === 'Ready')?.reason ?? 'BackupFailed'
-    events.record(backup, 'Warning', reason, error)
+  const tellDatabase = (backup: Backup, reason: string, message: string) => {
     const { namespace } = backup.metadata
     const database = caches.databases.get({ namespace, name: backup.spec.databaseName })
     if (database?.metadata.labels?.[labels.id] === backup.spec.databaseId)
-      events.record(database, 'Warning', 'BackupFailed', `backup ${backup.metadata.name}: ${error}`)
+      events.record(database, 'Warning', reason, `backup ${backup.metadata.name}: ${message}`)
+  }
+
+  const tellFailure = (backup: Backup, { error = '', conditions = [] }: NonNullable<Backup['status']>) => {
+    const reason = conditions.find(({ type }) => type === 'Ready')?.reason ?? 'BackupFailed'
+    events.record(backup, 'Warning', reason, error)
+    tellDatabase(backup, 'BackupFailed', error)
   }
 
   controller = startController({
@@ -115,18 +132,36 @@ export function startBackupController(options: BackupControllerOptions): { stop(
   const ofDatabaseItself = ({ metadata }: ManagedDatabase) =>
     ofDatabase(metadata.namespace, metadata.labels?.[labels.id] ?? '')
   const unfollow = [
-    caches.backups.onChange(({ object }) => {
+    caches.backups.onChange(({ type, object, previous }) => {
       enqueue(keyOf(object))
+      const isChecked = type === 'deleted' || object.status?.verification !== 'pending'
+      if (isChecked && previous?.status?.verification === 'pending')
+        for (const next of nextInTurn(caches)) enqueue(keyOf(next))
       if (!isUnderWay(object)) ofDatabase(object.metadata.namespace, object.spec.databaseId)
     }),
     caches.snapshots.onChange(({ object }) => {
       const owner = ownerKindOf(object) === 'Backup' ? ownerKeyOf(object) : undefined
       if (owner !== undefined) enqueue(owner)
     }),
+    ...[caches.pods, caches.claims, caches.networkPolicies].map(cache =>
+      cache.onChange(({ object }: { object: Pick<AnyObject, 'metadata'> }) => {
+        const owner = ownerKindOf(object) === 'Backup' ? ownerKeyOf(object) : undefined
+        if (owner !== undefined) enqueue(owner)
+      }),
+    ),
     caches.snapshots.onServed(() => {
       for (const backup of caches.backups.list()) enqueue(keyOf(backup))
     }),
-    caches.databases.onChange(({ object }) => ofDatabaseItself(object)),
+    caches.databases.onChange(({ object }) => {
+      ofDatabaseItself(object)
+      const { dataSource } = object.spec
+      if (dataSource !== undefined) enqueue(`${object.metadata.namespace}/${dataSource.backupName}`)
+    }),
+    caches.branches.onChange(({ object }) => ofDatabase(object.metadata.namespace, object.spec.databaseId)),
+    caches.restores.onChange(({ object: { metadata, spec } }) => {
+      ofDatabase(metadata.namespace, spec.databaseId)
+      enqueue(`${metadata.namespace}/${spec.target.backupName}`)
+    }),
     caches.tasks.onChange(({ object }) => {
       if (object.spec.subject.kind === 'backup') enqueue(`${object.metadata.namespace}/${object.spec.subject.name}`)
     }),
@@ -143,4 +178,7 @@ export function startBackupController(options: BackupControllerOptions): { stop(
 
 /** Something is still to come of it. */
 const isUnfinished = (backup: Backup): boolean =>
-  isUnderWay(backup) || backup.metadata.deletionTimestamp !== undefined || backup.status?.taskId !== undefined
+  isUnderWay(backup) ||
+  backup.metadata.deletionTimestamp !== undefined ||
+  backup.status?.taskId !== undefined ||
+  backup.status?.verification === 'pending'

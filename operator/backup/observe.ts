@@ -1,26 +1,30 @@
 /** Gathers what a pass needs to know of one backup: from the caches, and where one could mislead from the cluster itself. */
-import { type Cluster, KindNotServedError, type VolumeSnapshot } from '../../cluster/index.ts'
+import { type Cluster, KindNotServedError, type ObjectKey, type VolumeSnapshot } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
 import {
   annotatedOperation,
   type Backup,
+  type Branch,
   childNames,
   isEnded,
+  isOpenRestore,
   labels,
   type ManagedDatabase,
-  uuid,
 } from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { derivedId } from '../objects/derived-id.ts'
+import { placeOf } from '../objects/order.ts'
 import { ownerOf } from '../objects/ownership.ts'
 import type { PostgresTarget } from '../postgres/administrator.ts'
 import { findTask } from '../task/find.ts'
+import { isStoppedIncarnation } from '../workload/stopped.ts'
 import { targetAt } from '../workload/target.ts'
 import type { Checkpoints } from './checkpoints.ts'
-import type { Observed, SnapshotFacts } from './observed.ts'
-import { placeOf } from './order.ts'
+import { idOf } from './id.ts'
+import type { AnchorFacts, Observed, SnapshotFacts } from './observed.ts'
 import { snapshotFacts } from './snapshot.ts'
+import { verificationFacts } from './verification/observe.ts'
 
 type Observer = {
   caches: Caches
@@ -29,7 +33,7 @@ type Observer = {
   keys: () => InstallationKeys
 }
 
-/** What a pass knows, and how the database's Postgres is reached. */
+/** What a pass knows, and how the source's Postgres is reached. */
 export type Observation = { observed: Observed; target: PostgresTarget | undefined }
 
 /** Neither completed nor failed, and not on its way out. */
@@ -40,13 +44,12 @@ export const isUnderWay = ({ metadata, status }: Backup): boolean =>
 export const backupsOf = (caches: Pick<Caches, 'backups'>, namespace: string | undefined, databaseId: string) =>
   caches.backups.byIndex('database', `${namespace}/${databaseId}`)
 
-const idOf = ({ metadata }: Backup): string | undefined => uuid.safeParse(metadata.labels?.[labels.id]).data
-
 export async function observe({ caches, cluster, checkpoints, keys }: Observer, backup: Backup): Promise<Observation> {
   const { uid = '' } = backup.metadata
   const id = idOf(backup)
   const snapshot = await snapshotOf(caches, cluster, backup, id)
-  const database = isUnderWay(backup) ? await databaseOf(caches, cluster, backup) : undefined
+  const isAsked = isUnderWay(backup) || backup.status?.verification === 'pending'
+  const database = isAsked ? await sourceOf(caches, cluster, backup) : undefined
   const target = database && targetOf(caches, database, keys().authority)
   const taskId = taskIdOf(backup)
   return {
@@ -62,9 +65,13 @@ export async function observe({ caches, cluster, checkpoints, keys }: Observer, 
       snapshots: caches.snapshots.served,
       snapshotsAskedAt: caches.snapshots.askedAt,
       snapshot,
+      usedBy: usedBy(caches, backup),
+      anchorOf:
+        isUnderWay(backup) && database !== undefined ? await anchorOf(caches, cluster, backup, database) : undefined,
       ahead: isUnderWay(backup) ? aheadOf(caches, backup) : undefined,
       checkpoint: checkpoints.facts({ key: keyOf(backup), uid }),
       claimUid: await claimUidOf(cluster, backup, snapshot),
+      verification: await verificationFacts(caches, cluster, backup, id, database?.spec),
       taskId,
       isTaskOver: taskId !== undefined && (await isTaskOver(caches, cluster, backup)),
     },
@@ -119,35 +126,84 @@ async function live(
   }
 }
 
-async function databaseOf(caches: Caches, cluster: Cluster, backup: Backup): Promise<ManagedDatabase | undefined> {
-  const key = { namespace: backup.metadata.namespace, name: backup.spec.databaseName }
-  const isIt = (found: ManagedDatabase | undefined) => found?.metadata.labels?.[labels.id] === backup.spec.databaseId
-  const cached = caches.databases.get(key)
+/** The database that it is of, or the branch. */
+async function sourceOf(
+  caches: Caches,
+  cluster: Cluster,
+  { metadata: { namespace }, spec: { databaseName, databaseId, sourceBranch } }: Backup,
+): Promise<ManagedDatabase | Branch | undefined> {
+  return sourceBranch === undefined
+    ? namedSo(databaseId, { namespace, name: databaseName }, caches.databases, key =>
+        cluster.get('ManagedDatabase', key),
+      )
+    : namedSo(sourceBranch.id, { namespace, name: sourceBranch.name }, caches.branches, key =>
+        cluster.get('Branch', key),
+      )
+}
+
+/** What has this name, where it has this id: from the cache, else from the cluster. */
+async function namedSo<T extends ManagedDatabase | Branch>(
+  id: string,
+  key: ObjectKey,
+  cache: { get(key: ObjectKey): T | undefined },
+  live: (key: ObjectKey) => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const isIt = (found: T | undefined) => found?.metadata.labels?.[labels.id] === id
+  const cached = cache.get(key)
   if (isIt(cached)) return cached
-  const found = await cluster.get('ManagedDatabase', key)
+  const found = await live(key)
   return isIt(found) ? found : undefined
 }
 
 function targetOf(
   caches: Caches,
-  database: ManagedDatabase,
+  { kind, metadata, status }: ManagedDatabase | Branch,
   authority: InstallationKeys['authority'],
 ): PostgresTarget | undefined {
-  const { metadata, status } = database
   const id = metadata.labels?.[labels.id]
   if (id === undefined || status?.incarnation === undefined || authority === undefined) return undefined
   const { namespace } = metadata
   const pod = caches.pods.get({ namespace, name: childNames.pod(id, status.incarnation) })
   if (pod?.status?.podIP === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined
-  const owner = ownerOf({ kind: 'ManagedDatabase', metadata }, id)
-  return targetAt(owner, pod.status.podIP, authority)
+  return targetAt(ownerOf({ kind, metadata }, id), pod.status.podIP, authority)
+}
+
+/** What has not copied its data yet. */
+function usedBy({ databases, restores }: Caches, backup: Backup): string | undefined {
+  const [database] = databases.byIndex('source', keyOf(backup))
+  if (database !== undefined) return `the database ${database.metadata.name}`
+  const restore = restores.byIndex('source', keyOf(backup)).find(({ status }) => status?.verifiedAt === undefined)
+  return restore && `the restore ${restore.metadata.name}`
+}
+
+/** How the restore stands that has this backup for its anchor. */
+async function anchorOf(
+  { restores }: Caches,
+  cluster: Cluster,
+  { metadata: { namespace = '', name }, spec }: Backup,
+  { status }: ManagedDatabase | Branch,
+): Promise<AnchorFacts | undefined> {
+  const restore = restores
+    .byIndex('database', `${namespace}/${spec.databaseId}`)
+    .find(({ status }) => status?.anchor === name)
+  if (restore === undefined) return undefined
+  const { previous, fencedAt } = restore.status ?? {}
+  if (!isOpenRestore(restore)) return { state: 'over' }
+  if (fencedAt === undefined || previous === undefined) return { state: 'running' }
+  const of = { namespace, id: spec.databaseId, incarnation: previous.incarnation }
+  if (!(await isStoppedIncarnation(cluster, of))) return { state: 'stopping' }
+  const { claim = '', uid: claimUid = '' } = previous
+  const found = await cluster.get('PersistentVolumeClaim', { namespace, name: claim })
+  const systemIdentifier = status?.volume?.systemIdentifier ?? ''
+  return { state: 'stopped', claim, claimUid, systemIdentifier, isThere: found?.metadata.uid === claimUid }
 }
 
 /** One that runs comes first; of those that wait, who was asked for first. */
 function aheadOf(caches: Caches, backup: Backup): string | undefined {
   const { namespace, name } = backup.metadata
-  const others = backupsOf(caches, namespace, backup.spec.databaseId).filter(
-    other => other.metadata.name !== name && isUnderWay(other),
+  const { databaseId, sourceBranch } = backup.spec
+  const others = backupsOf(caches, namespace, databaseId).filter(
+    other => other.metadata.name !== name && isUnderWay(other) && other.spec.sourceBranch?.id === sourceBranch?.id,
   )
   const first = others.find(other => other.status?.phase === 'running' || placeOf(other) < placeOf(backup))
   return first?.metadata.name

@@ -1,5 +1,5 @@
 /** All that a pass knows of one backup: gathered by observe.ts, decided upon by plan/, which reads nothing else. */
-import type { Backup, ManagedDatabase, Region } from '../../crds/index.ts'
+import type { Backup, Branch, ManagedDatabase, PgVersion, Region } from '../../crds/index.ts'
 import type { Served } from '../optional-informer.ts'
 import type { RestorePoint } from '../postgres/administrator.ts'
 
@@ -21,11 +21,15 @@ export type SnapshotFacts = {
 }
 
 /** What the snapshot was made of, and from where the copy recovers. */
-export type CutOf = RestorePoint & {
-  claim: string
-  /** The claim's, so that one that took its name is not mistaken for it. */
-  claimUid: string
-}
+export type CutOf = Pick<RestorePoint, 'systemIdentifier'> &
+  // Of a volume that is stopped nobody asks Postgres.
+  Partial<Omit<RestorePoint, 'systemIdentifier'>> & {
+    pgVersion?: PgVersion | undefined
+    region?: string | undefined
+    claim: string
+    /** The claim's, so that one that took its name is not mistaken for it. */
+    claimUid: string
+  }
 
 /** How the checkpoint before the snapshot stands. */
 export type CheckpointFacts =
@@ -36,30 +40,57 @@ export type CheckpointFacts =
   | { state: 'failed'; message: string }
 
 export type Source = {
-  database: ManagedDatabase
+  /** Or branch: whatever has the Postgres. */
+  database: ManagedDatabase | Branch
   region: Region | undefined
   /** Its Postgres can be reached. */
   isReachable: boolean
 }
 
+/** `stopped`: no Postgres runs on the volume of this claim, nor will; its uid is undefined where there is none. */
+export type AnchorFacts =
+  | { state: 'running' | 'stopping' | 'over' }
+  | { state: 'stopped'; claim: string; claimUid: string; systemIdentifier: string; isThere: boolean }
+
+/** How a check of a copy of the backup stands. */
+export type VerificationFacts = {
+  /** Something that was made for it is there: volume, fence or pod. */
+  isThere: boolean
+  claim: boolean
+  pod: VerifierFacts | undefined
+  /** Others that came before leave room for it. */
+  isTurn: boolean
+  /** Where its data can run; undefined where nobody knows that any more. */
+  place: { pgVersion: PgVersion; region: Region } | undefined
+}
+
+/** The pod that checks it. `madeAt`: ms since the epoch. */
+type VerifierFacts = { isGoing: boolean; madeAt: number; end: VerifierEnd | undefined }
+export type VerifierEnd = { exitCode: number; message: string }
+
 export type Observed = {
   backup: Backup
   /** The API's id; undefined until there is one. */
   id: string | undefined
-  /** Undefined where there is no database of that name and id. */
+  /** Undefined where there is no database, or branch, of that name and id. */
   source: Source | undefined
   snapshots: Served
   /** Since when the cluster is asked about them, in ms since the epoch. */
   snapshotsAskedAt: number
   /** The one under this backup's name. Not looked at where nothing depends on it. */
   snapshot: SnapshotFacts | 'absent' | 'unknown'
-  /** The backup of the same database that comes before this one, by name. */
+  /** The database that is being made of it, or the restore that has no data yet: what it is, and its name. */
+  usedBy: string | undefined
+  /** The restore that it is the anchor of; undefined where it is none's. */
+  anchorOf: AnchorFacts | undefined
+  /** The backup of the same source that comes before this one, by name. */
   ahead: string | undefined
   checkpoint: CheckpointFacts
   /** Of the claim that the snapshot was made of: its uid now; undefined where it is gone. */
   claimUid: string | undefined
   /** The Task that is to record it; a backup that nobody asked for has none. */
   taskId: string | undefined
+  verification: VerificationFacts
   /** That Task is there, and has ended. */
   isTaskOver: boolean
 }

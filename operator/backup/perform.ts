@@ -1,17 +1,18 @@
 /** Does what a plan names. What the cluster refuses for good is an answer, not an error. */
 import { type Cluster, ClusterError, isClusterError, KindNotServedError } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
-import { type Backup, labels, teardownFinalizer } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
+import { identified, letGo } from '../objects/held.ts'
 import type { PostgresAccess } from '../workload/access.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { Observation } from './observe.ts'
 import type { CutOf } from './observed.ts'
-import type { Action } from './plan/index.ts'
+import type { Action } from './plan/actions.ts'
 import type { Refusal } from './plan/refusal.ts'
 import { snapshotDraft } from './snapshot.ts'
+import { beginVerification, endVerification, type Verifier } from './verification/perform.ts'
 
-type Executor = {
+type Executor = Verifier & {
   /** Every write goes through it. */
   cluster: Cluster
   checkpoints: Checkpoints
@@ -21,7 +22,7 @@ type Executor = {
 
 /** @returns why the backup has failed by it */
 export async function perform(
-  { cluster, checkpoints, access, newId }: Executor,
+  { cluster, checkpoints, access, newId, ...verifier }: Executor,
   { observed, target }: Observation,
   action: Action,
 ): Promise<Refusal | undefined> {
@@ -43,18 +44,15 @@ export async function perform(
       await cluster.delete('VolumeSnapshot', { namespace, name: action.name }, { uid: action.uid })
       return undefined
     }
-    case 'release': {
-      const finalizers = backup.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
-      await cluster.replace('Backup', { ...backup, metadata: { ...backup.metadata, finalizers } })
+    case 'begin-verification':
+      return beginVerification({ cluster, ...verifier }, observed)
+    case 'end-verification':
+      await endVerification({ cluster }, observed)
       return undefined
-    }
+    case 'release':
+      await cluster.replace('Backup', letGo(backup))
+      return undefined
   }
-}
-
-function identified(backup: Backup, id: string): Backup {
-  const { metadata } = backup
-  const finalizers = [...new Set([...(metadata.finalizers ?? []), teardownFinalizer])]
-  return { ...backup, metadata: { ...metadata, labels: { ...metadata.labels, [labels.id]: id }, finalizers } }
 }
 
 /** Of the very claim that Postgres runs on, by the cluster's own word: a snapshot names a claim, and no uid. */

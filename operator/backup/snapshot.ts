@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import type { Draft, VolumeSnapshot } from '../../cluster/index.ts'
-import { type Backup, childNames, labels, type Region } from '../../crds/index.ts'
+import { type Backup, childNames, labels, pgVersion, type Region } from '../../crds/index.ts'
 import { bytesTold } from '../../values/quantity.ts'
 import { childLabels, ownerKeyOf, ownerKindOf, ownerMarks, ownerOf } from '../objects/ownership.ts'
 import type { CutOf, SnapshotFacts } from './observed.ts'
@@ -14,9 +14,11 @@ const cutOfAnnotation = 'espalier.dev/cut-of'
 
 const cutOf = z.object({
   systemIdentifier: z.string().max(32),
-  timeline: z.int().min(1),
-  startLsn: z.string().max(20),
-  endLsn: z.string().max(20),
+  timeline: z.int().min(1).optional(),
+  startLsn: z.string().max(20).optional(),
+  endLsn: z.string().max(20).optional(),
+  pgVersion: pgVersion.optional(),
+  region: z.string().max(63).optional(),
   claim: z.string().max(253),
   claimUid: z.string().max(64),
 })

@@ -2,17 +2,13 @@
  * The controller of ManagedDatabases: each pass observes one database, plans, does what the plan names and writes the
  * status once, if it changed. It holds nothing that the next pass, or another process, could not find out again.
  */
-import { isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
-import { type Controller, type EventRecorder, lowPriority, startController } from '../../controller/index.ts'
-import { canonicalJson, labels, type ManagedDatabase, type PgVersion } from '../../crds/index.ts'
+import { type Controller, lowPriority, startController } from '../../controller/index.ts'
+import { canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
-import type { ControllerOptions } from '../controller-options.ts'
-import type { InstallationKeys } from '../keys.ts'
-import { ownerUidOf } from '../objects/ownership.ts'
-import type { PodSettings } from '../pod-settings.ts'
-import type { PostgresAccess } from '../workload/access.ts'
-import { execute } from '../workload/execute.ts'
+import type { PostgresControllerOptions } from '../controller-options.ts'
+import { ownerKindOf, ownerUidOf } from '../objects/ownership.ts'
+import { execute, worst } from '../workload/execute.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { follow } from './follow.ts'
 import { createDatabaseMetrics } from './metrics.ts'
@@ -21,18 +17,10 @@ import { perform } from './perform.ts'
 import { type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
 
-type DatabaseControllerOptions = ControllerOptions & {
-  keys: () => InstallationKeys
-  /** How Postgres is reached, under an authority. */
-  accessFor: (authority: NonNullable<InstallationKeys['authority']>) => PostgresAccess
-  images: Partial<Record<PgVersion, string>>
-  /** What every database's pod is given. */
-  pods: PodSettings
+type DatabaseControllerOptions = PostgresControllerOptions & {
   settings: PlanSettings
-  workers: number
   /** How many have their certificates issued anew at a time. */
   certificatesAtOnce: number
-  events: EventRecorder
 }
 
 /** While no port is free, it is looked again even if none is given up: one may be avoided no longer. */
@@ -85,6 +73,8 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     awaitingGateways.delete(key)
     awaitingPort.delete(key)
     for (const route of caches.configMaps.byIndex('ownerKey', key)) {
+      // A branch may have this name, too.
+      if (ownerKindOf(route) !== 'ManagedDatabase') continue
       const { namespace, name, uid } = route.metadata
       const { namespace: home, name: database } = parseKey(key)
       const live = await cluster.get('ManagedDatabase', { namespace: home, name: database })
@@ -129,7 +119,3 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     },
   }
 }
-
-/** The error a pass fails with: one that is not a mere conflict, if there is one. */
-const worst = (errors: readonly unknown[]): unknown =>
-  errors.find(error => !isClusterError(error, 'Conflict')) ?? errors[0]

@@ -11,7 +11,7 @@ import { microTime } from '../../values/time.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, regionDraft, sizeDraft, testNamespace } from '../testing/installation.ts'
 
-const short = { creatingMs: 1_000, modifyingMs: 1_000, deletingMs: 1_000 }
+const short = { creatingMs: 1_000, modifyingMs: 1_000, restoringMs: 1_000, deletingMs: 1_000 }
 const it = useInstallation({ configuration: { deadlines: short } })
 const patient = useInstallation()
 

@@ -1,4 +1,5 @@
 /** What goes missing or breaks comes back by itself; what must not be replaced is not. */
+import { X509Certificate } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
 import { childNames, labels, systemNamespace } from '../../crds/index.ts'
@@ -39,6 +40,26 @@ describe('comes back', () => {
     )
     expect(healed.status?.volume).toEqual(database.status?.volume)
     expect(it.workload().postgres.initialised.get(database.status?.volume?.uid ?? '')).toBe(1)
+  })
+
+  test('the certificate of the agent, where an operator of before there were agents issued the others, and nothing restarts', async () => {
+    const before = await it.create('agentless', open)
+    const pod = await it.child('Pod', 'agentless', 'pod')
+    const found = await it.child('Secret', 'agentless', 'tls')
+    if (found === undefined) throw new Error('it is gone')
+    const { 'monitor.crt': first, 'monitor.key': _, ...data } = found.data ?? {}
+    const ofMonitor = new X509Certificate(Buffer.from(first ?? '', 'base64'))
+    expect(ofMonitor.subject).toBe(`CN=espalier-monitor-${await it.idOf('agentless')}`)
+    await it.cluster().replace('Secret', { ...found, data })
+    const anew = await eventually(
+      () => it.child('Secret', 'agentless', 'tls'),
+      secret => secret?.data?.['monitor.crt'] !== undefined && secret.data['monitor.key'] !== undefined,
+    )
+    expect(anew?.data?.['monitor.crt']).not.toBe(first)
+    await it.when('agentless', hasCondition('Ready', 'Serving'))
+    expect((await it.child('Pod', 'agentless', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
+    const after = await it.when('agentless', isPhase('available'))
+    expect(after.status?.operation).toEqual(before.status?.operation)
   })
 
   test('a route, on the port it had, with its rules', async () => {

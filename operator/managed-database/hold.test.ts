@@ -3,8 +3,9 @@ import { expect, test } from 'vitest'
 import type { Backup, Branch } from '../../crds/index.ts'
 import { holdOf } from './hold.ts'
 
-const backup = (phase: string | undefined, metadata: object = {}) =>
-  ({ metadata: { name: 'nightly', ...metadata }, status: phase === undefined ? undefined : { phase } }) as Backup // all that is read
+const backup = (phase: string | undefined, metadata: object = {}, spec: object = {}) =>
+  ({ metadata: { name: 'nightly', ...metadata }, spec, status: phase === undefined ? undefined : { phase } }) as Backup // all that is read
+const sourceBranch = { name: 'copy', id: 'c' }
 const branch = (phase: string | undefined, { spec = {}, ...more }: { spec?: object; metadata?: object } = {}) =>
   ({ metadata: { name: 'copy', ...more.metadata }, spec, status: phase === undefined ? {} : { phase } }) as Branch // all that is read
 
@@ -15,6 +16,7 @@ test.each<[string, Backup[], Branch[], string | undefined]>([
   ['one that runs', [backup('running')], [], 'AwaitsBackup'],
   ['none that has ended', [backup('completed'), backup('failed')], [], undefined],
   ['none that is being deleted', [backup('running', { deletionTimestamp: '2026-01-01T00:00:00Z' })], [], undefined],
+  ['none of a branch', [backup('running', {}, { sourceBranch })], [], undefined],
   ['a branch that nobody has taken up yet', [], [branch(undefined)], 'AwaitsBranch'],
   ['one that is being made', [], [branch('available'), branch('creating')], 'AwaitsBranch'],
   [
@@ -23,6 +25,7 @@ test.each<[string, Backup[], Branch[], string | undefined]>([
     [branch('available'), branch('failed'), branch('deleted')],
     undefined,
   ],
+  ['none that is made of a branch', [], [branch('creating', { spec: { sourceBranch } })], undefined],
   ['none that is not wanted any more', [], [branch('creating', { spec: { deletionRequestedAt: 'x' } })], undefined],
   ['none that is being deleted', [], [branch('creating', { metadata: { deletionTimestamp: 'x' } })], undefined],
 ])('it waits for %s', (_, backups, branches, reason) => {

@@ -5,13 +5,15 @@
 import { type Backup, type Branch, isLiveBranch } from '../../crds/index.ts'
 import type { Hold } from '../workload/observed.ts'
 
-const isTaken = ({ metadata, status }: Backup): boolean =>
-  metadata.deletionTimestamp === undefined && (status?.phase ?? 'pending') !== 'completed' && status?.phase !== 'failed'
+const isTaken = ({ metadata, spec, status }: Backup): boolean =>
+  spec.sourceBranch === undefined &&
+  metadata.deletionTimestamp === undefined &&
+  (status?.phase ?? 'pending') !== 'completed' &&
+  status?.phase !== 'failed'
 
+/** A branch of a branch asks nothing of the database. */
 const isMade = (branch: Branch): boolean =>
-  branch.metadata.deletionTimestamp === undefined &&
-  isLiveBranch(branch) &&
-  (branch.status?.phase ?? 'creating') === 'creating'
+  branch.spec.sourceBranch === undefined && isLiveBranch(branch) && (branch.status?.phase ?? 'creating') === 'creating'
 
 /** `backups` and `branches`: of this database, whatever has become of them. */
 export function holdOf(backups: readonly Backup[], branches: readonly Branch[]): Hold | undefined {

@@ -2,6 +2,7 @@
 import { childNames, isInForce, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { findTask } from '../task/find.ts'
+import { identityOf } from '../workload/identity.ts'
 import {
   type Learnt,
   type Observation,
@@ -12,9 +13,11 @@ import {
   strayClaims,
 } from '../workload/observe.ts'
 import { holdOf } from './hold.ts'
-import { identityOf } from './identity.ts'
 import { isAtRest, type Observed } from './observed.ts'
+import { askedRotations } from './plan/deeds.ts'
 import { hasEnded } from './plan/operation.ts'
+import { isFenced, restoresOf, restoringOf } from './restoring.ts'
+import { withSource } from './source.ts'
 
 export async function observe(
   observer: Observer,
@@ -43,8 +46,12 @@ export async function observe(
   const backups = caches.backups
     .byIndex('database', `${namespace}/${id}`)
     .filter(({ spec }) => spec.databaseName === name)
+  const restores = restoresOf(caches, database)
   const held = database.spec.suspended ? holdOf(backups, branches) : undefined
-  const request = { instance: database, owner, isAtRest: isAtRest(database), held, remains }
+  const rotations = askedRotations(database, observer.now())
+  const sourced = await withSource(cluster, database, remains.claims.length > 0)
+  const instance = isFenced(database, restores) ? { ...sourced, isFenced: true } : sourced
+  const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
   return {
     observed: {
@@ -53,6 +60,7 @@ export async function observe(
       identity,
       branches,
       backups,
+      restoring: restoringOf(database, wanted => restores.find(({ metadata }) => metadata.name === wanted)),
       ...(await observeTasks(observer, database)),
     },
     passwords,

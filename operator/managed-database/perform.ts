@@ -1,6 +1,7 @@
 /** Does what a plan names to the database itself; what concerns its Postgres is the workload's to do. */
-import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
+import type { ManagedDatabase } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
+import { identified } from '../objects/held.ts'
 import { type Done, type Executor, type Pass, perform as performInstance } from '../workload/execute.ts'
 import type { Action } from './actions.ts'
 import { finishDeletion } from './release.ts'
@@ -19,16 +20,5 @@ export async function perform(
       return finishDeletion(executor.cluster, database)
     default:
       return performInstance(executor, pass, action)
-  }
-}
-
-function identified(database: ManagedDatabase, id: string): ManagedDatabase {
-  const { metadata } = database
-  const finalizers = new Set(metadata.finalizers)
-  // Nothing can hold back an object that is on its way out already.
-  if (metadata.deletionTimestamp === undefined) finalizers.add(teardownFinalizer)
-  return {
-    ...database,
-    metadata: { ...metadata, labels: { ...metadata.labels, [labels.id]: id }, finalizers: [...finalizers] },
   }
 }

@@ -1,6 +1,7 @@
 /** The last step of a deletion: lets the database go, once nothing of it is left. */
 import type { Cluster } from '../../cluster/index.ts'
-import { labels, type ManagedDatabase, teardownFinalizer } from '../../crds/index.ts'
+import { labels, type ManagedDatabase } from '../../crds/index.ts'
+import { letGo } from '../objects/held.ts'
 import { LeftoversError } from '../workload/errors.ts'
 import { deleteLeftovers } from '../workload/leftovers.ts'
 
@@ -8,8 +9,7 @@ import { deleteLeftovers } from '../workload/leftovers.ts'
 export async function finishDeletion(cluster: Cluster, database: ManagedDatabase): Promise<'released'> {
   await deleteLeftovers(cluster, database)
   await deleteBackups(cluster, database)
-  const finalizers = database.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
-  await cluster.replace('ManagedDatabase', { ...database, metadata: { ...database.metadata, finalizers } })
+  await cluster.replace('ManagedDatabase', letGo(database))
   return 'released'
 }
 

@@ -1,30 +1,20 @@
 /** What is told about a pass: problems in the status, changes as Events and figures. Pure. */
 import type { ManagedDatabaseStatus } from '../../crds/index.ts'
-import { conditionOf, no, yes } from '../objects/conditions.ts'
+import { conditionOf } from '../objects/conditions.ts'
 import type { Outcome } from '../workload/execute.ts'
+import { withProblems as conditionsWithProblems } from '../workload/plan/problems.ts'
 import { nextConditions } from './plan/conditions.ts'
 
-/**
- * The status with what the pass's actions met. A problem with the work as a whole shows in Progressing while an
- * operation runs; it never touches the outcome of one that has ended.
- */
+/** The status with what the pass's actions met. */
 export function withProblems(
   status: ManagedDatabaseStatus,
   problems: Outcome['problems'],
   now: number,
 ): ManagedDatabaseStatus {
-  let conditions = status.conditions ?? []
-  for (const { condition, reason, message } of problems) {
-    const runs = conditionOf({ conditions }, 'Progressing')?.status === 'True'
-    const isServing = conditionOf({ conditions }, 'Ready')?.status === 'True'
-    const findings = {
-      ...(runs ? { Progressing: yes(reason, message) } : {}),
-      ...(condition === 'Progressing' ? {} : { [condition]: no(reason, message) }),
-      ...(isServing ? {} : { Ready: no(reason, message) }),
-    }
-    const blocked = conditions.filter(({ type }) => type === 'DeletionBlocked')
-    conditions = [...nextConditions(conditions, findings, status.observedGeneration, now), ...blocked]
-  }
+  const conditions = conditionsWithProblems(status.conditions ?? [], problems, (before, findings) => {
+    const blocked = before.filter(({ type }) => type === 'DeletionBlocked')
+    return [...nextConditions(before, findings, status.observedGeneration, now), ...blocked]
+  })
   return { ...status, conditions }
 }
 

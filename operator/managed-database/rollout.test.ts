@@ -3,9 +3,10 @@ import { describe, expect, test } from 'vitest'
 import type { Pod, StatefulSet } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { annotations, askedBy, desiredHash, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
+import { digestOf } from '../objects/up-to-date.ts'
 import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, silent, testConfiguration, testNamespace } from '../testing/installation.ts'
-import { imageAnnotation, restartMark, templateAnnotation } from '../workload/children/stateful-set.ts'
+import { imageAnnotation, templateAnnotation } from '../workload/children/stateful-set.ts'
 
 const it = useInstallation()
 const digest = (fill: string) => `sha256:${fill.repeat(64)}`
@@ -226,7 +227,7 @@ describe('a restart', () => {
     await restarted('asked', 'please')
     const after = await podOf('asked')
     expect(after.metadata.uid).not.toBe(before.metadata.uid)
-    expect(after.metadata.annotations?.['espalier.dev/restart']).toBe(restartMark('please'))
+    expect(after.metadata.annotations?.['espalier.dev/restart']).toBe(digestOf('please'))
     const tasks = await it.tasksOf('asked')
     expect(tasks.map(({ spec, status }) => [spec.name, status?.phase]).sort()).toEqual([
       ['create-managed', 'succeeded'],
@@ -293,6 +294,6 @@ describe('a restart', () => {
     const after = await restarted('guarded', 'please')
     expect(after.status?.volume?.systemIdentifier).toBe(before.status?.volume?.systemIdentifier)
     expect((await it.cluster().get('PersistentVolumeClaim', key))?.metadata.uid).not.toBe(claim.metadata.uid)
-    expect((await podOf('guarded')).metadata.annotations?.['espalier.dev/restart']).toBe(restartMark('please'))
+    expect((await podOf('guarded')).metadata.annotations?.['espalier.dev/restart']).toBe(digestOf('please'))
   })
 })

@@ -6,7 +6,15 @@
  * not marked as ours is never changed and never deleted.
  */
 import { type AnyObject, type Cluster, type KindName, kindNames } from '../../cluster/index.ts'
-import { group, hostLabel, labels, managedByEspalier, type ObjectMeta, type OwnerReference } from '../../crds/index.ts'
+import {
+  branchHostLabel,
+  group,
+  hostLabel,
+  labels,
+  managedByEspalier,
+  type ObjectMeta,
+  type OwnerReference,
+} from '../../crds/index.ts'
 
 /** The uid of the database that an object belongs to. */
 export const ownerUidAnnotation = 'espalier.dev/owner-uid'
@@ -31,13 +39,14 @@ export type Owner = {
   hostLabel: string
 }
 
-export type Component = 'postgres' | 'credentials' | 'tls' | 'route' | 'snapshot'
+export type Component = 'postgres' | 'credentials' | 'tls' | 'route' | 'snapshot' | 'verification'
 
 type Owning = { kind: OwnerKind; metadata: ObjectMeta; status?: { domain?: string | undefined } | undefined }
 
 export function ownerOf({ kind, metadata, status }: Owning, id: string): Owner {
   const { namespace = '', name, uid = '' } = metadata
-  return { kind, namespace, name, uid, id, hostLabel: hostLabel(name, id, status?.domain) }
+  const label = kind === 'Branch' ? branchHostLabel(name, id) : hostLabel(name, id, status?.domain)
+  return { kind, namespace, name, uid, id, hostLabel: label }
 }
 
 const tenantPrefix = 'espalier-t-'

@@ -13,6 +13,27 @@ describe('covers', () => {
     ['named things in another order', [{ name: 'b' }, { name: 'a', x: 1 }], [{ name: 'a' }, { name: 'b' }], true],
     ["another manager's container", [{ name: 'a' }, { name: 'sidecar' }], [{ name: 'a' }], true],
     ['a named thing that is missing', [{ name: 'a' }], [{ name: 'a' }, { name: 'b' }], false],
+    [
+      'several of one name',
+      [
+        { name: 'a', x: 1 },
+        { name: 'a', x: 2 },
+      ],
+      [
+        { name: 'a', x: 2 },
+        { name: 'a', x: 1 },
+      ],
+      true,
+    ],
+    [
+      'one of several that is another',
+      [
+        { name: 'a', x: 1 },
+        { name: 'a', x: 2 },
+      ],
+      [{ name: 'a', x: 3 }],
+      false,
+    ],
     ['a longer list of values', ['x', 'y'], ['x'], false],
     ['values in another order', ['x', 'y'], ['y', 'x'], false],
     ['an empty list', [], ['x'], false],

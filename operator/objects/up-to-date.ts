@@ -25,19 +25,14 @@ const nameOf = (value: unknown): unknown => (isRecord(value) ? value.name : unde
 
 /**
  * Whether `actual` holds everything that `wanted` does. Lists of named things may hold further ones (another manager's
- * container stays); all other lists are compared whole.
+ * container stays), and several of one name (a volume is mounted twice); all other lists are compared whole.
  */
 export function isUpToDate(actual: unknown, wanted: unknown): boolean {
   if (wanted === undefined) return true
   if (Array.isArray(wanted)) {
     if (!Array.isArray(actual)) return false
     if (wanted.length > 0 && wanted.every(item => nameOf(item) !== undefined))
-      return wanted.every(item =>
-        isUpToDate(
-          actual.find(other => nameOf(other) === nameOf(item)),
-          item,
-        ),
-      )
+      return wanted.every(item => actual.some(other => nameOf(other) === nameOf(item) && isUpToDate(other, item)))
     return actual.length === wanted.length && wanted.every((item, index) => isUpToDate(actual[index], item))
   }
   if (isRecord(wanted)) {

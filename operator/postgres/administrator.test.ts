@@ -142,6 +142,26 @@ describe.each(pgVersions)('Postgres %s', major => {
     await ensure('first')
   })
 
+  test("gives one role its new password under open sessions, and touches no other role's", async () => {
+    const rotated = { ...passwords, app: 'app-secret-2' }
+    await as('admin', "ALTER ROLE admin PASSWORD 'of my own'")
+    const session = await connectAs(server, 'app', passwords.app)
+    await ensure('first app=r1', rotated)
+    expect((await session.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+    await session.end()
+    await expect(connectAs(server, 'app', passwords.app)).rejects.toMatchObject({ code: '28P01' })
+    await (await connectAs(server, 'app', rotated.app)).end()
+    const { roles } = reached(
+      await administratorOf(server).observe(server.target, { passwords: rotated, commits: false }, signal),
+    )
+    expect(roles.app).toEqual({ exists: true, password: 'ours', credentialsMark: 'first app=r1' })
+    // Another role's password is nothing to it, and what its user made of that stays.
+    expect(roles.admin).toEqual({ exists: true, password: 'changed', credentialsMark: 'first' })
+    expect(roles.app_read_only).toEqual({ exists: true, password: 'ours', credentialsMark: 'first' })
+    await ensure('second')
+    await ensure('first')
+  })
+
   test('says "unknown" of a password it is not given', async () => {
     const observation = reached(
       await administratorOf(server).observe(server.target, { passwords: undefined, commits: false }, signal),

@@ -5,17 +5,19 @@
 import type { Logger } from 'pino'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 import { type Authority, type CertifiedKey, issueClientCertificate, needsRenewal } from '../pki/index.ts'
-import { operatorCommonName } from './configuration.ts'
+import { maintenanceDatabase, operatorCommonName } from './configuration.ts'
 import { type Connection, type PostgresTarget, withConnection } from './connection.ts'
+import { dropSlots, dropSubscription, openStatements, subscriptionsQuery } from './copy.ts'
 import { diskFull, PostgresError, type PostgresErrorReason, postgresErrorOf } from './errors.ts'
+import { markOfRole } from './marks.ts'
 import {
   createDatabase,
   grantStatements,
   grantsMade,
   parseMark,
   platformSchemaQuery,
+  platformStatements,
   type RolePasswords,
-  replicationStatements,
   roleStatements,
   schemaQuery,
   statisticsShown,
@@ -26,7 +28,6 @@ import {
   type ChecksumFailures,
   type ConfigurationState,
   committedWrite,
-  maintenanceDatabase,
   type RestorePoint,
   restorePointQuery,
   roomStatements,
@@ -48,7 +49,7 @@ export type RoleObservation = {
    * no role. `unknown`: no password was given to compare with, or it could not be compared yet.
    */
   password: 'ours' | 'changed' | 'absent' | 'unknown'
-  /** The mark of the credentials whose password was last set by us (see ensureRoles). */
+  /** What names the password that was last set by us (see ensureRoles). */
   credentialsMark: string | undefined
 }
 
@@ -78,6 +79,8 @@ export type PostgresObservation =
       hasRoom: boolean
       /** What of the operator's files is in force. */
       configuration: ConfigurationState
+      /** It is a copy that lets in nobody but the operator: see instance/copy.ts. */
+      closed?: { inherited: number } | undefined
       /** Whether ensureRoles would find nothing to do for users' roles but passwords. */
       privilegesInOrder: boolean
       /** Whether it would find nothing to do for what is the platform's own; no user waits for that. */
@@ -88,7 +91,7 @@ type Reachable = Extract<PostgresObservation, { reachable: true }>
 
 export type DesiredRoles = {
   passwords: Readonly<Record<DatabaseRole, string>>
-  /** Names these passwords: the uid of the Secret they stand in. */
+  /** Names these passwords (marks.ts). */
   mark: string
 }
 
@@ -120,10 +123,19 @@ export type PostgresAdministrator = {
   /**
    * Makes the roles, the application database and its grants, or restores what differs; idempotent, and safe to
    * break off and to run twice at once. A role's password is set where the role is new or carries another mark; a role
-   * that carries this mark and another password was changed by its user, and keeps it.
+   * that carries its part of this mark and another password was changed by its user, and keeps it.
    * @throws PostgresError; RangeError for a password that is not printable ASCII; the signal's reason
    */
   ensureRoles(target: PostgresTarget, desired: DesiredRoles, signal: AbortSignal): Promise<void>
+
+  /**
+   * Takes from a closed copy what is its source's: replication slots and subscriptions, without a word to their publishers.
+   * Idempotent. @throws PostgresError; the signal's reason
+   */
+  detach(target: PostgresTarget, signal: AbortSignal): Promise<void>
+
+  /** Lets clients into a copy that was closed. @throws PostgresError; the signal's reason */
+  open(target: PostgresTarget, signal: AbortSignal): Promise<void>
 
   /** Has the server read its certificate and configuration again. @throws PostgresError; the signal's reason */
   reload(target: PostgresTarget, signal: AbortSignal): Promise<void>
@@ -229,6 +241,23 @@ export function createAdministrator({
         logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
       }),
 
+    detach: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        await connection.rows(dropSlots)
+        const found = await connection.rows<{ database: string; names: string[]; version: number }>(subscriptionsQuery)
+        for (const { database, names, version } of found) {
+          const statements = names.flatMap(dropSubscription)
+          await connect(target, database, signal, inside => inside.transaction(statements), version)
+          logger.info({ server: target.serverName, subscriptions: names.length }, 'dropped what a copy had inherited')
+        }
+      }),
+
+    open: (target, signal) =>
+      connect(target, maintenanceDatabase, signal, async connection => {
+        const { dataDirectory, copy } = await readState(connection)
+        if (copy.isClosed) for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
+      }),
+
     reload: (target, signal) =>
       connect(target, maintenanceDatabase, signal, async connection => {
         await connection.rows('SELECT pg_reload_conf()')
@@ -307,7 +336,7 @@ async function findRoom(connection: Connection, { dataDirectory }: ServerState):
 /** Everything but the grants inside the application database; returns the state that this leaves. */
 async function ensureRolesAndDatabase(connection: Connection, desired: DesiredRoles): Promise<ServerState> {
   const state = await readState(connection)
-  const statements = [...roleStatements(state, await passwordsToSet(state, desired)), ...replicationStatements(state)]
+  const statements = [...roleStatements(state, await passwordsToSet(state, desired)), ...platformStatements(state)]
   await connection.transaction(statements)
   if (state.database === null && !state.hasInitialDatabase) {
     await connection.alone(createDatabase, createDatabaseTimeoutMs)
@@ -320,7 +349,7 @@ async function passwordsToSet(state: ServerState, { passwords, mark }: DesiredRo
   const entries = await Promise.all(
     databaseRoles.map(async role => {
       const existing = state.roles[role]
-      const isOurs = existing !== undefined && parseMark(existing.comment).credentials === mark
+      const isOurs = existing !== undefined && parseMark(existing.comment).credentials === markOfRole(mark, role)
       return isOurs ? [] : [[role, await scramVerifier(passwords[role])] as const]
     }),
   )
@@ -348,7 +377,8 @@ async function observationOf(
     walPosition: state.walPosition,
     checksumFailures: state.checksumFailures,
     configuration: state.configuration,
-    platformInOrder: replicationStatements(state).length === 0 && statisticsShown(state),
+    ...(state.copy.isClosed ? { closed: { inherited: state.copy.inherited } } : {}),
+    platformInOrder: platformStatements(state).length === 0 && statisticsShown(state),
     privilegesInOrder: roleStatements(state).length === 0 && grantsMade(state),
   }
 }

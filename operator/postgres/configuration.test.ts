@@ -119,7 +119,7 @@ describe('settings', () => {
   })
 
   test('let nobody in but by TLS, and the superuser by certificate only', () => {
-    const rules = renderConfiguration(smallShape, '17')
+    const rules = renderConfiguration(smallShape, '17', 'any')
       ['pg_hba.conf'].split('\n')
       .filter(line => line !== '' && !line.startsWith('#'))
       .map(line => line.split(/\s+/).join(' '))
@@ -130,6 +130,8 @@ describe('settings', () => {
       'hostssl replication espalier_replication all cert map=espalier_replication',
       'hostssl replication all all reject',
       'hostssl all espalier_replication all reject',
+      'hostssl template1 espalier_monitor all cert map=espalier_monitor',
+      'hostssl all espalier_monitor all reject',
       'hostssl all all all scram-sha-256',
     ])
   })

@@ -19,11 +19,19 @@ export const superuser = 'postgres'
 /** The role that copies an instance (backups, later replicas), and the common name by which alone it logs in. */
 export const replicationRole = 'espalier_replication'
 export const replicationCommonName = 'espalier-replication'
+/** The role by which the agent of the pod reads what monitoring shows, and the common name by which alone it logs in: of one instance. */
+export const monitorRole = 'espalier_monitor'
+export const monitorCommonName = (id: string): string => `espalier-monitor-${id}`
 /** What Postgres gathers of the statements it ran; loaded where the image has it. */
 export const statisticsLibrary = 'pg_stat_statements'
 export const preloadedLibraries = [statisticsLibrary]
 /** In postgresql.conf: which version of the three files this is, so that Postgres itself tells which one is in force. */
 const digestSetting = 'espalier.configuration'
+/**
+ * The platform's own database, where it does what is not inside the application's. It is there from initdb on, and no user
+ * can drop, change or enter it.
+ */
+export const maintenanceDatabase = 'template1'
 /** Where Postgres listens, on the pod's own address. */
 export const postgresPort = 5432
 
@@ -39,9 +47,12 @@ const platformReserve = 5
  */
 const loginReserve = 24
 
+/** For the agent of the pod: a database that is full of connections is to be seen as such. */
+const monitorReserve = 1
+
 /** max_connections of a size: connections for application roles, and what is held back. */
 export const maxConnections = (shape: Pick<SizeShape, 'connections'>): number =>
-  shape.connections + platformReserve + loginReserve
+  shape.connections + monitorReserve + platformReserve + loginReserve
 
 const MiB = 2 ** 20
 const GiB = 2 ** 30
@@ -95,7 +106,8 @@ function derivedSettings(shape: SizeShape): Record<string, string> {
  *
  * - Logging goes to standard error, where the cluster collects it: no collector, no log files on the user's volume. The
  *   JSON log would need both. The prefix begins with what the server itself writes (time in UTC, process and line number,
- *   SQLSTATE), so that no name of a user's can pass for a level: the level is the first word after the prefix.
+ *   SQLSTATE), so that no name of a user's can pass for a level: the level is the first word after the prefix. The API
+ *   reads it (api/logs/entries.ts).
  * - wal_level is `replica`, which base backups need. `logical` would cost WAL and gain nothing: no user's role has
  *   REPLICATION, so nobody could read it.
  * - archive_mode is on, with a command that says "done": switching it on later would take a restart, and a command that
@@ -115,7 +127,7 @@ function fixedSettings(shape: SizeShape, version: PgVersion): Record<string, str
     unix_socket_directories: '',
     max_connections: String(maxConnections(shape)),
     superuser_reserved_connections: String(platformReserve + loginReserve),
-    reserved_connections: '0',
+    reserved_connections: String(monitorReserve),
     // The gateway counts on it: after this and a little more, what is open has logged in.
     authentication_timeout: '10s',
     password_encryption: 'scram-sha-256',
@@ -155,8 +167,9 @@ export function postgresSettings(shape: SizeShape, version: PgVersion): Record<s
 
 /**
  * Who may log in. The superuser only by the operator's certificate, from anywhere; for replication one role, by a
- * certificate of its own, and into no database; every other role by password over TLS; nobody without TLS. The first line
- * that fits decides, so none can be got around.
+ * certificate of its own, and into no database; for monitoring one, by a certificate that is this instance's, and into the
+ * platform's database alone; every other role by password over TLS; nobody without TLS. The first line that fits decides, so
+ * none can be got around.
  */
 const pgHba = `# TYPE     DATABASE     USER                  ADDRESS  METHOD
 hostnossl  all          all                   all      reject
@@ -165,12 +178,15 @@ hostssl    all          ${superuser}              all      cert map=espalier
 hostssl    replication  ${replicationRole}  all      cert map=espalier_replication
 hostssl    replication  all                   all      reject
 hostssl    all          ${replicationRole}  all      reject
+hostssl    ${maintenanceDatabase}    ${monitorRole}      all      cert map=espalier_monitor
+hostssl    all          ${monitorRole}      all      reject
 hostssl    all          all                   all      scram-sha-256
 `
 
-const pgIdent = `# MAP                 SYSTEM-USERNAME       PG-USERNAME
+const pgIdent = (id: string): string => `# MAP                 SYSTEM-USERNAME       PG-USERNAME
 espalier              ${operatorCommonName}     ${superuser}
 espalier_replication  ${replicationCommonName}  ${replicationRole}
+espalier_monitor      ${monitorCommonName(id)}  ${monitorRole}
 `
 
 /** Which version of the files these are; by it the operator knows what is in force. */
@@ -182,13 +198,13 @@ const digestOfFiles = (files: Readonly<Record<ConfigurationFile, string>>): stri
 
 type RenderedConfiguration = { files: Record<ConfigurationFile, string>; digest: string }
 
-/** The three files, and the digest that the first of them carries. */
-export function renderWithDigest(shape: SizeShape, version: PgVersion): RenderedConfiguration {
+/** The three files, and the digest that the first of them carries. `id`: whose instance it is. */
+export function renderWithDigest(shape: SizeShape, version: PgVersion, id: string): RenderedConfiguration {
   const heading = '# Written by the operator; changes made here are lost.\n'
   const files = {
     'postgresql.conf': heading + renderSettings(postgresSettings(shape, version)),
     'pg_hba.conf': heading + pgHba,
-    'pg_ident.conf': heading + pgIdent,
+    'pg_ident.conf': heading + pgIdent(id),
   }
   const digest = digestOfFiles(files)
   const marked = files['postgresql.conf'] + renderSettings({ [digestSetting]: digest })
@@ -196,8 +212,11 @@ export function renderWithDigest(shape: SizeShape, version: PgVersion): Rendered
 }
 
 /** The three files, for InstanceConfiguration.files. */
-export const renderConfiguration = (shape: SizeShape, version: PgVersion): Record<ConfigurationFile, string> =>
-  renderWithDigest(shape, version).files
+export const renderConfiguration = (
+  shape: SizeShape,
+  version: PgVersion,
+  id: string,
+): Record<ConfigurationFile, string> => renderWithDigest(shape, version, id).files
 
 /**
  * The command of the Postgres container, for a volume mounted at this path. `POD_IP` must be in its environment (the

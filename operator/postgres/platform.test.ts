@@ -7,8 +7,22 @@ import type { InstanceConfiguration } from '../../instance/index.ts'
 import { issueClientCertificate } from '../pki/index.ts'
 import { smallShape } from '../testing/samples.ts'
 import { createAdministrator } from './administrator.ts'
-import { preloadedLibraries, renderWithDigest, replicationCommonName, replicationRole } from './configuration.ts'
-import { configure, connectAs, type RunningPostgres, runPostgres, startPostgres } from './testing/postgres.ts'
+import {
+  monitorCommonName,
+  monitorRole,
+  preloadedLibraries,
+  renderWithDigest,
+  replicationCommonName,
+  replicationRole,
+} from './configuration.ts'
+import {
+  configure,
+  connectAs,
+  instanceId,
+  type RunningPostgres,
+  runPostgres,
+  startPostgres,
+} from './testing/postgres.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
 const signal = new AbortController().signal
@@ -38,7 +52,7 @@ describe.each(pgVersions)('Postgres %s', major => {
   }
   const mount = (files: InstanceConfiguration['files']) =>
     configure(server.mounts, {
-      databaseId: '00000000-0000-4000-8000-000000000001',
+      databaseId: instanceId,
       incarnation: 1,
       pgVersion: major,
       initialise: false,
@@ -61,7 +75,7 @@ describe.each(pgVersions)('Postgres %s', major => {
   }
 
   test('other rules and settings are mounted, and a reload brings them into force under an open session', async () => {
-    const before = renderWithDigest(smallShape, major)
+    const before = renderWithDigest(smallShape, major, instanceId)
     const session = await connectAs(server, 'app', passwords.app)
     const { rows: was } = await session.query('SELECT pg_backend_pid() AS pid')
     expect((await observe()).configuration).toEqual({
@@ -76,6 +90,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     const after = renderWithDigest(
       { ...smallShape, postgresSettings: { work_mem: '7MB', shared_buffers: '20MB' } },
       major,
+      instanceId,
     )
     const rules = after.files['pg_hba.conf'].replace(
       'hostssl    all          all                   all      scram',
@@ -106,7 +121,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     ['pg_hba.conf', 'hostssl all all all no-such-method\n', 'pg_hba.conf: invalid authentication method'],
     ['pg_ident.conf', 'espalier\n', 'pg_ident.conf: missing entry'],
   ] as const)('what it cannot take of %s is told before anything is reloaded: %s', async (name, text, message) => {
-    const { files } = renderWithDigest(smallShape, major)
+    const { files } = renderWithDigest(smallShape, major, instanceId)
     mount({ ...files, [name]: files[name] + text })
     const { configuration } = await observe()
     expect(configuration.errors.join()).toContain(message)
@@ -131,6 +146,46 @@ describe.each(pgVersions)('Postgres %s', major => {
       'certificate authentication failed',
     )
     await expect(connectAs(server, replicationRole, 'guessed')).rejects.toThrow('pg_hba.conf rejects')
+  })
+
+  test('is monitored by the certificate of this instance, and by nothing else', async () => {
+    const own = { commonName: monitorCommonName(instanceId), user: monitorRole }
+    const login = (commonName: string, database = 'template1', user: string = monitorRole) =>
+      certified(user, commonName, { database })
+    const monitor = login(own.commonName)
+    await monitor.connect()
+    const { rows } = await monitor.query("SELECT count(*) > 0 AS seen FROM pg_stat_activity WHERE backend_type <> ''")
+    expect(rows).toEqual([{ seen: true }])
+    await expect(monitor.query('SELECT rolpassword FROM pg_authid')).rejects.toThrow('permission denied')
+    await expect(monitor.query('CREATE TABLE public.mine ()')).rejects.toThrow('permission denied')
+    await expect(monitor.query("SELECT pg_read_file('postgresql.conf')")).rejects.toThrow('permission denied')
+    await monitor.end()
+    await expect(login(own.commonName, 'app').connect()).rejects.toThrow('pg_hba.conf rejects')
+    const another = monitorCommonName('00000000-0000-4000-8000-000000000002')
+    for (const stranger of [another, replicationCommonName, 'espalier-operator', 'espalier-api'])
+      await expect(login(stranger).connect()).rejects.toThrow('certificate authentication failed')
+    for (const role of ['postgres', 'app', replicationRole])
+      await expect(login(own.commonName, 'template1', role).connect()).rejects.toThrow()
+    await expect(connectAs(server, monitorRole, 'guessed')).rejects.toThrow('pg_hba.conf rejects')
+  })
+
+  test('a role for monitoring that a user made first, or somebody changed, becomes what it should be', async () => {
+    const admin = await connectAs(server, 'admin', passwords.admin)
+    await expect(admin.query(`ALTER ROLE ${monitorRole} PASSWORD 'mine'`)).rejects.toThrow('permission denied')
+    const owner = certified('postgres', 'espalier-operator')
+    await owner.connect()
+    await owner.query(`REVOKE ALL ON DATABASE template1 FROM ${monitorRole}`)
+    await owner.query(`DROP ROLE ${monitorRole}`)
+    await admin.query(`CREATE ROLE ${monitorRole} LOGIN PASSWORD 'mine'`)
+    expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
+    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    expect(await observe()).toMatchObject({ platformInOrder: true, privilegesInOrder: true })
+    await expect(admin.query(`SET ROLE ${monitorRole}`)).rejects.toThrow('permission denied')
+    await owner.query(`REVOKE pg_use_reserved_connections FROM ${monitorRole}`)
+    expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
+    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    expect(await observe()).toMatchObject({ platformInOrder: true, privilegesInOrder: true })
+    await Promise.all([owner.end(), admin.end()])
   })
 
   test('a role of that name that a user made first becomes ours alone', async () => {

@@ -9,6 +9,8 @@
  * - `app` owns the application database, and through it the schema `public`.
  * - `espalier_replication` copies the instance, by a certificate of the platform's, and has no password: no user is a member
  *   of it, and it enters no database.
+ * - `espalier_monitor` reads what monitoring shows, for the agent of the pod, by a certificate of this instance alone; it
+ *   comes in when all other connections are taken.
  * - `app_read_only` reads what `app` and `admin` make, by grants that either of them can take back. It is no member of
  *   pg_read_all_data, which would show it the password hashes too.
  *
@@ -17,7 +19,8 @@
  */
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
-import { replicationRole, statisticsLibrary, superuser } from './configuration.ts'
+import { maintenanceDatabase, monitorRole, replicationRole, statisticsLibrary, superuser } from './configuration.ts'
+import { markOfRole } from './marks.ts'
 import { type DatabaseLock, initialDatabase, type RoleState, type ServerState } from './state.ts'
 
 const identifiers = (names: readonly string[]): string => names.map(escapeIdentifier).join(', ')
@@ -41,32 +44,57 @@ function attributesText(role: DatabaseRole): string {
   return `LOGIN NOSUPERUSER INHERIT ${makes} NOREPLICATION NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity'`
 }
 
-/** The role that copies the instance: no password, so that nothing but its certificate lets it in. */
-const replicationAttributes = {
+/** What the platform's own roles have in common: no password, so that nothing but a certificate lets them in. */
+const platformAttributes = {
   superuser: false,
   inherit: false,
   createRole: false,
   createDatabase: false,
   login: true,
-  replication: true,
+  replication: false,
   bypassRls: false,
   connectionLimit: -1,
   expires: false,
 }
+const platformText = "LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB NOBYPASSRLS VALID UNTIL 'infinity' PASSWORD NULL"
 
-const replicationText =
-  "LOGIN REPLICATION NOSUPERUSER NOINHERIT NOCREATEROLE NOCREATEDB NOBYPASSRLS CONNECTION LIMIT -1 VALID UNTIL 'infinity' PASSWORD NULL"
+const platformRoles = [
+  {
+    role: replicationRole,
+    attributes: { ...platformAttributes, replication: true },
+    text: `${platformText} NOINHERIT REPLICATION CONNECTION LIMIT -1`,
+    belongsTo: [],
+  },
+  {
+    role: monitorRole,
+    attributes: { ...platformAttributes, inherit: true, connectionLimit: 2 },
+    text: `${platformText} INHERIT NOREPLICATION CONNECTION LIMIT 2`,
+    belongsTo: ['pg_monitor', 'pg_use_reserved_connections'],
+  },
+] as const
 
-/** Statements on the platform's own role, for one transaction in any database; users notice nothing of them. */
-export function replicationStatements({ roles, replicationMembers }: ServerState): string[] {
-  const name = escapeIdentifier(replicationRole)
-  const state = roles[replicationRole]
-  if (state === undefined) return [`CREATE ROLE ${name} ${replicationText}`]
-  const asWanted = watched.every(key => state[key] === replicationAttributes[key]) && state.verifier === null
+/** Statements on the platform's own roles, for one transaction in any database; users notice nothing of them. */
+export function platformStatements(state: ServerState): string[] {
+  const made = platformRoles.flatMap(({ role, attributes, text, belongsTo }) => {
+    const name = escapeIdentifier(role)
+    const present = state.roles[role]
+    const asWanted = watched.every(key => present?.[key] === attributes[key]) && present?.verifier === null
+    const isMember = (of: string) =>
+      state.memberships.some(({ role: found, member, inherit }) => found === of && member === role && inherit)
+    return [
+      ...(asWanted ? [] : [`${present === undefined ? 'CREATE' : 'ALTER'} ROLE ${name} ${text}`]),
+      ...belongsTo.filter(of => !isMember(of)).map(of => `GRANT ${of} TO ${name} WITH INHERIT TRUE`),
+    ]
+  })
   return [
-    ...(asWanted ? [] : [`ALTER ROLE ${name} ${replicationText}`]),
-    // Whoever made a role of this name before it was ours was made a member of it.
-    ...replicationMembers.map(member => `REVOKE ${name} FROM ${escapeIdentifier(member)} CASCADE`),
+    ...made,
+    ...(state.monitorEnters
+      ? []
+      : [`GRANT CONNECT ON DATABASE ${maintenanceDatabase} TO ${escapeIdentifier(monitorRole)}`]),
+    // Whoever made a role of such a name before it was ours was made a member of it.
+    ...state.platformMembers.map(
+      ({ role, member }) => `REVOKE ${escapeIdentifier(role)} FROM ${escapeIdentifier(member)} CASCADE`,
+    ),
   ]
 }
 
@@ -108,7 +136,7 @@ const forbidden = new Set([
 
 /** What we note in a role's comment, which no user may change. */
 type RoleMark = {
-  /** The credentials whose password we set last. */
+  /** Names the password that we set last (marks.ts). */
   credentials?: string
   /** On `app_read_only`: the objects for which the grants were made (see grantsMark). */
   grants?: string
@@ -135,7 +163,7 @@ export function parseMark(comment: string | null | undefined): RoleMark {
 const comment = (role: DatabaseRole, mark: RoleMark): string =>
   `COMMENT ON ROLE ${escapeIdentifier(role)} IS ${escapeLiteral(markPrefix + JSON.stringify(mark))}`
 
-/** What is to be set on each role: its password's verifier, where that is not to stay, and the credentials' mark. */
+/** What is to be set on each role: its password's verifier, where that is not to stay, and its part of the passwords' mark. */
 export type RolePasswords = { mark: string; verifiers: Partial<Record<DatabaseRole, string>> }
 
 /**
@@ -182,9 +210,9 @@ function statementsForRole(role: DatabaseRole, state: RoleState | undefined, pas
   if (state === undefined) statements.push(`CREATE ROLE ${name} ${attributesText(role)}${password}`)
   else if (!inOrder(role, state)) statements.push(`ALTER ROLE ${name} ${attributesText(role)}${password}`)
   else if (verifier !== undefined) statements.push(`ALTER ROLE ${name}${password}`)
-  if (passwords !== undefined && previous.credentials !== passwords.mark) {
-    statements.push(comment(role, { ...previous, credentials: passwords.mark }))
-  }
+  const mark = passwords && markOfRole(passwords.mark, role)
+  if (mark !== undefined && previous.credentials !== mark)
+    statements.push(comment(role, { ...previous, credentials: mark }))
   return statements
 }
 
@@ -201,7 +229,7 @@ function membershipStatements({ memberships }: ServerState): string[] {
       ({ role, admin }) => `GRANT ${role} TO admin WITH INHERIT TRUE, SET TRUE, ADMIN ${admin ? 'TRUE' : 'FALSE'}`,
     ),
     ...memberships
-      .filter(({ role }) => forbidden.has(role))
+      .filter(({ role, member }) => forbidden.has(role) && member !== monitorRole)
       .map(({ role, member }) => `REVOKE ${escapeIdentifier(role)} FROM ${escapeIdentifier(member)} CASCADE`),
   ]
 }

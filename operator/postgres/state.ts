@@ -4,7 +4,8 @@
  */
 import { escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
-import { replicationRole, statisticsLibrary } from './configuration.ts'
+import { maintenanceDatabase, monitorRole, replicationRole, statisticsLibrary } from './configuration.ts'
+import { type CopyState, copyState } from './copy.ts'
 
 /** pg_authid, as far as we look after it. */
 export type RoleState = {
@@ -38,7 +39,7 @@ export type ServerState = {
   systemIdentifier: string
   inRecovery: boolean
   checksums: boolean
-  roles: Partial<Record<DatabaseRole | typeof replicationRole, RoleState>>
+  roles: Partial<Record<DatabaseRole | typeof replicationRole | typeof monitorRole, RoleState>>
   /** Of our roles, in each other and in those that Postgres makes by itself; not in those that users make. */
   memberships: Membership[]
   /** The application database. */
@@ -53,10 +54,13 @@ export type ServerState = {
   openDatabases: string[]
   dataDirectory: string
   configuration: ConfigurationState
+  copy: CopyState
   /** Whether the server gathers statistics of statements, so that they can be read. */
   gathersStatistics: boolean
-  /** Who belongs to the replication role, some of them: nobody may. */
-  replicationMembers: string[]
+  /** Who belongs to a role of the platform's, some of them: nobody may. */
+  platformMembers: { role: string; member: string }[]
+  /** Whether the role that monitors may enter the platform's database. */
+  monitorEnters: boolean
 }
 
 /** What of the operator's files is in force, by the server's own word. */
@@ -74,12 +78,6 @@ export type ConfigurationState = {
   /** Settings that were changed and take a restart. */
   pendingRestart: string[]
 }
-
-/**
- * The platform's own database, where the operator does what is not inside the application's. It is there from initdb on,
- * and no user can drop, change or enter it.
- */
-export const maintenanceDatabase = 'template1'
 
 /** FirstNormalObjectId: what has a lower number was made by initdb (PostgreSQL source, access/transam.h). */
 const firstUserObject = 16_384
@@ -164,10 +162,13 @@ SELECT json_build_object(
   'checksums', current_setting('data_checksums') = 'on',
   'dataDirectory', current_setting('data_directory'),
   'configuration', ${configurationState},
+  'copy', ${copyState},
   'gathersStatistics', '${statisticsLibrary}' = ANY (regexp_split_to_array(current_setting('shared_preload_libraries'), '\\s*,\\s*')),
-  'replicationMembers', (SELECT coalesce(json_agg(name), '[]') FROM (SELECT DISTINCT m.rolname AS name
+  'platformMembers', (SELECT coalesce(json_agg(granted), '[]') FROM (SELECT DISTINCT r.rolname AS role, m.rolname AS member
     FROM pg_auth_members a JOIN pg_authid r ON r.oid = a.roleid JOIN pg_authid m ON m.oid = a.member
-    WHERE r.rolname = '${replicationRole}' LIMIT ${fewMembers}) AS granted),
+    WHERE r.rolname IN ('${replicationRole}', '${monitorRole}') LIMIT ${fewMembers}) AS granted),
+  'monitorEnters', coalesce((SELECT has_database_privilege(oid, '${maintenanceDatabase}', 'CONNECT')
+    FROM pg_authid WHERE rolname = '${monitorRole}'), false),
   'roles', (SELECT coalesce(json_object_agg(rolname, json_build_object(
       'oid', oid::text, 'superuser', rolsuper, 'inherit', rolinherit, 'createRole', rolcreaterole,
       'createDatabase', rolcreatedb, 'login', rolcanlogin, 'replication', rolreplication,
@@ -197,5 +198,5 @@ SELECT json_build_object(
   'openDatabases', (SELECT coalesce(json_agg(datname), '[]')
     FROM pg_database WHERE datname IN ($3, $4) AND has_database_privilege('public', oid, 'CONNECT, TEMPORARY'))
 ) AS state`,
-  values: [[...databaseRoles, replicationRole], applicationDatabase, initialDatabase, maintenanceDatabase],
+  values: [[...databaseRoles, replicationRole, monitorRole], applicationDatabase, initialDatabase, maintenanceDatabase],
 }

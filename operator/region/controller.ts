@@ -1,16 +1,16 @@
 /**
- * The controller of Regions: in a region's maintenance window it has databases restarted that something waits in for a
- * restart. It asks for each by a mark in the database's status, with the resourceVersion that it was decided on; the
- * controller of databases does the rest. One region is worked on by one pass at a time, so two are never counted as one.
+ * The controller of Regions: in a region's maintenance window it has databases and branches restarted that something waits in for a
+ * restart. It asks for each by a mark in its status, with the resourceVersion that it was decided on; the controller of its kind does
+ * the rest. One region is worked on by one pass at a time, so two are never counted as one.
  */
 import { isClusterError } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, type EventRecorder, startController } from '../../controller/index.ts'
-import { canonicalJson, type ManagedDatabase, notAvailable, type Region } from '../../crds/index.ts'
+import { canonicalJson, notAvailable, type Region } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
-import { type Admission, admit } from './admission.ts'
+import { type Admission, admit, type Candidate } from './admission.ts'
 import { notAvailableFindings, type RegionFindings, regionConditions, snapshotFindings } from './conditions.ts'
 import { type Window, windowAt } from './window.ts'
 
@@ -38,11 +38,11 @@ export function startRegionController(options: RegionControllerOptions): { stop(
     }
     const window = windowAt(maintenance, now())
     const admission = admit(
-      caches.databases.byIndex('rollout', name),
+      [...caches.databases.byIndex('rollout', name), ...caches.branches.byIndex('rollout', name)],
       window.state === 'open' ? window.mark : '',
       maintenance.maxConcurrent,
     )
-    if (window.state === 'open') for (const database of admission.next) await begin(database, window.mark)
+    if (window.state === 'open') for (const candidate of admission.next) await begin(candidate, window.mark)
     await report(region, { Maintenance: findingOf(window, admission), ...asked })
     return { requeueAfterMs: wakeAfter(window) }
   }
@@ -52,19 +52,22 @@ export function startRegionController(options: RegionControllerOptions): { stop(
     return Math.min(longestMs, Math.max(0, (at ?? Number.POSITIVE_INFINITY) - now()))
   }
 
-  /** Whoever changed the database meanwhile has it looked at again, as what it is by then. */
-  const begin = async (database: ManagedDatabase, mark: string) => {
-    const status = { ...database.status, maintenance: { restart: mark, startedAt: timestamp(now()) } }
+  /** Whoever changed it meanwhile has it looked at again, as what it is by then. */
+  const begin = async (candidate: Candidate, mark: string) => {
+    const maintenance = { restart: mark, startedAt: timestamp(now()) }
     try {
-      await cluster.replaceStatus('ManagedDatabase', { ...database, status })
+      if (candidate.kind === 'Branch')
+        await cluster.replaceStatus('Branch', { ...candidate, status: { ...candidate.status, maintenance } })
+      else
+        await cluster.replaceStatus('ManagedDatabase', { ...candidate, status: { ...candidate.status, maintenance } })
     } catch (error) {
       if (!isClusterError(error, 'Conflict', 'NotFound')) throw error
       return
     }
-    logger.info({ database: keyOf(database), window: mark }, 'restarts a database in the maintenance window')
-    const reasons = (database.status?.pendingRestart ?? []).map(({ message }) => message).join('; ')
+    logger.info({ kind: candidate.kind, key: keyOf(candidate), window: mark }, 'restarts it in the maintenance window')
+    const reasons = (candidate.status?.pendingRestart ?? []).map(({ message }) => message).join('; ')
     events.record(
-      database,
+      candidate,
       'Normal',
       'MaintenanceRestart',
       `restarted in the region's window: ${reasons}`.slice(0, 1000),
@@ -92,13 +95,14 @@ export function startRegionController(options: RegionControllerOptions): { stop(
     logger,
     metrics,
   })
-  const ofDatabase = ({ object }: { object: ManagedDatabase }) => {
+  const ofCandidate = ({ object }: { object: Candidate }) => {
     const region = caches.regions.get({ name: object.spec.region })
     if (region?.spec.maintenance !== undefined) controller?.enqueue(keyOf(region))
   }
   const unfollow = [
     caches.regions.onChange(({ object }) => controller?.enqueue(keyOf(object))),
-    caches.databases.onChange(ofDatabase),
+    caches.databases.onChange(ofCandidate),
+    caches.branches.onChange(ofCandidate),
     caches.snapshots.onServed(() => {
       for (const region of caches.regions.list()) controller?.enqueue(keyOf(region))
     }),
@@ -111,9 +115,9 @@ export function startRegionController(options: RegionControllerOptions): { stop(
   }
 }
 
-const named = (databases: readonly ManagedDatabase[]): string => {
-  const names = databases.slice(0, 5).map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)
-  return `${names.join(', ')}${databases.length > names.length ? ` and ${databases.length - names.length} more` : ''}`
+const named = (candidates: readonly Candidate[]): string => {
+  const names = candidates.slice(0, 5).map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)
+  return `${names.join(', ')}${candidates.length > names.length ? ` and ${candidates.length - names.length} more` : ''}`
 }
 
 /** True: all is well, be the window open or not. False: what is planned does not happen, and why. */

@@ -5,16 +5,21 @@ import { createInformer } from '../../cluster/informer/index.ts'
 import {
   apiVersion,
   askedBy,
+  type Branch,
+  branch as branchDefinition,
   desiredHash,
+  labels,
   type ManagedDatabase,
   type ManagedDatabaseStatus,
   managedDatabase,
 } from '../../crds/index.ts'
 import type { Operator } from '../index.ts'
+import { branchDraft } from '../testing/branches.ts'
 import { createFuse } from '../testing/fuse.ts'
 import {
   databaseDraft,
   eventually,
+  giveSnapshots,
   type Installation,
   openInstallation,
   silent,
@@ -22,7 +27,7 @@ import {
   testConfiguration,
   testNamespace,
 } from '../testing/installation.ts'
-import { admit } from './admission.ts'
+import { admit, type Candidate, isOfInterest } from './admission.ts'
 import { lengthOf, windowAt } from './window.ts'
 
 const at = (text: string) => Date.parse(text)
@@ -80,7 +85,7 @@ describe('who is restarted next', () => {
   // What is asked is in force: the hash is that of the plain draft.
   const settled = (name: string, status: ManagedDatabaseStatus = {}) =>
     database(name, { appliedHash: desiredHash(askedBy(base)), ...status })
-  const names = (list: readonly ManagedDatabase[]) => list.map(({ metadata }) => metadata.name)
+  const names = (list: readonly Candidate[]) => list.map(({ metadata }) => metadata.name)
 
   test('those that have waited longest, as many as there is room for', () => {
     const all = [settled('b'), settled('a'), settled('c', { pendingRestart: pending('2025-01-01T00:00:00Z') })]
@@ -99,6 +104,30 @@ describe('who is restarted next', () => {
     if (blocked === undefined || waiting === undefined) throw new Error('two')
     expect(admit([settled('a'), blocked, waiting], mark, 1)).toMatchObject({ next: [], running: 1 })
     expect(names(admit([settled('a'), blocked, waiting], mark, 9).next)).toEqual(['a'])
+  })
+
+  const branch = (name: string, status: Branch['status'] = {}, spec: Partial<Branch['spec']> = {}): Branch => ({
+    apiVersion,
+    kind: 'Branch',
+    metadata: { name, namespace: 'n' },
+    spec: branchDefinition.spec.parse({ ...branchDraft(name, { name: 'a', id: '0' }).spec, ...spec }),
+    status: { phase: 'available', pendingRestart: pending(), ...status },
+  })
+
+  test('branches among them, but for those that do not serve or go', () => {
+    const running = branch('r', { maintenance: { restart: mark, startedAt: '2026-01-01T00:00:00Z' } })
+    expect(names(admit([settled('b'), branch('a')], mark, 2).next)).toEqual(['a', 'b'])
+    expect(names(admit([settled('b'), branch('a'), running], mark, 2).next)).toEqual(['a'])
+    expect(admit([branch('a', { phase: 'failed' })], mark, 9)).toMatchObject({ next: [], waiting: 0 })
+    expect(
+      admit(
+        [branch('a', { maintenance: { ...running.status?.maintenance, restart: mark, startedAt: '', endedAt: '' } })],
+        mark,
+        9,
+      ).next,
+    ).toEqual([])
+    const goes = branch('g', running.status, { deletionRequestedAt: '2026-01-01T00:00:00Z' })
+    expect([running, branch('a'), goes].map(isOfInterest)).toEqual([true, true, false])
   })
 
   test('a restart that a user asked for takes its place', () => {
@@ -154,9 +183,12 @@ function openNow() {
 
 const count = 6
 const namesOf = Array.from({ length: count }, (_, index) => `db${index}`)
+const branchName = 'copy'
+/** What each of them, the branch too, has had. */
+const ofEach = <T>(value: T): T[] => Array.from({ length: count + 1 }, () => value)
 const other = { configuration: { ...testConfiguration, images: { postgres: { 18: 'postgres:18.9' } } } }
 
-/** A region with databases that were made by an operator of another release. */
+/** A region with databases, and a branch of one of them, that were made by an operator of another release. */
 async function prepared(): Promise<Installation> {
   const installation = await openInstallation()
   const { cluster } = installation
@@ -167,6 +199,14 @@ async function prepared(): Promise<Installation> {
       () => cluster.get('ManagedDatabase', { namespace: testNamespace, name }),
       found => found?.status?.phase === 'available' && found.status.operation === undefined,
     )
+  const source = await cluster.get('ManagedDatabase', { namespace: testNamespace, name: 'db0' })
+  await giveSnapshots(cluster)
+  const id = source?.metadata.labels?.[labels.id] ?? ''
+  await cluster.create('Branch', branchDraft(branchName, { name: 'db0', id }))
+  await eventually(
+    () => cluster.get('Branch', { namespace: testNamespace, name: branchName }),
+    found => found?.status?.phase === 'available' && found.status.operation === undefined,
+  )
   await operator.stop()
   return installation
 }
@@ -177,38 +217,43 @@ async function setWindow({ cluster }: Installation, maxConcurrent: number): Prom
   await cluster.replace('Region', { ...region, spec: { ...region.spec, maintenance: { ...openNow(), maxConcurrent } } })
 }
 
-/** Watches how many databases are not available at once, and how often each pod is made. */
+/** Watches how many databases and branches are not available at once, and how often each pod is made. */
 async function startWatch({ store }: Installation) {
   const cluster = store.connect('watch')
   const databases = createInformer(cluster, 'ManagedDatabase', { logger: silent })
+  const branches = createInformer(cluster, 'Branch', { logger: silent })
   const pods = createInformer(cluster, 'Pod', { logger: silent })
   const away = new Set<string>()
   const made = new Map<string, Set<string>>()
   let most = 0
-  databases.onChange(({ object }) => {
+  const note = ({ object }: { object: Candidate }) => {
     const { name } = object.metadata
     const { maintenance } = object.status ?? {}
     if (maintenance !== undefined && maintenance.endedAt === undefined) away.add(name)
     else away.delete(name)
     most = Math.max(most, away.size)
-  })
+  }
+  databases.onChange(note)
+  branches.onChange(note)
   pods.onChange(({ object, type }) => {
     if (type === 'deleted') return
     const { name, uid = '' } = object.metadata
     made.set(name, (made.get(name) ?? new Set()).add(uid))
   })
-  await Promise.all([databases.start(), pods.start()])
+  await Promise.all([databases.start(), branches.start(), pods.start()])
   return {
     most: () => most,
     restarts: () => [...made.values()].map(uids => uids.size - 1),
-    stop: () => Promise.all([databases.stop(), pods.stop()]),
+    stop: () => Promise.all([databases.stop(), branches.stop(), pods.stop()]),
   }
 }
 
-const all = ({ cluster }: Installation) =>
-  cluster.list('ManagedDatabase', { namespace: testNamespace }).then(({ items }) => items)
-const isDone = (databases: readonly ManagedDatabase[]) =>
-  databases.every(
+const all = async ({ cluster }: Installation): Promise<Candidate[]> => {
+  const of = { namespace: testNamespace }
+  return [...(await cluster.list('ManagedDatabase', of)).items, ...(await cluster.list('Branch', of)).items]
+}
+const isDone = (candidates: readonly Candidate[]) =>
+  candidates.every(
     ({ status }) =>
       status?.phase === 'available' &&
       status.pendingRestart === undefined &&
@@ -225,13 +270,13 @@ describe('a release with another template', () => {
       () => all(installation),
       databases => databases.every(({ status }) => (status?.pendingRestart ?? []).length > 0),
     )
-    expect(watch.restarts()).toEqual(namesOf.map(() => 0))
-    expect((await all(installation)).map(({ status }) => status?.phase)).toEqual(namesOf.map(() => 'available'))
-    expect((await installation.cluster.list('Task', { namespace: testNamespace })).items).toHaveLength(count)
+    expect(watch.restarts()).toEqual(ofEach(0))
+    expect((await all(installation)).map(({ status }) => status?.phase)).toEqual(ofEach('available'))
+    expect((await installation.cluster.list('Task', { namespace: testNamespace })).items).toHaveLength(count + 1)
 
     await setWindow(installation, maxConcurrent)
     await eventually(() => all(installation), isDone, { withinMs: 30_000 })
-    expect(watch.restarts()).toEqual(namesOf.map(() => 1))
+    expect(watch.restarts()).toEqual(ofEach(1))
     expect(watch.most()).toBe(maxConcurrent)
     const tasks = (await installation.cluster.list('Task', { namespace: testNamespace })).items
     expect(tasks.filter(({ spec }) => spec.name === 'restart-managed').map(({ status }) => status?.phase)).toEqual(
@@ -263,7 +308,7 @@ describe('a release with another template', () => {
       await crashing.stop()
       const operator = await startTestOperator(installation, other)
       await eventually(() => all(installation), isDone, { withinMs: 30_000 })
-      expect(watch.restarts(), `after effect ${after}: ${fuse.effects.at(-1)}`).toEqual(namesOf.map(() => 1))
+      expect(watch.restarts(), `after effect ${after}: ${fuse.effects.at(-1)}`).toEqual(ofEach(1))
       expect(watch.most()).toBe(1)
       await operator.stop()
       await watch.stop()
@@ -287,13 +332,14 @@ describe('a release with another template', () => {
       found => found?.status?.conditions?.some(({ reason }) => reason === 'RolloutStopped') === true,
       { withinMs: 20_000 },
     )
-    expect(stopped?.status?.conditions?.[0]?.message).toMatch(/db\d\. No other is restarted/)
+    expect(stopped?.status?.conditions?.[0]?.message).toMatch(/(db\d|copy)\. No other is restarted/)
     const begun = (await all(installation)).filter(({ status }) => status?.maintenance !== undefined)
     expect(begun.map(({ status }) => status?.maintenance?.outcome)).toEqual(['failed'])
     workload?.refuse(false)
     await eventually(() => all(installation), isDone, { withinMs: 30_000 })
     expect((await region())?.status?.conditions?.map(({ type, status }) => [type, status])).toEqual([
       ['Maintenance', 'True'],
+      ['SnapshotsReady', 'True'],
     ])
     await operator.stop()
     await installation.close()

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemNamespace } from '../../crds/index.ts'
 import { authorityConfigMap, systemCertificates } from '../../sealing/credentials.ts'
 import type { Operator } from '../index.ts'
-import { issueServerCertificate } from '../pki/index.ts'
+import { issueClientCertificate, issueServerCertificate } from '../pki/index.ts'
 import {
   eventually,
   type Installation,
@@ -79,6 +79,30 @@ describe('the certificates of our own servers', () => {
     await installation.cluster.replace('Secret', { ...found, data })
     const isNew = async () => (await certificateOf('api')).validFromDate.getTime() > Date.now() - 86400_000
     await eventually(isNew, value => value)
+  })
+
+  test('for those who ask the agents of databases are of clients: the API always, whoever gathers metrics if it is asked for', async () => {
+    await start({})
+    await issued('apiClient')
+    const api = await certificateOf('apiClient')
+    expect(api.subject).toBe('CN=espalier-api')
+    // The purpose is that of a client, and of no server (RFC 5280, 4.2.1.12).
+    expect(api.keyUsage).toEqual(['1.3.6.1.5.5.7.3.2'])
+    expect(await secretOf('metricsClient')).toBeUndefined()
+    await start({ metricsClient: true })
+    await issued('metricsClient')
+    expect((await certificateOf('metricsClient')).subject).toBe('CN=espalier-metrics')
+    expect((await certificateOf('apiClient')).fingerprint256).toBe(api.fingerprint256)
+    const found = await secretOf('apiClient')
+    if (found === undefined) throw new Error('it is gone')
+    const other = issueClientCertificate(installation.authority, { commonName: 'espalier-metrics', days: 90 })
+    const encoded = (text: string) => Buffer.from(text).toString('base64')
+    const data = { ...found.data, 'tls.crt': encoded(other.cert), 'tls.key': encoded(other.key) }
+    await installation.cluster.replace('Secret', { ...found, data })
+    await eventually(
+      async () => (await certificateOf('apiClient')).subject,
+      subject => subject === 'CN=espalier-api',
+    )
   })
 
   test('of which somebody else keeps one is left alone, and of which none is asked none is made', async () => {

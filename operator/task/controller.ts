@@ -15,19 +15,15 @@ import {
   type Task,
 } from '../../crds/index.ts'
 import type { ControllerOptions } from '../controller-options.ts'
-import { notRunMessages } from '../not-run/controller.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
 import { startRetention } from './retention-controller.ts'
-import { type Subject, type SubjectKind, type SubjectSource, subjectWithTask } from './subject.ts'
+import { type Subject, type SubjectSource, subjectWithTask } from './subject.ts'
 
 type TaskControllerOptions = ControllerOptions & {
   workers: number
   /** Kinds whose operations this version runs. */
   sources: readonly SubjectSource[]
 }
-
-/** Of kinds that have no source. */
-const notRun: Partial<Record<SubjectKind, string>> = notRunMessages
 
 /** The Task of the operation that a subject's status names. */
 function taskDraft({ kind, namespace, name, id, tenant, operation }: Subject): Draft<'Task'> | undefined {
@@ -65,7 +61,7 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
     const { kind } = task.spec.subject
     const source = sources.find(each => each.kind === kind)
     if (source === undefined) {
-      await write(task, finished(task.status, now(), notRun[kind]))
+      await write(task, finished(task.status, now(), `this version runs no operations on a ${kind}`))
       return undefined
     }
     if (subject !== undefined) {

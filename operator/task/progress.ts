@@ -15,17 +15,22 @@ const maximumMessages = 100
 /** How far an operation is at each of its steps, in per cent. */
 const progressAt: Record<string, number> = {
   Queued: 5,
+  Copying: 5,
   Preparing: 10,
   Growing: 20,
   Stopping: 30,
   Starting: 30,
   Connecting: 60,
   PreparingRoles: 75,
+  RotatingPasswords: 80,
   OpeningEndpoint: 90,
   Deleting: 50,
   Checkpointing: 30,
   Snapshotting: 60,
   Finishing: 90,
+  Anchoring: 60,
+  Switching: 75,
+  Opening: 85,
 }
 
 const isFinal = (status: Task['status']): boolean => status?.phase === 'succeeded' || status?.phase === 'failed'
@@ -99,8 +104,9 @@ export function verdictOn(task: Task, subject: Subject | undefined, now: number)
   if (subject === undefined || subject.id !== id)
     return isDeletion ? over() : over(`the ${kind} was deleted before this was done`)
   const taskId = task.metadata.labels?.[labels.id]
-  const { operation, isDeleting, askedTaskId, progressing } = subject
+  const { operation, isDeleting, askedTaskId, progressing, phase } = subject
   if (operation?.taskId === taskId) return { state: 'waiting' }
+  if (isDeletion && phase === 'deleted') return over()
   if (isDeletion) return isDeleting ? { state: 'waiting' } : waitingSince(task, now)
   if (isDeleting) return over(`the ${kind} is being deleted`)
   if (askedTaskId() !== taskId) return over(`a later change to the ${kind} took its place`)

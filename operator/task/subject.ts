@@ -7,6 +7,8 @@ import type { Informer } from '../../cluster/informer/index.ts'
 import {
   annotatedOperation,
   type Backup,
+  type Branch,
+  branchPhase,
   type Condition,
   childNames,
   isInForce,
@@ -19,7 +21,7 @@ import {
 import type { Caches } from '../caches.ts'
 import { conditionOf } from '../objects/conditions.ts'
 
-export type SubjectKind = Task['spec']['subject']['kind']
+type SubjectKind = Task['spec']['subject']['kind']
 
 export type Subject = {
   kind: SubjectKind
@@ -61,7 +63,7 @@ export function subjectWithTask(
   return sources.map(source => source.withTask(namespace ?? '', taskId)).find(found => found !== undefined)
 }
 
-type SubjectResource = 'ManagedDatabase' | 'Backup'
+type SubjectResource = 'ManagedDatabase' | 'Branch' | 'Backup'
 
 const whose = ({ metadata }: Kinds[SubjectResource]) => ({
   namespace: metadata.namespace ?? '',
@@ -94,6 +96,21 @@ function backupSubject(backup: Backup): Subject {
   }
 }
 
+function branchSubject(branch: Branch): Subject {
+  const { status } = branch
+  const phase = branchPhase(branch)
+  return {
+    kind: 'branch',
+    ...whose(branch),
+    phase,
+    isDeleting: phase === 'deleting',
+    operation: status?.operation,
+    progressing: conditionOf(status, 'Progressing'),
+    askedTaskId: () => annotatedOperation(branch)?.taskId,
+    isInForce: () => phase !== 'creating',
+  }
+}
+
 /** The subjects that an informer follows. It must have the index `task`. */
 const sourceOf = <K extends SubjectResource>(
   kind: SubjectKind,
@@ -116,6 +133,9 @@ const sourceOf = <K extends SubjectResource>(
 
 export const databaseSubjects = ({ databases }: Pick<Caches, 'databases'>): SubjectSource =>
   sourceOf('database', 'ManagedDatabase', databases, subjectOf)
+
+export const branchSubjects = ({ branches }: Pick<Caches, 'branches'>): SubjectSource =>
+  sourceOf('branch', 'Branch', branches, branchSubject)
 
 export const backupSubjects = ({ backups }: Pick<Caches, 'backups'>): SubjectSource =>
   sourceOf('backup', 'Backup', backups, backupSubject)

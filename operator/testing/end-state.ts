@@ -4,6 +4,7 @@ import { canonicalJson } from '../../crds/index.ts'
 
 const kinds: KindName[] = [
   'ManagedDatabase',
+  'Branch',
   'Task',
   'StatefulSet',
   'Pod',
@@ -12,6 +13,7 @@ const kinds: KindName[] = [
   'Secret',
   'PersistentVolumeClaim',
   'Backup',
+  'Restore',
   'VolumeSnapshot',
 ]
 
@@ -28,6 +30,13 @@ const ownOfEachRun = new Set([
   'startedAt',
   'updatedAt',
   'finishedAt',
+  'verifiedAt',
+  'fencedAt',
+  'switchedAt',
+  'deadlineAt',
+  'connectableAt',
+  'deletedAt',
+  'recordedAt',
   'messages',
   'systemIdentifier',
   'cutAt',
@@ -58,8 +67,8 @@ function contentOf(object: AnyObject): unknown {
   return object.kind === 'Secret' ? Object.keys(object.data ?? {}).sort() : undefined
 }
 
-/** Ids of Tasks that the operator derives from a database's uid, which is each run's own. */
-const derivedIds = /[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g
+/** Ids of Tasks that the operator derives from a database's uid, and ids that it mints: each run's own. */
+const derivedIds = /[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|bkp-[0-9a-f]{32}/g
 
 /** One text for each object, in order. */
 export async function endState(cluster: Cluster): Promise<string[]> {

@@ -12,12 +12,13 @@ import {
   type PostgresTarget,
   type RoleObservation,
 } from '../postgres/administrator.ts'
+import { markOfRole } from '../postgres/marks.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
 import type { Login, PostgresAccess } from '../workload/access.ts'
 
 type Role = { mark: string; password: string }
 
-type FakeData = {
+export type FakeData = {
   systemIdentifier: string
   roles: Partial<Record<(typeof databaseRoles)[number], Role>>
   /** What it takes up of its volume, in bytes. */
@@ -34,6 +35,10 @@ type FakeData = {
   /** The platform's own role and statistics were made. */
   hasPlatform?: boolean
   configuration: ConfigurationState
+  /** What its user has put into it. */
+  content?: string
+  /** A copy that nobody has opened, and how much of its source's it still has. */
+  closed?: { inherited: number }
 }
 
 /** The certificate that a server shows, and whom it trusts; PEM. */
@@ -64,6 +69,10 @@ export type FakePostgres = {
   readonly checkpoints: Map<string, number>
   stop(address: string): void
   initialise(claimUid: string): void
+  /** What a snapshot of a volume holds. */
+  imageOf(claimUid: string): FakeData | undefined
+  /** A volume is made of a snapshot, and started for the first time: closed. */
+  copy(image: FakeData, claimUid: string): void
   /** A user sets a role's password. */
   changePassword(claimUid: string, role: (typeof databaseRoles)[number], password: string): void
 }
@@ -128,6 +137,7 @@ export function createFakePostgres(): FakePostgres {
           privilegesInOrder: exists,
           platformInOrder: more.hasPlatform === true,
           configuration: { ...more.configuration },
+          ...(more.closed ? { closed: { ...more.closed } } : {}),
         }
       } catch (error) {
         if (!(error instanceof PostgresError)) throw error
@@ -144,10 +154,21 @@ export function createFakePostgres(): FakePostgres {
       const { roles } = found
       found.hasPlatform = true
       for (const role of databaseRoles)
-        if (roles[role]?.mark !== mark) roles[role] = { mark, password: passwords[role] }
+        if (roles[role]?.mark !== markOfRole(mark, role))
+          roles[role] = { mark: markOfRole(mark, role), password: passwords[role] }
+    },
+    detach: async target => {
+      const { closed } = find(target)
+      if (closed !== undefined) closed.inherited = 0
+    },
+    open: async target => {
+      const found = find(target)
+      if (found.closed?.inherited) throw new Error('what is opened was not detached')
+      delete found.closed
     },
     login: async (target, password): Promise<Login> => {
-      const isRight = find(target).roles.app?.password === password
+      const { roles, closed } = find(target)
+      const isRight = closed === undefined && roles.app?.password === password
       return isRight
         ? { result: 'succeeded' }
         : { result: 'refused', message: 'password authentication failed for user "app"' }
@@ -197,12 +218,25 @@ export function createFakePostgres(): FakePostgres {
       initialised.set(claimUid, (initialised.get(claimUid) ?? 0) + 1)
       data.set(claimUid, { systemIdentifier: String(++systems), roles: {}, configuration: { ...noConfiguration } })
     },
+    imageOf: claimUid => {
+      const found = data.get(claimUid)
+      return found && imageOf(found)
+    },
+    copy: (image, claimUid) => void data.set(claimUid, { ...imageOf(image), closed: { inherited: 1 } }),
     changePassword: (claimUid, role, password) => {
       const found = data.get(claimUid)?.roles[role]
       if (found !== undefined) found.password = password
     },
   }
 }
+
+const imageOf = ({ systemIdentifier, roles, hasPlatform, configuration, content }: FakeData): FakeData => ({
+  systemIdentifier,
+  roles: structuredClone(roles),
+  configuration: structuredClone(configuration),
+  ...(hasPlatform === undefined ? {} : { hasPlatform }),
+  ...(content === undefined ? {} : { content }),
+})
 
 const aborted = (signal: AbortSignal): Promise<never> =>
   new Promise((_resolve, reject) => {

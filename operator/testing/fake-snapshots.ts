@@ -21,7 +21,10 @@ const cutAt = '2026-01-02T03:04:05Z'
 /** `handleOfClaim`: the volume of a claim; undefined where it has none. */
 export function createFakeSnapshots(
   own: Cluster,
-  handleOfClaim: (key: { namespace: string | undefined; name: string }) => Promise<string | undefined>,
+  handleOfClaim: (
+    key: { namespace: string | undefined; name: string },
+    snapshotUid: string,
+  ) => Promise<string | undefined>,
 ): FakeSnapshots {
   const write = (snapshot: VolumeSnapshot, status: VolumeSnapshot['status']) =>
     own.replaceStatus('VolumeSnapshot', { ...snapshot, status: { ...snapshot.status, ...status } })
@@ -37,7 +40,7 @@ export function createFakeSnapshots(
   const cut = async (snapshot: VolumeSnapshot) => {
     const { metadata, spec } = snapshot
     const name = spec.source.persistentVolumeClaimName
-    const handle = await handleOfClaim({ namespace: metadata.namespace, name })
+    const handle = await handleOfClaim({ namespace: metadata.namespace, name }, metadata.uid ?? '')
     if (handle === undefined) await write(snapshot, { readyToUse: false, error: { message: `no claim ${name}` } })
     else {
       snapshots.images.set(metadata.uid ?? '', handle)

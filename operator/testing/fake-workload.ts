@@ -21,7 +21,7 @@ import { isRecord } from '../../values/record.ts'
 import { configurationAnnotation, instanceFile } from '../workload/children/configuration.ts'
 import { postgresContainer, prepareContainer } from '../workload/children/stateful-set.ts'
 import { createFakeBinding, handleOf, reservationOf } from './fake-binding.ts'
-import { createFakePostgres, type FakePostgres, type Tls } from './fake-postgres.ts'
+import { createFakePostgres, type FakeData, type FakePostgres, type Tls } from './fake-postgres.ts'
 import { createFakeSnapshots, type FakeSnapshots } from './fake-snapshots.ts'
 import { createFakeVolumes, type FakeVolumes } from './fake-volumes.ts'
 
@@ -73,9 +73,13 @@ export async function startFakeWorkload({
   const configurations = createInformer(cluster, 'ConfigMap', { ...labelled, logger: quiet })
   const growing = createFakeVolumes(cluster)
   const snapshots = createInformer(cluster, 'VolumeSnapshot', { ...labelled, logger: quiet })
-  const imaging = createFakeSnapshots(cluster, async key => {
+  /** What the snapshots hold, by their uid. */
+  const images = new Map<string, FakeData>()
+  const imaging = createFakeSnapshots(cluster, async (key, snapshotUid) => {
     const claim = await cluster.get('PersistentVolumeClaim', key)
     const volume = claim && (await cluster.get('PersistentVolume', { name: claim.spec?.volumeName ?? '' }))
+    const image = volume && postgres.imageOf(handleOf(volume))
+    if (image !== undefined) images.set(snapshotUid, image)
     return volume && handleOf(volume)
   })
   let addresses = 0
@@ -178,9 +182,24 @@ export async function startFakeWorkload({
     const map = await cluster.get('ConfigMap', { namespace: metadata.namespace, name: configurationName({ spec }) })
     if (map === undefined) return 'configuration'
     if (postgres.data.has(handle)) return undefined
-    if (!mayInitialise(map)) return 'volume-empty'
+    const image = await imageFor(metadata.namespace, spec)
+    if (image !== undefined && told(map, 'prepareCopy')) {
+      postgres.copy(image, handle)
+      return undefined
+    }
+    if (image !== undefined) return 'other-incarnation'
+    if (!told(map, 'initialise')) return 'volume-empty'
     postgres.initialise(handle)
     return undefined
+  }
+
+  /** What the claim of a pod was filled from. */
+  const imageFor = async (namespace: string | undefined, spec: Pod['spec']): Promise<FakeData | undefined> => {
+    const name = spec?.volumes?.find(volume => volume.persistentVolumeClaim)?.persistentVolumeClaim?.claimName ?? ''
+    const source = (await cluster.get('PersistentVolumeClaim', { namespace, name }))?.spec?.dataSource
+    if (source === undefined) return undefined
+    const snapshot = await cluster.get('VolumeSnapshot', { namespace, name: source.name })
+    return images.get(snapshot?.metadata.uid ?? '')
   }
 
   const configurationName = ({ spec }: Pick<Pod, 'spec'>): string =>
@@ -275,9 +294,9 @@ const claimOf = (set: StatefulSet): string =>
 const digestIn = (map: ConfigMap | undefined): string | null =>
   map?.metadata.annotations?.[configurationAnnotation] ?? null
 
-function mayInitialise(map: ConfigMap): boolean {
+function told(map: ConfigMap, what: 'initialise' | 'prepareCopy'): boolean {
   const parsed: unknown = JSON.parse(map.data?.[instanceFile] ?? '{}')
-  return isRecord(parsed) && parsed.initialise === true
+  return isRecord(parsed) && parsed[what] === true
 }
 
 function podOf(set: StatefulSet): Omit<Pod, 'status'> {

@@ -62,6 +62,8 @@ export function createFuse(after = Number.POSITIVE_INFINITY): Fuse {
       login: (target, password, signal) => alive(() => inner.login(target, password, signal)),
       ensureRoles: (target, desired, signal) =>
         effect('ensure roles', () => inner.ensureRoles(target, desired, signal)),
+      detach: (target, signal) => effect('detach', () => inner.detach(target, signal)),
+      open: (target, signal) => effect('open', () => inner.open(target, signal)),
       reload: (target, signal) => effect('reload', () => inner.reload(target, signal)),
       checkpoint: (target, signal) => effect('checkpoint', () => inner.checkpoint(target, signal)),
     }),

@@ -17,7 +17,7 @@ import {
 import { exitCodes } from '../../instance/refusal.ts'
 import { portOfRoute, readRoute } from '../../routes/route.ts'
 import type { Action } from '../managed-database/actions.ts'
-import { type Identity, isAtRest, type Observed } from '../managed-database/observed.ts'
+import { isAtRest, type Observed } from '../managed-database/observed.ts'
 import { type Plan, plan } from '../managed-database/plan/index.ts'
 import { childMetadata, ownerOf, ownerUidOf } from '../objects/ownership.ts'
 import { stamped } from '../objects/up-to-date.ts'
@@ -26,6 +26,7 @@ import { subjectOf } from '../task/subject.ts'
 import { configurationAnnotation, instanceFile } from '../workload/children/configuration.ts'
 import { routeDraft } from '../workload/children/route.ts'
 import { sizeText } from '../workload/children/stateful-set.ts'
+import type { Identity } from '../workload/identity.ts'
 import type { PostgresAnswer } from '../workload/observed.ts'
 import { sizeInForce } from '../workload/plan/size.ts'
 import { podFacts } from '../workload/pod.ts'
@@ -164,6 +165,8 @@ export function observedIn(world: World): Observed {
     state: 'readable' as const,
     mark: secret.metadata.uid ?? '',
     mintedAt: '2026-01-01T00:00:00Z',
+    rotations: {},
+    previous: [],
   }
   const statefulSet = get<StatefulSet>(world, 'StatefulSet', childNames.statefulSet(worldId, 1))
   const inForce = sizeInForce(database, statefulSet, facts)
@@ -172,6 +175,8 @@ export function observedIn(world: World): Observed {
     owner: identity.state === 'settled' ? identity.owner : undefined,
     isAtRest: isAtRest(database),
     held: world.held,
+    rotations: { asked: {}, isGivenUp: false },
+    restoring: undefined,
     database,
     identity,
     keys: { sealingKey: world.keys, authority: world.keys, isChanging: false },
@@ -299,6 +304,9 @@ function perform(world: World, action: Action): void {
     }
     case 'reload':
     case 'note-loaded':
+    case 'rotate-passwords':
+    case 'forget-previous-passwords':
+    case 'take-back-passwords':
       return
     case 'finish-deletion':
       world.database = undefined

@@ -1,26 +1,26 @@
 /** An installation with nothing faked: the process runtime, real Postgres servers and the real gateway. */
 import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findFreeRange } from '../../embedded/ports.ts'
 import { createPostgresImages, startRuntime } from '../../embedded/runtime/index.ts'
 import { startGateway } from '../../gateway/index.ts'
 import { issueServerCertificate } from '../pki/index.ts'
-import { postgresUser } from '../postgres/testing/postgres.ts'
+import { postgresDirectory } from '../postgres/testing/directory.ts'
+import { installationHome, postgresUser } from '../postgres/testing/install.ts'
 import { type Installation, openInstallation, silent } from './installation.ts'
 
 const host = '127.0.0.1'
 
 /** `databases`: how many ports there are. */
 export async function openRealInstallation(databases: number): Promise<Installation> {
-  const directory = await mkdtemp(join(tmpdir(), 'espalier-operator-'))
+  const directory = await mkdtemp(join(postgresDirectory, 'espalier-operator-'))
   const ports = await findFreeRange(host, databases)
   const installation = await openInstallation({ fakes: false, ports })
   const { store, authority } = installation
   const runtime = await startRuntime({
     cluster: store.connect('runtime'),
     directory,
-    images: createPostgresImages({ home: directory, owner: postgresUser }),
+    images: createPostgresImages({ home: installationHome(postgresUser), owner: postgresUser }),
     runAs: postgresUser,
     logger: silent,
   })

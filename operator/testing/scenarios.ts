@@ -1,5 +1,5 @@
 /** The operations that are swept for crashes: how each is asked for, as the API would, and when it is done. */
-import type { Cluster } from '../../cluster/index.ts'
+import { type Cluster, isClusterError } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
@@ -9,17 +9,22 @@ import {
   labels,
   type ManagedDatabase,
   type OperationName,
+  renderAskedRestore,
   renderOperation,
+  rotationAnnotations,
   systemNamespace,
+  teardownFinalizer,
 } from '../../crds/index.ts'
 import {
   authoritySecret,
   authorityStateSecret,
+  type DatabaseRole,
   nextAuthoritySecret,
   rotateAnnotation,
 } from '../../sealing/credentials.ts'
 import { readState } from '../authority/state.ts'
 import type { OperatorConfiguration } from '../index.ts'
+import { branchDraft } from './branches.ts'
 import type { FakeSnapshots } from './fake-snapshots.ts'
 import type { FakeVolumes } from './fake-volumes.ts'
 import { backupDraft, databaseDraft, editSpec, testConfiguration, testNamespace } from './installation.ts'
@@ -34,10 +39,16 @@ export type Scenario = {
   mayFail?: true
   /** Somebody deletes its volume: that is told by its phase, and the record comes to name another claim. */
   isEndangered?: true
+  /** The role whose password is replaced. */
+  rotates?: DatabaseRole
   /** The database is gone in the end. */
   takesAway?: true
+  /** How many branches the database has in the end; absent: none. */
+  copies?: number
   /** How many images of volumes there are in the end; absent: none. */
   images?: number
+  /** Another volume takes the place of the one on record, which stays: both hold data in the end. */
+  isRestored?: true
   /** The region's volumes can have snapshots. */
   hasSnapshots?: true
   /** What becomes of snapshots from then on. */
@@ -80,6 +91,9 @@ const hasEnded = async (cluster: Cluster, { taskId }: Subject): Promise<boolean>
   const task = await cluster.get('Task', { namespace: testNamespace, name: childNames.task(taskId) })
   return task?.status?.finishedAt !== undefined
 }
+
+const restoreName = 'swept-back'
+const anotherId = '3c1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
 
 const toLarge = (spec: ManagedDatabase['spec']) => ({ ...spec, size: { name: 'large', version: 1 } })
 
@@ -156,6 +170,69 @@ const backupEndedAs =
     const task = { ...subject, taskId: backupTaskId }
     return status?.phase === phase && status.taskId === undefined && (await hasEnded(cluster, task))
   }
+
+const branchId = '8b1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
+const branchTaskId = '88888888-2222-4333-8444-555555555555'
+const branchKey = ({ name }: Subject) => ({ namespace: testNamespace, name: `${name}-2c3d4e5f` })
+
+async function branchTask(cluster: Cluster, subject: Subject, name: OperationName, taskId: string): Promise<void> {
+  await cluster.create('Task', {
+    apiVersion,
+    kind: 'Task',
+    metadata: { name: childNames.task(taskId), namespace: testNamespace, labels: { [labels.id]: taskId } },
+    spec: { name, subject: { kind: 'branch', id: branchId, name: branchKey(subject).name } },
+  })
+}
+
+/** A branch as the API asks for it, and its Task. */
+async function askBranch(cluster: Cluster, subject: Subject): Promise<void> {
+  const draft = branchDraft(branchKey(subject).name, subject, { ipAllowlist: narrow }, branchId)
+  const operation = renderOperation({ taskId: branchTaskId, name: 'create-branch', hash: '' })
+  const metadata = {
+    ...draft.metadata,
+    annotations: { [annotations.operation]: operation },
+    finalizers: [teardownFinalizer],
+  }
+  await cluster.create('Branch', { ...draft, metadata })
+  await branchTask(cluster, subject, 'create-branch', branchTaskId)
+}
+
+/** Its deletion as the API asks for it; the Task is made later. */
+async function deleteBranch(cluster: Cluster, subject: Subject): Promise<void> {
+  for (;;) {
+    const branch = await cluster.get('Branch', branchKey(subject))
+    if (branch === undefined) throw new Error('there is no branch')
+    const operation = renderOperation({ taskId: subject.taskId, name: 'delete-branch', hash: '' })
+    const metadata = { ...branch.metadata, annotations: { [annotations.operation]: operation } }
+    const spec = { ...branch.spec, deletionRequestedAt: '2026-01-01T00:00:00Z' }
+    try {
+      await cluster.replace('Branch', { ...branch, metadata, spec })
+      return
+    } catch (error) {
+      if (!isClusterError(error, 'Conflict')) throw error
+    }
+  }
+}
+
+/** Settled, held no more where that is its end, its Tasks ended and forgotten, and nothing left of what it was copied from. */
+const branchEndedAs =
+  (phase: 'available' | 'failed' | 'deleted') =>
+  async (cluster: Cluster, subject: Subject): Promise<boolean> => {
+    const { metadata, status } = (await cluster.get('Branch', branchKey(subject))) ?? {}
+    const isHeld = metadata?.finalizers?.includes(teardownFinalizer) === true
+    const copies = [await cluster.list('Backup'), await cluster.list('VolumeSnapshot')]
+    return (
+      status?.phase === phase &&
+      status.operation === undefined &&
+      isHeld === (phase === 'available') &&
+      copies.every(({ items }) => items.length === 0) &&
+      (await allTasksEnded(cluster)) &&
+      (await cluster.get('ManagedDatabase', key(subject)))?.status?.branchCount === (phase === 'available' ? 1 : 0)
+    )
+  }
+
+const allTasksEnded = async (cluster: Cluster): Promise<boolean> =>
+  (await cluster.list('Task', { namespace: testNamespace })).items.every(task => task.status?.finishedAt !== undefined)
 
 /** Somebody deletes the claim, or the volume, of a database that runs. */
 async function deleteVolume(cluster: Cluster, { id }: Subject, what: ('claim' | 'volume')[]): Promise<void> {
@@ -340,6 +417,24 @@ export const scenarios: Scenario[] = [
     isDone: settledAs('available'),
   },
   {
+    name: 'rotation of a password',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    rotates: 'app',
+    act: async (cluster, subject) => {
+      const database = await cluster.get('ManagedDatabase', key(subject))
+      if (database === undefined) throw new Error('there is no database')
+      const rotation = '2026-01-01T00:00:00Z'
+      const hash = desiredHash({ ...database.spec, rotations: { app: rotation } })
+      await editSpec(cluster, subject.name, spec => spec, {
+        [rotationAnnotations.app]: rotation,
+        [annotations.operation]: renderOperation({ taskId: subject.taskId, name: 'rotate-password-managed', hash }),
+      })
+      await createTask(cluster, subject, 'rotate-password-managed')
+    },
+    isDone: settledAs('available'),
+  },
+  {
     name: 'suspend',
     before: { ipAllowlist: narrow },
     rules: ['198.51.100.0/24'],
@@ -434,6 +529,116 @@ export const scenarios: Scenario[] = [
     earlier: { act: askBackup, isDone: backupEndedAs('completed') },
     act: (cluster, subject) => cluster.delete('Backup', backupKey(subject)),
     isDone: async (cluster, subject) => (await cluster.get('Backup', backupKey(subject))) === undefined,
+  },
+  {
+    name: 'restore',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    hasSnapshots: true,
+    isRestored: true,
+    images: 3,
+    earlier: { act: askBackup, isDone: backupEndedAs('completed') },
+    act: async (cluster, subject) => {
+      const database = await cluster.get('ManagedDatabase', key(subject))
+      if (database === undefined) throw new Error('there is no database to restore')
+      const restore = renderAskedRestore({ name: restoreName, backupName: backupKey(subject).name })
+      const hash = desiredHash({ ...askedBy(database), restore })
+      await editSpec(cluster, subject.name, spec => spec, {
+        [annotations.restore]: restore,
+        [annotations.operation]: renderOperation({ taskId: subject.taskId, name: 'restore-managed', hash }),
+      })
+      await createTask(cluster, subject, 'restore-managed')
+    },
+    isDone: async (cluster, subject) => {
+      const restore = await cluster.get('Restore', { namespace: testNamespace, name: restoreName })
+      const { items: backups } = await cluster.list('Backup')
+      const { items: sets } = await cluster.list('StatefulSet')
+      const isOver = restore?.status?.phase === 'completed' && sets.length === 1
+      const areTaken = backups.length === 3 && backups.every(({ status }) => status?.phase === 'completed')
+      return isOver && areTaken && settledAs('available')(cluster, subject)
+    },
+  },
+  {
+    name: 'branch',
+    copies: 1,
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    hasSnapshots: true,
+    act: askBranch,
+    isDone: branchEndedAs('available'),
+  },
+  {
+    name: 'branch that the storage cannot make',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    mayFail: true,
+    hasSnapshots: true,
+    snapshots: { making: { mode: 'failing', message: 'the pool is full' } },
+    configuration: { backups: { ...testConfiguration.backups, errorMs: 0 } },
+    act: askBranch,
+    isDone: branchEndedAs('failed'),
+  },
+  {
+    name: 'delete of a branch',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    hasSnapshots: true,
+    earlier: { act: askBranch, isDone: branchEndedAs('available') },
+    act: deleteBranch,
+    isDone: branchEndedAs('deleted'),
+  },
+  {
+    name: 'delete of a branch while it is made',
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    mayFail: true,
+    hasSnapshots: true,
+    earlier: {
+      snapshots: { making: { mode: 'cut' } },
+      act: askBranch,
+      isDone: async cluster => {
+        const [snapshot] = (await cluster.list('VolumeSnapshot')).items
+        return snapshot?.status?.creationTime !== undefined
+      },
+    },
+    act: deleteBranch,
+    isDone: branchEndedAs('deleted'),
+  },
+  {
+    name: 'delete with a branch, by force',
+    takesAway: true,
+    before: { ipAllowlist: narrow },
+    rules: ['198.51.100.0/24'],
+    hasSnapshots: true,
+    earlier: { act: askBranch, isDone: branchEndedAs('available') },
+    act: async (cluster, subject) => {
+      await editSpec(cluster, subject.name, spec => spec, { [annotations.force]: 'true' })
+      await cluster.delete('ManagedDatabase', key(subject))
+    },
+    isDone: async (cluster, subject) =>
+      (await cluster.get('ManagedDatabase', key(subject))) === undefined &&
+      (await cluster.list('Branch')).items.length === 0 &&
+      (await allTasksEnded(cluster)),
+  },
+  {
+    name: 'create of a backup that is deleted meanwhile',
+    before: { ipAllowlist: narrow, deletion: { keepBackups: true } },
+    rules: ['198.51.100.0/24'],
+    hasSnapshots: true,
+    isRestored: true,
+    earlier: { act: askBackup, isDone: backupEndedAs('completed') },
+    act: async (cluster, subject) => {
+      const { name: backupName } = backupKey(subject)
+      await cluster.create('ManagedDatabase', {
+        ...databaseDraft('another', { dataSource: { backupName }, ipAllowlist: narrow }, anotherId),
+      })
+      await cluster.delete('Backup', backupKey(subject))
+    },
+    isDone: async (cluster, subject) => {
+      const database = await cluster.get('ManagedDatabase', { namespace: testNamespace, name: 'another' })
+      const isMade = database?.status?.phase === 'available' && database.status.operation === undefined
+      return isMade && (await cluster.get('Backup', backupKey(subject))) === undefined
+    },
   },
   deleteWithBackup('with its backup', false),
   deleteWithBackup('and keep its backup', true),

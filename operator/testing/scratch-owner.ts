@@ -71,7 +71,9 @@ export async function startScratchOwner(options: {
     const { metadata, data = {} } = map
     const { namespace = '' } = metadata
     const status = JSON.parse(data.status ?? '{}')
-    const instance: Instance = { kind: 'ConfigMap', metadata, spec: JSON.parse(data.spec ?? ''), status }
+    const spec = JSON.parse(data.spec ?? '')
+    const source = data.source === undefined ? {} : { dataSource: JSON.parse(data.source) }
+    const instance: Instance = { kind: 'ConfigMap', metadata, spec, status, ...source }
     const owner = ownerOf(instance, metadata.labels?.[labels.id] ?? '')
     const remains = { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) }
     const request = { instance, owner, isAtRest: false, remains }

@@ -1,14 +1,15 @@
 /**
  * Watches one database from beside the operator and remembers whatever should never have been so: an endpoint open too
- * early or too wide, a password that changed, a pod of a size that its volume had not, a Task that ended twice or too early, a record of the volume rewritten.
+ * early or too wide, a password that changed or was lost, a stamp of a branch that moved, a pod of a size that its volume had not, a Task that ended twice or too early, a record of the volume rewritten.
  */
-import type { Cluster } from '../../cluster/index.ts'
+import type { Cluster, Secret } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { canonicalJson, childNames, type ManagedDatabase, type Task } from '../../crds/index.ts'
 import { readRoute } from '../../routes/route.ts'
+import type { DatabaseRole } from '../../sealing/credentials.ts'
 import { hasEnded } from '../managed-database/plan/operation.ts'
 import { conditionOf } from '../objects/conditions.ts'
-import { sizeAnnotation } from '../workload/children/stateful-set.ts'
+import { sizeAnnotation, volumeAnnotation } from '../workload/children/stateful-set.ts'
 import { silent, testNamespace } from './installation.ts'
 import type { Scenario, Subject } from './scenarios.ts'
 
@@ -16,10 +17,12 @@ type Witness = { readonly complaints: string[]; stop(): Promise<void> }
 
 export async function startWitness(
   cluster: Cluster,
-  scenario: Pick<Scenario, 'rules' | 'mayFail' | 'isEndangered'>,
+  scenario: Pick<Scenario, 'rules' | 'mayFail' | 'isEndangered' | 'rotates' | 'isRestored'>,
   subject: Subject,
   /** Whether the database's roles have their passwords. */
   isPrepared: () => boolean,
+  /** Whether a password that Postgres takes of a role stands in the Secret. */
+  isKnown: (secret: Secret, role: DatabaseRole) => boolean = () => true,
 ): Promise<Witness> {
   const complaints: string[] = []
   const follow = { namespace: testNamespace, logger: silent }
@@ -29,7 +32,9 @@ export async function startWitness(
   const routes = createInformer(cluster, 'ConfigMap', { logger: silent })
   const pods = createInformer(cluster, 'Pod', follow)
   const claims = createInformer(cluster, 'PersistentVolumeClaim', follow)
+  const branches = createInformer(cluster, 'Branch', follow)
   let volume: string | undefined
+  let incarnation: number | undefined
   let passwords: string | undefined
   let last: ManagedDatabase | undefined
   const ended = new Map<string, string>()
@@ -42,8 +47,12 @@ export async function startWitness(
       complaints.push(`it was ${status.phase}: ${conditionOf(status, 'Ready')?.message}`)
     const { systemIdentifier, claim } = status?.volume ?? {}
     const record = status?.volume && canonicalJson(scenario.isEndangered ? { systemIdentifier, claim } : status.volume)
-    if (volume !== undefined && record !== volume) complaints.push(`the record of the volume became ${record}`)
-    volume ??= record
+    const isNext = scenario.isRestored && status?.incarnation === 2 && incarnation === 1
+    if (volume !== undefined && record !== volume && !isNext)
+      complaints.push(`the record of the volume became ${record}`)
+    if (isNext && record === volume) complaints.push('another incarnation was said to serve from the same volume')
+    if (volume === undefined || isNext) volume = record
+    incarnation = status?.incarnation
   })
   const onTask = (task: Task) => {
     if (task.spec.subject.name !== subject.name || task.status?.finishedAt === undefined) return
@@ -61,22 +70,37 @@ export async function startWitness(
   tasks.onChange(({ object }) => onTask(object))
   secrets.onChange(({ type, object }) => {
     if (type === 'deleted' || object.metadata.name !== childNames.credentials(subject.id)) return
-    const text = canonicalJson([object.metadata.uid, object.data])
+    const { rotates } = scenario
+    if (rotates !== undefined && isPrepared() && !isKnown(object, rotates)) complaints.push('a password was lost')
+    const kept = Object.entries(object.data ?? {}).filter(([field]) => field.split('.')[0] !== rotates)
+    const text = canonicalJson([object.metadata.uid, Object.fromEntries(kept)])
     if (passwords !== undefined && text !== passwords) complaints.push('a password changed')
     passwords = text
   })
   routes.onChange(({ type, object }) => {
     const { route } = readRoute(object)
-    if (type === 'deleted' || route?.databaseId !== subject.id || route.rules.length === 0) return
+    if (type === 'deleted' || route === undefined || route.rules.length === 0) return
     if (!isPrepared()) complaints.push('the endpoint was open before the roles were there')
     for (const rule of route.rules) if (!scenario.rules.includes(rule)) complaints.push(`it was open to ${rule}`)
   })
   pods.onChange(({ type, object }) => {
+    const of = (pod: typeof object) => pod.metadata.annotations?.[volumeAnnotation]
+    const others = pods.list().filter(pod => pod.metadata.name !== object.metadata.name && of(pod) === of(object))
+    if (type === 'set' && others.length > 0) complaints.push(`two pods were made for the volume ${of(object)}`)
     if (type === 'deleted' || object.metadata.annotations?.[sizeAnnotation] !== 'large-v1') return
     const capacities = claims.list().map(claim => claim.status?.capacity?.storage)
     if (!capacities.includes('2Gi')) complaints.push(`a pod of the larger size stood on ${capacities}`)
   })
-  const informers = [databases, tasks, secrets, routes, claims, pods]
+  branches.onChange(({ object, previous }) => {
+    const [before, after] = [previous?.status, object.status]
+    if (before?.connectableAt !== undefined && before.connectableAt !== after?.connectableAt)
+      complaints.push(`the stamp of ${object.metadata.name} moved`)
+    if (before?.source !== undefined && canonicalJson(before.source) !== canonicalJson(after?.source))
+      complaints.push(`another copy was taken for ${object.metadata.name}`)
+    if (after?.phase === 'failed' && !scenario.mayFail)
+      complaints.push(`a branch failed: ${conditionOf(after, 'Ready')?.message}`)
+  })
+  const informers = [databases, tasks, secrets, routes, claims, pods, branches]
   await Promise.all(informers.map(informer => informer.start()))
   return {
     complaints,

@@ -1,5 +1,7 @@
 /** What a plan can ask to be done. All that a plan names at once is independent, and is done at once. */
 import type { AnyObject, Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
+import type { Rotations } from '../../crds/index.ts'
+import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { ServerNames } from './children/certificate.ts'
 import type { VolumeChange } from './children/persistent-volume.ts'
@@ -11,6 +13,12 @@ export type Action =
   /** Writes an object with our marks on it. */
   | { do: 'mark'; kind: KindName; object: AnyObject }
   | { do: 'mint-credentials' }
+  /** Makes a new password for each of these roles, and keeps the one before. */
+  | { do: 'rotate-passwords'; rotations: Rotations }
+  /** Postgres has the new ones. */
+  | { do: 'forget-previous-passwords' }
+  /** Puts these roles' passwords back to the ones before. */
+  | { do: 'take-back-passwords'; roles: readonly DatabaseRole[] }
   | { do: 'issue-certificate'; names: ServerNames }
   | { do: 'create-claim'; draft: Draft<'PersistentVolumeClaim'> }
   | { do: 'update-claim'; claim: PersistentVolumeClaim }
@@ -34,6 +42,10 @@ export type Action =
       resourceVersion?: string | undefined
     }
   | { do: 'ensure-roles' }
+  /** Rids a closed copy of what is its source's: slots and subscriptions. */
+  | { do: 'detach' }
+  /** Lets clients into a closed copy. */
+  | { do: 'open' }
   /** Has Postgres read its certificate again. */
   | { do: 'reload' }
   /** Postgres was seen to show the certificate of this fingerprint: so it is noted on its Secret. */

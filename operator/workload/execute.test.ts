@@ -1,7 +1,14 @@
 /** Actions, done to a cluster that has changed since they were planned: nothing that is another's, or newer, is touched. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type Cluster, ClusterError, type Draft, type KindName, type PersistentVolume } from '../../cluster/index.ts'
+import {
+  type Cluster,
+  ClusterError,
+  type Draft,
+  type KindName,
+  type PersistentVolume,
+  type Secret,
+} from '../../cluster/index.ts'
 import { childNames, type ManagedDatabase } from '../../crds/index.ts'
 import { trustIn } from '../authority/state.ts'
 import type { Observed } from '../managed-database/observed.ts'
@@ -13,9 +20,10 @@ import { emptyWorld, observedIn } from '../testing/plan-world.ts'
 import type { PostgresAccess } from './access.ts'
 import type { Action, Problem } from './actions.ts'
 import { fingerprintOf, loadedAnnotation } from './children/certificate.ts'
+import { openCredentials } from './children/credentials.ts'
 import { reclaimPolicyAnnotation } from './children/persistent-volume.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
-import { type Done, type Executor, execute, type Pass, perform } from './execute.ts'
+import { type Done, type Executor, execute, type Pass, perform, worst } from './execute.ts'
 import { createGrowthBook } from './growths.ts'
 
 let installation: Installation
@@ -81,14 +89,14 @@ type Options = {
 
 function passOf({ observed = {}, children = {}, executor = {}, pass = {} }: Options = {}) {
   const empty = observedIn(emptyWorld())
-  const outdated: string[] = []
+  const outdated: [name: string, failed: boolean][] = []
   const whole: Executor = {
     cluster,
     ports: { claim: async () => {}, leave: async () => {} },
     growths: createGrowthBook(() => 0),
     now: Date.now,
     keys: () => ({ sealingKey: undefined, authority: undefined }),
-    outdateProbe: name => outdated.push(name),
+    outdateProbe: (name, failed) => outdated.push([name, failed]),
     ...executor,
   }
   const facts = { ...empty, instance: database, owner, ...observed, children: { ...empty.children, ...children } }
@@ -387,6 +395,44 @@ describe('what is made once', () => {
     expect(await credentials()).toBeUndefined()
   })
 
+  const rewrite = (action: Action, observed: Secret | undefined, given: Pass['keys'] = keys) =>
+    passOf({ children: { credentials: observed }, pass: { keys: given } }).do(action)
+  const rotate: Action = { do: 'rotate-passwords', rotations: { app: 'first' } }
+  /** The Secret as it stands, and what is in it. */
+  async function known() {
+    const secret = await credentials()
+    if (secret === undefined) throw new Error('there are credentials')
+    return { secret, passwords: openCredentials(secret, sealingKey), fields: Object.keys(secret.data ?? {}) }
+  }
+
+  test('passwords are replaced, taken back and forgotten, each in the Secret as it was observed', async () => {
+    await mint()
+    const minted = await known()
+    expect(await rewrite(rotate, minted.secret)).toBe('done')
+    const rotated = await known()
+    expect(rotated.passwords).toEqual({ ...minted.passwords, app: expect.any(String) })
+    expect(rotated.passwords.app).not.toBe(minted.passwords.app)
+    expect(await rewrite({ do: 'take-back-passwords', roles: ['app'] }, rotated.secret)).toBe('done')
+    const back = await known()
+    expect([back.passwords, back.fields]).toEqual([minted.passwords, minted.fields])
+    await rewrite(rotate, back.secret)
+    const again = await known()
+    expect(again.fields).not.toEqual(minted.fields)
+    expect(await rewrite({ do: 'forget-previous-passwords' }, again.secret)).toBe('done')
+    const forgotten = await known()
+    expect([forgotten.passwords, forgotten.fields]).toEqual([again.passwords, minted.fields])
+    await expect(rewrite(rotate, minted.secret)).rejects.toThrow(expect.objectContaining({ reason: 'Conflict' }))
+    expect(await credentials()).toEqual(forgotten.secret)
+  })
+
+  test('no password is written without the key, or where no Secret was observed', async () => {
+    await mint()
+    const { secret } = await known()
+    expect(await rewrite(rotate, undefined)).toBe('done')
+    expect(await rewrite(rotate, secret, { sealingKey: undefined, authority: undefined })).toBe('done')
+    expect(await credentials()).toEqual(secret)
+  })
+
   test('a claim of another under the name is left as it is', async () => {
     const name = childNames.claim(owner.id, 1)
     const theirs = await cluster.create('PersistentVolumeClaim', claimDraft(other, name))
@@ -553,7 +599,13 @@ test('ports are claimed and left for the database', async () => {
 describe('in Postgres', () => {
   const target = { host: '127.0.0.1' } as NonNullable<Pass['target']>
   const passwords = { admin: 'a', app: 'b', app_read_only: 'c' }
-  const readable = { state: 'readable' as const, mark: 'mark-1', mintedAt: '2026-01-01T00:00:00Z' }
+  const readable = {
+    state: 'readable' as const,
+    mark: 'mark-1',
+    mintedAt: '2026-01-01T00:00:00Z',
+    rotations: {},
+    previous: [],
+  }
 
   function recording(fails = false) {
     const calls: unknown[] = []
@@ -563,28 +615,33 @@ describe('in Postgres', () => {
     }
     const access = {
       reload: (whom: unknown) => call(['reload', whom]),
+      detach: (whom: unknown) => call(['detach', whom]),
+      open: (whom: unknown) => call(['open', whom]),
       ensureRoles: (whom: unknown, with_: unknown) => call(['roles', whom, with_]),
     } as unknown as PostgresAccess
     return { calls, access }
   }
 
-  test('roles get the passwords with their mark, and a reload is told, after each of which a new look is due', async () => {
+  test('roles get the passwords with their mark, a copy is rid of its source and let in, and a reload is told', async () => {
     const { calls, access } = recording()
     const pass = passOf({ observed: { credentials: readable }, pass: { access, target, passwords } })
-    expect([await pass.do({ do: 'ensure-roles' }), await pass.do({ do: 'reload' })]).toEqual(['done', 'done'])
+    for (const what of ['ensure-roles', 'reload', 'detach', 'open'] as const)
+      expect(await pass.do({ do: what })).toBe('done')
     expect(calls).toEqual([
       ['roles', target, { passwords, mark: 'mark-1' }],
       ['reload', target],
+      ['detach', target],
+      ['open', target],
     ])
-    const name = `${testNamespace}/${database.metadata.name}`
-    expect(pass.outdated).toEqual([name, name])
+    const outdated = [`${testNamespace}/${database.metadata.name}`, false]
+    expect(pass.outdated).toEqual([outdated, outdated, outdated, outdated])
   })
 
   test('a new look is due after what failed, too', async () => {
     const { access } = recording(true)
     const pass = passOf({ pass: { access, target } })
     await expect(pass.do({ do: 'reload' })).rejects.toThrow('no')
-    expect(pass.outdated).toHaveLength(1)
+    expect(pass.outdated).toEqual([[`${testNamespace}/${database.metadata.name}`, true]])
   })
 
   test('nothing is done where it cannot be reached', async () => {
@@ -608,6 +665,11 @@ describe('in Postgres', () => {
     await pass.do({ do: 'ensure-roles' })
     expect(calls).toEqual([])
   })
+})
+
+test('a pass fails with what is more than a mere conflict, if there is such', () => {
+  const [conflict, away] = [new ClusterError('Conflict', 'changed'), new ClusterError('Unavailable', 'away')]
+  expect([worst([conflict, away]), worst([conflict])]).toEqual([away, conflict])
 })
 
 describe('what comes of a pass', () => {

@@ -12,6 +12,7 @@ import {
   type KindName,
   type Kinds,
   type PersistentVolumeClaim,
+  type Secret,
 } from '../../cluster/index.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
@@ -19,7 +20,7 @@ import { diskFull, PostgresError, type PostgresTarget } from '../postgres/admini
 import type { PostgresAccess } from './access.ts'
 import type { Action, AppliedKind, Problem } from './actions.ts'
 import { certificateDraft, fingerprintOf, loadedAnnotation } from './children/certificate.ts'
-import { credentialsDraft, mintPasswords } from './children/credentials.ts'
+import { credentialsDraft, mintPasswords, rotated, takenBack, withoutPrevious } from './children/credentials.ts'
 import { changedVolume, copiedVolume } from './children/persistent-volume.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import type { GrowthBook } from './growths.ts'
@@ -36,7 +37,7 @@ export type Executor = {
   /** As they are at the moment: what is issued late in a pass is issued under what is in force then. */
   keys: () => InstallationKeys
   /** What was learnt of this database's Postgres is not true any more. */
-  outdateProbe: (key: string) => void
+  outdateProbe: (key: string, failed: boolean) => void
 }
 
 /** What a pass does its actions with. */
@@ -80,6 +81,10 @@ export async function execute<A>(
   return outcome
 }
 
+/** The error a pass fails with: one that is not a mere conflict, if there is one. */
+export const worst = (errors: readonly unknown[]): unknown =>
+  errors.find(error => !isClusterError(error, 'Conflict')) ?? errors[0]
+
 /** What users should hear of an error; undefined for what the next look mends. */
 function problemOf(error: unknown): Problem | undefined {
   if (error instanceof NameTakenError) return { condition: 'Progressing', reason: 'NameTaken', message: error.message }
@@ -105,6 +110,15 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
       return 'done'
     case 'mint-credentials':
       await mint(executor, pass)
+      return 'done'
+    case 'rotate-passwords':
+      await rewrite(executor, pass, (secret, key) => rotated(secret, key, action.rotations))
+      return 'done'
+    case 'forget-previous-passwords':
+      await rewrite(executor, pass, withoutPrevious)
+      return 'done'
+    case 'take-back-passwords':
+      await rewrite(executor, pass, (secret, key) => takenBack(secret, key, action.roles))
       return 'done'
     case 'issue-certificate': {
       const { authority } = executor.keys()
@@ -147,6 +161,8 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
       await noteLoaded(executor, pass, action.fingerprint)
       return 'done'
     case 'ensure-roles':
+    case 'detach':
+    case 'open':
     case 'reload':
       await inPostgres(executor, pass, action.do)
       return 'done'
@@ -210,6 +226,17 @@ async function mint(executor: Executor, pass: Pass): Promise<void> {
   const { sealingKey } = pass.keys
   if (sealingKey === undefined) return
   await make(executor, pass, 'Secret', credentialsDraft(ownerOfPass(pass), sealingKey, mintPasswords()))
+}
+
+/** Writes the credentials Secret, only as it was observed: a password that somebody else has made meanwhile stays. */
+async function rewrite(
+  { cluster }: Executor,
+  { observed, keys: { sealingKey } }: Pass,
+  change: (secret: Secret, sealingKey: Uint8Array) => Secret,
+): Promise<void> {
+  const { credentials } = observed.children
+  if (credentials === undefined || sealingKey === undefined) return
+  await cluster.replace('Secret', change(credentials, sealingKey))
 }
 
 /** What a quota or a storage class refuses is told, and not asked for again at once. */
@@ -290,15 +317,21 @@ async function noteLoaded({ cluster }: Executor, { observed }: Pass, fingerprint
   await cluster.replace('Secret', { ...certificate, metadata: { ...certificate.metadata, annotations } })
 }
 
-async function inPostgres({ outdateProbe }: Executor, pass: Pass, what: 'ensure-roles' | 'reload'): Promise<void> {
+type InPostgres = Extract<Action, { do: 'ensure-roles' | 'detach' | 'open' | 'reload' }>['do']
+
+async function inPostgres({ outdateProbe }: Executor, pass: Pass, what: InPostgres): Promise<void> {
   const { access, target, passwords, signal, key } = pass
   const { credentials } = pass.observed
   if (access === undefined || target === undefined) return
+  let failed = true
   try {
     if (what === 'reload') await access.reload(target, signal)
+    else if (what === 'detach') await access.detach(target, signal)
+    else if (what === 'open') await access.open(target, signal)
     else if (passwords !== undefined && credentials.state === 'readable')
       await access.ensureRoles(target, { passwords, mark: credentials.mark }, signal)
+    failed = false
   } finally {
-    outdateProbe(key)
+    outdateProbe(key, failed)
   }
 }

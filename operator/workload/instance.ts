@@ -25,8 +25,32 @@ export type VolumeRecord = {
   systemIdentifier: string
 }
 
+/**
+ * Where the data come from that a new volume is to hold; absent: initdb makes them. Once a volume is on record nothing of
+ * it matters any more.
+ */
+export type DataSource = {
+  kind: 'snapshot'
+  /** The VolumeSnapshot, in the owner's namespace. It has to stay until the claim is bound. */
+  snapshot: string
+  /** Whose volume it is of, as the identity file on it says: the id and the incarnation. */
+  id: string
+  incarnation?: number | undefined
+  systemIdentifier: string
+  /** What its volume had, in bytes: a volume out of it has at least that. */
+  bytes: number
+}
+
 /** What comes into force at the next restart; `since`: RFC 3339. */
 export type PendingRestart = { reason: string; message: string; since: string }
+
+/** The last restart in a maintenance window; `restart` names the window. Without `endedAt` it is running; times: RFC 3339. */
+export type Maintenance = {
+  restart: string
+  startedAt: string
+  endedAt?: string | undefined
+  outcome?: 'completed' | 'failed' | undefined
+}
 
 /** Of a volume that grows by itself; `since`: RFC 3339. */
 export type StorageStatus = { capacity: string; since: string; growsTo?: string | undefined }
@@ -42,6 +66,7 @@ export type InstanceStatus = {
   /** Its first label is the host label, which stays as it was told first. */
   domain?: string | undefined
   pendingRestart?: PendingRestart[] | undefined
+  maintenance?: Maintenance | undefined
   storage?: StorageStatus | undefined
 }
 
@@ -50,4 +75,9 @@ export type Instance = {
   metadata: ObjectMeta
   spec: InstanceSpec
   status?: InstanceStatus | undefined
+  dataSource?: DataSource | undefined
+  /** Its data are to come from somewhere that is not to be had: nothing is claimed, and nothing initialised. */
+  awaitsSource?: { reason: string; message: string }
+  /** Another volume is about to take the place of this one: no pod is to run on it. */
+  isFenced?: boolean
 }

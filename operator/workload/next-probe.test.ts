@@ -65,6 +65,11 @@ describe('the next look', () => {
     expect(at({ pod: { run: 'r', ready: false, startedAt: 0 } })).toBe(2_000)
     expect(at({ facts: { ...facts, isOutdated: true } })).toBe(2_000)
   })
+  test('is ever later while what is done in it fails', () => {
+    const after = (failures: number) => at({ facts: { ...facts, isOutdated: true, failures }, now: 1_000 })
+    expect([1, 2, 3, 20].map(after)).toEqual([1_250, 1_500, 2_000, 61_000])
+    expect(at({ facts: { ...facts, failures: 20 }, now: 1_000 })).toBe(at({ now: 1_000 }))
+  })
   test('is within seconds of a suspicion, and no more often than every few', () => {
     expect(at({ suspectedAt: 2_000 })).toBe(6_000)
     expect(at({ suspectedAt: 60_000, now: 60_000 })).toBe(60_000)

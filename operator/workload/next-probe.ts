@@ -11,6 +11,8 @@ export const intervalMs = 300_000
 const doubtMs = 1_000
 /** How soon a suspicion has another look taken: the gateway may meet many at once, and a client can make it meet them. */
 const suspicionMs = 5_000
+/** How soon after a look the next one is, where what is done in Postgres fails: what fails each time must not keep it busy. */
+const failureMs = { first: 250, most: 60_000 }
 /** A commit that hangs leaves a server process behind, so it is not tried often. */
 const hangingMs = 60_000
 /** As rarely as it ever gets where looks are slow. */
@@ -30,6 +32,9 @@ function reloadDelay(sinceIssuedMs: number): number {
   if (sinceIssuedMs < 5_000) return 100
   return sinceIssuedMs < 120_000 ? 5_000 : 60_000
 }
+
+const failureDelay = (failures: number): number =>
+  failures === 0 ? 0 : Math.min(failureMs.most, failureMs.first * 2 ** (failures - 1))
 
 /** How long after a probe that was too slow: twice as long after each, and never sooner than without it. */
 export function slowDelay(slow: number, usualMs: number): number {
@@ -65,8 +70,10 @@ export function nextProbe({ key, facts, pod, awaited, suspectedAt, ...more }: Pr
   if (facts.ready !== pod.ready) return now
   const usually = awaited ? retryDelay(now - (pod.startedAt ?? now)) : intervalMs * (1 + 0.2 * spreadOf(key))
   if (facts.slow > 0) return facts.at + slowDelay(facts.slow, usually)
-  if (facts.isOutdated && certificateIssuedAt !== undefined) return facts.at + reloadDelay(now - certificateIssuedAt)
-  if (facts.isOutdated) return now
+  const failure = failureDelay(facts.failures ?? 0)
+  if (facts.isOutdated && certificateIssuedAt !== undefined)
+    return facts.at + Math.max(failure, reloadDelay(now - certificateIssuedAt))
+  if (facts.isOutdated) return Math.max(now, facts.at + failure)
   if (facts.isDoubtful) return facts.at + doubtMs
   if (facts.answer?.state === 'answered' && facts.answer.walHangs) return facts.at + hangingMs
   const since = facts.otherFilesSince

@@ -12,13 +12,14 @@ import {
   readRoute,
   routeComponent,
 } from '../../routes/route.ts'
-import { SealError } from '../../sealing/credentials.ts'
+import { databaseRoles, previousPassword, rotationsOf, SealError } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { isUnderAnotherId, type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
 import type { PodSettings } from '../pod-settings.ts'
-import { fingerprintOf, isGoodCertificate, isLoaded, issuedAt } from './children/certificate.ts'
+import { passwordsMark } from '../postgres/marks.ts'
+import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } from './children/certificate.ts'
 import { systemIdentifierOf } from './children/claim.ts'
 import { openCredentials, type Passwords } from './children/credentials.ts'
 import { copyName, type VolumeFacts, volumeFacts } from './children/persistent-volume.ts'
@@ -26,6 +27,7 @@ import { sizeText } from './children/stateful-set.ts'
 import type { Instance } from './instance.ts'
 import { nodeOf } from './node.ts'
 import {
+  type AskedRotations,
   type CertificateFacts,
   type Children,
   type CredentialsFacts,
@@ -68,13 +70,16 @@ type InstanceRequest = {
   owner: Owner | undefined
   isAtRest: boolean
   held?: Hold | undefined
+  rotations?: AskedRotations | undefined
   /** Everything that is marked as the owner's, or that is nobody's under its id. */
   remains: Remains
 }
 
+const noRotations: AskedRotations = { asked: {}, isGivenUp: false }
+
 export async function observeInstance(
   { caches, cluster, images, pods, now }: Observer,
-  { instance, owner, isAtRest, held, remains }: InstanceRequest,
+  { instance, owner, isAtRest, held, rotations = noRotations, remains }: InstanceRequest,
   keys: InstallationKeys,
   learnt: Learnt,
 ): Promise<Observation<Observed>> {
@@ -85,13 +90,14 @@ export async function observeInstance(
   const pod = children.pod && podFacts(children.pod)
   const claim = await claimOf(cluster, instance, children.claim, owner)
   const region = caches.regions.get({ name: spec.region })
-  const { facts: credentials, passwords } = credentialsOf(children.credentials, keys)
+  const { facts: credentials, passwords } = credentialsOf(children.credentials, keys, incarnation)
   const inForce = sizeInForce(instance, children.statefulSet, pod)
   const observed: Observed = {
     instance,
     owner,
     isAtRest,
     held,
+    rotations,
     keys: {
       sealingKey: keys.sealingKey !== undefined,
       authority: keys.authority !== undefined,
@@ -275,11 +281,21 @@ async function volumesOf(
 function credentialsOf(
   secret: Secret | undefined,
   { sealingKey }: InstallationKeys,
+  incarnation: number,
 ): { facts: CredentialsFacts; passwords?: Passwords } {
   if (secret === undefined || sealingKey === undefined) return { facts: { state: 'absent' } }
   try {
-    const { uid: mark = '', creationTimestamp: mintedAt = '' } = secret.metadata
-    return { facts: { state: 'readable', mark, mintedAt }, passwords: openCredentials(secret, sealingKey) }
+    const { uid = '', creationTimestamp: mintedAt = '' } = secret.metadata
+    const passwords = openCredentials(secret, sealingKey)
+    const said = rotationsOf(secret)
+    const rotations = Object.fromEntries(databaseRoles.map(role => [role, said[role]?.rotation]))
+    const previous = databaseRoles.filter(role => secret.data?.[previousPassword(role)] !== undefined)
+    // The roles of a volume that was restored have the passwords of then, by whatever mark: they get those of now.
+    const named = incarnation === 1 ? uid : `${uid}/${incarnation}`
+    return {
+      facts: { state: 'readable', mark: passwordsMark(named, rotations), mintedAt, rotations, previous },
+      passwords,
+    }
   } catch (error) {
     if (!(error instanceof SealError)) throw error
     return { facts: { state: 'unreadable', message: error.message } }
@@ -295,7 +311,7 @@ function certificateOf(
   if (secret === undefined) return { state: 'absent' }
   const facts = { fingerprint: fingerprintOf(secret), issuedAt: issuedAt(secret), isLoaded: isLoaded(secret) }
   // Without its region nothing says what names it should have: it stays as it is.
-  const isGood = !authority || !names || isGoodCertificate(secret, authority, names, now)
+  const isGood = !authority || !names || (holdsMonitor(secret) && isGoodCertificate(secret, authority, names, now))
   return { state: isGood ? 'good' : 'due', ...facts }
 }
 

@@ -13,7 +13,7 @@ import type {
   Service,
   StatefulSet,
 } from '../../cluster/index.ts'
-import { labels, type PinnedSize, type Region, type Size } from '../../crds/index.ts'
+import { labels, type PinnedSize, type Region, type Rotations, type Size } from '../../crds/index.ts'
 import type { Route } from '../../routes/route.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { Owner } from '../objects/ownership.ts'
@@ -87,10 +87,18 @@ export type Volumes = {
   copy: VolumeFacts | undefined
 }
 
-/** `mark`: the uid of the Secret, by which roles record whose passwords they have; `mintedAt`: RFC 3339. */
+/** `mark`: names its passwords (postgres/marks.ts), by which roles record which they have; `mintedAt`: RFC 3339. */
 export type CredentialsFacts =
   | { state: 'absent' }
-  | { state: 'readable'; mark: string; mintedAt: string }
+  | {
+      state: 'readable'
+      mark: string
+      mintedAt: string
+      /** The rotations that the passwords are of. */
+      rotations: Rotations
+      /** Whose password before the present one is still kept: it is not seen yet that Postgres has the present one. */
+      previous: DatabaseRole[]
+    }
   | { state: 'unreadable'; message: string }
 
 /** `due`: to be issued anew, for whatever reason; `issuedAt`: ms since the epoch. */
@@ -133,6 +141,8 @@ export type PostgresFacts = {
   isDoubtful: boolean
   /** Something was done in Postgres since: a new look is due, and nothing is decided by this one. */
   isOutdated: boolean
+  /** How many times in a row what was done in it has failed; absent for none. */
+  failures?: number | undefined
   /** Since when it has not read the files that it should have, as far as is known. */
   otherFilesSince?: number | undefined
 }
@@ -161,6 +171,8 @@ export type PostgresAnswer =
       configuration: ConfigurationState
       /** The platform's own role and statistics are there; nobody's service waits for them. */
       platformInOrder: boolean
+      /** It is a copy that nobody but the operator reaches yet; `inherited`: what of its source's it still has to be rid of. */
+      closed?: { inherited: number } | undefined
     }
 
 /** The cluster's word against a volume's growth. */
@@ -178,6 +190,12 @@ export type GrowthRefusal = {
 /** Why Postgres is not to be stopped for a suspension yet. */
 export type Hold = { reason: string; message: string }
 
+/**
+ * The rotations that the owner asks for, until they are done. `isGivenUp`: their time is over, and what is not done is not
+ * done any more.
+ */
+export type AskedRotations = { asked: Rotations; isGivenUp: boolean }
+
 export type Observed = {
   instance: Instance
   /** Whose the children are; undefined until that is settled. */
@@ -186,6 +204,7 @@ export type Observed = {
   isAtRest: boolean
   /** What needs its Postgres running, as its owner knows. */
   held: Hold | undefined
+  rotations: AskedRotations
   keys: KeysFacts
   region: Region | undefined
   /** Of the size that is asked for. */

@@ -18,6 +18,25 @@ const prepare = (state: object, more: object = {}) =>
   pod({ initContainerStatuses: [container('prepare', state, more)] })
 
 describe('a pod', () => {
+  test('is none the worse for its agent', () => {
+    const serving = container('postgres', { running: { startedAt: '2026-01-01T00:00:00Z' } }, { ready: true })
+    const crashing = container(
+      'agent',
+      { waiting: { reason: 'CrashLoopBackOff' } },
+      {
+        lastState: { terminated: { exitCode: 64 } },
+      },
+    )
+    const conditions = ['ContainersReady', 'Ready'].map(type => ({ type, status: 'False' }))
+    const facts = podFacts(pod({ podIP: '10.0.0.1', containerStatuses: [serving, crashing], conditions }))
+    const alone = podFacts(pod({ podIP: '10.0.0.1', containerStatuses: [serving] }))
+    expect(facts).toEqual(alone)
+    expect(facts).toMatchObject({ ready: true, isUnheardOf: false, trouble: undefined, isStuck: false })
+    // The node says nothing any more: the cluster changes this one alone.
+    const silent = pod({ podIP: '10.0.0.1', containerStatuses: [serving], conditions: conditions.slice(1) })
+    expect(podFacts(silent)).toMatchObject({ ready: false, isUnheardOf: true })
+  })
+
   test('has an address only while its Postgres runs', () => {
     expect(podFacts(postgres({ running: { startedAt: '2026-01-01T00:00:00Z' } })).address).toBe('10.0.0.1')
     expect(podFacts(postgres({ waiting: { reason: 'PodInitializing' } })).address).toBeUndefined()
@@ -86,6 +105,19 @@ describe('a pod', () => {
         },
       }),
       { message: 'postgres ended with exit code 1: FATAL:  could not map anonymous shared memory' },
+    ],
+    [
+      'ends with words that went to its log on the volume',
+      postgres({
+        terminated: {
+          exitCode: 1,
+          message: [
+            '2026-11-21 05:03:15.021 UTC [1:1] 00000 LOG:  redirecting log output to logging collector process',
+            '2026-11-21 05:03:15.021 UTC [1:2] 00000 HINT:  Future log output will appear in directory "/x".',
+          ].join('\n'),
+        },
+      }),
+      { reason: 'ContainerFailed', message: 'postgres ended with exit code 1' },
     ],
     [
       'is out of space',

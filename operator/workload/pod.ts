@@ -75,12 +75,18 @@ const waitingIsTrouble = new Set([
   'RunContainerError',
 ])
 
+/** By which Postgres says that its log goes to the volume: what comes next is not here (children/start.ts). */
+const aboutLog = /(?:LOG: {2}(?:redirecting|ending) log output|HINT: {2}Future log output) /
+
 /**
  * The line that says why a process ended: Postgres's own last word comes after it, and clients are refused in between.
  * Without what stands before the level, which is another at each start.
  */
 function tellingLine(text: string): string {
-  const lines = text.trim().split('\n')
+  const lines = text
+    .trim()
+    .split('\n')
+    .filter(line => !aboutLog.test(line))
   const line =
     lines.findLast(line => line.includes('PANIC:  ')) ??
     lines.findLast(line => line.includes('FATAL:  ') && !line.includes('[user=')) ??
@@ -90,7 +96,7 @@ function tellingLine(text: string): string {
 }
 
 /** The message of a container that ended: of `espalier instance` a JSON object with `message`, of others its log's end. */
-function readMessage(text: string): string {
+export function readMessage(text: string): string {
   try {
     const parsed: unknown = JSON.parse(text)
     if (isRecord(parsed) && 'message' in parsed) return String(parsed.message)
@@ -165,12 +171,15 @@ const isPassingCrash = (postgres: ContainerStatus | undefined): boolean =>
   postgres !== undefined && failureOf(postgres) !== undefined && postgres.restartCount < passingCrashes
 
 export function podFacts(pod: Pod): PodFacts {
-  const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])]
   const postgres = pod.status?.containerStatuses?.find(status => status.name === postgresContainer)
+  // What becomes of the agent beside it is no trouble of Postgres's.
+  const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(postgres === undefined ? [] : [postgres])]
   const running = postgres?.state?.running
   const isReady = postgres?.ready === true
-  // The kubelet changes both at once; the cluster itself this one alone, when the node says nothing any more.
-  const isUnheardOf = isReady && pod.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'False'
+  const says = (condition: string) => pod.status?.conditions?.find(({ type }) => type === condition)?.status
+  // The kubelet changes both at once; the cluster itself this one alone, when the node says nothing any more. Containers that
+  // are not ready, Postgres being so, are others, and say nothing of it.
+  const isUnheardOf = isReady && says('Ready') === 'False' && says('ContainersReady') !== 'False'
   const probesWal = pod.metadata.annotations?.[walProbeAnnotation] === 'true'
   const startedAt = running?.startedAt === undefined ? undefined : Date.parse(running.startedAt)
   const trouble = statuses.map(containerTrouble).find(found => found !== undefined) ?? unschedulable(pod)

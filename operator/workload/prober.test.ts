@@ -62,6 +62,8 @@ describe('looks', () => {
     measure: async () => undefined,
     measureVolume: async () => 0,
     login: async () => ({ result: 'succeeded' }),
+    detach: async () => {},
+    open: async () => {},
     reload: async () => {},
     checkpoint: async () => ({ systemIdentifier: '1', timeline: 1, startLsn: '0/1', endLsn: '0/1' }),
   })
@@ -193,7 +195,7 @@ describe('looks', () => {
     const { answered, prober } = open()
     const gate = Promise.withResolvers<PostgresObservation>()
     prober.request(request('a', () => gate.promise))
-    prober.outdate('a')
+    prober.outdate('a', false)
     gate.resolve(observation())
     await eventually(
       () => answered.length,

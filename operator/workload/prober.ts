@@ -9,6 +9,7 @@
 import type { Logger } from 'pino'
 import { databaseRoles } from '../../sealing/credentials.ts'
 import type { PostgresObservation, PostgresTarget } from '../postgres/administrator.ts'
+import { markOfRole } from '../postgres/marks.ts'
 import type { Login, PostgresAccess } from './access.ts'
 import type { Passwords } from './children/credentials.ts'
 import type { PostgresAnswer, PostgresFacts } from './observed.ts'
@@ -33,8 +34,8 @@ type Prober = {
   get(key: string): PostgresFacts | undefined
   /** Has a probe taken as soon as there is room; one that is under way for this key already is enough. */
   request(request: ProbeRequest): void
-  /** What was learnt is not true any more: something was done in Postgres. */
-  outdate(key: string): void
+  /** What was learnt is not true any more: something was done in Postgres, and has `failed` or not. */
+  outdate(key: string, failed: boolean): void
   /** Somebody could not reach it: what was learnt may not be true any more. */
   suspect(key: string): void
   /** Since when it has been suspected without a probe. */
@@ -64,7 +65,9 @@ export function answerOf(
   if (!observation.reachable) return { state: 'refused', reason: observation.reason, message: observation.message }
   if (observation.inRecovery) return { state: 'refused', reason: 'starting', message: 'Postgres is in recovery' }
   const { roles, privilegesInOrder, applicationDatabase } = observation
-  const marked = databaseRoles.every(role => mark === undefined || roles[role].credentialsMark === mark)
+  const marked = databaseRoles.every(
+    role => mark === undefined || roles[role].credentialsMark === markOfRole(mark, role),
+  )
   const changed = databaseRoles.filter(role => roles[role].password === 'changed' || roles[role].password === 'absent')
   return {
     state: 'answered',
@@ -80,6 +83,7 @@ export function answerOf(
     checksumFailures: observation.checksumFailures ?? undefined,
     configuration: observation.configuration,
     platformInOrder: observation.platformInOrder,
+    ...(observation.closed === undefined ? {} : { closed: observation.closed }),
   }
 }
 
@@ -98,7 +102,8 @@ function conclude(
     const known = before ?? { mark, answer: undefined, isOutdated: false }
     return { ...known, at, run, ready, slow: (before?.slow ?? 0) + 1, isDoubtful: false }
   }
-  const none = { at, run, ready, slow: 0, isOutdated: false }
+  const failures = before?.failures
+  const none = { at, run, ready, slow: 0, isOutdated: false, ...(failures === undefined ? {} : { failures }) }
   const isSilent = answer.state === 'refused' && answer.reason === 'silent'
   if (isSilent && !isSuspected && before?.answer?.state === 'answered' && !before.isDoubtful)
     return { ...none, mark: before.mark, answer: before.answer, isDoubtful: true }
@@ -165,9 +170,10 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
       waiting.push(request)
       pump()
     },
-    outdate: key => {
+    outdate: (key, failed) => {
       const facts = answers.get(key)
-      if (facts !== undefined) answers.set(key, { ...facts, isOutdated: true })
+      const failures = failed ? (facts?.failures ?? 0) + 1 : undefined
+      if (facts !== undefined) answers.set(key, { ...facts, failures, isOutdated: true })
       underWay.delete(key)
     },
     suspect: key => void suspected.set(key, now()),
@@ -204,6 +210,7 @@ async function withLogin(
 ): Promise<PostgresAnswer> {
   if (passwords === undefined || !answer.rolesInOrder || answer.walHangs || answer.changedByUser.includes('app'))
     return answer
+  if (answer.closed !== undefined) return answer
   const last = before?.run === run && before.mark === mark ? before.answer : undefined
   if (last?.state === 'answered' && last.login === 'succeeded') return { ...answer, login: 'succeeded' }
   const login = await access.login(target, passwords.app, signal)

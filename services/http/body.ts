@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Reservation } from './budget.ts'
 import { HttpError } from './errors.ts'
 import type { BodySink } from './message.ts'
+import { parseInSlices } from './slices.ts'
 
 /**
  * After so much of a body others have their turn; and after so long, where it comes in many small chunks: of so many it is
@@ -79,6 +80,12 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
         end(error)
       }
     }
+    // What is cut into chunks can be cut into thousands in what is read at once.
+    let isSliced = false
+    const slice = () => {
+      isSliced = !isOver && !request.complete && parseInSlices(socket)
+    }
+    if (request.headers['transfer-encoding'] !== undefined) process.nextTick(slice)
     /** What has come since others had their turn. */
     let turn: { readonly began: number; readonly from: number } | undefined
     const beginTurn = () => {
@@ -88,7 +95,7 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
     const endTurn = () => {
       const took = performance.now() - (turn?.began ?? 0)
       turn = undefined
-      if (!socket.isPaused()) return
+      if (isSliced || !socket.isPaused()) return
       if (took > longTurnMs) setTimeout(() => socket.resume(), took)
       else socket.resume()
     }
@@ -99,7 +106,7 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
     const coalescer = new Coalescer(chunk => {
       into.push(chunk)
       if (!reservation.grow(into.held)) throw new HttpError({ kind: 'memory exhausted' })
-      if (turn === undefined || socket.isPaused()) return
+      if (turn === undefined || isSliced || socket.isPaused()) return
       if (length - turn.from >= turnBytes || performance.now() - turn.began >= turnMs) giveWay()
     })
     request.on('data', (chunk: Buffer) =>
@@ -109,7 +116,7 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
         if (length > maximumBytes) throw tooLarge()
         coalescer.push(chunk)
         const isLate = ++chunks % chunksBetweenLooks === 0 && performance.now() - turn.began >= turnMs
-        if (isLate && !socket.isPaused()) giveWay()
+        if (isLate && !isSliced && !socket.isPaused()) giveWay()
       }),
     )
     request.on('end', () => {

@@ -7,7 +7,7 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest'
 import { type Answer, ask, until } from '../testing/client.ts'
 import { freePort, startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { configurationFile } from './testing/service.ts'
@@ -20,10 +20,13 @@ const schema = `
   GRANT USAGE ON SCHEMA api TO anon;
   GRANT SELECT ON ALL TABLES IN SCHEMA api TO anon;`
 
+/** Of the tests at the end, which mostly wait, and all at the same time: nobody's locks and connections are another's. */
+const databases = ['tried', 'stopped', 'silent1', 'silent2']
 let postgres: TestPostgres
 beforeAll(async () => {
   postgres = await startPostgres('17')
   await postgres.run(schema)
+  for (const name of databases) await postgres.run(`CREATE DATABASE ${name} TEMPLATE postgres`, 'template1')
 })
 afterAll(() => postgres?.stop())
 
@@ -36,20 +39,17 @@ type Started = {
   file: string
   keys: Record<string, string | number>
 }
-let started: Started | undefined
-afterEach(async () => {
-  const { child, ended } = started ?? {}
-  started = undefined
-  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
-  child.kill('SIGTERM')
-  await ended
-})
+type OnFinished = TestContext['onTestFinished']
 
-/** Starts it, as the leader of a group of processes. */
-async function launch(own: Record<string, string | number>): Promise<Started> {
+/** Starts it, as the leader of a group of processes, and ends it with the test. */
+async function launch(
+  onFinished: OnFinished,
+  own: Record<string, string | number>,
+  database = 'postgres',
+): Promise<Started> {
   const adminPort = await freePort()
   const keys = {
-    'db-uri': postgres.uri('authenticator'),
+    'db-uri': postgres.uri('authenticator', database),
     'db-schemas': 'api',
     'db-anon-role': 'anon',
     'db-pool': 5,
@@ -59,7 +59,7 @@ async function launch(own: Record<string, string | number>): Promise<Started> {
     'log-level': 'info',
     ...own,
   }
-  const file = join(postgres.directory, 'rest.conf')
+  const file = join(postgres.directory, `rest-${database}.conf`)
   writeFileSync(file, configurationFile(keys))
   const command = fileURLToPath(new URL('../../bin/espalier.mjs', import.meta.url))
   const child = spawn(process.execPath, [command, 'rest', file], {
@@ -73,12 +73,16 @@ async function launch(own: Record<string, string | number>): Promise<Started> {
   child.stderr
     .setEncoding('utf8')
     .on('data', (text: string) => log.push(...text.split('\n').filter(line => line !== '')))
-  started = { child, ended, log, adminPort, file, keys }
-  return started
+  onFinished(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    child.kill('SIGTERM')
+    await ended
+  })
+  return { child, ended, log, adminPort, file, keys }
 }
 
-async function start(own: Record<string, string | number>): Promise<Started> {
-  const launched = await launch(own)
+async function start(...wanted: Parameters<typeof launch>): Promise<Started> {
+  const launched = await launch(...wanted)
   await until(() => isReady(launched.adminPort))
   return launched
 }
@@ -114,20 +118,25 @@ const isRefused = (port: number): Promise<boolean> =>
       })
   })
 /** Holds the lock that `wait` waits for, until it ends. */
-async function block(): Promise<pg.Client> {
-  const blocker = new pg.Client(postgres.uri('postgres'))
+async function block(database?: string): Promise<pg.Client> {
+  const blocker = new pg.Client(postgres.uri('postgres', database))
   await blocker.connect()
   await blocker.query('SELECT pg_advisory_lock(1)')
   return blocker
 }
 const waiting = async (blocker: pg.Client): Promise<number> =>
-  (await blocker.query("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = 'authenticator'"))
-    .rowCount ?? 0
+  (
+    await blocker.query(
+      "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = 'authenticator' AND datname = current_database()",
+    )
+  ).rowCount ?? 0
 const rowsOf = ({ text }: Answer): number => JSON.parse(text).length
 
-test('two workers on one port: all is answered, one that is killed comes back, SIGHUP is for both, SIGTERM ends both', async () => {
+test('two workers on one port: all is answered, one that is killed comes back, SIGHUP is for both, SIGTERM ends both', async ({
+  onTestFinished,
+}) => {
   const port = await freePort()
-  const running = await start({ 'server-port': port })
+  const running = await start(onTestFinished, { 'server-port': port })
   // A connection for each request, so that both workers are asked.
   const read = () => ask(port, '/numbers', {}, new Agent())
   const reads = (count: number) => Promise.all(Array.from({ length: count }, read))
@@ -160,10 +169,10 @@ test('two workers on one port: all is answered, one that is killed comes back, S
   expect([second, third].filter(isRunning)).toEqual([])
 })
 
-test('two workers on one socket, which an earlier run has left behind', async () => {
+test('two workers on one socket, which an earlier run has left behind', async ({ onTestFinished }) => {
   const socketPath = join(postgres.directory, 'rest.sock')
   writeFileSync(socketPath, '')
-  const running = await start({ 'server-unix-socket': socketPath })
+  const running = await start(onTestFinished, { 'server-unix-socket': socketPath })
   const read = () => ask(0, '/numbers', { socketPath }, new Agent())
   expect((await Promise.all(Array.from({ length: 20 }, read))).map(rowsOf)).toEqual(
     Array.from({ length: 20 }, () => 50),
@@ -177,36 +186,25 @@ test('two workers on one socket, which an earlier run has left behind', async ()
   )
 })
 
-test('a port that is taken ends all of them, as it ends one', async () => {
+test('a port that is taken ends all of them, as it ends one', async ({ onTestFinished }) => {
   const taken = createServer().listen(0, '127.0.0.1')
   onTestFinished(() => {
     taken.close()
   })
   await once(taken, 'listening')
   const { port } = taken.address() as AddressInfo // it listens on a port
-  const running = await launch({ 'server-port': port })
+  const running = await launch(onTestFinished, { 'server-port': port })
   expect(await running.ended).toBe(1)
   expect(running.log.join('\n')).toMatch(/EADDRINUSE.*the workers cannot start$/s)
   expect(running.log.join('\n')).not.toContain('started again')
 })
 
-test('a worker that cannot start is tried again, and the other one serves meanwhile', async () => {
-  const port = await freePort()
-  const running = await start({ 'server-port': port })
-  const [first = 0] = workersOf(running)
-  writeFileSync(running.file, 'nonsense')
-  process.kill(first, 'SIGKILL')
-  await until(() => running.log.filter(line => line.startsWith('espalier rest: configuration file')).length === 2)
-  expect(rowsOf(await ask(port, '/numbers', {}, new Agent()))).toBe(50)
-  expect(await isReady(running.adminPort)).toBe(false)
-  writeFileSync(running.file, configurationFile(running.keys))
-  await until(() => isReady(running.adminPort))
-})
-
-test('signals to all processes at once: reloads end none, SIGTERM lets each end what is under way', async () => {
+test('signals to all processes at once: reloads end none, SIGTERM lets each end what is under way', async ({
+  onTestFinished,
+}) => {
   const port = await freePort()
   // Room for all requests below in either worker: which of them takes how many is not said.
-  const running = await start({ 'server-port': port, 'db-pool': 8 })
+  const running = await start(onTestFinished, { 'server-port': port, 'db-pool': 8 })
   const read = (count: number) => running.log.filter(line => line.includes('has been read')).length >= count
   for (const [index, signal] of (['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const).entries()) {
     signalGroup(running, signal)
@@ -225,17 +223,34 @@ test('signals to all processes at once: reloads end none, SIGTERM lets each end 
   expect(await running.ended).toBe(0)
 })
 
-test('a worker that does not run any more: /ready tells, /metrics has what it told last, and it is ended with the others', async () => {
+test.concurrent('a worker that cannot start is tried again, and the other one serves meanwhile', async ({
+  onTestFinished,
+}) => {
   const port = await freePort()
-  const running = await start({ 'server-port': port })
+  const running = await start(onTestFinished, { 'server-port': port }, 'tried')
+  const [first = 0] = workersOf(running)
+  writeFileSync(running.file, 'nonsense')
+  process.kill(first, 'SIGKILL')
+  await until(() => running.log.filter(line => line.startsWith('espalier rest: configuration file')).length === 2)
+  expect(rowsOf(await ask(port, '/numbers', {}, new Agent()))).toBe(50)
+  expect(await isReady(running.adminPort)).toBe(false)
+  writeFileSync(running.file, configurationFile(running.keys))
+  await until(() => isReady(running.adminPort))
+})
+
+test.concurrent('a worker that does not run any more: /ready tells, /metrics has what it told last, and it is ended with the others', async ({
+  onTestFinished,
+}) => {
+  const port = await freePort()
+  const running = await start(onTestFinished, { 'server-port': port }, 'stopped')
   await Promise.all(Array.from({ length: 20 }, () => ask(port, '/numbers', {}, new Agent())))
   const total = 'rst_requests_total{method="GET",status="200"} 20'
-  expect((await ask(running.adminPort, '/metrics')).text).toContain(total)
+  await until(async () => (await ask(running.adminPort, '/metrics')).text.includes(total))
   const [first = 0] = workersOf(running)
   process.kill(first, 'SIGSTOP')
   await until(async () => !(await isReady(running.adminPort)))
   expect((await ask(running.adminPort, '/metrics')).text).toContain(total)
-  const blocker = await block()
+  const blocker = await block('stopped')
   onTestFinished(() => blocker.end())
   // One connection may be waiting for the worker that is stopped.
   for (let request = 0; request < 3; request++) ask(port, '/rpc/wait', {}, new Agent()).catch(() => {})
@@ -247,13 +262,23 @@ test('a worker that does not run any more: /ready tells, /metrics has what it to
   expect(await waiting(blocker)).toBe(0)
 })
 
-test.each([1, 2])('%i: a database that does not answer any more keeps none of them from ending', async workers => {
-  const running = await start({ 'server-workers': workers, 'server-port': await freePort() })
-  const { rows } = await postgres.run(`SELECT pid FROM pg_stat_activity WHERE usename = 'authenticator'`)
-  for (const { pid } of rows) process.kill(pid, 'SIGSTOP')
-  onTestFinished(() => {
-    for (const { pid } of rows) process.kill(pid, 'SIGCONT')
-  })
-  running.child.kill('SIGTERM')
-  expect(await running.ended).toBe(0)
-})
+test.concurrent.for([1, 2])(
+  '%i: a database that does not answer any more keeps none of them from ending',
+  async (workers, { onTestFinished }) => {
+    const database = `silent${workers}`
+    const running = await start(
+      onTestFinished,
+      { 'server-workers': workers, 'server-port': await freePort() },
+      database,
+    )
+    const { rows } = await postgres.run(
+      `SELECT pid FROM pg_stat_activity WHERE datname = '${database}' AND usename = 'authenticator'`,
+    )
+    for (const { pid } of rows) process.kill(pid, 'SIGSTOP')
+    onTestFinished(() => {
+      for (const { pid } of rows) process.kill(pid, 'SIGCONT')
+    })
+    running.child.kill('SIGTERM')
+    expect(await running.ended).toBe(0)
+  },
+)

@@ -209,6 +209,21 @@ spec:
     - {protocol: TCP, port: 5432}
 {{- end }}
 
+{{- define "espalier.toAgents" -}}
+- to:
+    - namespaceSelector: {}
+      podSelector:
+        matchLabels: {espalier.dev/component: postgres}
+  ports:
+    - {protocol: TCP, port: 8432}
+{{- end }}
+
+{{/* The port that a URL leads to. */}}
+{{- define "espalier.urlPort" -}}
+{{- $url := urlParse . -}}
+{{ $url.host | regexFind ":[0-9]+$" | trimPrefix ":" | default (ternary "80" "443" (eq $url.scheme "http")) }}
+{{- end }}
+
 {{- define "espalier.toNames" -}}
 - to:
     - namespaceSelector: {}

@@ -101,12 +101,16 @@ export function createInstaller({ home, owner, packagesFrom = import.meta.filena
       await mkdir(target)
       await copyFile(process.execPath, join(target, 'node'), constants.COPYFILE_FICLONE)
     })
-    const files = readdirSync(instanceDirectory).filter(name => /(?<!\.test)\.(ts|json)$/.test(name))
+    const files = readdirSync(instanceDirectory, { recursive: true, encoding: 'utf8' })
+      .filter(name => /(?<!\.test)\.(ts|json)$/.test(name))
+      .sort()
     const hash = createHash('sha256')
     for (const name of files) hash.update(`${name}\0`).update(readFileSync(join(instanceDirectory, name)))
     const instance = await copyOnce(`instance-${hash.digest('hex').slice(0, 16)}`, async target => {
-      await mkdir(target)
-      for (const name of files) await copyFile(join(instanceDirectory, name), join(target, name))
+      for (const name of files) {
+        await mkdir(dirname(join(target, name)), { recursive: true })
+        await copyFile(join(instanceDirectory, name), join(target, name))
+      }
     })
     return { commands: { espalier: [join(node, 'node'), join(instance, 'main.ts')] }, env }
   }

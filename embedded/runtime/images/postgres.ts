@@ -7,6 +7,7 @@ import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, re
 import { join } from 'node:path'
 import type { Owner } from '../directories.ts'
 import { errorCode, RuntimeError } from '../errors.ts'
+import { hosted } from './hosted.ts'
 import { createInstaller } from './install.ts'
 import type { ImageResolver } from './resolver.ts'
 
@@ -98,7 +99,7 @@ export function createPostgresImages(options: PostgresImagesOptions): ImageResol
       if (binaries === undefined) continue
       for (const volume of volumes) if (familyOf(volume) === undefined) markFamily(volume, family)
       // SIGINT is Postgres's fast shutdown; SIGTERM would wait for every client to leave (Postgres manual, 18.5).
-      return { path: [binaries], stopSignal: 'SIGINT', ...(await installer.instanceCommand()) }
+      return { path: [binaries], stopSignal: 'SIGINT', hosted, ...(await installer.instanceCommand()) }
     }
     if (pinned !== undefined) {
       const origin = pinned === 'machine' ? 'this machine with pgvector' : 'the npm packages'

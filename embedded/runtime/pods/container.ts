@@ -6,6 +6,7 @@
 import type { Logger } from 'pino'
 import type { Owner } from '../directories.ts'
 import { messageOf, RuntimeError, type RuntimeErrorReason } from '../errors.ts'
+import type { HostedProgram } from '../images/resolver.ts'
 import type { ContainerLog } from '../logs/write.ts'
 import { endTrees, killTrees } from '../processes/end.ts'
 import { type Exit, type Launched, launch } from '../processes/launch.ts'
@@ -14,6 +15,7 @@ import { descendantsOf } from '../processes/table.ts'
 import type { VolumeUse } from '../volumes/use.ts'
 import { type BackoffLimits, nextWait } from './backoff.ts'
 import type { Container } from './environment.ts'
+import { runHosted } from './hosted.ts'
 import { type ProbeTiming, pause, startProbing } from './probing.ts'
 import type { SharedProbes } from './shared-probe.ts'
 import { forgetTerminationMessage, terminationMessage } from './termination.ts'
@@ -22,6 +24,8 @@ import type { ContainerView, Terminated } from './view.ts'
 /** Everything that a start needs, worked out anew for each. */
 export type Preparation = {
   command: [string, ...string[]]
+  /** It takes no process: this is started in ours. */
+  hosted?: { start: HostedProgram; args: string[] }
   environment: ReadonlyMap<string, string>
   workingDirectory: string
   stopSignal: NodeJS.Signals
@@ -75,7 +79,10 @@ export async function superviseContainer(options: ContainerOptions, stopping: Ab
   while (!stopping.aborted) {
     const preparation = await prepareUntilPossible(options, stopping)
     if (preparation === undefined) return
-    const ended = await runOnce(options, preparation, stopping)
+    const { hosted } = preparation
+    const ended = await (hosted
+      ? runHosted({ ...options, stopping }, { ...hosted, environment: preparation.environment })
+      : runOnce(options, preparation, stopping))
     view.state = { kind: 'terminated', ...ended }
     changed()
     if (stopping.aborted || !options.shouldRestart(ended.exitCode)) return

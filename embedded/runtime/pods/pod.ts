@@ -279,8 +279,11 @@ async function prepare(
     throw new RuntimeError('Unsupported', `container "${container.name}" must name its command: images have none here`)
   }
   const [program = word, ...leading] = image.commands[word] ?? [word]
+  const named = container.command.join(' ')
+  const hosted = image.hosted && Object.hasOwn(image.hosted, named) ? image.hosted[named] : undefined
   return {
     command: [program, ...leading, ...rest],
+    ...(hosted ? { hosted: { start: hosted, args: rest.slice(container.command.length - 1) } } : {}),
     environment,
     workingDirectory: container.workingDir === undefined ? home : translate(container.workingDir),
     stopSignal: stopSignalOf(container, image),

@@ -171,7 +171,7 @@ describe('the end of a pod', () => {
       ...(await nodeImage(...request)),
       ...(stopSignal && { stopSignal }),
     })
-    const { cluster } = await openTestCluster({ images })
+    const { cluster, runtime } = await openTestCluster({ images })
     const file = join(temporaryDirectory(), 'out')
     const source = `
       const stop = name => { require('node:fs').writeFileSync(${JSON.stringify(file)}, name); process.exit(0) }
@@ -179,7 +179,8 @@ describe('the end of a pod', () => {
       ${staying}`
     await cluster.create('Pod', pod('p', { containers: [script(source, { lifecycle })] }))
     await untilPod(cluster, 'p', ready)
-    await new Promise(resolve => setTimeout(resolve, 200)) // a signal before the handler stands would just end it
+    // A signal before the handler stands would just end it.
+    await until(async () => (await processOf(runtime, 'p')) > 0)
     await cluster.delete('Pod', key('p'))
     await until(async () => (await cluster.get('Pod', key('p'))) === undefined)
     expect(readFileSync(file, 'utf8')).toBe(expected)

@@ -6,10 +6,19 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Pod } from '../../../cluster/index.ts'
+import { installationHome } from '../../../operator/postgres/testing/install.ts'
+import { spread } from '../../../operator/testing/soak.ts'
 import { openLayout } from '../directories.ts'
 import { openIdentity } from '../identity.ts'
 import { connectPostgres } from '../testing/postgres.ts'
-import { openTestStore, startTestRuntime, temporaryDirectory, testLogger, until } from '../testing/runtime.ts'
+import {
+  openTestStore,
+  startTestRuntime,
+  temporaryDirectory,
+  testLogger,
+  testOwner,
+  until,
+} from '../testing/runtime.ts'
 import { killTrees } from './end.ts'
 import { endLeftovers, parseRecord } from './leftovers.ts'
 import { findOwned } from './scan.ts'
@@ -52,7 +61,7 @@ function place(): { directory: string; home: string; owned(): Promise<ProcessEnt
     return findOwned({ marker, directories: [join(runtime, 'volumes')] })
   }
   onTestFinished(async () => killTrees(await owned()))
-  return { directory, home: join(root, 'home'), owned }
+  return { directory, home: installationHome(testOwner()), owned }
 }
 
 async function query(status: Pod['status'], sql: string): Promise<unknown[]> {
@@ -96,7 +105,7 @@ describe('after kill -9 of the runtime', () => {
 
   test('at any moment of a start, the next start succeeds', async () => {
     const { directory, home } = place()
-    for (const waitMs of [0, 20, 60, 150, 300, 500]) {
+    for (const waitMs of spread([0, 20, 60, 150, 300, 500], 2)) {
       const next = start(directory, home)
       await next.line('started')
       await new Promise(resolve => setTimeout(resolve, waitMs))

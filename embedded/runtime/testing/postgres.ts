@@ -3,6 +3,7 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { Pod } from '../../../cluster/index.ts'
+import { installationHome } from '../../../operator/postgres/testing/install.ts'
 import { createPostgresImages } from '../images/postgres.ts'
 import type { RuntimeOptions } from '../index.ts'
 import type { PodSpec } from '../pods/environment.ts'
@@ -66,6 +67,6 @@ export async function openPostgresCluster(options: Partial<RuntimeOptions> = {})
   const home = temporaryDirectory()
   chmodSync(home, 0o711)
   const owner = testOwner()
-  const images = createPostgresImages({ home, owner, machineDirectories: [] })
+  const images = createPostgresImages({ home: installationHome(owner), owner, machineDirectories: [] })
   return openTestCluster({ directory: join(home, 'runtime'), runAs: owner, images, ...options })
 }

@@ -1,5 +1,5 @@
 /**
- * A runtime in a process of its own, for tests that kill it: `node recovery.fixture.ts <directory> <package home>`. It
+ * A runtime in a process of its own, for tests that kill it: `node recovery.ts <directory> <package home>`. It
  * keeps its store in the directory, applies one StatefulSet of Postgres, and prints a line when its pod is ready.
  */
 import { join } from 'node:path'

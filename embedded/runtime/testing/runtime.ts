@@ -1,10 +1,10 @@
 /** What the tests of this folder share. */
 import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
 import type { Cluster, PersistentVolumeClaim, Pod, StatefulSet } from '../../../cluster/index.ts'
+import { postgresDirectory } from '../../../operator/postgres/testing/directory.ts'
 import { openStore, type Store } from '../../store/index.ts'
 import type { Owner } from '../directories.ts'
 import { type ImageResolver, type Runtime, type RuntimeOptions, startRuntime } from '../index.ts'
@@ -25,7 +25,7 @@ export async function until(
 
 /** A directory of the running test's own, removed when it ends. */
 export function temporaryDirectory(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'espalier-runtime-'))
+  const directory = mkdtempSync(join(postgresDirectory, 'espalier-runtime-'))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true, maxRetries: 3 }))
   return directory
 }

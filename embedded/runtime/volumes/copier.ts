@@ -6,7 +6,8 @@ import type { PassResult } from './copy.ts'
 
 export type CopyOrder = { source: string; target: string }
 export type CopyRequest = { frozen: boolean }
-export type CopyAnswer = { result: PassResult } | { error: Error }
+/** Only the message of an error comes through from one thread to another. */
+export type CopyAnswer = { result: PassResult } | { message: string; code: string | undefined }
 
 type Copier = {
   /** As TreeCopy.pass. @throws what the pass threw; a system error keeps its code */
@@ -31,8 +32,9 @@ export async function openCopier(order: CopyOrder): Promise<Copier> {
       const answered = once(worker, 'message')
       worker.postMessage({ frozen } satisfies CopyRequest)
       const [answer]: CopyAnswer[] = await Promise.race([answered, died])
-      if (answer === undefined || 'error' in answer) throw answer?.error ?? new Error('the copying thread said nothing')
-      return answer.result
+      if (answer === undefined) throw new Error('the copying thread said nothing')
+      if ('result' in answer) return answer.result
+      throw Object.assign(new Error(answer.message), answer.code === undefined ? {} : { code: answer.code })
     },
     async close() {
       await worker.terminate()

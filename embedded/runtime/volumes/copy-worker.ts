@@ -1,5 +1,6 @@
 /** The thread that copies one tree: file by file without a turn of the event loop in between, beside the runtime's own. */
 import { parentPort, workerData } from 'node:worker_threads'
+import { messageOf } from '../errors.ts'
 import type { CopyAnswer, CopyOrder, CopyRequest } from './copier.ts'
 import { createTreeCopy } from './copy.ts'
 
@@ -11,7 +12,8 @@ parentPort?.on('message', ({ frozen }: CopyRequest) => {
   try {
     answer = { result: copy.pass(frozen) }
   } catch (error) {
-    answer = { error: error instanceof Error ? error : new Error(String(error)) }
+    const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+    answer = { message: messageOf(error), code }
   }
   parentPort?.postMessage(answer)
 })

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import {
   appendFileSync,
   chmodSync,
@@ -10,6 +11,7 @@ import {
   readlinkSync,
   renameSync,
   rmSync,
+  statfsSync,
   statSync,
   symlinkSync,
   truncateSync,
@@ -18,7 +20,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryDirectory } from '../testing/runtime.ts'
 import { openCopier } from './copier.ts'
 import { compareMarks, createTreeCopy, type Mark } from './copy.ts'
@@ -166,11 +168,30 @@ describe('createTreeCopy', () => {
     const copier = await openCopier({ source, target })
     rmSync(source, { recursive: true })
     await copier.pass(false)
-    await expect(copier.pass(true)).rejects.toThrow('ENOENT')
+    await expect(copier.pass(true)).rejects.toMatchObject({
+      code: 'ENOENT',
+      message: expect.stringMatching(/^ENOENT: /),
+    })
     await copier.close()
     await expect(
       openCopier({ source: '/nowhere', target: `${target}2` }).then(other => other.pass(true)),
     ).rejects.toThrow('ENOENT')
     expect(existsSync(`${target}2`)).toBe(false)
+  })
+
+  test.runIf(process.getuid?.() === 0)('leaves room to whoever writes meanwhile, where nothing can be shared', () => {
+    const disk = temporaryDirectory()
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=100m', 'tmpfs', disk])
+    onTestFinished(() => void execFileSync('umount', ['-l', disk]))
+    const source = join(disk, 'source')
+    mkdirSync(source)
+    for (const name of ['a', 'b', 'c']) writeFileSync(join(source, name), Buffer.alloc(12 * 1024 * 1024))
+    const copy = createTreeCopy(source, join(disk, 'target'))
+    for (const isFrozen of [false, true]) expect(() => copy.pass(isFrozen)).toThrow(/disk is full/)
+    const { bavail, bsize } = statfsSync(disk)
+    expect(bavail * bsize).toBeGreaterThanOrEqual(64 * 1024 * 1024)
+    rmSync(join(source, 'c'))
+    rmSync(join(source, 'b'))
+    expect(copy.pass(true).bytes).toBe(12 * 1024 * 1024)
   })
 })

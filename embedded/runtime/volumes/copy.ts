@@ -7,6 +7,8 @@
  * kernel stamps files with a clock that ticks every few milliseconds, some file systems with whole seconds.) All times
  * are read from the file system itself, never from this machine's clock.
  *
+ * A copy leaves some room to whoever writes meanwhile (room.ts).
+ *
  * Files are opened without following links and copied through their descriptor, so that a tree that belongs to another
  * user cannot lead a runtime that is root out of it.
  */
@@ -28,8 +30,9 @@ import {
   rmSync,
   symlinkSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { errorCode } from '../errors.ts'
+import { requireRoom } from './room.ts'
 
 /**
  * How long before a pass a change still counts as uncertain. Two seconds would do for the coarsest clock; the rest is
@@ -199,12 +202,26 @@ function openSource(from: string, mark: Mark): number {
   throw new Error(`${from} was replaced while it was copied`)
 }
 
+/** Where the file system can, which takes no room. @returns whether it did */
+function shareBlocks(from: string, to: string): boolean {
+  try {
+    copyFileSync(from, to, constants.COPYFILE_FICLONE_FORCE)
+    return true
+  } catch (error) {
+    if (errorCode(error) === 'ENOSPC') throw error
+    return false
+  }
+}
+
 function copyFile(from: string, to: string, mark: Mark, mode: number): void {
   const file = openSource(from, mark)
   try {
     rmSync(to, { force: true })
-    // Shares the blocks where the file system can; otherwise the kernel copies them.
-    copyFileSync(`/proc/self/fd/${file}`, to, constants.COPYFILE_FICLONE)
+    const opened = `/proc/self/fd/${file}`
+    if (!shareBlocks(opened, to)) {
+      requireRoom(dirname(to), Number(mark.size))
+      copyFileSync(opened, to)
+    }
   } finally {
     closeSync(file)
   }

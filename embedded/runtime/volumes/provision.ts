@@ -3,7 +3,7 @@
  * copied stands in the staging area until then.
  */
 import { existsSync, mkdirSync, renameSync } from 'node:fs'
-import { rm, statfs } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { PersistentVolumeClaim, VolumeSnapshot } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
@@ -12,10 +12,8 @@ import type { ClaimVolume } from '../pods/mounts.ts'
 import { copyTree } from './copier.ts'
 import { takeImage } from './image.ts'
 import { newHandle } from './persistent-volume.ts'
+import { requireRoom } from './room.ts'
 import type { VolumeUse } from './use.ts'
-
-/** With less than this a disk counts as full: a database could not even start on it. */
-const leastFreeBytes = 64 * 1024 * 1024
 
 /** Why a claim cannot be filled yet; it is looked at again when its source changes. */
 export class SourceNotReady extends Error {}
@@ -35,8 +33,7 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
   async function provision(claim: PersistentVolumeClaim): Promise<void> {
     const directory = layout.volume(newHandle(claim))
     if (existsSync(directory)) return
-    const { bavail, bsize } = await statfs(layout.root)
-    if (bavail * bsize < leastFreeBytes) throw Object.assign(new Error('the disk is full'), { code: 'ENOSPC' })
+    requireRoom(layout.root)
     const staging = join(layout.staging, claim.metadata.uid ?? '')
     await rm(staging, { recursive: true, force: true })
     try {

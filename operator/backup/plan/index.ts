@@ -5,27 +5,13 @@
  */
 import { type Backup, teardownFinalizer } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
-import {
-  type ConditionTypes,
-  completed,
-  conditionOf,
-  conditionsAfter,
-  type Finding,
-  no,
-  yes,
-} from '../../objects/conditions.ts'
+import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
+import { withFindings } from '../../objects/run-status.ts'
 import type { RestorePoint } from '../../postgres/administrator.ts'
-import type { CutOf, Observed, SnapshotFacts, Source } from '../observed.ts'
+import type { AnchorFacts, Observed, SnapshotFacts, Source } from '../observed.ts'
+import type { Action, BackupDeadlines } from './actions.ts'
 import { type Refusal, refusalOf } from './refusal.ts'
-
-export type Action =
-  /** Puts finalizer and id label on the backup; without an id, a new one. */
-  | { do: 'identify'; id: string | undefined }
-  | { do: 'checkpoint' }
-  | { do: 'create-snapshot'; of: CutOf }
-  | { do: 'delete-snapshot'; name: string; uid: string }
-  /** Lets the backup go: its snapshot is gone. */
-  | { do: 'release' }
+import { isVerifiedByItself, planVerification, verificationPending } from './verification.ts'
 
 type Status = NonNullable<Backup['status']>
 
@@ -36,29 +22,17 @@ export type Plan = {
   wakeAt: number | undefined
 }
 
-/** How long each step may stand still, in ms. */
-export type BackupDeadlines = {
-  /** The database does not answer. */
-  servingMs: number
-  /** The storage says that it cannot. */
-  errorMs: number
-  /** The snapshot is not cut. */
-  cutMs: number
-  /** It is cut, and cannot be used: some storages copy it elsewhere first. */
-  readyMs: number
-}
-
-const conditionTypes: ConditionTypes<'Ready' | 'Progressing'> = { all: ['Ready', 'Progressing'], passing: new Set() }
-
 /** How soon it is looked whether a checkpoint has begun: one that found no room to wait is asked for again. */
 const roomMs = 5_000
+/** How soon it is looked again whether Postgres has stopped. */
+const stopMs = 250
 
 export function plan(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
   const { backup, id } = observed
   const { metadata, status = {} } = backup
   const isHeld = metadata.finalizers?.includes(teardownFinalizer) === true
-  if (metadata.deletionTimestamp !== undefined) return isHeld ? teardown(observed) : still(status)
-  if (status.finishedAt !== undefined) return ended(observed, now)
+  if (metadata.deletionTimestamp !== undefined) return isHeld ? teardown(observed, now) : still(status)
+  if (status.finishedAt !== undefined) return ended(observed, now, deadlines)
   // What an earlier version refused has a phase and no end.
   if (status.phase === 'failed') return still(status)
   if (id === undefined || !isHeld) return { ...still(status), actions: [{ do: 'identify', id }] }
@@ -75,15 +49,25 @@ const ours = ({ snapshot }: Observed): SnapshotFacts | undefined =>
   typeof snapshot === 'object' && snapshot.isOurs ? snapshot : undefined
 
 /** Nothing is let go of before the cluster itself says that the snapshot is gone. */
-function teardown(observed: Observed): Plan {
-  const { backup, snapshot } = observed
+function teardown(observed: Observed, now: number): Plan {
+  const { backup, snapshot, usedBy } = observed
   const plan = still(backup.status ?? {})
+  if (usedBy !== undefined && snapshot !== 'absent')
+    return still(
+      withFindings(
+        backup,
+        backup.status ?? {},
+        { Progressing: yes('InUse', `${usedBy} needs it: it is deleted when that has its data`) },
+        now,
+      ),
+    )
   if (snapshot === 'unknown') return plan
   const left = ours(observed)
+  if (observed.verification.isThere) return { ...plan, actions: [{ do: 'end-verification' }] }
   return { ...plan, actions: left === undefined ? [{ do: 'release' }] : removal(left) }
 }
 
-function ended(observed: Observed, now: number): Plan {
+function ended(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
   const { backup, snapshot, isTaskOver } = observed
   const { status = {} } = backup
   const left = ours(observed)
@@ -98,22 +82,23 @@ function ended(observed: Observed, now: number): Plan {
         ),
       )
   }
-  const { taskId, ...rest } = status
+  const { taskId: _, ...rest } = status
+  const checked = planVerification(observed, now, deadlines)
   return {
-    actions: status.phase === 'failed' && left !== undefined ? removal(left) : [],
-    status: taskId === undefined || isTaskOver ? rest : status,
-    wakeAt: undefined,
+    actions: [...(status.phase === 'failed' && left !== undefined ? removal(left) : []), ...checked.actions],
+    status: { ...(isTaskOver ? rest : status), ...checked.status },
+    wakeAt: checked.wakeAt,
   }
 }
 
 function underWay(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
-  const { backup, snapshot, snapshots } = observed
+  const { backup, snapshot } = observed
   if (typeof snapshot === 'object') return withSnapshot(observed, snapshot, now, deadlines)
   const refusal = refusalOf(observed)
   if (refusal !== undefined) return still(failed(backup, refusal, now))
-  if (snapshot === 'unknown' || snapshots === 'unknown' || observed.source === undefined)
-    return untilKnown(observed, now, deadlines)
+  if (snapshot === 'unknown' || observed.source === undefined) return untilKnown(observed, now, deadlines)
   if (backup.status?.snapshotName !== undefined) return still(failed(backup, deletedByHand, now))
+  if (observed.anchorOf !== undefined) return anchor(observed, observed.anchorOf, observed.source, now)
   return withoutSnapshot(observed, observed.source, now, deadlines)
 }
 
@@ -163,6 +148,28 @@ function withoutSnapshot(observed: Observed, source: Source, now: number, deadli
   }
 }
 
+/** The volume of a Postgres that a restore has stopped: whatever was written is in it, and nothing is written any more. */
+function anchor({ backup }: Observed, facts: AnchorFacts, { database }: Source, now: number): Plan {
+  if (facts.state === 'over')
+    return still(failed(backup, { reason: 'RestoreEnded', message: 'its restore ended before it came to this' }, now))
+  if (facts.state !== 'stopped')
+    return {
+      ...still(waiting(backup, 'AwaitingStop', 'waiting until the restore has stopped Postgres', now)),
+      wakeAt: facts.state === 'stopping' ? now + stopMs : undefined,
+    }
+  const { claim, claimUid, systemIdentifier, isThere } = facts
+  if (!isThere)
+    return still(
+      failed(backup, { reason: 'VolumeLost', message: `the volume claim ${claim} is not there any more` }, now),
+    )
+  const { pgVersion, region } = database.spec
+  return {
+    actions: [{ do: 'create-snapshot', of: { systemIdentifier, claim, claimUid, pgVersion, region } }],
+    status: running(backup, 'Snapshotting', 'asking the storage for a snapshot of the stopped volume', now),
+    wakeAt: undefined,
+  }
+}
+
 /** Since when a database does not serve, and why; undefined where it does. */
 function notServing({ database, isReachable }: Source): { since: number; message: string } | undefined {
   const ready = conditionOf(database.status, 'Ready')
@@ -177,6 +184,7 @@ function notServing({ database, isReachable }: Source): { since: number; message
 
 function cut({ backup }: Observed, { database }: Source, point: RestorePoint, now: number): Plan {
   const volume = database.status?.volume
+  const { pgVersion, region } = database.spec
   if (volume === undefined || volume.systemIdentifier !== point.systemIdentifier)
     return still(
       failed(
@@ -186,7 +194,12 @@ function cut({ backup }: Observed, { database }: Source, point: RestorePoint, no
       ),
     )
   return {
-    actions: [{ do: 'create-snapshot', of: { ...point, claim: volume.claim, claimUid: volume.uid } }],
+    actions: [
+      {
+        do: 'create-snapshot',
+        of: { ...point, claim: volume.claim, claimUid: volume.uid, pgVersion, region },
+      },
+    ],
     status: running(backup, 'Snapshotting', 'asking the storage for a snapshot', now),
     wakeAt: undefined,
   }
@@ -205,6 +218,8 @@ function withSnapshot(observed: Observed, snapshot: SnapshotFacts, now: number, 
     endLsn: cutOf?.endLsn,
     timeline: cutOf?.timeline,
     systemIdentifier: cutOf?.systemIdentifier,
+    pgVersion: cutOf?.pgVersion,
+    region: cutOf?.region,
     ...(bytes === undefined ? {} : { sizeBytes: bytes }),
   }
   if (cutAt === undefined)
@@ -219,7 +234,7 @@ function withSnapshot(observed: Observed, snapshot: SnapshotFacts, now: number, 
       status: { ...running(backup, 'Finishing', 'the snapshot is cut, and is being made ready', now), ...known },
       wakeAt: progressedAt(snapshot) + (snapshot.error === undefined ? deadlines.readyMs : deadlines.errorMs),
     }
-  return still({ ...finished(backup, now), ...known })
+  return still({ ...finished(backup, now), ...known, ...(isVerifiedByItself(observed) ? verificationPending : {}) })
 }
 
 /** When a snapshot came further last. The clock of the storage may be another one than the cluster's. */
@@ -252,20 +267,6 @@ function faultOf(
   if (now < since + (cutAt === undefined ? cutMs : readyMs)) return undefined
   const what = cutAt === undefined ? 'not cut' : 'cut, and not ready'
   return { reason: 'SnapshotStalled', message: `the snapshot is ${what} after ${Math.round((now - since) / 1000)} s` }
-}
-
-function withFindings(
-  backup: Backup,
-  status: Status,
-  findings: { Ready: Finding; Progressing: Finding },
-  now: number,
-): Status {
-  const { generation } = backup.metadata
-  return {
-    ...status,
-    ...(generation === undefined ? {} : { observedGeneration: generation }),
-    conditions: conditionsAfter(conditionTypes, backup.status?.conditions ?? [], findings, generation, now),
-  }
 }
 
 const notYet = no('NotCompleted', 'the backup is not completed')

@@ -1,75 +1,21 @@
 /** What a plan comes to at the edges that no life of a backup meets by itself. */
 import { describe, expect, test } from 'vitest'
-import { apiVersion, type Backup, type ManagedDatabase, type Region, teardownFinalizer } from '../../../crds/index.ts'
-import { timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
-import { plainSpec } from '../../testing/samples.ts'
-import type { Observed, SnapshotFacts } from '../observed.ts'
+import {
+  ago,
+  backup,
+  deadlines,
+  now,
+  observed,
+  ofBranch,
+  point,
+  ready,
+  snapshot,
+  source,
+} from '../../testing/observed-backup.ts'
+import type { Observed } from '../observed.ts'
 import { plan } from './index.ts'
 
-const now = Date.parse('2026-11-22T12:00:00Z')
-const deadlines = { servingMs: 60_000, errorMs: 30_000, cutMs: 600_000, readyMs: 3600_000 }
-const ago = (ms: number): string => timestamp(now - ms)
-const point = { systemIdentifier: '7', timeline: 1, startLsn: '0/1', endLsn: '0/2' }
-const cutOf = { ...point, claim: 'data', claimUid: 'claim' }
-
-const ready = (status: 'True' | 'False', sinceMs = 0) => ({
-  ...{ type: 'Ready', status, reason: 'R', message: 'the pod is gone', lastTransitionTime: ago(sinceMs) },
-})
-const database = (status: ManagedDatabase['status'] = {}, metadata = {}): ManagedDatabase => ({
-  apiVersion,
-  kind: 'ManagedDatabase',
-  metadata: { name: 'one', namespace: 'n', creationTimestamp: ago(10 ** 9), ...metadata },
-  spec: plainSpec,
-  status: {
-    phase: 'available',
-    conditions: [ready('True')],
-    volume: { claim: 'data', uid: 'claim', systemIdentifier: '7' },
-    ...status,
-  },
-})
-const region: Region = {
-  apiVersion,
-  kind: 'Region',
-  metadata: { name: 'here' },
-  spec: {
-    domain: 'db.test',
-    snapshotClass: { name: 'fast', atomic: true },
-    gateway: { ports: { first: 1, last: 2 } },
-  },
-}
-const backup = (status?: Backup['status'], metadata = {}): Backup => ({
-  apiVersion,
-  kind: 'Backup',
-  metadata: {
-    ...{ name: 'one-1', namespace: 'n', creationTimestamp: ago(1_000), finalizers: [teardownFinalizer] },
-    ...metadata,
-  },
-  spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'user' },
-  ...(status === undefined ? {} : { status }),
-})
-const snapshot = (more: Partial<SnapshotFacts> = {}): SnapshotFacts => ({
-  ...{ name: 'bkp-i', uid: 'snapshot', isOurs: true, isGoing: false, cutOf, askedAt: now - 1_000 },
-  ...{ cutAt: undefined, isReady: false, bytes: undefined, error: undefined },
-  ...more,
-})
-const observed = (more: Partial<Observed> = {}): Observed => ({
-  backup: backup(),
-  id: 'i',
-  source: { database: database(), region, isReachable: true },
-  snapshots: 'served',
-  snapshotsAskedAt: now - 1_000,
-  snapshot: 'absent',
-  ahead: undefined,
-  checkpoint: { state: 'unasked' },
-  claimUid: undefined,
-  taskId: 't',
-  isTaskOver: false,
-  ...more,
-})
-const source = (status: ManagedDatabase['status'], metadata = {}) => ({
-  source: { database: database(status, metadata), region, isReachable: true },
-})
 const told = (more: Partial<Observed>) => {
   const { actions, status, wakeAt } = plan(observed(more), now, deadlines)
   return {
@@ -156,11 +102,21 @@ describe('a plan', () => {
       source({ phase: 'deleting', conditions: blocked('HasBranches') }, going),
       { does: ['checkpoint'] },
     ],
+    [
+      'whether by branches or by protection',
+      source({ phase: 'deleting', conditions: blocked('DeletionProtected') }, going),
+      { does: ['checkpoint'] },
+    ],
     ['refuses one that has failed', source({ phase: 'failed' }), { reason: 'DatabaseFailed' }],
+    ['is of a branch as well', ofBranch({}), { does: ['checkpoint'] }],
+    ['refuses a branch that there is not', { ...ofBranch({}), source: undefined }, { reason: 'BranchMissing' }],
+    ['and one that is going', ofBranch({}, { deletionRequestedAt: ago(1_000) }), { reason: 'BranchDeleting' }],
+    ['and one that is gone', ofBranch({ phase: 'deleted' }), { reason: 'BranchDeleting' }],
+    ['and one that has failed', ofBranch({ phase: 'failed' }), { reason: 'BranchFailed' }],
     [
       'looks at a snapshot before anything else',
-      { snapshot: snapshot(), source: source({ phase: 'failed' }).source },
-      { phase: 'running', reason: 'Snapshotting', wakeAt: now - 1_000 + 600_000 },
+      { snapshot: snapshot(), claimUid: 'claim', source: source({ phase: 'failed' }).source },
+      { does: [], phase: 'running', reason: 'Snapshotting', wakeAt: now - 1_000 + 600_000 },
     ],
     [
       'gives the storage time to mend an error',
@@ -180,7 +136,17 @@ describe('a plan', () => {
     [
       'counts from the cut on, once there is one',
       { snapshot: snapshot({ askedAt: now - 600_000, cutAt: now - 5_000 }) },
-      { phase: 'running', reason: 'Finishing', wakeAt: now - 5_000 + 3600_000 },
+      { does: [], phase: 'running', reason: 'Finishing', wakeAt: now - 5_000 + 3600_000 },
+    ],
+    [
+      'and waits for the storage longer than for a cut',
+      { snapshot: snapshot({ askedAt: now - 700_000, cutAt: now - 700_000 }) },
+      { phase: 'running', reason: 'Finishing' },
+    ],
+    [
+      'from the cut on without the database',
+      { snapshot: snapshot({ cutAt: now - 500 }), source: undefined },
+      { phase: 'running', reason: 'Finishing' },
     ],
     [
       'believes no clock that is behind',
@@ -201,6 +167,16 @@ describe('a plan', () => {
       'takes no snapshot that nobody can read',
       { snapshot: snapshot({ cutOf: undefined, isReady: true }) },
       { phase: 'failed', reason: 'SnapshotUnknown' },
+    ],
+    [
+      "takes no snapshot of another's",
+      { snapshot: snapshot({ isOurs: false }) },
+      { does: [], phase: 'failed', reason: 'NameTaken' },
+    ],
+    [
+      'leaves one that failed as it is, with or without a snapshot',
+      { backup: backup({ phase: 'failed', finishedAt: ago(9_000) }) },
+      { does: [], phase: 'failed', reason: undefined },
     ],
     [
       'sees that its snapshot was taken away',

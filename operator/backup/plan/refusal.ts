@@ -1,5 +1,5 @@
 /** Why a backup cannot be taken at all, whatever is waited for. Pure. */
-import { type ManagedDatabase, snapshotRefusal, visiblePhase } from '../../../crds/index.ts'
+import { type Branch, branchPhase, type ManagedDatabase, snapshotRefusal, visiblePhase } from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
 
@@ -22,17 +22,32 @@ function databaseRefusal(database: ManagedDatabase): Refusal | undefined {
   return undefined
 }
 
+function branchRefusal(branch: Branch): Refusal | undefined {
+  const phase = branchPhase(branch)
+  if (phase === 'deleting' || phase === 'deleted') return refused('BranchDeleting', 'the branch is being deleted')
+  if (phase === 'failed') return refused('BranchFailed', 'the branch has failed: its conditions say why')
+  return undefined
+}
+
 /** What would have to change before a backup like this can be taken; undefined where it can, now or soon. */
-export function refusalOf({ backup, source, snapshots }: Observed): Refusal | undefined {
-  const { kind, databaseName, databaseId } = backup.spec
+export function refusalOf({ backup, source, snapshots, anchorOf }: Observed): Refusal | undefined {
+  const { kind, databaseName, databaseId, sourceBranch } = backup.spec
   if (kind === 'durable')
     return refused(
       'NotAvailable',
       'this version of Espalier takes no durable backups: nothing comes of this, delete it',
     )
+  if (source === undefined && sourceBranch !== undefined)
+    return refused('BranchMissing', `there is no branch ${sourceBranch.name} with the id ${sourceBranch.id}`)
   if (source === undefined)
     return refused('DatabaseMissing', `there is no database ${databaseName} with the id ${databaseId}`)
   const { database, region } = source
   if (snapshots === 'absent') return refused('SnapshotsNotServed', snapshotsNotServed)
-  return databaseRefusal(database) ?? snapshotRefusal(database.spec.region, region)
+  // Of a volume that is stopped any snapshot is of one instant.
+  if (anchorOf !== undefined) {
+    const refusal = snapshotRefusal(database.spec.region, region)
+    return refusal?.reason === 'NotAtomic' ? undefined : refusal
+  }
+  const ofSource = database.kind === 'Branch' ? branchRefusal(database) : databaseRefusal(database)
+  return ofSource ?? snapshotRefusal(database.spec.region, region)
 }

@@ -175,6 +175,28 @@ test('what has been kept long enough goes, with its snapshot; the last good one 
   )
 })
 
+test('one that a database is still to be made of stays until it is', async () => {
+  const { cluster, start, settled, list, installation } = await open({ backup: { durable: false, schedule: 'off' } })
+  const { workload } = installation
+  for (const number of [1, 2, 3]) {
+    await cluster.create('Backup', backupDraft(`one-${number}`, { name: 'one', id }, { purpose: 'scheduled' }))
+    await settled(number)
+  }
+  const asked = new Set<string>()
+  const names = async () => {
+    const items = await list()
+    for (const { metadata } of items) if (metadata.deletionTimestamp !== undefined) asked.add(metadata.name)
+    return items.map(({ metadata }) => metadata.name).sort()
+  }
+  if (workload) workload.volumes.unprovisioned = claim => (claim.spec?.dataSource === undefined ? undefined : 'not yet')
+  await cluster.create('ManagedDatabase', databaseDraft('two', { dataSource: { backupName: 'one-1' } }))
+  await databaseWhen(cluster, 'two', found => found?.status?.operation !== undefined)
+  await start(Date.now() + 8 * dayMs)
+  await eventually(names, left => left.length === 2)
+  expect(await names()).toEqual(['one-1', 'one-3'])
+  expect(asked).not.toContain('one-1')
+})
+
 test('what is asked and does not happen is said, and a scheduled one that failed', async () => {
   const { cluster, settled, installation } = await open()
   const reason = (expected: string | undefined) =>

@@ -56,8 +56,8 @@ export function startBackupSchedules(options: ScheduleOptions): { stop(): Promis
   }
 
   /** Whether more is to go. */
-  const letGo = async ({ metadata, spec }: ManagedDatabase, backups: readonly Backup[]): Promise<boolean> => {
-    const surplus = surplusOf(backups, spec.backup, inUse(metadata.namespace), now())
+  const letGo = async ({ spec }: ManagedDatabase, backups: readonly Backup[]): Promise<boolean> => {
+    const surplus = surplusOf(backups, spec.backup, now()).filter(backup => !isInUse(backup))
     for (const backup of surplus.slice(0, goingAtOnce)) {
       const { namespace, name, uid } = backup.metadata
       logger.info({ backup: keyOf(backup) }, 'lets go of a backup that has been kept long enough')
@@ -66,13 +66,11 @@ export function startBackupSchedules(options: ScheduleOptions): { stop(): Promis
     return surplus.length > goingAtOnce
   }
 
-  /** What a restore that has not ended needs. */
-  const inUse = (namespace: string | undefined): ReadonlySet<string> => {
-    const open = caches.restores
-      .list({ namespace })
-      .filter(({ status }) => status?.phase !== 'completed' && status?.phase !== 'failed')
-    return new Set(open.flatMap(({ spec }) => (spec.target.backupName === undefined ? [] : [spec.target.backupName])))
-  }
+  /** Whether a restore needs it that has not ended, a database that is still to be made, or a branch that is. */
+  const isInUse = (backup: Backup): boolean =>
+    [caches.restores, caches.databases, caches.branches].some(
+      cache => cache.byIndex('source', keyOf(backup)).length > 0,
+    )
 
   /** @returns in how many ms to look again */
   const ask = async (

@@ -36,13 +36,26 @@ describe('a schedule', () => {
     ['of this very moment', '0 12 * * *', { last: at('2026-11-22T12:00:00Z') }],
     ['that never comes', '0 0 31 2 *', { state: 'on', next: undefined }],
     ['that is off', 'off', { state: 'off' }],
-    ['that cannot be read', 'daily', { state: 'invalid', message: expect.any(String) }],
+    ['that cannot be read', 'daily', { state: 'invalid', message: expect.stringMatching(/^invalid configuration/) }],
     ['with seconds, which there are not', '0 0 4 * * *', { state: 'invalid' }],
   ])('%s', (_, schedule, expected) => {
     expect(
       scheduleOf(schedule === undefined ? {} : { schedule }, id, hourMs, at('2026-11-22T12:00:00Z')),
     ).toMatchObject(expected)
   })
+})
+
+test('a schedule is in UTC, wherever the operator runs', () => {
+  const before = process.env.TZ
+  process.env.TZ = 'Asia/Tokyo'
+  try {
+    expect(scheduleOf({ schedule: '30 4 * * *' }, id, hourMs, at('2026-11-22T12:00:00Z'))).toEqual({
+      ...{ state: 'on', last: at('2026-11-22T04:30:00Z'), next: at('2026-11-23T04:30:00Z') },
+    })
+  } finally {
+    if (before === undefined) delete process.env.TZ
+    else process.env.TZ = before
+  }
 })
 
 describe('a backup is due', () => {
@@ -55,12 +68,24 @@ describe('a backup is due', () => {
   test.each<[string, Partial<typeof taken> | { recordedAt: number } | { askedAt: number[] }, boolean]>([
     ['where none was taken', {}, true],
     ['not from before there was the database', { createdAt: last + 1 }, false],
+    ['nor from the moment it was asked for', { createdAt: last }, false],
     ['where the last one was another', { askedAt: [last - 24 * hourMs], recordedAt: last - 24 * hourMs }, true],
     ['not where it was asked for', { askedAt: [last + 1_000] }, false],
+    ['nor where that was on the second', { askedAt: [last] }, false],
     ['not where it was, and is deleted since', { recordedAt: last }, false],
     ['not while one is taken', { isUnderWay: true }, false],
   ])('%s', (_, more, isDue) => {
     expect(nextBackup(schedule, { ...taken, ...more }, place)).toEqual(isDue ? { dueAt: last, takeAt: last } : none)
+  })
+
+  test('never where no time has come yet', () => {
+    expect(nextBackup({ ...schedule, last: undefined }, taken, place)).toBe(none)
+  })
+
+  test('at once up to ten minutes late, and at its place among all after that', () => {
+    const takeAt = (lateMs: number) => nextBackup(schedule, taken, { ...place, now: last + lateMs })?.takeAt
+    expect(takeAt(600_000)).toBe(last)
+    expect(takeAt(600_001)).toBe(place.operatorStartedAt + placeIn(hourMs, id))
   })
 
   test('once where several were missed, spread from the start of the operator on', () => {

@@ -35,7 +35,7 @@ export function scheduleOf(
     return { state: 'on', last, next: last + dayMs }
   }
   try {
-    const cron = new Cron(schedule, { timezone: 'UTC', mode: '5-part', paused: true })
+    const cron = new Cron(schedule, { timezone: 'UTC', mode: '5-part' })
     const next = cron.nextRun(new Date(now))?.getTime()
     return { state: 'on', last: cron.previousRuns(1, new Date(now + 1))[0]?.getTime(), next }
   } catch (error) {

@@ -6,7 +6,6 @@ import { surplusOf } from './retention.ts'
 
 const dayMs = 24 * 3600_000
 const now = Date.parse('2026-11-22T12:00:00Z')
-const nothing = new Set<string>()
 type Purpose = Backup['spec']['purpose']
 
 const backup = (daysAgo: number, purpose: Purpose = 'scheduled', phase = 'completed', more: object = {}): Backup => {
@@ -26,8 +25,8 @@ const backup = (daysAgo: number, purpose: Purpose = 'scheduled', phase = 'comple
 }
 const of = (days: number[], purpose?: Purpose, phase?: string) => days.map(each => backup(each, purpose, phase))
 const range = (count: number) => Array.from({ length: count }, (_, index) => index)
-const gone = (backups: Backup[], policy: Partial<ManagedDatabaseSpec['backup']> = {}, inUse = nothing) =>
-  surplusOf(backups, { durable: false, ...policy }, inUse, now)
+const gone = (backups: Backup[], policy: Partial<ManagedDatabaseSpec['backup']> = {}) =>
+  surplusOf(backups, { durable: false, ...policy }, now)
     .map(({ metadata }) => metadata.name)
     .sort()
 
@@ -39,6 +38,12 @@ describe('what goes', () => {
     ['the last good one counts, not a failed one after it', [...of([8]), ...of([1], 'scheduled', 'failed')], {}, []],
     ['after as many days as are asked for', of([0, 6, 7, 13, 14]), { retentionDays: 14 }, ['scheduled-completed-14']],
     ['none that users asked for', of([0, 100, 1000], 'user'), {}, []],
+    ['however long scheduled ones are kept', of([0, 100], 'user'), { retentionDays: 1 }, []],
+    ['what branches were made from, after a day', of([0, 1], 'prebranch'), {}, ['prebranch-completed-1']],
+    ['what restores took, after 7 days', of([0, 6, 7], 'prerestore'), {}, ['prerestore-completed-7']],
+    ['before or after them', of([0, 6, 7], 'postrestore'), {}, ['postrestore-completed-7']],
+    ['and more than 5 of those', of([0, 1, 2, 3, 4, 5], 'prerestore'), {}, ['prerestore-completed-5']],
+    ['each', of([0, 1, 2, 3, 4, 5], 'postrestore'), {}, ['postrestore-completed-5']],
     [
       'those too, where that is said',
       of([0, 1, 2, 100], 'user'),
@@ -59,6 +64,16 @@ describe('what goes', () => {
       { retention: { durable: { scheduled: { days: 30 } } } },
       ['scheduled-completed-9'],
     ],
+    [
+      'more than 10 that failed',
+      of(
+        range(12).map(n => n / 2),
+        'user',
+        'failed',
+      ),
+      {},
+      ['user-failed-5', 'user-failed-5.5'],
+    ],
     ['failed ones after 7 days, also the last', of([1, 8], 'user', 'failed'), {}, ['user-failed-8']],
     ['none that is being taken', of([8, 9], 'scheduled', 'running'), {}, []],
     ['none that goes already', [...of([0]), backup(9, 'scheduled', 'completed', { deletionTimestamp: 'x' })], {}, []],
@@ -66,8 +81,12 @@ describe('what goes', () => {
     expect(gone(backups, policy)).toEqual(expected)
   })
 
-  test('none that a restore needs', () => {
-    expect(gone(of([0, 8, 9]), {}, new Set(['scheduled-completed-9']))).toEqual(['scheduled-completed-8'])
+  test('counted from its end, or from its beginning where that is all that is known', () => {
+    const long = backup(8)
+    const ended = { ...long, status: { ...long.status, finishedAt: timestamp(now - 6 * dayMs) } }
+    const { finishedAt: _, ...unsaid } = long.status ?? {}
+    expect(gone([backup(0), ended])).toEqual([])
+    expect(gone([backup(0), { ...long, status: unsaid }])).toEqual(['scheduled-completed-8'])
   })
 
   test('whatever is asked for, the newest good one of each purpose stays, and what goes is never newer than what stays', () => {

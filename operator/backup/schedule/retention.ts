@@ -3,7 +3,7 @@
  * drives out another; the newest that can be restored is never let go by its age.
  */
 import type { Backup, ManagedDatabaseSpec, RetentionRule } from '../../../crds/index.ts'
-import { placeOf } from '../order.ts'
+import { placeOf } from '../../objects/order.ts'
 
 type Policy = ManagedDatabaseSpec['backup']
 type Purpose = Backup['spec']['purpose']
@@ -54,16 +54,9 @@ function surplusOfGroup(group: readonly Backup[], policy: Policy, now: number): 
   return [...completed, ...failed]
 }
 
-/** `backups`: of one database. `inUse`: names of those that something is being made from. */
-export function surplusOf(
-  backups: readonly Backup[],
-  policy: Policy,
-  inUse: ReadonlySet<string>,
-  now: number,
-): Backup[] {
+/** `backups`: of one database. Something may be in the making of one that has been kept long enough. */
+export function surplusOf(backups: readonly Backup[], policy: Policy, now: number): Backup[] {
   const present = backups.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   const groups = Map.groupBy(present, ({ spec }) => `${spec.kind}/${spec.purpose}`)
-  return [...groups.values()]
-    .flatMap(group => surplusOfGroup(group, policy, now))
-    .filter(({ metadata }) => !inUse.has(metadata.name))
+  return [...groups.values()].flatMap(group => surplusOfGroup(group, policy, now))
 }

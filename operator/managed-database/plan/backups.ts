@@ -13,6 +13,17 @@ function lastScheduled(backups: readonly Backup[]): Backup | undefined {
     .at(-1)
 }
 
+/** Of the one that was checked last, whoever asked for that: it tells of the database as well. */
+function verificationFinding(backups: readonly Backup[]): Finding | undefined {
+  const endedAt = ({ status }: Backup) => status?.verificationResult?.endedAt ?? ''
+  const last = backups.toSorted((left, right) => (endedAt(left) < endedAt(right) ? -1 : 1)).at(-1)
+  const { error, faults } = last?.status?.verificationResult ?? {}
+  if (last === undefined || error === undefined) return undefined
+  return faults === undefined
+    ? no('LastBackupNotVerified', `a copy of backup ${last.metadata.name} could not be checked: ${error}`)
+    : no('BackupDamaged', `a copy of backup ${last.metadata.name} is damaged, so the database may be as well: ${error}`)
+}
+
 export function backupsFinding({ database, backups, region }: Observed, now: number): Finding | undefined {
   const { spec, metadata } = database
   const { durable, schedule: asked } = spec.backup
@@ -24,7 +35,10 @@ export function backupsFinding({ database, backups, region }: Observed, now: num
   if (asked !== undefined && schedule.state === 'on' && refusal !== undefined)
     return no(refusal.reason, `no backup is taken as spec.backup.schedule says: ${refusal.message}`)
   const last = lastScheduled(backups)
-  return last?.status?.phase === 'failed'
-    ? no('LastBackupFailed', `the last scheduled backup, ${last.metadata.name}, failed: ${last.status.error ?? ''}`)
-    : undefined
+  if (last?.status?.phase === 'failed')
+    return no(
+      'LastBackupFailed',
+      `the last scheduled backup, ${last.metadata.name}, failed: ${last.status.error ?? ''}`,
+    )
+  return verificationFinding(backups)
 }

@@ -15,8 +15,9 @@ const named = <T>(kind: string, more: object = {}): T =>
   ({ kind, metadata: { name: 'its', namespace: 'there', uid: `${kind}-uid`, ...more } }) as T
 const branch = { ...named<Branch>('Branch'), spec: {} } as Branch
 const goingBranch = named<Branch>('Branch', { deletionTimestamp: at })
-const failed = (reason: string, phase = 'failed') =>
-  ({ ...branch, status: { phase, conditions: [{ type: 'Ready', status: 'False', reason }] } }) as Branch
+/** `connectableAt`: it had data that somebody could have written to. */
+const failed = (reason: string, phase = 'failed', connectableAt?: string) =>
+  ({ ...branch, status: { phase, connectableAt, conditions: [{ type: 'Ready', status: 'False', reason }] } }) as Branch
 const doomed = { ...branch, spec: { ...branch.spec, deletionRequestedAt: at } }
 const backup = named<Backup>('Backup')
 const gone = { do: 'delete', name: 'its', namespace: 'there' }
@@ -65,7 +66,8 @@ describe('a deletion', () => {
     ['is held up by branches where force is said to be no', { branches: [branch], force: 'false' }, 'HasBranches'],
     ['is not held up by branches that go', { branches: [doomed] }, undefined],
     ['is not held up by branches that nothing comes of', { branches: [failed('NotAvailable')] }, undefined],
-    ['is held up by branches that failed', { branches: [failed('Broken')] }, 'HasBranches'],
+    ['is not held up by branches that were never made', { branches: [failed('Broken')] }, undefined],
+    ['is held up by branches that served and failed', { branches: [failed('Broken', 'failed', at)] }, 'HasBranches'],
     ['is held up by branches that may come', { branches: [failed('NotAvailable', 'creating')] }, 'HasBranches'],
     ['is held up by one that does not', { branches: [doomed, branch] }, 'HasBranches'],
   ])('%s', (_, given, reason) => {

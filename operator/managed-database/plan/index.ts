@@ -12,19 +12,19 @@ import {
   teardownFinalizer,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
-import { no, yes } from '../../objects/conditions.ts'
+import { type Finding, no, yes } from '../../objects/conditions.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import type { VolumeRecord } from '../../workload/instance.ts'
 import { type Assessment, assess } from '../../workload/plan/assessment.ts'
 import { configurationFinding } from '../../workload/plan/configuration.ts'
-import { isHeldBack } from '../../workload/plan/growth.ts'
 import { checksumFailures } from '../../workload/plan/health.ts'
+import { missingKey } from '../../workload/plan/keys.ts'
 import { marks } from '../../workload/plan/marks.ts'
 import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
 import { pendingRestarts, restartFinding } from '../../workload/plan/pending-restart.ts'
 import { nextRecord, recordFromClaim } from '../../workload/plan/record.ts'
 import { recordedSize, sizeFinding } from '../../workload/plan/size.ts'
-import { isUnmade } from '../../workload/plan/unmade.ts'
+import { earliest, lookAgain, nodeWake, storageUsed } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 import { backupsFinding } from './backups.ts'
@@ -50,9 +50,10 @@ export type Plan = {
 export type PlanSettings = { deadlines: Deadlines }
 
 export function plan(observed: Observed, now: number, { deadlines }: PlanSettings): Plan {
-  const { database, keys, identity } = observed
+  const { database, identity } = observed
   const isDeleting = database.metadata.deletionTimestamp !== undefined
-  if (!keys.sealingKey || !keys.authority) return withoutKeys(observed, now)
+  const missing = missingKey(observed)
+  if (missing !== undefined) return withoutKeys(observed, missing, now)
   const isGoing = isDeleting && deletionBlock(observed) === undefined
   const unmarked = marks(observed, { isGoing })
   const pressing = [...unmarked.referring, ...unmarked.ofChildren]
@@ -82,46 +83,9 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
     awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
     wakeAt: earliest(
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
-      nodeWake(observed, now),
-      growthRetry(observed, assessment),
-      volumeWake(observed, now),
+      lookAgain(observed, assessment, now),
     ),
   }
-}
-
-/** How soon a silent node is looked at again: nodes are not followed. */
-const silentNodeMs = 30_000
-
-const nodeWake = ({ node }: Observed, now: number): number | undefined =>
-  node?.silentSince === undefined ? undefined : now + silentNodeMs
-
-/** How soon a volume is looked at again that does not say yet whose it is: until then it is not followed. */
-const unmarkedMs = 1_000
-/** How often it is asked what becomes of a claim that waits, at first and by and by: nothing tells. */
-const provisioningMs = { first: 5_000, later: 30_000, after: 120_000 }
-
-function volumeWake(observed: Observed, now: number): number | undefined {
-  const { volumes, children } = observed
-  if (volumes.bound !== undefined && !volumes.bound.isMarked) return now + unmarkedMs
-  if (!isUnmade(observed)) return undefined
-  const { first, later, after } = provisioningMs
-  const isFresh = now - Date.parse(children.claim?.metadata.creationTimestamp ?? '') < after
-  return now + (isFresh ? first : later)
-}
-
-/** When to ask again for a growth that was refused. */
-function growthRetry(
-  { children: { claim }, size, growthRefusal }: Observed,
-  { autogrown }: Assessment,
-): number | undefined {
-  const asked = [size?.spec.shape.storageSize, autogrown.storage].filter(storage => storage !== undefined)
-  const isHeld = claim && asked.some(storage => isHeldBack(growthRefusal, claim, storage))
-  return isHeld ? growthRefusal?.retryAt : undefined
-}
-
-const earliest = (...times: (number | undefined)[]): number | undefined => {
-  const known = times.filter(time => time !== undefined)
-  return known.length === 0 ? undefined : Math.min(...known)
 }
 
 const nothing = ({ database }: Observed): Plan => ({
@@ -155,12 +119,8 @@ function contested(observed: Observed, why: string, now: number): Plan {
  * Without a key nothing is made and nothing changed, since a key is never made again over existing data; but owner references come
  * off, which takes no key and keeps a garbage collector from the data.
  */
-function withoutKeys(observed: Observed, now: number): Plan {
-  const { database, keys } = observed
-  const finding = keys.sealingKey
-    ? no('AuthorityMissing', 'the Secret with the certificate authority is gone: put it back from a backup')
-    : no('SealingKeyMissing', 'the Secret with the sealing key is gone: put it back from a backup')
-  const { status = {}, metadata } = database
+function withoutKeys(observed: Observed, finding: Finding, now: number): Plan {
+  const { status = {}, metadata } = observed.database
   const conditions = nextConditions(status.conditions ?? [], { KeysAvailable: finding }, metadata.generation, now)
   return {
     ...nothing(observed),
@@ -186,9 +146,8 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   }
   // The Task of a deletion outlives its subject, so it must be there before the subject goes.
   const recorded = !ended && operation?.taskId === status.operation?.taskId && task !== undefined
-  const last = step.actions.some(action => action.do === 'finish-deletion')
   return {
-    actions: last && !recorded ? [] : step.actions,
+    actions: step.isDone && !recorded ? [] : step.actions,
     status: {
       ...status,
       phase: 'deleting',
@@ -223,6 +182,7 @@ function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, st
   const isStopped = spec.suspended && observed.pod === undefined
   if (state.progressing.status === 'True' && state.operation) {
     if (state.operation.name === 'create-managed') return 'creating'
+    if (state.operation.name === 'restore-managed' || observed.restoring !== undefined) return 'restoring'
     if (spec.suspended) return isStopped && before === 'suspended' ? 'suspended' : 'suspending'
     return before === 'suspended' || before === 'suspending' || before === 'resuming' ? 'resuming' : 'modifying'
   }
@@ -234,18 +194,10 @@ function phaseOf(observed: Observed, { fatal, serves, findings }: Assessment, st
   return before === 'failed' || gaveUpCreating ? 'failed' : 'degraded'
 }
 
-/** Below this a change of the size on disk is not worth a write. */
-const noticeableBytes = 1024 * 1024
-
-function storageUsed(before: number | undefined, now: number | undefined): number | undefined {
-  if (now === undefined || before === undefined) return now ?? before
-  return Math.abs(now - before) > Math.max(noticeableBytes, before / 20) ? now : before
-}
-
 /** Of what is in force; unchanged where that is not what is asked. */
 function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
   const asked = askedBy(database)
-  if (appliedHash === undefined || appliedHash !== desiredHash(asked)) return database.status?.appliedDigests
+  if (appliedHash !== desiredHash(asked)) return database.status?.appliedDigests
   return { hash: appliedHash, members: desiredDigests(asked) }
 }
 

@@ -24,13 +24,15 @@ import { derivedId } from '../../objects/derived-id.ts'
 import { maskedRules } from '../../workload/children/route.ts'
 import { sizeAnnotation, sizeText } from '../../workload/children/stateful-set.ts'
 import type { Assessment, Pending } from '../../workload/plan/assessment.ts'
+import { maintenanceAfter } from '../../workload/plan/maintenance.ts'
+import { givenUpMessage, unfinished } from '../../workload/plan/rotation.ts'
 import { comesIntoForce } from '../../workload/plan/size.ts'
 import type { Observed } from '../observed.ts'
 
 type StatusOperation = NonNullable<ManagedDatabaseStatus['operation']>
 
 /** How long an operation may take before it is said to have failed, in ms. */
-export type Deadlines = { creatingMs: number; modifyingMs: number; deletingMs: number }
+export type Deadlines = { creatingMs: number; modifyingMs: number; restoringMs: number; deletingMs: number }
 
 export type OperationState = {
   operation: StatusOperation | undefined
@@ -74,8 +76,12 @@ function digestsOfChildren({ database: { spec }, children, route }: Observed, as
   }
 }
 
-const deadlineOf = (name: OperationName, { creatingMs, modifyingMs, deletingMs }: Deadlines): number =>
-  name === 'create-managed' ? creatingMs : name === 'delete-managed' ? deletingMs : modifyingMs
+function deadlineOf(name: OperationName, { creatingMs, modifyingMs, restoringMs, deletingMs }: Deadlines): number {
+  if (name === 'create-managed') return creatingMs
+  // A restore has a deadline of its own until its data serve (operator/restore), which is heard of here.
+  if (name === 'restore-managed') return restoringMs + 2 * modifyingMs
+  return name === 'delete-managed' ? deletingMs : modifyingMs
+}
 
 function begin(
   { taskId, name }: { taskId: string; name: OperationName },
@@ -133,25 +139,28 @@ function beginMaintenance(observed: Observed, mark: string, hash: string, now: n
   return begin({ taskId, name: 'restart-managed' }, hash, now, deadlines)
 }
 
+/** What a restore that is asked for waits for, or why nothing came of it. */
+function restorePending({ restoring }: Observed): Pending | undefined {
+  if (restoring === undefined || restoring.state === 'completed') return undefined
+  const { state, reason, message } = restoring
+  return { step: 'Restoring', reason, message, ...(state === 'failed' ? { isHopeless: true } : {}) }
+}
+
 /** A restart is done with the restart, also where a size waits for its volume meanwhile. */
 const pendingOf = (name: OperationName, pending: Pending | undefined): Pending | undefined =>
   name === 'restart-managed' && pending?.step === 'Growing' ? undefined : pending
 
-/** How the restart in the region's window goes. It ends where it would bring nothing. One that failed and has come right since is no failure any more. */
-function maintenanceAfter(
+/** How the restart in the region's window goes. It ends where it would bring nothing. */
+function maintenanceNow(
   { database: { status } }: Observed,
   { pending, fatal, serves }: Assessment,
   now: number,
   { modifyingMs }: Deadlines,
 ): OperationState['maintenance'] {
-  const before = status?.maintenance
-  if (before === undefined || before.outcome === 'completed') return before
-  const endedAt = before.endedAt ?? timestamp(now)
   const isStopped = status?.phase === 'suspended'
-  const isDone = pendingOf('restart-managed', pending) === undefined
-  if (!fatal && isDone && (serves || isStopped)) return { ...before, endedAt, outcome: 'completed' }
-  const isLate = now >= Date.parse(before.startedAt) + modifyingMs
-  return fatal || isLate ? { ...before, endedAt, outcome: 'failed' } : before
+  const isDone = pendingOf('restart-managed', pending) === undefined && (serves || isStopped)
+  const time = { now, maintenanceMs: modifyingMs }
+  return maintenanceAfter(status?.maintenance, { isDone, isFatal: fatal !== undefined }, time)
 }
 
 /** The state of operations after this pass. */
@@ -167,7 +176,7 @@ export function operationState(
   const appliedHash = appliedNow(observed, hash)
   const outcome = conditionOf(status, 'Progressing')
   const last = outcome?.status === 'False' ? no(outcome.reason, outcome.message) : no(completed, 'nothing to be done')
-  const maintenance = maintenanceAfter(observed, assessment, now, deadlines)
+  const maintenance = maintenanceNow(observed, assessment, now, deadlines)
 
   if (hasEnded(status) && !isFinished(observed.task))
     return {
@@ -182,7 +191,7 @@ export function operationState(
   const { isUnsure, isGivenUp } = assessment.desired.restarts
   // One that has come to its end with nothing to do, as one out of a backup does, is no operation.
   const isMaintained = maintenance !== undefined && maintenance.endedAt === undefined && !isUnsure
-  if (!fits && appliedHash === hash && comesIntoForce(observed, assessment.desired.size)) {
+  if (comesIntoForce(observed, assessment.desired.size)) {
     const operation = begin(ofGrownSize(observed, hash), hash, now, deadlines)
     const progressing = yes('Starting', 'the volume has grown: Postgres is restarted')
     return { operation, progressing, appliedHash, maintenance }
@@ -196,16 +205,19 @@ export function operationState(
       ? beginMaintenance(observed, maintenance.restart, hash, now, deadlines)
       : beginUpdate(observed, hash, now, deadlines)
   const operation = fits ? current : begun()
-  const pending = pendingOf(operation.name, assessment.pending)
+  const restoring = restorePending(observed)
+  const pending = restoring ?? pendingOf(operation.name, assessment.pending)
   const settled = (finding: Finding): OperationState => ({
     operation,
     progressing: finding,
     appliedHash: hash,
     maintenance,
   })
-  if (fatal) return settled(no(fatal.reason, fatal.message))
+  if (fatal && restoring === undefined) return settled(no(fatal.reason, fatal.message))
   if (isGivenUp)
     return settled(no('DeadlineExceeded', `not restarted by ${operation.deadlineAt}, and not any more: ask again`))
+  const unrotated = observed.rotations.isGivenUp ? unfinished(observed) : []
+  if (unrotated.length > 0) return settled(no('DeadlineExceeded', givenUpMessage(unrotated, operation.deadlineAt)))
   if (pending === undefined) return settled(no(completed, 'everything asked is in force'))
   if (pending.isHopeless) return settled(no(pending.reason, pending.message))
   if (now >= Date.parse(operation.deadlineAt))

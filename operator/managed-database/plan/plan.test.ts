@@ -310,7 +310,9 @@ describe('plan', () => {
         metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
         status: { ...status, maintenance },
       }
-      return plan({ ...observed, database }, Date.parse(maintenance.startedAt) + 1000, settings).status.maintenance
+      const instance = { ...observed.instance, metadata: database.metadata, status: database.status }
+      const seen = { ...observed, database, instance }
+      return plan(seen, Date.parse(maintenance.startedAt) + 1000, settings).status.maintenance
     }
     expect(deleted(true)).toEqual(maintenance)
     expect(deleted(false)).toEqual({ ...maintenance, endedAt: '2026-01-01T00:00:01Z' })

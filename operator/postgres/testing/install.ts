@@ -85,13 +85,22 @@ export function nodeBinary(): string {
 export function instanceFolder(): string {
   const source = join(repository, 'instance')
   if (postgresUser === undefined) return source
-  const files = readdirSync(source).filter(name => !name.endsWith('.test.ts'))
+  const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
+    .filter(name => /(?<!\.test)\.(ts|json)$/.test(name))
+    .sort()
   const hash = createHash('sha256')
   for (const name of files) hash.update(`${name}\0`).update(readFileSync(join(source, name)))
   return madeOnce(`instance-${hash.digest('hex').slice(0, 16)}`, directory => {
-    for (const name of files) copyFileSync(join(source, name), join(directory, name))
+    for (const name of files) cpSync(join(source, name), join(directory, name))
   })
 }
+
+/** For `createPostgresImages`: where installations that run as this user have their binaries together, each copied once. */
+export const installationHome = (owner: { uid: number } | undefined): string =>
+  madeOnce(`installations-${owner?.uid ?? user}`, () => {})
+
+/** For `NODE_COMPILE_CACHE` of our command: to compile it takes longer than most of what a test has it do. */
+export const compiledCommands = (): string => madeOnce('compiled-commands', () => {})
 
 /** Where node keeps what it compiled, as whom Postgres runs as: most of the time that a short program takes. */
 function compiled(): string {

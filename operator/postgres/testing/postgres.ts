@@ -6,7 +6,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import type { PgVersion, SizeShape } from '../../../crds/index.ts'
@@ -15,13 +14,14 @@ import { type Authority, type CertifiedKey, createAuthority, issueServerCertific
 import { smallShape } from '../../testing/samples.ts'
 import { preloadedLibraries, renderConfiguration } from '../configuration.ts'
 import type { PostgresTarget } from '../connection.ts'
+import { postgresDirectory } from './directory.ts'
 import { giveToPostgres, instanceFolder, nodeBinary, postgresEnvironment } from './install.ts'
 
-export { giveToPostgres, postgresBinaries, postgresEnvironment, postgresUser } from './install.ts'
+export { giveToPostgres, postgresBinaries, postgresEnvironment } from './install.ts'
 
 /** A temporary directory that belongs to whom Postgres runs as. */
 export function temporaryDirectory(name: string): string {
-  const directory = mkdtempSync(join(tmpdir(), `espalier-${name}-`))
+  const directory = mkdtempSync(join(postgresDirectory, `espalier-${name}-`))
   giveToPostgres(directory)
   return directory
 }
@@ -73,6 +73,13 @@ export function prepareCommand(mounts: Mounts): [string, ...string[]] {
   return [nodeBinary(), entry, 'instance', 'prepare', '--data', volume, '--configuration', configuration, '--tls', tls]
 }
 
+/** Prepares the volume, as before every start. */
+export function prepare(mounts: Mounts, major: PgVersion): void {
+  const [command, ...args] = prepareCommand(mounts)
+  const { status, stderr } = spawnSync(command, args, { ...postgresEnvironment(major), encoding: 'utf8' })
+  if (status !== 0) throw new Error(`prepare failed: ${stderr}`)
+}
+
 async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
@@ -109,23 +116,24 @@ type PostgresOptions = {
   tls?: Authority
 }
 
+/** Whose instance it is. */
+export const instanceId = '00000000-0000-4000-8000-000000000001'
+
 /** Prepares a new instance and starts it. */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
   const { major, shape = {}, tls = createAuthority() } = options
   const serverName = 'db.test.svc'
   const certificate = issueServerCertificate(tls, { dnsNames: [serverName, 'localhost'], ipAddresses: ['127.0.0.1'] })
   const configuration: InstanceConfiguration = {
-    databaseId: '00000000-0000-4000-8000-000000000001',
+    databaseId: instanceId,
     incarnation: 1,
     pgVersion: major,
     initialise: true,
     preload: preloadedLibraries,
-    files: renderConfiguration({ ...smallShape, ...shape }, major),
+    files: renderConfiguration({ ...smallShape, ...shape }, major, instanceId),
   }
   const mounts = makeMounts(configuration, tls, certificate)
-  const [command, ...args] = prepareCommand(mounts)
-  const prepared = spawnSync(command, args, { ...postgresEnvironment(major), encoding: 'utf8' })
-  if (prepared.status !== 0) throw new Error(`prepare failed: ${prepared.stderr}`)
+  prepare(mounts, major)
   const server = await runPostgres(mounts, options)
   const { port } = server
   return {

@@ -1,6 +1,6 @@
 /**
- * The TLS Secret: the server's certificate and key, and the authority by which Postgres checks the operator's client
- * certificate. Unlike a password it may be issued anew at any time; Postgres reads it again when told to reload.
+ * The TLS Secret: the server's certificate and key, the authority by which Postgres checks the operator's client
+ * certificate, and the client certificate by which the pod's agent logs in as the role that monitors this instance. Unlike a password it may be issued anew at any time; Postgres reads it again when told to reload.
  */
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -8,8 +8,15 @@ import type { Draft, Secret } from '../../../cluster/index.ts'
 import { childNames, type Endpoint } from '../../../crds/index.ts'
 import type { Trust } from '../../authority/state.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
-import { isIssuedBy, issueServerCertificate, needsRenewal } from '../../pki/index.ts'
+import {
+  type CertifiedKey,
+  isIssuedBy,
+  issueClientCertificate,
+  issueServerCertificate,
+  needsRenewal,
+} from '../../pki/index.ts'
 import { tlsSecret } from '../../pki/secret.ts'
+import { monitorCommonName } from '../../postgres/configuration.ts'
 import { serviceHost } from './addresses.ts'
 
 /** On the TLS Secret: when its certificate was issued, RFC 3339. */
@@ -51,11 +58,26 @@ export function serverNames(
 export function certificateDraft(owner: Owner, trust: Trust, names: ServerNames, now: () => number): Draft<'Secret'> {
   const metadata = childMetadata(owner, childNames.tls(owner.id), 'tls')
   const marks = { [issuedAnnotation]: new Date(now()).toISOString(), [trustAnnotation]: trust.mark }
-  return tlsSecret(
+  const secret = tlsSecret(
     { ...metadata, annotations: { ...metadata.annotations, ...marks } },
     { ...issueServerCertificate(trust, names, now), trust: trust.bundle },
   )
+  const monitor = issueClientCertificate(trust, { commonName: monitorCommonName(owner.id), days: monitorDays }, now)
+  return { ...secret, data: { ...secret.data, ...monitorData(monitor) } }
 }
+
+/** As long as the server's beside it, with which it is renewed. */
+const monitorDays = 90
+const monitorFiles = { certificate: 'monitor.crt', key: 'monitor.key' } as const
+
+const monitorData = ({ cert, key }: CertifiedKey): Record<string, string> => ({
+  [monitorFiles.certificate]: Buffer.from(cert).toString('base64'),
+  [monitorFiles.key]: Buffer.from(key).toString('base64'),
+})
+
+/** Whether the Secret holds the certificate of the agent: one from before there was an agent does not. */
+export const holdsMonitor = (secret: Secret): boolean =>
+  Object.values(monitorFiles).every(name => secret.data?.[name] !== undefined)
 
 const text = (secret: Secret, key: string): string => Buffer.from(secret.data?.[key] ?? '', 'base64').toString('utf8')
 
@@ -102,6 +124,17 @@ function isOurs(secret: Secret, trust: Trust, names: ServerNames): boolean {
   return (
     names.dnsNames.every(name => certificate.checkHost(name) !== undefined) &&
     names.ipAddresses.every(address => certificate.checkIP(address) !== undefined)
+  )
+}
+
+/** Whether the Secret holds a client certificate under this trust of this name that is not due for renewal. */
+export function isGoodClient(secret: Secret, trust: Trust, { commonName }: { commonName: string }, now: () => number) {
+  const cert = text(secret, 'tls.crt')
+  return (
+    text(secret, 'ca.crt') === trust.bundle &&
+    isIssuedBy(trust, { cert, key: text(secret, 'tls.key') }) &&
+    new X509Certificate(cert).subject === `CN=${commonName}` &&
+    !needsRenewal(cert, now)
   )
 }
 

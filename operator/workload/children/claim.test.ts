@@ -58,7 +58,7 @@ describe('a claim', () => {
     return { ...region, spec: { ...region.spec, ...(storageClass === undefined ? {} : { storageClass }) } }
   }
   const made = (storage: string, storageClass: string | undefined) =>
-    claimDraft(owner, 1, shapeOf(storage), regionOf(storageClass), undefined)
+    claimDraft(owner, 1, shapeOf(storage), regionOf(storageClass), { systemIdentifier: undefined })
   /** As a cluster leaves it: with its default class, or what an admission webhook of somebody's puts in. */
   const admitted = (storage: string, storageClass: string | undefined, put: object) => {
     const draft = made(storage, storageClass)

@@ -7,6 +7,7 @@ import { childNames, labels, type ObjectMeta, type Region, type SizeShape } from
 import { bytesTold, canonicalQuantity } from '../../../values/quantity.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
+import type { DataSource } from '../instance.ts'
 import type { VolumeFacts } from './persistent-volume.ts'
 
 /** On a claim: the system identifier of the data on its volume, by which a database that was put back knows it. */
@@ -32,13 +33,19 @@ function claimMetadata(owner: Owner, incarnation: number, systemIdentifier: stri
   }
 }
 
+/** No smaller than what its data stood on, though a size may have shrunk or a volume grown by itself. */
+function storageFor({ storageSize }: SizeShape, source: DataSource | undefined): string {
+  const asked = canonicalQuantity(storageSize)
+  return source !== undefined && source.bytes > (bytesTold(asked) ?? 0) ? String(source.bytes) : asked
+}
+
 /** `systemIdentifier`: of the data that stand on it, once that is known. */
 export function claimDraft(
   owner: Owner,
   incarnation: number,
   shape: SizeShape,
   region: Region,
-  systemIdentifier: string | undefined,
+  { systemIdentifier, source }: { systemIdentifier: string | undefined; source?: DataSource | undefined },
 ): Draft<'PersistentVolumeClaim'> {
   const { storageClass } = region.spec
   const metadata = claimMetadata(owner, incarnation, systemIdentifier)
@@ -49,10 +56,17 @@ export function claimDraft(
     spec: {
       accessModes: ['ReadWriteOncePod'],
       ...(storageClass === undefined ? {} : { storageClassName: storageClass }),
-      resources: { requests: { storage: canonicalQuantity(shape.storageSize) } },
+      resources: { requests: { storage: storageFor(shape, source) } },
+      ...(source === undefined ? {} : { dataSource: snapshotReference(source) }),
     },
   }
 }
+
+const snapshotReference = ({ snapshot }: DataSource) => ({
+  apiGroup: 'snapshot.storage.k8s.io',
+  kind: 'VolumeSnapshot',
+  name: snapshot,
+})
 
 /** Whether a claim was made to ask for this. One of an older operator's does not say so, but by what it asks. */
 export function asksFor({ metadata, spec }: PersistentVolumeClaim, shape: SizeShape, region: Region): boolean {

@@ -7,6 +7,7 @@ import { childNames, type PgVersion, type SizeShape } from '../../../crds/index.
 import type { InstanceConfiguration } from '../../../instance/configuration.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
 import { preloadedLibraries, renderWithDigest } from '../../postgres/configuration.ts'
+import type { DataSource } from '../instance.ts'
 
 export const instanceFile = 'instance.json'
 /** On the ConfigMap: the digest of its files, which Postgres tells of those it has read. */
@@ -17,18 +18,25 @@ type ConfigurationRequest = {
   incarnation: number
   pgVersion: PgVersion
   shape: SizeShape
-  /** Whether an empty volume may be initialised: only while none has been recorded. */
-  initialise: boolean
+  /** What may be done to a volume that is not this instance's own yet: only while none has been recorded. */
+  origin: 'initialise' | DataSource | undefined
 }
 
+const copied = ({ id, incarnation }: DataSource) => ({
+  prepareCopy: true,
+  copyOf: id,
+  ...(incarnation === undefined ? {} : { copyOfIncarnation: incarnation }),
+})
+
 export function configurationDraft(request: ConfigurationRequest): Draft<'ConfigMap'> {
-  const { owner, incarnation, pgVersion, shape, initialise } = request
-  const { files, digest } = renderWithDigest(shape, pgVersion)
+  const { owner, incarnation, pgVersion, shape, origin } = request
+  const { files, digest } = renderWithDigest(shape, pgVersion, owner.id)
   const configuration: InstanceConfiguration = {
     databaseId: owner.id,
     incarnation,
     pgVersion,
-    initialise,
+    initialise: origin === 'initialise',
+    ...(typeof origin === 'object' ? copied(origin) : {}),
     preload: preloadedLibraries,
     files,
   }

@@ -13,21 +13,24 @@ const owner = {
   id: '6ba7b810-9dad-41d1-80b4-00c04fd430c8',
   hostLabel: 'shop-6ba7b810',
 }
-const policy = networkPolicyDraft(owner).spec
+const prometheus = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }
+const policy = networkPolicyDraft(owner, { metricsFrom: [prometheus] }).spec
 
 type Labels = Record<string, string>
 const matches = (selector: { matchLabels?: Labels } | undefined, labelsOf: Labels) =>
   Object.entries(selector?.matchLabels ?? {}).every(([key, value]) => labelsOf[key] === value)
 
 /** Whether a pod may come in, as a network that enforces the policy decides it (Kubernetes: Network Policies). */
-const admits = (namespace: string, pod: Labels) =>
-  policy?.ingress?.some(({ from }) =>
-    from?.some(peer => {
-      const isThere = peer.namespaceSelector
-        ? matches(peer.namespaceSelector, { 'kubernetes.io/metadata.name': namespace })
-        : namespace === owner.namespace
-      return isThere && matches(peer.podSelector, pod)
-    }),
+const admits = (namespace: string, pod: Labels, port: number, among = policy) =>
+  among?.ingress?.some(
+    ({ from, ports }) =>
+      ports?.some(each => each.port === port) &&
+      from?.some(peer => {
+        const isThere = peer.namespaceSelector
+          ? matches(peer.namespaceSelector, { 'kubernetes.io/metadata.name': namespace })
+          : namespace === owner.namespace
+        return isThere && matches(peer.podSelector, pod)
+      }),
   )
 
 const ours = (component: string) => ({ 'app.kubernetes.io/name': 'espalier', 'app.kubernetes.io/component': component })
@@ -59,13 +62,29 @@ describe('the fence around a database', () => {
     ['a service of another database', owner.namespace, { [labels.database]: 'other' }, false],
     ['a pod elsewhere with the label of the database', 'default', { [labels.database]: owner.id }, false],
     ['any pod beside it', owner.namespace, {}, false],
+    ['whoever gathers metrics', 'monitoring', {}, false],
   ])('decides about %s', (_, namespace, pod, admitted) => {
-    expect(admits(namespace, pod)).toBe(admitted)
+    expect(admits(namespace, pod, 5432)).toBe(admitted)
   })
 
-  test('lets nobody out, and in by one port alone', () => {
+  test.each([
+    ['the API', 'espalier-system', ours('api'), true],
+    ['whoever gathers metrics', 'monitoring', {}, true],
+    ['the operator', 'espalier-system', ours('operator'), false],
+    ['the gateway', 'espalier-system', ours('gateway'), false],
+    ['a service of the database', owner.namespace, { [labels.database]: owner.id }, false],
+    ['a pod elsewhere that calls itself the API', 'default', ours('api'), false],
+  ])('decides about %s who asks the agent', (_, namespace, pod, admitted) => {
+    expect(admits(namespace, pod, 8432)).toBe(admitted)
+  })
+
+  test('lets nobody gather metrics who is not named', () => {
+    expect(admits('monitoring', {}, 8432, networkPolicyDraft(owner, { metricsFrom: [] }).spec)).toBe(false)
+  })
+
+  test('lets nobody out, and in by two ports alone', () => {
     expect(policy?.policyTypes).toEqual(['Ingress', 'Egress'])
     expect(policy?.egress).toBeUndefined()
-    expect(policy?.ingress?.flatMap(({ ports }) => ports)).toEqual([{ protocol: 'TCP', port: 5432 }])
+    expect(policy?.ingress?.flatMap(({ ports }) => ports?.map(({ port }) => port))).toEqual([5432, 8432])
   })
 })

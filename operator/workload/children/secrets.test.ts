@@ -1,12 +1,12 @@
 import { randomBytes, X509Certificate } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Secret } from '../../../cluster/index.ts'
-import { databaseRoles, SealError } from '../../../sealing/credentials.ts'
+import { databaseRoles, open, rotationsOf, SealError, secretPlace } from '../../../sealing/credentials.ts'
 import { trustIn } from '../../authority/state.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { createAuthority } from '../../pki/index.ts'
 import { certificateDraft, fingerprintOf, isGoodCertificate, issuedAt, serverNames } from './certificate.ts'
-import { credentialsDraft, mintPasswords, openCredentials } from './credentials.ts'
+import { credentialsDraft, mintPasswords, openCredentials, rotated, takenBack, withoutPrevious } from './credentials.ts'
 
 const owner: Owner = {
   kind: 'ManagedDatabase',
@@ -45,6 +45,62 @@ describe('credentials', () => {
       for (const role of databaseRoles) expect(String(error)).not.toContain(passwords[role])
     }
   })
+})
+
+describe('a rotation', () => {
+  const key = randomBytes(32)
+  const passwords = mintPasswords()
+  const secret = stored(credentialsDraft(owner, key, passwords))
+  const during = rotated(secret, key, { app: 'first' })
+  const previousOf = (of: Secret, role: string): string => {
+    const field = `${role}.previous`
+    const place = secretPlace(owner.namespace, of.metadata.name, field)
+    return open(key, place, Buffer.from(of.data?.[field] ?? '', 'base64').toString())
+  }
+
+  test('makes a new password for its role alone, and keeps the one before beside it', () => {
+    const { app, ...others } = openCredentials(during, key)
+    expect(app).toMatch(/^[A-Za-z0-9]{32}$/)
+    expect(app).not.toBe(passwords.app)
+    expect(others).toEqual({ admin: passwords.admin, app_read_only: passwords.app_read_only })
+    expect(Object.keys(during.data ?? {}).sort()).toEqual(['admin', 'app', 'app.previous', 'app_read_only'])
+    expect([during.data?.admin, during.data?.app_read_only]).toEqual([secret.data?.admin, secret.data?.app_read_only])
+    expect(previousOf(during, 'app')).toBe(passwords.app)
+    expect(rotationsOf(during)).toEqual({ app: { rotation: 'first' } })
+  })
+
+  test('once it is done, keeps nothing of the password before', () => {
+    const after = withoutPrevious(during)
+    expect(Object.keys(after.data ?? {}).sort()).toEqual([...databaseRoles].sort())
+    expect(openCredentials(after, key)).toEqual(openCredentials(during, key))
+    expect(rotationsOf(after)).toEqual({ app: { rotation: 'first' } })
+  })
+
+  test('taken back, leaves all as it was, also after one that was done', () => {
+    const undone = takenBack(during, key, ['app'])
+    expect([openCredentials(undone, key), rotationsOf(undone)]).toEqual([passwords, {}])
+    expect(Object.keys(undone.data ?? {}).sort()).toEqual([...databaseRoles].sort())
+    const once = withoutPrevious(during)
+    const again = takenBack(rotated(once, key, { app: 'second', admin: 'third' }), key, ['app', 'admin'])
+    expect(openCredentials(again, key)).toEqual(openCredentials(once, key))
+    expect(rotationsOf(again)).toEqual({ app: { rotation: 'first' } })
+  })
+
+  test('taken back of one role, leaves the other', () => {
+    const both = rotated(secret, key, { app: 'first', admin: 'second' })
+    const one = takenBack(both, key, ['app'])
+    expect(openCredentials(one, key)).toEqual({ ...openCredentials(both, key), app: passwords.app })
+    expect(previousOf(one, 'admin')).toBe(passwords.admin)
+    expect(rotationsOf(one)).toEqual({ admin: { rotation: 'second' } })
+  })
+
+  test.each(['no JSON', '[]', 'null', '{"app":3}', '{"app":{"rotation":3}}', '{"other":{"rotation":"x"}}'])(
+    'what somebody wrote that says nothing, %s, says nothing',
+    said => {
+      const annotations = { 'espalier.dev/rotations': said }
+      expect(rotationsOf({ metadata: { annotations } })).toEqual({})
+    },
+  )
 })
 
 describe('a certificate', () => {

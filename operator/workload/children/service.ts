@@ -4,6 +4,7 @@
  */
 import type { Draft } from '../../../cluster/index.ts'
 import { childNames } from '../../../crds/index.ts'
+import { agentPort } from '../../../instance/agent/contract.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
 import { postgresPort } from '../../postgres/configuration.ts'
 import { podSelector } from './addresses.ts'
@@ -17,7 +18,10 @@ export function serviceDraft(owner: Owner, incarnation: number): Draft<'Service'
       type: 'ClusterIP',
       publishNotReadyAddresses: true,
       selector: podSelector(owner, incarnation),
-      ports: [{ name: 'postgres', port: postgresPort, protocol: 'TCP', targetPort: postgresPort }],
+      ports: [
+        { name: 'postgres', port: postgresPort, protocol: 'TCP', targetPort: postgresPort },
+        { name: 'agent', port: agentPort, protocol: 'TCP', targetPort: agentPort },
+      ],
     },
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The StatefulSet of one incarnation: one Postgres pod on the volume the operator made. It has no claim template, so it
+ * The StatefulSet of one incarnation: one Postgres pod, with the agent that watches it (agent.ts), on the volume the operator made. It has no claim template, so it
  * can never come by an empty volume of its own, and is `OnDelete`, so that a new template restarts nothing: the operator
  * deletes the pod when a restart is due, and gives the StatefulSet a new template (a new release of Espalier, another image)
  * only then: see plan/template.ts.
@@ -8,8 +8,9 @@
  * the fast shutdown): a cluster without the feature gate ContainerStopSignals drops `lifecycle.stopSignal` from what is
  * applied, and the template would never be as it should.
  */
-import type { Json, StatefulSet } from '../../../cluster/index.ts'
+import type { StatefulSet } from '../../../cluster/index.ts'
 import { childNames, labels, type PinnedSize, type SizeShape } from '../../../crds/index.ts'
+import { logDirectory, logVariable } from '../../../instance/log/directory.ts'
 import { dataDirectory } from '../../../instance/volume.ts'
 import { canonicalQuantity } from '../../../values/quantity.ts'
 import { childLabels, childMetadata, type Owner } from '../../objects/ownership.ts'
@@ -17,7 +18,10 @@ import { digestOf, draftAnnotation, stamped } from '../../objects/up-to-date.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import { postgresCommand, postgresPort } from '../../postgres/configuration.ts'
 import { podSelector } from './addresses.ts'
+import { agentContainer, agentVolume } from './agent.ts'
 import { placementOf } from './placement.ts'
+import { podSecurityContext, securityContext } from './security.ts'
+import { startCommand } from './start.ts'
 import { walProbeAnnotation, walProbeCommand, walProbeTiming } from './wal-probe.ts'
 
 type Draft = Omit<StatefulSet, 'status'>
@@ -39,9 +43,6 @@ export const maintenanceAnnotation = 'espalier.dev/maintenance'
 export const prepareContainer = 'prepare'
 export const postgresContainer = 'postgres'
 
-/** The numeric user of our image; any would do, as long as it is not root. */
-const postgresUser = 10001
-
 const paths = {
   data: '/var/lib/espalier/data',
   configuration: '/etc/espalier/configuration',
@@ -50,16 +51,10 @@ const paths = {
   temporary: '/tmp',
   wal: `/var/lib/espalier/data/${dataDirectory}/pg_wal`,
   walProbeLock: '/dev/shm/espalier-wal-probe',
+  log: `/var/lib/espalier/data/${logDirectory}`,
 } as const
 
 export const sizeText = (size: PinnedSize): string => `${size.name}-v${size.version}`
-
-const securityContext: Json<NonNullable<Container['securityContext']>> = {
-  allowPrivilegeEscalation: false,
-  capabilities: { drop: ['ALL'] },
-  readOnlyRootFilesystem: true,
-  runAsNonRoot: true,
-}
 
 const resources = (shape: SizeShape): Container['resources'] => ({
   requests: { cpu: canonicalQuantity(shape.cpuRequest), memory: canonicalQuantity(shape.memoryRequest) },
@@ -79,6 +74,8 @@ const prepare = (image: string, shape: SizeShape): Container => ({
   image,
   command: ['espalier', 'instance', 'prepare'],
   args: ['--data', paths.data, '--configuration', paths.configuration, '--tls', paths.tls],
+  // A variable, since an image from before would not start with an argument that it does not know.
+  env: [{ name: logVariable, value: paths.log }],
   resources: resources(shape),
   securityContext,
   terminationMessagePolicy: 'FallbackToLogsOnError',
@@ -88,7 +85,7 @@ const prepare = (image: string, shape: SizeShape): Container => ({
 const postgres = (image: string, shape: SizeShape): Container => ({
   name: postgresContainer,
   image,
-  command: postgresCommand(paths.data),
+  command: startCommand(paths.data, postgresCommand(paths.data)),
   env: [{ name: 'POD_IP', valueFrom: { fieldRef: { apiVersion: 'v1', fieldPath: 'status.podIP' } } }],
   ports: [{ name: 'postgres', containerPort: postgresPort, protocol: 'TCP' }],
   resources: resources(shape),
@@ -103,10 +100,6 @@ const postgres = (image: string, shape: SizeShape): Container => ({
 
 /** What has asked for restarts, as a pod that was made since carries it. */
 export type RestartMarks = { restart: string | undefined; maintenance: string | undefined }
-
-/** The mark of an annotation that asks for a restart: its text is anybody's, and may be long. */
-export const restartMark = (asked: string | undefined): string | undefined =>
-  asked === undefined ? undefined : digestOf(asked)
 
 type StatefulSetRequest = {
   owner: Owner
@@ -123,17 +116,10 @@ type StatefulSetRequest = {
 const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest): PodSpec => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
-  securityContext: {
-    runAsNonRoot: true,
-    runAsUser: postgresUser,
-    runAsGroup: postgresUser,
-    fsGroup: postgresUser,
-    fsGroupChangePolicy: 'OnRootMismatch',
-    seccompProfile: { type: 'RuntimeDefault' },
-  },
+  securityContext: podSecurityContext,
   ...placementOf(pods),
   initContainers: [prepare(image, shape)],
-  containers: [postgres(image, shape)],
+  containers: [postgres(image, shape), agentContainer({ image, shape, data: paths.data, tls: paths.tls })],
   volumes: [
     { name: 'data', persistentVolumeClaim: { claimName: childNames.claim(owner.id, incarnation) } },
     { name: 'configuration', configMap: { name: childNames.configuration(owner.id, incarnation) } },
@@ -141,6 +127,7 @@ const podSpec = ({ owner, incarnation, image, shape, pods }: StatefulSetRequest)
     { name: 'tls', secret: { secretName: childNames.tls(owner.id), defaultMode: 0o400 } },
     { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: canonicalQuantity(shape.sharedMemorySize) } },
     { name: 'temporary', emptyDir: { sizeLimit: canonicalQuantity(shape.temporaryDataSize) } },
+    agentVolume,
   ],
 })
 

@@ -14,15 +14,25 @@ import { type Autogrowth, autogrowth } from './autogrow.ts'
 import { credentialsFinding } from './credentials.ts'
 import { type Desired, desiredOf } from './desired.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
-import { type Answered, isFull, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
+import { type Answered, isFull, isOwn, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
 import type { RestartsOf } from './restart-marks.ts'
+import { rotationStep, unfinished } from './rotation.ts'
 import type { SizeState } from './size.ts'
 import { isHeld, isStopped, mayStop } from './stop.ts'
 import { unmadeMessage } from './unmade.ts'
 import { volumeFinding } from './volume.ts'
 
 /** What is being waited for on the way; also the reason of Progressing, and the step in a Task's messages. */
-type Step = 'Growing' | 'Preparing' | 'Stopping' | 'Starting' | 'Connecting' | 'PreparingRoles' | 'OpeningEndpoint'
+type Step =
+  | 'Restoring'
+  | 'Growing'
+  | 'Preparing'
+  | 'Stopping'
+  | 'Starting'
+  | 'Connecting'
+  | 'PreparingRoles'
+  | 'RotatingPasswords'
+  | 'OpeningEndpoint'
 
 /** `reason`: the step, or why it cannot be done; `isHopeless`: waiting alone mends it not. */
 export type Pending = { step: Step; reason: string; message: string; isHopeless?: true }
@@ -41,6 +51,9 @@ export type Assessment = {
   autogrown: Autogrowth
 }
 
+/** What every pass finds of the parts that a database is made of. */
+type FoundParts = Findings & Required<Pick<Findings, 'VolumeReady' | 'CredentialsReady' | 'EndpointReady'>>
+
 /** Whether a restart that was asked for, or is due in the region's window, is still to come. */
 function lacksRestart({ restarts: { marks: desired } }: Desired, { marks }: PodFacts): boolean {
   const lacks = (mark: keyof typeof desired) => desired[mark] !== undefined && desired[mark] !== marks[mark]
@@ -53,7 +66,8 @@ export const isOutOfDate = (observed: Observed, desired: Desired, pod: PodFacts)
   pod.volume !== observed.children.claim?.metadata.uid ||
   lacksRestart(desired, pod)
 
-const works = (answer: Answered): boolean => answer?.rolesInOrder === true && answer.login !== 'refused'
+const works = (answer: Answered): boolean =>
+  answer?.rolesInOrder === true && answer.login !== 'refused' && answer.closed === undefined
 
 /** Whether the allowlist may be in force: never before the data are known and its roles have been seen in order. */
 function mayOpen(observed: Observed, answered: Answered): boolean {
@@ -63,7 +77,7 @@ function mayOpen(observed: Observed, answered: Answered): boolean {
 
 function endpointFinding(observed: Observed, desired: Desired): Finding {
   const { route, instance, children } = observed
-  if (route === undefined || desired.route === undefined)
+  if (route === undefined)
     return observed.region
       ? no('PortPending', 'a port is being claimed')
       : no('RegionNotFound', `there is no region ${instance.spec.region}`)
@@ -79,7 +93,7 @@ function endpointFinding(observed: Observed, desired: Desired): Finding {
 const at = (step: Step, message: string, reason: string = step): Pending => ({ step, reason, message })
 
 /** The first of the steps that is not done yet. */
-function pendingStep(observed: Observed, desired: Desired, findings: Findings): Pending | undefined {
+function pendingStep(observed: Observed, desired: Desired, findings: FoundParts): Pending | undefined {
   const { instance, children, pod, region } = observed
   const { spec } = instance
   const { shape, effective } = desired.size
@@ -94,21 +108,29 @@ function pendingStep(observed: Observed, desired: Desired, findings: Findings): 
     return at('Preparing', `this installation has no image of Postgres ${spec.pgVersion}`, 'VersionNotOffered')
   if (observed.credentials.state === 'absent' || observed.certificate.state === 'absent')
     return at('Preparing', 'minting credentials')
+  const { awaitsSource } = instance
+  if (awaitsSource && children.claim?.status?.phase !== 'Bound')
+    return at('Preparing', awaitsSource.message, awaitsSource.reason)
   if (children.claim === undefined) return at('Preparing', 'claiming the volume')
   if (children.configuration === undefined || !isUpToDate(children.service, desired.service))
     return at('Preparing', 'writing the configuration')
   if (!isUpToDate(children.statefulSet, desired.statefulSet)) return at('Preparing', 'preparing the instance')
   const lost = lostNode(observed.node)
   if (spec.suspended && pod !== undefined && !mayStop(observed))
-    return at('Stopping', findings.VolumeReady?.message ?? '', findings.VolumeReady?.reason)
+    return at('Stopping', findings.VolumeReady.message, findings.VolumeReady.reason)
   if (observed.held && isHeld(observed)) return at('Stopping', observed.held.message, observed.held.reason)
   if (spec.suspended && pod !== undefined)
     return at('Stopping', lost?.message ?? 'stopping Postgres', lost?.reason ?? 'Stopping')
   if (lost) return at('Starting', lost.message, lost.reason)
+  if (spec.suspended && unfinished(observed).length > 0)
+    return {
+      ...at('RotatingPasswords', 'no password is replaced while it is suspended', 'Suspended'),
+      isHopeless: true,
+    }
   const start = spec.suspended ? undefined : pendingInstance(observed, desired, findings)
   if (start) return start
   const { EndpointReady: endpoint } = findings
-  if (endpoint?.status !== 'True') return at('OpeningEndpoint', endpoint?.message ?? '')
+  if (endpoint.status !== 'True') return at('OpeningEndpoint', endpoint.message)
   return pendingSize(desired.size)
 }
 
@@ -120,7 +142,7 @@ function pendingSize({ hindrance }: SizeState): Pending | undefined {
   return { ...at('Growing', message, reason), ...(passes ? {} : { isHopeless: true }) }
 }
 
-function pendingInstance(observed: Observed, desired: Desired, findings: Findings): Pending | undefined {
+function pendingInstance(observed: Observed, desired: Desired, findings: FoundParts): Pending | undefined {
   const { pod } = observed
   const unmade = unmadeMessage(observed)
   if (unmade !== undefined) return at('Starting', unmade)
@@ -130,12 +152,17 @@ function pendingInstance(observed: Observed, desired: Desired, findings: Finding
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return at('Connecting', answer?.message ?? 'waiting for Postgres to answer')
   const { CredentialsReady: credentials } = findings
-  if (credentials?.status !== 'True') return at('PreparingRoles', credentials?.message ?? '')
+  if (credentials.status !== 'True') return at('PreparingRoles', credentials.message)
   if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
+  const rotating = rotationStep(observed)
+  if (rotating !== undefined) return at('RotatingPasswords', rotating)
   // Until the volume is on record the endpoint stays closed, whatever is asked.
   if (observed.instance.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
+  if (answer.closed !== undefined) return at('PreparingRoles', closedMessage)
   return pod.ready || isFull(observed) ? undefined : at('Connecting', 'waiting for the pod to be ready')
 }
+
+const closedMessage = 'the data are a copy, which is being made its own: nobody is let in before that'
 
 const isDistrust = ({ reason }: { reason: string }): boolean => reason === 'tls' || reason === 'auth'
 
@@ -143,8 +170,7 @@ const distrusted = (pod: string): string =>
   `Postgres goes by an authority that is not here any more: put its Secret back, or restart Postgres (kubectl delete pod ${pod})`
 
 /** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
-function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 'pending' | 'autogrown'>): Finding {
-  const { findings, fatal } = assessed
+function readyFinding(observed: Observed, findings: FoundParts, fatal: Finding | undefined): Finding {
   const { instance, children, pod } = observed
   if (fatal) return fatal
   if (instance.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
@@ -163,14 +189,15 @@ function readyFinding(observed: Observed, assessed: Omit<Assessment, 'serves' | 
       : no('NotAnswering', answer.message)
   if (writeHangs(observed)) return no('WriteHangs', writeHangsMessage)
   if (answer === undefined && !stands(observed)) return no('NotAnswering', 'Postgres has not answered yet')
-  if (credentials?.status !== 'True') return no(credentials?.reason ?? 'CredentialsPending', credentials?.message ?? '')
+  if (answer?.closed !== undefined) return no('CopyClosed', closedMessage)
+  if (credentials.status !== 'True') return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
   if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
   // New rules on their way keep nobody from being served by those before them.
   const wasServing = conditionOf(instance.status, 'Ready')?.status === 'True'
-  if (wasServing && (endpoint?.reason === 'RulesPending' || endpoint?.reason === 'AcknowledgementPending'))
+  if (wasServing && (endpoint.reason === 'RulesPending' || endpoint.reason === 'AcknowledgementPending'))
     return yes('Serving', 'Postgres answers clients')
-  if (endpoint?.status !== 'True') return no(endpoint?.reason ?? 'EndpointPending', endpoint?.message ?? '')
+  if (endpoint.status !== 'True') return no(endpoint.reason, endpoint.message)
   return yes('Serving', 'Postgres answers clients')
 }
 
@@ -182,10 +209,10 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
   const fatal = volume.fatal ? volume.finding : undefined
   const open = fatal === undefined && mayOpen(observed, answered)
   const known = observed.instance.status?.volume?.systemIdentifier
-  const systemIdentifier = known ?? (fatal ? undefined : answered?.systemIdentifier)
+  const systemIdentifier = known ?? (!fatal && isOwn(answered) ? answered.systemIdentifier : undefined)
   const desired = desiredOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, restartsOf)
   const autogrown = autogrowth(observed, desired.size, now)
-  const findings: Findings = {
+  const findings: FoundParts = {
     ...(autogrown.finding ? { VolumeGrown: autogrown.finding } : {}),
     KeysAvailable: yes('Present', "the installation's keys are there"),
     VolumeReady: volume.finding,
@@ -193,7 +220,7 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
     EndpointReady: endpointFinding(observed, desired),
   }
   const pending = pendingStep(observed, desired, findings)
-  const ready = readyFinding(observed, { desired, findings, fatal, answered })
+  const ready = readyFinding(observed, findings, fatal)
   return {
     desired,
     findings: { ...findings, Ready: ready },

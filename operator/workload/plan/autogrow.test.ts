@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
 import { childNames, desiredHash, labels, type ManagedDatabase, visiblePhase } from '../../../crds/index.ts'
 import { bytesTold } from '../../../values/quantity.ts'
-import { conditionOf } from '../../objects/conditions.ts'
+import { conditionOf, no } from '../../objects/conditions.ts'
 import { emptyWorld, observedIn, round, type World } from '../../testing/plan-world.ts'
 import type { Observed } from '../observed.ts'
 import { autogrowth, nextStorage } from './autogrow.ts'
@@ -202,6 +202,147 @@ describe('what was found', () => {
     })
     expect([claim, finding]).toEqual([undefined, undefined])
   })
+})
+
+describe('a claim', () => {
+  const now = Date.parse('2026-02-01T00:00:00Z')
+  const since = '2026-01-01T00:00:00Z'
+  const world = serving(0.899)
+  const { instance, ...serves } = observedIn(world)
+  const { claim } = serves.children
+  if (claim === undefined) throw new Error('it serves')
+  type Given = { claim?: object | undefined; spec?: object; changes?: Partial<Observed>; size?: object }
+  /** Of a volume that is 89 % full, and has been 1Gi for a month. */
+  function decided(given: Given = {}) {
+    const observed: Observed = {
+      ...{ ...serves, ...given.changes },
+      instance: {
+        ...instance,
+        spec: { ...instance.spec, ...given.spec },
+        status: { ...instance.status, storage: { capacity: '1Gi', since } },
+      },
+      children: {
+        ...serves.children,
+        claim:
+          Object.hasOwn(given, 'claim') && given.claim === undefined
+            ? undefined
+            : ({ ...claim, ...given.claim } as typeof claim),
+      },
+    }
+    return autogrowth(observed, { ...sizeState(observed), ...given.size }, now)
+  }
+  const before = { capacity: '1Gi', since }
+  const refusing = { ...serves.postgres, at: now, answer: { state: 'refused', reason: 'starting', message: '' } }
+
+  test('asks for more, and what is asked for is on record', () => {
+    expect(decided()).toEqual({
+      storage: '1280Mi',
+      claim: { ...claim, spec: { ...claim?.spec, resources: { requests: { storage: '1280Mi' } } } },
+      finding: { status: 'False', reason: 'Growing', message: 'the volume is 89 % full: it grows from 1Gi to 1280Mi' },
+      status: { ...before, growsTo: '1280Mi' },
+    })
+  })
+
+  test.each<[string, Given]>([
+    ['that is not there', { claim: undefined }],
+    ["that is another's", { changes: { isStrayClaim: true } }],
+    ['that is not on record', { claim: { metadata: { ...claim.metadata, uid: 'another' } } }],
+    ['that goes', { claim: { metadata: { ...claim.metadata, deletionTimestamp: since } } }],
+    ['that has no volume yet', { claim: { status: { ...claim.status, phase: 'Pending' } } }],
+    ['that does not tell what it has', { claim: { status: { phase: 'Bound' } } }],
+    ['that no pod of a suspended database holds', { spec: { suspended: true }, changes: { pod: undefined } }],
+  ])('%s asks for nothing, and what was on record stays', (_, given) => {
+    const nothing = { storage: undefined, claim: undefined, finding: undefined }
+    expect(decided(given)).toEqual({ ...nothing, status: before })
+  })
+
+  test('of a database that is to be suspended, while it runs, asks for more', () => {
+    expect(decided({ spec: { suspended: true } }).storage).toBe('1280Mi')
+    expect(decided({ changes: { pod: undefined, volumeUse: 0.9 * gibibyte } }).storage).toBe('1280Mi')
+  })
+
+  test.each<[string, Given]>([
+    [
+      'that its size is not in force',
+      { changes: { inForce: { ...serves.inForce, pinned: { name: 'small', version: 2 } } } },
+    ],
+    [
+      'that another size is in force',
+      { changes: { inForce: { ...serves.inForce, pinned: { name: 'large', version: 1 } } } },
+    ],
+    ['that something hinders its size', { size: { hindrance: no('SizeNotFound', '') } }],
+    ['that its size has too little', { size: { shortfall: no('Growing', '') } }],
+    ['of what Postgres ended at no known time', { changes: { volumeUse: undefined, ...endedAt(undefined) } }],
+    [
+      'that Postgres does not answer',
+      { changes: { volumeUse: undefined, postgres: refusing as Observed['postgres'] } },
+    ],
+    ['that nobody knows how full it is', { changes: { volumeUse: undefined } }],
+  ])('asks for nothing by reason of %s', (_, given) => {
+    expect(decided(given)).toEqual({ storage: undefined, claim: undefined, finding: undefined, status: before })
+  })
+  function endedAt(at: number | undefined): Partial<Observed> {
+    const trouble = { reason: 'ContainerFailed', message: 'no space', refusal: undefined, diskFull: true, endedAt: at }
+    return { pod: serves.pod && ({ ...serves.pod, address: undefined, trouble } as Observed['pod']) }
+  }
+
+  const asking = { spec: { ...claim.spec, resources: { requests: { storage: '1280Mi' } } } }
+  const condition = (type: string, message?: string) => ({ conditions: [{ type, status: 'True', message }] })
+  const refusal = { claim: claim.metadata.uid, storage: '1280Mi', message: 'quota', retryAt: 9, isDue: true }
+  test.each<[string, object, Partial<Observed>, reason: string, message: string]>([
+    ['is under way', {}, {}, 'Growing', 'the volume grows from 1Gi to 1280Mi'],
+    ['waits for its file system', condition('FileSystemResizePending'), {}, 'Growing', 'the file system grows'],
+    [
+      'fails for now',
+      condition('ControllerResizeError', 'the pool is full'),
+      {},
+      'GrowthFailing',
+      'the volume does not grow to 1280Mi: the pool is full',
+    ],
+    [
+      'cannot be',
+      { allocatedResourceStatuses: { storage: 'ControllerResizeInfeasible' } },
+      {},
+      'GrowthInfeasible',
+      'the volume does not grow to 1280Mi: the storage driver says ControllerResizeInfeasible',
+    ],
+    [
+      'must not be',
+      {},
+      { growthRefusal: refusal as Observed['growthRefusal'] },
+      'GrowthRefused',
+      'the volume does not grow to 1280Mi: quota',
+    ],
+  ])('that asks already says what becomes of it: it %s', (_, status, changes, reason, message) => {
+    expect(decided({ claim: { ...asking, status: { ...claim.status, ...status } }, changes })).toEqual({
+      storage: '1280Mi',
+      claim: undefined,
+      finding: { status: 'False', reason, message },
+      status: { ...before, growsTo: '1280Mi' },
+    })
+  })
+
+  test('that asks for nothing has what it asks for', () => {
+    expect(decided({ claim: { spec: {} }, changes: { volumeUse: 0 } }).finding).toBeUndefined()
+  })
+
+  test('of another capacity than on record begins anew', () => {
+    const grown = { status: { phase: 'Bound', capacity: { storage: '1280Mi' } }, ...asking }
+    expect(decided({ claim: grown, changes: { volumeUse: 2 * gibibyte } }).status).toEqual({
+      ...{ capacity: '1280Mi', since: '2026-02-01T00:00:00Z' },
+    })
+  })
+})
+
+test.each([
+  ['1Gi', 25, '2Gi', '1280Mi'],
+  ['1Gi', 100, '2Gi', '2Gi'],
+  ['1900Mi', 25, '2Gi', '2Gi'],
+  ['2Gi', 25, '2Gi', undefined],
+  ['3Gi', 25, '2Gi', undefined],
+  ['1G', 10, '2G', '1050Mi'],
+])('from %s by %i %, to no more than %s, is %s', (capacity, stepPercent, maxSize, next) => {
+  expect(nextStorage(capacity, { atPercent: 80, stepPercent, maxSize })).toBe(next)
 })
 
 describe('beside a size', () => {

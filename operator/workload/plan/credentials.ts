@@ -3,6 +3,7 @@
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
 import type { Answered } from './health.ts'
+import { undone } from './rotation.ts'
 
 export function credentialsFinding(observed: Observed, answered: Answered): Finding {
   const { credentials, postgres, instance } = observed
@@ -12,6 +13,14 @@ export function credentialsFinding(observed: Observed, answered: Answered): Find
       'CredentialsUnreadable',
       `${credentials.message}; put the Secret, or the key, back. Only where that is lost, delete the Secret to have new passwords minted`,
     )
+  const roles = credentials.previous.join(', ')
+  if (undone(observed).length > 0)
+    return no(
+      'RotationUnsettled',
+      `${roles}: the password was not replaced in time; which one is valid, Postgres will tell`,
+    )
+  if (roles !== '')
+    return yes('Rotating', `${roles}: the password is being replaced; until that is done the one before is valid`)
   const pending = no('RolesPending', 'the roles get their passwords')
   if (answered === undefined || postgres?.mark !== credentials.mark) {
     const before = conditionOf(instance.status, 'CredentialsReady')

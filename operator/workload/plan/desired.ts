@@ -59,7 +59,7 @@ export function desiredOf(
   restartsOf: RestartsOf,
 ): Desired {
   const { instance, incarnation, region, podSettings } = observed
-  const { spec, status } = instance
+  const { spec, status, dataSource: source, awaitsSource } = instance
   const size = sizeState(observed)
   const { effective, shape } = size
   const rules = open ? maskedRules(spec) : []
@@ -69,8 +69,9 @@ export function desiredOf(
   // A version that is on offer no more goes on with the image it has.
   const image = observed.image ?? referenceOf(observed.children.statefulSet?.spec?.template)
   // On a claim that another database had there may be data, which only the volume knows.
-  const initialise = status?.volume === undefined && !observed.isStrayClaim
-  const configuration = shape && configurationDraft({ ...workload, shape, initialise })
+  const isFirst = status?.volume === undefined && !observed.isStrayClaim
+  const origin = isFirst ? (source ?? (awaitsSource ? undefined : 'initialise')) : undefined
+  const configuration = shape && configurationDraft({ ...workload, shape, origin })
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid
   const newest =
     shape && volume && image
@@ -82,10 +83,10 @@ export function desiredOf(
   const marked = newest && withMarks(newest, templateMarks(observed, restarts))
   return {
     size,
-    networkPolicy: stamped(networkPolicyDraft(owner)),
+    networkPolicy: stamped(networkPolicyDraft(owner, podSettings)),
     disruptionBudget: podSettings.disruptionBudget ? stamped(disruptionBudgetDraft(owner, incarnation)) : undefined,
     service: stamped(serviceDraft(owner, incarnation)),
-    claim: shape && region && claimDraft(owner, incarnation, shape, region, systemIdentifier),
+    claim: shape && region && claimDraft(owner, incarnation, shape, region, { systemIdentifier, source }),
     configuration: configuration && stamped(configuration),
     configurationDigest,
     statefulSet: marked && stamped(withTemplate(observed, marked)),

@@ -9,9 +9,10 @@ import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 import { awaitsReload } from './configuration.ts'
 import { isHeldBack, resizedClaim } from './growth.ts'
-import { presentAnswer } from './health.ts'
+import { isOwn, presentAnswer } from './health.ts'
 import { rescue } from './rescue.ts'
 import { restart } from './restart.ts'
+import { rotation, undone } from './rotation.ts'
 import { isStopped } from './stop.ts'
 import { isToBeReplaced, replacement } from './unmade.ts'
 
@@ -22,6 +23,7 @@ export function nextActions(observed: Observed, owner: Owner, assessment: Assess
     ...rescue(observed, owner),
     ...instance(observed, assessment),
     ...restart(observed, assessment),
+    ...(assessment.fatal ? [] : rotation(observed, assessment.answered)),
     ...inPostgres(observed, assessment),
     ...endpoint(observed, assessment),
   ]
@@ -44,7 +46,9 @@ function volume(observed: Observed, { desired, autogrown }: Assessment): Action[
   const recorded = instance.status?.volume
   const { claim } = children
   if (claim === undefined)
-    return recorded === undefined && desired.claim ? [{ do: 'create-claim', draft: desired.claim }] : []
+    return recorded === undefined && !instance.awaitsSource && desired.claim
+      ? [{ do: 'create-claim', draft: desired.claim }]
+      : []
   if (recorded === undefined ? isStrayClaim : recorded.uid !== claim.metadata.uid) return []
   if (isToBeReplaced(observed)) return replacement(observed)
   const repaired = desired.claim && repairedClaim(claim, desired.claim)
@@ -87,11 +91,17 @@ function disruptionBudget(
 }
 
 function inPostgres(observed: Observed, { answered, fatal, desired }: Assessment): Action[] {
-  const { credentials, certificate, postgres, keys } = observed
+  const { instance, credentials, certificate, postgres, keys } = observed
   if (answered === undefined || fatal || postgres === undefined || postgres.isOutdated) return []
+  const recorded = instance.status?.volume
+  // Of one on record there can be slots and subscriptions of its own.
+  if (recorded === undefined && !isOwn(answered)) return [{ do: 'detach' }]
   const actions: Action[] = []
   const current = credentials.state === 'readable' && postgres.mark === credentials.mark
-  if (current && !(answered.rolesInOrder && answered.platformInOrder)) actions.push({ do: 'ensure-roles' })
+  const areInOrder = answered.rolesInOrder && answered.platformInOrder
+  // What is taken back is not given to Postgres before that.
+  if (current && !areInOrder) actions.push(...(undone(observed).length > 0 ? [] : [{ do: 'ensure-roles' as const }]))
+  else if (current && recorded !== undefined && answered.closed !== undefined) actions.push({ do: 'open' })
   const shown = answered.certificate
   const isShown = certificate.state === 'good' && shown === certificate.fingerprint
   if (certificate.state === 'good' && shown !== undefined && !isShown) actions.push({ do: 'reload' })
@@ -128,13 +138,15 @@ export function awaitsPostgres(observed: Observed, { desired }: Pick<Assessment,
   if (keys.isChanging && certificate.state === 'good' && !certificate.isLoaded) return true
   if (desired.restarts.isUnsure) return true
   const answer = presentAnswer(observed)
-  if (postgres === undefined && isSettled(observed)) return false
+  const isRotating = credentials.state === 'readable' && credentials.previous.length > 0
+  if (postgres === undefined && isSettled(observed) && !isRotating) return false
   if (answer === undefined || postgres?.isOutdated) return true
   const mark = credentials.state === 'readable' ? credentials.mark : undefined
   return (
     answer.state === 'refused' ||
     !answer.hasRoom ||
     answer.walHangs ||
+    answer.closed !== undefined ||
     !answer.rolesInOrder ||
     answer.login === 'refused' ||
     postgres?.mark !== mark

@@ -8,7 +8,7 @@ import { ownerUidOf } from '../../objects/ownership.ts'
 import { systemIdentifierOf } from '../children/claim.ts'
 import type { VolumeRecord } from '../instance.ts'
 import type { Observed } from '../observed.ts'
-import type { Answered } from './health.ts'
+import { type Answered, isOwn } from './health.ts'
 import { isRebound, mayRunOnRecorded } from './peril.ts'
 
 /**
@@ -53,7 +53,7 @@ export function nextRecord(observed: Observed, answered: Answered): VolumeRecord
   const { claim } = children
   const recorded = instance.status?.volume
   if (recorded === undefined) {
-    if (answered === undefined || claim?.metadata.uid === undefined) return undefined
+    if (!isOwn(answered) || claim?.metadata.uid === undefined) return undefined
     const { systemIdentifier } = answered
     return named({ claim: claim.metadata.name, uid: claim.metadata.uid, systemIdentifier }, claim.spec?.volumeName)
   }

@@ -349,6 +349,15 @@ describe('whether Postgres is stopped', () => {
     const observed = observedOf(given)
     expect([mayStop(observed), stopsToRebind(observed), isStopped(observed)]).toEqual(expected)
   })
+
+  test.each<[string, Given, boolean]>([
+    ['where all is well', {}, true],
+    ['where the data would go with its pod', { claim: going }, false],
+    ['where no pod holds the data that go', { claim: going, pod: undefined }, true],
+  ])('once it is fenced off, %s', (_, given, is) => {
+    const observed = observedOf(given)
+    expect(isStopped({ ...observed, instance: { ...observed.instance, isFenced: true } })).toBe(is)
+  })
 })
 
 describe('a suspension that something needs Postgres before', () => {
@@ -441,6 +450,12 @@ describe('the record of the volume', () => {
       'learns the name of its volume',
       { record: { claim: name, uid: 'claim-1', systemIdentifier: '7' } },
       false,
+      record,
+    ],
+    [
+      'keeps the name of its volume, whatever its claim says',
+      { claim: { ...claim, spec: { volumeName: 'pv-9' } } },
+      true,
       record,
     ],
     [

@@ -165,13 +165,12 @@ export function sizeFinding({ instance, isAtRest }: Observed, state: SizeState, 
  * Whether a size that could not come into force when it was asked for can do so now. That stops Postgres for a moment, so
  * it is an operation of its own.
  */
-export const comesIntoForce = (observed: Observed, { effective, shape }: SizeState): boolean => {
+export const comesIntoForce = (observed: Observed, { effective }: SizeState): boolean => {
   const { instance, inForce } = observed
   return (
     observed.isAtRest &&
     mayStop(observed) &&
     !instance.spec.suspended &&
-    shape !== undefined &&
     instance.status?.size !== undefined &&
     sameSize(effective, instance.spec.size) &&
     !sameSize(effective, inForce.pinned)

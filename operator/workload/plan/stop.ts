@@ -49,10 +49,11 @@ export const isHeld = ({ instance, children, pod, held }: Observed): boolean =>
 /** Whether a suspension may stop the pod that there is. */
 const maySuspend = (observed: Observed): boolean => mayStop(observed) && !isHeld(observed)
 
-/** Whether no pod is to run: suspended as asked, nothing to run it on, or a claim to be replaced by a new one. */
+/** Whether no pod is to run: fenced off, suspended as asked, nothing to run it on, or a claim to be replaced by a new one. */
 export function isStopped(observed: Observed): boolean {
   const { instance, children, pod } = observed
   const peril = perilOf(observed)
+  if (instance.isFenced) return pod === undefined || mayStop(observed)
   if (peril === 'lost') return !mayRunOnRecorded(observed) || (instance.spec.suspended && maySuspend(observed))
   if (isToBeReplaced(observed)) return true
   if (stopsToRebind(observed) && mayStop(observed)) {

@@ -35,7 +35,7 @@ function isDue({ instance, children, pod }: Observed, newest: Draft<'StatefulSet
   if (newest.spec?.replicas === 0 || statefulSet?.spec?.replicas === 0) return true
   if (pod?.isStuck) return true
   const [desired, present] = [newest.spec?.template.metadata?.annotations, live.metadata?.annotations]
-  return dueWhenChanged.some(name => desired?.[name] !== undefined && desired[name] !== present?.[name])
+  return dueWhenChanged.some(name => desired?.[name] !== present?.[name])
 }
 
 function withImage(template: Template, image: string): Template {

@@ -185,6 +185,15 @@ describe('a volume', () => {
     expect(messageOf({ claim: taken, volume: {} })).toMatch(/Do not delete the database/)
     expect(messageOf({ claim: undefined, volume: { claim: 'x/y', isRetained: true } })).toMatch(/Do not delete/)
   })
+  test('that waits for what it is made from says so, until it is there', () => {
+    const awaitsSource = { reason: 'AwaitsSnapshot', message: 'the snapshot is being taken' }
+    const instance = { ...observedOf({ record: undefined }).instance, awaitsSource }
+    const of = (claim: PersistentVolumeClaim | undefined) =>
+      volumeFinding(observedOf({ claim, pod: undefined, changes: { instance } }), undefined).finding
+    for (const claim of [undefined, claimOf('Pending'), claimOf(undefined)])
+      expect(of(claim)).toMatchObject({ status: 'False', ...awaitsSource })
+    expect(of(claimOf('Bound'))).toMatchObject({ status: 'True', reason: 'Bound' })
+  })
   test('that is not there yet is told of as the cluster tells', () => {
     const waiting = { record: undefined, claim: claimOf('Pending', {}, { volumeName: undefined }), pod: undefined }
     expect(messageOf(waiting)).toBe('the volume is being made')

@@ -29,10 +29,11 @@ export function volumeFinding(observed: Observed, answered: Answered): { finding
   const { claim } = children
   const peril = perilOf(observed)
   if (recorded !== undefined && peril === 'lost') return fatal('VolumeLost', lostMessage(observed, recorded))
-  if (recorded !== undefined && answered !== undefined && answered.systemIdentifier !== recorded.systemIdentifier)
+  const expected = recorded?.systemIdentifier ?? instance.dataSource?.systemIdentifier
+  if (expected !== undefined && answered !== undefined && answered.systemIdentifier !== expected)
     return fatal(
       'IdentityMismatch',
-      `the volume holds the data of system ${answered.systemIdentifier}; this database is ${recorded.systemIdentifier}`,
+      `the volume holds the data of system ${answered.systemIdentifier}; this database is ${expected}`,
     )
   const trouble = pod?.trouble
   const refusal = trouble?.refusal === undefined ? undefined : fatalRefusals[trouble.refusal]
@@ -44,6 +45,9 @@ export function volumeFinding(observed: Observed, answered: Answered): { finding
   if (writeHangs(observed)) return { finding: no('WriteHangs', writeHangsMessage) }
   if (answered?.checksumFailures !== undefined)
     return { finding: no(checksumFailures, checksumMessage(answered.checksumFailures)) }
+  const { awaitsSource } = instance
+  if (awaitsSource && claim?.status?.phase !== 'Bound')
+    return { finding: no(awaitsSource.reason, awaitsSource.message) }
   if (claim === undefined) return { finding: no('Pending', 'the volume is being claimed') }
   const bound = claim.status?.phase === 'Bound' || pod?.address !== undefined
   return {
@@ -62,7 +66,7 @@ function lostMessage(observed: Observed, { claim: name, uid }: VolumeRecord): st
   const isWaiting = isReplaced && volumes.recorded !== undefined && isKept(observed)
   const remedy = isWaiting
     ? `the data are kept on volume ${volumes.recorded?.name}: suspend the database and delete that claim, and the volume gets one of its own`
-    : 'put it back with its volume. Do not delete the database while the volume may still be found: its backups would go with it, and this version restores none yet'
+    : 'put it back with its volume, or restore the database from a backup. Do not delete the database: its backups would go with it'
   return `${gone}${runs}; ${remedy}`
 }
 

@@ -101,6 +101,165 @@ describe('the shape of JSON is what JSON.parse finds', () => {
     text => expect(scanned([Buffer.from(text)])?.kind).toEqual(parsedShape(text)?.kind),
   )
 
+  const edges = [
+    ...['[1 ,2 ]', '{ "a" : 1 , "b" : 2 }', ' \r\n\t1\t\n\r ', '[ ]', '{ }', '[ [ ] , { } ]', '\v1', '\u00a01', ''],
+    ...['[1}', '{"a":1]', ']', '}', '[]]', '{}}', '[', '{', '[1', '{"a":1', '[[]', '{"a":{}', '1]', '1}', '"a"]'],
+    ...[
+      '[,]',
+      '[1,]',
+      '[1,,2]',
+      '[1 2]',
+      '{,}',
+      '{"a":1,}',
+      '{"a":1,,}',
+      '{"a"}',
+      '{"a":}',
+      '{"a" 1}',
+      '{1:1}',
+      '{a:1}',
+    ],
+    ...['{"a":1 "b":2}', '{"a","b"}', '["a":1]', ',', ':', '1,2', '{"a"::1}', '{"a":1:2}', '[1]1', '{}1', 'true1'],
+    ...['true', 'tru', 'truf', 'truee', 'fals', 'falsf', 'null ', 'nul]', '[null]', '[nul]', '{"a":true}', 'TRUE'],
+    ...[
+      '0',
+      '9',
+      '10',
+      '90',
+      '00',
+      '-',
+      '-0',
+      '-9',
+      '-01',
+      '--1',
+      '+1',
+      '-a',
+      '1a',
+      '1-',
+      '1+1',
+      '/',
+      '1/',
+      '1:',
+      '-/',
+      '-:',
+    ],
+    ...[
+      '0.5',
+      '0.',
+      '1.09',
+      '.5',
+      '1..5',
+      '1.5.5',
+      '1.a',
+      '1./',
+      '1.:',
+      '1.5a',
+      '1.5/',
+      '1.5:',
+      '1.5-',
+      '[0.5,1]',
+      '0.5 5',
+    ],
+    ...[
+      '1e5',
+      '1E5',
+      '0e0',
+      '1e09',
+      '1e+5',
+      '1e-5',
+      '1e',
+      '1e+',
+      '1e+-5',
+      '1e5.5',
+      '1e5e5',
+      '1ea',
+      '1e+a',
+      '1e5a',
+      '1.5e5',
+    ],
+    ...[
+      '1e/',
+      '1e:',
+      '1e5/',
+      '1e5:',
+      '1e+/',
+      '1e+:',
+      '1d5',
+      '1f5',
+      '[1e5]',
+      '{"a":1e5}',
+      '{"a":0}',
+      '{"a":0.5}',
+      '[12,34]',
+    ],
+    ...['"', '"a', '"a" "b"', '"a"b', '"a b"', '"\u001f"', '"\u0020"', '"\u007f"', '"é😀"', '""', '["a","b"]', '"\n"'],
+    ...['"\\', '"\\"', '"\\""', '"\\a"', '"\\/\\b\\f\\n\\r\\t\\\\\\""', '"\\U0061"', '{"\\n":1}', '{"\\":1}'],
+    ...[
+      '"\\u0061"',
+      '"\\u09aFf"',
+      '"\\u123"',
+      '"\\u12345"',
+      '"\\u/123"',
+      '"\\u:123"',
+      '"\\u@123"',
+      '"\\uG123"',
+      '"\\u`123"',
+    ],
+    ...[
+      '"\\ug123"',
+      '"\\u123 "',
+      '{"\\u0061":1}',
+      '{"\\u061":1}',
+      '{"a":"b"',
+      '{"a":"b"}',
+      '{"a":[{"b":1}]}',
+      '[[{"a":1}]]',
+    ],
+  ]
+  const unfinished = ['"\u001fn"', '{"a"x:1}', '[1e+]', '[1e]', '[-]', '[1.]', '[1e-,1]']
+  test.each([...edges, ...unfinished])('of %j, whole and byte by byte', text => {
+    const bytes = Buffer.from(text)
+    const expected = parsedShape(text)
+    for (const places of [[], [...bytes.keys()], ...[...bytes.keys()].map(place => [place])]) {
+      const found = scanned(cut(bytes, places))
+      if (expected === undefined) expect(found, places.join()).toBeUndefined()
+      else expect(found, places.join()).toMatchObject(expected)
+    }
+  })
+
+  test.each([
+    '[{"a":1,"bc":{"x":[1]},"é":"é"},{"bc":2,"é":0,"a":1}]',
+    '[{"a":1},{"b":1}]',
+    '[{"a":1,"b":1},{"a":1}]',
+    '[{"a":1},{"a":1,"b":1}]',
+    '[{"ab":1},{"ac":1}]',
+    '[{"ab":1},{"a":1}]',
+    '[{"a":1},{"ab":1}]',
+    '[{"a":{"b":1}},{"a":{"c":1}}]',
+    '[{"a":1},1]',
+    '[{"a":1},"a"]',
+    '[{"a":1},[]]',
+    '[1,{"a":1}]',
+    '[{},{}]',
+    '[{},{"a":1}]',
+    '{"a":[{"b":1},{"c":1}],"d":{"e":1}}',
+    '[{"2":1,"b":1,"1":1},{"b":1,"1":1,"2":1}]',
+    '{"a":1,"":2}',
+    '[{"":1},{"":2}]',
+  ])('of the records %s, wherever they have been cut', text => {
+    const bytes = Buffer.from(text)
+    const expected = valueShape(JSON.parse(text))
+    for (const places of [[], [...bytes.keys()], ...[...bytes.keys()].map(place => [place])])
+      expect(scanned(cut(bytes, places)), places.join()).toEqual(expected)
+  })
+
+  test('of keys and values that are escaped, wherever they have been cut', () => {
+    const bytes = Buffer.from(String.raw`[{"\u0061b":1 ,"c":"\n" ,"d":[]},{"c":"\u0061x","d":1 ,"ab":2}]`)
+    for (const places of [[], [...bytes.keys()], ...[...bytes.keys()].map(place => [place])])
+      expect(scanned(cut(bytes, places)), places.join()).toEqual({
+        ...{ kind: 'array', keys: ['ab', 'c', 'd'], isUniform: true },
+      })
+  })
+
   test('of keys that are escaped, whatever came before them', () => {
     for (const key of ['\\', '\n', '"', '\\n', '\u0001']) {
       expect(
@@ -127,6 +286,9 @@ test('JSON nests so deep and no deeper', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
   expect(shape(nested(maximumJsonDepth)).kind).toBe('array')
   expect(refusal(() => shape(nested(maximumJsonDepth + 1))).details).toContain(String(maximumJsonDepth))
+  const records = (depth: number) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
+  expect(shape(records(maximumJsonDepth)).kind).toBe('object')
+  expect(refusal(() => shape(records(maximumJsonDepth + 1))).details).toContain(String(maximumJsonDepth))
 })
 
 describe('what it keeps is bounded', () => {

@@ -6,7 +6,8 @@ import { cut, refusal, wholeCsv } from '../testing/parsing.ts'
 import { maximumFields } from './csv.ts'
 import { maximumJsonDepth } from './json-scanner.ts'
 import { type BodyForm, bodyForm, type Payload, payloadReader } from './payload.ts'
-import { queryParameters } from './query.ts'
+import { maximumParameters, queryParameters } from './query.ts'
+import { maximumKeyBytes } from './record-keys.ts'
 
 type How = Partial<Pick<BodyForm, 'forFunction' | 'keysAreNamed'>>
 
@@ -41,13 +42,14 @@ describe('JSON', () => {
     ['[{}]', { isArray: true, keys: [] }],
     ['{"__proto__":1}', { isArray: false, keys: ['__proto__'] }],
   ])('%s is handed on as it was sent', (body, expected) => {
-    for (const type of [undefined, 'application/json; charset=utf-8', 'application/vnd.pgrst.object+json']) {
+    const ours = ['object', 'object+json', 'array', 'array+json'].map(name => `application/vnd.pgrst.${name}`)
+    for (const type of [undefined, 'application/json; charset=utf-8', ...ours]) {
       expect(read(body, type)).toEqual({ kind: 'json', json: Buffer.from(body), ...expected })
     }
   })
 
   test.each(['5', 'null', '"a"', 'true'])('%s has no row for a relation, and may be for a parameter', body => {
-    expect(read(body)).toMatchObject({ json: '[]', isArray: true, keys: [] })
+    expect(read(body)).toEqual({ kind: 'json', json: '[]', isArray: true, keys: [] })
     expect(read(body, undefined, { forFunction: true })).toMatchObject({ json: Buffer.from(body), keys: [] })
   })
 
@@ -73,7 +75,7 @@ describe('JSON', () => {
   })
 
   test('that is absent is an empty object for a function', () => {
-    expect(read('', undefined, { forFunction: true })).toMatchObject({ json: '{}', isArray: false, keys: [] })
+    expect(read('', undefined, { forFunction: true })).toEqual({ kind: 'json', json: '{}', isArray: false, keys: [] })
   })
 
   test('nests only so deep, where brackets are no text', () => {
@@ -124,6 +126,17 @@ describe('CSV', () => {
     ['"a,b"\n1', [{ 'a,b': '1' }]],
     ['a\nNULL', [{ a: null }]],
     ['a\nnull', [{ a: 'null' }]],
+    ['a\n"NULL"', [{ a: null }]],
+    ...['NUL', 'NULLS', 'NULx', 'xNULL', 'NNULL'].map((value): [string, unknown] => [`a\n${value}`, [{ a: value }]]),
+    ['a\nNULL\nNUL\nx', [{ a: null }, { a: 'NUL' }, { a: 'x' }]],
+    ['a,b,a\n1,2,3', [{ a: '3', b: '2' }]],
+    [
+      'a,a,b\n1,2,NULL\n,,',
+      [
+        { a: '2', b: null },
+        { a: '', b: '' },
+      ],
+    ],
     ['a\n', []],
     ['a', []],
   ])('%j', (text, expected) => {
@@ -133,6 +146,8 @@ describe('CSV', () => {
   test('has the keys of its head', () => {
     expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ isArray: true, keys: ['a', 'b'] })
     expect(read('a,b', 'text/csv')).toMatchObject({ keys: ['a', 'b'], csvKeys: expect.anything() })
+    // Of a column whose name comes again nothing is written.
+    expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ json: Buffer.from('[{"1":"2","2":"3"}]') })
   })
 
   test.each([
@@ -192,6 +207,39 @@ describe('CSV', () => {
       }),
       { numRuns: 3_000 },
     )
+  })
+
+  test('is whole in JSON, however much of it comes at once', () => {
+    const columns = Array.from({ length: 130 }, (_, place) => `c${place}`)
+    const texts = [
+      '\n'.repeat(9_000),
+      `a\n"${'\u0001'.repeat(9_000)}"`,
+      `a,b\n${'NULL,NUL\r\n'.repeat(1_500)}`,
+      `${columns.join()}\n${`${columns.join()}\n`.repeat(30)}`,
+    ]
+    for (const text of texts) expect(JSON.stringify(rows(text)) === JSON.stringify(wholeCsv(text))).toBe(true)
+  })
+
+  test('is written with no more escapes than JSON needs', () => {
+    const payload = read('a\n"\u0000\u0001\u000f\u0010\u001f !""#[\\]\u007fé"', 'text/csv')
+    expect(payload).toMatchObject({
+      json: Buffer.from(String.raw`[{"0":"\u0000\u0001\u000f\u0010\u001f !\"#[\\]`.concat('\u007fé"}]')),
+    })
+  })
+
+  test('has names of columns that are cut off where they are too long', () => {
+    const [exact, long] = ['k'.repeat(maximumKeyBytes), 'l'.repeat(maximumKeyBytes + 1)]
+    expect(read(`${exact},${long},${exact}m,b`, 'text/csv')).toMatchObject({
+      keys: [exact, `${'l'.repeat(maximumKeyBytes)}…`, `${exact}…`, 'b'],
+    })
+  })
+
+  test('of lines that differ is not kept', () => {
+    const reader = payloadReader(bodyForm('text/csv', false, false))
+    reader.push(Buffer.from('a\n1,2\n'))
+    const { held } = reader
+    reader.push(Buffer.from('1\n'.repeat(1_000)))
+    expect(reader.held).toBe(held)
   })
 
   test('has no more columns than a relation can have', () => {
@@ -296,6 +344,65 @@ describe('a form', () => {
     )
   })
 
+  const fieldsOf = (parts: readonly Buffer[]) => {
+    const payload = readParts(parts, type, { forFunction: true })
+    if (payload.kind !== 'form') throw new Error('it is no form')
+    return payload.fields.map(([name, value]) => [name, Buffer.concat(piecesOf(value)).toString()])
+  }
+
+  test('has escapes of two hexadecimal digits, of either case, and no others', () => {
+    const characters = Array.from({ length: 127 }, (_, index) => String.fromCharCode(index + 1))
+    for (const character of characters.filter(one => one !== '&'))
+      for (const body of [`a=%4${character}x`, `a=%${character}1x`, `%4${character}=`, `a=%4${character}`])
+        expect(fieldsOf([Buffer.from(body)]), body).toEqual(queryParameters(body))
+  })
+
+  test.each([
+    '',
+    '=',
+    '&=&',
+    '=b',
+    'a',
+    'a=',
+    '%',
+    'a=%&b=%4',
+    'a%=%',
+    '%EF%BB%BFa=%EF%BB%BFb',
+    'a=é%C3&b=%A9',
+    'a==b=c',
+  ])('that is %j is what it is as a query string, whole and byte by byte', body => {
+    const bytes = Buffer.from(body)
+    expect(fieldsOf([bytes])).toEqual(queryParameters(body))
+    expect(fieldsOf(cut(bytes, [...bytes.keys()]))).toEqual(queryParameters(body))
+    expect(jsonOf(read(body, type))).toEqual(Object.fromEntries(queryParameters(body)))
+  })
+
+  test.each(['a=%00', '%00=a', 'a=\0', '\0'])('cannot hold NUL, as %j does', body => {
+    for (const forFunction of [true, false]) expect(refused(body, type, { forFunction }).code).toBe('RST100')
+  })
+
+  test('of much is whole, wherever an escape is in it', () => {
+    for (const before of [8_186, 8_187, 8_188, 8_189, 8_190, 8_191])
+      for (const held of ['%4', '%41', '%', '%C3%A9']) {
+        const body = `a=${'x'.repeat(before)}${held}${'z'.repeat(8_200)}`
+        expect(fieldsOf([Buffer.from(body)])[0]?.[1] === queryParameters(body)[0]?.[1], `${before} ${held}`).toBe(true)
+      }
+  })
+
+  test('has names that are cut off where they are too long', () => {
+    const [exact, long] = ['k'.repeat(maximumKeyBytes), 'l'.repeat(maximumKeyBytes + 1)]
+    const body = `${exact}=1&${long}=2&m=3`
+    const names = [exact, `${'l'.repeat(maximumKeyBytes)}…`, 'm']
+    expect(fieldsOf([Buffer.from(body)]).map(([name]) => name)).toEqual(names)
+    expect(read(body, type)).toMatchObject({ keys: names })
+  })
+
+  test('has as many fields as a query string and no more', () => {
+    const most = 'a&'.repeat(maximumParameters - 1)
+    expect(fieldsOf([Buffer.from(`${most}b`)])).toHaveLength(maximumParameters)
+    expect(refused(`${most}b&`, type).code).toBe('RST100')
+  })
+
   test('of too many fields is refused', () => {
     expect(refused('a&'.repeat(5_000_000), type).code).toBe('RST100')
   })
@@ -311,7 +418,21 @@ test.each([
   expect(refused('x', contentType)).toMatchObject({ code: 'RST107', status: 415 })
 })
 
+test.each<[string, How, string, number]>([
+  ['application/json', {}, '{"a":1}', 7],
+  ['text/plain', { forFunction: true }, 'abc', 3],
+  ['text/csv', {}, 'a\n1\n', '[{"0":"1"}'.length],
+  ['application/x-www-form-urlencoded', {}, 'a=1', '{"a":"1'.length],
+  ['application/x-www-form-urlencoded', { forFunction: true }, 'a=é&bc=12', 4],
+])('what is held of %s (%j) is known as it comes', (contentType, { forFunction = false }, body, held) => {
+  const reader = payloadReader(bodyForm(contentType, forFunction, false))
+  expect(reader.held).toBe(0)
+  reader.push(Buffer.from(body))
+  expect(reader.held).toBe(held)
+})
+
 test('another type is RST107', () => {
+  expect(refused('x', 'constructor')).toMatchObject({ code: 'RST107' })
   expect(refused('x', 'Image/PNG; a=b')).toMatchObject({ message: 'Content-Type not acceptable: image/png' })
   expect(refused('x', '', { forFunction: true }).code).toBe('RST107')
 })

@@ -44,6 +44,10 @@ describe('Prefer', () => {
 
   test('with strict handling refuses what it does not know', () => {
     expect(read('handling=strict, timezone=UTC')).toEqual({ handling: 'strict', timezone: 'UTC' })
+    expect(read('handling=strict,,')).toEqual({ handling: 'strict' })
+    expect(refusal(() => read('handling=strict, a=UTC, count=7'))).toMatchObject({
+      details: 'Invalid preferences: a=UTC, count=7',
+    })
     expect(refusal(() => read('handling=strict, a=b, count=exact, timezone=Mars, constructor'))).toMatchObject({
       code: 'RST122',
       status: 400,
@@ -62,6 +66,7 @@ test.each<[Partial<Preferences>, string | undefined]>([
     'resolution=merge-duplicates, return=minimal, count=exact',
   ],
   [{ maxAffected: 5 }, undefined],
+  [{ handling: 'strict' }, 'handling=strict'],
   [
     { maxAffected: 0, handling: 'strict', timezone: 'UTC', tx: 'commit', missing: 'null' },
     'missing=null, tx=commit, handling=strict, timezone=UTC, max-affected=0',

@@ -39,6 +39,35 @@ describe('a query string', () => {
     expect(queryParameters(query)).toEqual(parameters)
   })
 
+  test('is known by its parameters, whatever order their names come in', () => {
+    const canonical = (query: string) => parseQuery(query, true).canonical
+    expect(canonical('b=2&a=1&c&b=1')).toBe('a=1&b=2&b=1&c')
+    expect(canonical("a=!'()*+ä")).toBe('a=%21%27%28%29%2A%20%C3%A4')
+  })
+
+  test('selects everything where nothing is selected', () => {
+    expect(read('select=').select).toEqual(read('').select)
+    expect(read('select=a,b))').select).toHaveLength(2)
+  })
+
+  test('has whole numbers for limits, and passes over all else', () => {
+    expect(read('limit=25&offset=-12&limit=1.5&limit=x&offset=1234567890123456')).toMatchObject({
+      ...{ limits: [{ path: [], value: 25 }], offsets: [{ path: [], value: -12 }] },
+    })
+  })
+
+  test.each([
+    ['order=a.up', 'order', '"asc", "desc", "nullsfirst" or "nullslast"'],
+    ['order=a.asc.up', 'order', '"nullsfirst" or "nullslast"'],
+    ['order=a->b(c)', 'order', '"asc", "desc"'],
+    ['a=up', 'filter', ''],
+  ])('says what was expected in place of what it has: %s', (query, name, expected) => {
+    const { message, details } = refusal(() => read(query))
+    expect(message).toMatch(new RegExp(`parse ${name} `))
+    expect(details).toContain(expected)
+    if (expected.startsWith('"nulls')) expect(details).not.toContain('"asc"')
+  })
+
   test.each(['a=%00', '%00=a', 'a=\0', 'select="%00"', 'a=%%00'])('cannot hold NUL, as %j does', query => {
     expect(refusal(() => read(query))).toMatchObject({ code: 'RST100', status: 400 })
   })

@@ -25,7 +25,6 @@ function decoded(text: string): string {
 
 /** The parameters in order; one without `=` has an empty value. */
 export function queryParameters(query: string): [name: string, value: string][] {
-  if (query === '') return []
   const parts = query.split('&', maximumParameters + 1)
   if (parts.length > maximumParameters) throw tooManyParameters(maximumParameters)
   if (/\0|%00/.test(query)) throw nulInQuery()

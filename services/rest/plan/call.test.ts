@@ -44,9 +44,37 @@ describe('of overloads', () => {
     ['another body', [ofBytes, ofJson], offer([], 'text')],
     ['a body by GET', [ofJson], offer([])],
     ['the empty name', [ofText], offer([''])],
+    ['a body for two that have no name', [f(parameter('', 'json'), parameter('', 'json'))], offer([], 'json')],
     ['none at all', [], offer([])],
   ])('none is found: %s', (_, overloads, given) => {
     expect(refusal(() => choose(overloads, given))).toMatchObject({ status: 404, code: 'RST202' })
+  })
+
+  test('records of CSV are no body of json', () => {
+    const cache = cacheOf({ routines: [ofJson] })
+    const called = (type: string, body: string) =>
+      planned('POST /rpc/f', { headers: { 'content-type': type }, body }, cache)
+    expect(called('application/json', '{"a":1}').kind).toBe('call')
+    expect(refusal(() => called('text/csv', 'a\n1\n')).code).toBe('RST202')
+  })
+
+  test('no more names are repeated than can be read, and none is meant by a body', () => {
+    const names = Array.from({ length: 101 }, (_, index) => `p${100 + index}`)
+    const { message } = refusal(() => choose([one], offer(names)))
+    expect(message).toContain('p199')
+    expect(message).not.toContain('p200')
+    const near = cacheOf({ routines: [routine('functions', [])] })
+    const hint = (unnamed?: Offer['unnamed']) =>
+      refusal(() => findRoutine(near, own('function'), offer([], unnamed))).hint
+    expect([hint(), hint('text')]).toEqual([expect.stringContaining('test.functions'), null])
+  })
+
+  test('several are told apart by all their parameters', () => {
+    const both = f(parameter('a', 'text'), parameter('b', 'text'))
+    expect(refusal(() => choose([two, both], offer(['a', 'b']))).message).toBe(
+      'Could not choose the best candidate function between: ' +
+        'test.f(a => integer, b => integer), test.f(a => text, b => text)',
+    )
   })
 
   test('several are RST203', () => {

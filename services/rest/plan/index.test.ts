@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { Routine } from '../../schema-cache/types.ts'
+import { routine } from '../testing/openapi.ts'
 import { refusal } from '../testing/parsing.ts'
-import { own, planned, type Sent, sampleCache } from '../testing/schema-cache.ts'
+import { cacheOf, own, planned, type Sent, sampleCache } from '../testing/schema-cache.ts'
 import type { Plan } from './types.ts'
 
 type WritePlan = Extract<Plan, { kind: 'write' }>
@@ -88,6 +90,25 @@ describe('a PUT', () => {
   })
 })
 
+describe('a call', () => {
+  const returning = (returns: Routine['returns']) => cacheOf({ routines: [routine('f', [], { returns })] })
+  const relationOf = (returns: Routine['returns']) => {
+    const found = planned('GET /rpc/f?select=*', {}, returning(returns))
+    return found.kind === 'call' && [found.read.relation, found.read.select.length]
+  }
+  const record = { schema: 'pg_catalog', name: 'record' }
+
+  test('reads the relation whose rows it returns, and of all else its own result', () => {
+    expect(relationOf({ kind: 'composite', type: own('projects'), isAlias: false })).toEqual([own('projects'), 1])
+    expect(relationOf({ kind: 'composite', type: record, isAlias: false })).toEqual([own('f'), 1])
+    expect(relationOf({ kind: 'scalar', type: own('color') })).toEqual([own('f'), 1])
+  })
+  test('of a relation that nobody knows keeps its star, also beside an aggregate', () => {
+    const found = planned('GET /rpc/f?select=*,count()', {}, returning({ kind: 'scalar', type: own('color') }))
+    expect(found.kind === 'call' && found.read.select).toMatchObject([{ field: { name: '*' } }, {}])
+  })
+})
+
 describe('an insert', () => {
   const conflict = (line: string, prefer?: string) => {
     const { write: one } = write(line, '{"id":1}', prefer)
@@ -108,6 +129,11 @@ describe('an insert', () => {
     expect(write('POST /keyless', '{"a":1}', 'resolution=merge-duplicates').write).toMatchObject({
       onConflict: undefined,
     })
+  })
+
+  test('is of no rows that are there, whatever is asked of them', () => {
+    const { write: one, wants } = write('POST /projects?id=eq.1')
+    expect([one, wants]).toMatchObject([{ kind: 'insert', conditions: [], isPut: false }, 'minimal'])
   })
 
   test('sets the columns of the body, or those that are named', () => {
@@ -148,16 +174,19 @@ describe('what is written and shown', () => {
     expect(returning('users(*)')).toEqual(['id'])
     expect(returning('newest_task(*)')).toEqual('all')
     expect(returning('id&order=name')).toEqual(['id', 'name'])
+    expect(returning('id,clients(id)&order=clients(name)')).toEqual(['id', 'client_id'])
     expect(write('PATCH /tasks', '{}', 'return=representation').returning).toBe('all')
   })
 
   test('is filtered once: the root in the write, what is embedded in the read', () => {
-    const target = '/projects?id=eq.1&or=(id.eq.1)&limit=1&select=id,tasks(id)&tasks.id=gt.1&tasks.limit=2'
+    const root = 'id=eq.1&or=(id.eq.1)&limit=1&offset=3'
+    const embedded = 'tasks.id=gt.1&tasks.or=(id.eq.1)&tasks.limit=2&tasks.offset=4'
+    const target = `/projects?${root}&select=id,tasks(id)&${embedded}`
     expect(write(`PATCH ${target}`, '{}', 'return=representation')).toMatchObject({
       write: { kind: 'update', conditions: [{}, {}] },
       read: {
         ...{ conditions: [], range: { offset: 0, limit: undefined } },
-        select: [{}, { node: { conditions: [{}], range: { limit: 2 } } }],
+        select: [{}, { node: { conditions: [{}, {}], range: { offset: 4, limit: 2 } } }],
       },
     })
     expect(write(`DELETE ${target}`)).toMatchObject({

@@ -81,6 +81,7 @@ test.each([
   ['constructor', 'constructor'],
   ['__proto__', '__proto__'],
   ['text/*', 'text/*'],
+  ['application/vnd.pgrst.plan+json; for="image/png"', 'application/vnd.pgrst.plan+json; for="image/png"'],
 ])('%j is RST107', (accept, names) => {
   expect(refusal(() => of(accept))).toMatchObject({
     ...{ status: 406, code: 'RST107', message: `None of these media types are available: ${names}` },

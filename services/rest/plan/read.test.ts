@@ -73,6 +73,17 @@ describe('a read', () => {
     expect(code(`/projects?select=clients(*)&${renamed}`)).toBe('RST108')
   })
 
+  test('comes through a junction in the order of its key, unless it is grouped or another order is asked for', () => {
+    const order = (select: string) => {
+      const [item] = read(`/projects?select=${select}`).select
+      return item?.kind === 'embedded' ? item.node.order.map(({ field }) => field.name) : undefined
+    }
+    expect(order('users(name)')).toEqual(['id'])
+    expect(order('users(name)&users.order=name')).toEqual(['name'])
+    expect(order('users(name,count())')).toEqual([])
+    expect(order('tasks(name)')).toEqual([])
+  })
+
   test('takes the last order, limit and offset', () => {
     expect(read('/projects?order=id&order=name&limit=1&limit=2&offset=3&offset=4')).toMatchObject({
       ...{ order: [{ field: { name: 'name' } }], range: { offset: 4, limit: 2 } },
@@ -106,9 +117,13 @@ describe('a read', () => {
     expect(conditions('clients=is.not_null')).toMatchObject([{ isNull: false }])
     expect(conditions('clients=not.is.not_null')).toMatchObject([{ isNull: true }])
     expect(conditions('or=(clients.is.null,id.eq.1)')).toMatchObject([{ members: [{ kind: 'embedded' }, {}] }])
-    for (const wrong of ['clients=eq.1', 'clients=is.true', 'or=(clients.eq.1)', 'clients=in.(1)']) {
+    const refused = ['clients=eq.1', 'clients=is.true', 'or=(clients.eq.1)', 'clients=in.(1)']
+    for (const wrong of [...refused, 'clients=eq.null', 'clients=eq.not_null']) {
       expect(refusal(() => conditions(wrong))).toMatchObject({ status: 400, code: 'RST120' })
     }
+    expect(conditions('clients->x=is.null')).toMatchObject([{ kind: 'filter', field: { name: 'clients' } }])
+    // A column that an embedding shares its name with can be asked for anything else.
+    expect(read('/projects?select=name:clients(id)&name=eq.x').conditions).toMatchObject([{ kind: 'filter' }])
   })
 
   test('has aggregates where they are enabled, and not in spreads to many', () => {
@@ -116,6 +131,7 @@ describe('a read', () => {
     for (const some of ['id.sum()', 'count()', 'tasks(count())', '...clients(id.max())']) {
       expect(code(`/projects?select=${some}`, { aggregatesEnabled: false })).toBe('RST123')
     }
+    expect(read('/projects?select=id', { aggregatesEnabled: false }).select).toHaveLength(1)
     for (const some of ['...tasks(id.max())', '...tasks(count())', '...tasks(...projects(id.sum()))']) {
       expect(refusal(() => read(`/projects?select=${some}`))).toMatchObject({ status: 400, code: 'RST127' })
     }
@@ -138,6 +154,9 @@ describe('a read', () => {
       field: { toOutput: own('color_to_json'), baseType: 'integer' },
     })
     expect(field('/projects?select=color->x')).toMatchObject({ field: { toOutput: undefined } })
+    expect(read('/projects?select=id&color->x=eq.red').conditions).toMatchObject([{ field: { fromText: undefined } }])
+    const csv = planned('GET /projects?select=color', { headers: { accept: 'text/csv' } })
+    expect(csv.kind === 'read' && csv.read.select).toMatchObject([{ field: { toOutput: own('color_to_text') } }])
     expect(read('/projects?select=id&color=eq.red').conditions).toMatchObject([
       { field: { fromText: own('color_from_text') } },
     ])
@@ -163,6 +182,16 @@ describe('aliases', () => {
         expect(found.filter(alias => /^rst_(?!relation_)/.test(alias))).toEqual([])
       }),
     )
+  })
+
+  test('are the names of relations, as far as those are free and fit', () => {
+    const aliasOf = (name: string) => {
+      const found = planned(`GET /${name}`, {}, cacheOf({ tables: [table(name, [column('id', 'integer')])] }))
+      return found.kind === 'read' && found.read.alias
+    }
+    const most = 't'.repeat(63)
+    expect([aliasOf('films'), aliasOf(most), aliasOf('x_rst_')]).toEqual(['films', most, 'x_rst_'])
+    expect([aliasOf(`${most}t`), aliasOf('rst_rows')]).toEqual(['rst_relation_0', 'rst_relation_0'])
   })
 
   test('of relations with long names do not become one', () => {

@@ -107,6 +107,20 @@ describe('an embedding means', () => {
     expect(find(source, target, hint)).toEqual(expected)
   })
 
+  test('of a relation with itself, one to one, who is referred to by its name, and who refers by the column', () => {
+    const spouse = (referenced: boolean) =>
+      keys('people', 'people', {
+        ...{ kind: 'one-to-one', constraint: 'people_spouse', referenced },
+        columns: referenced ? [['id', 'spouse_id']] : [['spouse_id', 'id']],
+      })
+    const couple = cacheOf({ relationships: [spouse(false), spouse(true)] })
+    const found = (target: string, hint?: string) => findRelationship(couple, own('people'), target, hint)
+    expect(found('people')).toEqual(spouse(true))
+    expect(found('people', 'spouse_id')).toEqual(spouse(true))
+    expect(found('spouse_id')).toEqual(spouse(false))
+    expect(found('people_spouse')).toEqual(spouse(false))
+  })
+
   test('a function before a foreign key to a relation of its name', () => {
     const both = cacheOf({ relationships: [toOne('films', 'lead', [['lead_id', 'id']]), computed('lead', 'actors')] })
     expect(findRelationship(both, own('films'), 'lead', undefined).kind).toBe('computed')
@@ -137,6 +151,12 @@ describe('none is RST200', () => {
     ['lines', 'a', undefined, null],
     ['lines', 'orders', 'a', null],
     ['people', 'manager_id', 'people', null],
+    // What fits by one of the two names alone.
+    ['people', 'nobody', 'manager_id', null],
+    ['people', 'people', 'nope', null],
+    ['passports', 'people', 'id', null],
+    // What is not shown is not suggested either.
+    ['films', 'studio', undefined, null],
     ['films', '__proto__', undefined, null],
   ])('for %s with %s by the hint %s', (source, target, hint, suggested) => {
     expect(refused(source, target, hint)).toMatchObject({
@@ -182,6 +202,25 @@ describe('several are RST201', () => {
       ],
       hint: expect.stringContaining("'actors!roles', 'actors!cameos'"),
     })
+  })
+
+  test('to many before to one, and by all columns of a key', () => {
+    const columns: [string, string][] = [
+      ['a', 'x'],
+      ['b', 'y'],
+    ]
+    const parent = keys('a', 'b', { kind: 'many-to-one', constraint: 'up', columns })
+    const children = keys('a', 'b', { kind: 'one-to-many', constraint: 'down', columns })
+    for (const relationships of [
+      [parent, children],
+      [children, parent],
+    ])
+      expect(refusal(() => findRelationship(cacheOf({ relationships }), own('a'), 'b', undefined))).toMatchObject({
+        details: [
+          { cardinality: 'one-to-many', relationship: 'down using a(a, b) and b(x, y)' },
+          { cardinality: 'many-to-one', relationship: 'up using a(a, b) and b(x, y)' },
+        ],
+      })
   })
 
   test('of functions', () => {

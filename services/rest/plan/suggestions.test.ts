@@ -41,6 +41,12 @@ test('similarity lies between 0 and 1, is the same both ways, and 1 of a name wi
   )
 })
 
+test('as much is compared as is quick, and no more', () => {
+  const [text, name] = ['p'.repeat(1_000), 'p'.repeat(2_000)]
+  expect(suggestion(text, [name], 0.3)).toBe(name)
+  expect(suggestion(text, [name, 'p'.repeat(999)], 0.3)).toBeUndefined()
+})
+
 test('what is looked for among too many names, or is too long, is not found: an error has to be quick', () => {
   const names = Array.from({ length: 100_000 }, (_, index) => `projcts${index}`)
   const start = process.cpuUsage()

@@ -25,8 +25,7 @@ const setting = (name: string) => `nullif(current_setting('${name}', true), '')`
 const settings = `${setting('response.headers')} AS headers, ${setting('response.status')} AS status`
 
 /** Whether the total takes a count of its own: a page does not tell, all rows do. */
-const takesCount = (count: Count | undefined, { range }: ReadNode): boolean =>
-  (count === 'exact' || count === 'estimated') && (range.offset > 0 || range.limit !== undefined)
+const takesCount = ({ range }: ReadNode): boolean => range.offset > 0 || range.limit !== undefined
 
 function totalSql(
   writer: StatementWriter,
@@ -36,7 +35,7 @@ function totalSql(
   maximumRows: number | undefined,
 ): string {
   if (count === undefined || count === 'planned') return 'NULL::int8'
-  if (!takesCount(count, node)) return 'count(*)'
+  if (!takesCount(node)) return 'count(*)'
   const limit =
     count === 'estimated' && maximumRows !== undefined ? ` LIMIT ${writer.value(String(maximumRows + 1))}` : ''
   return `(SELECT count(*) FROM (${countableSql(writer, node, from)}${limit}) AS rst_counted)`

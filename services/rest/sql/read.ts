@@ -49,6 +49,12 @@ const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item =
 /** Whether nothing of a node or of what is below it is shown. */
 const isEmpty = (node: ReadNode): boolean => node.select.every(item => item.kind === 'embedded' && isEmpty(item.node))
 
+/** Whether aggregates stand in a node, or come up to it from a spread. */
+const hasAggregates = (node: ReadNode): boolean =>
+  node.select.some(item =>
+    item.kind === 'column' ? item.aggregate !== undefined : item.spread && hasAggregates(item.node),
+  )
+
 class ReadWriter {
   readonly #writer: StatementWriter
   readonly #root: ReadNode
@@ -97,14 +103,15 @@ class ReadWriter {
       const expression = `${alias}.${identifier(column)}`
       if (!child.toOne) {
         level.list.push(`COALESCE(${expression}, '[]') AS ${identifier(name)}`)
+        level.groups.push(expression)
         level.handed.push({ column: name, name, aggregate: undefined })
       } else if (aggregate === undefined || handsUp) {
-        level.list.push(`${expression} AS ${identifier(aggregate === undefined ? name : column)}`)
+        level.list.push(`${expression} AS ${identifier(column)}`)
         if (aggregate === undefined) {
           level.groups.push(expression)
           level.keys.push(expression)
         }
-        level.handed.push({ column: aggregate === undefined ? name : column, name, aggregate })
+        level.handed.push({ column, name, aggregate })
       } else {
         level.list.push(`${aggregated(expression, aggregate)} AS ${identifier(name)}`)
         level.hasAggregates = true
@@ -145,8 +152,10 @@ class ReadWriter {
       return { text: ` ${kind} JOIN LATERAL (${text}${fence}) AS ${alias} ON TRUE`, handed }
     }
     const spread = child.spread ? handed : []
-    const arrays = spread.map(({ column }) => `json_agg(${alias}.${identifier(column)}) AS ${identifier(column)}`)
-    const rows = isGrouped ? `jsonb_agg(${alias}) AS "rst_rows"` : `json_agg(${alias}) AS "rst_rows"`
+    // What is grouped by has to be compared, which json cannot be.
+    const array = isGrouped ? 'jsonb_agg' : 'json_agg'
+    const arrays = spread.map(({ column }) => `${array}(${alias}.${identifier(column)}) AS ${identifier(column)}`)
+    const rows = `${array}(${alias}) AS "rst_rows"`
     const lists = child.spread && !isEmpty(child.node) ? [...arrays, 'nullif(count(*), 0) AS "rst_rows"'] : [rows]
     const on = child.inner ? `${alias}."rst_rows" IS NOT NULL` : 'TRUE'
     return {
@@ -204,7 +213,7 @@ class ReadWriter {
     handsUp: boolean,
   ): { text: string; handed: Handed[] } {
     const level: Level = { list: [], groups: [], keys: [], handed: [], hasAggregates: false }
-    const isGrouped = node.select.some(item => item.kind === 'column' && item.aggregate !== undefined)
+    const isGrouped = hasAggregates(node)
     const joins: string[] = []
     for (const item of node.select) {
       if (item.kind === 'column') {

@@ -12,9 +12,9 @@ import {
   type Table,
 } from '../../schema-cache/types.ts'
 import { payloadReader } from '../parse/payload.ts'
-import { parseRequest } from '../parse/request.ts'
+import { type ApiRequest, parseRequest } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/context.ts'
-import { type PlannedAction, plan } from '../plan/index.ts'
+import { type PlannedAction, plan, planWithoutBody } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import { column, keys, parameter, routine, table, toOne } from './openapi.ts'
 
@@ -127,21 +127,33 @@ const sampleSettings: PlanSettings = { maximumRows: undefined, aggregatesEnabled
 
 export type Sent = Partial<RequestHead> & { body?: string | Buffer }
 
+/** `GET /projects?select=id`, parsed. */
+function parsed(line: string, sent: Sent, rootFunction?: string): ApiRequest {
+  const [, method = '', path = '', query = ''] = /^(\S+) ([^?]*)\??(.*)$/s.exec(line) ?? []
+  return parseRequest(
+    { method, path, query, headers: {}, ...sent },
+    { schemas: ['test'], rootFunction, openApiDisabled: false, timeZones: new Set(['UTC']) },
+  )
+}
+
 /** `GET /projects?select=id`, parsed and planned. */
 export function planned(
   line: string,
   sent: Sent = {},
   cache: SchemaCache = sampleCache,
   settings: Partial<PlanSettings> = {},
+  rootFunction?: string,
 ): Plan {
-  const [, method = '', path = '', query = ''] = /^(\S+) ([^?]*)\??(.*)$/s.exec(line) ?? []
-  const request = parseRequest(
-    { method, path, query, headers: {}, ...sent },
-    { schemas: ['test'], rootFunction: undefined, openApiDisabled: false, timeZones: new Set(['UTC']) },
-  )
+  const request = parsed(line, sent, rootFunction)
   const reader = request.body === undefined ? undefined : payloadReader(request.body)
   reader?.push(Buffer.from(sent.body ?? ''))
   return plan(request, statement(request.action), reader?.end(), cache, { ...sampleSettings, ...settings })
+}
+
+/** What it can come to before its body is there. */
+export function plannedWithoutBody(line: string, sent: Sent = {}, cache: SchemaCache = sampleCache): readonly Plan[] {
+  const request = parsed(line, sent)
+  return planWithoutBody(request, statement(request.action), cache, sampleSettings)
 }
 
 function statement(action: ReturnType<typeof parseRequest>['action']): PlannedAction {

@@ -1,0 +1,55 @@
+/**
+ * The slots of a database's branches. One that is to be made takes its slot by a write of its database, so that of two
+ * requests that come at once, to whichever replicas, the second sees the first; and so that no database is deleted beside
+ * a branch that is on its way. A live branch has a slot by itself: what stands on the database is only what is not seen yet.
+ */
+import type { Kinds } from '../../cluster/index.ts'
+import { isLiveBranch } from '../../crds/index.ts'
+import { idOf } from '../caches.ts'
+import type { Writer } from '../writer.ts'
+
+type ManagedDatabase = Kinds['ManagedDatabase']
+
+/** On a database: ids of branches that are being written, each with when its slot was taken, `id@ms`, by spaces. */
+export const slotsAnnotation = 'espalier.dev/branch-slots'
+
+/** A branch is written at once after its slot was taken; where a process died in between, it is free again after so long. */
+const takenMs = 60_000
+
+type Slot = { id: string; at: number }
+
+function slotsOf({ metadata }: ManagedDatabase, now: number): Slot[] {
+  const texts = metadata.annotations?.[slotsAnnotation]?.split(' ') ?? []
+  const slots = texts.map(text => {
+    const [id = '', at = ''] = text.split('@')
+    return { id, at: Number(at) }
+  })
+  return slots.filter(({ id, at }) => id !== '' && at > now - takenMs && at <= now + takenMs)
+}
+
+/** The live branches of a database, and the slots of those that are still to be seen. */
+type Occupancy = { branches: Kinds['Branch'][]; slots: Slot[] }
+
+/** By the cluster's own word. `database`: as it is now. */
+export async function occupancyOf({ context, account }: Writer, database: ManagedDatabase): Promise<Occupancy> {
+  const { items } = await context.cluster.list('Branch', { namespace: account.namespace })
+  const ofDatabase = items.filter(branch => branch.spec.databaseId === idOf(database))
+  const seen = new Set(ofDatabase.map(idOf))
+  return {
+    branches: ofDatabase.filter(isLiveBranch),
+    slots: slotsOf(database, context.now()).filter(({ id }) => !seen.has(id)),
+  }
+}
+
+export async function countBranches(writer: Writer, database: ManagedDatabase): Promise<number> {
+  const { branches, slots } = await occupancyOf(writer, database)
+  return branches.length + slots.length
+}
+
+/** The database with a slot for this branch, and without those that are needed no more. */
+export function withSlot(database: ManagedDatabase, { slots }: Occupancy, id: string, now: number): ManagedDatabase {
+  const kept = [...slots.filter(slot => slot.id !== id), { id, at: now }]
+  const text = kept.map(slot => `${slot.id}@${slot.at}`).join(' ')
+  const annotations = { ...database.metadata.annotations, [slotsAnnotation]: text }
+  return { ...database, metadata: { ...database.metadata, annotations } }
+}

@@ -1,0 +1,143 @@
+/** Carries out writes of branches: each is one object, which the operator does the rest of. */
+import { isClusterError, type Kinds } from '../../cluster/index.ts'
+import {
+  annotatedOperation,
+  annotations,
+  apiVersion,
+  branchName,
+  labels,
+  managedByEspalier,
+  type OperationName,
+  renderOperation,
+  teardownFinalizer,
+  tenantHash,
+} from '../../crds/index.ts'
+import { idOf, readOwned } from '../caches.ts'
+import { conflict, notFound, retryAfter } from '../errors.ts'
+import type { Ids } from '../idempotency.ts'
+import { updatedAtAnnotation } from '../render/updated-at.ts'
+import { guarded, recordTask, type Writer } from '../writer.ts'
+import { decideBranch, decideDeletion } from './decide.ts'
+import type { CreateBranchInput } from './schema.ts'
+import { occupancyOf, withSlot } from './slots.ts'
+
+type Branch = Kinds['Branch']
+
+const marksOf = ({ context }: Writer, taskId: string, name: OperationName) => ({
+  [annotations.operation]: renderOperation({ taskId, name, hash: '' }),
+  [updatedAtAnnotation]: new Date(context.now()).toISOString(),
+})
+
+/** Takes a slot for the branch and says what it is to be. @throws ApiError 400, 404, 409 */
+async function takeSlot(writer: Writer, databaseId: string, input: CreateBranchInput, id: string) {
+  const { context, account } = writer
+  const { cluster, caches } = context
+  return guarded(async () => {
+    const database = await readOwned(cluster, 'ManagedDatabase', account.namespace, databaseId)
+    if (database === undefined) throw notFound('database')
+    const occupancy = await occupancyOf(writer, database)
+    const region =
+      caches.Region.get({ name: database.spec.region }) ?? (await cluster.get('Region', { name: database.spec.region }))
+    const { branches, slots } = occupancy
+    const spec = decideBranch({
+      input,
+      database,
+      sourceBranch: await sourceOf(writer, databaseId, input),
+      region,
+      count: branches.length + slots.filter(slot => slot.id !== id).length,
+      limit: account.tenant?.spec.limits.branchesPerDatabase,
+      highestDepth: context.highestDepth,
+      now: context.now(),
+    })
+    await cluster.replace('ManagedDatabase', withSlot(database, occupancy, id, context.now()))
+    return spec
+  })
+}
+
+/** The branch of this database that is to be branched. */
+async function sourceOf(
+  { context, account }: Writer,
+  databaseId: string,
+  { source_branch_id: sourceId }: CreateBranchInput,
+): Promise<Branch | undefined> {
+  if (sourceId === undefined) return undefined
+  const found = await readOwned(context.cluster, 'Branch', account.namespace, sourceId)
+  return found?.spec.databaseId === databaseId ? found : undefined
+}
+
+/** Makes the branch of these ids, or finds it made by an earlier try with the same ids. @throws ApiError 400, 404, 409 */
+export async function createBranch(
+  writer: Writer,
+  databaseId: string,
+  input: CreateBranchInput,
+  ids: Ids,
+): Promise<Branch> {
+  const { context, account } = writer
+  const { cluster, caches } = context
+  const { namespace, tenantId } = account
+  const finished = async (branch: Branch): Promise<Branch> => {
+    caches.Branch.writeThrough(branch)
+    const subject = { kind: 'branch' as const, id: ids.objectId, name: branch.metadata.name }
+    const { ipAllowlist } = branch.spec
+    const request = { ...input, ...(input.ip_allowlist === undefined ? {} : { ip_allowlist: ipAllowlist }) }
+    await recordTask(writer, { taskId: ids.taskId, name: 'create-branch', subject, request })
+    return branch
+  }
+  const earlier = await readOwned(cluster, 'Branch', namespace, ids.objectId)
+  if (earlier !== undefined) return finished(earlier)
+  const spec = await takeSlot(writer, databaseId, input, ids.objectId)
+  const name = branchName(spec.databaseName, ids.objectId)
+  const metadata = {
+    name,
+    namespace,
+    labels: {
+      [labels.id]: ids.objectId,
+      [labels.tenant]: tenantHash(tenantId),
+      [labels.managedBy]: managedByEspalier,
+    },
+    annotations: marksOf(writer, ids.taskId, 'create-branch'),
+    finalizers: [teardownFinalizer],
+  }
+  try {
+    return await finished(await cluster.create('Branch', { apiVersion, kind: 'Branch', metadata, spec }))
+  } catch (error) {
+    if (!isClusterError(error, 'AlreadyExists')) throw error
+    const winner = await cluster.get('Branch', { namespace, name })
+    if (winner !== undefined && idOf(winner) === ids.objectId) return finished(winner)
+    throw conflict('the name that the branch was to be given is taken: try again', retryAfter.conflict)
+  }
+}
+
+/** What a deletion left: the branch as stored, and the task that follows it, if one does. */
+type Written = { branch: Branch; taskId: string | undefined }
+
+/** The slot is free with the write that asks for it. Asking again changes nothing. @throws ApiError 404, 409 */
+export async function deleteBranch(writer: Writer, databaseId: string, id: string): Promise<Written> {
+  const { context, account } = writer
+  const { cluster, caches } = context
+  const { isAsked, ...written } = await guarded(async (): Promise<Written & { isAsked: boolean }> => {
+    const current = await readOwned(cluster, 'Branch', account.namespace, id)
+    if (current === undefined || current.spec.databaseId !== databaseId) throw notFound('branch')
+    const { items } = await cluster.list('Branch', { namespace: account.namespace })
+    if (decideDeletion(current, items) === 'underway') {
+      const operation = annotatedOperation(current)
+      const taskId = operation?.name === 'delete-branch' ? operation.taskId : undefined
+      return { branch: current, taskId, isAsked: false }
+    }
+    const taskId = context.newId()
+    const { metadata, spec } = current
+    const marks = marksOf(writer, taskId, 'delete-branch')
+    const branch = await cluster.replace('Branch', {
+      ...current,
+      metadata: { ...metadata, annotations: { ...metadata.annotations, ...marks } },
+      spec: { ...spec, deletionRequestedAt: new Date(context.now()).toISOString() },
+    })
+    return { branch, taskId, isAsked: true }
+  }, 'branch')
+  caches.Branch.writeThrough(written.branch)
+  if (isAsked && written.taskId !== undefined) {
+    const subject = { kind: 'branch' as const, id, name: written.branch.metadata.name }
+    await recordTask(writer, { taskId: written.taskId, name: 'delete-branch', subject, request: {} })
+  }
+  return written
+}

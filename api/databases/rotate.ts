@@ -1,0 +1,47 @@
+/** `/databases/{id}/roles/{role}/rotate-password`: another password for one role of a database. */
+import { z } from 'zod'
+import { databaseRoles } from '../../sealing/credentials.ts'
+import { taskHeaders, waitUntilSettled } from '../answers.ts'
+import type { ApiContext, App } from '../context.ts'
+import type { Answer, Ids } from '../idempotency.ts'
+import { once, sendAnswer } from '../once.ts'
+import { asynchronous, operation } from '../operation.ts'
+import { idParameter, noBody } from '../schemas/common.ts'
+import { requireCurrentPlan } from '../tenants.ts'
+import { validate } from '../validation.ts'
+import { writerOf } from '../writer.ts'
+import { rotatePassword } from './write.ts'
+
+const parameters = idParameter.extend({ role: z.enum(databaseRoles).describe('The role whose password is replaced.') })
+
+export function addRotation(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'rotatePassword',
+      tag: 'databases',
+      summary: 'Replace the password of a role',
+      description:
+        'The database is `modifying` until Postgres has the new password. Meanwhile `connection` holds the new one, which is not valid yet, and the one before is; just after this answer `connection` may be absent. Once the database is `available`, only the new one is valid. Open sessions stay, and no other role is touched. If the rotation fails, the password before stays valid and is shown again. Answers 409 unless the database is `available`.',
+      success: { status: 204, description: 'The rotation has begun.', headers: asynchronous },
+      errors: [400, 404, 409],
+      takes: ['Idempotency-Key', 'Prefer'],
+    },
+    { params: parameters, querystring: z.strictObject({}) },
+  )
+  app.post('/databases/:id/roles/:role/rotate-password', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { id, role } = request.params
+    validate(noBody, request.body ?? undefined, 'body')
+    requireCurrentPlan(writer.account, context.now())
+    const work = async (ids: Ids): Promise<Answer> => {
+      const { database, ...written } = await rotatePassword(writer, id, role, ids.taskId)
+      context.audit.done(request, { status: 204, taskId: written.taskId })
+      await waitUntilSettled(context, request, reply, database)
+      return { status: 204, body: '', headers: taskHeaders(written.taskId) }
+    }
+    return sendAnswer(
+      reply,
+      await once({ context, request, namespace: writer.account.namespace, body: {}, objectId: id }, work),
+    )
+  })
+}

@@ -1,0 +1,43 @@
+/** What `source_backup_id` of a new database comes to: which backup it is, and whether a database like this can be made of it. */
+import type { Kinds } from '../../cluster/index.ts'
+import type { PgVersion } from '../../crds/index.ts'
+import { bytesTold } from '../../values/quantity.ts'
+import { findOwned, readOwned } from '../caches.ts'
+import { badRequest, notFound } from '../errors.ts'
+import type { Writer } from '../writer.ts'
+import type { CreateDatabaseInput } from './schema.ts'
+
+/** `pgVersion`: undefined where nobody knows any more. */
+type NewSource = { backupName: string; pgVersion: PgVersion | undefined }
+
+/** @throws ApiError 404 where there is no such backup, 400 where nothing can be made of it */
+export async function sourceOfNew(
+  { context, account }: Writer,
+  input: CreateDatabaseInput,
+  storageSize: string | undefined,
+): Promise<NewSource | undefined> {
+  const { source_backup_id: backupId, pg_version: wanted, region } = input
+  if (backupId === undefined) return undefined
+  const { cluster, caches } = context
+  const backup = await readOwned(cluster, 'Backup', account.namespace, backupId)
+  if (backup === undefined) throw notFound('backup')
+  const { metadata, spec, status } = backup
+  const phase = metadata.deletionTimestamp === undefined ? (status?.phase ?? 'pending') : 'deleting'
+  if (phase !== 'completed')
+    throw badRequest(`source_backup_id: the backup is ${phase}: a database is made of a completed one`)
+  const origin = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', account.namespace, spec.databaseId)
+  const place = status?.region ?? origin?.spec.region
+  if (place !== undefined && place !== region) throw badRequest(`region: the backup is in the region ${place}`)
+  const pgVersion = status?.pgVersion ?? origin?.spec.pgVersion
+  if (wanted !== undefined && pgVersion !== undefined && wanted !== pgVersion)
+    throw badRequest(`pg_version: the backup is of Postgres ${pgVersion}`)
+  refuseSmaller(backup, storageSize)
+  return { backupName: metadata.name, pgVersion }
+}
+
+function refuseSmaller({ status }: Kinds['Backup'], storageSize: string | undefined): void {
+  const storage = bytesTold(storageSize)
+  const needed = status?.sizeBytes
+  if (needed !== undefined && storage !== undefined && storage < needed)
+    throw badRequest(`size: its storage of ${storageSize} is smaller than the volume of the backup, ${needed} bytes`)
+}

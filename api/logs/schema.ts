@@ -1,0 +1,48 @@
+/** Logs as the API gives them: the entries of instance/log/entry.ts. */
+import { z } from 'zod'
+import { timestamp } from '../../crds/index.ts'
+import type { LogEntry } from '../../instance/log/entry.ts'
+import { queryInteger, time } from '../schemas/common.ts'
+import { output } from '../schemas/components.ts'
+
+export const logEntry = output(
+  'LogEntry',
+  z
+    .strictObject({
+      timestamp: time.describe('When it was written, to the millisecond.'),
+      level: z
+        .string()
+        .describe(
+          'As Postgres says it: `LOG`, `WARNING`, `ERROR`, `FATAL`, `PANIC` and more; `LOG` where it says none.',
+        ),
+      message: z.string().describe('What happened.'),
+      state_code: z.string().optional().describe('The SQLSTATE.'),
+      user: z.string().optional().describe('The role of the session.'),
+      dbname: z.string().optional().describe('The database of the session.'),
+      remote_host: z.string().optional().describe('Where the connection came from: mostly a gateway.'),
+      pid: z.int().optional().describe("The server's process."),
+      line_num: z.int().optional().describe('The number of this line in its session.'),
+      detail: z.string().optional().describe('More of what happened.'),
+      hint: z.string().optional().describe('What may help.'),
+      internal_query: z.string().optional().describe('The statement inside a function that failed.'),
+      context: z.string().optional().describe('Where in functions it happened.'),
+      statement: z.string().optional().describe('The statement that failed, without what may be a password.'),
+    })
+    .describe('One entry of a log.'),
+) satisfies z.ZodType<LogEntry>
+
+export const logsShape = output(
+  'DatabaseLogsResponse',
+  z.strictObject({ logs: z.array(logEntry).describe('Newest first.') }).describe('A part of a log.'),
+)
+
+export const logsQuery = z
+  .strictObject({
+    max_lines: queryInteger(1, 1000, 100).describe('The most entries to return, 1 to 1000.'),
+    start_time: timestamp.optional().describe('Only entries of this time and later.'),
+    end_time: timestamp.optional().describe('Only entries before this time.'),
+  })
+  .refine(({ start_time, end_time }) => !start_time || !end_time || Date.parse(start_time) < Date.parse(end_time), {
+    path: ['start_time'],
+    message: 'must be before end_time',
+  })

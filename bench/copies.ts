@@ -1,0 +1,185 @@
+/**
+ * Backups, branches and restores under load, on one machine or, with ESPALIER_E2E_PROVIDER=kind, on a cluster: how long each takes
+ * from the request to its end, the longest gap between two commits of the source meanwhile, and on one machine the storage that
+ * unchanged branches take. The load is that of pgbench, by four sessions. ESPALIER_BENCH_MB: the data of the source in MB.
+ * Where the file system cannot share what files have in common, each copy is a whole one; TMPDIR chooses another.
+ */
+import { execFileSync } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import type pg from 'pg'
+import { labels } from '../crds/index.ts'
+import { type Connection, connect, type Database, eventually, openTo, query } from '../e2e/client.ts'
+import { startProvider } from '../e2e/provider.ts'
+import { against, median, percentile, print } from './statistics.ts'
+
+const megabytes = Number(process.env.ESPALIER_BENCH_MB ?? '500')
+const size = process.env.ESPALIER_BENCH_SIZE ?? 'small'
+const isKind = process.env.ESPALIER_E2E_PROVIDER === 'kind'
+const rounds = Number(process.env.ESPALIER_BENCH_ROUNDS ?? '20')
+const sessions = 4
+const kept = 10
+/** Of accounts as pgbench makes them, with their key. */
+const bytesOfAccount = 150
+const accounts = Math.round((megabytes * 1e6) / bytesOfAccount)
+
+const provider = await startProvider()
+const api = await provider.client('bench')
+const wait = { prefer: 'wait=60' }
+const ip_allowlist = openTo(provider.clientAddress)
+
+type Made = { id: string; status: string; connection?: { port: number; host: string; password: string } }
+type Aims = { seconds?: number; gap?: number }
+
+async function prepare(source: Connection): Promise<void> {
+  const client = await connect(source)
+  await client.query(`CREATE TABLE accounts AS SELECT n AS id, 0 AS balance, repeat('x', 84) AS filler
+    FROM generate_series(1, ${accounts}) n; ALTER TABLE accounts ADD PRIMARY KEY (id);
+    CREATE TABLE history (id int, delta int, at timestamptz)`)
+  await client.end()
+}
+
+/** Transactions all the time; a session that is cut off comes back. */
+function startLoad(source: Connection) {
+  let isStopped = false
+  let last = performance.now()
+  let longest = 0
+  let count = 0
+  const transact = async (client: pg.Client) => {
+    const [id, delta] = [1 + Math.floor(Math.random() * accounts), Math.floor(Math.random() * 1_000) - 500]
+    await client.query('BEGIN')
+    await client.query('UPDATE accounts SET balance = balance + $2 WHERE id = $1', [id, delta])
+    await client.query('SELECT balance FROM accounts WHERE id = $1', [id])
+    await client.query('INSERT INTO history VALUES ($1, $2, now())', [id, delta])
+    await client.query('COMMIT')
+    const now = performance.now()
+    longest = Math.max(longest, now - last)
+    last = now
+    count++
+  }
+  const run = async () => {
+    while (!isStopped) {
+      try {
+        const client = await connect(source)
+        try {
+          while (!isStopped) await transact(client)
+        } finally {
+          await client.end()
+        }
+      } catch {
+        await new Promise(resolve => setTimeout(resolve, 10))
+      }
+    }
+  }
+  const running = Array.from({ length: sessions }, run)
+  return {
+    /** The longest gap so far, which is forgotten. */
+    gap: () => {
+      const gap = Math.max(longest, performance.now() - last)
+      longest = 0
+      return gap
+    },
+    stop: async () => {
+      isStopped = true
+      await Promise.all(running)
+      print('transactions meanwhile', String(count))
+    },
+  }
+}
+type Load = ReturnType<typeof startLoad>
+
+/** One round that does not count, then as many as are asked for. `work` gives the milliseconds, `after` takes away what was made. */
+async function measure(what: string, load: Load, work: () => Promise<() => Promise<unknown>>, aims: Aims) {
+  const took: number[] = []
+  const gaps: number[] = []
+  for (let round = -1; round < rounds; round++) {
+    load.gap()
+    const start = performance.now()
+    const takeAway = await work()
+    const ms = performance.now() - start
+    const gap = load.gap()
+    await takeAway()
+    if (round < 0) continue
+    took.push(ms / 1000)
+    gaps.push(gap / 1000)
+  }
+  const told = (value: number, aim: number | undefined) =>
+    aim === undefined ? `${value.toFixed(2)} s` : against(value, aim, 'at most', ' s')
+  print(
+    `${what}, asked to its end`,
+    `p95 ${told(percentile(took, 0.95), aims.seconds)}, median ${median(took).toFixed(2)} s`,
+  )
+  print(
+    '  longest gap between two commits',
+    `${told(Math.max(...gaps), aims.gap)}, median ${median(gaps).toFixed(2)} s`,
+  )
+}
+
+function bytesFree(): number {
+  execFileSync('sync')
+  const text = execFileSync('df', ['--output=avail', '-B1', tmpdir()], { encoding: 'utf8' })
+  return Number(text.trim().split('\n').at(-1))
+}
+
+const { body: database } = await api.create({ name: 'source', size, ip_allowlist })
+const path = `/databases/${database.id}`
+try {
+  const source = await api.connection(database.id)
+  await prepare(source)
+  const load = startLoad(source)
+
+  const backUp = async () => {
+    const { body } = await api.call<Made>('POST', `${path}/backup`, { kind: 'hot' }, wait)
+    if (body.status !== 'completed') throw new Error(`the backup is ${JSON.stringify(body)}`)
+    return body.id
+  }
+  const branch = async () => {
+    const { body } = await api.call<Made>('POST', `${path}/branches`, {}, wait)
+    const { body: made } = await api.call<Made>('GET', `${path}/branches/${body.id}`)
+    if (made.connection === undefined) throw new Error(`the branch is ${made.status}`)
+    const { port, host, password } = made.connection
+    await query({ ...source, port, host, password }, 'SELECT balance FROM accounts WHERE id = 1')
+    return body.id
+  }
+  const remove = (what: string) => async () => api.call('DELETE', what, undefined, wait)
+  print('data', `${megabytes} MB in ${accounts} accounts, ${sessions} sessions`)
+  await measure('backup', load, async () => remove(`/backups/${await backUp()}`), { seconds: 3, gap: 1 })
+  await measure('branch, to a first query', load, async () => remove(`${path}/branches/${await branch()}`), {
+    seconds: isKind ? 4 : 2,
+    gap: 1,
+  })
+  await load.stop()
+
+  if (!isKind) {
+    const volumes = () => provider.cluster.list('PersistentVolume', { labels: { [labels.database]: true } })
+    const isAlone = async () => (await volumes()).items.length === 1
+    await eventually('the storage of the others free', isAlone, 300_000)
+    const before = bytesFree()
+    const made: string[] = []
+    for (let number = 0; number < kept; number++) made.push(await branch())
+    const share = ((before - bytesFree()) / (megabytes * 1e6)) * 100
+    print(`storage of ${kept} unchanged branches`, `${against(share, 5, 'at most', ' %')} of the source`)
+    for (const id of made) await remove(`${path}/branches/${id}`)()
+  }
+
+  const backup = await backUp()
+  const restore = async () => {
+    const { status } = await api.call<Database>('POST', `${path}/restore`, { backup_id: backup })
+    if (status !== 202) throw new Error(`the restore is refused: ${status}`)
+    const isBack = async () => (await api.read(database.id)).body.status === 'available' && query(source, 'SELECT 1')
+    await eventually('the data of the backup', isBack, 300_000)
+    // What comes after it would make the next one wait.
+    return () =>
+      eventually('its last backup', async () => {
+        const { body } = await api.call<(Made & { purpose: string })[]>('GET', `/backups?database_id=${database.id}`)
+        for (const { id, purpose, status } of body)
+          if (purpose !== 'user' && status === 'completed') await api.call('DELETE', `/backups/${id}`)
+        return body.every(({ status }) => status === 'completed')
+      })
+  }
+  const again = startLoad(source)
+  await measure('restore, to a first query', again, restore, {})
+  await again.stop()
+} finally {
+  await api.remove(database.id, '?force=true')
+  await provider.stop()
+}

@@ -1,0 +1,24 @@
+/**
+ * The operator of `bench/scale.ts`, in a process of its own: its memory is that of the operator, and of nothing else that a measurement
+ * needs. It says when it has synced, and ends when it is told to. Its argument is its configuration.
+ */
+import { pino } from 'pino'
+import { operatorConfiguration, startOperator } from '../operator/index.ts'
+import { whileFilling } from '../server/heap.ts'
+import { connectParent } from './remote.ts'
+
+const { cluster, postgres } = connectParent()
+const operator = await startOperator({
+  cluster,
+  configuration: operatorConfiguration.parse(JSON.parse(process.argv[2] ?? '')),
+  identity: 'bench',
+  administrator: postgres,
+  logger: pino({ level: 'silent' }),
+})
+await whileFilling(operator.synced())
+process.send?.('synced')
+process.on('message', async message => {
+  if (message !== 'stop') return
+  await operator.stop()
+  process.disconnect()
+})

@@ -1,0 +1,87 @@
+/** Copies on a disk that has no room for them, nor shares blocks: they wait and say why, while their source is written to, and end with room. */
+import { execFileSync } from 'node:child_process'
+import { mkdir, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { childNames } from '../crds/index.ts'
+import { type Connection, eventually, openToThisMachine, query } from './client.ts'
+import { canMount, fillDisk, mountDisk } from './disk.ts'
+import { startEmbedded } from './providers/embedded.ts'
+import { writeTo } from './writer.ts'
+
+const mebibyte = 1024 * 1024
+/** What a copy leaves, and what Postgres writes meanwhile. */
+const spare = 100 * mebibyte
+
+describe.runIf(canMount)('a disk without room for a copy', { timeout: 240_000 }, () => {
+  test('backup and branch wait, and say so; their source is written to; nothing is left of the tries', async ({
+    onTestFinished,
+  }) => {
+    let runtime = ''
+    let unmount = () => {}
+    const provider = await startEmbedded({
+      prepare: async home => {
+        runtime = join(home, 'runtime')
+        await mkdir(runtime)
+        unmount = mountDisk(900, runtime)
+      },
+    })
+    onTestFinished(() => provider.stop())
+    onTestFinished(unmount)
+    const api = await provider.client()
+    const { cluster } = provider
+    const namespace = provider.namespace()
+    const { body: database } = await api.create({ name: 'cramped', ip_allowlist: openToThisMachine })
+    const connection = await api.connection(database.id)
+    const padding = 'SELECT n, repeat(md5(n::text), 30) AS text FROM generate_series(1, 60000) n'
+    await query(connection, `CREATE TABLE padding AS ${padding}`)
+    const sizeOf = (directory: string) =>
+      Number(execFileSync('du', ['-s', '-B1', join(runtime, directory)], { encoding: 'utf8' }).split('\t')[0])
+    const bytes = sizeOf('volumes')
+    expect(bytes).toBeGreaterThan(spare)
+    const writer = await writeTo(connection)
+    const goesOn = async () => {
+      const since = writer.count()
+      await eventually('further writes', async () => writer.count() > since + 20)
+    }
+    /** Beside what the runtime tries the file system with. */
+    const staged = async () => (await readdir(join(runtime, 'staging'))).filter(name => name !== 'espalier-probe')
+
+    // Not even a snapshot.
+    const empty = await fillDisk(runtime, bytes)
+    const backup = await api.call<{ id: string; status: string }>('POST', `/databases/${database.id}/backup`, {
+      kind: 'hot',
+    })
+    const snapshot = { namespace, name: childNames.snapshot(backup.body.id) }
+    const refused = await eventually(
+      'the reason',
+      async () => (await cluster.get('VolumeSnapshot', snapshot))?.status?.error,
+    )
+    expect(refused.message).toBe('the disk is full')
+    await goesOn()
+    await empty()
+    await eventually('the backup', async () => {
+      return (await api.call<{ status: string }>('GET', `/backups/${backup.body.id}`)).body.status === 'completed'
+    })
+
+    // A snapshot, and no volume of it.
+    const room = await fillDisk(runtime, bytes + spare)
+    const path = `/databases/${database.id}/branches`
+    const { body: branch } = await api.call<{ id: string; name: string }>('POST', path)
+    const claim = { namespace, name: childNames.claim(branch.id, 1) }
+    await eventually('the reason', async () => {
+      const found = await cluster.get('PersistentVolumeClaim', claim)
+      return found?.status?.conditions?.some(({ message }) => message === 'the disk is full')
+    })
+    await goesOn()
+    await room()
+    const made = await eventually('the branch', async () => {
+      const { body } = await api.call<{ status: string; connection?: Connection }>('GET', `${path}/${branch.id}`)
+      return body.status === 'available' && body.connection
+    })
+    const [row] = await query(made, 'SELECT count(*)::int AS n, max(n) AS last FROM entry')
+    expect(row?.n).toBe(Number(row?.last) + 1)
+    expect(await staged()).toEqual([])
+    expect((await writer.stop()).count).toBeGreaterThan(40)
+  })
+})

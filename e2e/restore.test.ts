@@ -1,0 +1,141 @@
+/** A database that is put back to a backup in place, with a real Postgres: a mistake is undone, and so is the undoing. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { labels } from '../crds/index.ts'
+import { type ApiClient, type Connection, connect, type Database, eventually, openTo, query } from './client.ts'
+import { startProvider } from './provider.ts'
+import type { Provider } from './providers/provider.ts'
+
+type Backup = { id: string; status: string; purpose: string; created_at: string; metadata: { error?: string } }
+
+let provider: Provider
+let api: ApiClient
+beforeAll(async () => {
+  provider = await startProvider()
+  api = await provider.client()
+})
+afterAll(() => provider?.stop())
+
+const create = async (name: string): Promise<Database> =>
+  (await api.create({ name, ip_allowlist: openTo(provider.clientAddress) })).body
+const backUp = async (id: string): Promise<Backup> => {
+  const { body } = await api.call<Backup>('POST', `/databases/${id}/backup`, { kind: 'hot' }, { prefer: 'wait=60' })
+  expect(body.status, JSON.stringify(body)).toBe('completed')
+  return body
+}
+const restore = (id: string, backupId: string, headers: Record<string, string> = { prefer: 'wait=60' }) =>
+  api.call<Database>('POST', `/databases/${id}/restore`, { backup_id: backupId }, headers)
+const listed = async (id: string, purpose: string): Promise<Backup[]> =>
+  (await api.call<Backup[]>('GET', `/backups?database_id=${id}`)).body.filter(backup => backup.purpose === purpose)
+const available = (id: string) =>
+  eventually('available again', async () => (await api.read(id)).body.status === 'available', 120_000)
+
+/** Commits one row after the other until it is cut off; says how many were acknowledged. */
+async function writeUntilCutOff(connection: Connection): Promise<number> {
+  const client = await connect(connection)
+  let count = 0
+  try {
+    for (;;) {
+      await client.query('INSERT INTO entry VALUES ($1)', [count])
+      count++
+    }
+  } catch {
+    return count
+  }
+}
+
+test('undoes a mistake, with the same id, address and password; and its anchor has all that was written before', async () => {
+  const { id } = await create('shop')
+  const connection = await api.connection(id)
+  const before = (await api.read(id)).body
+  await query(connection, 'CREATE TABLE entry (n int PRIMARY KEY)')
+  await query(connection, "CREATE TABLE fruit AS SELECT 'pear' AS name")
+  const backup = await backUp(id)
+  await query(connection, 'DROP TABLE fruit')
+
+  const writing = writeUntilCutOff(connection)
+  const asked = await restore(id, backup.id, {})
+  expect(asked).toMatchObject({ status: 202, body: { id, name: 'shop', status: 'restoring' } })
+  expect((await api.read(id)).body.status).toBe('restoring')
+  expect((await restore(id, backup.id)).status).toBe(409)
+  const acknowledged = await writing
+  // It was in the list before the old Postgres was stopped.
+  const [anchor] = await listed(id, 'prerestore')
+  expect(anchor).toBeDefined()
+  await available(id)
+  const task = await api.call('GET', `/tasks/${asked.headers.get('x-task-id')}`, undefined, { prefer: 'wait=30' })
+  expect(task.body).toMatchObject({ name: 'restore-managed', status: 'succeeded', subject_id: id })
+
+  expect(await api.connection(id)).toEqual(connection)
+  expect((await api.read(id)).body).toMatchObject({
+    id,
+    name: 'shop',
+    ip_allowlist: before.ip_allowlist,
+    size: before.size,
+  })
+  expect(await query(connection, 'TABLE fruit')).toEqual([{ name: 'pear' }])
+  expect(await query(connection, 'SELECT count(*)::int AS count FROM entry')).toEqual([{ count: 0 }])
+  await query(connection, "INSERT INTO fruit VALUES ('plum')")
+  const last = await eventually('the backup after it', async () =>
+    (await listed(id, 'postrestore')).find(({ status }) => status === 'completed'),
+  )
+  expect(last.status).toBe('completed')
+
+  // Nothing that was acknowledged before the data were exchanged is lost.
+  const [kept] = await listed(id, 'prerestore')
+  expect(kept?.status, kept?.metadata.error).toBe('completed')
+  expect((await restore(id, kept?.id ?? '')).body.status).toBe('available')
+  const rows = await query<{ count: number }>(connection, 'SELECT count(*)::int AS count FROM entry')
+  expect(rows[0]?.count).toBeGreaterThanOrEqual(acknowledged)
+  expect(acknowledged).toBeGreaterThan(0)
+  expect(await query(connection, "SELECT to_regclass('fruit') AS fruit")).toEqual([{ fruit: null }])
+  await api.remove(id)
+}, 240_000)
+
+test('is of a suspended database, and refused with the reason of what it cannot be', async () => {
+  const { id } = await create('resting')
+  const other = await create('another')
+  const connection = await api.connection(id)
+  await query(connection, 'CREATE TABLE fruit AS SELECT 1 AS pears')
+  const backup = await backUp(id)
+  await query(connection, 'UPDATE fruit SET pears = 2')
+  const wrong = await restore(other.id, backup.id)
+  expect(wrong.status).toBe(400)
+  expect(JSON.stringify(wrong.body)).toContain('of another database')
+  expect((await restore(id, crypto.randomUUID())).status).toBe(404)
+
+  await api.call('POST', `/databases/${id}/suspend`, undefined, { prefer: 'wait=60' })
+  expect((await restore(id, backup.id)).body.status).toBe('suspended')
+  const resumed = await api.call<Database>('POST', `/databases/${id}/resume`, undefined, { prefer: 'wait=60' })
+  expect(resumed.body.status).toBe('available')
+  expect(await query(connection, 'TABLE fruit')).toEqual([{ pears: 1 }])
+  await Promise.all([api.remove(id), api.remove(other.id)])
+}, 240_000)
+
+test('a database that is gone comes back as a new one, from a backup that was kept', async () => {
+  const { id } = await create('former')
+  const connection = await api.connection(id)
+  await query(connection, "CREATE TABLE fruit AS SELECT 'pear' AS name")
+  const backup = await backUp(id)
+  const [stored] = (await provider.cluster.list('ManagedDatabase', { labels: { [labels.id]: id } })).items
+  if (stored === undefined) throw new Error('there is no database')
+  await provider.cluster.replace('ManagedDatabase', {
+    ...stored,
+    spec: { ...stored.spec, deletion: { keepBackups: true } },
+  })
+  await api.remove(id)
+  await eventually('the database gone', async () => (await api.read(id)).status === 404)
+
+  const made = await api.create({
+    name: 'latter',
+    source_backup_id: backup.id,
+    ip_allowlist: openTo(provider.clientAddress),
+  })
+  expect(made, JSON.stringify(made.body)).toMatchObject({ status: 200, body: { name: 'latter', status: 'available' } })
+  const own = await api.connection(made.body.id)
+  expect(own.password).not.toBe(connection.password)
+  expect(await query(own, 'TABLE fruit')).toEqual([{ name: 'pear' }])
+  await query(own, "INSERT INTO fruit VALUES ('plum')")
+  await api.remove(made.body.id)
+  expect((await api.call('DELETE', `/backups/${backup.id}`)).status).toBe(204)
+  await eventually('the backup gone', async () => (await api.call('GET', `/backups/${backup.id}`)).status === 404)
+}, 240_000)

@@ -1,0 +1,109 @@
+/** Containers that run in the runtime's own process, beside those that do not. */
+import { expect, test } from 'vitest'
+import type { HostedContext, HostedProgram } from '../images/resolver.ts'
+import type { ImageResolver } from '../index.ts'
+import {
+  key,
+  nodeImage,
+  openTestCluster,
+  pod,
+  ready,
+  script,
+  staying,
+  text,
+  until,
+  untilPod,
+} from '../testing/runtime.ts'
+import { createVolumeUse } from '../volumes/use.ts'
+import { runHosted } from './hosted.ts'
+import { initialView } from './view.ts'
+
+const quick = { initialMs: 10, maximumMs: 20, resetAfterMs: 60_000 }
+
+/** An image with one program that is hosted; `starts`: what each start of it does. */
+function hosting(...starts: ('runs' | 'fails' | 'ends')[]) {
+  const seen: (Omit<HostedContext, 'log'> & { args: readonly string[]; isOver: boolean })[] = []
+  const images: ImageResolver = async (image, volumes) => ({
+    ...(await nodeImage(image, volumes)),
+    commands: { tool: ['/no/such/program'] },
+    hosted: {
+      'tool watch': async (args, { log, environment, mayWrite }) => {
+        const start = { args, environment, mayWrite, isOver: false }
+        seen.push(start)
+        const what = starts[seen.length - 1] ?? 'runs'
+        if (what === 'fails') throw new Error('it cannot listen')
+        log('it has begun')
+        const over = Promise.withResolvers<number>()
+        if (what === 'ends') over.resolve(3)
+        const stop = async () => {
+          start.isOver = true
+          over.resolve(0)
+        }
+        return { ended: over.promise, stop }
+      },
+    },
+  })
+  return { images, seen }
+}
+const watch = {
+  name: 'watch',
+  image: 'node',
+  command: ['tool', 'watch'],
+  args: ['--host', '$(POD_IP)', '--state', '/state'],
+  env: [
+    { name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } },
+    { name: 'STATE', value: '/state/x' },
+  ],
+  volumeMounts: [{ name: 'state', mountPath: '/state' }],
+  livenessProbe: { tcpSocket: { port: 1 }, periodSeconds: 1, failureThreshold: 1 },
+}
+const volumes = [{ name: 'state', emptyDir: {} }]
+
+test('one runs with its arguments beside a process, has a log, and ends with the pod', async () => {
+  const { images, seen } = hosting()
+  const { cluster, runtime } = await openTestCluster({ images })
+  await cluster.create('Pod', pod('p', { volumes, containers: [script(staying), watch] }))
+  const { status } = await untilPod(cluster, 'p', ready)
+  const [, address, , state] = seen[0]?.args ?? []
+  expect(address).toBe(status?.podIP)
+  expect(state).toMatch(/\/state$/)
+  expect(seen[0]?.environment.get('STATE')).toBe(`${state}/x`)
+  expect(seen[0]?.mayWrite()).toBe(true)
+  expect((await runtime.logs(key('p'), { container: 'watch' })).map(text)).toEqual(['it has begun'])
+  await cluster.delete('Pod', key('p'))
+  await until(async () => (await cluster.get('Pod', key('p'))) === undefined)
+  expect(seen.map(({ isOver }) => isOver)).toEqual([true])
+})
+
+test('one may write to the volumes of its pod while no image of them is taken', async () => {
+  const use = createVolumeUse()
+  const view = initialView('watch', 'node', undefined)
+  const told = Promise.withResolvers<HostedContext['mayWrite']>()
+  const stopping = new AbortController()
+  const over = Promise.withResolvers<number>()
+  const start: HostedProgram = async (_args, { mayWrite }) => {
+    told.resolve(mayWrite)
+    return { ended: over.promise, stop: async () => over.resolve(0) }
+  }
+  const log = { stream: () => ({ push: () => true, end() {} }), close() {} }
+  const options = { view, log, use, volumes: ['volume'], changed() {}, now: Date.now, stopping: stopping.signal }
+  const run = runHosted(options, { start, args: [], environment: new Map() })
+  const mayWrite = await told.promise
+  const release = await use.freeze('volume')
+  expect(mayWrite()).toBe(false)
+  release()
+  expect(mayWrite()).toBe(true)
+  stopping.abort()
+  expect(await run).toMatchObject({ exitCode: 0 })
+})
+
+test('one that cannot start, or ends, is started again, and the process beside it goes on', async () => {
+  const { images, seen } = hosting('fails', 'ends', 'runs')
+  const { cluster } = await openTestCluster({ images, backoff: quick })
+  await cluster.create('Pod', pod('p', { volumes, containers: [script(staying), watch] }))
+  await until(() => seen.length === 3)
+  const { status } = await untilPod(cluster, 'p', ready)
+  const [process, watching] = status?.containerStatuses ?? []
+  expect(process).toMatchObject({ restartCount: 0 })
+  expect(watching).toMatchObject({ restartCount: 2, lastState: { terminated: { exitCode: 3, reason: 'Error' } } })
+})

@@ -1,0 +1,227 @@
+/** The agent beside a real Postgres: whom it answers, what it measures, and that Postgres never hears of its troubles. */
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import pg from 'pg'
+import pino from 'pino'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { type CertifiedKey, createAuthority, issueClientCertificate } from '../../operator/pki/index.ts'
+import { createAdministrator } from '../../operator/postgres/administrator.ts'
+import { monitorCommonName, operatorCommonName } from '../../operator/postgres/configuration.ts'
+import { connectAs, instanceId, type RunningPostgres, startPostgres } from '../../operator/postgres/testing/postgres.ts'
+import { nameIn, readCertificates } from './certificates.ts'
+import { type Agent, type AgentOptions, startAgent } from './index.ts'
+import type { Sample } from './measures.ts'
+import { ask } from './postgres.ts'
+import { monitoredFrom, monitorRole, sampleQuery } from './query.ts'
+
+const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
+const logger = pino({ level: 'silent' })
+const host = '127.0.0.1'
+
+let server: RunningPostgres
+beforeAll(async () => {
+  server = await startPostgres({ major: '18', shape: { connections: 3 } })
+  const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
+  await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, new AbortController().signal)
+  const monitor = issueClientCertificate(server.authority, { commonName: monitorCommonName(instanceId) })
+  writeFileSync(join(server.mounts.tls, 'monitor.crt'), monitor.cert)
+  writeFileSync(join(server.mounts.tls, 'monitor.key'), monitor.key)
+})
+afterAll(() => server?.stop())
+
+const started: Agent[] = []
+const said: string[] = []
+afterEach(async () => {
+  await Promise.all(started.splice(0).map(agent => agent.stop()))
+  rmSync(state(), { recursive: true, force: true })
+  said.length = 0
+})
+
+const state = () => join(server.mounts.root, 'agent')
+async function start(options: Partial<AgentOptions> = {}): Promise<Agent> {
+  const { volume: data, tls } = server.mounts
+  const agent = await startAgent({
+    ...{ id: instanceId, host, port: 0, postgresPort: server.port, data, tls, state: state() },
+    log: line => said.push(line),
+    ...options,
+  })
+  started.push(agent)
+  return agent
+}
+
+type Asked = { status: number | undefined; body: string }
+function get({ port }: Agent, path: string, client?: CertifiedKey, method = 'GET'): Promise<Asked> {
+  const { promise, resolve, reject } = Promise.withResolvers<Asked>()
+  const options = { host, port, path, method, agent: false, ca: server.ca, servername: 'db.test.svc', ...client }
+  const asking = request(options, response => {
+    let body = ''
+    response.setEncoding('utf8')
+    response.on('data', (chunk: string) => {
+      body += chunk
+    })
+    response.on('end', () => resolve({ status: response.statusCode, body }))
+  })
+  asking.on('error', reject)
+  asking.end()
+  return promise
+}
+const client = (commonName: string, authority = server.authority) => issueClientCertificate(authority, { commonName })
+const samplesOf = async (agent: Agent, since = 0): Promise<Sample[]> =>
+  JSON.parse((await get(agent, `/samples?since=${since}`, client('espalier-api'))).body).samples
+const untilSampled = (agent: Agent) =>
+  expect.poll(async () => (await samplesOf(agent)).length, { timeout: 10_000 }).toBeGreaterThan(0)
+
+describe('the agent answers', () => {
+  test('the API all, whoever gathers metrics those, and anybody that it lives', async () => {
+    const agent = await start()
+    const [api, metrics] = [client('espalier-api'), client('espalier-metrics')]
+    const strangers = [undefined, client('espalier-operator'), client('espalier-api', createAuthority())]
+    expect(await get(agent, '/healthz')).toEqual({ status: 200, body: 'ok\n' })
+    for (const stranger of strangers) {
+      expect((await get(agent, '/metrics', stranger)).status).toBe(401)
+      expect((await get(agent, '/samples', stranger)).status).toBe(401)
+      expect((await get(agent, '/nothing', stranger)).status).toBe(401)
+    }
+    expect((await get(agent, '/metrics', metrics)).status).toBe(200)
+    expect((await get(agent, '/samples', metrics)).status).toBe(403)
+    expect((await get(agent, '/samples', api)).status).toBe(200)
+    expect((await get(agent, '/nothing', api)).status).toBe(404)
+    expect((await get(agent, '/constructor', api)).status).toBe(404)
+    expect((await get(agent, '/samples', api, 'POST')).status).toBe(405)
+    expect((await get(agent, '/log', api)).status).toBe(404)
+  })
+
+  test("the API alone for the log, and nobody for another owner's", async () => {
+    const log = join(server.mounts.root, 'log')
+    mkdirSync(log)
+    writeFileSync(join(log, 'owner'), instanceId)
+    const entry = (second: number) => ({ timestamp: `2026-01-02 00:00:0${second}.000 UTC`, error_severity: 'LOG' })
+    const lines = [1, 2, 3].map(second => JSON.stringify({ ...entry(second), message: `entry ${second}` }))
+    writeFileSync(join(log, 'postgres-20260102T000000.json'), `${lines.join('\n')}\n`)
+    const passedOn: string[] = []
+    const agent = await start({ logDirectory: log, passOn: text => passedOn.push(text) })
+    expect((await get(agent, '/log')).status).toBe(401)
+    expect((await get(agent, '/log', client('espalier-metrics'))).status).toBe(403)
+    const read = async (query: string) => JSON.parse((await get(agent, `/log${query}`, client('espalier-api'))).body)
+    const of = (second: number) => ({
+      ...{ timestamp: `2026-01-02T00:00:0${second}.000Z`, level: 'LOG', message: `entry ${second}` },
+    })
+    expect(await read('')).toEqual({ id: instanceId, isWhole: true, entries: [of(3), of(2), of(1)] })
+    const [since, until] = [of(2), of(3)].map(({ timestamp }) => Date.parse(timestamp))
+    expect((await read(`?since=${since}&until=${until}`)).entries).toEqual([of(2)])
+    expect(await read('?most=1')).toEqual({ id: instanceId, isWhole: false, entries: [of(3)] })
+    expect((await read('?since=x&most=-1')).entries).toHaveLength(3)
+    await expect.poll(() => passedOn.join('').split('\n').length).toBe(4)
+    writeFileSync(join(log, 'owner'), 'another')
+    expect(await read('')).toEqual({ id: instanceId, isWhole: true, entries: [] })
+  })
+})
+
+describe('a sample', () => {
+  test('says what Postgres and its volume are like, and is there as metrics', async () => {
+    const app = await connectAs(server, 'app', passwords.app)
+    await app.query('BEGIN')
+    const agent = await start()
+    await untilSampled(agent)
+    await app.query('ROLLBACK')
+    await app.end()
+    const [sample] = await samplesOf(agent)
+    expect(sample?.values).toMatchObject({
+      up: 1,
+      connections: 1,
+      connections_idle_in_transaction: 1,
+      connections_limit: 3,
+      replicas: 0,
+      replication_lag_bytes: null,
+      checksum_failures: 0,
+      locks_waiting: 0,
+    })
+    for (const measure of ['wal_bytes', 'volume_used_bytes', 'database_bytes', 'transaction_age'] as const)
+      expect(sample?.values[measure]).toBeGreaterThan(0)
+    expect(await samplesOf(agent, (sample?.at ?? 0) + 1)).toEqual([])
+    const { body } = await get(agent, '/metrics', client('espalier-metrics'))
+    expect(body).toContain(`\nespalier_postgres_connections{espalier_id="${instanceId}"} 1\n`)
+    expect(body).toContain('# TYPE espalier_postgres_transactions_committed counter\n')
+    expect(body).not.toContain('replication_lag')
+    expect(body).toMatch(/\n# EOF\n$/)
+  })
+
+  test('is taken also when no connection is left for anybody else', async () => {
+    const sessions = await Promise.all([1, 2, 3].map(() => connectAs(server, 'app', passwords.app)))
+    await expect(connectAs(server, 'app', passwords.app)).rejects.toThrow('remaining connection slots')
+    const agent = await start()
+    await untilSampled(agent)
+    expect((await samplesOf(agent)).at(-1)?.values).toMatchObject({ connections: 3, connections_limit: 3 })
+    await Promise.all(sessions.map(session => session.end()))
+  })
+
+  test('says who has come, and into which file WAL is written', async () => {
+    const { cert, ca, monitor } = readCertificates(server.mounts.tls)
+    if (monitor === undefined) throw new Error('there is no certificate')
+    const login = { host, port: server.port, user: monitorRole, database: monitoredFrom, serverName: nameIn(cert) }
+    const stirred = async () => {
+      const [answer] = await ask({ ...login, ...monitor, ca }, [sampleQuery], 5_000)
+      const { sessions, wal_bytes, wal_file } = JSON.parse(answer ?? '')
+      return { sessions, wal_bytes, writtenAt: statSync(join(server.mounts.volume, 'pgdata/pg_wal', wal_file)).mtimeMs }
+    }
+    const before = await stirred()
+    expect(await stirred()).toEqual(before)
+    const app = await connectAs(server, 'app', passwords.app)
+    await app.end()
+    await expect.poll(stirred).toEqual({ ...before, sessions: before.sessions + 1 })
+    const writer = await connectAs(server, 'app', passwords.app)
+    await writer.query('CREATE TABLE news ()')
+    expect((await stirred()).writtenAt).toBeGreaterThan(before.writtenAt)
+    await writer.end()
+  })
+
+  test('leaves no session behind, so that users can make databases', async () => {
+    const agent = await start()
+    await untilSampled(agent)
+    const owner = new pg.Client({
+      ...{ host, port: server.port, user: 'postgres', database: 'template1' },
+      ssl: { ...client(operatorCommonName), ca: server.ca, servername: server.target.serverName },
+    })
+    await owner.connect()
+    const sessions = async () =>
+      (await owner.query("SELECT count(*)::int AS count FROM pg_stat_activity WHERE usename = 'espalier_monitor'")).rows
+    await expect.poll(sessions).toEqual([{ count: 0 }])
+    await owner.end()
+  })
+})
+
+describe('what was sampled', () => {
+  test('is there again after a start, but for a line that was cut off', async () => {
+    const first = await start()
+    await untilSampled(first)
+    const before = await samplesOf(first)
+    await first.stop()
+    const path = join(state(), 'samples.ndjson')
+    writeFileSync(path, `${readFileSync(path, 'utf8')}{"at":17`)
+    const second = await start()
+    expect((await samplesOf(second)).slice(0, before.length)).toEqual(before)
+  })
+
+  test('is not needed: no directory to keep it in is a directory less', async () => {
+    const agent = await start()
+    rmSync(state(), { recursive: true, force: true })
+    await untilSampled(agent)
+    expect(existsSync(state())).toBe(false)
+  })
+})
+
+describe('a Postgres that is not to be had', () => {
+  test('is no sample while it starts, and one that says so after that', async () => {
+    let time = 0
+    const agent = await start({ postgresPort: 1, now: () => time })
+    await new Promise(resolve => setTimeout(resolve, 100))
+    expect(await samplesOf(agent)).toEqual([])
+    time = 61_000
+    await untilSampled(agent)
+    const [sample] = await samplesOf(agent)
+    expect(sample?.values).toMatchObject({ up: 0, connections: null })
+    expect(sample?.values.volume_size_bytes).toBeGreaterThan(0)
+    expect(said.join()).toMatch(/no sample: .*ECONNREFUSED/)
+  })
+})

@@ -1,0 +1,27 @@
+/** The certificates that are mounted into the pod, as they stand there now: they are replaced while it runs. */
+import { X509Certificate } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+export type Certificates = {
+  /** The server's, PEM, and the authorities by which clients are verified. */
+  cert: string
+  key: string
+  ca: string
+  /** By which the agent logs in. One that was issued before there was an agent has none beside it. */
+  monitor: { cert: string; key: string } | undefined
+}
+
+export function readCertificates(directory: string): Certificates {
+  const read = (name: string) => readFileSync(join(directory, name), 'utf8')
+  const hasMonitor = existsSync(join(directory, 'monitor.crt'))
+  const monitor = hasMonitor ? { cert: read('monitor.crt'), key: read('monitor.key') } : undefined
+  return { cert: read('tls.crt'), key: read('tls.key'), ca: read('ca.crt'), monitor }
+}
+
+/** The name that the server of this pod answers to: the first of its certificate. */
+export function nameIn(cert: string): string {
+  const [, name] = /(?:^|, )DNS:([^,\s]+)/.exec(new X509Certificate(cert).subjectAltName ?? '') ?? []
+  if (name === undefined) throw new Error('the certificate of the server names no host')
+  return name
+}

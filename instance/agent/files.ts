@@ -1,0 +1,39 @@
+/**
+ * Reads and writes what the agent keeps for itself. Where the agents of a machine run in one process, the directory belongs
+ * to another user than that one: so no link is followed, and nothing is waited for.
+ */
+import { closeSync, constants, fstatSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+
+export const careful = constants.O_NOFOLLOW | constants.O_NONBLOCK
+
+/** A file that is one: no link, no device. @throws where it is not there, or none */
+export function withFile<T>(path: string, flags: number, use: (descriptor: number) => T): T {
+  const descriptor = openSync(path, flags | careful, 0o600)
+  try {
+    if (!fstatSync(descriptor).isFile()) throw new Error(`${path} is no file`)
+    return use(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** The text of a file of at most so many bytes. */
+export function readBounded(path: string, mostBytes: number): string {
+  return withFile(path, constants.O_RDONLY, descriptor => {
+    if (fstatSync(descriptor).size > mostBytes) throw new Error(`${path} is larger than ${mostBytes} bytes`)
+    return readFileSync(descriptor, 'utf8')
+  })
+}
+
+export const append = (path: string, text: string): void =>
+  withFile(path, constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND, descriptor => {
+    writeSync(descriptor, text)
+  })
+
+/** The whole content, or what was there before. */
+export function replace(path: string, text: string): void {
+  withFile(`${path}.new`, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, descriptor => {
+    writeSync(descriptor, text)
+  })
+  renameSync(`${path}.new`, path)
+}

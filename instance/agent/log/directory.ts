@@ -1,0 +1,77 @@
+/**
+ * The directory of Postgres's log, as the agent goes about it. It belongs to Postgres, and where the agents of a machine run in one
+ * process, to another user than that one: so it is held by its descriptor, no link is followed, and nothing but files by the names
+ * of Postgres's log is touched.
+ */
+import { closeSync, constants, ftruncateSync, lstatSync, openSync, readdirSync, unlinkSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ownerFile, readName } from '../../log/directory.ts'
+import { careful, readBounded, withFile } from '../files.ts'
+
+export type LogFile = { name: string; kind: 'json' | 'log'; begunAt: number; bytes: number }
+
+export type LogDirectory = {
+  /** Files of the log, the oldest of each kind first. */
+  files: LogFile[]
+  /** Of a JSON log. @throws where it is gone, or no file */
+  open(name: string): Promise<FileHandle>
+  /** With its descriptor. @throws likewise */
+  use<T>(name: string, work: (descriptor: number) => T): T
+  remove(name: string): void
+  empty(name: string): void
+  close(): void
+}
+
+/** Whose log it is, is told in so many bytes at most. */
+const mostOwnerBytes = 256
+
+const tryTo = <T>(what: () => T): T | undefined => {
+  try {
+    return what()
+  } catch {
+    return undefined
+  }
+}
+
+const ownerIn = (base: string): string | undefined =>
+  tryTo(() => readBounded(join(base, ownerFile), mostOwnerBytes).trim())
+
+function filesIn(base: string): LogFile[] {
+  const files = readdirSync(base).flatMap(name => {
+    const read = readName(name)
+    const stats = read && tryTo(() => lstatSync(join(base, name)))
+    return read && stats?.isFile() ? [{ name, ...read, bytes: stats.size }] : []
+  })
+  return files.sort((left, right) => left.begunAt - right.begunAt)
+}
+
+/** The directory as it is now, of this owner alone; undefined where there is none, or it is another's. To be closed. */
+export function openLogDirectory(path: string, owner: string): LogDirectory | undefined {
+  const descriptor = tryTo(() => openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | careful))
+  if (descriptor === undefined) return undefined
+  const base = `/proc/self/fd/${descriptor}`
+  const at = (name: string) => {
+    if (readName(name) === undefined) throw new Error(`${name} is no file of Postgres's log`)
+    return join(base, name)
+  }
+  const close = () => closeSync(descriptor)
+  const files = tryTo(() => (ownerIn(base) === owner ? filesIn(base) : undefined))
+  if (files === undefined) {
+    close()
+    return undefined
+  }
+  return {
+    files,
+    use: (name, work) => withFile(at(name), constants.O_RDONLY, work),
+    async open(name) {
+      const file = await open(at(name), constants.O_RDONLY | careful)
+      if ((await file.stat()).isFile()) return file
+      await file.close()
+      throw new Error(`${name} is no file`)
+    },
+    remove: name => unlinkSync(at(name)),
+    empty: name => withFile(at(name), constants.O_WRONLY, descriptor => ftruncateSync(descriptor)),
+    close,
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Passes on what comes to the log, as lines of JSON, for those who read what containers print: `kubectl logs` and collectors of logs.
+ * Without what may be a password, and no faster than so much at a time: what comes faster is left out, and how much it was is said.
+ * Where it is, is in a file, so that it goes on there when the agent was started anew.
+ */
+import { readSync } from 'node:fs'
+import { isAboutCollector } from '../../log/entry.ts'
+import { entryOfLine } from '../../log/json.ts'
+import { presented } from '../../log/present.ts'
+import { readBounded, replace } from '../files.ts'
+import type { LogDirectory, LogFile } from './directory.ts'
+
+/** So much is read at a time. */
+const blockBytes = 64 * 1024
+/** Of what lies further back than this the newest block is passed on. */
+const mostBehind = 4 * blockBytes
+const newline = 0x0a
+
+/** What was passed on: all before this. */
+type Position = { name: string; offset: number }
+
+export type Forwarder = {
+  /** Passes on a block. @returns whether there is more */
+  pass(directory: LogDirectory): boolean
+}
+
+function readPosition(path: string): Position | undefined {
+  try {
+    const { name, offset }: Record<string, unknown> = JSON.parse(readBounded(path, 1024))
+    return typeof name === 'string' && Number.isSafeInteger(offset) ? { name, offset: Number(offset) } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The files that are not passed on yet, with where each goes on, oldest first. A pod begins with the file that its Postgres began with. */
+function remaining(files: readonly LogFile[], at: Position | undefined): (Position & { bytes: number })[] {
+  const ofJson = files.filter(({ kind }) => kind === 'json')
+  const first = at?.name ?? ofJson.at(-1)?.name ?? ''
+  return ofJson
+    .filter(({ name }) => name >= first)
+    .map(({ name, bytes }) => {
+      const before = name === at?.name ? at.offset : 0
+      // It was emptied: it goes on from its beginning.
+      const offset = before > bytes ? 0 : before
+      return { name, offset, bytes: bytes - offset }
+    })
+}
+
+const linesIn = (text: string): string[] =>
+  text.split('\n').flatMap(line => {
+    const entry = entryOfLine(line)
+    return entry === undefined || isAboutCollector(entry) ? [] : [`${JSON.stringify(presented(entry))}\n`]
+  })
+
+const readBlock = (directory: LogDirectory, { name, offset }: Position): Buffer =>
+  directory.use(name, descriptor => {
+    const block = Buffer.alloc(blockBytes)
+    return block.subarray(0, readSync(descriptor, block, 0, blockBytes, offset))
+  })
+
+/** `path`: where it keeps its place. `write`: takes whole lines. */
+export function createForwarder(path: string, write: (text: string) => void): Forwarder {
+  let position = readPosition(path)
+  const moveTo = (next: Position) => {
+    if (next.name === position?.name && next.offset === position.offset) return
+    position = next
+    try {
+      replace(path, JSON.stringify(next))
+    } catch {
+      // After a start some of it comes twice.
+    }
+  }
+  const leaveOut = (bytes: number) => {
+    if (bytes > 0) write(`(${bytes} bytes of the log are left out here: they came too fast)\n`)
+  }
+
+  return {
+    pass(directory) {
+      const files = remaining(directory.files, position)
+      const behind = files.reduce((sum, { bytes }) => sum + bytes, 0)
+      const last = files.at(-1)
+      if (last === undefined || behind === 0) return false
+      const isTooFar = behind > mostBehind
+      const newest = { name: last.name, offset: last.offset + Math.max(0, last.bytes - blockBytes) }
+      const [first = newest] = files.filter(({ bytes }) => bytes > 0)
+      const from = isTooFar ? newest : first
+      const block = readBlock(directory, from)
+      const begin = isTooFar && from.offset > 0 ? block.indexOf(newline) + 1 : 0
+      const end = block.lastIndexOf(newline) + 1
+      const isLast = from.name === last.name
+      if (isTooFar) leaveOut(behind - Math.max(0, end - begin))
+      // A line that is longer than a block, or that nobody will go on with, is passed over.
+      const isPassedOver = end === 0 && (block.length === blockBytes || !isLast)
+      if (isPassedOver && !isTooFar) leaveOut(block.length)
+      if (end > begin) write(linesIn(block.toString('utf8', begin, end)).join(''))
+      moveTo({ name: from.name, offset: from.offset + (isPassedOver ? block.length : end) })
+      return !isLast || from.offset + block.length < last.offset + last.bytes
+    },
+  }
+}

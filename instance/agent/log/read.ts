@@ -1,0 +1,101 @@
+/**
+ * The newest entries of the log on the volume within a window. Files are read from their ends, those outside the window not at all;
+ * what one answer reads and holds is bounded, and so is the time that it takes.
+ */
+
+import { isAboutCollector, type LogEntry, newestFirst } from '../../log/entry.ts'
+import { entryOfHead, entryOfLine, timeOfLine } from '../../log/json.ts'
+import { presented } from '../../log/present.ts'
+import { logAnswerMs } from '../contract.ts'
+import { type LogDirectory, type LogFile, openLogDirectory } from './directory.ts'
+import { linesBackwards } from './lines.ts'
+
+type LogQuery = {
+  /** Of this time and later, and before that one; in ms since the epoch. */
+  sinceMs: number
+  untilMs: number
+  most: number
+}
+/** Newest first. `isWhole`: the window holds no older ones. */
+type LogAnswer = { entries: LogEntry[]; isWhole: boolean }
+
+type Limits = { readBytes: number; answerBytes: number; ms: number }
+
+const MiB = 2 ** 20
+const defaultLimits: Limits = { readBytes: 32 * MiB, answerBytes: 2 * MiB, ms: logAnswerMs }
+
+/** Each process of Postgres takes the time of what it says before it is its turn to write, and a file is named by the second. */
+const slackMs = 5_000
+
+/** What may be spent on one answer. */
+function budget({ readBytes, answerBytes, ms }: Limits) {
+  const until = performance.now() + ms
+  let [read, answered] = [0, 0]
+  return {
+    spend: { read: (bytes: number) => (read += bytes), answer: (bytes: number) => (answered += bytes) },
+    isSpent: () => read >= readBytes || answered >= answerBytes || performance.now() >= until,
+  }
+}
+
+/** About what it takes, without making a text of it. */
+const lengthOf = (entry: LogEntry): number =>
+  Object.entries(entry).reduce((sum, [name, value]) => sum + name.length + String(value).length, 0)
+
+/** Those that may hold something of the window, the newest first. */
+function filesWithin(files: readonly LogFile[], { sinceMs, untilMs }: LogQuery): LogFile[] {
+  const ofJson = files.filter(({ kind }) => kind === 'json')
+  return ofJson
+    .filter(({ begunAt }, index) => {
+      const endedAt = ofJson[index + 1]?.begunAt ?? Number.POSITIVE_INFINITY
+      return begunAt - slackMs < untilMs && endedAt + slackMs >= sinceMs
+    })
+    .reverse()
+}
+
+async function readFrom(directory: LogDirectory, query: LogQuery, limits: Limits): Promise<LogAnswer> {
+  const { sinceMs, untilMs, most } = query
+  const { spend, isSpent } = budget(limits)
+  const entries: LogEntry[] = []
+  for (const { name } of filesWithin(directory.files, query)) {
+    const file = await directory.open(name).catch(() => undefined)
+    if (file === undefined) continue // it was removed meanwhile
+    try {
+      const lines = linesBackwards(file, bytes => {
+        spend.read(bytes)
+        return !isSpent()
+      })
+      for await (const { text, isCut } of lines) {
+        if (entries.length >= most) return { entries, isWhole: false }
+        const at = timeOfLine(text)
+        if (at === undefined || at >= untilMs) continue
+        if (at < sinceMs - slackMs) return { entries, isWhole: true }
+        const entry = at < sinceMs ? undefined : isCut ? entryOfHead(text) : entryOfLine(text)
+        if (entry === undefined || isAboutCollector(entry)) continue
+        const shown = presented(entry)
+        spend.answer(lengthOf(shown))
+        entries.push(shown)
+      }
+      if (isSpent()) return { entries, isWhole: false }
+    } finally {
+      await file.close()
+    }
+  }
+  return { entries, isWhole: true }
+}
+
+/** Nothing where there is no log of this owner. */
+export async function readLog(
+  path: string,
+  owner: string,
+  query: LogQuery,
+  limits: Limits = defaultLimits,
+): Promise<LogAnswer> {
+  const directory = openLogDirectory(path, owner)
+  if (directory === undefined) return { entries: [], isWhole: true }
+  try {
+    const { entries, isWhole } = await readFrom(directory, query, limits)
+    return { entries: newestFirst(entries), isWhole }
+  } finally {
+    directory.close()
+  }
+}

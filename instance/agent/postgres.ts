@@ -1,0 +1,159 @@
+/**
+ * One short session with the Postgres of the pod: log in by certificate, ask, leave (PostgreSQL manual, "Frontend/Backend
+ * Protocol"). A session that stayed would keep users from making databases, which are copied from the one that it stands in.
+ * What is read is bounded, and so is the time it takes.
+ */
+import { connect as connectPlainly, type Socket } from 'node:net'
+import { connect as connectSecurely, type TLSSocket } from 'node:tls'
+
+type PostgresLogin = {
+  host: string
+  port: number
+  user: string
+  database: string
+  /** PEM: the client's certificate and key, and the authorities that the server's is verified with. */
+  cert: string
+  key: string
+  ca: string
+  serverName: string
+}
+
+const sslRequestCode = 80_877_103
+const protocolVersion = 196_608
+/** How long Postgres may take to close what has said goodbye. */
+const leaveMs = 2_000
+/** Answers are of some hundred bytes. */
+const mostBytes = 64 * 1024
+
+const int32 = (value: number): Buffer => {
+  const bytes = Buffer.alloc(4)
+  bytes.writeInt32BE(value)
+  return bytes
+}
+const framed = (type: string, body: Buffer): Buffer =>
+  Buffer.concat([Buffer.from(type, 'latin1'), int32(body.length + 4), body])
+const text = (value: string): Buffer => Buffer.from(`${value}\0`)
+
+function startupMessage({ user, database }: PostgresLogin, timeoutMs: number): Buffer {
+  const parameters = {
+    user,
+    database,
+    application_name: 'espalier-agent',
+    client_encoding: 'UTF8',
+    options: `-c search_path=pg_catalog -c statement_timeout=${timeoutMs} -c lock_timeout=${timeoutMs} -c default_transaction_read_only=on`,
+  }
+  const body = Object.entries(parameters).flatMap(([name, value]) => [text(name), text(value)])
+  const message = Buffer.concat([int32(protocolVersion), ...body, Buffer.of(0)])
+  return Buffer.concat([int32(message.length + 4), message])
+}
+
+/** The first column of a DataRow. */
+function firstColumn(row: Buffer): string | null {
+  if (row.length < 6 || row.readInt16BE(0) < 1) throw new Error('Postgres answered without a column')
+  const length = row.readInt32BE(2)
+  return length < 0 ? null : row.toString('utf8', 6, 6 + length)
+}
+
+/** An ErrorResponse in one line: SQLSTATE and message. */
+function errorText(body: Buffer): string {
+  const fields = new Map(
+    body
+      .toString('utf8')
+      .split('\0')
+      .map(field => [field[0], field.slice(1)]),
+  )
+  return `${fields.get('C') ?? ''} ${fields.get('M') ?? 'no message'}`.trim()
+}
+
+/** Reads messages one after the other out of what comes. */
+function readMessages(socket: Socket, take: (type: string, body: Buffer) => void): void {
+  let rest: Buffer = Buffer.alloc(0)
+  socket.on('data', (chunk: Buffer) => {
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    while (rest.length >= 5) {
+      const length = rest.readInt32BE(1)
+      if (length < 4 || length > mostBytes) {
+        socket.destroy(new Error('Postgres sent a message that is none of its protocol'))
+        return
+      }
+      if (rest.length < length + 1) return
+      take(String.fromCharCode(rest[0] ?? 0), rest.subarray(5, length + 1))
+      rest = rest.subarray(length + 1)
+    }
+  })
+}
+
+/** TLS as Postgres has it: asked for in the clear, and answered by one byte. */
+async function secured(login: PostgresLogin, sockets: Socket[]): Promise<TLSSocket> {
+  const socket = connectPlainly({ host: login.host, port: login.port })
+  sockets.push(socket)
+  await new Promise<void>((resolve, reject) => {
+    socket.once('error', reject)
+    socket.once('close', () => reject(new Error('Postgres closed the connection')))
+    socket.once('connect', () => socket.write(Buffer.concat([int32(8), int32(sslRequestCode)])))
+    // Exactly one byte: what came with it, unencrypted, would be somebody else's.
+    socket.once('data', (answer: Buffer) =>
+      answer.length === 1 && answer[0] === 0x53 ? resolve() : reject(new Error('Postgres takes no TLS')),
+    )
+  })
+  const { cert, key, ca, serverName } = login
+  const secure = connectSecurely({ socket, cert, key, ca, servername: serverName, minVersion: 'TLSv1.2' })
+  sockets.push(secure)
+  return new Promise((resolve, reject) => {
+    secure.once('error', reject)
+    secure.once('close', () => reject(new Error('Postgres closed the connection')))
+    secure.once('secureConnect', () => resolve(secure))
+  })
+}
+
+/** Asks each statement once logged in; resolves to the first column of the first row of each. */
+function converse(socket: TLSSocket, startup: Buffer, statements: readonly string[]): Promise<(string | null)[]> {
+  return new Promise((resolve, reject) => {
+    const answers: (string | null)[] = []
+    let asked = 0
+    socket.once('error', reject)
+    socket.once('close', () => reject(new Error('Postgres closed the connection')))
+    readMessages(socket, (type, body) => {
+      try {
+        if (type === 'E') throw new Error(errorText(body))
+        if (type === 'R' && body.readInt32BE(0) !== 0) throw new Error('Postgres asks for more than the certificate')
+        if (type === 'D' && answers.length < asked) answers.push(firstColumn(body))
+        if (type !== 'Z') return
+        while (answers.length < asked) answers.push(null)
+        const next = statements[asked]
+        asked += 1
+        if (next !== undefined) socket.write(framed('Q', text(next)))
+        else {
+          socket.end(framed('X', Buffer.alloc(0)))
+          socket.setTimeout(leaveMs, () => socket.destroy())
+          resolve(answers)
+        }
+      } catch (error) {
+        reject(error)
+      }
+    })
+    socket.write(startup)
+  })
+}
+
+/** @throws where Postgres cannot be reached, refuses, or takes longer than `timeoutMs` for all of it */
+export async function ask(
+  login: PostgresLogin,
+  statements: readonly string[],
+  timeoutMs: number,
+): Promise<(string | null)[]> {
+  const sockets: Socket[] = []
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error(`Postgres did not answer within ${timeoutMs} ms`)), timeoutMs)
+  try {
+    const session = (async () =>
+      converse(await secured(login, sockets), startupMessage(login, timeoutMs), statements))()
+    return await Promise.race([session, late])
+  } catch (error) {
+    for (const socket of sockets) socket.destroy()
+    throw error
+  } finally {
+    clearTimeout(timer)
+    for (const socket of sockets) socket.on('error', () => {}) // nobody waits for it any more
+  }
+}

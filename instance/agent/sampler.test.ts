@@ -1,0 +1,195 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
+import { hasConnection } from './connected.ts'
+import { openHistory } from './history.ts'
+import { createSampler } from './sampler.ts'
+
+const tls = mkdtempSync(join(tmpdir(), 'espalier-sampler-'))
+beforeAll(() => {
+  const authority = createAuthority()
+  const { cert, key } = issueServerCertificate(authority, { dnsNames: ['db.test'] })
+  const files = { 'tls.crt': cert, 'tls.key': key, 'ca.crt': authority.cert, 'monitor.crt': cert, 'monitor.key': key }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(tls, name), text)
+})
+afterAll(() => rmSync(tls, { recursive: true }))
+
+describe('how often Postgres is asked', () => {
+  const walFile = '0000000100000000000000A1'
+  type Server = { connections: number; sessions: number; wal_bytes: number; wal_file: string }
+  const resting: Server = { connections: 0, sessions: 7, wal_bytes: 100, wal_file: walFile }
+  let time = 0
+  let asked: string[][] = []
+  let server: Server | 'gone'
+  let isConnected = false
+  let written: { at: number; path?: string }
+  let sample: (keepsFailures: boolean) => Promise<boolean>
+  let history: ReturnType<typeof openHistory>
+  beforeEach(() => {
+    ;[time, asked, server, isConnected, written] = [0, [], resting, false, { at: 1 }]
+    history = openHistory('/no/such/directory/samples')
+    sample = createSampler({
+      ...{ host: '127.0.0.1', port: 5432, data: tls, tls, history, now: () => time, log: () => {} },
+      postgres: {
+        ask: async (_login, statements) => {
+          if (server === 'gone') throw new Error('gone')
+          asked.push([...statements])
+          return [JSON.stringify(server), ...(statements.length > 1 ? ['4096'] : [])]
+        },
+        isConnected: () => isConnected,
+      },
+      readWrittenAt: async path => {
+        written.path = path
+        return written.at
+      },
+    })
+  })
+  /** So many samples, 30 seconds apart; how often Postgres was asked for them. */
+  const take = async (count: number) => {
+    const before = asked.length
+    for (let index = 0; index < count; index++) {
+      await sample(true)
+      time += 30_000
+    }
+    return asked.length - before
+  }
+  const untilAtRest = () => take(5)
+
+  test('is every twenty minutes once it has been at rest for two, with a sample every 30 seconds all the same', async () => {
+    expect(await untilAtRest()).toBe(4)
+    expect(await take(38)).toBe(0)
+    expect(await take(1)).toBe(1)
+    expect(await take(39)).toBe(0)
+    expect(await take(1)).toBe(1)
+    expect(history.since(0).map(({ at }) => at)).toEqual(Array.from({ length: 84 }, (_, index) => index * 30_000))
+    expect(history.latest()?.values).toMatchObject({ up: 1, connections: 0, wal_bytes: 100, database_bytes: 4096 })
+    expect(history.latest()?.values.volume_size_bytes).toBeGreaterThan(0)
+    expect(written.path).toBe(join(tls, 'pgdata', 'pg_wal', walFile))
+  })
+
+  test('is once more where somebody is connected to the platform alone, and each time while users are', async () => {
+    await untilAtRest()
+    isConnected = true
+    expect(await take(3)).toBe(3)
+    isConnected = false
+    expect(await take(3)).toBe(0)
+    isConnected = true
+    server = { ...resting, connections: 1, sessions: 8 }
+    expect(await take(3)).toBe(3)
+    isConnected = false
+    expect(await take(3)).toBe(3)
+  })
+
+  test.each<[string, () => void]>([
+    ['WAL was written', () => (written = { at: 2 })],
+    ['its file cannot be looked at', () => (written = { at: Number.NaN })],
+  ])('is at the next sample where %s', async (_, stir) => {
+    await untilAtRest()
+    stir()
+    expect(await take(1)).toBe(1)
+  })
+
+  test.each<[string, Partial<Server>]>([
+    ['somebody had come and left', { sessions: 8 }],
+    ['WAL had been written', { wal_bytes: 200 }],
+  ])('is each time for two minutes once it is found that %s', async (_, found) => {
+    await untilAtRest()
+    isConnected = true
+    server = { ...resting, ...found }
+    await take(1)
+    isConnected = false
+    expect(await take(3)).toBe(3)
+    expect(await take(5)).toBe(0)
+  })
+
+  test('goes by the file that is written to now', async () => {
+    await untilAtRest()
+    isConnected = true
+    server = { ...resting, wal_file: '0000000100000000000000A2' }
+    await take(1)
+    isConnected = false
+    expect(await take(1)).toBe(1)
+    expect(await take(1)).toBe(0)
+    expect(written.path).toMatch(/A2$/)
+  })
+
+  test.each([null, '../../../../etc/passwd'])('is each time where that file is %j', async name => {
+    server = { ...resting, wal_file: name as string }
+    expect(await take(9)).toBe(9)
+    expect(written.path).toBeUndefined()
+  })
+
+  test('is each time until a Postgres that is gone has come back and is at rest', async () => {
+    await untilAtRest()
+    server = 'gone'
+    isConnected = true
+    await take(1)
+    isConnected = false
+    expect(history.latest()?.values.up).toBe(0)
+    server = resting
+    expect(await untilAtRest()).toBe(4)
+    expect(await take(3)).toBe(0)
+  })
+
+  test('is never while it is a copy that nobody has opened', async () => {
+    mkdirSync(join(tls, 'espalier-copy'))
+    expect(await take(2)).toBe(0)
+    expect(history.latest()?.values.up).toBe(0)
+    writeFileSync(join(tls, 'espalier-copy', 'opened.conf'), '')
+    expect(await take(1)).toBe(1)
+    rmSync(join(tls, 'espalier-copy'), { recursive: true })
+  })
+
+  test('and for the size of the database every five minutes', async () => {
+    isConnected = true
+    await take(21)
+    expect(asked.map(statements => statements.length)).toEqual([2, ...Array(9).fill(1), 2, ...Array(9).fill(1), 2])
+  })
+})
+
+test('a disk that hangs is asked once, and keeps no sample up', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const history = openHistory('/no/such/directory/samples')
+  const disk = Promise.withResolvers<Record<string, number>>()
+  let asked = 0
+  const sample = createSampler({
+    ...{ host: '127.0.0.1', port: 5432, data: tls, tls, history, now: () => 0, log: () => {} },
+    postgres: { ask: async () => ['{"connections":1}'], isConnected: () => true },
+    readRoom: () => {
+      asked += 1
+      return disk.promise
+    },
+  })
+  for (let index = 0; index < 3; index++) {
+    const taken = sample(true)
+    await vi.advanceTimersByTimeAsync(2_000)
+    expect(await taken).toBe(true)
+  }
+  expect(asked).toBe(1)
+  expect(history.latest()?.values).toMatchObject({ connections: 1, volume_used_bytes: null })
+  disk.resolve({ volume_used_bytes: 7 })
+  await disk.promise
+  await sample(true)
+  await sample(true)
+  expect(history.latest()?.values).toMatchObject({ volume_used_bytes: 7 })
+})
+
+describe('the table of the kernel', () => {
+  const table = (...lines: string[]) =>
+    ['  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid', ...lines].join('\n')
+  const line = (local: string, state: string) => `   0: ${local} 0100007F:C350 ${state} 00000000:00000000 00:00000000`
+  test.each([
+    ['nothing', table(), '127.0.0.1', false],
+    ['a connection', table(line('0100007F:1538', '01')), '127.0.0.1', true],
+    ['who listens', table(line('0100007F:1538', '0A')), '127.0.0.1', false],
+    ['who has left', table(line('0100007F:1538', '06')), '127.0.0.1', false],
+    ['another address', table(line('0200007F:1538', '01')), '127.0.0.1', false],
+    ['another port', table(line('0100007F:1539', '01')), '127.0.0.1', false],
+    ['a connection over IPv6', table(line('B80D0120000000000000000001000000:1538', '01')), '2001:db8::1', true],
+  ])('of %s', (_, text, host, found) => {
+    expect(hasConnection(text, host, 5432)).toBe(found)
+  })
+})

@@ -1,0 +1,119 @@
+/**
+ * Answers by HTTPS, with the certificate of the Postgres beside it. Whoever asks for more than whether it lives shows a
+ * client certificate of the installation's authority, whose name says what it may ask for. There is nothing to send, and
+ * what is held at once is bounded.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
+import type { TLSSocket } from 'node:tls'
+import { type Certificates, readCertificates } from './certificates.ts'
+import { type AgentClient, agentClients } from './contract.ts'
+
+type Answer = { status?: number; contentType: string; body: string }
+export type Route = {
+  /** Who may ask; absent: anybody. */
+  for?: readonly AgentClient[]
+  answer(query: URLSearchParams): Answer | Promise<Answer>
+}
+export type Routes = Readonly<Record<string, Route>>
+
+export type AgentServer = { port: number; stop(): Promise<void> }
+
+const mostConnections = 32
+const requestMs = 10_000
+/** How often it is looked whether the certificate was replaced. */
+const followMs = 60_000
+
+/** Whom a verified certificate names; undefined for nobody that we know. */
+function clientOf(socket: TLSSocket): AgentClient | undefined {
+  if (!socket.authorized) return undefined
+  const name: unknown = socket.getPeerCertificate()?.subject?.CN
+  return (Object.keys(agentClients) as AgentClient[]).find(client => agentClients[client] === name)
+}
+
+const plain = (status: number, text: string): Answer => ({ status, contentType: 'text/plain', body: `${text}\n` })
+
+async function answerTo(routes: Routes, request: IncomingMessage): Promise<Answer> {
+  const url = new URL(request.url ?? '/', 'https://agent')
+  const route = Object.hasOwn(routes, url.pathname) ? routes[url.pathname] : undefined
+  if (route?.for !== undefined || route === undefined) {
+    // Every listener of ours is one of TLS.
+    const client = clientOf(request.socket as TLSSocket)
+    if (client === undefined) return plain(401, 'a client certificate of this installation is needed')
+    if (route?.for !== undefined && !route.for.includes(client)) return plain(403, 'this is not for this client')
+  }
+  if (route === undefined) return plain(404, 'there is nothing here')
+  if (request.method !== 'GET') return plain(405, 'only GET')
+  return route.answer(url.searchParams)
+}
+
+function send(response: ServerResponse, { status = 200, contentType, body }: Answer): void {
+  response.writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body) })
+  response.end(body)
+}
+
+const secureContext = ({ cert, key, ca }: Certificates) => ({ cert, key, ca, minVersion: 'TLSv1.2' as const })
+
+/** Resolves once it listens. @throws where it cannot, or the certificate is none */
+export async function startServer(options: {
+  host: string
+  port: number
+  tls: string
+  routes: Routes
+  log: (line: string) => void
+}): Promise<AgentServer> {
+  const { host, port, tls, routes, log } = options
+  let current = readCertificates(tls)
+  const server = createServer(
+    {
+      ...secureContext(current),
+      requestCert: true,
+      // Who has no certificate is told so, and may ask whether the agent lives.
+      rejectUnauthorized: false,
+      headersTimeout: requestMs,
+      requestTimeout: requestMs,
+      keepAliveTimeout: requestMs,
+    },
+    (request, response) => {
+      request.resume()
+      answerTo(routes, request)
+        .catch((error: unknown) => {
+          log(`cannot answer: ${error instanceof Error ? error.message : error}`)
+          return plain(500, 'something went wrong')
+        })
+        .then(answer => send(response, answer))
+        .catch(() => response.destroy())
+    },
+  )
+  server.maxConnections = mostConnections
+  server.on('tlsClientError', (_error, socket) => socket.destroy())
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  server.on('error', error => log(`the server: ${error.message}`))
+  const following = setInterval(() => {
+    try {
+      const found = readCertificates(tls)
+      if (found.cert === current.cert && found.key === current.key && found.ca === current.ca) return
+      server.setSecureContext(secureContext(found))
+      current = found
+    } catch (error) {
+      log(`the certificate: ${error instanceof Error ? error.message : error}`)
+    }
+  }, followMs)
+  const address = server.address()
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : port,
+    stop: () => {
+      clearInterval(following)
+      return new Promise(resolve => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      })
+    },
+  }
+}

@@ -1,0 +1,29 @@
+#!/bin/sh
+# The command `espalier` of Postgres's images. What runs for as long as its container does is never the container's first process: the
+# kernel keeps from that one every signal that it has not asked for, and Node asks only once it has started, which takes seconds
+# where it has a tenth of a core. Whoever was told to end before that would hold the pod for all of its grace, half an hour.
+# So this is asked for first of all: a pod may be told to go in the moment in which it comes.
+trap 'exit 143' TERM INT
+main=$(dirname "$(readlink -f "$0")")/main.ts
+[ "$1 $2" = 'instance agent' ] || exec node "$main" "$@"
+
+# It has so many seconds to end by itself.
+grace=5
+stop() {
+  trap '' TERM INT
+  kill -TERM "$agent"
+  (sleep "$grace" && kill -KILL "$agent") &
+}
+
+node "$main" "$@" &
+agent=$!
+trap stop TERM INT
+
+wait "$agent"
+status=$?
+# A signal ends the wait as well as the agent does.
+while kill -0 "$agent" 2>/dev/null; do
+  wait "$agent"
+  status=$?
+done
+exit "$status"

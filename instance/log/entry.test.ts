@@ -1,0 +1,137 @@
+import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { LogEntry } from './entry.ts'
+import { entryOfHead, entryOfLine, timeOfLine } from './json.ts'
+import { presented } from './present.ts'
+import { redacted } from './redact.ts'
+
+const line = {
+  timestamp: '2026-01-02 03:04:05.678 UTC',
+  user: 'app',
+  dbname: 'app',
+  pid: 42,
+  remote_host: '10.0.0.1',
+  remote_port: 50123,
+  session_id: '6a026b3a.2a',
+  line_num: 7,
+  ps: 'SELECT',
+  session_start: '2026-01-02 03:04:00 UTC',
+  vxid: '3/4',
+  txid: 0,
+  error_severity: 'ERROR',
+  state_code: '42P01',
+  message: 'relation "pears" does not exist',
+  statement: 'TABLE pears',
+  cursor_position: 7,
+  application_name: 'psql',
+  backend_type: 'client backend',
+  query_id: 0,
+}
+const entry: LogEntry = {
+  timestamp: '2026-01-02T03:04:05.678Z',
+  level: 'ERROR',
+  message: 'relation "pears" does not exist',
+  state_code: '42P01',
+  user: 'app',
+  dbname: 'app',
+  remote_host: '10.0.0.1',
+  pid: 42,
+  line_num: 7,
+  statement: 'TABLE pears',
+}
+
+describe('a line of the JSON log', () => {
+  test('is the entry that it is in the log that is printed', () => {
+    expect(entryOfLine(JSON.stringify(line))).toEqual(entry)
+    expect(timeOfLine(JSON.stringify(line))).toBe(Date.parse(entry.timestamp))
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['half of one', JSON.stringify(line).slice(0, 300)],
+    ['a list', '[1]'],
+    ['a word', '"x"'],
+    ['null', 'null'],
+    ['of no time', JSON.stringify({ ...line, timestamp: 'yesterday' })],
+    ['of a time that is none', JSON.stringify({ ...line, timestamp: '2026-13-02 03:04:05.678 UTC' })],
+    ['of another zone', JSON.stringify({ ...line, timestamp: '2026-01-02 03:04:05.678 CET' })],
+    ['of a level that is none', JSON.stringify({ ...line, error_severity: 7 })],
+    ['of a message that is none', JSON.stringify({ ...line, message: {} })],
+  ])('that is %s is no entry', (_, text) => {
+    expect(entryOfLine(text)).toBeUndefined()
+  })
+
+  test('of another version has what is known of it', () => {
+    const { statement: _, ...rest } = line
+    const later = { ...rest, pid: 'many', user: '', hint: ['x'], new_thing: { a: 1 } }
+    const { statement, pid, user, ...known } = entry
+    expect(entryOfLine(JSON.stringify(later))).toEqual(known)
+  })
+
+  test('of which only the beginning was read says nothing of its texts', () => {
+    const long = JSON.stringify({ ...line, message: `near "${'hunter2 '.repeat(10)}"`, statement: 'x'.repeat(1e5) })
+    const { statement, ...rest } = entry
+    expect(entryOfHead(long.slice(0, 400))).toEqual({ ...rest, message: '(left out: it is too long)' })
+    const cunning = { ...line, user: 'a","error_severity":"PANIC', message: 'x'.repeat(1000) }
+    expect(entryOfHead(JSON.stringify(cunning).slice(0, 500))).toMatchObject({ user: cunning.user, level: 'ERROR' })
+  })
+
+  test('fails nobody, whatever it is', () => {
+    const noise = fc.oneof(
+      fc.string(),
+      fc.json(),
+      fc.nat(600).map(at => JSON.stringify(line).slice(at)),
+    )
+    fc.assert(
+      fc.property(noise, text => {
+        for (const read of [entryOfLine(text), entryOfHead(text)]) {
+          if (read === undefined) continue
+          expect(new Date(read.timestamp).toISOString()).toBe(read.timestamp)
+          expect(presented(read).message).toEqual(expect.any(String))
+        }
+      }),
+    )
+  })
+})
+
+describe('what may be a password', () => {
+  const words = fc.constantFrom(
+    'ALTER ROLE x',
+    " PASSWORD '",
+    'hunter2',
+    "'",
+    ' at or near "hunter2"',
+    'SELECT 1',
+    '\n',
+  )
+  const text = fc.array(words, { maxLength: 6 }).map(parts => parts.join(''))
+  const entries = fc.record({ message: text, statement: text, detail: text, context: text })
+
+  test('is left out of what came of the JSON log as of what was printed', () => {
+    const failed = { ...line, message: 'role "x" does not exist', statement: "ALTER ROLE x PASSWORD 'hunter2'" }
+    const read = entryOfLine(JSON.stringify(failed))
+    expect(read && presented(read).statement).toMatch(/^ALTER ROLE x \(the rest is left out/)
+  })
+
+  test('is left out once: what was redacted stays as it is', () => {
+    fc.assert(
+      fc.property(entries, texts => {
+        const once = redacted({ ...entry, ...texts })
+        expect(redacted(once)).toEqual(once)
+      }),
+    )
+  })
+
+  test('is shown once: what was shortened stays as it is', () => {
+    const once = presented({ ...entry, message: 'x'.repeat(20_500) })
+    expect(once.message).toMatch(/^x{8192} \(12308 characters more\)$/)
+    expect(presented(once)).toEqual(once)
+  })
+
+  test('is judged in one place', () => {
+    const lines = readFileSync(new URL('../../api/logs/entries.ts', import.meta.url), 'utf8')
+    expect(lines).toContain('presented')
+    expect(lines).not.toContain('redacted')
+  })
+})

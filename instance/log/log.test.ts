@@ -1,0 +1,193 @@
+/** The log of a real Postgres on its volume, from the start command of its pod to what the agent reads there. */
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import pg from 'pg'
+import { afterAll, describe, expect, test } from 'vitest'
+import { createAuthority, issueClientCertificate, issueServerCertificate } from '../../operator/pki/index.ts'
+import { operatorCommonName, renderConfiguration } from '../../operator/postgres/configuration.ts'
+import {
+  configure,
+  giveToPostgres,
+  type Mounts,
+  makeMounts,
+  postgresEnvironment,
+  prepareCommand,
+} from '../../operator/postgres/testing/postgres.ts'
+import { smallShape } from '../../operator/testing/samples.ts'
+import { startCommand } from '../../operator/workload/children/start.ts'
+import { createForwarder } from '../agent/log/forward.ts'
+import { keepLog } from '../agent/log/keep.ts'
+import { readLog } from '../agent/log/read.ts'
+import type { InstanceConfiguration } from '../configuration.ts'
+import { logVariable } from './directory.ts'
+
+const major = '18'
+const MiB = 2 ** 20
+const [id, other] = ['aaaaaaaa-0000-4000-8000-000000000000', 'bbbbbbbb-0000-4000-8000-000000000000']
+const authority = createAuthority()
+const certificate = issueServerCertificate(authority, { dnsNames: ['db.test.svc'] })
+const configurationOf = (databaseId: string, more: Partial<InstanceConfiguration> = {}): InstanceConfiguration => ({
+  ...{ databaseId, incarnation: 1, pgVersion: major, initialise: true },
+  files: renderConfiguration(smallShape, major, databaseId),
+  ...more,
+})
+
+const mounts: Mounts = makeMounts(configurationOf(id), authority, certificate)
+afterAll(() => rmSync(mounts.root, { recursive: true, force: true }))
+const directory = join(mounts.volume, 'espalier-log')
+
+/** As the init container of the newest template does it, or that of an older one. */
+function prepare(keepsLog = true): void {
+  const [node, ...args] = prepareCommand(mounts)
+  const environment = postgresEnvironment(major)
+  const env = { ...environment.env, ...(keepsLog ? { [logVariable]: directory } : {}) }
+  const { status, stderr } = spawnSync(node, args, { ...environment, env, encoding: 'utf8' })
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+}
+
+/** Nobody else's: its last two bytes are by chance. */
+const host = `127.83.${[...crypto.getRandomValues(new Uint8Array(2))].map(byte => (byte % 254) + 1).join('.')}`
+const port = 5432
+
+/**
+ * Starts Postgres as its container does, and stops it once it has done something; resolves to what the container printed. One that
+ * ends by itself has done all that it will.
+ */
+async function run(
+  isDone: (printed: string) => boolean | Promise<boolean>,
+  signal: NodeJS.Signals = 'SIGINT',
+): Promise<string> {
+  const own = ['fsync=off', `listen_addresses=${host}`, `port=${port}`].flatMap(setting => ['-c', setting])
+  const [shell = '', ...args] = startCommand(mounts.volume, ['postgres', '-D', join(mounts.volume, 'pgdata'), ...own])
+  const child = spawn(shell, args, { ...postgresEnvironment(major), stdio: ['ignore', 'ignore', 'pipe'] })
+  let printed = ''
+  let isOver = false
+  child.stderr.setEncoding('utf8').on('data', text => {
+    printed += text
+  })
+  const ended = new Promise<void>(resolve => child.once('close', () => resolve()))
+  void ended.then(() => {
+    isOver = true
+  })
+  await expect.poll(async () => isOver || (await isDone(printed)), { timeout: 50_000 }).toBe(true)
+  child.kill(signal)
+  await ended
+  return printed
+}
+const messages = async (owner = id) => {
+  const whole = { sinceMs: Number.NEGATIVE_INFINITY, untilMs: Number.POSITIVE_INFINITY, most: 1000 }
+  return (await readLog(directory, owner, whole)).entries.map(({ message }) => message)
+}
+const isReady = 'database system is ready to accept connections'
+const count = (all: string[], message: string) => all.filter(each => each === message).length
+
+const isKept = async (times: number) => count(await messages(), isReady) === times
+const isPrinted = (printed: string) => printed.includes(isReady)
+
+test('is kept there over starts, and the container prints no more of it', async () => {
+  prepare()
+  expect(statSync(directory).mode & 0o777).toBe(0o700)
+  const printed = await run(() => isKept(1))
+  expect(printed).not.toContain(isReady)
+  expect(printed).toContain('redirecting log output')
+  const first = await messages()
+  expect(first.some(message => message.includes('log output'))).toBe(false)
+  for (const name of readdirSync(directory)) expect(statSync(join(directory, name)).mode & 0o777).toBe(0o600)
+  prepare()
+  await run(() => isKept(2))
+  expect((await messages()).slice(-first.length)).toEqual(first)
+})
+
+test('is printed by the start after one that failed, which would not be heard otherwise, and kept again by the next pod', async () => {
+  prepare()
+  const listener = createServer()
+  await new Promise<void>(resolve => listener.listen({ host, port }, resolve))
+  expect(await run(() => false)).not.toContain('could not bind')
+  expect(await run(() => false)).toContain('could not bind')
+  await new Promise(resolve => listener.close(resolve))
+  expect(await run(isPrinted)).toContain(isReady)
+  prepare()
+  await run(() => isKept(3))
+})
+
+test('is kept also by the start after one that was killed', async () => {
+  prepare()
+  await run(() => isKept(4), 'SIGKILL')
+  await expect.poll(() => spawnSync('pgrep', ['-f', join(mounts.volume, 'pgdata')]).status).toBe(1)
+  await run(() => isKept(5))
+})
+
+test('stays within its bound under a flood, with the newest of it, and what it was is passed on as so much', async () => {
+  prepare()
+  const passedOn: string[] = []
+  const stop = keepLog({
+    ...{ path: directory, owner: id, mayWrite: () => true, log: () => {}, pauseMs: 20 },
+    forwarder: createForwarder(join(mounts.root, 'position'), text => passedOn.push(text)),
+    roomOf: () => ({ size: 100 * MiB, free: 90 * MiB }),
+  })
+  const sizes = () => readdirSync(directory).reduce((sum, name) => sum + statSync(join(directory, name)).size, 0)
+  const flood = async () => {
+    const { cert, key } = issueClientCertificate(authority, { commonName: operatorCommonName })
+    const ssl = { ca: authority.cert, cert, key, servername: 'db.test.svc' }
+    const client = new pg.Client({ host, port, ssl, user: 'postgres', database: 'template1' })
+    await client.connect()
+    // Files are named by the second.
+    for (let times = 0; times < 3; times++) {
+      await client.query("DO $$ BEGIN FOR i IN 1..160 LOOP RAISE LOG '%', repeat('x', 100000); END LOOP; END $$")
+      await client.query('SELECT pg_sleep(1.1)')
+      await expect.poll(sizes).toBeLessThanOrEqual(16 * MiB)
+    }
+    await client.query("DO $$ BEGIN RAISE LOG 'the last of it'; END $$")
+    await client.end()
+    return true
+  }
+  await run(async () => (await isKept(6)) && (await flood()))
+  await expect.poll(() => passedOn.join('')).toContain('the last of it')
+  stop()
+  expect(await messages()).toContain('the last of it')
+  expect(passedOn.join('')).toMatch(/\(\d+ bytes of the log are left out here/)
+})
+
+test('is printed where the template is of before there was an agent that bounds it', async () => {
+  prepare(false)
+  expect(await run(isPrinted)).toContain(isReady)
+})
+
+describe('of a copy', () => {
+  const copyOf = (databaseId: string, incarnation: number) =>
+    configure(mounts, configurationOf(databaseId, { incarnation, initialise: false, prepareCopy: true, copyOf: id }))
+
+  test('that is a restore in place, goes on', async () => {
+    const before = await messages()
+    expect(before.length).toBeGreaterThan(10)
+    copyOf(id, 2)
+    prepare()
+    expect(await messages()).toEqual(before)
+  })
+
+  test('that is somebody else, begins anew: nobody reads what its source wrote', async () => {
+    copyOf(other, 1)
+    // An image of before this adopted it.
+    prepare(false)
+    expect(await messages(other)).toEqual([])
+    prepare()
+    expect(readdirSync(directory).sort()).toEqual(['owner', 'prepared'])
+    expect(readFileSync(join(directory, 'owner'), 'utf8')).toBe(other)
+    expect(await messages()).toEqual([])
+  })
+
+  test('is made anew where it is a link', () => {
+    const elsewhere = join(mounts.root, 'elsewhere')
+    mkdirSync(elsewhere)
+    giveToPostgres(elsewhere)
+    writeFileSync(join(elsewhere, 'owner'), other)
+    giveToPostgres(join(elsewhere, 'owner'))
+    rmSync(directory, { recursive: true })
+    symlinkSync(elsewhere, directory)
+    prepare()
+    expect(readdirSync(directory).sort()).toEqual(['owner', 'prepared'])
+    expect(existsSync(join(elsewhere, 'prepared'))).toBe(false)
+  })
+})

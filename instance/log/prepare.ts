@@ -1,0 +1,43 @@
+/** Makes the directory of the log ready before each start. */
+import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { readIfPresent, syncDirectory, writeDurably } from '../files.ts'
+import { logDirectory, ownerFile, preparedFile } from './directory.ts'
+
+/** Whether the directory is this owner's, made by who runs here. A copy has its source's, which its owner must not see. */
+function isOwn(directory: string, owner: string): boolean {
+  try {
+    const stats = lstatSync(directory)
+    return (
+      stats.isDirectory() && stats.uid === process.getuid?.() && readIfPresent(join(directory, ownerFile)) === owner
+    )
+  } catch {
+    return false
+  }
+}
+
+function makeAnew(root: string, directory: string, owner: string): void {
+  rmSync(directory, { recursive: true, force: true })
+  mkdirSync(directory, { mode: 0o700 })
+  writeDurably(join(directory, ownerFile), owner)
+  syncDirectory(root)
+}
+
+/** On a full disk there is none: then Postgres prints its log (operator/workload/children/start.ts). */
+function markPrepared(directory: string): void {
+  try {
+    writeFileSync(join(directory, preparedFile), '', { mode: 0o600 })
+  } catch {}
+}
+
+/** The directory, in a volume's root; undefined where Postgres is to do without. Never fails: a log keeps no database from starting. */
+export function prepareLog(root: string, owner: string): string | undefined {
+  const directory = join(root, logDirectory)
+  try {
+    if (!isOwn(directory, owner)) makeAnew(root, directory, owner)
+    markPrepared(directory)
+    return directory
+  } catch {
+    return undefined
+  }
+}

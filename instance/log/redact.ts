@@ -1,0 +1,45 @@
+/**
+ * Leaves out of a log what may be a password. Postgres itself never prints one but in the words of whoever sent it: a
+ * statement that failed (`ALTER ROLE nobody PASSWORD 'x'`), or what is quoted of one. From the first word on that speaks of a
+ * secret, the rest of such a text is left out: what stands after it cannot be told apart by any rule. What went through this
+ * already stays as it is.
+ */
+import type { LogEntry } from './entry.ts'
+
+const secretive =
+  /passw(?:or)?d|pgpass|secret|token|scram-sha-256\$|md5[0-9a-f]{32}|:\/\/[^\s:@/]{0,256}:[^\s@]{1,256}@/i
+const leftOut = '(the rest is left out: it may hold a password)'
+
+/** Where Postgres prints a statement as the message. */
+const isStatement = /^(?:duration: [0-9.]+ ms {2})?(?:statement|parse|bind|execute|fastpath)\b[^:]{0,128}: /
+
+function withoutSecret(text: string): string {
+  // Our own words speak of a secret, too.
+  const spoken = text.endsWith(leftOut) ? text.slice(0, -leftOut.length) : text
+  const at = spoken.search(secretive)
+  return at < 0 ? text : text.slice(0, at) + leftOut
+}
+
+/** Parameters are printed as a list of texts, which say nothing of what they are. */
+const isParameters = /^parameters: /i
+
+/** What Postgres wrote, of which the head was not understood. */
+const isHalfKnown = /^\d{4}-\d\d-\d\d \S{1,16} UTC \[/
+
+export function redacted(entry: LogEntry): LogEntry {
+  const { message, detail, statement, internal_query, context } = entry
+  const texts = { statement, internal_query, context }
+  const spoken = [...Object.values(texts), isStatement.test(message) ? message : undefined]
+  const isSecretive = spoken.some(text => text !== undefined && secretive.test(text))
+  const shown = Object.entries(texts).flatMap(([field, text]) =>
+    text === undefined ? [] : [[field, withoutSecret(text)]],
+  )
+  // A syntax error quotes the word at which it stopped.
+  const quoted = isSecretive ? message.replace(/at or near "[\s\S]*"/, 'at or near (left out)') : message
+  return {
+    ...entry,
+    message: isStatement.test(message) || isHalfKnown.test(message) ? withoutSecret(message) : quoted,
+    ...Object.fromEntries(shown),
+    ...(detail !== undefined && isSecretive && isParameters.test(detail) ? { detail: leftOut } : {}),
+  }
+}

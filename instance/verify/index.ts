@@ -1,0 +1,73 @@
+/**
+ * `espalier instance verify`: whether the copy of a database on a volume is sound. Postgres recovers it, as it would after a crash;
+ * amcheck goes over every table and index of every database; and every page is held against its checksum. The copy is changed by it,
+ * and is to be thrown away. Nothing of it can be reached from outside, and nothing of it reaches out.
+ */
+import { chmodSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { readIfPresent } from '../files.ts'
+import { Refusal } from '../refusal.ts'
+import { dataDirectory, inspectVolume } from '../volume.ts'
+import { checkPages } from './pages.ts'
+import { checkRelations, listDatabases } from './relations.ts'
+import type { VerificationResult } from './result.ts'
+import { prepareCopy, runSingleUser } from './single-user.ts'
+
+/** So many findings are told; all are counted. */
+const mostFindings = 5
+const longestFinding = 300
+/** Its own databases are there whatever a user does. */
+const maintenanceDatabase = 'template1'
+
+type Cluster = { version: string; checksums: string; databases: string[] }
+type Relations = { relations: number; indexes: number; faults: number; findings: string[] }
+
+/** What a statement wrote, as JSON in base64. */
+function readAnswer<T>(path: string): T | undefined {
+  const text = readIfPresent(path)
+  // Written by our own statements.
+  return text === undefined ? undefined : JSON.parse(Buffer.from(text.trim(), 'base64').toString('utf8'))
+}
+
+/** @throws Refusal where the volume holds no whole copy, and errors of the file system */
+export function verify(root: string): VerificationResult {
+  if (inspectVolume(root).data !== 'whole') throw new Refusal('data-lost', `the volume holds no whole ${dataDirectory}`)
+  const data = join(root, dataDirectory)
+  chmodSync(data, 0o700)
+  const { workspace } = prepareCopy(root)
+  const result: VerificationResult = {
+    version: readFileSync(join(data, 'PG_VERSION'), 'utf8').trim(),
+    ...{ databases: 0, relations: 0, indexes: 0, pages: 0, faults: 0, findings: [] },
+  }
+  const tell = (findings: readonly string[], faults = findings.length) => {
+    result.faults += faults
+    for (const finding of findings)
+      if (result.findings.length < mostFindings) result.findings.push(finding.slice(0, longestFinding))
+  }
+
+  const list = join(workspace, 'databases')
+  const refused = runSingleUser(root, workspace, maintenanceDatabase, listDatabases(list))
+  const cluster = readAnswer<Cluster>(list)
+  if (refused !== undefined || cluster === undefined) {
+    tell([`Postgres does not recover: ${refused ?? 'it tells of no databases'}`])
+    return result
+  }
+  result.version = cluster.version
+  for (const [index, database] of cluster.databases.entries()) {
+    const to = join(workspace, `relations-${index}`)
+    const ended = runSingleUser(root, workspace, database, checkRelations(to, mostFindings))
+    const found = readAnswer<Relations>(to)
+    result.databases++
+    if (found === undefined) tell([`database ${database} cannot be checked: ${ended ?? 'no result was written'}`])
+    else {
+      result.relations += found.relations
+      result.indexes += found.indexes
+      tell(found.findings, found.faults)
+    }
+  }
+  if (cluster.checksums !== 'on') return result
+  const { pages, faults, findings } = checkPages(data, mostFindings)
+  result.pages = pages
+  tell(findings, faults)
+  return result
+}

@@ -1,0 +1,67 @@
+/** Reads every page of a data directory that no server runs on, and compares its checksum. */
+import { closeSync, openSync, readdirSync, readSync } from 'node:fs'
+import { join } from 'node:path'
+import { isPageSound, pageBytes } from './checksum.ts'
+
+/** Files of relations, in Postgres's own names (storage/file layout): number, fork, segment. All else has no pages. */
+const relationFile = /^\d+(?:_(?:fsm|vm|init))?(?:\.(\d+))?$/
+/** Of one file of a relation: the next one begins with the block after it. */
+const blocksOfSegment = 131_072
+const pagesAtOnce = 128
+
+type PageFindings = { pages: number; faults: number; findings: string[] }
+
+/** Directories with files of relations, below the data directory. Nobody has tablespaces: they would stand outside the volume. */
+const directories = (data: string): string[] => [
+  'global',
+  ...readdirSync(join(data, 'base'), { withFileTypes: true })
+    .filter(entry => entry.isDirectory() && /^\d+$/.test(entry.name))
+    .map(({ name }) => join('base', name)),
+]
+
+/** `most`: of what is found, so much is told in words. */
+export function checkPages(data: string, most: number): PageFindings {
+  const found: PageFindings = { pages: 0, faults: 0, findings: [] }
+  const buffer = Buffer.from(new ArrayBuffer(pagesAtOnce * pageBytes))
+  for (const directory of directories(data)) {
+    for (const name of readdirSync(join(data, directory)).sort()) {
+      const match = relationFile.exec(name)
+      if (match !== null) checkFile(join(data, directory, name), join(directory, name), Number(match[1] ?? 0))
+    }
+  }
+  return found
+
+  function checkFile(path: string, name: string, segment: number): void {
+    const file = openSync(path, 'r')
+    try {
+      let block = segment * blocksOfSegment
+      for (;;) {
+        const read = readWhole(file, buffer)
+        for (let at = 0; at < read; at += pageBytes, block++) {
+          found.pages++
+          if (at + pageBytes > read) tell(name, block, 'is cut off')
+          else if (!isPageSound(buffer, at, block)) tell(name, block, 'does not match its checksum')
+        }
+        if (read < buffer.length) return
+      }
+    } finally {
+      closeSync(file)
+    }
+  }
+
+  function tell(name: string, block: number, what: string): void {
+    found.faults++
+    if (found.findings.length < most) found.findings.push(`page ${block} of ${name} ${what}`)
+  }
+}
+
+/** Fills the buffer as far as the file goes: one read may give less. */
+function readWhole(file: number, buffer: Buffer): number {
+  let filled = 0
+  while (filled < buffer.length) {
+    const read = readSync(file, buffer, filled, buffer.length - filled, null)
+    if (read === 0) break
+    filled += read
+  }
+  return filled
+}

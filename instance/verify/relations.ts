@@ -1,0 +1,97 @@
+/**
+ * What amcheck says of the tables and indexes of one database, asked in single-user mode: a server that listens nowhere and has
+ * no other process. The answers come through files, since that mode prints for people.
+ */
+import { quoteLiteral, quoteName } from './quote.ts'
+
+/** Where the functions of amcheck stand meanwhile; whatever the copy had under this name goes. */
+const schema = quoteName('espalier verification')
+
+/** Each statement ends with a semicolon and an empty line, as `postgres --single -j` wants it. */
+const script = (statements: readonly string[]): string => statements.map(text => `${text};\n\n`).join('')
+
+/** What a database's owner may have set for all its sessions counts no more from here on. */
+const settled = [
+  'SET statement_timeout = 0',
+  'SET lock_timeout = 0',
+  'SET default_transaction_read_only = off',
+  'SET search_path = pg_catalog',
+  'SET row_security = off',
+]
+
+/** `to`: gets the version, whether there are checksums, and the databases that can be entered, as JSON in base64. */
+export const listDatabases = (to: string): string =>
+  script([
+    ...settled,
+    `COPY (SELECT translate(encode(convert_to(json_build_object(
+       'version', current_setting('server_version'),
+       'checksums', current_setting('data_checksums'),
+       'databases', (SELECT json_agg(datname ORDER BY oid) FROM pg_database WHERE datallowconn)
+     )::text, 'UTF8'), 'base64'), E'\\n', '')) TO ${quoteLiteral(to)}`,
+  ])
+
+/**
+ * Each relation by itself, so that one that is broken hides none of the others. A table's toasted values are looked up;
+ * every row of a table is to be found in its indexes, and of GIN what can be checked (from 18 on).
+ */
+const checks = (most: number): string => `DO $check$
+DECLARE
+  relation record;
+  fault record;
+  relations int := 0;
+  indexes int := 0;
+  faults int := 0;
+  findings jsonb := '[]';
+BEGIN
+  FOR relation IN
+    SELECT c.oid, c.relkind, a.amname, format('%I.%I', n.nspname, c.relname) AS name
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_am a ON a.oid = c.relam
+    LEFT JOIN pg_index i ON i.indexrelid = c.oid
+    WHERE c.relpersistence = 'p' AND (
+      c.relkind IN ('r', 'm', 't') AND a.amname = 'heap'
+      OR c.relkind = 'i' AND i.indisvalid AND i.indisready AND i.indislive AND (
+        a.amname = 'btree'
+        OR a.amname = 'gin' AND to_regprocedure('${schema}.gin_index_check(regclass)') IS NOT NULL))
+    ORDER BY c.oid
+  LOOP
+    BEGIN
+      IF relation.relkind <> 'i' THEN
+        relations := relations + 1;
+        FOR fault IN SELECT * FROM ${schema}.verify_heapam(relation.oid, check_toast => true) LOOP
+          faults := faults + 1;
+          IF jsonb_array_length(findings) < ${most} THEN
+            findings := findings || to_jsonb(format('%s, block %s: %s', relation.name, fault.blkno, fault.msg));
+          END IF;
+        END LOOP;
+      ELSIF relation.amname = 'btree' THEN
+        indexes := indexes + 1;
+        PERFORM ${schema}.bt_index_check(relation.oid, true);
+      ELSE
+        indexes := indexes + 1;
+        EXECUTE 'SELECT ${schema}.gin_index_check($1)' USING relation.oid::regclass;
+      END IF;
+    EXCEPTION WHEN OTHERS THEN
+      faults := faults + 1;
+      IF jsonb_array_length(findings) < ${most} THEN
+        findings := findings || to_jsonb(format('%s: %s', relation.name, SQLERRM));
+      END IF;
+    END;
+  END LOOP;
+  INSERT INTO ${schema}.result VALUES (jsonb_build_object(
+    'relations', relations, 'indexes', indexes, 'faults', faults, 'findings', findings));
+END
+$check$`
+
+/** `to`: gets what was found in the database that this runs in, as JSON in base64. */
+export const checkRelations = (to: string, most: number): string =>
+  script([
+    ...settled,
+    'CREATE EXTENSION IF NOT EXISTS plpgsql',
+    'DROP EXTENSION IF EXISTS amcheck CASCADE',
+    `DROP SCHEMA IF EXISTS ${schema} CASCADE`,
+    `CREATE SCHEMA ${schema}`,
+    `CREATE EXTENSION amcheck SCHEMA ${schema}`,
+    `CREATE TABLE ${schema}.result (result jsonb)`,
+    checks(most),
+    `COPY (SELECT translate(encode(convert_to(result::text, 'UTF8'), 'base64'), E'\\n', '') FROM ${schema}.result) TO ${quoteLiteral(to)}`,
+  ])

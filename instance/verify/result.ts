@@ -1,0 +1,32 @@
+/** What `espalier instance verify` found, as it tells the operator in the termination message of its container. */
+export type VerificationResult = {
+  /** Of Postgres. */
+  version: string
+  databases: number
+  /** Tables, materialized views and their toast. */
+  relations: number
+  indexes: number
+  /** Compared with their checksums; 0 where the data have none. */
+  pages: number
+  faults: number
+  /** The first of them, in words. */
+  findings: string[]
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
+
+/** Undefined for what is no such message. */
+export function readVerificationResult(text: string): VerificationResult | undefined {
+  try {
+    const { version, databases, relations, indexes, pages, faults, findings } = JSON.parse(text)
+    const isResult =
+      [databases, relations, indexes, pages, faults].every(isCount) &&
+      typeof version === 'string' &&
+      version.length <= 64 &&
+      Array.isArray(findings) &&
+      findings.every(finding => typeof finding === 'string')
+    return isResult ? { version, databases, relations, indexes, pages, faults, findings } : undefined
+  } catch {
+    return undefined
+  }
+}

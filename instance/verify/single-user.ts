@@ -1,0 +1,71 @@
+/** Postgres in single-user mode (Postgres manual, reference of `postgres`): it recovers, does what it is told, and ends. */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { removeDurably, writeDurably } from '../files.ts'
+import { renderSettings } from '../settings.ts'
+import { dataDirectory } from '../volume.ts'
+
+const MiB = 2 ** 20
+
+/**
+ * The copy is thrown away: nothing of it need survive a crash. Slots and their settings are its source's, prepared transactions are
+ * recovered, and nothing is loaded that the source may have loaded.
+ */
+const settings = {
+  fsync: 'off',
+  full_page_writes: 'off',
+  archive_mode: 'off',
+  listen_addresses: '',
+  unix_socket_directories: '',
+  shared_buffers: `${(64 * MiB) / 1024}kB`,
+  maintenance_work_mem: `${(64 * MiB) / 1024}kB`,
+  max_prepared_transactions: '1000',
+  huge_pages: 'off',
+  dynamic_shared_memory_type: 'mmap',
+  logging_collector: 'off',
+  log_destination: 'stderr',
+  lc_messages: 'C',
+  timezone: 'UTC',
+  jit: 'off',
+}
+
+/** A place for our own files on a copied volume, and the copy freed from what ties it to its source. */
+export function prepareCopy(root: string): { workspace: string } {
+  const workspace = join(root, 'espalier-verification')
+  const data = join(root, dataDirectory)
+  rmSync(workspace, { recursive: true, force: true })
+  mkdirSync(workspace, { mode: 0o700 })
+  removeDurably(join(data, 'postmaster.pid'))
+  for (const name of readdirSync(join(data, 'pg_replslot')))
+    rmSync(join(data, 'pg_replslot', name), { recursive: true, force: true })
+  writeDurably(join(data, 'postgresql.auto.conf'), '')
+  writeDurably(join(workspace, 'postgresql.conf'), renderSettings(settings))
+  return { workspace }
+}
+
+/** What is the matter where Postgres did not come to its end, in its own words; undefined where it did. */
+export function runSingleUser(root: string, workspace: string, database: string, script: string): string | undefined {
+  const configuration = join(workspace, 'postgresql.conf')
+  const result = spawnSync(
+    'postgres',
+    ['--single', '-j', '-D', join(root, dataDirectory), '-c', `config_file=${configuration}`, database],
+    {
+      input: script,
+      encoding: 'utf8',
+      stdio: ['pipe', 'ignore', 'pipe'],
+      maxBuffer: 64 * MiB,
+      env: { ...process.env, TZ: 'UTC' },
+    },
+  )
+  if (result.error !== undefined) throw result.error
+  if (result.status === 0) return undefined
+  return `${lastWord(result.stderr)}${result.signal === null ? '' : ` (ended by ${result.signal})`}`
+}
+
+/** The line that says why a server ended. */
+function lastWord(text: string): string {
+  const lines = text.trim().split('\n')
+  const line = lines.findLast(each => /(?:PANIC|FATAL|ERROR): {2}/.test(each)) ?? lines.at(-1) ?? ''
+  return line.replace(/^.*?(?=(?:PANIC|FATAL|ERROR): {2})/, '').slice(0, 500)
+}

@@ -1,0 +1,104 @@
+/** How the check of a backup's copy stands: by the caches, and where the backup is being deleted by the cluster itself. */
+import type { AnyObject, Cluster, Pod } from '../../../cluster/index.ts'
+import { type Backup, childNames, type PgVersion } from '../../../crds/index.ts'
+import type { Caches } from '../../caches.ts'
+import { placeOf } from '../../objects/order.ts'
+import { ownerKeyOf, ownerKindOf } from '../../objects/ownership.ts'
+import { idOf } from '../id.ts'
+import type { VerificationFacts, VerifierEnd } from '../observed.ts'
+import { verifierContainer } from './drafts.ts'
+
+/** Each reads a whole volume. */
+const atOnce = 2
+/** Kubernetes keeps no more of a termination message. */
+const longestMessage = 4_096
+
+export const verificationKinds = ['Pod', 'PersistentVolumeClaim', 'NetworkPolicy'] as const
+
+/** Whose name proves nothing is not touched. */
+export const isOfVerification = ({ metadata }: Backup, object: Pick<AnyObject, 'metadata'>): boolean =>
+  ownerKindOf(object) === 'Backup' && ownerKeyOf(object) === `${metadata.namespace}/${metadata.name}`
+
+const none: VerificationFacts = { isThere: false, claim: false, pod: undefined, isTurn: false, place: undefined }
+
+export async function verificationFacts(
+  caches: Caches,
+  cluster: Cluster,
+  backup: Backup,
+  id: string | undefined,
+  source: { region: string; pgVersion: PgVersion } | undefined,
+): Promise<VerificationFacts> {
+  if (id === undefined) return none
+  const key = { namespace: backup.metadata.namespace, name: childNames.verification(id) }
+  const ours = <T extends Pick<AnyObject, 'metadata'>>(object: T | undefined): T | undefined =>
+    object !== undefined && isOfVerification(backup, object) ? object : undefined
+  const isLeaving = backup.metadata.deletionTimestamp !== undefined
+  const [pod, claim, fence] = isLeaving
+    ? await Promise.all([
+        cluster.get('Pod', key),
+        cluster.get('PersistentVolumeClaim', key),
+        cluster.get('NetworkPolicy', key),
+      ])
+    : [caches.pods.get(key), caches.claims.get(key), caches.networkPolicies.get(key)]
+  const verifier = ours(pod)
+  return {
+    isThere: [verifier, ours(claim), ours(fence)].some(object => object !== undefined),
+    claim: ours(claim) !== undefined,
+    pod: verifier && {
+      isGoing: verifier.metadata.deletionTimestamp !== undefined,
+      madeAt: Date.parse(verifier.metadata.creationTimestamp ?? ''),
+      end: endOf(verifier),
+    },
+    isTurn: backup.status?.verification === 'pending' && isTurn(caches, backup),
+    place: placeFor(caches, backup, source),
+  }
+}
+
+/** A kept backup says itself which Postgres it is of, and where; an older one is where there is one region. */
+function placeFor(
+  { regions }: Caches,
+  { status }: Backup,
+  source: { region: string; pgVersion: PgVersion } | undefined,
+): VerificationFacts['place'] {
+  if (status?.verification !== 'pending') return undefined
+  const pgVersion = source?.pgVersion ?? status.pgVersion
+  const all = regions.list()
+  const name = source?.region ?? status.region
+  const region = name === undefined ? (all.length === 1 ? all[0] : undefined) : regions.get({ name })
+  return pgVersion === undefined || region === undefined ? undefined : { pgVersion, region }
+}
+
+const pendingOf = ({ backups }: Caches): Backup[] => backups.byIndex('verification', 'pending')
+
+function isBegun({ pods }: Caches, backup: Backup): boolean {
+  const id = idOf(backup)
+  const { namespace } = backup.metadata
+  return id !== undefined && pods.get({ namespace, name: childNames.verification(id) }) !== undefined
+}
+
+/** Those that are being checked go on; of those that wait, who was asked for first comes first. There may be thousands. */
+function isTurn(caches: Caches, backup: Backup): boolean {
+  const place = placeOf(backup)
+  let ahead = 0
+  for (const other of pendingOf(caches)) {
+    const isOther = other.metadata.uid !== backup.metadata.uid
+    if (isOther && (placeOf(other) < place || isBegun(caches, other))) ahead++
+    if (ahead >= atOnce) return false
+  }
+  return true
+}
+
+/** Whose turn it may be once another check has ended. */
+export const nextInTurn = (caches: Caches): Backup[] =>
+  pendingOf(caches)
+    .filter(backup => !isBegun(caches, backup))
+    .toSorted((left, right) => (placeOf(left) < placeOf(right) ? -1 : 1))
+    .slice(0, atOnce)
+
+function endOf({ status }: Pod): VerifierEnd | undefined {
+  if (status?.phase !== 'Succeeded' && status?.phase !== 'Failed') return undefined
+  const ended = status.containerStatuses?.find(({ name }) => name === verifierContainer)?.state?.terminated
+  // A pod that its node put out has no containers to tell of.
+  const told = ended?.message ?? [status.reason, status.message].filter(text => text).join(': ')
+  return { exitCode: ended?.exitCode ?? -1, message: told.trim().slice(0, longestMessage) }
+}

@@ -1,0 +1,208 @@
+/** The life of a branch, as kubectl and the API ask for it, with fakes for what the nodes and the storage do. */
+import { describe, expect, test } from 'vitest'
+import { childNames, labels, teardownFinalizer } from '../../crds/index.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { at, reasonOf, useBranches } from '../testing/branches.ts'
+import { hasCondition, useInstallation } from '../testing/fixture.ts'
+import { editSpec, eventually } from '../testing/installation.ts'
+
+const it = useInstallation()
+const { get, when, ask, made, idOf, child, isPhase, remove, gone, leftOf, dataOf, snapshots, under } = useBranches(it)
+
+describe('a branch', () => {
+  test('is a copy with an address and passwords of its own, and leaves no snapshot', async () => {
+    await it.create('shop')
+    const branch = await made('shop-copy', 'shop')
+    const database = await it.database('shop')
+    expect(branch.metadata.finalizers).toContain(teardownFinalizer)
+    expect(branch.status).toMatchObject({
+      phase: 'available',
+      connectableAt: expect.any(String),
+      source: { lsn: '0/2000100', systemIdentifier: database?.status?.volume?.systemIdentifier },
+      volume: { systemIdentifier: database?.status?.volume?.systemIdentifier },
+      domain: `shop-copy-${(await idOf('shop-copy')).replaceAll('-', '').slice(-8)}.db.test`,
+    })
+    expect(branch.status?.endpoint?.port).not.toBe(database?.status?.endpoint?.port)
+    expect(conditionOf(branch.status, 'Progressing')?.reason).toBe('Completed')
+    const claim = await child('PersistentVolumeClaim', 'shop-copy', 'claim')
+    expect(claim?.spec?.dataSource).toMatchObject({ kind: 'VolumeSnapshot', name: branch.status?.source?.snapshotName })
+    expect(claim?.metadata.ownerReferences).toBeUndefined()
+    const [own, its] = [await dataOf('shop-copy'), await it.child('Secret', 'shop', 'credentials')]
+    expect(own.closed).toBeUndefined()
+    expect(own.roles.app?.mark).not.toBe(its?.metadata.uid)
+    expect(own.roles.app?.mark).toBe((await child('Secret', 'shop-copy', 'credentials'))?.metadata.uid)
+    await eventually(snapshots, found => found.length === 0)
+    expect((await it.cluster().list('Backup')).items).toEqual([])
+    expect(await it.routesOf(await idOf('shop-copy'))).toMatchObject([{ rules: ['198.51.100.0/24'] }])
+    expect(await it.tasksOf('shop-copy')).toMatchObject([
+      { spec: { name: 'create-branch', subject: { kind: 'branch' } }, status: { phase: 'succeeded' } },
+    ])
+    await it.when('shop', found => found.status?.branchCount === 1)
+  })
+
+  test('is of a branch as well, whatever becomes of that', async () => {
+    await it.create('deep')
+    await made('deep-1', 'deep')
+    const sourceBranch = { name: 'deep-1', id: await idOf('deep-1') }
+    await made('deep-2', 'deep', { depth: 2, sourceBranch })
+    await remove('deep-1')
+    await when('deep-1', isPhase('deleted'))
+    const branch = await when('deep-2', isPhase('available'))
+    expect(branch.status?.source?.id).toBe(sourceBranch.id)
+    expect(await leftOf(await idOf('deep-2'))).not.toEqual([])
+    await it.when('deep', found => found.status?.branchCount === 1)
+  })
+
+  test('keeps its data, and its stamp, through a restart of its Postgres', async () => {
+    await it.create('stamped')
+    const branch = await made('stamped-1', 'stamped')
+    const pod = await child('Pod', 'stamped-1', 'pod')
+    await under({ now: () => Date.now() + 3600_000 }, async () => {
+      it.workload().refuse(true)
+      await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
+      await when('stamped-1', found => conditionOf(found.status, 'Ready')?.status === 'False')
+      expect((await get('stamped-1'))?.status?.phase).toBe('available')
+      it.workload().refuse(false)
+      const back = await when('stamped-1', found => conditionOf(found.status, 'Ready')?.status === 'True')
+      expect(back.status).toMatchObject({ phase: 'available', connectableAt: branch.status?.connectableAt })
+    })
+  })
+
+  test('goes without a trace but its record, which goes after 30 days', async () => {
+    await it.create('going')
+    await made('going-1', 'going')
+    const id = await idOf('going-1')
+    await remove('going-1')
+    const record = await when('going-1', found => isPhase('deleted')(found) && found.status?.operation === undefined)
+    expect(record.metadata.finalizers ?? []).toEqual([])
+    expect(record.status).toMatchObject({ deletedAt: expect.any(String), connectableAt: expect.any(String) })
+    expect(await leftOf(id)).toEqual([])
+    await eventually(
+      () => it.routesOf(id),
+      found => found.length === 0,
+    )
+    expect((await it.tasksOf('going-1')).map(task => [task.spec.name, task.status?.phase]).sort()).toEqual([
+      ['create-branch', 'succeeded'],
+      ['delete-branch', 'succeeded'],
+    ])
+    await it.when('going', found => found.status?.branchCount === 0)
+    await under({ now: () => Date.now() + 31 * 24 * 3600_000 }, async () => {
+      await gone('going-1')
+    })
+  })
+
+  test('goes at once where kubectl deletes it', async () => {
+    await it.create('direct')
+    await made('direct-1', 'direct')
+    const id = await idOf('direct-1')
+    await it.cluster().delete('Branch', at('direct-1'))
+    await gone('direct-1')
+    expect(await leftOf(id)).toEqual([])
+    await it.when('direct', found => found.status?.branchCount === 0)
+  })
+
+  test('goes in its time', async () => {
+    await it.create('timed')
+    await made('timed-1', 'timed', { expiresAt: new Date(Date.now() + 2_000).toISOString() })
+    const record = await when('timed-1', isPhase('deleted'))
+    expect(Date.parse(record.spec.deletionRequestedAt ?? '')).toBeGreaterThanOrEqual(
+      Math.floor(Date.parse(record.spec.expiresAt ?? '') / 1000) * 1000,
+    )
+  })
+})
+
+describe('a database with branches', () => {
+  test('is deleted only by force, and they go first', async () => {
+    await it.create('parent')
+    await made('parent-1', 'parent')
+    await made('parent-2', 'parent', { depth: 2, sourceBranch: { name: 'parent-1', id: await idOf('parent-1') } })
+    await it.cluster().delete('ManagedDatabase', at('parent'))
+    await it.when('parent', hasCondition('DeletionBlocked', 'HasBranches'))
+    expect((await get('parent-1'))?.status?.phase).toBe('available')
+    await editSpec(it.cluster(), 'parent', spec => spec, { 'espalier.dev/force': 'true' })
+    await it.gone('parent')
+    for (const name of ['parent-1', 'parent-2']) expect(await get(name)).toBeUndefined()
+    await eventually(snapshots, found => found.length === 0)
+  })
+
+  test('waits with its suspension for one that is being made', async () => {
+    await it.create('resting')
+    it.workload().snapshots.making = { mode: 'held' }
+    await ask('resting-1', 'resting')
+    await when('resting-1', found => conditionOf(found.status, 'Progressing')?.reason === 'Copying')
+    await eventually(snapshots, found => found.length === 1)
+    await editSpec(it.cluster(), 'resting', spec => ({ ...spec, suspended: true }))
+    await it.when('resting', found => /^Awaits/.test(conditionOf(found.status, 'Progressing')?.reason ?? ''))
+    it.workload().snapshots.making = { mode: 'making' }
+    it.workload().resnapshot()
+    await when('resting-1', isPhase('available'))
+    await it.when('resting', found => found.status?.phase === 'suspended')
+  })
+})
+
+describe('what an earlier version refused', () => {
+  test('stays so, counts for nothing, and can be deleted', async () => {
+    await it.create('older')
+    await it.stopOperator()
+    await ask('older-1', 'older')
+    const found = await get('older-1')
+    if (found === undefined) throw new Error('there is no branch')
+    const lastTransitionTime = '2026-01-01T00:00:00Z'
+    const ready = {
+      type: 'Ready',
+      status: 'False' as const,
+      reason: 'NotAvailable',
+      message: 'none',
+      lastTransitionTime,
+    }
+    await it.cluster().replaceStatus('Branch', { ...found, status: { phase: 'failed', conditions: [ready] } })
+    await it.startOperator()
+    await it.create('other')
+    await made('other-1', 'other')
+    expect((await get('older-1'))?.status).toEqual({ phase: 'failed', conditions: [ready] })
+    await it.when('older', database => database.status?.branchCount === 0)
+    await it.cluster().delete('ManagedDatabase', at('older'))
+    await it.gone('older')
+    expect(await get('older-1')).toBeUndefined()
+  })
+})
+
+test('one that is put back without its status goes on with its data', async () => {
+  await it.create('lost')
+  const before = await made('lost-1', 'lost')
+  await it.stopOperator()
+  const found = await get('lost-1')
+  if (found === undefined) throw new Error('there is no branch')
+  await it.cluster().replace('Branch', { ...found, metadata: { ...found.metadata, finalizers: [] } })
+  await it.cluster().delete('Branch', at('lost-1'))
+  const { name, namespace = '', labels: marks } = found.metadata
+  await it.cluster().create('Branch', {
+    apiVersion: found.apiVersion,
+    kind: 'Branch',
+    metadata: { name, namespace, ...(marks && { labels: marks }) },
+    spec: found.spec,
+  })
+  await it.startOperator()
+  const back = await when('lost-1', isPhase('available'))
+  expect(back.status?.volume).toEqual(before.status?.volume)
+  expect(back.status?.source).toBeUndefined()
+  expect(back.metadata.labels?.[labels.id]).toBe(before.metadata.labels?.[labels.id])
+  expect(await it.cluster().get('Backup', at(childNames.prebranch(await idOf('lost-1'))))).toBeUndefined()
+})
+
+test('reasons are told of one that cannot be', async () => {
+  await it.create('refusing')
+  const sourceBranch = { name: 'nothing', id: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' }
+  await ask('refusing-1', 'refusing', { depth: 2, sourceBranch })
+  await ask('refusing-2', 'refusing', { pgVersion: '17' })
+  await ask('refusing-3', 'refusing', { databaseId: '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f' })
+  const reasons = await Promise.all(
+    [1, 2, 3].map(async number => reasonOf(await when(`refusing-${number}`, isPhase('failed')))),
+  )
+  expect(reasons).toEqual(['SourceMissing', 'SourceMismatch', 'SourceMissing'])
+  expect((await it.tasksOf('refusing-1')).map(task => task.spec.name)).toEqual(['create-branch'])
+  await eventually(
+    () => it.tasksOf('refusing-1'),
+    ([task]) => task?.status?.phase === 'failed' && /there is no branch nothing/.test(task.status.error ?? ''),
+  )
+})

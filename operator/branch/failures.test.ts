@@ -1,0 +1,252 @@
+/** What a branch comes through, what it does not, and that nothing is left of one that came to nothing. */
+import { describe, expect, test } from 'vitest'
+import { type Cluster, ClusterError } from '../../cluster/index.ts'
+import { apiVersion, tenantName, tenantNamespace } from '../../crds/index.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { impatient } from '../testing/backups.ts'
+import { at, branchDraft, reasonOf, useBranches } from '../testing/branches.ts'
+import { useInstallation } from '../testing/fixture.ts'
+import { databaseDraft, eventually, giveSnapshots, testConfiguration } from '../testing/installation.ts'
+
+const it = useInstallation()
+const { get, when, ask, made, idOf, child, isPhase, remove, gone, leftOf, snapshots, under } = useBranches(it)
+
+/** Failed for good: its Task has ended, and the operator holds it no more. */
+const failed = async (name: string) =>
+  when(
+    name,
+    found =>
+      isPhase('failed')(found) &&
+      (found.metadata.finalizers ?? []).length === 0 &&
+      found.status?.operation === undefined,
+  )
+const nothingLeft = async (name: string) => {
+  expect(await leftOf(await idOf(name))).toEqual([])
+  expect(await it.routesOf(await idOf(name))).toEqual([])
+  await eventually(snapshots, found => found.length === 0)
+}
+const withDeadline = { configuration: { deadlines: { ...testConfiguration.deadlines, creatingMs: 3_000 } } }
+
+describe('comes to nothing, and leaves nothing,', () => {
+  test('where its snapshot never becomes ready', async () => {
+    await it.create('unready')
+    it.workload().snapshots.making = { mode: 'cut' }
+    await under(impatient, async () => {
+      await ask('unready-1', 'unready')
+      const branch = await failed('unready-1')
+      expect(reasonOf(branch)).toBe('SnapshotStalled')
+      expect(branch.status?.connectableAt).toBeUndefined()
+      await nothingLeft('unready-1')
+    })
+    await it.when('unready', found => found.status?.branchCount === 0)
+    expect(await it.tasksOf('unready-1')).toMatchObject([
+      { status: { phase: 'failed', error: expect.stringContaining('nothing could be copied') } },
+    ])
+  })
+
+  test('where somebody deletes its snapshot before it is ready', async () => {
+    await it.create('robbed')
+    it.workload().snapshots.making = { mode: 'cut' }
+    await ask('robbed-1', 'robbed')
+    const [snapshot] = await eventually(snapshots, ([found]) => found?.status?.creationTime !== undefined)
+    await it.cluster().delete('VolumeSnapshot', at(snapshot?.metadata.name ?? ''))
+    expect(reasonOf(await failed('robbed-1'))).toBe('SnapshotDeleted')
+    await nothingLeft('robbed-1')
+  })
+
+  test('where it is deleted once it is ready, and the volume is not made of it yet', async () => {
+    await it.create('late')
+    it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
+    await ask('late-1', 'late')
+    await when('late-1', found => found.status?.source !== undefined)
+    const [snapshot] = await snapshots()
+    await it.cluster().delete('VolumeSnapshot', at(snapshot?.metadata.name ?? ''))
+    expect(reasonOf(await failed('late-1'))).toBe('SnapshotLost')
+    await nothingLeft('late-1')
+  })
+
+  test('where it does not come up in time, and says what it waited for', async () => {
+    await it.create('stuck')
+    it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
+    await under(withDeadline, async () => {
+      await ask('stuck-1', 'stuck')
+      expect(reasonOf(await failed('stuck-1'))).toBe('DeadlineExceeded')
+      await nothingLeft('stuck-1')
+    })
+  })
+
+  test('where a quota refuses its volume, and says so', async () => {
+    await it.create('refused')
+    const wrap = (cluster: Cluster): Cluster => ({
+      ...cluster,
+      create: async (kind, draft) => {
+        if (kind === 'PersistentVolumeClaim') throw new ClusterError('Forbidden', 'exceeded quota: storage')
+        return cluster.create(kind, draft)
+      },
+    })
+    await under({ ...withDeadline, wrap }, async () => {
+      await ask('refused-1', 'refused')
+      expect(conditionOf((await failed('refused-1')).status, 'Ready')).toMatchObject({
+        reason: 'DeadlineExceeded',
+        message: expect.stringContaining('exceeded quota: storage'),
+      })
+      await nothingLeft('refused-1')
+    })
+  })
+
+  test('where snapshots are not of one instant', async () => {
+    await it.create('torn')
+    await giveSnapshots(it.cluster(), false)
+    await ask('torn-1', 'torn')
+    expect(reasonOf(await failed('torn-1'))).toBe('NotAtomic')
+    expect(await it.cluster().list('Backup')).toMatchObject({ items: [] })
+    await giveSnapshots(it.cluster())
+  })
+
+  test('where its source is suspended, or deeper than allowed', async () => {
+    await it.create('asleep', { suspended: true })
+    await ask('asleep-1', 'asleep')
+    expect(reasonOf(await failed('asleep-1'))).toBe('DatabaseSuspended')
+    await it.create('shallow')
+    await made('shallow-1', 'shallow')
+    const sourceBranch = { name: 'shallow-1', id: await idOf('shallow-1') }
+    await under({ configuration: { branches: { highestDepth: 1 } } }, async () => {
+      await ask('shallow-2', 'shallow', { depth: 2, sourceBranch })
+      expect(reasonOf(await failed('shallow-2'))).toBe('TooDeep')
+      expect((await get('shallow-1'))?.status?.phase).toBe('available')
+    })
+  })
+})
+
+describe('goes on', () => {
+  test("where its source's Postgres is killed in the middle", async () => {
+    await it.create('killed')
+    it.workload().snapshots.making = { mode: 'cut' }
+    await ask('killed-1', 'killed')
+    await eventually(snapshots, ([found]) => found?.status?.creationTime !== undefined)
+    const pod = await it.child('Pod', 'killed', 'pod')
+    await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
+    it.workload().snapshots.making = { mode: 'making' }
+    it.workload().resnapshot()
+    await when('killed-1', isPhase('available'))
+  })
+
+  test('where the branch it is made of is deleted once that is copied', async () => {
+    await it.create('chain')
+    await made('chain-1', 'chain')
+    it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource ? 'the pool is full' : undefined)
+    await ask('chain-2', 'chain', { depth: 2, sourceBranch: { name: 'chain-1', id: await idOf('chain-1') } })
+    await when('chain-2', found => found.status?.source !== undefined)
+    await remove('chain-1')
+    await when('chain-1', isPhase('deleted'))
+    it.workload().volumes.unprovisioned = () => undefined
+    it.workload().regrow()
+    await when('chain-2', isPhase('available'))
+  })
+})
+
+describe('deleted while it is being made', () => {
+  test.each([
+    ['copied', 'held'],
+    ['cut', 'cut'],
+  ] as const)('and its source is being %s, it goes without a trace', async (what, mode) => {
+    const name = `early${what}`
+    await it.create(name)
+    it.workload().snapshots.making = { mode }
+    await ask(`${name}-1`, name)
+    await eventually(snapshots, found => found.length === 1)
+    await remove(`${name}-1`)
+    const record = await when(`${name}-1`, isPhase('deleted'))
+    expect(record.status?.connectableAt).toBeUndefined()
+    await nothingLeft(`${name}-1`)
+  })
+
+  test('and its Postgres starts, by kubectl, it goes without a trace', async () => {
+    await it.create('starting')
+    it.workload().refuse(true)
+    await ask('starting-1', 'starting')
+    await eventually(
+      () => child('Pod', 'starting-1', 'pod'),
+      pod => pod !== undefined,
+    )
+    const id = await idOf('starting-1')
+    await it.cluster().delete('Branch', at('starting-1'))
+    it.workload().refuse(false)
+    await gone('starting-1')
+    expect(await leftOf(id)).toEqual([])
+    expect((await it.tasksOf('starting-1')).map(task => [task.spec.name, task.status?.phase]).sort()).toEqual([
+      ['create-branch', 'failed'],
+      ['delete-branch', 'succeeded'],
+    ])
+  })
+})
+
+test('one whose volume is lost is told as failed, and keeps its slot until somebody deletes it', async () => {
+  await it.create('volume')
+  await made('volume-1', 'volume')
+  const claim = await child('PersistentVolumeClaim', 'volume-1', 'claim')
+  const volume = await it.cluster().get('PersistentVolume', { name: claim?.spec?.volumeName ?? '' })
+  await it.stopOperator()
+  const pod = await child('Pod', 'volume-1', 'pod')
+  await it.deleteClaimByForce(at(claim?.metadata.name ?? ''))
+  await it.cluster().delete('PersistentVolume', { name: volume?.metadata.name ?? '' })
+  await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
+  await it.startOperator()
+  const branch = await when('volume-1', isPhase('failed'))
+  expect(reasonOf(branch)).toBe('VolumeLost')
+  expect(branch.status?.connectableAt).toBeDefined()
+  await it.when('volume', found => found.status?.branchCount === 1)
+  await remove('volume-1')
+  await when('volume-1', isPhase('deleted'))
+})
+
+describe('no more branches than a tenant may have', () => {
+  test('are made, in the order in which they were asked for; what failed or is deleted makes room', async () => {
+    const tenantId = 'limited'
+    const namespace = tenantNamespace(tenantId)
+    await it.cluster().create('Tenant', {
+      apiVersion,
+      kind: 'Tenant',
+      metadata: { name: tenantName(tenantId) },
+      spec: {
+        tenantId,
+        plan: { name: 'standard' },
+        limits: { databases: 10, branchesPerDatabase: 1 },
+        revokedMembers: [],
+      },
+    })
+    await eventually(
+      () => it.cluster().get('Namespace', { name: namespace }),
+      found => found !== undefined,
+    )
+    const id = '6e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e5f'
+    const inNamespace = <T extends { metadata: object }>(object: T): T => ({
+      ...object,
+      metadata: { ...object.metadata, namespace },
+    })
+    await it.cluster().create('ManagedDatabase', inNamespace(databaseDraft('narrow', {}, id)))
+    await eventually(
+      () => it.cluster().get('ManagedDatabase', { namespace, name: 'narrow' }),
+      found => found?.status?.phase === 'available',
+    )
+    const branch = (name: string) => it.cluster().get('Branch', { namespace, name })
+    const asked = (name: string, branchId: string) =>
+      it.cluster().create('Branch', inNamespace(branchDraft(name, { name: 'narrow', id }, {}, branchId)))
+    await asked('narrow-1', '71111111-3f0e-4b43-9c0f-0a1b2c3d4e5f')
+    await asked('narrow-2', '72222222-3f0e-4b43-9c0f-0a1b2c3d4e5f')
+    const phaseOf = (name: string, phase: string) =>
+      eventually(
+        () => branch(name),
+        found => found?.status?.phase === phase,
+      )
+    await phaseOf('narrow-1', 'available')
+    expect(reasonOf(await phaseOf('narrow-2', 'failed'))).toBe('LimitReached')
+    await it.cluster().delete('Branch', { namespace, name: 'narrow-1' })
+    await eventually(
+      () => branch('narrow-1'),
+      found => found === undefined,
+    )
+    await asked('narrow-3', '73333333-3f0e-4b43-9c0f-0a1b2c3d4e5f')
+    await phaseOf('narrow-3', 'available')
+  })
+})

@@ -1,0 +1,123 @@
+/** Gathers what a pass needs to know of one branch: from the caches, and where one could mislead from the cluster itself. */
+import type { Cluster } from '../../cluster/index.ts'
+import { type Backup, type Branch, childNames, isLiveBranch, labels, type ManagedDatabase } from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { placeOf } from '../objects/order.ts'
+import { findTask } from '../task/find.ts'
+import { identityOf } from '../workload/identity.ts'
+import {
+  type Learnt,
+  type Observation,
+  type Observer,
+  observeInstance,
+  podsOf,
+  remainsOf,
+  strayClaims,
+} from '../workload/observe.ts'
+import { instanceOf, type Observed, type Source } from './observed.ts'
+
+export async function observe(
+  observer: Observer,
+  branch: Branch,
+  keys: InstallationKeys,
+  learnt: Learnt,
+): Promise<Observation<Observed>> {
+  const { caches, cluster, now } = observer
+  const { namespace = '', uid = '', labels: marks } = branch.metadata
+  const id = marks?.[labels.id]
+  const own = remainsOf(caches, namespace, { uid, id: undefined })
+  const owned = [...own.claims, ...own.secrets, ...own.services]
+  const others = id === undefined ? [] : othersWith(caches, id, uid)
+  const identity = identityOf(branch, {
+    childrenSay: owned.map(child => child.metadata.labels?.[labels.database]),
+    others,
+    strays: id === undefined || others.length === 0 ? [] : await strayClaims(caches, cluster, { namespace, uid, id }),
+  })
+  const owner = identity.state === 'settled' ? identity.owner : undefined
+  const remains = owner ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
+  const isAtRest = branch.status?.phase === 'available' && branch.status.operation === undefined
+  const request = { instance: instanceOf(branch, now()), owner, isAtRest, remains }
+  const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
+  const isCut = branch.status?.source !== undefined
+  return {
+    observed: {
+      ...observed,
+      branch,
+      identity,
+      source: isCut ? undefined : await sourceOf(caches, cluster, branch),
+      root: databaseOf(caches, branch),
+      backup: await backupOf(caches, cluster, branch, id),
+      exceeded: isCut ? undefined : exceededLimit(caches, branch),
+      task: await taskOf(observer, branch),
+    },
+    passwords,
+  }
+}
+
+/** Databases and further branches that bear this id as well. */
+const othersWith = (caches: Caches, id: string, uid: string) =>
+  [...caches.databases.byIndex('id', id), ...caches.branches.byIndex('id', id)].filter(
+    other => other.metadata.uid !== uid,
+  )
+
+const hasId = (id: string, object: Source | undefined): boolean => object?.metadata.labels?.[labels.id] === id
+
+/** The database of this name, where it has this id. */
+function databaseOf(caches: Caches, { metadata, spec }: Branch): ManagedDatabase | undefined {
+  const found = caches.databases.get({ namespace: metadata.namespace, name: spec.databaseName })
+  return hasId(spec.databaseId, found) ? found : undefined
+}
+
+/** Only the cluster's own word counts for one that seems not to be there. */
+async function sourceOf(caches: Caches, cluster: Cluster, branch: Branch): Promise<Source | undefined> {
+  const { metadata, spec } = branch
+  const { namespace } = metadata
+  const { sourceBranch } = spec
+  if (sourceBranch === undefined) {
+    const key = { namespace, name: spec.databaseName }
+    const found = databaseOf(caches, branch) ?? (await cluster.get('ManagedDatabase', key))
+    return hasId(spec.databaseId, found) ? found : undefined
+  }
+  const key = { namespace, name: sourceBranch.name }
+  const cached = caches.branches.get(key)
+  const found = hasId(sourceBranch.id, cached) ? cached : await cluster.get('Branch', key)
+  return hasId(sourceBranch.id, found) ? found : undefined
+}
+
+/** Of one that has ended the cache holds little; what is still to be read from it is read from the cluster. */
+async function backupOf(
+  caches: Caches,
+  cluster: Cluster,
+  { metadata: { namespace }, status }: Branch,
+  id: string | undefined,
+): Promise<Backup | undefined> {
+  if (id === undefined) return undefined
+  const key = { namespace, name: childNames.prebranch(id) }
+  const cached = caches.backups.get(key)
+  const isToBeRead = cached?.status?.finishedAt !== undefined && status?.source === undefined
+  return isToBeRead ? cluster.get('Backup', key) : cached
+}
+
+/** Who came first is in; the API says so before, and this holds for whoever asks without it. */
+function exceededLimit(caches: Caches, branch: Branch): number | undefined {
+  const { metadata, spec } = branch
+  const [tenant] = caches.tenants.byIndex('namespace', metadata.namespace ?? '')
+  const limit = tenant?.spec.limits.branchesPerDatabase
+  if (limit === undefined) return undefined
+  const before = caches.branches
+    .byIndex('database', `${metadata.namespace}/${spec.databaseName}`)
+    .filter(other => other.spec.databaseId === spec.databaseId && isLiveBranch(other))
+    .filter(other => other.metadata.uid !== metadata.uid && placeOf(other) < placeOf(branch))
+  return before.length >= limit ? limit : undefined
+}
+
+/** One that has ended is in no cache: it is asked for where the pass turns on it. */
+async function taskOf({ caches, cluster }: Observer, { metadata, status }: Branch) {
+  const { operation } = status ?? {}
+  if (operation === undefined) return undefined
+  const mayHaveEnded = conditionOf(status, 'Progressing')?.status === 'False'
+  if (mayHaveEnded) return findTask({ caches, cluster }, metadata.namespace, operation.taskId)
+  return caches.tasks.get({ namespace: metadata.namespace, name: childNames.task(operation.taskId) })
+}

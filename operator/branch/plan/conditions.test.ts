@@ -1,0 +1,15 @@
+/** Which conditions a branch has, in which order, and which are gone as soon as nothing is found of them. */
+import { expect, test } from 'vitest'
+import { nextConditions } from './conditions.ts'
+
+const lasting = ['Ready', 'Progressing', 'KeysAvailable', 'VolumeReady', 'CredentialsReady', 'EndpointReady'] as const
+const passing = ['VolumeGrown', 'ConfigurationRefused', 'RestartPending'] as const
+
+test('a condition is listed in its place, and passes where it is only told while it is so', () => {
+  const finding = { status: 'True' as const, reason: 'R', message: 'm' }
+  const found = Object.fromEntries([...passing, ...lasting].map(type => [type, finding]))
+  const typesOf = (conditions: ReturnType<typeof nextConditions>) => conditions.map(({ type }) => type)
+  const all = nextConditions([], found, 1, 0)
+  expect(typesOf(all)).toEqual([...lasting, ...passing])
+  expect(typesOf(nextConditions(all, {}, 1, 0))).toEqual(lasting)
+})

@@ -1,0 +1,26 @@
+/** The conditions of a Branch: those of its Postgres. One that goes says in Progressing what it waits for. */
+import type { Condition } from '../../../crds/index.ts'
+import { type ConditionTypes, conditionsAfter } from '../../objects/conditions.ts'
+import type { InstanceCondition, InstanceFindings } from '../../workload/plan/findings.ts'
+
+const conditionTypes: ConditionTypes<InstanceCondition> = {
+  all: [
+    'Ready',
+    'Progressing',
+    'KeysAvailable',
+    'VolumeReady',
+    'CredentialsReady',
+    'EndpointReady',
+    'VolumeGrown',
+    'ConfigurationRefused',
+    'RestartPending',
+  ],
+  passing: new Set(['VolumeGrown', 'ConfigurationRefused', 'RestartPending']),
+}
+
+export const nextConditions = (
+  before: readonly Condition[],
+  findings: InstanceFindings,
+  observedGeneration: number | undefined,
+  now: number,
+): Condition[] => conditionsAfter(conditionTypes, before, findings, observedGeneration, now)

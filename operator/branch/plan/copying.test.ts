@@ -1,0 +1,270 @@
+/** A branch until its data are cut: what it is refused for, what is asked to be copied, and what is on record of that. */
+import { describe, expect, test } from 'vitest'
+import { apiVersion, type Backup, type Branch, childNames, labels, type ManagedDatabase } from '../../../crds/index.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import { ownerUidAnnotation } from '../../objects/ownership.ts'
+import { type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
+import type { Observed } from '../observed.ts'
+import { copied, prebranchDraft } from './prebranch.ts'
+
+const { now, ago, id, root, observedOf, planOf } = settledBranch()
+const settled = observedOf()
+const { region } = settled
+if (region === undefined) throw new Error('it serves')
+
+const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // nothing of each
+/** Nothing is there but its source. */
+const bare: Partial<Observed> = {
+  ...{ source: root, children: none(settled.children, undefined), remains: none(settled.remains, []) },
+  ...{ pod: undefined, postgres: undefined, route: undefined },
+  ...{ credentials: { state: 'absent' }, certificate: { state: 'absent' } },
+}
+const fresh = ({ rest, status, ...given }: GivenBranch = {}): GivenBranch => ({
+  ...given,
+  status: {
+    ...{ phase: undefined, source: undefined, volume: undefined, connectableAt: undefined, conditions: [] },
+    ...status,
+  },
+  rest: { ...bare, ...rest },
+})
+const does = (given: GivenBranch) =>
+  planOf(given).actions.map(action => ('kind' in action ? `${action.do} ${action.kind}` : action.do))
+const told = (given: GivenBranch) => {
+  const { status } = planOf(given)
+  const of = (type: string) => {
+    const { status: is, reason } = conditionOf(status, type) ?? {}
+    return `${is} ${reason}`
+  }
+  return { phase: status.phase, ready: of('Ready'), progressing: of('Progressing'), volume: of('VolumeReady') }
+}
+
+const prebranch = (status: Backup['status'], more: Partial<Backup['spec']> = {}, metadata = {}): Backup => ({
+  apiVersion,
+  kind: 'Backup',
+  metadata: { name: 'prebranch', namespace: 'n', uid: 'b', ...metadata },
+  spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch', ...more },
+  ...(status === undefined ? {} : { status }),
+})
+const cut = { snapshotName: 'bkp', endLsn: '0/2', systemIdentifier: '7', cutAt: ago(2_000), sizeBytes: 7 }
+const completed = { phase: 'completed' as const, ...cut }
+const branchOf = (name: string, depth: number, more: Partial<Branch['spec']> = {}): Branch => ({
+  ...settled.branch,
+  metadata: { ...settled.branch.metadata, name, uid: name, labels: { [labels.id]: name } },
+  spec: { ...settled.branch.spec, depth, ...more },
+})
+
+describe('a branch that is asked for', () => {
+  test('has its source copied, and all made meanwhile that waits for no data', () => {
+    const actions = does(fresh())
+    expect(actions).toEqual(
+      expect.arrayContaining([
+        'create-backup',
+        'mint-credentials',
+        'claim-port',
+        'apply Service',
+        'apply NetworkPolicy',
+      ]),
+    )
+    for (const ofVolume of ['create-claim', 'apply StatefulSet', 'apply ConfigMap'])
+      expect(actions).not.toContain(ofVolume)
+    const { status, wakeAt } = planOf(fresh())
+    expect(told(fresh())).toEqual({
+      ...{ phase: 'creating', ready: 'False NotCopied', volume: 'False NotCopied', progressing: 'True Copying' },
+    })
+    expect([status.operation?.name, status.operation?.startedAt, wakeAt]).toEqual(['create-branch', ago(0), undefined])
+  })
+  test('writes neither configuration nor StatefulSet, and its address all the same', () => {
+    const { credentials, certificate, remains, route } = settled
+    const unmarked = settled.children.route && { ...settled.children.route }
+    const stale = unmarked && { ...unmarked, data: {}, metadata: { ...unmarked.metadata, annotations: {} } }
+    const children = { ...none(settled.children, undefined), route: stale }
+    const rest = { children, remains: { ...remains, routes: [] }, route, credentials, certificate }
+    const written = planOf(fresh({ rest })).actions.flatMap(action =>
+      action.do === 'apply' ? [action.draft.metadata.name] : [],
+    )
+    expect(written).toContain(stale?.metadata.name)
+    expect(written).not.toContain(childNames.configuration(id, 1))
+    expect(written).not.toContain(childNames.statefulSet(id, 1))
+  })
+  test('makes no Postgres on a claim that was left there', () => {
+    const { claim } = settled.children
+    const left = claim && {
+      ...claim,
+      metadata: { ...claim.metadata, annotations: { [ownerUidAnnotation]: settled.branch.metadata.uid ?? '' } },
+    }
+    const children = {
+      ...none(settled.children, undefined),
+      claim: left,
+      configuration: settled.children.configuration,
+    }
+    const { credentials, certificate } = settled
+    const actions = does(fresh({ rest: { children, credentials, certificate } }))
+    expect(actions).toContain('apply Service')
+    expect(actions).not.toContain('apply StatefulSet')
+  })
+  test('asks for a backup under its own id, held from the first on, of what it is a copy of', () => {
+    const { branch } = settled
+    const draft = prebranchDraft(branch, id)
+    expect(draft).toStrictEqual({
+      ...{ apiVersion, kind: 'Backup' },
+      metadata: {
+        ...{ name: childNames.prebranch(id), namespace: branch.metadata.namespace },
+        labels: { [labels.managedBy]: 'espalier' },
+        finalizers: ['espalier.dev/teardown'],
+      },
+      spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch' },
+    })
+    expect(planOf(fresh()).actions).toContainEqual({ do: 'create-backup', draft })
+    const sourceBranch = { name: 'first', id: 'f' }
+    const ofTenant = { ...branch, metadata: { ...branch.metadata, labels: { [labels.tenant]: 't' } } }
+    const deeper = prebranchDraft({ ...ofTenant, spec: { ...branch.spec, sourceBranch } }, id)
+    expect(deeper.metadata.labels).toEqual({ [labels.managedBy]: 'espalier', [labels.tenant]: 't' })
+    expect(deeper.spec).toMatchObject({ databaseId: 'i', sourceBranch })
+  })
+  test('asks for no second backup, and says what the first one waits for', () => {
+    const progressing = {
+      type: 'Progressing',
+      status: 'True' as const,
+      reason: 'R',
+      message: 'm',
+      lastTransitionTime: ago(0),
+    }
+    const waits = (conditions: NonNullable<Backup['status']>['conditions']) =>
+      fresh({ rest: { backup: prebranch({ phase: 'running', conditions }) } })
+    expect(does(waits([]))).not.toContain('create-backup')
+    const messageOf = (given: GivenBranch) => conditionOf(planOf(given).status, 'Progressing')?.message
+    expect(messageOf(waits([progressing]))).toBe('m')
+    expect(messageOf(waits([]))).toBe('waiting for a snapshot')
+    expect(messageOf(fresh())).toBe('asking for a snapshot of its source')
+    expect(planOf(waits([])).status.source).toBeUndefined()
+  })
+  test('puts on record what is cut, before anything is made of it', () => {
+    const { status, actions } = planOf(fresh({ rest: { backup: prebranch(completed) } }))
+    expect(status.source).toMatchObject({ snapshotName: 'bkp', recordedAt: ago(0) })
+    expect([status.phase, actions.some(({ do: what }) => what === 'create-claim')]).toEqual(['creating', false])
+  })
+  test('has failed with its copy, and makes nothing more', () => {
+    const given = fresh({ rest: { backup: prebranch({ phase: 'failed', error: 'why' }) } })
+    expect(planOf(given).actions).toEqual([])
+    expect(told(given)).toMatchObject({
+      phase: 'failed',
+      ready: 'False BackupFailed',
+      progressing: 'False BackupFailed',
+    })
+    expect(planOf(given).status.operation?.name).toBe('create-branch')
+  })
+})
+
+describe('what is copied', () => {
+  const { branch } = settled
+  const stored = { ...root, status: { ...root.status, storage: { capacity: '2Gi', since: ago(0) } } }
+  const ready = {
+    type: 'Ready',
+    status: 'False' as const,
+    reason: 'NotAtomic',
+    message: 'm',
+    lastTransitionTime: ago(0),
+  }
+  const source = {
+    ...{ backupName: 'prebranch', snapshotName: 'bkp', cutAt: ago(2_000), lsn: '0/2', systemIdentifier: '7' },
+    ...{ id: 'i', sizeBytes: 7, recordedAt: ago(0) },
+  }
+  const { sizeBytes: _, ...sizeless } = completed
+  const { cutAt: __, ...timeless } = completed
+  const { sizeBytes: ___, ...unsized } = source
+  const { cutAt: ____, ...untimed } = source
+
+  test.each<[string, Backup['status'], ManagedDatabase | undefined, object]>([
+    ['is on record as the storage says', completed, stored, source],
+    [
+      'is as large as its source where the storage does not say',
+      sizeless,
+      stored,
+      { ...source, sizeBytes: 2 * 1024 ** 3 },
+    ],
+    ['is of no size that anybody knows', sizeless, root, unsized],
+    ['whatever has become of its source', sizeless, undefined, unsized],
+    ['is of no time that anybody knows', timeless, root, untimed],
+  ])('%s', (_case, status, of, expected) => {
+    expect(copied(prebranch(status), branch, of, now)).toEqual({ state: 'cut', source: expected })
+  })
+  test('is of a branch of the database as well', () => {
+    const sourceBranch = { name: 'first', id: 'f' }
+    const deeper = { ...branch, spec: { ...branch.spec, sourceBranch } }
+    expect(copied(prebranch(completed, { sourceBranch }), deeper, root, now)).toMatchObject({ source: { id: 'f' } })
+  })
+  test.each<[string, Backup, RegExp]>([
+    ['NameTaken', prebranch(completed, { purpose: 'user' }), /^the backup prebranch is none of this branch's source$/],
+    ['NameTaken', prebranch(completed, { databaseId: 'other' }), /none of this/],
+    ['NameTaken', prebranch(completed, { sourceBranch: { name: 'first', id: 'f' } }), /none of this/],
+    ['NotAtomic', prebranch({ phase: 'failed', error: 'why', conditions: [ready] }), /^nothing could be copied: why$/],
+    ['NotAtomic', prebranch({ phase: 'failed', conditions: [ready] }), /: m$/],
+    ['BackupFailed', prebranch({ phase: 'failed' }), /^nothing could be copied: $/],
+    ['SnapshotDeleted', prebranch(completed, {}, { deletionTimestamp: ago(0) }), /deleted by somebody/],
+    ['SnapshotDeleted', prebranch({ phase: 'running' }, {}, { deletionTimestamp: ago(0) }), /deleted by somebody/],
+    ['SnapshotUnknown', prebranch({ ...completed, snapshotName: undefined }), /^the backup prebranch does not say/],
+    ['SnapshotUnknown', prebranch({ ...completed, endLsn: undefined }), /does not say/],
+    ['SnapshotUnknown', prebranch({ ...completed, systemIdentifier: undefined }), /does not say/],
+  ])('is nothing: %s', (reason, backup, message) => {
+    expect(copied(backup, branch, root, now)).toEqual({
+      state: 'failed',
+      refusal: { reason, message: expect.stringMatching(message) },
+    })
+  })
+  test('is under way while it is', () => {
+    for (const status of [undefined, { phase: 'pending' as const }, { phase: 'running' as const }])
+      expect(copied(prebranch(status), branch, root, now).state).toBe('underway')
+  })
+})
+
+describe('a branch is refused', () => {
+  const sourceBranch = { name: 'first', id: 'f' }
+  const parent = branchOf('first', 1)
+  const deeper = (spec: Partial<Branch['spec']> = {}) => ({ sourceBranch, depth: 2, ...spec })
+  const restoring: ManagedDatabase = {
+    ...root,
+    metadata: { ...root.metadata, annotations: { 'espalier.dev/restore': '{}' } },
+  }
+  const uneven = { ...region, spec: { ...region.spec, snapshotClass: { name: 'slow', atomic: false } } }
+
+  test.each<[string, GivenBranch, RegExp]>([
+    [
+      'TooDeep',
+      { spec: deeper({ depth: 4 }), rest: { source: branchOf('first', 3) } },
+      /^spec\.depth is 4, and this installation allows 3$/,
+    ],
+    ['SourceMissing', { rest: { source: undefined } }, /^there is no database one with the id i$/],
+    ['SourceMissing', { spec: deeper(), rest: { source: undefined } }, /^there is no branch first with the id f$/],
+    ['SourceRestoring', { rest: { source: restoring } }, /being restored/],
+    ['SourceMismatch', { spec: { depth: 2 } }, /^spec\.depth is 2, and must be 1: one more than its source's$/],
+    ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2: one more/],
+    ['SourceMismatch', { spec: { region: 'there' } }, /^spec\.region is there, and must be here as its source is$/],
+    ['SourceMismatch', { spec: { pgVersion: '17' } }, /^spec\.pgVersion is 17, and must be 18 as its source is$/],
+    [
+      'SourceMismatch',
+      { spec: deeper(), rest: { source: branchOf('first', 1, { databaseId: 'other' }) } },
+      /^spec\.databaseId is i, and must be other as its source is$/,
+    ],
+    ['NotAtomic', { rest: { region: uneven } }, /slow/],
+    ['RegionMissing', { rest: { region: undefined } }, /there is no region here/],
+    ['NotAtomic', { rest: { region: uneven, exceeded: 2 } }, /slow/],
+    ['LimitReached', { rest: { exceeded: 2 } }, /^the database has its 2 branches: delete one first/],
+  ])('%s', (reason, given, message) => {
+    const refused = fresh(given)
+    expect(planOf(refused).actions).toEqual([])
+    expect(told(refused)).toMatchObject({ phase: 'failed', ready: `False ${reason}`, progressing: `False ${reason}` })
+    expect(conditionOf(planOf(refused).status, 'Ready')?.message).toMatch(message)
+  })
+  test.each<[string, GivenBranch]>([
+    ['as deep as the installation allows', { spec: deeper({ depth: 3 }), rest: { source: branchOf('first', 2) } }],
+    ['of a branch', { spec: deeper(), rest: { source: parent } }],
+    ['of a branch of a database that is being restored', { spec: deeper(), rest: { source: parent, root: restoring } }],
+    [
+      'once it is being copied, whatever has become of its source',
+      { rest: { source: undefined, exceeded: 2, backup: prebranch({ phase: 'running' }) } },
+    ],
+  ])('but not %s', (_, given) => {
+    expect(planOf(fresh(given)).status.phase).toBe('creating')
+  })
+})

@@ -1,0 +1,156 @@
+/** How a branch goes: in which order, what is left of it, and for how long. */
+import { describe, expect, test } from 'vitest'
+import { apiVersion, type Backup, type Task } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import { derivedId } from '../../objects/derived-id.ts'
+import { type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
+import type { Observed } from '../observed.ts'
+
+const { now, ago, status: settled, observedOf, planOf } = settledBranch()
+const serving = observedOf()
+const taskId = derivedId(`${serving.branch.metadata.uid}/delete-branch`)
+const day = 24 * 3600_000
+
+const none = <Parts extends object>(parts: Parts, nothing: undefined | never[]): Parts =>
+  Object.fromEntries(Object.keys(parts).map(field => [field, nothing])) as Parts // nothing of each
+/** Nothing of its Postgres is left. */
+const cleared: Partial<Observed> = {
+  ...{ children: none(serving.children, undefined), remains: none(serving.remains, []) },
+  ...{ pod: undefined, postgres: undefined, route: undefined },
+}
+const task = { spec: { name: 'delete-branch' } } as Task // which is not looked into
+const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // which is all that is looked at
+const operation = { taskId, name: 'delete-branch' as const, startedAt: ago(5_000) }
+const backup: Backup = {
+  apiVersion,
+  kind: 'Backup',
+  metadata: { name: 'prebranch', namespace: 'n', uid: 'b' },
+  spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch' },
+}
+const removal = { do: 'delete', kind: 'Backup', name: 'prebranch', namespace: 'n', uid: 'b' }
+const asked = (rest: Partial<Observed> = {}, status: GivenBranch['status'] = {}): GivenBranch => ({
+  ...{ spec: { deletionRequestedAt: ago(1_000) }, rest, status },
+})
+const condition = (given: GivenBranch, type: string) => {
+  const { status, reason, message } = conditionOf(planOf(given).status, type) ?? {}
+  return [status, reason, message]
+}
+
+describe('a branch whose deletion is asked for', () => {
+  test('is closed first, and says so', () => {
+    const given = asked()
+    const { status, actions, wakeAt } = planOf(given)
+    expect(actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
+    expect([status.phase, status.operation, wakeAt]).toEqual([
+      'deleting',
+      { taskId, name: 'delete-branch', startedAt: ago(0) },
+      undefined,
+    ])
+    expect(condition(given, 'Ready')).toEqual(['False', 'Deleting', 'the branch is being deleted'])
+    expect(condition(given, 'EndpointReady')).toEqual(['False', 'Deleting', 'the endpoint is closed'])
+    expect(condition(given, 'Progressing')).toEqual(['True', 'Deleting', 'closing the endpoint'])
+  })
+  test('waits for the gateways', () => {
+    const { route } = serving
+    const closed = route?.route && { ...route, route: { ...route.route, rules: [] }, acknowledged: false }
+    expect(planOf(asked({ route: closed && { ...closed, waitingFor: ['g'] } }))).toMatchObject({
+      ...{ actions: [], awaitsGateways: true },
+    })
+    expect(planOf(asked({ route: closed && { ...closed, acknowledged: true } }))).toMatchObject({
+      awaitsGateways: false,
+    })
+    expect(planOf(asked({ route: route && { ...route, acknowledged: false } }))).toMatchObject({
+      awaitsGateways: false,
+    })
+    expect(planOf(asked(cleared)).awaitsGateways).toBe(false)
+  })
+  test('looks again at a node that is silent', () => {
+    const node = { name: 'n', silentSince: timestamp(now - 1_000), isOutOfService: false }
+    expect(planOf(asked({ node })).wakeAt).toBe(now + 30_000)
+  })
+  test('takes what it was copied from with it, once the volume is gone', () => {
+    expect(planOf(asked({ backup })).actions).not.toContainEqual(removal)
+    const given = asked({ ...cleared, backup })
+    expect(planOf(given).actions).toEqual([removal])
+    expect(condition(given, 'Progressing')[2]).toBe('deleting what it was copied from')
+    const going = { ...backup, metadata: { ...backup.metadata, deletionTimestamp: ago(0) } }
+    expect(planOf(asked({ ...cleared, backup: going, task }, { operation })).actions).toEqual([])
+  })
+  test.each<[string, Partial<Observed>, GivenBranch['status']]>([
+    ['of a Task that there is not yet', { ...cleared }, { operation }],
+    ['of an operation that is not on record', { ...cleared, task }, {}],
+    ['of another operation', { ...cleared, task }, { operation: { ...operation, name: 'create-branch', taskId: 't' } }],
+  ])('does not go before there is a record of it: not %s', (_, rest, status) => {
+    expect(planOf(asked(rest, status)).actions).toEqual([])
+    expect(planOf(asked(rest, status)).status.operation?.taskId).toBe(taskId)
+  })
+  test('leaves a record of when it was billed, and nothing of what it had', () => {
+    const given = asked(
+      { ...cleared, task },
+      { operation, storage: { capacity: '1Gi', since: ago(0) }, pendingRestart: [] },
+    )
+    const [action, ...others] = planOf(given).actions
+    if (action?.do !== 'entomb') throw new Error(`${action?.do} in place of entomb`)
+    const { volume, instances, endpoint, storage, storageUsedBytes, pendingRestart, ...record } = action.status
+    expect([volume, instances, endpoint, storage, storageUsedBytes, pendingRestart]).toEqual(Array(6).fill(undefined))
+    expect(record).toMatchObject({
+      ...{ phase: 'deleted', deletedAt: ago(0), connectableAt: settled.connectableAt, source: settled.source },
+      domain: settled.domain,
+    })
+    const told = ['Ready', 'EndpointReady', 'Progressing'].map(type => conditionOf(record, type))
+    expect(told.map(one => [one?.status, one?.reason])).toEqual([
+      ...[
+        ['False', 'Deleted'],
+        ['False', 'Deleted'],
+        ['False', 'Completed'],
+      ],
+    ])
+    expect(others).toEqual([])
+  })
+  test('leaves none where the object itself is deleted', () => {
+    const deleted = { ...asked({ ...cleared, task }, { operation }), metadata: { deletionTimestamp: ago(0) } }
+    expect(planOf(deleted).actions).toEqual([{ do: 'release' }])
+  })
+})
+
+describe('a branch that came to nothing', () => {
+  const failed = { phase: 'failed' as const, connectableAt: undefined }
+  const created = { ...operation, name: 'create-branch' as const }
+  test('is cleared in the same order, and let go as a record', () => {
+    expect(planOf({ status: failed }).actions).toMatchObject([{ do: 'apply', kind: 'ConfigMap' }])
+    expect(planOf({ status: failed, rest: { ...cleared, backup } }).actions).toEqual([removal])
+    expect(planOf({ status: failed, rest: cleared }).actions).toEqual([{ do: 'release' }])
+  })
+  test('says nothing else by that, but that its Task has ended', () => {
+    const status = { ...failed, operation: created }
+    expect(planOf({ status }).status).toEqual({ ...settled, ...status })
+    expect(planOf({ status, rest: { task: ended } }).status).toEqual({ ...settled, ...failed, operation: undefined })
+  })
+})
+
+describe('the record of a branch', () => {
+  const record = (deletedMs: number, more: GivenBranch = {}): GivenBranch => ({
+    ...more,
+    metadata: { finalizers: [], ...more.metadata },
+    status: { phase: 'deleted', deletedAt: ago(deletedMs), ...more.status },
+  })
+  test('is kept for 30 days', () => {
+    expect(planOf(record(0))).toMatchObject({ actions: [], wakeAt: now + 30 * day })
+    expect(planOf(record(30 * day - 1_000))).toMatchObject({ actions: [], wakeAt: now + 1_000 })
+    expect(planOf(record(30 * day))).toMatchObject({ actions: [{ do: 'purge' }], wakeAt: undefined })
+  })
+  test('stays where it is not known since when', () => {
+    expect(planOf(record(0, { status: { deletedAt: undefined } }))).toMatchObject({ actions: [], wakeAt: undefined })
+  })
+  test('is let go, whatever else is asked of it', () => {
+    const held = record(0, { metadata: { finalizers: ['espalier.dev/teardown'] } })
+    expect(planOf(held)).toMatchObject({ actions: [{ do: 'release' }], wakeAt: undefined })
+    const gone = record(30 * day, { metadata: { deletionTimestamp: ago(0) } })
+    expect(planOf(gone)).toMatchObject({ actions: [], wakeAt: undefined })
+  })
+  test('says when the Task of the deletion has ended', () => {
+    expect(planOf(record(0, { status: { operation } })).status.operation).toEqual(operation)
+    expect(planOf({ ...record(0, { status: { operation } }), rest: { task: ended } }).status.operation).toBeUndefined()
+  })
+})

@@ -1,0 +1,89 @@
+/**
+ * How a branch ends. It goes in the order in which databases do: endpoint, Postgres, volume, what it was copied from,
+ * credentials and address. What was asked for through the API leaves a record for a while; what came to nothing stays,
+ * with its reason, until somebody deletes it. Pure.
+ */
+import { timestamp } from '../../../values/time.ts'
+import { completed, no, yes } from '../../objects/conditions.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { remove, type Teardown, teardown } from '../../workload/plan/teardown.ts'
+import { nodeWake } from '../../workload/plan/waits.ts'
+import type { Action } from '../actions.ts'
+import type { BranchStatus, Observed } from '../observed.ts'
+import { endedOperation, operationOf } from './operation.ts'
+import { nothing, type Plan, told } from './plan.ts'
+
+/** How long the record of a deleted branch is kept. */
+const keptMs = 30 * 24 * 3600_000
+
+function teardownStep(observed: Observed, owner: Owner | undefined, now: number): Teardown {
+  const { backup } = observed
+  const source = (): Teardown | undefined =>
+    backup && { actions: remove('Backup', [backup]), message: 'deleting what it was copied from', progress: 85 }
+  return teardown(observed, owner, now, source)
+}
+
+/** `last`: what is done once nothing is left. */
+function stepping(observed: Observed, step: Teardown, last: Action[], now: number): Plan {
+  return {
+    ...nothing(observed),
+    actions: step.isDone ? last : step.actions,
+    awaitsGateways: step.actions.length === 0 && observed.route?.acknowledged === false,
+    wakeAt: nodeWake(observed, now),
+  }
+}
+
+/** Its deletion was asked for. */
+export function goes(observed: Observed, owner: Owner | undefined, now: number): Plan {
+  const { branch, task } = observed
+  const operation = operationOf(branch, 'delete-branch', now)
+  const step = teardownStep(observed, owner, now)
+  const findings = {
+    Ready: no('Deleting', 'the branch is being deleted'),
+    EndpointReady: no('Deleting', 'the endpoint is closed'),
+    Progressing: yes('Deleting', step.message),
+  }
+  // The Task of a deletion outlives its subject, so it must be there before the subject goes.
+  const isRecorded = operation.taskId === branch.status?.operation?.taskId && task !== undefined
+  const isLetGo = branch.metadata.deletionTimestamp !== undefined
+  const last: Action = isLetGo ? { do: 'release' } : { do: 'entomb', status: recordOf(observed, now) }
+  const status = told(observed, findings, { phase: 'deleting', operation }, now)
+  return { ...stepping(observed, step, isRecorded ? [last] : [], now), status }
+}
+
+/** What is left to say of it: when it was billed, and what it was a copy of. */
+function recordOf(observed: Observed, now: number): BranchStatus {
+  const findings = {
+    Ready: no('Deleted', 'the branch is deleted'),
+    EndpointReady: no('Deleted', 'the endpoint is closed'),
+    Progressing: no(completed, 'the branch is deleted'),
+  }
+  const gone = {
+    ...{ volume: undefined, instances: undefined, endpoint: undefined, storage: undefined },
+    ...{ storageUsedBytes: undefined, pendingRestart: undefined },
+  }
+  return told(observed, findings, { phase: 'deleted', deletedAt: timestamp(now), ...gone }, now)
+}
+
+/** It came to nothing, and what there was of it goes. */
+export const clears = (observed: Observed, owner: Owner | undefined, now: number): Plan => ({
+  ...stepping(observed, teardownStep(observed, owner, now), [{ do: 'release' }], now),
+  status: atEnd(observed).status,
+})
+
+/** Nothing comes of it any more but the end of its Task. */
+export const atEnd = (observed: Observed): Plan => ({
+  ...nothing(observed),
+  status: { ...observed.branch.status, operation: endedOperation(observed) },
+})
+
+/** Nothing is behind it but a record. */
+export function entombed(observed: Observed, isHeld: boolean, now: number): Plan {
+  const { metadata, status } = observed.branch
+  const ended = atEnd(observed)
+  if (isHeld) return { ...ended, actions: [{ do: 'release' }] }
+  if (metadata.deletionTimestamp !== undefined) return ended
+  const until = Date.parse(status?.deletedAt ?? '') + keptMs
+  if (now >= until) return { ...ended, actions: [{ do: 'purge' }] }
+  return { ...ended, wakeAt: Number.isNaN(until) ? undefined : until }
+}

@@ -1,0 +1,62 @@
+/** What the plan for a branch consists of, and what every part of it says. */
+import { no } from '../../objects/conditions.ts'
+import type { InstanceFindings } from '../../workload/plan/findings.ts'
+import type { Action } from '../actions.ts'
+import type { BranchStatus, Observed } from '../observed.ts'
+import { nextConditions } from './conditions.ts'
+import { operationOf } from './operation.ts'
+import type { Refusal } from './refusal.ts'
+
+export type Plan = {
+  actions: Action[]
+  status: BranchStatus
+  /** Postgres is to be looked at soon, rather than by and by. */
+  awaitsPostgres: boolean
+  /** The gateways' acknowledgement is waited for. */
+  awaitsGateways: boolean
+  /** The digest of the files that Postgres should run with. */
+  configurationDigest: string | undefined
+  /** When to look again even if nothing happens, in ms since the epoch. */
+  wakeAt: number | undefined
+}
+
+export type PlanSettings = {
+  /** How long a branch may take once its source is copied, in ms. */
+  creatingMs: number
+  /** How long a restart in the region's window may take, in ms. */
+  maintenanceMs: number
+  /** The most branches between a database and a branch, that one included. */
+  highestDepth: number
+}
+
+export const nothing = ({ branch }: Observed): Plan => ({
+  actions: [],
+  status: branch.status ?? {},
+  awaitsPostgres: false,
+  awaitsGateways: false,
+  configurationDigest: undefined,
+  wakeAt: undefined,
+})
+
+/** The status with what was found. */
+export function told(
+  { branch }: Observed,
+  findings: InstanceFindings,
+  more: Partial<BranchStatus>,
+  now: number,
+): BranchStatus {
+  const { status = {}, metadata } = branch
+  return {
+    ...status,
+    ...(metadata.generation === undefined ? {} : { observedGeneration: metadata.generation }),
+    ...more,
+    conditions: nextConditions(status.conditions ?? [], findings, metadata.generation, now),
+  }
+}
+
+/** It came to nothing: that is said first, and then all there is of it goes. */
+export function failed(observed: Observed, { reason, message }: Refusal, now: number): Plan {
+  const operation = operationOf(observed.branch, 'create-branch', now)
+  const findings = { Ready: no(reason, message), Progressing: no(reason, message) }
+  return { ...nothing(observed), status: told(observed, findings, { phase: 'failed', operation }, now) }
+}

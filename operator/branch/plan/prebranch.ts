@@ -1,0 +1,94 @@
+/**
+ * The Backup that a branch is made from: a snapshot of its source, of the purpose `prebranch`. It is there from before the
+ * volume is asked for until that is bound, whatever becomes of the source meanwhile. Pure.
+ */
+import type { Draft } from '../../../cluster/index.ts'
+import {
+  apiVersion,
+  type Backup,
+  type Branch,
+  childNames,
+  labels,
+  managedByEspalier,
+  teardownFinalizer,
+} from '../../../crds/index.ts'
+import { bytesTold } from '../../../values/quantity.ts'
+import { timestamp } from '../../../values/time.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import type { BranchStatus, Observed, Source } from '../observed.ts'
+import type { Refusal } from './refusal.ts'
+
+/** `id`: of the branch. The Backup's own comes with it as it is made. */
+export function prebranchDraft({ metadata, spec }: Branch, id: string): Draft<'Backup'> {
+  const { namespace = '', labels: marks } = metadata
+  const { databaseName, databaseId, sourceBranch } = spec
+  const tenant = marks?.[labels.tenant]
+  return {
+    apiVersion,
+    kind: 'Backup',
+    metadata: {
+      name: childNames.prebranch(id),
+      namespace,
+      labels: { [labels.managedBy]: managedByEspalier, ...(tenant === undefined ? {} : { [labels.tenant]: tenant }) },
+      finalizers: [teardownFinalizer],
+    },
+    spec: {
+      databaseName,
+      databaseId,
+      ...(sourceBranch === undefined ? {} : { sourceBranch }),
+      kind: 'hot',
+      purpose: 'prebranch',
+    },
+  }
+}
+
+type Copied =
+  | { state: 'underway'; message: string }
+  | { state: 'cut'; source: NonNullable<BranchStatus['source']> }
+  | { state: 'failed'; refusal: Refusal }
+
+/** How far the copy is. */
+export function copied(backup: Backup, branch: Branch, source: Source | undefined, now: number): Copied {
+  const { metadata, spec, status = {} } = backup
+  const { databaseId, sourceBranch } = branch.spec
+  const isOfThis =
+    spec.purpose === 'prebranch' && spec.databaseId === databaseId && spec.sourceBranch?.id === sourceBranch?.id
+  const failed = (reason: string, message: string): Copied => ({ state: 'failed', refusal: { reason, message } })
+  if (!isOfThis) return failed('NameTaken', `the backup ${metadata.name} is none of this branch's source`)
+  const ready = conditionOf(status, 'Ready')
+  if (status.phase === 'failed')
+    return failed(ready?.reason ?? 'BackupFailed', `nothing could be copied: ${status.error ?? ready?.message ?? ''}`)
+  if (metadata.deletionTimestamp !== undefined)
+    return failed('SnapshotDeleted', 'what it was to be made from was deleted by somebody')
+  const { snapshotName, endLsn, systemIdentifier, cutAt, sizeBytes } = status
+  if (status.phase !== 'completed')
+    return { state: 'underway', message: conditionOf(status, 'Progressing')?.message ?? 'waiting for a snapshot' }
+  if (snapshotName === undefined || endLsn === undefined || systemIdentifier === undefined)
+    return failed('SnapshotUnknown', `the backup ${metadata.name} does not say what it is of`)
+  const bytes = sizeBytes ?? bytesTold(source?.status?.storage?.capacity)
+  return {
+    state: 'cut',
+    source: {
+      backupName: metadata.name,
+      snapshotName,
+      cutAt,
+      lsn: endLsn,
+      systemIdentifier,
+      id: sourceBranch?.id ?? databaseId,
+      sizeBytes: bytes,
+      recordedAt: timestamp(now),
+    },
+  }
+}
+
+/** Whether the volume stands by itself. */
+const isBound = ({ branch, children: { claim } }: Observed): boolean =>
+  branch.status?.volume !== undefined || claim?.status?.phase === 'Bound'
+
+/** Whether the copy has gone before the volume was made from it; a completed one that lost its snapshot says so. */
+export const isLostBefore = (observed: Observed): boolean =>
+  !isBound(observed) && (observed.backup === undefined || observed.backup.status?.phase === 'failed')
+
+/** Whether it has done what it was for. Where the database's retention names its purpose, that says how long it stays. */
+export const isDone = (observed: Observed): boolean =>
+  isBound(observed) && observed.root?.spec.backup.retention?.hot?.prebranch === undefined

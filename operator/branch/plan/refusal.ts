@@ -1,0 +1,49 @@
+/** Why a branch cannot be made at all, whatever is waited for. What concerns its source's Postgres, its Backup says. Pure. */
+import { type Branch, snapshotRefusal, visiblePhase } from '../../../crds/index.ts'
+import type { Observed, Source } from '../observed.ts'
+
+export type Refusal = { reason: string; message: string }
+
+const refused = (reason: string, message: string): Refusal => ({ reason, message })
+
+const depthOf = (source: Source): number => (source.kind === 'Branch' ? source.spec.depth : 0)
+
+function missing({ spec }: Branch): Refusal {
+  const { sourceBranch, databaseName, databaseId } = spec
+  return sourceBranch === undefined
+    ? refused('SourceMissing', `there is no database ${databaseName} with the id ${databaseId}`)
+    : refused('SourceMissing', `there is no branch ${sourceBranch.name} with the id ${sourceBranch.id}`)
+}
+
+/** What a spec says that is not so. The API copies it; whoever writes it by hand can err. */
+function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
+  const { databaseId, depth, region, pgVersion } = spec
+  const wrong = (field: string, is: string | number, of: string | number) =>
+    refused('SourceMismatch', `spec.${field} is ${is}, and must be ${of} as its source is`)
+  if (source.kind === 'Branch' && source.spec.databaseId !== databaseId)
+    return wrong('databaseId', databaseId, source.spec.databaseId)
+  if (depth !== depthOf(source) + 1)
+    return refused(
+      'SourceMismatch',
+      `spec.depth is ${depth}, and must be ${depthOf(source) + 1}: one more than its source's`,
+    )
+  if (region !== source.spec.region) return wrong('region', region, source.spec.region)
+  if (pgVersion !== source.spec.pgVersion) return wrong('pgVersion', pgVersion, source.spec.pgVersion)
+  return undefined
+}
+
+/** `highestDepth`: what this installation allows. */
+export function refusalOf(
+  { branch, source, region, exceeded }: Observed,
+  { highestDepth }: { highestDepth: number },
+): Refusal | undefined {
+  const { depth } = branch.spec
+  if (depth > highestDepth)
+    return refused('TooDeep', `spec.depth is ${depth}, and this installation allows ${highestDepth}`)
+  if (source === undefined) return missing(branch)
+  if (source.kind === 'ManagedDatabase' && visiblePhase(source) === 'restoring')
+    return refused('SourceRestoring', 'the database is being restored: ask again when it is available')
+  const refusal = mismatch(branch, source) ?? snapshotRefusal(branch.spec.region, region)
+  if (refusal !== undefined || exceeded === undefined) return refusal
+  return refused('LimitReached', `the database has its ${exceeded} branches: delete one first, then ask again`)
+}

@@ -1,0 +1,142 @@
+/** A branch from the moment on in which the copy of its source is on record: its volume, its Postgres, and how it serves. Pure. */
+import type { BranchPhase } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
+import type { Owner } from '../../objects/ownership.ts'
+import { isUpToDate } from '../../objects/up-to-date.ts'
+import { type Assessment, assess } from '../../workload/plan/assessment.ts'
+import { configurationFinding } from '../../workload/plan/configuration.ts'
+import { isMaintained, type MaintenanceTime, maintenanceAfter } from '../../workload/plan/maintenance.ts'
+import { awaitsPostgres, nextActions } from '../../workload/plan/next-actions.ts'
+import { pendingRestarts, restartFinding } from '../../workload/plan/pending-restart.ts'
+import { nextRecord } from '../../workload/plan/record.ts'
+import { recordedSize } from '../../workload/plan/size.ts'
+import { remove } from '../../workload/plan/teardown.ts'
+import { earliest, lookAgain, storageUsed } from '../../workload/plan/waits.ts'
+import type { Action } from '../actions.ts'
+import type { BranchStatus, Observed } from '../observed.ts'
+import { endedOperation, operationOf } from './operation.ts'
+import { failed, type Plan, type PlanSettings, told } from './plan.ts'
+import { isDone, isLostBefore } from './prebranch.ts'
+import type { Refusal } from './refusal.ts'
+import { restartsOf } from './restarts.ts'
+
+/**
+ * How long a branch that was connectable may not serve before that is told as a failure: its Postgres may just be restarted. In the
+ * region's window it may take as long as any restart there.
+ */
+const toleratedMs = 60_000
+
+export function running(observed: Observed, owner: Owner, now: number, settings: PlanSettings): Plan {
+  const { branch, backup } = observed
+  const { status = {} } = branch
+  const time = { now, maintenanceMs: settings.maintenanceMs }
+  const assessment = assess(observed, owner, now, newest => restartsOf(observed, newest, time))
+  const deadline = deadlineOf(status, settings)
+  const refusal = status.connectableAt === undefined ? hopeless(observed, assessment, deadline, now) : undefined
+  if (refusal !== undefined) return failed(observed, refusal, now)
+  const actions: Action[] = [...nextActions(observed, owner, assessment)]
+  if (backup !== undefined && isDone(observed)) actions.push(...remove('Backup', [backup]))
+  return {
+    actions,
+    status: statusOf(observed, assessment, time),
+    awaitsPostgres: awaitsPostgres(observed, assessment),
+    awaitsGateways: assessment.findings.EndpointReady?.reason === 'AcknowledgementPending',
+    configurationDigest: assessment.desired.configurationDigest,
+    wakeAt: earliest(deadline, failsAt(observed, assessment, time), lookAgain(observed, assessment, now)),
+  }
+}
+
+/** When one that has not been connectable yet is given up. */
+const deadlineOf = ({ source, connectableAt }: BranchStatus, { creatingMs }: PlanSettings): number | undefined =>
+  source === undefined || connectableAt !== undefined ? undefined : Date.parse(source.recordedAt) + creatingMs
+
+/** Why nothing comes any more of a branch that has not been connectable yet. */
+function hopeless(
+  observed: Observed,
+  { fatal, serves }: Assessment,
+  deadline: number | undefined,
+  now: number,
+): Refusal | undefined {
+  if (isLostBefore(observed))
+    return { reason: 'SnapshotLost', message: 'the snapshot that its volume was to be made from was deleted' }
+  if (fatal !== undefined) return fatal
+  if (serves || deadline === undefined || now < deadline) return undefined
+  // What the cluster refused, or what is waited for.
+  const held = conditionOf(observed.branch.status, 'Progressing')?.message
+  return {
+    reason: 'DeadlineExceeded',
+    message: `it did not come up in time: ${held ?? 'it does not serve'}`,
+  }
+}
+
+/** Since when it does not serve: this moment, where it did until now. */
+function notServingSince({ branch }: Observed, now: number): number {
+  const ready = conditionOf(branch.status, 'Ready')
+  return ready?.status === 'False' ? Date.parse(ready.lastTransitionTime) : now
+}
+
+/** When it is told as a failure that it does not serve, where that is still to come. */
+function failsAt(observed: Observed, { serves }: Assessment, time: MaintenanceTime): number | undefined {
+  const { now, maintenanceMs } = time
+  const { connectableAt, maintenance } = observed.branch.status ?? {}
+  if (serves || connectableAt === undefined) return undefined
+  const at = notServingSince(observed, now) + (isMaintained(maintenance, time) ? maintenanceMs : toleratedMs)
+  return at > now ? at : undefined
+}
+
+function phaseOf(observed: Observed, assessment: Assessment, time: MaintenanceTime): BranchPhase {
+  const { phase = 'available', connectableAt } = observed.branch.status ?? {}
+  if (assessment.serves) return 'available'
+  if (connectableAt === undefined) return 'creating'
+  return assessment.fatal || failsAt(observed, assessment, time) === undefined ? 'failed' : phase
+}
+
+/** The creation, until its Task has ended; told as done before that. */
+function operationAfter(observed: Observed, isMade: boolean, now: number): BranchStatus['operation'] {
+  const { status } = observed.branch
+  if (!isMade) return operationOf(observed.branch, 'create-branch', now)
+  return conditionOf(status, 'Progressing')?.status === 'False' ? endedOperation(observed) : status?.operation
+}
+
+function statusOf(observed: Observed, assessment: Assessment, time: MaintenanceTime): BranchStatus {
+  const { now } = time
+  const { branch, children, pod, incarnation } = observed
+  const { status = {} } = branch
+  const { answered, desired, findings, fatal, serves, pending } = assessment
+  const connectableAt = status.connectableAt ?? (serves ? timestamp(now) : undefined)
+  const isMade = connectableAt !== undefined
+  const refused = configurationFinding(observed)
+  const waiting = pendingRestarts(observed, desired, now)
+  const restarts = restartFinding(waiting)
+  const progressing = isMade
+    ? no(completed, 'the branch has become connectable')
+    : yes(pending?.reason ?? 'OpeningEndpoint', pending?.message ?? 'opening the endpoint')
+  const found = {
+    ...findings,
+    Progressing: progressing,
+    ...(refused ? { ConfigurationRefused: refused } : {}),
+    ...(restarts ? { RestartPending: restarts } : {}),
+  }
+  const isPrepared = isUpToDate(children.statefulSet, desired.statefulSet)
+  const more: Partial<BranchStatus> = {
+    phase: phaseOf(observed, assessment, time),
+    ...(isMade ? { connectableAt } : {}),
+    size: recordedSize(observed, desired.size, isPrepared),
+    incarnation,
+    volume: nextRecord(observed, fatal ? undefined : answered),
+    endpoint: desired.endpoint ?? status.endpoint,
+    domain: desired.domain ?? status.domain,
+    instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
+    storage: assessment.autogrown.status,
+    storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
+    pendingRestart: waiting.length > 0 ? waiting : undefined,
+    maintenance: maintenanceAfter(
+      status.maintenance,
+      { isDone: serves && pending === undefined, isFatal: fatal !== undefined },
+      time,
+    ),
+    operation: operationAfter(observed, isMade, now),
+  }
+  return told(observed, found, more, now)
+}

@@ -1,0 +1,118 @@
+/** A restore as an operation of its database: until when, what becomes of it, and what is seen of it meanwhile. */
+import { describe, expect, test } from 'vitest'
+import { annotations, desiredHash, type ManagedDatabaseStatus, rotationAnnotations } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import { type Given, settledDatabase } from '../../testing/settled.ts'
+import type { RestoringFacts } from '../restoring.ts'
+import { plan } from './index.ts'
+
+const { now, children, observedOf } = settledDatabase()
+const deadlines = { creatingMs: 100_000, modifyingMs: 20_000, restoringMs: 7_000_000, deletingMs: 300_000 }
+const statusOf = (given: Given, at = now) => plan(observedOf(given), at, { deadlines }).status
+
+const restore = '{"name":"back","backupName":"one-1"}'
+const hash = desiredHash({ ...observedOf().database.spec, restore })
+const open: RestoringFacts = { state: 'open', reason: 'Starting', message: 'it starts' }
+const asked = (restoring: RestoringFacts | undefined = open, given: Given = {}): Given => ({
+  ...given,
+  metadata: { generation: 2, annotations: { [annotations.restore]: restore } },
+  rest: { restoring, ...given.rest },
+})
+const told = (given: Given, at = now) => {
+  const { operation, phase, appliedHash, ...status } = statusOf(given, at)
+  const { status: is, reason, message } = conditionOf(status, 'Progressing') ?? {}
+  return { name: operation?.name, phase, appliedHash, progressing: `${is} ${reason}: ${message}` }
+}
+const before = observedOf().database.status?.appliedHash
+
+describe('a restore that is asked for', () => {
+  test('is an operation, which says what the restore waits for', () => {
+    expect(told(asked())).toEqual({
+      ...{ name: 'restore-managed', phase: 'restoring', appliedHash: before },
+      progressing: 'True Starting: it starts',
+    })
+  })
+  test('has as long as a restore takes, and is served from after that', () => {
+    const deadlineAt = timestamp(now + 7_040_000)
+    expect(statusOf(asked()).operation).toMatchObject({ startedAt: timestamp(now), deadlineAt })
+  })
+  test('goes on whatever is wrong with the volume that it is to take the place of', () => {
+    const lost: Given = { children: { ...children, claim: undefined } }
+    expect(told(asked(open, lost))).toMatchObject({ phase: 'restoring', progressing: 'True Starting: it starts' })
+    expect(told(asked({ ...open, state: 'completed' }, lost))).toMatchObject({ phase: 'failed', appliedHash: hash })
+  })
+  test('has failed with the restore, and is not asked for again', () => {
+    const failed: RestoringFacts = { state: 'failed', reason: 'SnapshotLost', message: 'it is gone' }
+    expect(told(asked(failed))).toMatchObject({
+      ...{ name: 'restore-managed', phase: 'available', appliedHash: hash },
+      progressing: 'False SnapshotLost: it is gone',
+    })
+  })
+  test('is done with the restore, once the database serves', () => {
+    const completed: RestoringFacts = { state: 'completed', reason: 'Completed', message: 'm' }
+    expect(told(asked(completed))).toMatchObject({
+      ...{ phase: 'available', appliedHash: hash },
+      progressing: 'False Completed: everything asked is in force',
+    })
+    expect(told(asked(completed, { pod: undefined }))).toMatchObject({
+      ...{ phase: 'restoring', appliedHash: before },
+      progressing: 'True Starting: waiting for the pod',
+    })
+  })
+  test('is seen with whatever else is asked, and by its operation alone', () => {
+    const more: Given = { spec: { ipAllowlist: { rules: [] } } }
+    expect(told(asked(open, more))).toMatchObject({ name: 'update-managed', phase: 'restoring' })
+    const operation = { ...{ taskId: 't', name: 'restore-managed' as const, hash }, startedAt: timestamp(now) }
+    const status: ManagedDatabaseStatus = { operation: { ...operation, deadlineAt: timestamp(now + 1_000) } }
+    const unheard = {
+      ...asked(undefined, { status, pod: undefined, conditions: { Progressing: { status: 'True' } } }),
+      rest: { restoring: undefined },
+    }
+    expect(told(unheard)).toMatchObject({ name: 'restore-managed', phase: 'restoring' })
+  })
+})
+
+describe('an operation has as long as it takes', () => {
+  const generation = { metadata: { generation: 2 } }
+  test.each<[string, Given, number]>([
+    ['create-managed', { status: { appliedHash: undefined }, pod: undefined }, deadlines.creatingMs],
+    ['suspend-managed', { spec: { suspended: true } }, deadlines.modifyingMs],
+    ['delete-managed', { metadata: { deletionTimestamp: timestamp(now) } }, deadlines.deletingMs],
+  ])('%s', (name, given, ms) => {
+    const { operation } = statusOf({
+      ...generation,
+      ...given,
+      metadata: { ...generation.metadata, finalizers: ['espalier.dev/teardown'], ...given.metadata },
+    })
+    expect(operation).toMatchObject({ name, deadlineAt: timestamp(now + ms) })
+  })
+})
+
+describe('a rotation', () => {
+  const { credentials } = observedOf()
+  const rotating = (isGivenUp: boolean): Given => ({
+    metadata: { generation: 2, annotations: { [rotationAnnotations.app]: 'now' } },
+    rest: { credentials, rotations: { asked: { app: 'now' }, isGivenUp } },
+  })
+  test('has failed once it is given up, and says whose password is what it was', () => {
+    expect(told(rotating(false)).progressing).toMatch(/^True RotatingPasswords: /)
+    expect(told(rotating(true)).progressing).toMatch(
+      /^False DeadlineExceeded: the password of app could not be replaced/,
+    )
+  })
+})
+
+describe('a restart in a window', () => {
+  test('gives way to what is asked meanwhile, which is no word of the window', () => {
+    const maintenance = { restart: 'w', startedAt: timestamp(now - 1_000) }
+    const given: Given = {
+      ...{ status: { maintenance }, pod: { template: 'older' }, metadata: { generation: 2 } },
+      spec: { ipAllowlist: { rules: [{ cidr: '192.0.2.0/24' }] } },
+    }
+    const { name, progressing } = told(given)
+    expect(name).toBe('update-managed-ip-allowlists')
+    expect(progressing).toMatch(/^True /)
+    expect(progressing).not.toMatch(/window/)
+  })
+})

@@ -1,0 +1,472 @@
+/** What is said of a database: its phase, when to look at it again, and what is on record of it. */
+import { describe, expect, test } from 'vitest'
+import type { Branch, ManagedDatabaseStatus, Task } from '../../../crds/index.ts'
+import { desiredDigests, desiredHash, teardownFinalizer } from '../../../crds/index.ts'
+import { readRoute } from '../../../routes/route.ts'
+import { timestamp } from '../../../values/time.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import { settings } from '../../testing/plan-world.ts'
+import { type Given, settledDatabase } from '../../testing/settled.ts'
+import { systemIdentifierAnnotation } from '../../workload/children/claim.ts'
+import type { VolumeFacts } from '../../workload/children/persistent-volume.ts'
+
+const { now, status: onRecord, children, observedOf, assessmentOf, planOf } = settledDatabase()
+const { claim, statefulSet, route } = children
+const { database, size, inForce } = observedOf()
+const { deadlines } = settings
+const at = '2026-01-01T00:00:00Z'
+const changed = <T extends { metadata: object }>(object: T, metadata: object = { annotations: {} }): T => ({
+  ...object,
+  metadata: { ...object.metadata, ...metadata },
+})
+/** Of a claim that does not say which data stand on it. */
+const { [systemIdentifierAnnotation]: _, ...unnumbered } = claim.metadata.annotations ?? {}
+const hashOf = (given: Given) => desiredHash(observedOf(given).database.spec)
+const operationOf = (given: Given, name = 'update-managed' as const) => ({
+  ...{ taskId: '018f3c6e-7b1a-7c3d-8e4f-0123456789ab', name, hash: hashOf(given), startedAt: at },
+  deadlineAt: timestamp(now + 60_000),
+})
+/** While it runs. */
+const onItsWay = { Progressing: { status: 'True' as const, reason: 'Starting', message: '' } }
+const silent = { name: 'node-1', silentSince: at, isOutOfService: false }
+const rules = { ipAllowlist: { rules: [{ cidr: '192.0.2.0/24' }] } }
+const deleting: Given = { metadata: { deletionTimestamp: at } }
+const suspended = { suspended: true }
+const resting: Given = { spec: suspended, pod: undefined }
+const stopped = { statefulSet: assessmentOf(resting).desired.statefulSet }
+
+describe('the phase', () => {
+  const phase = (given: Given, time = now) => planOf(given, time).status.phase
+  /** Something is asked, and its operation runs. */
+  const changing = (given: Given): Given => ({
+    ...given,
+    spec: { ...rules, ...given.spec },
+    metadata: { generation: 2 },
+  })
+  const trouble = { reason: 'CrashLoopBackOff', message: 'it ended', refusal: undefined, diskFull: true }
+  const failing = { conditions: { Ready: { status: 'False' as const } } }
+
+  test.each<[NonNullable<ManagedDatabaseStatus['phase']>, string, Given]>([
+    ['available', 'serves as asked', {}],
+    ['available', 'serves as asked, after it was failed', { status: { phase: 'failed' } }],
+    ['creating', 'was never there', { status: { appliedHash: undefined, phase: undefined }, pod: undefined }],
+    ['modifying', 'gets something else', changing({})],
+    ['modifying', 'gets something else after it was degraded', changing({ status: { phase: 'degraded' } })],
+    ['suspending', 'is to rest and runs', { spec: suspended, metadata: { generation: 2 } }],
+    ['suspending', 'is to rest, and the end of its pod is not on record', { ...resting, children: { statefulSet } }],
+    [
+      'suspended',
+      'rests, while something else is asked',
+      { ...changing(resting), spec: { ...rules, ...suspended }, status: { phase: 'suspended' } },
+    ],
+    [
+      'suspended',
+      'rests',
+      { ...resting, children: stopped, status: { phase: 'suspending', appliedHash: hashOf(resting) } },
+    ],
+    [
+      'suspending',
+      'is to rest again, after a pod came up',
+      { spec: { ...rules, ...suspended }, status: { phase: 'suspended' } },
+    ],
+    ['resuming', 'rested', changing({ status: { phase: 'suspended' } })],
+    ['resuming', 'was to rest', changing({ status: { phase: 'suspending' } })],
+    ['resuming', 'is on its way', changing({ status: { phase: 'resuming' } })],
+    ['failed', 'has lost its data', { children: { claim: undefined } }],
+    [
+      'failed',
+      'rests and has lost its data',
+      { ...resting, status: { appliedHash: hashOf(resting) }, children: { ...stopped, claim: undefined } },
+    ],
+    ['degraded', 'does not answer', { answer: { state: 'refused', reason: 'timeout', message: 'none' } }],
+    ['degraded', 'serves on a disk that is full', { pod: { trouble } }],
+    ['degraded', 'answers, and can write nothing', { answer: { hasRoom: false } }],
+    [
+      'degraded',
+      'serves from data that are damaged',
+      { answer: { checksumFailures: { count: 1, databases: ['app'], lastAt: null } } },
+    ],
+    [
+      'degraded',
+      'serves from a volume that somebody deletes',
+      { children: { claim: changed(claim, { deletionTimestamp: at }) } },
+    ],
+    ['degraded', 'serves by rules that are not those asked', { children: { route: changed(route) } }],
+    [
+      'degraded',
+      'runs although it is to rest',
+      { spec: suspended, status: { appliedHash: hashOf({ spec: suspended }) } },
+    ],
+    ['failed', 'was failed and does not answer yet', { ...failing, status: { phase: 'failed' }, answer: undefined }],
+    ['deleting', 'is to go and cannot yet', { ...deleting, spec: { deletionProtection: true } }],
+    ['deleting', 'goes', deleting],
+  ])('is %s of a database that %s', (expected, _, given) => {
+    expect(phase(given)).toBe(expected)
+  })
+  test('is failed where it could not be created in time, and degraded where it could not be changed', () => {
+    const given = { status: { appliedHash: undefined, phase: 'creating' as const }, pod: undefined }
+    const late = (name: string) => ({
+      ...given,
+      conditions: onItsWay,
+      status: { ...given.status, operation: { ...operationOf(given), name } as ReturnType<typeof operationOf> },
+    })
+    expect(phase(late('create-managed'), now + 60_000)).toBe('failed')
+    expect(phase(late('update-managed'), now + 60_000)).toBe('degraded')
+  })
+})
+
+describe('when to look again', () => {
+  const wakeAt = (given: Given, time = now) => planOf(given, time).wakeAt
+  const running = { spec: rules, status: { operation: operationOf({ spec: rules }) }, conditions: onItsWay }
+  const volume = (isMarked: boolean): VolumeFacts => ({
+    ...{
+      name: 'pv',
+      uid: 'pv-uid',
+      isGoing: false,
+      isRetained: true,
+      policyBefore: undefined,
+      isBound: true,
+      isMarked,
+    },
+    ...{
+      claim: undefined,
+      claimUid: undefined,
+      accessModes: [],
+      capacity: '1Gi',
+      storageClass: '',
+      isProvisioned: true,
+    },
+  })
+  const bound = (isMarked: boolean) => ({ volumes: { bound: volume(isMarked), recorded: undefined, copy: undefined } })
+  const large = size && { ...size, spec: { ...size.spec, shape: { ...size.spec.shape, storageSize: '2Gi' } } }
+  const refusal = (isDue: boolean) => ({
+    growthRefusal: { claim: claim.metadata.uid ?? '', storage: '2Gi', message: 'quota', retryAt: now + 7_000, isDue },
+  })
+  const larger = { spec: { size: { name: 'large', version: 1 } } }
+  const ofLarger = { ...larger, status: { appliedHash: hashOf(larger) } }
+
+  test.each<[string, Given, number | undefined]>([
+    ['never, at rest', {}, undefined],
+    ['at the deadline of what runs', running, now + 60_000],
+    ['at no deadline of what has ended', { ...running, conditions: { Progressing: { status: 'False' } } }, undefined],
+    ['soon, at a silent node', { rest: { node: silent } }, now + 30_000],
+    ['not at a node that speaks', { rest: { node: { ...silent, silentSince: undefined } } }, undefined],
+    ['at once, at a volume that does not say whose it is', { rest: bound(false) }, now + 1_000],
+    ['not at one that does', { rest: bound(true) }, undefined],
+    ['at what comes first', { ...running, rest: { node: silent } }, now + 30_000],
+    ['when a growth is to be asked for again', { ...ofLarger, rest: { size: large, ...refusal(false) } }, now + 7_000],
+    ['not where that is so by now', { ...ofLarger, rest: { size: large, ...refusal(true) } }, undefined],
+    ['not for a growth that nobody asks for any more', { rest: refusal(false) }, undefined],
+    [
+      'not for a growth of a claim that is gone',
+      { ...ofLarger, children: { claim: undefined }, rest: { size: large, ...refusal(false) } },
+      undefined,
+    ],
+  ])('%s', (_, given, expected) => {
+    expect(wakeAt(given)).toBe(expected)
+  })
+
+  test('when a volume that is to grow by itself is to be asked for again', () => {
+    const given: Given = {
+      spec: { storage: { autogrow: { atPercent: 80, stepPercent: 100, maxSize: '2Gi' } } },
+      status: { storage: { capacity: '1Gi', since: at } },
+      rest: { volumeUse: 2 ** 30, ...refusal(false) },
+    }
+    expect(wakeAt(given)).toBe(now + 7_000)
+  })
+  test('by and by at a claim that waits for its volume, of which nobody tells', () => {
+    const waiting = (ageMs: number, creationTimestamp = timestamp(now - ageMs)): Given => {
+      const given: Given = {
+        status: { volume: undefined, appliedHash: undefined },
+        pod: undefined,
+        children: {
+          claim: { ...changed(claim, { creationTimestamp, annotations: unnumbered }), status: { phase: 'Pending' } },
+        },
+      }
+      return {
+        conditions: onItsWay,
+        ...given,
+        status: { ...given.status, operation: { ...operationOf(given), deadlineAt: timestamp(now + 3600_000) } },
+      }
+    }
+    expect(wakeAt(waiting(0))).toBe(now + 5_000)
+    expect(wakeAt(waiting(119_000))).toBe(now + 5_000)
+    expect(wakeAt(waiting(120_000))).toBe(now + 30_000)
+  })
+})
+
+describe('whom a pass waits for', () => {
+  test('is Postgres where only it can tell, and the gateways where they have not acknowledged', () => {
+    const awaits = (given: Given) => {
+      const { awaitsPostgres, awaitsGateways } = planOf(given)
+      return { awaitsPostgres, awaitsGateways }
+    }
+    expect(awaits({})).toEqual({ awaitsPostgres: false, awaitsGateways: false })
+    expect(awaits({ answer: undefined })).toEqual({ awaitsPostgres: true, awaitsGateways: false })
+    const unheard: Given = {
+      route: { acknowledged: false, waitingFor: ['a'] },
+      conditions: { EndpointReady: { status: 'False' } },
+    }
+    expect(awaits(unheard)).toEqual({ awaitsPostgres: false, awaitsGateways: true })
+  })
+  test('is told what Postgres should run with', () => {
+    expect(planOf({}).configurationDigest).toBe(assessmentOf().desired.configurationDigest)
+  })
+})
+
+describe('what is on record', () => {
+  const statusOf = (given: Given) => planOf(given).status
+  const branch = (phase: 'available' | 'deleted', deletionTimestamp?: string) =>
+    ({ metadata: { name: 'b', deletionTimestamp }, spec: {}, status: { phase } }) as unknown as Branch // as much of one as is read
+
+  test('at rest is as it was', () => {
+    expect(statusOf({})).toEqual({
+      ...onRecord,
+      storage: undefined,
+      operation: undefined,
+      pendingRestart: undefined,
+      maintenance: undefined,
+    })
+  })
+  test('says which generation it is of, and where its pod is', () => {
+    expect(statusOf({ metadata: { generation: 7 }, pod: { node: 'node-1' } })).toMatchObject({
+      observedGeneration: 7,
+      instances: [{ id: 'db-5e1d9a523f0e4b43-1-0', role: 'primary', node: 'node-1' }],
+    })
+    expect(statusOf({}).instances).toEqual([{ id: 'db-5e1d9a523f0e4b43-1-0', role: 'primary' }])
+    expect(statusOf({ pod: undefined }).instances).toEqual([])
+  })
+  test('keeps the address of a database whose region or port is not there', () => {
+    for (const given of [{ rest: { region: undefined } }, { route: undefined }]) {
+      const { endpoint, domain } = statusOf(given)
+      expect([endpoint, domain]).toEqual([onRecord.endpoint, onRecord.domain])
+    }
+  })
+  test('counts the branches that live', () => {
+    const branches = [branch('available'), branch('available'), branch('deleted')]
+    expect(statusOf({ rest: { branches } }).branchCount).toBe(2)
+  })
+  test('follows the size on disk by what is worth a write', () => {
+    const used = (before: number | undefined, dataBytes: number | undefined) =>
+      statusOf({ status: { storageUsedBytes: before }, rest: { dataBytes } }).storageUsedBytes
+    const mebibyte = 2 ** 20
+    expect([used(undefined, undefined), used(7, undefined), used(undefined, 7)]).toEqual([undefined, 7, 7])
+    expect([used(0, mebibyte), used(0, mebibyte + 1), used(mebibyte + 1, 0)]).toEqual([0, mebibyte + 1, 0])
+    const large = 100 * mebibyte
+    expect([used(large, large + 5 * mebibyte), used(large, large + 5 * mebibyte + 1)]).toEqual([
+      large,
+      large + 5 * mebibyte + 1,
+    ])
+  })
+  test('says of what is in force what it is, by member', () => {
+    const given: Given = { spec: rules, status: { operation: operationOf({ spec: rules }) }, conditions: onItsWay }
+    const { desired } = assessmentOf(given)
+    const done = statusOf({ ...given, children: { route: desired.route } })
+    expect(done.appliedDigests).toEqual({
+      hash: hashOf(given),
+      members: desiredDigests(observedOf(given).database.spec),
+    })
+    expect(statusOf(given).appliedDigests).toEqual(onRecord.appliedDigests)
+    expect(statusOf({ status: { appliedHash: undefined } }).appliedDigests).toEqual(onRecord.appliedDigests)
+  })
+  test('has the size in force once what runs has it, or what is to run', () => {
+    const { pinned } = inForce
+    expect(statusOf({ status: { size: undefined } }).size).toEqual(pinned)
+    const another = { spec: { ...suspended, size: { name: 'small', version: 2 } }, pod: undefined }
+    expect(statusOf({ ...another, children: { statefulSet: assessmentOf(another).desired.statefulSet } }).size).toEqual(
+      { name: 'small', version: 2 },
+    )
+    expect(statusOf(another).size).toEqual(pinned)
+  })
+  test("is made of the volume by Postgres's answer, and of none that is fatal", () => {
+    const unrecorded = {
+      status: { volume: undefined },
+      children: { claim: changed(claim, { annotations: unnumbered }) },
+    }
+    expect(statusOf(unrecorded).volume).toEqual(onRecord.volume)
+    const trouble = { reason: 'Refused', message: 'it is', refusal: 'other-database' as const, diskFull: false }
+    expect(statusOf({ ...unrecorded, pod: { trouble } }).volume).toBeUndefined()
+  })
+  test('has one condition for each thing that is so, and none for what is not', () => {
+    const has = (given: Given, type: string) => conditionOf(statusOf(given), type)
+    const backup = { durable: true }
+    expect(has({ spec: { backup } }, 'BackupsReady')).toMatchObject({ status: 'False', reason: 'NotAvailable' })
+    expect(has({ configuration: { errors: ['wrong'] } }, 'ConfigurationRefused')?.reason).toBe('NotTaken')
+    expect(
+      has({ spec: { size: { name: 'huge', version: 1 } }, rest: { size: undefined } }, 'SizeApplied')?.reason,
+    ).toBe('SizeNotFound')
+    expect(has({ ...deleting, spec: { deletionProtection: true } }, 'DeletionBlocked')).toMatchObject({
+      status: 'True',
+      reason: 'DeletionProtected',
+    })
+    expect(has({ pod: { template: 'older' } }, 'RestartPending')).toMatchObject({
+      status: 'True',
+      reason: 'PodTemplate',
+    })
+    expect(statusOf({ pod: { template: 'older' } }).pendingRestart).toHaveLength(1)
+    for (const type of ['BackupsReady', 'ConfigurationRefused', 'SizeApplied', 'DeletionBlocked', 'RestartPending'])
+      expect(has({}, type), type).toBeUndefined()
+  })
+})
+
+describe('without a key of the installation', () => {
+  const keys = (sealingKey: boolean, authority: boolean): Given => ({
+    pod: undefined,
+    rest: { keys: { sealingKey, authority, isChanging: false } },
+  })
+  test.each<[Given, string]>([
+    [keys(false, true), 'SealingKeyMissing'],
+    [keys(true, false), 'AuthorityMissing'],
+    [keys(false, false), 'SealingKeyMissing'],
+  ])('nothing is done, and it is said: %#', (given, reason) => {
+    const planned = planOf(given)
+    expect(planned).toMatchObject({ actions: [], awaitsPostgres: false, awaitsGateways: false, wakeAt: undefined })
+    expect(conditionOf(planned.status, 'KeysAvailable')).toMatchObject({ status: 'False', reason })
+    const { conditions: _, ...others } = onRecord
+    expect(planned.status).toMatchObject(others)
+  })
+  test('a database that is new is creating', () => {
+    const given = keys(false, false)
+    expect(planOf({ ...given, status: { phase: undefined } }).status).toHaveProperty('phase')
+    const bare = observedOf(given)
+    expect(bare.database.status?.phase).toBe('available')
+  })
+})
+
+describe('whose the data are', () => {
+  const contested: Given = { rest: { identity: { state: 'contested', why: 'two say so' } } }
+  test('is for a person to say where two have a claim to them, and nothing is done', () => {
+    const planned = planOf(contested)
+    expect(planned).toMatchObject({ actions: [], awaitsPostgres: false, awaitsGateways: false })
+    expect(planned.status).toMatchObject({ phase: 'failed', observedGeneration: 1, volume: onRecord.volume })
+    for (const type of ['Ready', 'VolumeReady'])
+      expect(conditionOf(planned.status, type)).toMatchObject({
+        status: 'False',
+        reason: 'IdContested',
+        message: 'two say so',
+      })
+    expect(planOf({ ...contested, ...deleting, spec: { deletionProtection: true } }).status.phase).toBe('deleting')
+  })
+  test('is said on the database before anything is made', () => {
+    const unsettled: Given = {
+      rest: { identity: { state: 'unsettled', id: 'an-id', why: 'lost' } },
+      children: { service: undefined },
+    }
+    expect(planOf(unsettled)).toMatchObject({ actions: [{ do: 'identify', id: 'an-id' }], status: onRecord })
+    const { id } = observedOf().owner ?? {}
+    expect(planOf({ metadata: { finalizers: [] } }).actions).toEqual([{ do: 'identify', id }])
+    expect(planOf({ metadata: { finalizers: undefined } }).actions).toEqual([{ do: 'identify', id }])
+  })
+  test('is what a claim says where the record is lost, and is put on record before all else', () => {
+    const annotations = { ...claim.metadata.annotations, [systemIdentifierAnnotation]: 'system-10' }
+    const planned = planOf({
+      status: { volume: undefined },
+      children: { claim: changed(claim, { annotations }), service: undefined },
+    })
+    expect(planned.actions).toEqual([])
+    expect(planned.status).toEqual({ ...onRecord, incarnation: 1, volume: onRecord.volume })
+  })
+})
+
+describe('a deletion', () => {
+  const taskId = '018f3c6e-7b1a-7c3d-8e4f-0123456789ab'
+  const operation = { ...operationOf({}), name: 'delete-managed' as const }
+  const task: Task = {
+    ...{ apiVersion: 'espalier.dev/v1alpha1', kind: 'Task', metadata: { name: taskId } },
+    spec: { name: 'delete-managed', subject: { kind: 'database', id: taskId, name: 'one' } },
+  }
+  const none = Object.fromEntries(Object.keys(observedOf().remains).map(name => [name, []])) as unknown as ReturnType<
+    typeof observedOf
+  >['remains']
+  const progressing = (given: Given, time = now) => conditionOf(planOf(given, time).status, 'Progressing')
+
+  test('begins with a Task, and says what it does', () => {
+    const planned = planOf(deleting)
+    expect(planned.status).toMatchObject({
+      ...{ phase: 'deleting', observedGeneration: 1 },
+      operation: {
+        name: 'delete-managed',
+        startedAt: timestamp(now),
+        deadlineAt: timestamp(now + deadlines.deletingMs),
+      },
+    })
+    expect(progressing(deleting)).toMatchObject({ status: 'True', reason: 'Deleting' })
+    for (const type of ['Ready', 'EndpointReady'])
+      expect(conditionOf(planned.status, type)).toMatchObject({ status: 'False', reason: 'Deleting' })
+    expect(planned).toMatchObject({ awaitsPostgres: false, awaitsGateways: false, wakeAt: now + deadlines.deletingMs })
+    expect(planned.actions).not.toEqual([])
+  })
+  test('goes on as it was begun, and is late at its deadline', () => {
+    const given: Given = { ...deleting, status: { operation } }
+    expect(planOf(given).status.operation).toEqual(operation)
+    expect(conditionOf(planOf(given, now + 59_999).status, 'DeletionBlocked')).toBeUndefined()
+    expect(planOf(given, now + 59_999).wakeAt).toBe(now + 60_000)
+    const late = planOf(given, now + 60_000)
+    expect(late.wakeAt).toBeUndefined()
+    expect(conditionOf(late.status, 'DeletionBlocked')).toMatchObject({
+      ...{ status: 'True', reason: 'DeletionStuck' },
+      message: expect.stringMatching(new RegExp(`^not done by ${operation.deadlineAt}; still `)),
+    })
+  })
+  test('waits for an operation that has ended until its Task says so', () => {
+    const ended: Given = {
+      ...deleting,
+      status: { operation: operationOf({}) },
+      conditions: { Progressing: { status: 'False', reason: 'Completed' } },
+    }
+    expect(planOf(ended).status.operation).toEqual(operationOf({}))
+    expect(progressing(ended)).toMatchObject({ status: 'False', reason: 'Completed' })
+    const over = { ...task, status: { phase: 'succeeded' as const, finishedAt: at } }
+    expect(planOf({ ...ended, rest: { task: over } }).status.operation?.name).toBe('delete-managed')
+  })
+  test('takes the finalizer off once nothing is left and its Task is there', () => {
+    const gone: Given = {
+      ...{ ...deleting, status: { operation }, conditions: onItsWay },
+      ...{ route: undefined, children: { route: undefined }, rest: { remains: none, task } },
+    }
+    expect(planOf(gone).actions).toEqual([{ do: 'finish-deletion' }])
+    expect(planOf({ ...gone, rest: { remains: none } }).actions).toEqual([])
+    expect(planOf({ ...gone, status: {} }).actions).toEqual([])
+  })
+  test('is not of this operator without its finalizer', () => {
+    expect(planOf({ metadata: { ...deleting.metadata, finalizers: ['theirs'] } })).toMatchObject({
+      actions: [],
+      status: onRecord,
+    })
+    expect(
+      planOf({ metadata: { ...deleting.metadata, finalizers: [teardownFinalizer, 'theirs'] } }).actions,
+    ).not.toEqual([])
+  })
+  test('waits for gateways where there is nothing else to do', () => {
+    const closed = readRoute(children.route).route
+    const given = (acknowledged: boolean): Given => ({
+      ...deleting,
+      route: { acknowledged, waitingFor: ['a'], route: closed && { ...closed, rules: [] } },
+    })
+    expect([planOf(given(false)).actions, planOf(given(false)).awaitsGateways]).toEqual([[], true])
+    expect(planOf(given(true)).awaitsGateways).toBe(false)
+    expect(planOf({ ...deleting, route: { acknowledged: false } }).awaitsGateways).toBe(false)
+  })
+  test('looks again at a silent node', () => {
+    expect(planOf({ ...deleting, rest: { node: silent } }).wakeAt).toBe(now + 30_000)
+  })
+  test('ends a restart in a window, neither well nor badly', () => {
+    const begun = { restart: 'w', startedAt: at }
+    const ended = { ...begun, endedAt: '2026-01-01T00:00:05Z', outcome: 'completed' as const }
+    const maintenance = (before: typeof begun) =>
+      planOf({ ...deleting, status: { maintenance: before } }).status.maintenance
+    expect(maintenance(begun)).toEqual({ ...begun, endedAt: timestamp(now) })
+    expect(maintenance(ended)).toEqual({ ...begun, endedAt: ended.endedAt })
+  })
+  test('sets right first whose the children are', () => {
+    const strange = changed(children.service, { annotations: { 'espalier.dev/owner-uid': 'one-that-was' } })
+    const { remains } = observedOf()
+    const given: Given = { children: { service: strange }, rest: { remains: { ...remains, services: [strange] } } }
+    for (const more of [{}, deleting]) {
+      const { actions, status } = planOf({ ...given, ...more })
+      expect(actions.map(action => action.do)).toEqual(['mark'])
+      expect(status).toEqual(observedOf().database.status)
+    }
+    expect(database.status).toEqual(onRecord)
+  })
+})

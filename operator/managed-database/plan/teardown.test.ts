@@ -1,0 +1,105 @@
+/** What comes before all else in a pass over a database, and what is said while it goes. */
+import { describe, expect, test } from 'vitest'
+import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
+import { type Condition, teardownFinalizer } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import { ownerUidAnnotation } from '../../objects/ownership.ts'
+import { type Given, settledDatabase } from '../../testing/settled.ts'
+import type { Observed } from '../observed.ts'
+
+const { now, children, status: settled, observedOf, planOf } = settledDatabase()
+const serving = observedOf()
+const going = { deletionTimestamp: timestamp(now - 1_000), finalizers: [teardownFinalizer] }
+const typesOf = (conditions: readonly Condition[] = []) => conditions.map(({ type }) => type)
+const marked = (given: Given) =>
+  planOf(given).actions.flatMap(action => (action.do === 'mark' ? [`mark ${action.kind}`] : []))
+
+/** A claim under the name of the child that another has left, of a database whose volume is on no record. */
+function strange(more: Partial<PersistentVolumeClaim['metadata']> = {}): Given {
+  const metadata = { ...children.claim.metadata, annotations: { [ownerUidAnnotation]: 'another' }, ...more }
+  const claim = { ...children.claim, metadata }
+  return {
+    status: { volume: undefined },
+    children: { ...children, claim },
+    rest: { remains: { ...serving.remains, claims: [claim] } },
+  }
+}
+
+describe('a strange claim', () => {
+  test('is taken for what goes with the database, and is not marked before', () => {
+    expect(marked({ ...strange(), metadata: going })).toEqual(['mark PersistentVolumeClaim'])
+    expect(marked(strange())).toEqual([])
+  })
+  test('is left alone without the keys', () => {
+    const apiVersion = 'espalier.dev/v1alpha1'
+    const reference = { apiVersion, kind: 'ManagedDatabase', name: 'o', uid: 'o', controller: true }
+    const given = strange({ ownerReferences: [reference] })
+    const rest: Partial<Observed> = { ...given.rest, keys: { ...serving.keys, sealingKey: false } }
+    expect(planOf({ ...given, rest }).actions).toEqual([])
+    expect(planOf({ ...given, rest, metadata: going }).actions).toEqual([])
+  })
+})
+
+describe('a database that nothing is done for', () => {
+  const contested: Partial<Observed> = { identity: { state: 'contested', why: 'two have it' } }
+  const withoutKeys: Partial<Observed> = { keys: { ...serving.keys, authority: false } }
+  test('says why, and stands by what was said of all else', () => {
+    for (const rest of [contested, withoutKeys])
+      expect(typesOf(planOf({ rest }).status.conditions)).toEqual(typesOf(settled.conditions))
+    expect(conditionOf(planOf({ rest: contested }).status, 'Ready')?.reason).toBe('IdContested')
+    expect(conditionOf(planOf({ rest: withoutKeys }).status, 'KeysAvailable')?.status).toBe('False')
+  })
+  test('is being created where nothing was said yet', () => {
+    const { status: _, ...unsaid } = serving.database
+    const of = (rest: Partial<Observed>) => planOf({ rest: { ...rest, database: unsaid } }).status
+    expect(of(withoutKeys).phase).toBe('creating')
+    expect(planOf({ rest: withoutKeys }).status.phase).toBe('available')
+    expect(typesOf(of(contested).conditions)).toEqual(['Ready', 'VolumeReady'])
+  })
+  test('keeps its address where its region is gone', () => {
+    const { endpoint, domain } = planOf({ rest: { region: undefined } }).status
+    expect([endpoint, domain]).toEqual([settled.endpoint, settled.domain])
+    expect(domain).toBeDefined()
+  })
+})
+
+describe('a creation that has ended', () => {
+  const operation = { taskId: 't', name: 'create-managed' as const, hash: settled.appliedHash ?? '' }
+  const ended = (reason: string): Given => ({
+    status: { operation: { ...operation, startedAt: timestamp(now), deadlineAt: timestamp(now) }, phase: 'degraded' },
+    conditions: { Progressing: { status: 'False', reason }, Ready: { status: 'False' } },
+    pod: undefined,
+  })
+  test('for want of time has failed; for anything else there may be more to come', () => {
+    expect(planOf(ended('DeadlineExceeded')).status.phase).toBe('failed')
+    expect(planOf(ended('SizeNotFound')).status.phase).toBe('degraded')
+  })
+})
+
+describe('a teardown', () => {
+  test('waits for gateways only where it waits for them', () => {
+    const { route, remains } = serving
+    const closed = route?.route && { ...route, route: { ...route.route, rules: [] } }
+    const pods = remains.pods.map(pod => ({ ...pod, metadata: { ...pod.metadata, deletionTimestamp: timestamp(now) } }))
+    const stopping = { ...remains, statefulSets: [], services: [], configurations: [], pods }
+    const of = (acknowledged: boolean) =>
+      planOf({
+        metadata: going,
+        route: { ...closed, acknowledged, waitingFor: acknowledged ? [] : ['g'] },
+        rest: { remains: stopping },
+      })
+    expect(of(true)).toMatchObject({ actions: [], awaitsGateways: false })
+    expect(of(false)).toMatchObject({ actions: [], awaitsGateways: true })
+  })
+  test('that was held up says so no more', () => {
+    const blocked: Given = {
+      metadata: going,
+      conditions: { DeletionBlocked: { status: 'True', reason: 'HasBranches' } },
+    }
+    expect(
+      conditionOf(planOf({ ...blocked, spec: { deletionProtection: true } }).status, 'DeletionBlocked')?.reason,
+    ).toBe('DeletionProtected')
+    expect(conditionOf(planOf(blocked).status, 'DeletionBlocked')).toBeUndefined()
+  })
+})

@@ -1,0 +1,45 @@
+/** How a restore goes that a database asks for, as far as that concerns the database: what it waits for, and whether it is fenced. */
+import {
+  askedRestore,
+  isOpenRestore,
+  isRestoreAsked,
+  labels,
+  type ManagedDatabase,
+  type Restore,
+} from '../../crds/index.ts'
+import type { Caches } from '../caches.ts'
+import { conditionOf } from '../objects/conditions.ts'
+
+export type RestoringFacts = { state: 'open' | 'failed' | 'completed'; reason: string; message: string }
+
+/** The restore that a database asks for; undefined where it asks for none, or that has come to its end before. */
+export function restoringOf(
+  database: ManagedDatabase,
+  find: (name: string) => Restore | undefined,
+): RestoringFacts | undefined {
+  if (!isRestoreAsked(database)) return undefined
+  const asked = askedRestore(database)
+  if (asked === undefined)
+    return { state: 'failed', reason: 'RestoreUnclear', message: 'the annotation espalier.dev/restore makes no sense' }
+  const restore = find(asked.name)
+  const progressing = conditionOf(restore?.status, 'Progressing')
+  const { reason = 'Queued', message = 'the restore is being recorded' } = progressing ?? {}
+  const phase = restore?.status?.phase
+  const state = phase === 'failed' || phase === 'completed' ? phase : 'open'
+  return { state, reason, message }
+}
+
+/** Whether a restore is about to put another volume in the place of the one that the database has. */
+export const isFenced = ({ status }: ManagedDatabase, restores: readonly Restore[]): boolean =>
+  restores.some(
+    restore =>
+      isOpenRestore(restore) &&
+      restore.status?.fencedAt !== undefined &&
+      restore.status.previous?.incarnation === (status?.incarnation ?? 1),
+  )
+
+/** The restores of a database, as far as the caches know. */
+export const restoresOf = ({ restores }: Pick<Caches, 'restores'>, { metadata }: ManagedDatabase): Restore[] =>
+  restores
+    .byIndex('database', `${metadata.namespace}/${metadata.labels?.[labels.id]}`)
+    .filter(({ spec }) => spec.databaseName === metadata.name)

@@ -1,0 +1,20 @@
+/** Objects that the operator holds until all that it made for them is gone: what it puts on them, and how it lets go. */
+import { labels, type ObjectMeta, teardownFinalizer } from '../../crds/index.ts'
+
+type Held = { metadata: ObjectMeta }
+
+/** With the API's id and the finalizer; but nothing can hold back an object that is on its way out already. */
+export function identified<T extends Held>(object: T, id: string): T {
+  const { metadata } = object
+  const finalizers = new Set(metadata.finalizers)
+  if (metadata.deletionTimestamp === undefined) finalizers.add(teardownFinalizer)
+  return {
+    ...object,
+    metadata: { ...metadata, labels: { ...metadata.labels, [labels.id]: id }, finalizers: [...finalizers] },
+  }
+}
+
+export function letGo<T extends Held>(object: T): T {
+  const finalizers = object.metadata.finalizers?.filter(finalizer => finalizer !== teardownFinalizer) ?? []
+  return { ...object, metadata: { ...object.metadata, finalizers } }
+}

@@ -1,0 +1,19 @@
+/** The status of what runs once and ends, such as a backup or a restore, with what a pass found. */
+import type { Condition, ObjectMeta } from '../../crds/index.ts'
+import { type ConditionTypes, conditionsAfter, type Finding } from './conditions.ts'
+
+const conditionTypes: ConditionTypes<'Ready' | 'Progressing'> = { all: ['Ready', 'Progressing'], passing: new Set() }
+
+type Run = { metadata: ObjectMeta; status?: { conditions?: Condition[] | undefined } | undefined }
+
+/** `status`: what else it says from now on. */
+export const withFindings = <Status extends object>(
+  { metadata: { generation }, status: before }: Run,
+  status: Status,
+  findings: { Ready?: Finding; Progressing: Finding },
+  now: number,
+): Status & { conditions: Condition[] } => ({
+  ...status,
+  ...(generation === undefined ? {} : { observedGeneration: generation }),
+  conditions: conditionsAfter(conditionTypes, before?.conditions ?? [], findings, generation, now),
+})

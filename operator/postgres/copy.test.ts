@@ -1,0 +1,147 @@
+/** A copy of a subscriber, on real servers: it is closed, and never so much as asks the publisher for anything. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import pino from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { InstanceConfiguration } from '../../instance/index.ts'
+import { issueClientCertificate } from '../pki/index.ts'
+import { smallShape } from '../testing/samples.ts'
+import { createAdministrator, type PostgresObservation } from './administrator.ts'
+import { operatorCommonName, renderConfiguration } from './configuration.ts'
+import { withConnection } from './connection.ts'
+import { configure, connectAs, prepare, type RunningPostgres, runPostgres, startPostgres } from './testing/postgres.ts'
+
+const major = '18'
+const signal = new AbortController().signal
+const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
+const origin = '00000000-0000-4000-8000-000000000001'
+const copyId = '00000000-0000-4000-8000-000000000002'
+
+let publisher: RunningPostgres
+let subscriber: RunningPostgres
+let copy: RunningPostgres
+beforeAll(async () => {
+  publisher = await startPostgres({ major, settings: { wal_level: 'logical' } })
+  subscriber = await startPostgres({ major, tls: publisher.authority })
+})
+afterAll(async () => {
+  for (const server of [copy, subscriber, publisher]) await server?.stop()
+})
+
+const administrator = () =>
+  createAdministrator({ authority: publisher.authority, now: Date.now, logger: pino({ level: 'silent' }) })
+
+const superuser = <Row extends object>(server: RunningPostgres, sql: string, database = 'app') => {
+  const certificate = issueClientCertificate(publisher.authority, { commonName: operatorCommonName })
+  return withConnection(server.target, database, certificate, signal, connection => connection.rows<Row>(sql))
+}
+
+async function look(server: RunningPostgres): Promise<Extract<PostgresObservation, { reachable: true }>> {
+  const seen = await administrator().observe(server.target, { passwords, commits: false }, signal)
+  if (!seen.reachable) throw new Error(`${seen.reason}: ${seen.message}`)
+  return seen
+}
+
+const slots = () =>
+  superuser(
+    publisher,
+    'SELECT slot_name, active, confirmed_flush_lsn::text AS confirmed FROM pg_replication_slots ORDER BY 1',
+  )
+
+/** A volume like the subscriber's, in mid-flight, as another instance's. */
+async function copied(): Promise<RunningPostgres> {
+  const { mounts } = subscriber
+  const other = await startPostgres({ major, tls: publisher.authority })
+  await other.kill()
+  rmSync(other.mounts.volume, { recursive: true })
+  execFileSync('cp', ['-a', mounts.volume, other.mounts.volume])
+  const configuration: InstanceConfiguration = {
+    databaseId: copyId,
+    incarnation: 1,
+    pgVersion: major,
+    initialise: false,
+    prepareCopy: true,
+    copyOf: origin,
+    copyOfIncarnation: 1,
+    files: renderConfiguration(smallShape, major, copyId),
+  }
+  configure(other.mounts, configuration)
+  return restarted(other)
+}
+
+async function restarted(server: RunningPostgres): Promise<RunningPostgres> {
+  prepare(server.mounts, major)
+  const running = await runPostgres(server.mounts, { major })
+  return { ...server, ...running, target: { ...server.target, port: running.port } }
+}
+
+test('it is closed, rid of slots and subscriptions without a word to the publisher, and then open', async () => {
+  await administrator().ensureRoles(publisher.target, { passwords, mark: 'm' }, signal)
+  await administrator().ensureRoles(subscriber.target, { passwords, mark: 'm' }, signal)
+  await superuser(publisher, 'CREATE TABLE public.sent (id int PRIMARY KEY); INSERT INTO public.sent VALUES (1)')
+  await superuser(publisher, 'CREATE TABLE public.stuck (id int PRIMARY KEY); INSERT INTO public.stuck VALUES (1)')
+  await superuser(
+    publisher,
+    'CREATE PUBLICATION news FOR TABLE public.sent, public.stuck; ALTER ROLE admin REPLICATION',
+  )
+  await superuser(publisher, 'GRANT SELECT ON public.sent, public.stuck TO admin')
+  // The row that is there already keeps the first copy of this table from ever ending: its slot stays at the publisher.
+  await superuser(
+    subscriber,
+    'CREATE TABLE public.sent (id int PRIMARY KEY); CREATE TABLE public.stuck (id int CHECK (id > 1))',
+  )
+  const { host, port } = publisher
+  const source = `host=${host} port=${port} user=admin password=${passwords.admin} dbname=app sslmode=require`
+  await superuser(publisher, "SELECT pg_create_logical_replication_slot('news', 'pgoutput')")
+  // A subscription commits asynchronously by itself: what it has applied would be gone where its server is killed at once.
+  const options = "create_slot = false, slot_name = 'news', synchronous_commit = 'on'"
+  await superuser(
+    subscriber,
+    `CREATE SUBSCRIPTION "it's news" CONNECTION '${source}' PUBLICATION news WITH (${options})`,
+  )
+  await superuser(subscriber, "SELECT pg_create_physical_replication_slot('standby', true)")
+  await expect.poll(() => superuser(subscriber, 'SELECT id FROM public.sent'), { timeout: 30_000 }).toEqual([{ id: 1 }])
+  const unready = "SELECT srsubstate AS state FROM pg_subscription_rel WHERE srsubstate NOT IN ('r', 's')"
+  await expect.poll(() => superuser(subscriber, unready), { timeout: 30_000 }).not.toEqual([])
+  await expect.poll(async () => (await slots()).length, { timeout: 30_000 }).toBeGreaterThan(1)
+  await subscriber.kill()
+  await superuser(publisher, 'SELECT pg_terminate_backend(pid) FROM pg_stat_replication')
+  await superuser(publisher, 'INSERT INTO public.sent VALUES (2)')
+  // What is told to end does so in its own time.
+  const inUse = 'SELECT slot_name FROM pg_replication_slots WHERE active'
+  await expect.poll(() => superuser(publisher, inUse), { timeout: 30_000 }).toEqual([])
+  const before = await slots()
+  expect(before.length).toBeGreaterThan(1)
+
+  copy = await copied()
+  expect((await look(copy)).closed).toEqual({ inherited: 2 })
+  await expect(connectAs(copy, 'app', passwords.app)).rejects.toThrow(/pg_hba.conf rejects|no pg_hba.conf entry/)
+  await administrator().detach(copy.target, signal)
+  await administrator().detach(copy.target, signal)
+  expect((await look(copy)).closed).toEqual({ inherited: 0 })
+  expect(await slots()).toEqual(before)
+
+  // Killed before it was opened, it is closed again.
+  await copy.kill()
+  copy = await restarted(copy)
+  expect((await look(copy)).closed).toEqual({ inherited: 0 })
+  await administrator().ensureRoles(copy.target, { passwords: { ...passwords, app: 'another-1' }, mark: 'n' }, signal)
+  await administrator().open(copy.target, signal)
+  await expect.poll(async () => (await look(copy)).closed).toBeUndefined()
+  const { configuration } = await look(copy)
+  expect(configuration).toMatchObject({ errors: [], pendingRestart: [], isMounted: true, refused: null })
+  await expect(connectAs(copy, 'app', passwords.app)).rejects.toThrow(/password authentication failed/)
+  const client = await connectAs(copy, 'app', 'another-1')
+  await client.end()
+
+  // From the next start on it is as any other, and has what it had.
+  await copy.kill()
+  copy = await restarted(copy)
+  const workers = "SELECT setting FROM pg_settings WHERE name = 'max_logical_replication_workers'"
+  expect(await superuser(copy, workers)).toEqual([{ setting: '4' }])
+  expect((await look(copy)).closed).toBeUndefined()
+  expect(await superuser(copy, 'SELECT id FROM public.sent')).toEqual([{ id: 1 }])
+  expect(existsSync(join(copy.mounts.volume, 'pgdata/pg_replslot/standby'))).toBe(false)
+  expect(await slots()).toEqual(before)
+})

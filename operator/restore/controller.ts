@@ -1,0 +1,167 @@
+/**
+ * The controller of Restores: each pass observes one restore, plans, does what the plan names and writes the status once, if it
+ * changed. A restore that the API asked for is an annotation of its database, written together with the operation; the
+ * object that records it is made here.
+ */
+import { isClusterError, type ObjectKey } from '../../cluster/index.ts'
+import { keyOf, parseKey } from '../../cluster/informer/index.ts'
+import { type Controller, startController } from '../../controller/index.ts'
+import {
+  apiVersion,
+  askedRestore,
+  canonicalJson,
+  isOpenRestore,
+  isRestoreAsked,
+  labels,
+  type ManagedDatabase,
+  managedByEspalier,
+  type Restore,
+} from '../../crds/index.ts'
+import { createIds } from '../../values/id.ts'
+import type { PostgresControllerOptions } from '../controller-options.ts'
+import { restoresOf } from '../managed-database/restoring.ts'
+import { createWorkloads } from '../workload/workloads.ts'
+import { observe } from './observe.ts'
+import { perform } from './perform.ts'
+import { plan, type RestoreDeadlines } from './plan.ts'
+
+type RestoreControllerOptions = PostgresControllerOptions & {
+  deadlines: RestoreDeadlines
+}
+
+export function startRestoreController(options: RestoreControllerOptions): { stop(): Promise<void> } {
+  const { caches, keys, images, pods, deadlines, events, metrics, logger, now, signal } = options
+  const cluster = caches.writeThrough(options.cluster)
+  let controller: Controller | undefined
+  const enqueue = (key: string) => controller?.enqueue(key)
+  const workloads = createWorkloads({ ...options, cluster, certificatesAtOnce: 1, enqueue })
+  const executor = { cluster, instance: workloads.executor, newId: createIds(now), now }
+  const observer = { caches, cluster, images, pods, now }
+
+  const reconcile = async (key: string, passSignal: AbortSignal) => {
+    const cached = caches.restores.get(parseKey(key))
+    const restore = cached && isOpenRestore(cached) ? await cluster.get('Restore', cached.metadata) : cached
+    if (restore === undefined) {
+      workloads.forget(key)
+      return record(parseKey(key))
+    }
+    const currentKeys = keys()
+    if (currentKeys.sealingKey === undefined || currentKeys.authority === undefined) return undefined
+    const request = { restore, keys: currentKeys, learnt: workloads.learnt(key), now: now() }
+    const { observed, candidate } = await observe(observer, request)
+    if (candidate === undefined) workloads.forget(key)
+    const { actions, status, wakeAt } = plan(observed, now(), deadlines)
+    const pass = candidate && workloads.pass(key, candidate.observation, currentKeys, passSignal)
+    for (const action of actions) {
+      await perform(executor, observed, pass, action)
+      // The object is another one by then; the next pass sees it.
+      if (action.do === 'identify' || action.do === 'release' || action.do === 'forget') return undefined
+    }
+    await report(restore, status)
+    const probeMs =
+      pass &&
+      candidate &&
+      workloads.wakeAfter(pass, {
+        awaitsPostgres: candidate.awaited,
+        awaitsGateways: false,
+        configurationDigest: candidate.assessment.desired.configurationDigest,
+        wakeAt: undefined,
+      })
+    const known = [probeMs, wakeAt === undefined ? undefined : Math.max(0, wakeAt - now())].filter(
+      ms => ms !== undefined,
+    )
+    return known.length === 0 ? undefined : { requeueAfterMs: Math.min(...known) }
+  }
+
+  const report = async (restore: Restore, status: NonNullable<Restore['status']>) => {
+    if (canonicalJson(status) === canonicalJson(restore.status ?? {})) return
+    await cluster.replaceStatus('Restore', { ...restore, status })
+    if (status.phase === restore.status?.phase) return
+    if (status.phase === 'completed') events.record(restore, 'Normal', 'RestoreCompleted', 'the data are restored')
+    if (status.phase === 'failed')
+      events.record(restore, 'Warning', status.conditions?.[0]?.reason ?? 'RestoreFailed', status.error ?? '')
+    logger.info({ restore: keyOf(restore), phase: status.phase, error: status.error }, 'a restore goes on')
+  }
+
+  /** Makes the object of a restore that a database asks for, and that is not there. */
+  const record = async ({ namespace = '', name }: ObjectKey): Promise<undefined> => {
+    const [database] = caches.databases.byIndex('restore', `${namespace}/${name}`)
+    const asked = database && askedRestore(database)
+    const databaseId = database?.metadata.labels?.[labels.id]
+    if (database === undefined || asked === undefined || databaseId === undefined || !isRestoreAsked(database)) return
+    const tenant = database.metadata.labels?.[labels.tenant]
+    try {
+      await cluster.create('Restore', {
+        apiVersion,
+        kind: 'Restore',
+        metadata: {
+          name,
+          namespace,
+          labels: {
+            [labels.managedBy]: managedByEspalier,
+            ...(asked.id === undefined ? {} : { [labels.id]: asked.id }),
+            ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
+          },
+        },
+        spec: { databaseName: database.metadata.name, databaseId, target: { backupName: asked.backupName } },
+      })
+    } catch (error) {
+      if (!isClusterError(error, 'AlreadyExists')) throw error
+    }
+  }
+
+  controller = startController({
+    name: 'restore',
+    workers: options.workers,
+    reconcile,
+    keys: () => [
+      ...caches.restores.list().map(keyOf),
+      ...caches.databases.list().flatMap(database => askedKey(database)),
+    ],
+    signal,
+    logger,
+    metrics,
+  })
+  const ofDatabase = (database: ManagedDatabase) => {
+    for (const restore of restoresOf(caches, database))
+      if (isOpenRestore(restore) || database.metadata.deletionTimestamp) enqueue(keyOf(restore))
+    for (const key of askedKey(database)) enqueue(key)
+  }
+  const ofChild = ({ object: { metadata } }: { object: Pick<ManagedDatabase, 'metadata'> }) => {
+    for (const database of caches.databases.byIndex('id', metadata.labels?.[labels.database] ?? ''))
+      if (isRestoreAsked(database)) ofDatabase(database)
+  }
+  const unfollow = [
+    caches.restores.onChange(({ object }) => {
+      enqueue(keyOf(object))
+      // What ends makes room for the next.
+      for (const other of caches.restores.byIndex('database', `${object.metadata.namespace}/${object.spec.databaseId}`))
+        if (isOpenRestore(other)) enqueue(keyOf(other))
+    }),
+    caches.databases.onChange(({ object, type }) => {
+      ofDatabase(object)
+      if (type === 'deleted') for (const restore of restoresOf(caches, object)) enqueue(keyOf(restore))
+    }),
+    caches.backups.onChange(({ object }) => {
+      for (const database of caches.databases.byIndex('id', object.spec.databaseId))
+        if (isRestoreAsked(database)) ofDatabase(database)
+    }),
+    caches.claims.onChange(ofChild),
+    caches.pods.onChange(ofChild),
+    caches.statefulSets.onChange(ofChild),
+    caches.configMaps.onChange(ofChild),
+  ]
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await controller?.stop()
+      await workloads.stop()
+    },
+  }
+}
+
+/** The key of the restore that a database asks for. */
+const askedKey = (database: ManagedDatabase): string[] => {
+  const asked = isRestoreAsked(database) ? askedRestore(database) : undefined
+  return asked === undefined ? [] : [`${database.metadata.namespace}/${asked.name}`]
+}

@@ -1,0 +1,167 @@
+/** Gathers what a pass needs to know of one restore: from the caches, and from the cluster itself what a step is decided by. */
+import type { Cluster } from '../../cluster/index.ts'
+import {
+  askedRestore,
+  childNames,
+  isOpenRestore,
+  isRestoreAsked,
+  labels,
+  type ManagedDatabase,
+  type Restore,
+} from '../../crds/index.ts'
+import { backupsOf } from '../backup/observe.ts'
+import { dataSourceOf, snapshotOf } from '../backup/source.ts'
+import type { Caches } from '../caches.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { holdOf } from '../managed-database/hold.ts'
+import { ownerUidOf } from '../objects/ownership.ts'
+import type { DataSource } from '../workload/instance.ts'
+import type { Learnt, Observer } from '../workload/observe.ts'
+import { isStoppedIncarnation, podsOfIncarnation } from '../workload/stopped.ts'
+import { type CandidateSeen, seeCandidate } from './candidate.ts'
+import type { Left, Observed } from './observed.ts'
+
+type Seen = { observed: Observed; candidate: CandidateSeen | undefined }
+
+type Request = { restore: Restore; keys: InstallationKeys; learnt: Learnt; now: number }
+
+export async function observe(observer: Observer, { restore, keys, learnt, now }: Request): Promise<Seen> {
+  const { caches, cluster } = observer
+  const { metadata, spec, status } = restore
+  const { namespace } = metadata
+  const database = await databaseOf(cluster, restore)
+  const isOpen = isOpenRestore(restore)
+  const { incarnation, previous } = status ?? {}
+  const isSwitched =
+    status?.switchedAt !== undefined || (incarnation !== undefined && database?.status?.incarnation === incarnation)
+  const backup = isOpen && !isSwitched ? await backupOf(cluster, namespace, spec.target.backupName) : undefined
+  const source = dataSourceOf(backup, backup && (await snapshotOf(cluster, backup)))
+  const isMade =
+    status?.phase === 'running' && isOpen && !isSwitched && database?.metadata.deletionTimestamp === undefined
+  const candidate =
+    isMade && database !== undefined && incarnation !== undefined
+      ? await seeCandidate(
+          observer,
+          {
+            database,
+            id: spec.databaseId,
+            incarnation,
+            source: 'source' in source ? source.source : madeAlready(database),
+          },
+          keys,
+          learnt,
+          now,
+        )
+      : undefined
+  const left = isSwitched ? previous?.incarnation : isOpen ? undefined : incarnation
+  const others = backupsOf(caches, namespace, spec.databaseId).filter(
+    ({ metadata: { name } }) => name !== status?.anchor,
+  )
+  const branches = caches.branches.byIndex('database', `${namespace}/${spec.databaseName}`)
+  return {
+    candidate,
+    observed: {
+      restore,
+      database,
+      isAsked: database !== undefined && isRestoreAsked(database) && askedRestore(database)?.name === metadata.name,
+      ahead: isOpen ? aheadOf(caches, restore) : undefined,
+      backup,
+      source,
+      freeIncarnation:
+        1 +
+        Math.max(
+          0,
+          ...claimsOf(caches, restore).map(claim => Number(claim.metadata.labels?.[labels.incarnation]) || 0),
+        ),
+      candidate: candidate?.candidate,
+      held: holdOf(
+        others.filter(({ status: of }) => of?.phase === 'running'),
+        branches,
+      ),
+      isOldStopped:
+        status?.fencedAt !== undefined &&
+        (await isStoppedIncarnation(cluster, {
+          namespace,
+          id: spec.databaseId,
+          incarnation: previous?.incarnation ?? 0,
+        })),
+      anchor: await anchorOf(caches, cluster, restore),
+      leftovers: left === undefined ? noLeftovers : await leftoversOf(cluster, restore, left),
+    },
+  }
+}
+
+/** The source of a volume that is there: nothing is looked for any more but whether it holds this database's data. */
+const madeAlready = ({ metadata, status }: ManagedDatabase): DataSource => ({
+  kind: 'snapshot',
+  snapshot: '',
+  id: metadata.labels?.[labels.id] ?? '',
+  systemIdentifier: status?.volume?.systemIdentifier ?? '',
+  bytes: 0,
+})
+const noLeftovers: Observed['leftovers'] = { hasPod: false, objects: [], claim: undefined }
+
+/** By the cluster's own word: the switch goes by what it says. */
+async function databaseOf(cluster: Cluster, { metadata, spec }: Restore): Promise<ManagedDatabase | undefined> {
+  const found = await cluster.get('ManagedDatabase', { namespace: metadata.namespace, name: spec.databaseName })
+  return found?.metadata.labels?.[labels.id] === spec.databaseId ? found : undefined
+}
+
+const backupOf = (cluster: Cluster, namespace: string | undefined, name: string | undefined) =>
+  name === undefined ? undefined : cluster.get('Backup', { namespace, name })
+
+async function anchorOf(caches: Caches, cluster: Cluster, { metadata, status }: Restore) {
+  if (status?.anchor === undefined || status.phase === 'pending') return undefined
+  const key = { namespace: metadata.namespace, name: status.anchor }
+  return caches.backups.get(key) ?? (status.finishedAt === undefined ? await cluster.get('Backup', key) : undefined)
+}
+
+const placeOf = ({ metadata }: Restore): string => `${metadata.creationTimestamp} ${metadata.name}`
+
+/** One that runs comes first; of those that wait, who was asked for first. */
+function aheadOf(caches: Caches, restore: Restore): string | undefined {
+  const { namespace, name } = restore.metadata
+  return caches.restores
+    .byIndex('database', `${namespace}/${restore.spec.databaseId}`)
+    .filter(other => other.metadata.name !== name && isOpenRestore(other))
+    .find(other => other.status?.phase === 'running' || placeOf(other) < placeOf(restore))?.metadata.name
+}
+
+const claimsOf = (caches: Caches, { metadata, spec }: Restore) =>
+  caches.claims.byIndex('database', spec.databaseId).filter(claim => claim.metadata.namespace === metadata.namespace)
+
+/** What is there of an incarnation that is not to serve, and is the database's own. */
+async function leftoversOf(cluster: Cluster, restore: Restore, incarnation: number): Promise<Observed['leftovers']> {
+  const { namespace } = restore.metadata
+  const { databaseId } = restore.spec
+  const { previous } = restore.status ?? {}
+  const at = (name: string) => ({ namespace, name })
+  const [set, map, claim] = await Promise.all([
+    cluster.get('StatefulSet', at(childNames.statefulSet(databaseId, incarnation))),
+    cluster.get('ConfigMap', at(childNames.configuration(databaseId, incarnation))),
+    cluster.get('PersistentVolumeClaim', at(childNames.claim(databaseId, incarnation))),
+  ])
+  const isMarked = (object: { metadata: { labels?: Record<string, string> } }) =>
+    object.metadata.labels?.[labels.database] === databaseId && ownerUidOf(object as never) !== undefined
+  const objects: Left[] = [set, map].flatMap(object =>
+    object === undefined || !isMarked(object) || object.metadata.deletionTimestamp !== undefined
+      ? []
+      : [
+          {
+            kind: object === set ? 'StatefulSet' : 'ConfigMap',
+            name: object.metadata.name,
+            uid: object.metadata.uid ?? '',
+          },
+        ],
+  )
+  // Of the volume that served before, the very claim that was on record, and no other that has its name.
+  const isIt =
+    claim !== undefined &&
+    isMarked(claim) &&
+    (incarnation !== previous?.incarnation || claim.metadata.uid === previous.uid)
+  return {
+    hasPod: (await podsOfIncarnation(cluster, { namespace, id: databaseId, incarnation })).length > 0,
+    objects,
+    claim: isIt ? claim : undefined,
+  }
+}

@@ -1,0 +1,121 @@
+/** Does what a plan names, one after the other: what fails keeps what comes after it, and the status, from being written. */
+import { type Cluster, ClusterError, isClusterError } from '../../cluster/index.ts'
+import {
+  annotations,
+  apiVersion,
+  labels,
+  managedByEspalier,
+  type Restore,
+  renderAskedRestore,
+  teardownFinalizer,
+} from '../../crds/index.ts'
+import type { IdSource } from '../../values/id.ts'
+import { nextConditions } from '../managed-database/plan/conditions.ts'
+import { no } from '../objects/conditions.ts'
+import { type Executor as InstanceExecutor, type Pass, perform as performInstance } from '../workload/execute.ts'
+import type { Observed } from './observed.ts'
+import type { Action } from './plan.ts'
+
+type Executor = { cluster: Cluster; instance: InstanceExecutor; newId: IdSource; now: () => number }
+
+/** `pass`: of the candidate; undefined where there is none. */
+export async function perform(
+  executor: Executor,
+  observed: Observed,
+  pass: Pass | undefined,
+  action: Action,
+): Promise<void> {
+  const { cluster } = executor
+  const { restore } = observed
+  const { namespace, name, uid } = restore.metadata
+  switch (action.do) {
+    case 'identify':
+      await cluster.replace(
+        'Restore',
+        withFinalizers(restore, [...(restore.metadata.finalizers ?? []), teardownFinalizer]),
+      )
+      return
+    case 'ask':
+      return ask(executor, observed, action.backupName)
+    case 'take-backup':
+      return takeBackup(executor, restore, action)
+    case 'candidate':
+      if (pass !== undefined) await performInstance(executor.instance, pass, action.action)
+      return
+    case 'switch':
+      return change(executor, restore, action)
+    case 'delete':
+      await cluster.delete(action.left.kind, { namespace, name: action.left.name }, { uid: action.left.uid })
+      return
+    case 'release':
+      await cluster.replace(
+        'Restore',
+        withFinalizers(restore, restore.metadata.finalizers?.filter(one => one !== teardownFinalizer) ?? []),
+      )
+      return
+    case 'forget':
+      await cluster.delete('Restore', { namespace, name }, { uid })
+  }
+}
+
+const withFinalizers = (restore: Restore, finalizers: string[]): Restore => ({
+  ...restore,
+  metadata: { ...restore.metadata, finalizers },
+})
+
+/** On the database as it was looked at: whoever changed it meanwhile has it looked at again. */
+async function ask({ cluster }: Executor, { restore, database }: Observed, backupName: string): Promise<void> {
+  if (database === undefined) return
+  const asked = renderAskedRestore({ name: restore.metadata.name, backupName })
+  const metadata = {
+    ...database.metadata,
+    annotations: { ...database.metadata.annotations, [annotations.restore]: asked },
+  }
+  await cluster.replace('ManagedDatabase', { ...database, metadata })
+}
+
+async function takeBackup(
+  { cluster, newId }: Executor,
+  { metadata, spec }: Restore,
+  { name, purpose }: Extract<Action, { do: 'take-backup' }>,
+): Promise<void> {
+  const { namespace = '' } = metadata
+  const tenant = metadata.labels?.[labels.tenant]
+  const marks = { [labels.id]: newId(), [labels.managedBy]: managedByEspalier }
+  try {
+    await cluster.create('Backup', {
+      apiVersion,
+      kind: 'Backup',
+      metadata: {
+        name,
+        namespace,
+        labels: { ...marks, ...(tenant === undefined ? {} : { [labels.tenant]: tenant }) },
+        finalizers: [teardownFinalizer],
+      },
+      spec: { databaseName: spec.databaseName, databaseId: spec.databaseId, kind: 'hot', purpose },
+    })
+  } catch (error) {
+    if (!isClusterError(error, 'AlreadyExists')) throw error
+  }
+}
+
+/** Incarnation and volume in one write, on the database as the cluster has it: a crash leaves the one or the other. */
+async function change(
+  { cluster, now }: Executor,
+  { metadata, spec }: Restore,
+  { from, to, volume }: Extract<Action, { do: 'switch' }>,
+): Promise<void> {
+  const database = await cluster.get('ManagedDatabase', { namespace: metadata.namespace, name: spec.databaseName })
+  const { status = {}, metadata: current } = database ?? {}
+  const isIt = current?.labels?.[labels.id] === spec.databaseId && current.deletionTimestamp === undefined
+  if (database === undefined || !isIt || (status.incarnation ?? 1) !== from)
+    throw new ClusterError('Conflict', 'the database is not what it was: its volume is not changed')
+  // How large a volume was that grows by itself is of the old one.
+  const { storage: _, ...rest } = status
+  const findings = { Ready: no('Restoring', 'the restored data are made ready') }
+  const conditions = nextConditions(status.conditions ?? [], findings, status.observedGeneration, now())
+  await cluster.replaceStatus('ManagedDatabase', {
+    ...database,
+    status: { ...rest, conditions, incarnation: to, volume },
+  })
+}

@@ -1,0 +1,180 @@
+/** What a restore comes to, whatever is observed: before all, when the new volume may take the place of the old one. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { conditionOf } from '../objects/conditions.ts'
+import {
+  ago,
+  backup,
+  database,
+  deadlines,
+  fenced,
+  making,
+  now,
+  observed,
+  restore,
+  running,
+  volume,
+} from '../testing/observed-restore.ts'
+import type { Left, Observed } from './observed.ts'
+import { plan } from './plan.ts'
+
+const day = 24 * 3600_000
+const told = (more: Partial<Observed>) => {
+  const { actions, status } = plan(observed(more), now, deadlines)
+  const { phase, fencedAt } = status
+  const reason = conditionOf(status, 'Progressing')?.reason
+  return { does: actions.map(action => action.do), phase, reason, isFenced: fencedAt !== undefined }
+}
+
+describe('step by step', () => {
+  test.each<[string, Partial<Observed>, Partial<ReturnType<typeof told>>]>([
+    ['it is told first that it is seen', { restore: restore(undefined, { finalizers: [] }) }, { phase: 'pending' }],
+    ['then it is held', { restore: restore({ phase: 'pending' }, { finalizers: [] }) }, { does: ['identify'] }],
+    ['one that was put back asks for nothing', { restore: restore(undefined) }, { phase: 'failed', reason: 'PutBack' }],
+    ['it begins', { restore: restore({ phase: 'pending' }) }, { phase: 'running', does: [] }],
+    [
+      'or waits for another one',
+      { restore: restore({ phase: 'pending' }), ahead: 'x' },
+      { phase: 'pending', reason: 'Queued' },
+    ],
+    [
+      'or for a database that is busy',
+      { restore: restore({ phase: 'pending' }), isAsked: false },
+      { phase: 'pending', reason: 'Queued' },
+    ],
+    [
+      'the anchor is asked for before all',
+      { anchor: undefined, candidate: making },
+      { does: ['take-backup'], isFenced: false },
+    ],
+    ['nothing is stopped while the candidate starts', { candidate: making }, { reason: 'Starting', isFenced: false }],
+    [
+      'nor while the old Postgres is needed',
+      { held: { reason: 'AwaitsBackup', message: '' } },
+      { reason: 'AwaitsBackup', isFenced: false },
+    ],
+    ['then the old one is fenced off', {}, { reason: 'Stopping', isFenced: true, does: [] }],
+    ['and waited for', { restore: fenced }, { reason: 'Stopping', does: [] }],
+    ['and backed up', { restore: fenced, isOldStopped: true }, { reason: 'Anchoring', does: [] }],
+    ['and replaced', { restore: fenced, isOldStopped: true, anchor: backup('completed') }, { does: ['switch'] }],
+    [
+      'also where it could not be backed up',
+      { restore: fenced, isOldStopped: true, anchor: backup('failed') },
+      { does: ['switch'] },
+    ],
+    [
+      'a candidate that fails ends it',
+      { candidate: { state: 'failed', reason: 'R', message: '', actions: [], isBound: true } },
+      { phase: 'failed', reason: 'R' },
+    ],
+    [
+      'a backup that goes ends it',
+      { candidate: { ...making, isBound: false }, source: { refused: { reason: 'SnapshotLost', message: '' } } },
+      { phase: 'failed', reason: 'SnapshotLost' },
+    ],
+    [
+      'unless its data were copied',
+      { candidate: making, source: { refused: { reason: 'SnapshotLost', message: '' } } },
+      { phase: 'running' },
+    ],
+    [
+      'time ends it',
+      { candidate: making, restore: restore({ ...running, deadlineAt: ago(1) }) },
+      { phase: 'failed', reason: 'DeadlineExceeded' },
+    ],
+    [
+      'so does its deletion',
+      { restore: restore(running, { deletionTimestamp: ago(1) }) },
+      { phase: 'failed', reason: 'Deleted' },
+    ],
+    [
+      'and that of its database',
+      { database: database({}, { deletionTimestamp: ago(1) }) },
+      { phase: 'failed', reason: 'DatabaseDeleting' },
+    ],
+    [
+      'a backup of a branch is none of the database',
+      { backup: backup('completed', { sourceBranch: { name: 'b', id: 'b' } }), restore: restore({ phase: 'pending' }) },
+      { phase: 'failed', reason: 'OtherDatabase' },
+    ],
+    [
+      'once the new volume serves, nothing ends it',
+      { database: database({ incarnation: 2 }), restore: restore({ ...running, deadlineAt: ago(1) }) },
+      { phase: 'running', reason: 'Opening' },
+    ],
+  ])('%s', (_, more, expected) => {
+    expect(told(more)).toMatchObject(expected)
+  })
+})
+
+test('the volume is exchanged only where the old Postgres has stopped, the new one answers, and the anchor is settled', () => {
+  const bool = fc.boolean()
+  const anchors = fc.constantFrom(
+    undefined,
+    'pending' as const,
+    'running' as const,
+    'completed' as const,
+    'failed' as const,
+  )
+  fc.assert(
+    fc.property(bool, bool, bool, bool, anchors, bool, (isFenced, isOldStopped, isReady, isHeld, anchor, isRefused) => {
+      const seen = observed({
+        restore: restore({
+          ...running,
+          ...(isFenced ? { fencedAt: ago(1) } : {}),
+          ...(isRefused ? { anchorRefused: 'why' } : {}),
+        }),
+        isOldStopped,
+        candidate: isReady ? { state: 'ready', volume, actions: [], isBound: true } : making,
+        held: isHeld ? { reason: 'AwaitsBackup', message: '' } : undefined,
+        anchor: anchor && backup(anchor),
+      })
+      const { actions } = plan(seen, now, deadlines)
+      if (!actions.some(action => action.do === 'switch')) return
+      expect([isFenced, isOldStopped, isReady]).toEqual([true, true, true])
+      expect(isRefused || anchor === 'completed' || anchor === 'failed').toBe(true)
+    }),
+  )
+})
+
+describe('what is left', () => {
+  const claim = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name: 'c', uid: 'old' } } as const
+  const objects: Left[] = [
+    { kind: 'StatefulSet', name: 's', uid: 's' },
+    { kind: 'ConfigMap', name: 'm', uid: 'm' },
+  ]
+  const done = (sinceMs: number) =>
+    restore({ ...running, phase: 'completed', switchedAt: ago(sinceMs), finishedAt: ago(sinceMs) })
+  const failed = restore({ ...running, phase: 'failed', finishedAt: ago(1) })
+  const deleted = (more: Partial<Observed>) =>
+    plan(observed(more), now, deadlines).actions.map(action => (action.do === 'delete' ? action.left.kind : action.do))
+  test.each<[string, Partial<Observed>, string[]]>([
+    ['goes with its pod first', { restore: failed, leftovers: { hasPod: true, objects, claim } }, ['StatefulSet']],
+    ['then the rest', { restore: failed, leftovers: { hasPod: false, objects, claim } }, ['StatefulSet', 'ConfigMap']],
+    [
+      'the claim of one that failed last',
+      { restore: failed, leftovers: { hasPod: false, objects: [], claim } },
+      ['PersistentVolumeClaim'],
+    ],
+    [
+      'the old claim stays for a day',
+      { restore: done(day - 2_000), leftovers: { hasPod: false, objects: [], claim } },
+      [],
+    ],
+    [
+      'and no longer',
+      { restore: done(day), leftovers: { hasPod: false, objects: [], claim } },
+      ['PersistentVolumeClaim'],
+    ],
+    ['never under a pod', { restore: done(day), leftovers: { hasPod: true, objects: [], claim } }, []],
+    ['a restore goes with its database', { restore: failed, database: undefined }, ['forget']],
+    ['and after a month', { restore: done(31 * day) }, ['forget']],
+    [
+      'one that is deleted is let go',
+      { restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }) },
+      ['release'],
+    ],
+  ])('%s', (_, more, kinds) => {
+    expect(deleted(more)).toEqual(kinds)
+  })
+})

@@ -1,0 +1,288 @@
+/**
+ * From what was observed of a restore to what is to be done and what is to be said: a pure function, the same after a crash at
+ * any point. The order: the anchor is asked for, so that it is in the list; a new volume is made of the snapshot and a Postgres
+ * starts on it, closed, beside the old one; when it has answered, the old one is stopped; the anchor is a snapshot of the
+ * stopped volume; then one write of the database's status names the new volume, and the database's own controller serves
+ * from it. What fails before that leaves the old volume serving. The old claim is kept for a day.
+ */
+import { isInForce, isOpenRestore, type Restore, teardownFinalizer, visiblePhase } from '../../crds/index.ts'
+import { timestamp } from '../../values/time.ts'
+import { completed, conditionOf, no, yes } from '../objects/conditions.ts'
+import { withFindings } from '../objects/run-status.ts'
+import type { Action as InstanceAction } from '../workload/actions.ts'
+import type { VolumeRecord } from '../workload/instance.ts'
+import type { Candidate, Left, Observed } from './observed.ts'
+
+export type Action =
+  /** Puts the finalizer on the restore. */
+  | { do: 'identify' }
+  /** Has the database ask for this restore, so that it is its operation. */
+  | { do: 'ask'; backupName: string }
+  | { do: 'take-backup'; name: string; purpose: 'prerestore' | 'postrestore' }
+  | { do: 'candidate'; action: InstanceAction }
+  /** The one write by which the new volume serves. */
+  | { do: 'switch'; from: number; to: number; volume: VolumeRecord }
+  | { do: 'delete'; left: Left }
+  /** Lets the restore go. */
+  | { do: 'release' }
+  /** Deletes the restore itself: its database is gone. */
+  | { do: 'forget' }
+
+type Status = NonNullable<Restore['status']>
+type Plan = { actions: Action[]; status: Status; wakeAt?: number | undefined }
+
+/** How long a restore may take until the new volume serves, and then until that answers clients. */
+export type RestoreDeadlines = { restoringMs: number; modifyingMs: number }
+
+/** How long the old claim stays. */
+const oldClaimMs = 24 * 3600_000
+/** How long the record of a restore stays. */
+const recordMs = 30 * 24 * 3600_000
+/** How soon pods and objects that nobody follows are looked at again. */
+const lookMs = 250
+
+/** The name of a backup that a restore takes. */
+const backupNameOf = ({ metadata }: Restore, purpose: 'prerestore' | 'postrestore'): string =>
+  `${metadata.name.slice(0, 240)}-${purpose}`
+
+export function plan(observed: Observed, now: number, deadlines: RestoreDeadlines): Plan {
+  const { restore } = observed
+  const { metadata, status = {} } = restore
+  const isHeld = metadata.finalizers?.includes(teardownFinalizer) === true
+  if (metadata.deletionTimestamp !== undefined && !isHeld) return { actions: [], status }
+  if (!isOpenRestore(restore)) return ended(observed, now)
+  if (metadata.deletionTimestamp !== undefined && !isSwitched(observed))
+    return { actions: [], status: failed(restore, 'Deleted', 'the restore was deleted before its data served', now) }
+  if (status.phase === undefined) {
+    // An object out of a backup of the cluster asks for nothing: what it asked for was long ago.
+    if (isHeld) return { actions: [], status: failed(restore, 'PutBack', 'it was put back: ask for a new one', now) }
+    return { actions: [], status: pending(restore, 'Queued', 'it is being looked at', now) }
+  }
+  if (!isHeld) return { actions: [{ do: 'identify' }], status }
+  if (status.phase === 'pending') return begin(observed, now, deadlines)
+  return isSwitched(observed) ? switched(observed, now, deadlines) : underWay(observed, now)
+}
+
+/** By the database's own word: a crash may have come before the restore said so. */
+const isSwitched = ({ restore, database }: Observed): boolean =>
+  restore.status?.switchedAt !== undefined ||
+  (restore.status?.incarnation !== undefined && database?.status?.incarnation === restore.status.incarnation)
+
+/** Why nothing can come of it, whatever is waited for. */
+function refusalOf({ restore, database, backup, source }: Observed): { reason: string; message: string } | undefined {
+  const { databaseName, databaseId } = restore.spec
+  if (database === undefined)
+    return { reason: 'DatabaseMissing', message: `there is no database ${databaseName} with the id ${databaseId}` }
+  if (database.metadata.deletionTimestamp !== undefined)
+    return { reason: 'DatabaseDeleting', message: 'the database is being deleted' }
+  if (backup !== undefined && (backup.spec.databaseId !== databaseId || backup.spec.sourceBranch !== undefined))
+    return { reason: 'OtherDatabase', message: `the backup ${backup.metadata.name} is not one of this database` }
+  return 'refused' in source ? source.refused : undefined
+}
+
+/** Its turn: nothing else is under way for the database, or the database asks for this. */
+function begin(observed: Observed, now: number, { restoringMs }: RestoreDeadlines): Plan {
+  const { restore, database, ahead, isAsked, freeIncarnation } = observed
+  const refusal = refusalOf(observed)
+  if (refusal !== undefined || database === undefined)
+    return { actions: [], status: failed(restore, refusal?.reason ?? '', refusal?.message ?? '', now) }
+  const wait = (message: string): Plan => ({ actions: [], status: pending(restore, 'Queued', message, now) })
+  if (ahead !== undefined) return wait(`waiting for ${ahead}: one restore of a database is done at a time`)
+  const isFree = database.status?.operation === undefined && isInForce(database)
+  if (!isAsked && !isFree) return wait(`the database is ${visiblePhase(database)}: waiting until it is at rest`)
+  const { incarnation = 1, volume } = database.status ?? {}
+  return {
+    actions: isAsked ? [] : [{ do: 'ask', backupName: restore.spec.target.backupName ?? '' }],
+    status: running(
+      {
+        ...restore,
+        status: {
+          ...restore.status,
+          startedAt: timestamp(now),
+          deadlineAt: timestamp(now + restoringMs),
+          anchor: backupNameOf(restore, 'prerestore'),
+          incarnation: Math.max(freeIncarnation, incarnation + 1),
+          previous: { incarnation, ...(volume === undefined ? {} : { claim: volume.claim, uid: volume.uid }) },
+        },
+      },
+      'Preparing',
+      'the restore begins',
+      now,
+    ),
+  }
+}
+
+/** Until the new volume serves. */
+function underWay(observed: Observed, now: number): Plan {
+  const { restore, candidate } = observed
+  const { status = {} } = restore
+  const refusal = refusalOf(observed)
+  const isOver =
+    refusal !== undefined && (observed.database?.metadata.deletionTimestamp !== undefined || !candidate?.isBound)
+  if (isOver) return { actions: [], status: failed(restore, refusal.reason, refusal.message, now) }
+  if (candidate?.state === 'failed')
+    return { actions: [], status: failed(restore, candidate.reason, candidate.message, now) }
+  const next = step(observed, candidate, now)
+  if (now >= Date.parse(status.deadlineAt ?? '')) {
+    const message = conditionOf(next.status, 'Progressing')?.message ?? ''
+    return {
+      actions: [],
+      status: failed(restore, 'DeadlineExceeded', `not done by ${status.deadlineAt}: ${message}`, now),
+    }
+  }
+  return { ...next, wakeAt: Math.min(Date.parse(status.deadlineAt ?? ''), next.wakeAt ?? Number.POSITIVE_INFINITY) }
+}
+
+function step(observed: Observed, candidate: Candidate | undefined, now: number): Plan {
+  const { restore, anchor, held, isOldStopped } = observed
+  const { status = {} } = restore
+  const { anchorRefused, previous, incarnation = 0 } = status
+  const told = (reason: string, message: string, more: Partial<Status> = {}, actions: Action[] = []): Plan => ({
+    actions: [...actions, ...ofCandidate(candidate)],
+    status: running({ ...restore, status: { ...status, ...more } }, reason, message, now),
+    wakeAt: now + lookMs,
+  })
+  // In the list before anything is moved.
+  if (anchor === undefined && anchorRefused === undefined) {
+    if (previous?.claim === undefined)
+      return told('Preparing', 'no anchor', { anchorRefused: 'no volume was on record' })
+    if (status.fencedAt !== undefined)
+      return told('Anchoring', 'no anchor any more', { anchorRefused: 'the prerestore backup was deleted' })
+    const take: Action = { do: 'take-backup', name: backupNameOf(restore, 'prerestore'), purpose: 'prerestore' }
+    return told('Preparing', 'asking for the anchor', {}, [take])
+  }
+  if (candidate?.state !== 'ready') return told('Starting', candidate?.message ?? 'a volume is made of the backup', {})
+  const verified = { verifiedAt: status.verifiedAt ?? timestamp(now) }
+  if (status.fencedAt === undefined) {
+    if (held !== undefined) return told(held.reason, held.message, verified)
+    return told('Stopping', 'the restored data are there: the old Postgres is stopped', {
+      ...verified,
+      fencedAt: timestamp(now),
+    })
+  }
+  if (!isOldStopped) return told('Stopping', 'waiting until the old Postgres has stopped')
+  const isAnchored = anchor?.status?.finishedAt !== undefined
+  if (!isAnchored && anchorRefused === undefined) return told('Anchoring', 'the stopped volume is being backed up')
+  const refused = anchorRefused ?? (anchor?.status?.phase === 'failed' ? anchor.status.error : undefined)
+  const change: Action = { do: 'switch', from: previous?.incarnation ?? 0, to: incarnation, volume: candidate.volume }
+  return {
+    actions: [change],
+    status: running(
+      {
+        ...restore,
+        status: { ...status, anchorRefused: refused, switchedAt: timestamp(now) },
+      },
+      'Switching',
+      'the restored data take the place of the old',
+      now,
+    ),
+  }
+}
+
+const ofCandidate = (candidate: Candidate | undefined): Action[] =>
+  (candidate?.actions ?? []).map(action => ({ do: 'candidate', action }))
+
+/** The new volume serves, or comes to: the database's own controller does that. */
+function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadlines): Plan {
+  const { restore, database, anchor } = observed
+  const refused =
+    restore.status?.anchorRefused ?? (anchor?.status?.phase === 'failed' ? anchor.status.error : undefined)
+  const status: Status = {
+    ...restore.status,
+    anchorRefused: refused,
+    switchedAt: restore.status?.switchedAt ?? timestamp(now),
+  }
+  const known = { ...restore, status }
+  if (database === undefined || database.metadata.deletionTimestamp !== undefined)
+    return { actions: [], status: failed(known, 'DatabaseDeleting', 'the database is being deleted', now) }
+  const until = Date.parse(status.switchedAt ?? '') + modifyingMs
+  const serves = conditionOf(database.status, 'Ready')?.status === 'True'
+  if (!serves && !(database.spec.suspended && conditionOf(database.status, 'Ready')?.reason === 'Suspended')) {
+    const message = conditionOf(database.status, 'Ready')?.message ?? ''
+    if (now >= until)
+      return { actions: [], status: failed(known, 'NotServing', `the restored data do not serve: ${message}`, now) }
+    return {
+      actions: removal(observed),
+      status: running(known, 'Opening', `the endpoint is opened: ${message}`, now),
+      wakeAt: until,
+    }
+  }
+  const name = backupNameOf(restore, 'postrestore')
+  if (serves && status.after === undefined)
+    return {
+      actions: [{ do: 'take-backup', name, purpose: 'postrestore' }, ...removal(observed)],
+      status: running(
+        { ...known, status: { ...status, after: name } },
+        'Opening',
+        'asking for a backup of what was restored',
+        now,
+      ),
+      wakeAt: now + lookMs,
+    }
+  return {
+    actions: removal(observed),
+    status: withFindings(
+      known,
+      { ...status, phase: 'completed', finishedAt: timestamp(now) },
+      { Ready: yes(completed, 'the data are restored'), Progressing: no(completed, 'the data are restored') },
+      now,
+    ),
+    wakeAt: now + lookMs,
+  }
+}
+
+/** What runs nothing any more: its pod first, then what it ran with. */
+function removal({ leftovers }: Observed): Action[] {
+  const { hasPod, objects } = leftovers
+  return objects.filter(({ kind }) => kind === 'StatefulSet' || !hasPod).map(left => ({ do: 'delete', left }))
+}
+
+/** Of a restore that failed, all that it made goes; of one that is done, the old claim after a day. */
+function ended(observed: Observed, now: number): Plan {
+  const { restore, database, leftovers } = observed
+  const { metadata, status = {} } = restore
+  const { claim, hasPod, objects } = leftovers
+  const still = (actions: Action[], wakeAt?: number): Plan => ({ actions, status, wakeAt })
+  const actions = removal(observed)
+  const isKept = isSwitched(observed) && database !== undefined && database.metadata.deletionTimestamp === undefined
+  const keptUntil = Date.parse(status.switchedAt ?? status.finishedAt ?? '') + oldClaimMs
+  if (claim !== undefined && isKept && now < keptUntil)
+    return still(actions, actions.length > 0 || hasPod ? now + lookMs : keptUntil)
+  if (claim !== undefined && !hasPod && objects.length === 0) {
+    const { name, uid = '', deletionTimestamp } = claim.metadata
+    const left: Left = { kind: 'PersistentVolumeClaim', name, uid }
+    return still(deletionTimestamp === undefined ? [{ do: 'delete', left }] : [], now + lookMs)
+  }
+  if (objects.length > 0 || hasPod) return still(actions, now + lookMs)
+  if (metadata.deletionTimestamp !== undefined) return still([{ do: 'release' }])
+  // One that was for no database stays, to say so.
+  const isOrphan = database === undefined && conditionOf(status, 'Ready')?.reason !== 'DatabaseMissing'
+  const isOld = now - Date.parse(status.finishedAt ?? '') >= recordMs
+  return still(isOrphan || isOld ? [{ do: 'forget' }] : [], isOrphan || isOld ? undefined : now + oldClaimMs)
+}
+
+const notYet = no('NotCompleted', 'the data are not restored')
+
+const pending = (restore: Restore, reason: string, message: string, now: number): Status =>
+  withFindings(
+    restore,
+    { ...restore.status, phase: 'pending' },
+    { Ready: notYet, Progressing: yes(reason, message) },
+    now,
+  )
+
+const running = (restore: Restore, reason: string, message: string, now: number): Status =>
+  withFindings(
+    restore,
+    { ...restore.status, phase: 'running' },
+    { Ready: notYet, Progressing: yes(reason, message) },
+    now,
+  )
+
+const failed = (restore: Restore, reason: string, message: string, now: number): Status =>
+  withFindings(
+    restore,
+    { ...restore.status, phase: 'failed', finishedAt: timestamp(now), error: message.slice(0, 1000) },
+    { Ready: no(reason, message), Progressing: no(reason, message) },
+    now,
+  )

@@ -1,0 +1,310 @@
+/** The life of a restore, as the API and kubectl ask for it, with fakes for what the nodes and the storage do. */
+import { describe, expect, test } from 'vitest'
+import {
+  annotations,
+  apiVersion,
+  childNames,
+  labels,
+  type Restore,
+  renderAskedRestore,
+  visiblePhase,
+} from '../../crds/index.ts'
+import { conditionOf } from '../objects/conditions.ts'
+import { at, impatient, useBackups } from '../testing/backups.ts'
+import { isPhase, useInstallation } from '../testing/fixture.ts'
+import { editSpec, eventually, testConfiguration } from '../testing/installation.ts'
+
+const it = useInstallation()
+const { taken, dataOf, get: backupOf, snapshotOf, gone, restarted } = useBackups(it)
+
+const restore = (name: string) => it.cluster().get('Restore', at(name))
+const when = (name: string, holds: (found: Restore) => boolean) =>
+  eventually(
+    () => restore(name),
+    found => found !== undefined && holds(found),
+  )
+const reasonOf = (found: Restore | undefined) => conditionOf(found?.status, 'Ready')?.reason
+
+/** As kubectl does. */
+const ask = async (name: string, database: string, backupName: string, databaseId?: string) =>
+  it.cluster().create('Restore', {
+    apiVersion,
+    kind: 'Restore',
+    metadata: at(name),
+    spec: { databaseName: database, databaseId: databaseId ?? (await it.idOf(database)), target: { backupName } },
+  })
+/** As the API does: by one write of the database. */
+const askByAnnotation = (name: string, database: string, backupName: string) =>
+  editSpec(it.cluster(), database, spec => spec, {
+    [annotations.restore]: renderAskedRestore({ name, backupName }),
+  })
+const settled = (name: string, phase = 'available') =>
+  it.when(
+    name,
+    found => isPhase(phase)(found) && visiblePhase(found) === phase && found.status?.operation === undefined,
+  )
+
+/** A database, a backup of it as it was, and what was done to it since. */
+async function mistaken(name: string, more = {}): Promise<void> {
+  await it.create(name)
+  ;(await dataOf(name)).content = 'good'
+  await taken(`${name}-1`, name)
+  ;(await dataOf(name)).content = 'bad'
+  if (Object.keys(more).length > 0) await editSpec(it.cluster(), name, spec => ({ ...spec, ...more }))
+}
+const contentOf = async (name: string) => {
+  const { uid = '' } = (await it.database(name))?.status?.volume ?? {}
+  return it.workload().postgres.data.get(uid)?.content
+}
+
+describe('a restore', () => {
+  test('puts the data of the backup in the place of the present ones, and keeps all else', async () => {
+    await mistaken('plain')
+    const before = await it.database('plain')
+    const id = await it.idOf('plain')
+    const asked = await askByAnnotation('plain-back', 'plain', 'plain-1')
+    expect(visiblePhase(asked)).toBe('restoring')
+    const done = await when('plain-back', ({ status }) => status?.phase === 'completed')
+    const after = await settled('plain')
+    expect(await contentOf('plain')).toBe('good')
+    expect(after.status).toMatchObject({
+      incarnation: 2,
+      endpoint: before?.status?.endpoint,
+      domain: before?.status?.domain,
+    })
+    expect(after.status?.volume?.claim).toBe(childNames.claim(id, 2))
+    expect(after.status?.volume?.systemIdentifier).toBe(before?.status?.volume?.systemIdentifier)
+    expect(after.metadata.labels).toEqual(before?.metadata.labels)
+    const service = await it.child('Service', 'plain', 'service')
+    expect(service?.spec?.selector?.[labels.incarnation]).toBe('2')
+
+    // What was is in the list, and so is what is now.
+    const { anchor = '', after: latter = '' } = done?.status ?? {}
+    expect(done?.status?.anchorRefused).toBeUndefined()
+    const snapshot = await snapshotOf(anchor)
+    expect((await backupOf(anchor))?.spec.purpose).toBe('prerestore')
+    expect(it.workload().snapshots.images.get(snapshot?.metadata.uid ?? '')).toBe(before?.status?.volume?.uid)
+    const last = await eventually(
+      () => backupOf(latter),
+      found => found?.status?.phase === 'completed',
+    )
+    expect(last?.spec.purpose).toBe('postrestore')
+
+    // Of the old volume the claim is left, and nothing that runs.
+    const old = { statefulSet: childNames.statefulSet(id, 1), configuration: childNames.configuration(id, 1) }
+    await eventually(
+      async () => [
+        await it.cluster().get('StatefulSet', at(old.statefulSet)),
+        await it.cluster().get('ConfigMap', at(old.configuration)),
+      ],
+      found => found.every(object => object === undefined),
+    )
+    expect((await it.cluster().get('PersistentVolumeClaim', at(childNames.claim(id, 1))))?.metadata.uid).toBe(
+      before?.status?.volume?.uid,
+    )
+    const tasks = await it.tasksOf('plain')
+    expect(tasks.filter(({ spec }) => spec.name === 'restore-managed')).toMatchObject([
+      { status: { phase: 'succeeded' } },
+    ])
+  })
+
+  test('asked for by kubectl is the same, one after the other, back to the anchor as well', async () => {
+    await mistaken('hand')
+    await Promise.all([ask('hand-a', 'hand', 'hand-1'), ask('hand-b', 'hand', 'hand-1')])
+    const first = await when('hand-a', ({ status }) => status?.finishedAt !== undefined)
+    const second = await when('hand-b', ({ status }) => status?.finishedAt !== undefined)
+    expect([first?.status?.phase, second?.status?.phase]).toEqual(['completed', 'completed'])
+    await settled('hand')
+    expect(await contentOf('hand')).toBe('good')
+    const { anchor = '' } = [first, second].find(found => found?.status?.previous?.incarnation === 1)?.status ?? {}
+    await ask('hand-c', 'hand', anchor)
+    await when('hand-c', ({ status }) => status?.phase === 'completed')
+    const after = await settled('hand')
+    expect(await contentOf('hand')).toBe('bad')
+    expect(after.status?.incarnation).toBe(4)
+  })
+
+  test('of a suspended database leaves it suspended, with the data of the backup', async () => {
+    await mistaken('asleep')
+    await editSpec(it.cluster(), 'asleep', spec => ({ ...spec, suspended: true }))
+    await settled('asleep', 'suspended')
+    await askByAnnotation('asleep-back', 'asleep', 'asleep-1')
+    await when('asleep-back', ({ status }) => status?.phase === 'completed')
+    await settled('asleep', 'suspended')
+    expect(await contentOf('asleep')).toBe('good')
+    await editSpec(it.cluster(), 'asleep', spec => ({ ...spec, suspended: false }))
+    await settled('asleep')
+  })
+
+  test('brings back a database whose volume is gone, and says why there is no anchor', async () => {
+    await mistaken('gone')
+    const { claim = '' } = (await it.database('gone'))?.status?.volume ?? {}
+    await it.deleteClaimByForce(at(claim))
+    const pod = await it.child('Pod', 'gone', 'pod')
+    await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
+    const volume = (await it.database('gone'))?.status?.volume?.volumeName
+    await it.cluster().delete('PersistentVolume', { name: volume ?? '' })
+    await it.when('gone', isPhase('failed'))
+    await askByAnnotation('gone-back', 'gone', 'gone-1')
+    const done = await when('gone-back', ({ status }) => status?.phase === 'completed')
+    await settled('gone')
+    expect(done?.status?.anchorRefused).toMatch(/not there any more/)
+    expect(await contentOf('gone')).toBe('good')
+  })
+
+  test('is of a database that was resized since, which keeps its size', async () => {
+    await mistaken('grown', { size: { name: 'large', version: 1 } })
+    await it.when('grown', found => found.status?.size?.name === 'large' && found.status.operation === undefined)
+    await askByAnnotation('grown-back', 'grown', 'grown-1')
+    await when('grown-back', ({ status }) => status?.phase === 'completed')
+    const { status } = await settled('grown')
+    expect(status?.size?.name).toBe('large')
+    const claim = await it.cluster().get('PersistentVolumeClaim', at(status?.volume?.claim ?? ''))
+    expect(claim?.spec?.resources?.requests?.storage).toBe('2Gi')
+  })
+})
+
+describe('a restore that fails leaves the database as it was, where', () => {
+  test.each<[string, (name: string) => Promise<unknown>, string]>([
+    ['there is no such backup', name => ask(`${name}-back`, name, 'nothing'), 'BackupMissing'],
+    ['it is another database', name => ask(`${name}-back`, name, `${name}-1`, crypto.randomUUID()), 'DatabaseMissing'],
+  ])('%s', async (what, act, reason) => {
+    const name = what.replaceAll(' ', '').slice(0, 20)
+    await mistaken(name)
+    await act(name)
+    const ended = await when(`${name}-back`, ({ status }) => status?.finishedAt !== undefined)
+    expect([ended?.status?.phase, reasonOf(ended)]).toEqual(['failed', reason])
+    await settled(name)
+    expect(await contentOf(name)).toBe('bad')
+  })
+
+  test('the backup is of another database', async () => {
+    await mistaken('mine')
+    await mistaken('yours')
+    await ask('mine-back', 'mine', 'yours-1')
+    const ended = await when('mine-back', ({ status }) => status?.finishedAt !== undefined)
+    expect(reasonOf(ended)).toBe('OtherDatabase')
+  })
+
+  test('no volume can be made of the snapshot in time; what was made goes', async () => {
+    await mistaken('stuck')
+    const id = await it.idOf('stuck')
+    await restarted({ configuration: { deadlines: { ...testConfiguration.deadlines, restoringMs: 500 } } })
+    it.workload().volumes.unprovisioned = claim =>
+      claim.spec?.dataSource === undefined ? undefined : 'the pool is full'
+    await askByAnnotation('stuck-back', 'stuck', 'stuck-1')
+    const ended = await when('stuck-back', ({ status }) => status?.finishedAt !== undefined)
+    it.workload().volumes.unprovisioned = () => undefined
+    expect(reasonOf(ended)).toBe('DeadlineExceeded')
+    await settled('stuck')
+    expect(await contentOf('stuck')).toBe('bad')
+    await eventually(
+      () => it.cluster().get('PersistentVolumeClaim', at(childNames.claim(id, 2))),
+      found => found === undefined,
+    )
+    const [task] = (await it.tasksOf('stuck')).filter(({ spec }) => spec.name === 'restore-managed')
+    expect(task?.status).toMatchObject({ phase: 'failed' })
+    await restarted()
+  })
+})
+
+test('where the old data cannot be backed up the reason is on record, and their claim stays for a day', async () => {
+  await mistaken('lone')
+  const old = (await it.database('lone'))?.status?.volume
+  await restarted(impatient)
+  it.workload().snapshots.making = { mode: 'failing', message: 'the pool is full' }
+  await askByAnnotation('lone-back', 'lone', 'lone-1')
+  const done = await when('lone-back', ({ status }) => status?.phase === 'completed')
+  it.workload().snapshots.making = { mode: 'making' }
+  expect(done?.status?.anchorRefused).toMatch(/the pool is full/)
+  expect((await backupOf(done?.status?.anchor ?? ''))?.status?.phase).toBe('failed')
+  await settled('lone')
+  expect(await contentOf('lone')).toBe('good')
+  const claim = () => it.cluster().get('PersistentVolumeClaim', at(old?.claim ?? ''))
+  expect((await claim())?.metadata.uid).toBe(old?.uid)
+  await restarted({ now: () => Date.now() + 25 * 3600_000 })
+  await eventually(claim, found => found === undefined)
+  expect(await contentOf('lone')).toBe('good')
+  await restarted()
+})
+
+test('a backup that is deleted before the volume is there stays until it is', async () => {
+  await mistaken('early')
+  it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource === undefined ? undefined : 'not yet')
+  await askByAnnotation('early-back', 'early', 'early-1')
+  await when('early-back', ({ status }) => status?.phase === 'running')
+  await it.cluster().delete('Backup', at('early-1'))
+  await eventually(
+    () => backupOf('early-1'),
+    found => conditionOf(found?.status, 'Progressing')?.reason === 'InUse',
+  )
+  it.workload().volumes.unprovisioned = () => undefined
+  it.workload().regrow()
+  await when('early-back', ({ status }) => status?.phase === 'completed')
+  await settled('early')
+  expect(await contentOf('early')).toBe('good')
+  await gone('early-1')
+})
+
+test('a snapshot that is deleted before the volume is there ends it, and the database serves on', async () => {
+  await mistaken('robbed')
+  it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource === undefined ? undefined : 'not yet')
+  await askByAnnotation('robbed-back', 'robbed', 'robbed-1')
+  await eventually(
+    async () => it.cluster().get('PersistentVolumeClaim', at(childNames.claim(await it.idOf('robbed'), 2))),
+    found => found !== undefined,
+  )
+  const { name = '' } = (await snapshotOf('robbed-1'))?.metadata ?? {}
+  await it.cluster().delete('VolumeSnapshot', at(name))
+  const ended = await when('robbed-back', ({ status }) => status?.finishedAt !== undefined)
+  it.workload().volumes.unprovisioned = () => undefined
+  expect(ended?.status?.phase).toBe('failed')
+  expect(['SnapshotLost', 'BackupNotCompleted']).toContain(reasonOf(ended))
+  await settled('robbed')
+  expect(await contentOf('robbed')).toBe('bad')
+})
+
+test('a pod that is killed in the middle, the old one or the new one, changes nothing', async () => {
+  await mistaken('killed')
+  const id = await it.idOf('killed')
+  it.workload().snapshots.making = { mode: 'held' }
+  await askByAnnotation('killed-back', 'killed', 'killed-1')
+  await when('killed-back', ({ status }) => status?.fencedAt !== undefined)
+  await it.cluster().delete('Pod', at(childNames.pod(id, 2)))
+  it.workload().snapshots.making = { mode: 'making' }
+  it.workload().resnapshot()
+  await when('killed-back', ({ status }) => status?.phase === 'completed')
+  await settled('killed')
+  expect(await contentOf('killed')).toBe('good')
+})
+
+test('a database that is deleted in the middle goes, with all that was made', async () => {
+  await mistaken('leaving')
+  const id = await it.idOf('leaving')
+  it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource === undefined ? undefined : 'not yet')
+  await askByAnnotation('leaving-back', 'leaving', 'leaving-1')
+  await eventually(
+    () => it.cluster().get('PersistentVolumeClaim', at(childNames.claim(id, 2))),
+    found => found !== undefined,
+  )
+  await it.cluster().delete('ManagedDatabase', at('leaving'))
+  it.workload().volumes.unprovisioned = () => undefined
+  await it.gone('leaving')
+  await eventually(
+    () => restore('leaving-back'),
+    found => found === undefined,
+  )
+  const { items } = await it.cluster().list('PersistentVolumeClaim', { labels: { [labels.database]: id } })
+  expect(items).toEqual([])
+})
+
+test('what was put back out of a backup of the cluster restores nothing', async () => {
+  await mistaken('old')
+  await it.stopOperator()
+  const { metadata, ...made } = await ask('old-back', 'old', 'old-1')
+  await it.cluster().replace('Restore', { ...made, metadata: { ...metadata, finalizers: ['espalier.dev/teardown'] } })
+  await it.startOperator()
+  const ended = await when('old-back', ({ status }) => status?.finishedAt !== undefined)
+  expect(reasonOf(ended)).toBe('PutBack')
+  expect(await contentOf('old')).toBe('bad')
+})

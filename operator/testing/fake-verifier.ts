@@ -1,0 +1,52 @@
+/** What a node does with the pods that check copies of backups: they end, with what they are told to say. */
+import type { Cluster, Pod } from '../../cluster/index.ts'
+import { labels } from '../../crds/index.ts'
+import { verifierContainer } from '../backup/verification/drafts.ts'
+
+type VerifierEnding = { exitCode: number; message: string }
+
+export const soundCopy: VerifierEnding = {
+  exitCode: 0,
+  message: JSON.stringify({
+    ...{ version: '18.4', databases: 3, relations: 200, indexes: 500, pages: 4_000, faults: 0, findings: [] },
+  }),
+}
+
+export async function startFakeVerifier(cluster: Cluster) {
+  const stopped = new AbortController()
+  const seen: Pod[] = []
+  /** What the next ones say; `undefined`: they go on. */
+  let ending: VerifierEnding | undefined = soundCopy
+  const selection = { labels: { [labels.component]: 'verification' } } as const
+  const end = async (pod: Pod, ending: VerifierEnding) => {
+    if (pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return
+    const terminated = { ...ending, reason: ending.exitCode === 0 ? 'Completed' : 'Error' }
+    const containerStatuses = [
+      { name: verifierContainer, image: '', imageID: '', ready: false, restartCount: 0, state: { terminated } },
+    ]
+    const status = { phase: ending.exitCode === 0 ? 'Succeeded' : 'Failed', containerStatuses } as const
+    await cluster.replaceStatus('Pod', { ...pod, status: status as NonNullable<Pod['status']> }).catch(() => {})
+  }
+  const { resourceVersion } = await cluster.list('Pod', selection)
+  const watching = (async () => {
+    for await (const event of cluster.watch('Pod', { ...selection, resourceVersion, signal: stopped.signal })) {
+      if (event.type !== 'ADDED') continue
+      seen.push(event.object)
+      if (ending !== undefined) await end(event.object, ending)
+    }
+  })()
+  return {
+    seen,
+    says: (next: VerifierEnding | undefined) => {
+      ending = next
+    },
+    /** Has those end that go on, and well. */
+    endAll: async () => {
+      for (const pod of (await cluster.list('Pod', selection)).items) await end(pod, soundCopy)
+    },
+    stop: async () => {
+      stopped.abort()
+      await watching
+    },
+  }
+}

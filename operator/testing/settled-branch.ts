@@ -1,0 +1,118 @@
+/**
+ * A branch that serves and has all that was asked, as a pass finds it, and the same but for what a test says: for tables of
+ * what is decided for each. Its Postgres is the one of `settled.ts`, with whose children it has come to its own.
+ */
+import type { AnyObject } from '../../cluster/index.ts'
+import { apiVersion, type Branch, type Condition, labels, teardownFinalizer } from '../../crds/index.ts'
+import { timestamp } from '../../values/time.ts'
+import type { Action } from '../branch/actions.ts'
+import { instanceOf, type Observed } from '../branch/observed.ts'
+import { plan } from '../branch/plan/index.ts'
+import type { Plan } from '../branch/plan/plan.ts'
+import { ownerOf } from '../objects/ownership.ts'
+import { templateAnnotation } from '../workload/children/stateful-set.ts'
+import { settledDatabase } from './settled.ts'
+
+type Status = NonNullable<Branch['status']>
+
+/** What differs. */
+export type GivenBranch = {
+  metadata?: Partial<Branch['metadata']>
+  spec?: Partial<Branch['spec']>
+  status?: Partial<Status>
+  /** Takes the place of the condition of that type. */
+  conditions?: Partial<Record<string, Partial<Condition>>>
+  /** What is observed beside the branch. */
+  rest?: Partial<Observed>
+}
+
+export const branchSettings = { creatingMs: 600_000, maintenanceMs: 300_000, highestDepth: 3 }
+
+/** The very object that was written, where this is it. */
+const asWritten = (object: AnyObject, written: AnyObject): AnyObject =>
+  object.kind === written.kind && object.metadata.name === written.metadata.name
+    ? { ...written, metadata: { ...written.metadata, uid: object.metadata.uid } }
+    : object
+
+/** What the cluster holds after an action that writes a child. */
+function written(observed: Observed, action: Action): Observed {
+  const object = action.do === 'apply' ? action.draft : action.do === 'mark' ? action.object : undefined
+  if (object === undefined) return observed
+  const one = (part: unknown) => (part === undefined ? part : asWritten(part as AnyObject, object as AnyObject))
+  const all = <Parts extends object>(parts: Parts): Parts =>
+    Object.fromEntries(
+      Object.entries(parts).map(([field, part]) => [field, Array.isArray(part) ? part.map(one) : one(part)]),
+    ) as Parts // the same fields
+  return { ...observed, children: all(observed.children), remains: all(observed.remains) }
+}
+
+function conditionsOf({ conditions = [] }: Status, given: NonNullable<GivenBranch['conditions']>): Condition[] {
+  const added = Object.keys(given).filter(type => conditions.every(condition => condition.type !== type))
+  const none = { status: 'False' as const, reason: 'None', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }
+  return [...conditions, ...added.map(type => ({ type, ...none }))].map(each => ({ ...each, ...given[each.type] }))
+}
+
+/** Found anew for each file of tests, so that nothing of one is left to another. */
+export function settledBranch() {
+  const { now, owner, observedOf: ofDatabase } = settledDatabase()
+  const found = ofDatabase()
+  const root = {
+    ...found.database,
+    metadata: { ...found.database.metadata, uid: 'root', labels: { [labels.id]: 'i' } },
+  }
+  const { region, size, pgVersion, ipAllowlist } = root.spec
+  const { volume, incarnation, endpoint, domain, instances, size: inForce } = root.status ?? {}
+  const made: Branch = {
+    apiVersion,
+    kind: 'Branch',
+    metadata: { ...found.database.metadata, name: 'one-copy', finalizers: [teardownFinalizer] },
+    spec: {
+      ...{ databaseName: 'one', databaseId: 'i', depth: 1, services: [], options: [] },
+      ...{ region, size, pgVersion, ipAllowlist },
+    },
+    status: {
+      ...{ phase: 'creating', volume, incarnation, endpoint, domain, instances, size: inForce },
+      source: {
+        ...{ backupName: 'prebranch', snapshotName: 'bkp', lsn: '0/2', systemIdentifier: '7', id: 'i' },
+        recordedAt: timestamp(now - 60_000),
+      },
+    },
+  }
+  const observedAs = (seen: Omit<Observed, 'branch'>, branch: Branch): Observed => ({
+    ...seen,
+    branch,
+    instance: instanceOf(branch, now),
+    owner: ownerOf(branch, owner.id),
+    identity: { state: 'settled', owner: ownerOf(branch, owner.id) },
+    isAtRest: branch.status?.phase === 'available' && branch.status.operation === undefined,
+  })
+  const nothing = { source: undefined, root, backup: undefined, exceeded: undefined, task: undefined }
+  const place = found.region && {
+    ...found.region,
+    spec: { ...found.region.spec, snapshotClass: { name: 'fast', atomic: true } },
+  }
+  let seen = observedAs({ ...found, ...nothing, region: place }, made)
+  for (let pass = 0; pass < 4; pass++) {
+    const { actions, status } = plan(seen, now, branchSettings)
+    seen = observedAs(actions.reduce(written, seen), { ...made, status })
+    const template = seen.children.statefulSet?.spec?.template.metadata?.annotations?.[templateAnnotation]
+    if (seen.pod) seen = { ...seen, pod: { ...seen.pod, template } }
+  }
+  const { operation: _, ...settled } = seen.branch.status ?? {}
+  if (settled.phase !== 'available') throw new Error('it serves')
+
+  const observedOf = ({ metadata, spec, status, conditions = {}, rest }: GivenBranch = {}): Observed => {
+    const told = { ...settled, ...status }
+    const branch: Branch = {
+      ...made,
+      metadata: { ...made.metadata, ...metadata },
+      spec: { ...made.spec, ...spec },
+      status: { ...told, conditions: conditionsOf(told, conditions) },
+    }
+    return { ...observedAs(seen, branch), ...rest }
+  }
+  const planOf = (given: GivenBranch = {}, at = now, settings = branchSettings): Plan =>
+    plan(observedOf(given), at, settings)
+  const ago = (ms: number): string => timestamp(now - ms)
+  return { now, ago, id: owner.id, status: settled, root, observedOf, planOf }
+}

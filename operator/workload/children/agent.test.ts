@@ -1,0 +1,23 @@
+import { describe, expect, test } from 'vitest'
+import { smallShape } from '../../testing/samples.ts'
+import { agentContainer } from './agent.ts'
+
+const container = (qosClass: 'burstable' | 'guaranteed') =>
+  agentContainer({ image: 'i', shape: { ...smallShape, qosClass }, data: '/data', tls: '/tls' })
+
+describe('the container of the agent', () => {
+  test('leaves the pod the class that its size promises', () => {
+    const { requests, limits } = container('guaranteed').resources ?? {}
+    expect(requests).toEqual(limits)
+    expect(container('burstable').resources?.requests).toEqual({ cpu: '5m', memory: '48Mi' })
+  })
+
+  test('cannot write to the volume but to the log, and nothing asks whether it is ready', () => {
+    const { volumeMounts, readinessProbe, startupProbe } = container('burstable')
+    expect(volumeMounts?.filter(({ name }) => name === 'data')).toEqual([
+      { name: 'data', mountPath: '/data', readOnly: true },
+      { name: 'data', mountPath: '/var/lib/espalier/log', subPath: 'espalier-log' },
+    ])
+    expect([readinessProbe, startupProbe]).toEqual([undefined, undefined])
+  })
+})

@@ -1,0 +1,51 @@
+/** The shell that starts Postgres, with a Postgres that says how it was started. */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { startCommand } from './start.ts'
+
+type Volume = { prepared?: boolean; lockFile?: boolean; log?: boolean; room?: string }
+
+/** The arguments that Postgres is given on such a volume, at its first start and at the next. */
+function starts({ prepared = true, lockFile = false, log = true, room = 'echo 1000000 4096' }: Volume): string[] {
+  const root = mkdtempSync(join(tmpdir(), 'espalier-start-'))
+  onTestFinished(() => rmSync(root, { recursive: true }))
+  const [volume, programs] = [join(root, 'a volume'), join(root, 'programs')]
+  for (const directory of [join(volume, 'pgdata'), programs]) mkdirSync(directory, { recursive: true })
+  if (log) mkdirSync(join(volume, 'espalier-log'))
+  if (log && prepared) writeFileSync(join(volume, 'espalier-log', 'prepared'), '')
+  if (lockFile) writeFileSync(join(volume, 'pgdata', 'postmaster.pid'), '1')
+  const program = (name: string, text: string) =>
+    writeFileSync(join(programs, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
+  program('postgres', 'echo "$$ $*"')
+  program('stat', room)
+  const [shell = '', ...args] = startCommand(volume, ['postgres', '-D', volume])
+  const env = { PATH: `${programs}:/usr/bin:/bin` }
+  return [1, 2].map(() => {
+    const { stdout, stderr, pid } = spawnSync(shell, args, { env, encoding: 'utf8' })
+    expect(stderr).toBe('')
+    // The shell became it.
+    expect(stdout).toMatch(new RegExp(`^${pid} `))
+    return stdout.slice(`${pid} -D ${volume}`.length).trim()
+  })
+}
+const [kept, printed] = ['', '-c logging_collector=off']
+
+test.each<[string, Volume, string[]]>([
+  ['is kept, and is printed after a start that ended in order', {}, [kept, printed]],
+  ['is kept also after one that was killed', { lockFile: true }, [kept, kept]],
+  ['is kept where only the lock file tells of a start', { prepared: false, lockFile: true }, [kept, kept]],
+  ['is printed where there is no directory for it', { log: false }, [printed, printed]],
+  ['is printed where the volume is all but full', { room: 'echo 8191 4096', lockFile: true }, [printed, printed]],
+  ['is kept where there is just room', { room: 'echo 8192 4096', lockFile: true }, [kept, kept]],
+  ['is printed where nobody knows', { room: 'exit 1', lockFile: true }, [printed, printed]],
+])('the log %s', (_, volume, expected) => {
+  expect(starts(volume)).toEqual(expected)
+})
+
+test('asks for signals before anything else: until then the kernel keeps them from a first process', () => {
+  const [, , script = ''] = startCommand('/data', ['postgres'])
+  expect(script.split('\n')[0]).toBe("trap 'exit 143' TERM INT")
+})

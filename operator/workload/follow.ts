@@ -1,0 +1,70 @@
+/** Which owners of one kind are looked at again when something in the cluster changes that is no owner's alone. */
+import type { AnyObject } from '../../cluster/index.ts'
+import { keyOf } from '../../cluster/informer/index.ts'
+import { labels, systemNamespace } from '../../crds/index.ts'
+import { newlyUnreachable, routeName } from '../../routes/route.ts'
+import type { Caches } from '../caches.ts'
+import { type InstallationKeys, isInstallationKey } from '../keys.ts'
+import { type OwnerKind, ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
+
+/** The owners, by their ids, the sizes they have or are to have, and their regions. */
+type Owners = {
+  list(): Pick<AnyObject, 'metadata'>[]
+  byIndex(index: 'id' | 'size' | 'region', value: string): readonly Pick<AnyObject, 'metadata'>[]
+}
+
+/** `later`: at low priority. `suspect`: somebody could not reach its Postgres. */
+export type Hear = Record<'enqueue' | 'later' | 'suspect', (key: string) => void>
+
+export function followInstances(
+  caches: Caches,
+  { kind, owners }: { kind: OwnerKind; owners: Owners },
+  { enqueue, later, suspect }: Hear,
+  waiting: { awaitingGateways: Iterable<string>; awaitingPort: Iterable<string> },
+  keys: () => InstallationKeys,
+): (() => void)[] {
+  let known = keys()
+  const ofIndex = (index: 'id' | 'size' | 'region', value: string) => {
+    for (const owner of owners.byIndex(index, value)) enqueue(keyOf(owner))
+  }
+  /** A gateway could not connect to the Postgres that holds this port. */
+  const suspectPort = (port: number) => {
+    const route = caches.configMaps.get({ namespace: systemNamespace, name: routeName(port) })
+    for (const owner of owners.byIndex('id', route?.metadata.labels?.[labels.database] ?? '')) suspect(keyOf(owner))
+  }
+  const ofChild = ({ object }: { object: AnyObject }) => {
+    const owner = ownerKeyOf(object)
+    if (owner !== undefined && ownerKindOf(object) === kind) enqueue(owner)
+    ofIndex('id', object.metadata.labels?.[labels.database] ?? '')
+  }
+  /** In order, so that turns go by it; and after whatever somebody waits for. */
+  const all = () => {
+    for (const key of owners.list().map(keyOf).sort()) later(key)
+  }
+  return [
+    caches.statefulSets.onChange(ofChild),
+    caches.pods.onChange(ofChild),
+    caches.services.onChange(ofChild),
+    caches.networkPolicies.onChange(ofChild),
+    caches.disruptionBudgets.onChange(ofChild),
+    caches.claims.onChange(ofChild),
+    caches.volumes.onChange(ofChild),
+    caches.secrets.onChange(ofChild),
+    caches.configMaps.onChange(change => {
+      ofChild(change)
+      if (change.type !== 'deleted') return
+      for (const key of waiting.awaitingPort) enqueue(key)
+    }),
+    caches.sizes.onChange(({ object }) => ofIndex('size', object.metadata.name)),
+    caches.regions.onChange(({ object }) => ofIndex('region', object.metadata.name)),
+    caches.gateways.onChange(({ type, object, previous }) => {
+      for (const key of waiting.awaitingGateways) enqueue(key)
+      if (type === 'set') for (const port of newlyUnreachable(object, previous)) suspectPort(port)
+    }),
+    caches.systemSecrets.onChange(({ object }) => {
+      if (!isInstallationKey(object.metadata.name) || keys() === known) return
+      known = keys()
+      all()
+    }),
+  ]
+}

@@ -1,0 +1,27 @@
+/**
+ * Conditions with what the actions of a pass met. A problem with the work as a whole shows in Progressing while an
+ * operation runs; it never touches the outcome of one that has ended.
+ */
+import type { Condition } from '../../../crds/index.ts'
+import { conditionOf, no, yes } from '../../objects/conditions.ts'
+import type { Problem } from '../actions.ts'
+import type { InstanceFindings } from './findings.ts'
+
+/** `next`: the conditions of the owner's kind after these findings. */
+export function withProblems(
+  before: readonly Condition[],
+  problems: readonly Problem[],
+  next: (conditions: readonly Condition[], findings: InstanceFindings) => Condition[],
+): Condition[] {
+  let conditions = [...before]
+  for (const { condition, reason, message } of problems) {
+    const runs = conditionOf({ conditions }, 'Progressing')?.status === 'True'
+    const isServing = conditionOf({ conditions }, 'Ready')?.status === 'True'
+    conditions = next(conditions, {
+      ...(runs ? { Progressing: yes(reason, message) } : {}),
+      ...(condition === 'Progressing' ? {} : { [condition]: no(reason, message) }),
+      ...(isServing ? {} : { Ready: no(reason, message) }),
+    })
+  }
+  return conditions
+}

@@ -1,0 +1,107 @@
+/** Connections whose bytes are parsed in slices, by Node's own HTTP server. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
+import { parseInSlices } from './slices.ts'
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+/** Every request's connection is parsed in slices, once its head has been. */
+async function serve(handle: (request: IncomingMessage, response: ServerResponse) => void): Promise<Socket> {
+  const server = createServer((request, response) => {
+    process.nextTick(parseInSlices, request.socket)
+    handle(request, response)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1') // it listens on a port
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  return socket
+}
+
+const head = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
+const tiny = (count: number) => '1\r\nx\r\n'.repeat(count)
+
+test('of tiny chunks few are taken before others have their turn', async () => {
+  // Every slice takes longer than it is to.
+  let now = 0
+  vi.spyOn(performance, 'now').mockImplementation(() => (now += 3))
+  let turn = 0
+  const inTurns = new Map<number, number>()
+  const begun = Promise.withResolvers<void>()
+  const socket = await serve((request, response) => {
+    begun.resolve()
+    let length = 0
+    request.on('data', (chunk: Buffer) => {
+      if (inTurns.size === 0 || !inTurns.has(turn)) setImmediate(() => turn++)
+      inTurns.set(turn, (inTurns.get(turn) ?? 0) + 1)
+      length += chunk.length
+    })
+    request.on('end', () => response.end(`${length} came`))
+  })
+  socket.write(head)
+  await begun.promise
+  socket.write(`${tiny(100_000)}0\r\n\r\n`)
+  const [answer] = await once(socket, 'data')
+  expect(String(answer)).toMatch(/100000 came/)
+  // Six bytes each, and a kilobyte at a time.
+  expect(Math.max(...inTurns.values())).toBeLessThan(200)
+  expect(inTurns.size).toBeGreaterThan(500)
+})
+
+test('requests of one connection go on being answered, and its end is noticed', async () => {
+  const closed = Promise.withResolvers<void>()
+  const socket = await serve((request, response) => {
+    request.socket.setMaxListeners(0).once('close', closed.resolve)
+    let length = 0
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length
+    })
+    request.on('end', () => response.end(`${request.url} ${length};`))
+  })
+  let said = ''
+  socket.on('data', text => {
+    said += text
+  })
+  const post = (path: string, count: number) => `${head.replace('/', path)}${tiny(count)}0\r\n\r\n`
+  socket.write(post('/one', 50_000))
+  await vi.waitUntil(() => said.includes('/one 50000;'))
+  socket.write(post('/two', 20_000) + post('/three', 3) + post('/four', 30_000))
+  await vi.waitUntil(() => said.includes('/four 30000;'))
+  expect(said).toMatch(/two 20000;[^;]*three 3;/)
+  socket.end()
+  await closed.promise
+})
+
+test('who asks on and on without reading an answer is let go of', async () => {
+  const closed = Promise.withResolvers<void>()
+  const socket = await serve((request, response) => {
+    request.socket.setMaxListeners(0).once('close', closed.resolve)
+    request.resume()
+    request.on('end', () => response.end('x'.repeat(1_000_000)))
+  })
+  socket.write(head)
+  // One answer shows that the connection is parsed in slices from here on.
+  socket.write('0\r\n\r\n')
+  await once(socket, 'data')
+  socket.pause()
+  socket.write(`${head}0\r\n\r\n`.repeat(10_000))
+  await closed.promise
+})
+
+test('a connection that is read in another way is left alone', async () => {
+  const socket = await serve((request, response) => response.end(String(request.method)))
+  socket.write(head)
+  await once(socket, 'data')
+  socket.on('data', () => {})
+  socket.on('data', () => {})
+  expect(parseInSlices(socket)).toBe(false)
+})

@@ -1,0 +1,55 @@
+/** Aggregates beside what is embedded, against a real Postgres: rows are grouped by all that is shown of them. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { startService, type TestService } from './testing/service.ts'
+
+const schema = `
+  CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; GRANT anon TO authenticator;
+  CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon;
+  CREATE TABLE api.clients (id int PRIMARY KEY, name text);
+  CREATE TABLE api.projects (id int PRIMARY KEY, name text, client_id int REFERENCES api.clients);
+  CREATE TABLE api.tasks (id int PRIMARY KEY, name text, project_id int REFERENCES api.projects);
+  INSERT INTO api.clients VALUES (1, 'ada'), (2, 'ada'), (3, 'bob');
+  INSERT INTO api.projects VALUES (1, 'x', 1), (2, 'x', 2), (3, 'y', NULL);
+  INSERT INTO api.tasks VALUES (1, 'a', 1), (2, 'a', 2);
+  GRANT SELECT ON ALL TABLES IN SCHEMA api TO anon;`
+
+let postgres: TestPostgres
+let service: TestService
+beforeAll(async () => {
+  postgres = await startPostgres('18')
+  await postgres.run(schema)
+  const keys = { 'db-schemas': 'api', 'db-anon-role': 'anon', 'db-pool': 1, 'db-aggregates-enabled': true }
+  service = await startService(postgres.uri('authenticator'), keys)
+})
+afterAll(async () => {
+  await service?.stop()
+  await postgres?.stop()
+})
+
+const rows = async (path: string): Promise<unknown> => {
+  const { status, text } = await service.ask(path)
+  return status === 200 ? JSON.parse(text) : [status, text]
+}
+
+test('beside a spread of many, which is part of what is grouped by', async () => {
+  const found = await rows('/clients?select=name,...projects(project:name),count()&order=name')
+  expect(found).toEqual([
+    { name: 'ada', project: ['x'], count: 2 },
+    { name: 'bob', project: [], count: 1 },
+  ])
+})
+
+test('that come up from a spread, beside rows that are embedded', async () => {
+  expect(await rows('/projects?select=name,tasks(name),...clients(id.sum())&order=name')).toEqual([
+    { name: 'x', tasks: [{ name: 'a' }], sum: 3 },
+    { name: 'y', tasks: [], sum: null },
+  ])
+})
+
+test('beside rows that are embedded', async () => {
+  expect(await rows('/projects?select=name,tasks(name),count()&order=name')).toEqual([
+    { name: 'x', tasks: [{ name: 'a' }], count: 2 },
+    { name: 'y', tasks: [], count: 1 },
+  ])
+})

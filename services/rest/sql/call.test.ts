@@ -1,0 +1,95 @@
+/** How functions are called: requests, and what stands for their rows. */
+import { expect, test } from 'vitest'
+import { plannedWithoutBody } from '../testing/schema-cache.ts'
+import { type Asked, answering, rendered, told } from '../testing/statements.ts'
+import { render } from './index.ts'
+
+type Called = [request: string, asked: Asked, call: string, values: unknown[]]
+
+const columns = ['id', 'name', 'client_id', 'data', 'tags', 'color', 'search'].map(name =>
+  name === 'color' ? '"test"."color_to_json"("projects"."color") AS "color"' : `"projects"."${name}" AS "${name}"`,
+)
+const rows = `SELECT ${columns.join(', ')} FROM rst_call AS "projects"`
+const scalar = { body: "coalesce(string_agg(to_json(rst_rows.rst_scalar)::text, ','), 'null')" }
+
+test.each<Called>([
+  ['GET /rpc/add?a=1&b=2', {}, 'SELECT "test"."add"("a" := $1::integer, "b" := $2::integer) AS rst_scalar', ['1', '2']],
+  ['GET /rpc/add?a=1', {}, 'SELECT "test"."add"("a" := $1::integer) AS rst_scalar', ['1']],
+  [
+    'GET /rpc/join?words=a&words=b"c\\d',
+    {},
+    'SELECT "test"."join"(VARIADIC "words" := $1::text[]) AS rst_scalar',
+    ['{"a","b\\"c\\\\d"}'],
+  ],
+  [
+    'POST /rpc/join',
+    { body: 'words=a&words=b"c\\d', type: 'application/x-www-form-urlencoded' },
+    'SELECT "test"."join"(VARIADIC "words" := $1::text[]) AS rst_scalar',
+    ['{"a","b\\"c\\\\d"}'],
+  ],
+  [
+    'POST /rpc/add',
+    { body: '{"a":1,"b":2}' },
+    'SELECT "test"."add"("a" := rst_arguments."a", "b" := rst_arguments."b") AS rst_scalar FROM json_to_record($1::json) AS rst_arguments("a" integer, "b" integer)',
+    ['{"a":1,"b":2}'],
+  ],
+  [
+    'POST /rpc/join',
+    { body: '{"words":["a"]}' },
+    'SELECT "test"."join"(VARIADIC "words" := rst_arguments."words") AS rst_scalar FROM json_to_record($1::json) AS rst_arguments("words" text[])',
+    ['{"words":["a"]}'],
+  ],
+  [
+    'POST /rpc/add',
+    { body: 'a=1&b=2', type: 'application/x-www-form-urlencoded' },
+    'SELECT "test"."add"("a" := $1::integer, "b" := $2::integer) AS rst_scalar',
+    ['1', '2'],
+  ],
+  ['POST /rpc/take_json', { body: '{"x":1}' }, 'SELECT "test"."take_json"($1::json) AS rst_scalar', ['{"x":1}']],
+  [
+    'POST /rpc/take_bytes',
+    { body: 'abc', type: 'application/octet-stream' },
+    'SELECT "test"."take_bytes"($1::bytea) AS rst_scalar',
+    [{ binary: 'abc' }],
+  ],
+])('a function that returns a value: %s %j', (request, asked, call, values) => {
+  const { main } = rendered(request, asked)
+  expect(main.text).toBe(answering(`rst_call AS (${call}), rst_source AS (SELECT rst_scalar FROM rst_call)`, scalar))
+  expect(told(main.values)).toEqual(values)
+})
+
+test.each<Called>([
+  ['GET /rpc/find', {}, 'SELECT rst_call.* FROM "test"."find"() AS rst_call', []],
+  ['GET /rpc/find?name=a', {}, 'SELECT rst_call.* FROM "test"."find"("name" := $1::text) AS rst_call', ['a']],
+  ['POST /rpc/find', { body: '{}' }, 'SELECT rst_call.* FROM "test"."find"() AS rst_call', []],
+  [
+    'POST /rpc/find',
+    { body: '{"name":"a"}' },
+    'SELECT rst_call.* FROM json_to_record($1::json) AS rst_arguments("name" text), LATERAL "test"."find"("name" := rst_arguments."name") AS rst_call',
+    ['{"name":"a"}'],
+  ],
+])('a function that returns rows: %s %j', (request, asked, call, values) => {
+  const { main } = rendered(request, asked)
+  expect(main.text).toBe(answering(`rst_call AS (${call}), rst_source AS (${rows})`))
+  expect(told(main.values)).toEqual(values)
+})
+
+test('what is asked of the rows is asked of those that the function returns', () => {
+  const { main } = rendered('GET /rpc/find?name=a&select=id,clients(name)&id=eq.2&limit=3')
+  expect(main.text).toBe(
+    answering(
+      'rst_call AS (SELECT rst_call.* FROM "test"."find"("name" := $1::text) AS rst_call), ' +
+        'rst_source AS (SELECT "projects"."id" AS "id", row_to_json("projects_clients".*) AS "clients" FROM rst_call AS "projects" ' +
+        'LEFT JOIN LATERAL (SELECT "clients"."name" AS "name" FROM "test"."clients" AS "clients" WHERE "clients"."id" = "projects"."client_id" OFFSET 0) AS "projects_clients" ON TRUE ' +
+        'WHERE "projects"."id" = $2 LIMIT $3)',
+    ),
+  )
+  expect(main.values).toEqual(['a', '2', '3'])
+})
+
+test('bytes that are not there yet are no bytes', () => {
+  const headers = { 'content-type': 'application/octet-stream' }
+  const [plan] = plannedWithoutBody('POST /rpc/take_bytes', { headers })
+  const { values } = plan ? render(plan).main : { values: undefined }
+  expect(values).toEqual([{ binary: Buffer.alloc(0) }])
+})
