@@ -1,7 +1,7 @@
 /** Commits one row after the other, to see what becomes of writes while something else goes on. */
 import { type Connection, connect } from './client.ts'
 
-export type Writer = {
+type Writer = {
   /** How many rows were committed. */
   count(): number
   /** @returns how many, and the longest time between two. @throws what it met */
