@@ -98,7 +98,10 @@ describe('a line of the JSON log', () => {
 describe('what may be a password', () => {
   const words = fc.constantFrom(
     'ALTER ROLE x',
+    'create user x ',
+    ' pasword ',
     " PASSWORD '",
+    'crypt(',
     'hunter2',
     "'",
     ' at or near "hunter2"',
@@ -113,6 +116,29 @@ describe('what may be a password', () => {
     const read = entryOfLine(JSON.stringify(failed))
     expect(read && presented(read).statement).toMatch(/^ALTER ROLE x \(the rest is left out/)
   })
+
+  test.each([
+    ["ALTER ROLE x passwrod 'hunter2'", /^ALTER ROLE x \(the rest is left out/],
+    ["create user x identified by 'hunter2'", /^create user x \(the rest is left out/],
+    ['CREATE USER x IDENTIFIED BY hunter2', /^CREATE USER x \(the rest is left out/],
+    ["create user x 'hunter2'", /^create user x \(the rest is left out/],
+    ['alter role x paswd $$hunter2$$', /^alter role x \(the rest is left out/],
+    ["do $$ begin execute 'alter role x pass ''hunter2'''; end $$", /^do .* execute 'alter role x \(the rest/],
+    ["insert into users values (1, crypt('hunter2', gen_salt('bf')))", /^insert into users values \(1, \(the rest/],
+    ["select pgp_sym_encrypt('x', 'hunter2')", /^select \(the rest/],
+  ])('is left out where no word for it is spelt right: %s', (statement, shown) => {
+    const read = redacted({ ...entry, message: `syntax error at or near "'hunter2'"`, statement })
+    expect(read.statement).toMatch(shown)
+    expect(read.message).toBe('syntax error at or near (left out)')
+    expect(redacted(read)).toEqual(read)
+  })
+
+  test.each(['create role x superuser', 'GRANT x TO y', "SELECT 'a' FROM roles WHERE user = 'x'"])(
+    'is not suspected in %s',
+    statement => {
+      expect(redacted({ ...entry, statement })).toEqual({ ...entry, statement })
+    },
+  )
 
   test('is left out once: what was redacted stays as it is', () => {
     fc.assert(

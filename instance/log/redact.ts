@@ -7,16 +7,32 @@
 import type { LogEntry } from './entry.ts'
 
 const secretive =
-  /passw(?:or)?d|pgpass|secret|token|scram-sha-256\$|md5[0-9a-f]{32}|:\/\/[^\s:@/]{0,256}:[^\s@]{1,256}@/i
+  /passw(?:or)?d|pgpass|secret|token|identified\s{1,9}by|(?:pgp_\w{3}_)?(?:en|de)?crypt(?:_\w{2,5})?\s{0,9}\(|scram-sha-256\$|md5[0-9a-f]{32}|:\/\/[^\s:@/]{0,256}:[^\s@]{1,256}@/i
+
+/** Statements that take a password. Many of those that fail do so since the word for it is misspelt. */
+const ofRole = /\b(?:create|alter)\s{1,9}(?:role|user|group)\b/i
+const maybePassword = /['$]|\bpas/i
+
 const leftOut = '(the rest is left out: it may hold a password)'
 
 /** Where Postgres prints a statement as the message. */
 const isStatement = /^(?:duration: [0-9.]+ ms {2})?(?:statement|parse|bind|execute|fastpath)\b[^:]{0,128}: /
 
+/** Where what may be a password begins at the latest; -1 where there is none. */
+function secretAt(text: string): number {
+  const spoken = text.search(secretive)
+  const role = ofRole.exec(text)
+  if (role === null) return spoken
+  const from = role.index + role[0].length
+  const given = text.slice(from).search(maybePassword)
+  const places = [spoken, given < 0 ? -1 : from + given].filter(at => at >= 0)
+  return places.length === 0 ? -1 : Math.min(...places)
+}
+
 function withoutSecret(text: string): string {
   // Our own words speak of a secret, too.
   const spoken = text.endsWith(leftOut) ? text.slice(0, -leftOut.length) : text
-  const at = spoken.search(secretive)
+  const at = secretAt(spoken)
   return at < 0 ? text : text.slice(0, at) + leftOut
 }
 
@@ -30,7 +46,7 @@ export function redacted(entry: LogEntry): LogEntry {
   const { message, detail, statement, internal_query, context } = entry
   const texts = { statement, internal_query, context }
   const spoken = [...Object.values(texts), isStatement.test(message) ? message : undefined]
-  const isSecretive = spoken.some(text => text !== undefined && secretive.test(text))
+  const isSecretive = spoken.some(text => text !== undefined && secretAt(text) >= 0)
   const shown = Object.entries(texts).flatMap(([field, text]) =>
     text === undefined ? [] : [[field, withoutSecret(text)]],
   )
