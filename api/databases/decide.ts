@@ -8,6 +8,7 @@ import {
   type DatabasePhase,
   desiredDigests,
   desiredHash,
+  isInForce,
   type ManagedDatabaseSpec,
   managedDatabase,
   type OperationName,
@@ -32,9 +33,22 @@ export const atRest: readonly DatabasePhase[] = ['available', 'degraded', 'faile
  */
 const takesChanges: readonly DatabasePhase[] = ['available', 'degraded']
 
+/** A database that is suspended stays so while a change, as a new size, comes into force: its status does not tell. */
+const isChangedSuspended = (database: ManagedDatabase): boolean =>
+  visiblePhase(database) === 'suspended' && !isInForce(database)
+
 /** Whether nothing is under way for the object; one that is gone has settled too. */
 export const isSettled = (database: ManagedDatabase | undefined): boolean =>
-  database === undefined || atRest.includes(visiblePhase(database))
+  database === undefined || (atRest.includes(visiblePhase(database)) && !isChangedSuspended(database))
+
+/** @throws ApiError 409: an operation that nothing shows would be taken for failed, whatever comes of it */
+export function refuseWhileChangedSuspended(database: ManagedDatabase): void {
+  if (isChangedSuspended(database))
+    throw conflict(
+      'another operation is under way for the suspended database: wait until its task has ended, then try again',
+      retryAfter.busy,
+    )
+}
 
 export const busy = (phase: DatabasePhase) =>
   phase === 'suspended'
@@ -132,6 +146,7 @@ export function decideSuspension(database: ManagedDatabase, suspended: boolean):
       retryAfter.ownAction,
     )
   if (!(suspended ? takesChanges : takesResumption).includes(phase)) throw busy(phase)
+  refuseWhileChangedSuspended(database)
   return { spec: { ...database.spec, suspended }, operation: suspended ? 'suspend-managed' : 'resume-managed' }
 }
 

@@ -94,6 +94,19 @@ describe('is taken of one that is', () => {
 })
 
 describe('is refused', () => {
+  test('with 409 while a resize of one that is suspended is under way', async () => {
+    const id = await createSettled(client, 'resting')
+    const backupId = await backup('resting-1', id)
+    const stored = await storedDatabase(client, 'resting')
+    await client.cluster.replace('ManagedDatabase', { ...stored, spec: { ...stored.spec, suspended: true } })
+    await settle(client.cluster, 'acme', 'resting', { phase: 'suspended' })
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'suspended')
+    expect((await client.call('POST', `/databases/${id}/size`, { body: { size: 'large' } })).status).toBe(204)
+    expectError(await ask(id, backupId), 409, /^another operation is under way/)
+    await settle(client.cluster, 'acme', 'resting', { phase: 'suspended' })
+    await until(async () => (await ask(id, backupId)).status === 202)
+  })
+
   test('with 404 of what there is not, or is somebody else’s', async () => {
     const id = await createSettled(client, 'strange')
     const backupId = await backup('strange-1', id)

@@ -25,7 +25,7 @@ import { id, idParameter } from '../schemas/common.ts'
 import { input } from '../schemas/components.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { guarded, recordTask, type Writer, writerOf } from '../writer.ts'
-import { atRest, busy } from './decide.ts'
+import { atRest, busy, refuseWhileChangedSuspended } from './decide.ts'
 import { databaseShape } from './schema.ts'
 import { annotated, type Written } from './write.ts'
 
@@ -43,6 +43,7 @@ function decideRestore(database: Kinds['ManagedDatabase'], backup: Kinds['Backup
     throw badRequest('backup_id: the backup is of a branch: its data cannot take the place of the database')
   const phase = visiblePhase(database)
   if (!atRest.includes(phase)) throw busy(phase)
+  refuseWhileChangedSuspended(database)
   const status = backup.metadata.deletionTimestamp === undefined ? (backup.status?.phase ?? 'pending') : 'deleting'
   if (status !== 'completed')
     throw badRequest(`backup_id: the backup is ${status}: only a completed one can be restored`)

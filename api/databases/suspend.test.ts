@@ -90,6 +90,24 @@ describe('409, with the reason', () => {
   })
 })
 
+test('a resize of one that is suspended is waited for, and not resumed meanwhile', async () => {
+  const id = await createSettled(client, 'resized')
+  await ask(id, 'suspend')
+  await become('resized', 'suspended')
+  const resized = client.call('POST', `/databases/${id}/size`, {
+    body: { size: 'large' },
+    headers: { prefer: 'wait=30' },
+  })
+  await until(async () => (await storedDatabase(client, 'resized')).spec.size.name === 'large')
+  expect((await shown(id)).status).toBe('suspended')
+  expectError(await ask(id, 'resume'), 409, /^another operation is under way for the suspended database/)
+  const answered = await Promise.race([resized, new Promise(resolve => setTimeout(resolve, 300, 'held'))])
+  expect(answered).toBe('held')
+  await become('resized', 'suspended')
+  expect((await resized).status).toBe(204)
+  expect((await ask(id, 'resume')).status).toBe(202)
+})
+
 test.each(['degraded', 'failed'] as const)('one that is %s, and was to be suspended, is resumed', async phase => {
   const name = `stuck${phase}`
   const id = await createSettled(client, name)
