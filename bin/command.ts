@@ -44,6 +44,15 @@ export function parseArguments<const O extends Options>(args: string[], options:
   }
 }
 
+const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
+
+/** The level that ESPALIER_LOG names. @throws UsageError */
+export function logLevel(usual: 'info' | 'warn'): string {
+  const named = process.env.ESPALIER_LOG || usual
+  if (logLevels.includes(named)) return named
+  throw new UsageError(`ESPALIER_LOG must be one of ${logLevels.join(', ')}, not ${JSON.stringify(named)}`)
+}
+
 /** The text of a file that a flag names. @throws UsageError that names the flag, and not the way to the file */
 export async function readFlagFile(flag: string, path: string): Promise<string> {
   return await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {

@@ -7,7 +7,7 @@ import { followCertificate } from '../../server/certificate.ts'
 import { startHealthServer } from '../../server/health.ts'
 import { metricsPage, processMetrics } from '../../server/metrics.ts'
 import { stopSignal } from '../../server/signals.ts'
-import { type Command, parseFlags, readCertificateFlags, readFlagFile, UsageError } from '../command.ts'
+import { type Command, logLevel, parseFlags, readCertificateFlags, readFlagFile, UsageError } from '../command.ts'
 import { readConfiguration } from '../configuration.ts'
 
 const help = `Serves the control-plane API of a Kubernetes cluster.
@@ -50,7 +50,7 @@ const command: Command = {
         : { cert: flags.certificate, key: flags.key }
     const certificate = files && (await readCertificateFlags(files))
 
-    const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+    const logger = pino({ level: logLevel('info') })
     const stopped = stopSignal()
     const cluster = await connectKubernetes({ fieldManager: 'espalier-api', kubeconfig: flags.kubeconfig, logger })
     const api = await startApi({ cluster, configuration, certificate, logger })

@@ -6,7 +6,7 @@ import { definitionOf } from '../../crds/definition.ts'
 import { declarations, systemNamespace } from '../../crds/index.ts'
 import { ensureKeys } from '../../operator/bootstrap/index.ts'
 import { changedShapes, type WantedSize, wantedSizes } from '../../operator/bootstrap/sizes.ts'
-import { type Command, parseFlags, UsageError } from '../command.ts'
+import { type Command, logLevel, parseFlags, UsageError } from '../command.ts'
 
 const help = `Prepares a Kubernetes cluster for this version of Espalier: applies its CustomResourceDefinitions, and makes the
 sealing key and the certificate authority while the installation holds nothing yet. Safe to run at any time, and again.
@@ -46,7 +46,7 @@ const command: Command = {
   async run(args) {
     const { kubeconfig, sizes } = parseFlags(args, { kubeconfig: { type: 'string' }, sizes: { type: 'string' } })
     const wanted = sizes === undefined ? [] : readSizes(sizes)
-    const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+    const logger = pino({ level: logLevel('info') })
     await requireShapes(wanted, kubeconfig, logger)
     const definitions = Object.values(declarations).map(definitionOf)
     await applyDefinitions(definitions, { fieldManager, kubeconfig })

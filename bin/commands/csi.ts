@@ -8,7 +8,7 @@ import { driverName, startDriver } from '../../csi/server.ts'
 import { startHealthServer } from '../../server/health.ts'
 import { stopSignal } from '../../server/signals.ts'
 import { version } from '../../server/version.ts'
-import { type Command, parseFlags, UsageError } from '../command.ts'
+import { type Command, logLevel, parseFlags, UsageError } from '../command.ts'
 
 const help = `Serves volumes on this node as image files that are copied by reflink (${driverName}).
 
@@ -54,7 +54,7 @@ const command: Command = {
       throw new UsageError('--node, --socket and --pool are required')
     }
     const gibibytes = positive(flags['pool-size'], '--pool-size')
-    const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+    const logger = pino({ level: logLevel('info') })
     const stopped = stopSignal()
     const stopping = new AbortController()
     void stopped.then(() => stopping.abort(new Error('stopped')))

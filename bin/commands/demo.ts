@@ -10,7 +10,7 @@ import { findFreeRange } from '../../embedded/ports.ts'
 import { readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
 import { type Connection, createClient } from '../api-client.ts'
-import { type Command, parseFlags } from '../command.ts'
+import { type Command, logLevel, parseFlags } from '../command.ts'
 import { findConnection } from '../connect/connection.ts'
 
 const help = `Plays the tour of the README by itself: starts an installation in a temporary directory, creates a database, is
@@ -147,6 +147,7 @@ const command: Command = {
   help,
   async run(args) {
     parseFlags(args, {})
+    const logger = pino({ level: logLevel('warn') }, pino.destination(2))
     const home = await mkdtemp(join(tmpdir(), 'espalier-demo-'))
     const { first, last } = await findFreeRange(gatewayHost, 20)
     const environment = {
@@ -155,7 +156,6 @@ const command: Command = {
       ESPALIER_USER: process.env.ESPALIER_USER,
       ESPALIER_HOME: home,
     }
-    const logger = pino({ level: process.env.ESPALIER_LOG || 'warn' }, pino.destination(2))
     try {
       const installation = await step(
         'Start Espalier in a temporary directory',

@@ -14,7 +14,7 @@ import { startHealthServer } from '../../server/health.ts'
 import { metricsPage, processMetrics } from '../../server/metrics.ts'
 import { stopSignal } from '../../server/signals.ts'
 import { maskCidr } from '../../values/cidr.ts'
-import { type Command, parseFlags, readCertificateFlags, UsageError } from '../command.ts'
+import { type Command, logLevel, parseFlags, readCertificateFlags, UsageError } from '../command.ts'
 
 const help = `Runs the agent of a gateway replica on Kubernetes, beside the HAProxy that carries its connections.
 
@@ -154,7 +154,7 @@ async function runAgent(args: string[]): Promise<number> {
   const http = hostAndPort('--http', flags.http)
   const certificate = await readCertificateFlags(files)
 
-  const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+  const logger = pino({ level: logLevel('info') })
   const stopped = stopSignal()
   const cluster = await connectKubernetes({ fieldManager: 'espalier-gateway', kubeconfig: flags.kubeconfig, logger })
   const gateway = await startHaproxyGateway({

@@ -6,7 +6,7 @@ import { operatorConfiguration } from '../../operator/configuration.ts'
 import { startOperator } from '../../operator/index.ts'
 import { whileFilling } from '../../server/heap.ts'
 import { stopSignal } from '../../server/signals.ts'
-import { type Command, parseFlags, UsageError } from '../command.ts'
+import { type Command, logLevel, parseFlags, UsageError } from '../command.ts'
 import { readConfiguration } from '../configuration.ts'
 
 const help = `Runs the operator of a Kubernetes cluster; several may run, one leads.
@@ -30,7 +30,7 @@ const command: Command = {
     })
     if (flags.configuration === undefined) throw new UsageError('--configuration is required')
     const configuration = await readConfiguration(flags.configuration, operatorConfiguration)
-    const logger = pino({ level: process.env.ESPALIER_LOG || 'info' })
+    const logger = pino({ level: logLevel('info') })
     const stopped = stopSignal()
     const cluster = await connectKubernetes({ fieldManager: 'espalier-operator', kubeconfig: flags.kubeconfig, logger })
     const operator = await startOperator({ cluster, configuration, identity: flags.identity, logger })

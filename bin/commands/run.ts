@@ -4,7 +4,7 @@ import { startInstallation } from '../../embedded/installation.ts'
 import { readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
 import { stopSignal } from '../../server/signals.ts'
-import { type Command, parseFlags } from '../command.ts'
+import { type Command, logLevel, parseFlags } from '../command.ts'
 
 const help = `Starts Espalier on this machine: API, operator, gateway and a one-machine cluster, in one process tree.
 For trying, developing and tests; beyond one machine the engine is Kubernetes.
@@ -28,7 +28,7 @@ const command: Command = {
   async run(args) {
     parseFlags(args, {})
     const settings = readSettings(process.env)
-    const logger = pino({ level: process.env.ESPALIER_LOG || 'warn' }, pino.destination({ dest: 2, sync: false }))
+    const logger = pino({ level: logLevel('warn') }, pino.destination({ dest: 2, sync: false }))
     const stopped = stopSignal()
     const installation = await startInstallation(settings, logger)
     const token = await mintToken(settings.home, { tenant: 'demo', subject: 'local', expiresIn: 30 * day, claims: {} })

@@ -1,0 +1,23 @@
+/** What all subcommands do alike. */
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, test, vi } from 'vitest'
+import { logLevel } from './command.ts'
+import run from './commands/run.ts'
+
+afterEach(() => {
+  vi.unstubAllEnvs()
+})
+
+test('a log level that is none is refused with those there are, before anything is started', async () => {
+  vi.stubEnv('ESPALIER_LOG', 'loud')
+  vi.stubEnv('ESPALIER_HOME', join(tmpdir(), `espalier-never-${crypto.randomUUID()}`))
+  await expect(run.run([])).rejects.toThrow(/^ESPALIER_LOG must be one of trace, .*, silent, not "loud"$/)
+})
+
+test('the log level is the usual one where none is named', () => {
+  vi.stubEnv('ESPALIER_LOG', '')
+  expect(logLevel('warn')).toBe('warn')
+  vi.stubEnv('ESPALIER_LOG', 'debug')
+  expect(logLevel('warn')).toBe('debug')
+})
