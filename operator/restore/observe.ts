@@ -19,6 +19,7 @@ import type { DataSource } from '../workload/instance.ts'
 import type { Learnt, Observer } from '../workload/observe.ts'
 import { isStoppedIncarnation, podsOfIncarnation } from '../workload/stopped.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
+import { freeIncarnation, leftBehind } from './incarnations.ts'
 import type { Left, Observed } from './observed.ts'
 
 type Seen = { observed: Observed; candidate: CandidateSeen | undefined }
@@ -34,6 +35,7 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
   const { incarnation, previous } = status ?? {}
   const isSwitched =
     status?.switchedAt !== undefined || (incarnation !== undefined && database?.status?.incarnation === incarnation)
+  const restores = caches.restores.byIndex('database', `${namespace}/${spec.databaseId}`)
   const backup = isOpen && !isSwitched ? await backupOf(cluster, namespace, spec.target.backupName) : undefined
   const source = dataSourceOf(backup, backup && (await snapshotOf(cluster, backup)))
   const isMade =
@@ -53,7 +55,11 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
           now,
         )
       : undefined
-  const left = isSwitched ? previous?.incarnation : isOpen ? undefined : incarnation
+  const left = leftBehind(
+    restore,
+    database,
+    restores.filter(other => other.metadata.name !== metadata.name),
+  )
   const others = backupsOf(caches, namespace, spec.databaseId).filter(
     ({ metadata: { name } }) => name !== status?.anchor,
   )
@@ -67,12 +73,10 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
       ahead: isOpen ? aheadOf(caches, restore) : undefined,
       backup,
       source,
-      freeIncarnation:
-        1 +
-        Math.max(
-          0,
-          ...claimsOf(caches, restore).map(claim => Number(claim.metadata.labels?.[labels.incarnation]) || 0),
-        ),
+      freeIncarnation: freeIncarnation(
+        claimsOf(caches, restore).map(claim => Number(claim.metadata.labels?.[labels.incarnation]) || 0),
+        restores,
+      ),
       candidate: candidate?.candidate,
       held: holdOf(
         others.filter(({ status: of }) => of?.phase === 'running'),

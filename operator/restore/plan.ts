@@ -41,9 +41,12 @@ const recordMs = 30 * 24 * 3600_000
 /** How soon pods and objects that nobody follows are looked at again. */
 const lookMs = 250
 
-/** The name of a backup that a restore takes. */
+/**
+ * The name of a backup that a restore takes: no other restore's, not even of one that had its name before, whose anchor is of
+ * another time.
+ */
 const backupNameOf = ({ metadata }: Restore, purpose: 'prerestore' | 'postrestore'): string =>
-  `${metadata.name.slice(0, 240)}-${purpose}`
+  `${metadata.name.slice(0, 230)}-${(metadata.uid ?? '').slice(0, 8)}-${purpose}`
 
 export function plan(observed: Observed, now: number, deadlines: RestoreDeadlines): Plan {
   const { restore } = observed
@@ -148,7 +151,8 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
       return told('Preparing', 'no anchor', { anchorRefused: 'no volume was on record' })
     if (status.fencedAt !== undefined)
       return told('Anchoring', 'no anchor any more', { anchorRefused: 'the prerestore backup was deleted' })
-    const take: Action = { do: 'take-backup', name: backupNameOf(restore, 'prerestore'), purpose: 'prerestore' }
+    const name = status.anchor ?? backupNameOf(restore, 'prerestore')
+    const take: Action = { do: 'take-backup', name, purpose: 'prerestore' }
     return told('Preparing', 'asking for the anchor', {}, [take])
   }
   if (candidate?.state !== 'ready') return told('Starting', candidate?.message ?? 'a volume is made of the backup', {})

@@ -52,7 +52,7 @@ describe('before its turn', () => {
     expect([actions, conditionOf(status, 'Progressing')?.reason]).toEqual([[], 'Preparing'])
     expect(status).toMatchObject({
       ...{ phase: 'running', startedAt: timestamp(now), deadlineAt: timestamp(now + deadlines.restoringMs) },
-      ...{ anchor: 'back-prerestore', incarnation: 2 },
+      ...{ anchor: 'back-u-prerestore', incarnation: 2 },
       previous: { incarnation: 1, claim: 'db-1-data', uid: 'old' },
     })
   })
@@ -110,11 +110,15 @@ describe('before its turn', () => {
     expect(planOf({ restore: restore(undefined) }).actions).toEqual([])
   })
   test('names of backups fit, however long its own is', () => {
-    const name = 'r'.repeat(253)
-    expect(planOf({ restore: restore({ phase: 'pending' }, { name }) }).status.anchor).toMatch(/^r{240}-prerestore$/)
-    const switched = restore({ ...running, switchedAt: ago(0) }, { name })
+    const [name, uid] = ['r'.repeat(253), '01234567-89ab-4def-8123-456789abcdef']
+    expect(planOf({ restore: restore({ phase: 'pending' }, { name, uid }) }).status.anchor).toBe(
+      `${'r'.repeat(230)}-01234567-prerestore`,
+    )
+    const switched = restore({ ...running, switchedAt: ago(0) }, { name, uid })
     const serving = database({ incarnation: 2, conditions: [{ ...ready, status: 'True' }] })
-    expect(planOf({ restore: switched, database: serving }).status.after).toMatch(/^r{240}-postrestore$/)
+    expect(planOf({ restore: switched, database: serving }).status.after).toBe(
+      `${'r'.repeat(230)}-01234567-postrestore`,
+    )
   })
 })
 
@@ -243,13 +247,13 @@ describe('once the new volume is in place', () => {
   test('a backup is asked for of what was restored, once it serves', () => {
     const more = { restore: switched, database: serving, leftovers }
     expect(planOf(more)).toMatchObject({
-      actions: [{ do: 'take-backup', name: 'back-postrestore', purpose: 'postrestore' }, removed],
-      ...{ status: { phase: 'running', after: 'back-postrestore', switchedAt: ago(5_000) }, wakeAt: soon },
+      actions: [{ do: 'take-backup', name: 'back-u-postrestore', purpose: 'postrestore' }, removed],
+      ...{ status: { phase: 'running', after: 'back-u-postrestore', switchedAt: ago(5_000) }, wakeAt: soon },
     })
     expect(progressing(more)[1]).toBe('Opening')
   })
   test.each<[string, Restore, ManagedDatabase]>([
-    ['once that is on record', saying({ switchedAt: ago(5_000), after: 'back-postrestore' }), serving],
+    ['once that is on record', saying({ switchedAt: ago(5_000), after: 'back-u-postrestore' }), serving],
     ['at once where nothing is to serve', switched, withReady({ reason: 'Suspended' }, true)],
   ])('it is completed %s', (_, its, of) => {
     const { actions, status, wakeAt } = planOf({ restore: its, database: of, leftovers })

@@ -9,6 +9,7 @@ import {
   renderAskedRestore,
   visiblePhase,
 } from '../../crds/index.ts'
+import { timestamp } from '../../values/time.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { at, impatient, useBackups } from '../testing/backups.ts'
 import { isPhase, useInstallation } from '../testing/fixture.ts'
@@ -226,6 +227,79 @@ test('where the old data cannot be backed up the reason is on record, and their 
   await eventually(claim, found => found === undefined)
   expect(await contentOf('lone')).toBe('good')
   await restarted()
+})
+
+test('one that failed before leaves alone what a later one makes, and the old claim of that', async () => {
+  await mistaken('again')
+  const id = await it.idOf('again')
+  const old = (await it.database('again'))?.status?.volume
+  const claim = (incarnation: number) =>
+    it.cluster().get('PersistentVolumeClaim', at(childNames.claim(id, incarnation)))
+  await ask('again-a', 'again', 'again-1')
+  it.workload().volumes.unprovisioned = of => (of.spec?.dataSource === undefined ? undefined : 'not yet')
+  await eventually(
+    () => claim(2),
+    found => found !== undefined,
+  )
+  await it.cluster().delete('VolumeSnapshot', at((await snapshotOf('again-1'))?.metadata.name ?? ''))
+  const failed = await when('again-a', ({ status }) => status?.phase === 'failed')
+  it.workload().volumes.unprovisioned = () => undefined
+  await settled('again')
+  await eventually(
+    () => claim(2),
+    found => found === undefined,
+  )
+
+  if (failed !== undefined)
+    await it.cluster().replaceStatus('Restore', {
+      ...failed,
+      status: { ...failed.status, finishedAt: timestamp(Date.now() - 25 * 3600_000) },
+    })
+
+  ;(await dataOf('again')).content = 'good'
+  await taken('again-2', 'again')
+  ;(await dataOf('again')).content = 'bad'
+  it.workload().snapshots.making = { mode: 'held' }
+  await askByAnnotation('again-b', 'again', 'again-2')
+  const { status } = (await when('again-b', found => found.status?.fencedAt !== undefined)) ?? {}
+  const made = await claim(status?.incarnation ?? 0)
+  const set = () => it.cluster().get('StatefulSet', at(childNames.statefulSet(id, status?.incarnation ?? 0)))
+  const started = await set()
+  // Each is looked at anew.
+  await restarted()
+  await new Promise(resolve => setTimeout(resolve, 1_000))
+  expect((await set())?.metadata.uid).toBe(started?.metadata.uid)
+  it.workload().snapshots.making = { mode: 'making' }
+  it.workload().resnapshot()
+  await when('again-b', found => found.status?.phase === 'completed')
+  expect((await settled('again')).status?.volume?.uid).toBe(made?.metadata.uid)
+  expect(await contentOf('again')).toBe('good')
+  await restarted()
+  await new Promise(resolve => setTimeout(resolve, 1_000))
+  expect((await claim(1))?.metadata.uid).toBe(old?.uid)
+  await restarted()
+})
+
+test('one that is asked for again under the name of one that is gone has an anchor of its own', async () => {
+  await mistaken('same')
+  await ask('same-back', 'same', 'same-1')
+  const first = await when('same-back', ({ status }) => status?.phase === 'completed')
+  const { volume } = (await settled('same')).status ?? {}
+  await it.cluster().delete('Restore', at('same-back'))
+  await restarted({ now: () => Date.now() + 25 * 3600_000 })
+  await eventually(
+    () => restore('same-back'),
+    found => found === undefined,
+  )
+  await restarted()
+  await ask('same-back', 'same', 'same-1')
+  const second = await when(
+    'same-back',
+    ({ metadata, status }) => metadata.uid !== first?.metadata.uid && status?.phase === 'completed',
+  )
+  const snapshot = await snapshotOf(second?.status?.anchor ?? '')
+  expect(it.workload().snapshots.images.get(snapshot?.metadata.uid ?? '')).toBe(volume?.uid)
+  expect(second?.status?.after).not.toBe(first?.status?.after)
 })
 
 test('a backup that is deleted before the volume is there stays until it is', async () => {

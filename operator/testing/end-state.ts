@@ -67,8 +67,9 @@ function contentOf(object: AnyObject): unknown {
   return object.kind === 'Secret' ? Object.keys(object.data ?? {}).sort() : undefined
 }
 
-/** Ids of Tasks that the operator derives from a database's uid, and ids that it mints: each run's own. */
-const derivedIds = /[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|bkp-[0-9a-f]{32}/g
+/** Ids of Tasks that the operator derives from a database's uid, ids that it mints, and what is named by a restore's uid: each run's own. */
+const derivedIds =
+  /[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|bkp-[0-9a-f]{32}|[0-9a-f]{8}(?=-(?:pre|post)restore)/g
 
 /** One text for each object, in order. */
 export async function endState(cluster: Cluster): Promise<string[]> {
