@@ -19,14 +19,18 @@ const settled = [
   'SET row_security = off',
 ]
 
-/** `to`: gets the version, whether there are checksums, and the databases that can be entered, as JSON in base64. */
+/**
+ * `to`: gets the version, whether there are checksums, and the databases that can be entered, as JSON in base64. One whose removal was
+ * interrupted (a limit of -2) cannot be, and nothing can be done with it but to remove it.
+ */
 export const listDatabases = (to: string): string =>
   script([
     ...settled,
     `COPY (SELECT translate(encode(convert_to(json_build_object(
        'version', current_setting('server_version'),
        'checksums', current_setting('data_checksums'),
-       'databases', (SELECT json_agg(datname ORDER BY oid) FROM pg_database WHERE datallowconn)
+       'databases', (SELECT json_agg(datname ORDER BY oid) 
+         FROM pg_database WHERE datallowconn AND datconnlimit <> -2)
      )::text, 'UTF8'), 'base64'), E'\\n', '')) TO ${quoteLiteral(to)}`,
   ])
 

@@ -47,9 +47,11 @@ export function prepareCopy(root: string): { workspace: string } {
 /** What is the matter where Postgres did not come to its end, in its own words; undefined where it did. */
 export function runSingleUser(root: string, workspace: string, database: string, script: string): string | undefined {
   const configuration = join(workspace, 'postgresql.conf')
+  const options = ['--single', '-j', '-D', join(root, dataDirectory), '-c', `config_file=${configuration}`]
   const result = spawnSync(
     'postgres',
-    ['--single', '-j', '-D', join(root, dataDirectory), '-c', `config_file=${configuration}`, database],
+    // Its users name the database: what begins with a dash is no option of theirs.
+    [...options, '--', database],
     {
       input: script,
       encoding: 'utf8',
