@@ -140,6 +140,27 @@ describe('what may be a password', () => {
     },
   )
 
+  test.each([
+    ['connect to postgres://joe:hunter2@host/db', 'connect to postgres'],
+    ['://joe:hunter2@', ''],
+    [
+      'http://host/a http://h:1/b c@d ftp://a@b http://x:y @ amqp://:z@h',
+      'http://host/a http://h:1/b c@d ftp://a@b http://x:y @ amqp',
+    ],
+    ['mail joe@example.com about http://host:80/', undefined],
+    ['http:// a:b@c, x://y/z:', undefined],
+  ])('is left out of an address: %s', (statement, kept = statement) => {
+    const shown = redacted({ ...entry, statement }).statement
+    expect(shown?.replace(/\(the rest.*$/, '')).toBe(kept)
+  })
+
+  test('is looked for in no time, whoever wrote the text', () => {
+    const begun = performance.now()
+    for (const word of ['://:', '://a:b', '://a:b ', '://', '@', 'a '])
+      redacted({ ...entry, statement: word.repeat(1_000_000), message: 'statement: '.repeat(1000) })
+    expect(performance.now() - begun).toBeLessThan(2_000)
+  })
+
   test('is left out once: what was redacted stays as it is', () => {
     fc.assert(
       fc.property(entries, texts => {

@@ -7,7 +7,10 @@
 import type { LogEntry } from './entry.ts'
 
 const secretive =
-  /passw(?:or)?d|pgpass|secret|token|identified\s{1,9}by|(?:pgp_\w{3}_)?(?:en|de)?crypt(?:_\w{2,5})?\s{0,9}\(|scram-sha-256\$|md5[0-9a-f]{32}|:\/\/[^\s:@/]{0,256}:[^\s@]{1,256}@/i
+  /passw(?:or)?d|pgpass|secret|token|identified\s{1,9}by|(?:pgp_\w{3}_)?(?:en|de)?crypt(?:_\w{2,5})?\s{0,9}\(|scram-sha-256\$|md5[0-9a-f]{32}/i
+
+/** In a word of a text that an `@` ends: an address with a user and a password. */
+const withPassword = /:\/\/[^:/]*:./
 
 /** Statements that take a password. Many of those that fail do so since the word for it is misspelt. */
 const ofRole = /\b(?:create|alter)\s{1,9}(?:role|user|group)\b/i
@@ -18,14 +21,31 @@ const leftOut = '(the rest is left out: it may hold a password)'
 /** Where Postgres prints a statement as the message. */
 const isStatement = /^(?:duration: [0-9.]+ ms {2})?(?:statement|parse|bind|execute|fastpath)\b[^:]{0,128}: /
 
-/** Where what may be a password begins at the latest; -1 where there is none. */
-function secretAt(text: string): number {
-  const spoken = text.search(secretive)
+/** Where the first address with a password is; -1 where there is none. Each letter is looked at twice at most, whoever wrote it. */
+function addressAt(text: string): number {
+  const ends = /[\s@]/g
+  for (let from = text.indexOf('://'); from >= 0; from = text.indexOf('://', ends.lastIndex)) {
+    ends.lastIndex = from
+    const end = ends.exec(text)
+    if (end === null) return -1
+    const at = end[0] === '@' ? text.slice(from, end.index).search(withPassword) : -1
+    if (at >= 0) return from + at
+  }
+  return -1
+}
+
+/** Where a statement about a role may give it a password; -1 for nowhere. */
+function passwordAt(text: string): number {
   const role = ofRole.exec(text)
-  if (role === null) return spoken
+  if (role === null) return -1
   const from = role.index + role[0].length
   const given = text.slice(from).search(maybePassword)
-  const places = [spoken, given < 0 ? -1 : from + given].filter(at => at >= 0)
+  return given < 0 ? -1 : from + given
+}
+
+/** Where what may be a password begins at the latest; -1 where there is none. */
+function secretAt(text: string): number {
+  const places = [text.search(secretive), addressAt(text), passwordAt(text)].filter(at => at >= 0)
   return places.length === 0 ? -1 : Math.min(...places)
 }
 
