@@ -91,6 +91,16 @@ describe('a branch', () => {
     })
   })
 
+  test('that lets in nobody goes without a word against the gateways that live', async () => {
+    await it.create('shut')
+    await made('shut-1', 'shut', { ipAllowlist: { rules: [] } })
+    await remove('shut-1')
+    await when('shut-1', found => isPhase('deleted')(found) && found.status?.operation === undefined)
+    const told = (await it.tasksOf('shut-1')).flatMap(({ status }) => status?.messages ?? [])
+    expect(told.map(({ text }) => text)).toContain('done')
+    expect(told.filter(({ text }) => text.includes('gateway'))).toEqual([])
+  })
+
   test('goes at once where kubectl deletes it', async () => {
     await it.create('direct')
     await made('direct-1', 'direct')

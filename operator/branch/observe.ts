@@ -1,6 +1,14 @@
 /** Gathers what a pass needs to know of one branch: from the caches, and where one could mislead from the cluster itself. */
 import type { Cluster } from '../../cluster/index.ts'
-import { type Backup, type Branch, childNames, isLiveBranch, labels, type ManagedDatabase } from '../../crds/index.ts'
+import {
+  type Backup,
+  type Branch,
+  branchPhase,
+  childNames,
+  isLiveBranch,
+  labels,
+  type ManagedDatabase,
+} from '../../crds/index.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { conditionOf } from '../objects/conditions.ts'
@@ -37,7 +45,7 @@ export async function observe(
   })
   const owner = identity.state === 'settled' ? identity.owner : undefined
   const remains = owner ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
-  const isAtRest = branch.status?.phase === 'available' && branch.status.operation === undefined
+  const isAtRest = branchPhase(branch) === 'available' && branch.status?.operation === undefined
   const request = { instance: instanceOf(branch, now()), owner, isAtRest, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
   const isCut = branch.status?.source !== undefined
