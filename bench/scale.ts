@@ -11,7 +11,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { leanFlags } from '../bin/lean.mjs'
+import { fillingFlags } from '../bin/lean.mjs'
 import {
   apiVersion,
   askedBy,
@@ -67,7 +67,7 @@ async function startChild({ store, workload }: Installation): Promise<ChildProce
   if (workload === undefined) throw new Error('the installation has no workload')
   const script = fileURLToPath(new URL('scale-operator.ts', import.meta.url))
   const env = { ...process.env, NODE_COMPILE_CACHE: compiled }
-  const child = fork(script, [JSON.stringify(testConfiguration)], { execArgv: leanFlags, env })
+  const child = fork(script, [JSON.stringify(testConfiguration)], { execArgv: fillingFlags, env })
   const synced = new Promise<void>(resolve => {
     child.on('message', message => {
       if (message === 'synced') resolve()

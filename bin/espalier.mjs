@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire, enableCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { compileCacheFor, leanFlags, servingFlags } from './lean.mjs'
+import { compileCacheFor, fillingFlags, leanFlags, servingFlags } from './lean.mjs'
 
 // The kernel drops what process 1 of a container has no handler for: a command that sets none would outlast its pod.
 if (process.pid === 1) {
@@ -23,7 +23,7 @@ const major = Number(process.versions.node.split('.')[0])
 
 /** What V8 is told for commands that run for weeks beside much larger things. */
 const flagsOf = new Map([
-  ['operator', leanFlags],
+  ['operator', fillingFlags],
   ['gateway', leanFlags],
   ['rest', servingFlags],
 ])

@@ -3,10 +3,16 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 
 /**
- * V8's flags for a process that keeps much and allocates little, such as the operator: it collects more often and
- * holds about half the memory, at no cost that its latencies show (bench/scale.ts). They count only from the start.
+ * V8's flags for a process that keeps much and allocates little, such as the gateway: it collects more often and
+ * holds about half the memory, at no cost that its latencies show. They count only from the start.
  */
 export const leanFlags = ['--optimize-for-size', '--max-semi-space-size=1']
+
+/**
+ * The same for one that reads all that it is to keep when it starts, the operator (bench/scale.ts). A page of a list dies young in a young
+ * generation of this size, most of it; `--optimize-for-size`, which would allow none, is set once the process runs (server/heap.ts).
+ */
+export const fillingFlags = ['--max-semi-space-size=4', '--min-semi-space-size=2']
 
 /**
  * For a process that serves many requests, each of which leaves little behind: garbage is collected before it grows large. A worker of the REST

@@ -11,7 +11,8 @@ import type { KindName, Kinds } from '../kinds.ts'
 import type { Cluster, ListResult, Selection, WatchEvent } from '../port.ts'
 import { backoffMs, type Clock, sleep } from './clock.ts'
 
-const pageSize = 500
+/** What is read of a page and not kept is garbage: of so many objects, most of it has gone before it would count as old. */
+const pageSize = 100
 const retry = { minimumMs: 100, maximumMs: 30_000 }
 /** A stream this old works, even where nothing happened on it yet. */
 const settledMs = 5_000
