@@ -13,8 +13,10 @@ import { against, print } from './statistics.ts'
 
 const databases = Number(process.argv[2] ?? 40)
 const seconds = Number(process.argv[3] ?? 300)
-/** Until what was started has settled: caches, first looks, checkpoints, autovacuum's first round, and agents find it at rest. */
-const settlingMs = 200_000
+/** Until what was started has settled: caches, first looks, autovacuum's rounds over what is new, the checkpoint of all that, and agents. */
+const settlingMs = 600_000
+/** Servers that were started again by hand are as they were stopped. */
+const settlingAloneMs = 200_000
 /** As it was when each database was looked at every 30 s and probed every 5 s, with 40 of them, in parts of a core. */
 const before = { databases: 40, ours: 0.035, caused: 0.065 }
 const ticks = 100
@@ -59,9 +61,13 @@ const serverSeconds = (postmaster: number): number => sum(processTree(postmaster
 const sum = (values: number[]): number => values.reduce((total, value) => total + value, 0)
 
 /** Parts of a core over the time measured: of the servers, and of our own processes. */
-async function measure(postmasters: number[], us: number[]): Promise<{ servers: number; ours: number }> {
+async function measure(
+  postmasters: number[],
+  us: number[],
+  settlesMs: number,
+): Promise<{ servers: number; ours: number }> {
   const read = () => ({ servers: sum(postmasters.map(serverSeconds)), ours: sum(us.map(secondsIfThere)) })
-  await pause(settlingMs)
+  await pause(settlesMs)
   const first = read()
   const start = performance.now()
   await pause(seconds * 1000)
@@ -128,6 +134,7 @@ try {
   const managed = await measure(
     postmasters,
     tree.filter(pid => !ofServers.has(pid)),
+    settlingMs,
   )
   await home.stop()
 
@@ -135,6 +142,7 @@ try {
   const alone = await measure(
     servers.map(({ pid = 0 }) => pid),
     [],
+    settlingAloneMs,
   )
   await Promise.all(
     servers.map(server => {

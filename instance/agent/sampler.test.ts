@@ -91,17 +91,22 @@ describe('how often Postgres is asked', () => {
     expect(await take(1)).toBe(1)
   })
 
-  test.each<[string, Partial<Server>]>([
-    ['somebody had come and left', { sessions: 8 }],
-    ['WAL had been written', { wal_bytes: 200 }],
-  ])('is each time for two minutes once it is found that %s', async (_, found) => {
+  test('is each time for two minutes once it is found that somebody had come and left', async () => {
     await untilAtRest()
     isConnected = true
-    server = { ...resting, ...found }
+    server = { ...resting, sessions: 8 }
     await take(1)
     isConnected = false
     expect(await take(3)).toBe(3)
     expect(await take(5)).toBe(0)
+  })
+
+  test('is once for what Postgres writes by itself', async () => {
+    await untilAtRest()
+    written = { at: 2 }
+    server = { ...resting, wal_bytes: 200 }
+    expect(await take(5)).toBe(1)
+    expect(history.latest()?.values.wal_bytes).toBe(200)
   })
 
   test('goes by the file that is written to now', async () => {
