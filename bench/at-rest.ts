@@ -14,7 +14,7 @@ import { against, print } from './statistics.ts'
 const databases = Number(process.argv[2] ?? 40)
 const seconds = Number(process.argv[3] ?? 300)
 /** Until what was started has settled: caches, first looks, autovacuum's rounds over what is new, the checkpoint of all that, and agents. */
-const settlingMs = 480_000
+const settlingMs = 660_000
 /** Servers that were started again by hand are as they were stopped. */
 const settlingAloneMs = 150_000
 /** As it was when each database was looked at every 30 s and probed every 5 s, with 40 of them, in parts of a core. */
