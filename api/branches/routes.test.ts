@@ -324,7 +324,7 @@ test('a request that waits is answered with the branch as it was made', async ()
 test('a database is not deleted beside its branches without force', async () => {
   const id = await createSettled(client, 'kept')
   await made(id)
-  expectError(await client.call('DELETE', `/databases/${id}`), 409, /^the database has a branch: delete them first/)
+  expectError(await client.call('DELETE', `/databases/${id}`), 409, /^the database has a branch: delete it first/)
   await settle(client.cluster, 'acme', 'kept')
   expect((await client.call('DELETE', `/databases/${id}?force=true`)).status).toBe(204)
 })

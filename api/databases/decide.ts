@@ -163,8 +163,8 @@ export function decideDeletion(database: ManagedDatabase, liveBranches: number, 
     )
   }
   if (liveBranches > 0 && !force) {
-    const count = liveBranches === 1 ? 'a branch' : `${liveBranches} branches`
-    throw conflict(`the database has ${count}: delete them first, or give force=true`, retryAfter.ownAction)
+    const [count, them] = liveBranches === 1 ? ['a branch', 'it'] : [`${liveBranches} branches`, 'them']
+    throw conflict(`the database has ${count}: delete ${them} first, or give force=true`, retryAfter.ownAction)
   }
   return 'delete'
 }

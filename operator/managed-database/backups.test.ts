@@ -29,7 +29,7 @@ test('they go with it, once its volume has gone and before it is let go itself',
   it.workload().snapshots.deleting = 'held'
   await it.cluster().delete('ManagedDatabase', at('gone'))
   const waiting = await it.when('gone', found =>
-    /deleting 1 backups/.test(conditionOf(found.status, 'Progressing')?.message ?? ''),
+    /deleting a backup/.test(conditionOf(found.status, 'Progressing')?.message ?? ''),
   )
   expect(waiting.status?.phase).toBe('deleting')
   expect(await it.child('PersistentVolumeClaim', 'gone', 'claim')).toBeUndefined()

@@ -79,6 +79,15 @@ describe('a deletion', () => {
     return { actions, progress }
   }
   const finished = { actions: [{ do: 'finish-deletion' }], progress: 95 }
+  test.each<[string, Branch[], string]>([
+    ['one', [branch], 'deleting a branch'],
+    ['several', [branch, goingBranch], 'deleting 2 branches'],
+    ['one, and the record of another', [branch, failed('Deleted', 'deleted')], 'deleting a branch'],
+    ['records alone', [failed('Deleted', 'deleted')], 'deleting what is on record of branches'],
+  ])('says how many branches go: %s', (_, branches, message) => {
+    expect(teardownStep(observedOf({ branches }), settled.owner, now).message).toBe(message)
+  })
+
   test('takes branches first', () => {
     const taken = { ...gone, kind: 'Branch', uid: 'Branch-uid' }
     expect(step({ branches: [branch], backups: [backup], isEmpty: false })).toEqual({ actions: [taken], progress: 10 })
