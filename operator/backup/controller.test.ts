@@ -123,6 +123,53 @@ describe('a completed backup', () => {
     expect(backup?.status).toMatchObject({ startLsn: '0/2000028', error: expect.any(String) })
   })
 
+  test('whose id somebody changes is none that has lost its snapshot, and is whole again with the id that it had', async () => {
+    await it.create('relabelled')
+    const made = await taken('relabelled-1', 'relabelled')
+    const relabel = async (id: string) => {
+      const found = await get('relabelled-1')
+      if (found === undefined) throw new Error('it is gone')
+      const { metadata } = found
+      await it.cluster().replace('Backup', {
+        ...found,
+        metadata: { ...metadata, labels: { ...metadata.labels, [labels.id]: id } },
+      })
+      await restarted()
+      await new Promise(resolve => setTimeout(resolve, 500))
+    }
+    const snapshot = await snapshotOf('relabelled-1')
+    await relabel(crypto.randomUUID())
+    expect((await get('relabelled-1'))?.status?.phase).toBe('completed')
+    await relabel(made?.metadata.labels?.[labels.id] ?? '')
+    expect((await snapshotOf('relabelled-1'))?.metadata).toMatchObject({ uid: snapshot?.metadata.uid })
+    expect((await snapshotOf('relabelled-1'))?.metadata.deletionTimestamp).toBeUndefined()
+    expect((await get('relabelled-1'))?.status?.phase).toBe('completed')
+  })
+
+  test("whose snapshot is marked as somebody else's is no restore point, and when it is its own again, that stays", async () => {
+    await it.create('marked')
+    await taken('marked-1', 'marked')
+    const mark = async (owner: string | undefined) => {
+      const found = await snapshotOf('marked-1')
+      if (found === undefined) throw new Error('it is gone')
+      const { metadata } = found
+      const annotations = { ...metadata.annotations, 'espalier.dev/owner': owner ?? '' }
+      await it.cluster().replace('VolumeSnapshot', { ...found, metadata: { ...metadata, annotations } })
+      return metadata
+    }
+    const { uid, annotations } = await mark('somebody/else')
+    await restarted()
+    await when('marked-1', ({ status }) => status?.phase === 'failed')
+    await mark(annotations?.['espalier.dev/owner'])
+    await restarted()
+    await new Promise(resolve => setTimeout(resolve, 500))
+    expect((await snapshotOf('marked-1'))?.metadata).toMatchObject({ uid })
+    expect((await snapshotOf('marked-1'))?.metadata.deletionTimestamp).toBeUndefined()
+    await it.cluster().delete('Backup', at('marked-1'))
+    await gone('marked-1')
+    expect((await it.cluster().list('VolumeSnapshot')).items.map(({ metadata }) => metadata.uid)).not.toContain(uid)
+  })
+
   test('that is put back without its status says again what its snapshot does', async () => {
     await it.create('back')
     const before = await taken('back-1', 'back')

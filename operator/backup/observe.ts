@@ -108,6 +108,9 @@ async function snapshotOf(
   if (served === 'absent') return backup.status?.phase === 'completed' && !isLeaving ? 'unknown' : 'absent'
   if (served === 'unknown') return 'unknown'
   const key = { namespace: backup.metadata.namespace, name: childNames.snapshot(id) }
+  // Somebody changed its id: what it is of stands under the one that it had.
+  const { snapshotName = key.name } = backup.status ?? {}
+  if (snapshotName !== key.name && backup.status?.phase === 'completed' && !isLeaving) return 'unknown'
   const cached = isLeaving ? undefined : snapshots.get(key)
   const isCleared = cached === undefined && backup.status?.phase === 'failed' && !isLeaving
   const found = cached ?? (isCleared ? undefined : await live(cluster, key))

@@ -1,7 +1,8 @@
 /**
  * From what was observed of a backup to what is to be done and what is to be said: a pure function, the same after a crash
  * at any point. The order: a checkpoint; the snapshot, which carries what the checkpoint said; its cut; ready. What has
- * ended stays as it ended, but for a completed one whose snapshot is taken away. What failed leaves no snapshot.
+ * ended stays as it ended, but for a completed one whose snapshot is taken away. What failed leaves no snapshot; but one that was
+ * completed is deleted by nobody here before the backup is, whatever was said of it in between.
  */
 import { type Backup, teardownFinalizer } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
@@ -40,6 +41,9 @@ export function plan(observed: Observed, now: number, deadlines: BackupDeadlines
   return { ...next, status: { ...next.status, taskId: observed.taskId } }
 }
 
+/** Of one that was completed. */
+const snapshotLost = 'SnapshotLost'
+
 const still = (status: Status): Plan => ({ actions: [], status, wakeAt: undefined })
 
 const removal = ({ name, uid, isGoing }: SnapshotFacts): Action[] =>
@@ -77,15 +81,16 @@ function ended(observed: Observed, now: number, deadlines: BackupDeadlines): Pla
       return still(
         failed(
           backup,
-          { reason: 'SnapshotLost', message: 'its snapshot was deleted: there is nothing to restore from' },
+          { reason: snapshotLost, message: 'its snapshot was deleted: there is nothing to restore from' },
           now,
         ),
       )
   }
   const { taskId: _, ...rest } = status
+  const isWaste = status.phase === 'failed' && conditionOf(status, 'Ready')?.reason !== snapshotLost
   const checked = planVerification(observed, now, deadlines)
   return {
-    actions: [...(status.phase === 'failed' && left !== undefined ? removal(left) : []), ...checked.actions],
+    actions: [...(isWaste && left !== undefined ? removal(left) : []), ...checked.actions],
     status: { ...(isTaskOver ? rest : status), ...checked.status },
     wakeAt: checked.wakeAt,
   }
