@@ -1,7 +1,9 @@
 /** The agent beside a real Postgres: whom it answers, what it measures, and that Postgres never hears of its troubles. */
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { connect as connectSecurely } from 'node:tls'
 import pg from 'pg'
 import pino from 'pino'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -90,6 +92,41 @@ describe('the agent answers', () => {
     expect((await get(agent, '/constructor', api)).status).toBe(404)
     expect((await get(agent, '/samples', api, 'POST')).status).toBe(405)
     expect((await get(agent, '/log', api)).status).toBe(404)
+  })
+
+  test.each<[string, (port: number) => Socket]>([
+    ['nothing', port => connect({ host, port })],
+    [
+      'half of what they ask',
+      port => {
+        const socket = connectSecurely({ host, port, ca: server.ca, servername: 'db.test.svc' })
+        return socket.once('secureConnect', () => socket.write('GET /healthz HTTP/1.1\r\n'))
+      },
+    ],
+  ])('while strangers hold every connection and say %s, as soon as its patience with them ends', async (_, come) => {
+    const { port, ...agent } = await start({ patienceMs: 300 })
+    const strangers = Array.from({ length: 40 }, () => come(port).on('error', () => {}))
+    const lives = () => get({ port, ...agent }, '/healthz').catch(() => undefined)
+    await expect.poll(lives, { timeout: 5_000 }).toEqual({ status: 200, body: 'ok\n' })
+    for (const socket of strangers) socket.destroy()
+  })
+
+  test('and stops at once, whoever is connected and says nothing', async () => {
+    const agent = await start()
+    const { promise: connected, resolve } = Promise.withResolvers<void>()
+    const stranger = connect({ host, port: agent.port }, resolve).on('error', () => {})
+    await connected
+    await get(agent, '/healthz')
+    const begun = performance.now()
+    await agent.stop()
+    expect(performance.now() - begun).toBeLessThan(5_000)
+    stranger.destroy()
+  })
+
+  test('what is no request with the fault of who sent it, and says nothing of that', async () => {
+    const agent = await start()
+    expect((await get(agent, '//')).status).toBe(400)
+    expect(said.filter(line => line.startsWith('cannot answer'))).toEqual([])
   })
 
   test("the API alone for the log, and nobody for another owner's", async () => {

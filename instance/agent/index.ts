@@ -32,10 +32,11 @@ export type AgentOptions = {
   passOn?: ((text: string) => void) | undefined
   /** Whether the volume may be written to at this moment. Absent: at any. */
   mayWrite?: (() => boolean) | undefined
-  /** For tests: other ports. */
+  /** For tests: other ports, another clock, less patience with clients. */
   port?: number
   postgresPort?: number
   now?: () => number
+  patienceMs?: number
   log: (line: string) => void
 }
 
@@ -46,7 +47,7 @@ const defaultPostgresPort = 5432
 /** @throws where it cannot listen */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { id, host, data, tls, state, port = agentPort, postgresPort = defaultPostgresPort, now = Date.now } = options
-  const { logDirectory, passOn, mayWrite = () => true } = options
+  const { logDirectory, passOn, mayWrite = () => true, patienceMs } = options
   let isOver = false
   const log = (line: string) => {
     if (!isOver) options.log(line)
@@ -66,7 +67,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     },
     ...(logDirectory === undefined ? {} : { '/log': logRoute(logDirectory, id) }),
   }
-  const server = await startServer({ host, port, tls, routes, log })
+  const server = await startServer({ host, port, tls, routes, log, ...(patienceMs && { patienceMs }) })
   const sample = createSampler({ host, port: postgresPort, data, tls, history, now, log })
   const stopSampling = sampleRegularly(sample, { now, phaseMs: Number.parseInt(id.slice(-6), 16) % sampleEveryMs })
   const stopKeeping =

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
+import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { type Certificates, readCertificates } from './certificates.ts'
 import { type AgentClient, agentClients } from './contract.ts'
@@ -20,7 +21,7 @@ export type Routes = Readonly<Record<string, Route>>
 export type AgentServer = { port: number; stop(): Promise<void> }
 
 const mostConnections = 32
-const requestMs = 10_000
+const defaultPatienceMs = 10_000
 /** How often it is looked whether the certificate was replaced. */
 const followMs = 60_000
 
@@ -34,7 +35,9 @@ function clientOf(socket: TLSSocket): AgentClient | undefined {
 const plain = (status: number, text: string): Answer => ({ status, contentType: 'text/plain', body: `${text}\n` })
 
 async function answerTo(routes: Routes, request: IncomingMessage): Promise<Answer> {
-  const url = new URL(request.url ?? '/', 'https://agent')
+  // Anybody may send one that makes no sense: nothing is said of it.
+  const url = URL.parse(request.url ?? '/', 'https://agent')
+  if (url === null) return plain(400, 'this is no path')
   const route = Object.hasOwn(routes, url.pathname) ? routes[url.pathname] : undefined
   if (route?.for !== undefined || route === undefined) {
     // Every listener of ours is one of TLS.
@@ -61,8 +64,10 @@ export async function startServer(options: {
   tls: string
   routes: Routes
   log: (line: string) => void
+  /** How long whoever comes may take to say who he is, and then what he asks. */
+  patienceMs?: number
 }): Promise<AgentServer> {
-  const { host, port, tls, routes, log } = options
+  const { host, port, tls, routes, log, patienceMs = defaultPatienceMs } = options
   let current = readCertificates(tls)
   const server = createServer(
     {
@@ -70,9 +75,12 @@ export async function startServer(options: {
       requestCert: true,
       // Who has no certificate is told so, and may ask whether the agent lives.
       rejectUnauthorized: false,
-      headersTimeout: requestMs,
-      requestTimeout: requestMs,
-      keepAliveTimeout: requestMs,
+      // Strangers who say nothing take up connections no longer than this.
+      handshakeTimeout: patienceMs,
+      connectionsCheckingInterval: patienceMs / 2,
+      headersTimeout: patienceMs,
+      requestTimeout: patienceMs,
+      keepAliveTimeout: patienceMs,
     },
     (request, response) => {
       request.resume()
@@ -86,6 +94,12 @@ export async function startServer(options: {
     },
   )
   server.maxConnections = mostConnections
+  /** Also those that have not said who they are, which the server does not count as its own yet. */
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
   server.on('tlsClientError', (_error, socket) => socket.destroy())
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -112,7 +126,7 @@ export async function startServer(options: {
       clearInterval(following)
       return new Promise(resolve => {
         server.close(() => resolve())
-        server.closeAllConnections()
+        for (const socket of sockets) socket.destroy()
       })
     },
   }
