@@ -1,7 +1,17 @@
 /** A database that is put back to a backup in place, with a real Postgres: a mistake is undone, and so is the undoing. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { labels } from '../crds/index.ts'
-import { type ApiClient, type Connection, connect, type Database, eventually, openTo, query } from './client.ts'
+import {
+  type ApiClient,
+  type Connection,
+  connect,
+  type Database,
+  eventually,
+  openTo,
+  query,
+  sqlState,
+} from './client.ts'
 import { startProvider } from './provider.ts'
 import type { Provider } from './providers/provider.ts'
 
@@ -40,6 +50,26 @@ async function writeUntilCutOff(connection: Connection): Promise<number> {
     }
   } catch {
     return count
+  }
+}
+
+/** Connects again and again until it is stopped; tells what it was refused with. */
+function knock(connection: Connection): { stop(): Promise<string[]> } {
+  const refusals = new Set<string>()
+  let isStopped = false
+  const knocking = (async () => {
+    while (!isStopped) {
+      const state = await sqlState(async () => (await connect(connection)).end())
+      if (state !== 'none') refusals.add(state)
+      await sleep(15)
+    }
+  })()
+  return {
+    stop: async () => {
+      isStopped = true
+      await knocking
+      return [...refusals]
+    },
   }
 }
 
@@ -83,7 +113,12 @@ test('undoes a mistake, with the same id, address and password; and its anchor h
   // Nothing that was acknowledged before the data were exchanged is lost.
   const [kept] = await listed(id, 'prerestore')
   expect(kept?.status, kept?.metadata.error).toBe('completed')
+  const knocking = knock(connection)
   expect((await restore(id, kept?.id ?? '')).body.status).toBe('available')
+  // Whoever comes meanwhile is cut off in the middle or told to come again (class 57), and not that no rule lets him in.
+  const told = (await knocking.stop()).filter(state => /^[0-9A-Z]{5}$/.test(state))
+  expect(told.filter(state => !state.startsWith('57'))).toEqual([])
+  expect(told).not.toEqual([])
   const rows = await query<{ count: number }>(connection, 'SELECT count(*)::int AS count FROM entry')
   expect(rows[0]?.count).toBeGreaterThanOrEqual(acknowledged)
   expect(acknowledged).toBeGreaterThan(0)

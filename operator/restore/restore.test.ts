@@ -59,6 +59,28 @@ const contentOf = async (name: string) => {
 }
 
 describe('a restore', () => {
+  test('leads clients to the copy once it lets them in, and not before', async () => {
+    await mistaken('led')
+    const claimName = childNames.claim(await it.idOf('led'), 2)
+    const seen: { incarnation: string | undefined; isClosed: boolean }[] = []
+    const stopped = new AbortController()
+    const { resourceVersion } = await it.cluster().list('Service')
+    const watching = (async () => {
+      for await (const event of it.cluster().watch('Service', { resourceVersion, signal: stopped.signal })) {
+        if (event.type === 'BOOKMARK') continue
+        const claim = await it.cluster().get('PersistentVolumeClaim', at(claimName))
+        const copy = it.workload().postgres.data.get(claim?.metadata.uid ?? '')
+        const incarnation = event.object.spec?.selector?.[labels.incarnation]
+        seen.push({ incarnation, isClosed: copy === undefined || copy.closed !== undefined })
+      }
+    })()
+    await askByAnnotation('led-back', 'led', 'led-1')
+    await settled('led')
+    stopped.abort()
+    await watching
+    expect(seen).toEqual([{ incarnation: '2', isClosed: false }])
+  })
+
   test('puts the data of the backup in the place of the present ones, and keeps all else', async () => {
     await mistaken('plain')
     const before = await it.database('plain')

@@ -1,6 +1,6 @@
 /** What every child of a database should be, as far as its size and region are known. */
 import type { Draft } from '../../../cluster/index.ts'
-import type { Endpoint, Region } from '../../../crds/index.ts'
+import { type Endpoint, labels, type Region } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import { type ServerNames, serverNames } from '../children/certificate.ts'
@@ -12,6 +12,7 @@ import { maskedRules, routeDraft } from '../children/route.ts'
 import { serviceDraft } from '../children/service.ts'
 import { statefulSetDraft, templateAnnotation, withMarks } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
+import { presentAnswer } from './health.ts'
 import { type Newest, type Restarts, type RestartsOf, templateMarks } from './restart-marks.ts'
 import { type SizeState, sizeState } from './size.ts'
 import { referenceOf, withTemplate } from './template.ts'
@@ -47,6 +48,18 @@ const endpointOf = ({ domain: _, ...address }: Outside, port: number): Endpoint 
 
 /** What the server's certificate must be for. */
 export const desiredNames = (owner: Owner, region: Region): ServerNames => serverNames(owner, outsideOf(owner, region))
+
+/**
+ * The incarnation that the Service leads to. A restored one is a copy that lets in nobody until it has been made the database's own:
+ * until then the Service leads where it did, to nobody, so that clients are told to come again and not that they may not.
+ */
+function ledTo(observed: Observed): number {
+  const { children, incarnation } = observed
+  const present = Number(children.service?.spec?.selector?.[labels.incarnation])
+  const answer = presentAnswer(observed)
+  const isOpen = answer?.state === 'answered' && answer.closed === undefined
+  return Number.isInteger(present) && !isOpen ? present : incarnation
+}
 
 /**
  * `open`: the allowlist is in force, else the endpoint is closed. `stopped`: no pod is to run. `systemIdentifier`: of
@@ -85,7 +98,7 @@ export function desiredOf(
     size,
     networkPolicy: stamped(networkPolicyDraft(owner, podSettings)),
     disruptionBudget: podSettings.disruptionBudget ? stamped(disruptionBudgetDraft(owner, incarnation)) : undefined,
-    service: stamped(serviceDraft(owner, incarnation)),
+    service: stamped(serviceDraft(owner, ledTo(observed))),
     claim: shape && region && claimDraft(owner, incarnation, shape, region, { systemIdentifier, source }),
     configuration: configuration && stamped(configuration),
     configurationDigest,
