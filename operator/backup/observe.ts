@@ -21,7 +21,7 @@ import { findTask } from '../task/find.ts'
 import { isStoppedIncarnation } from '../workload/stopped.ts'
 import { targetAt } from '../workload/target.ts'
 import type { Checkpoints } from './checkpoints.ts'
-import { idOf } from './id.ts'
+import { idOf, isRelabelled } from './id.ts'
 import type { AnchorFacts, Observed, SnapshotFacts } from './observed.ts'
 import { snapshotFacts } from './snapshot.ts'
 import { verificationFacts } from './verification/observe.ts'
@@ -108,9 +108,7 @@ async function snapshotOf(
   if (served === 'absent') return backup.status?.phase === 'completed' && !isLeaving ? 'unknown' : 'absent'
   if (served === 'unknown') return 'unknown'
   const key = { namespace: backup.metadata.namespace, name: childNames.snapshot(id) }
-  // Somebody changed its id: what it is of stands under the one that it had.
-  const { snapshotName = key.name } = backup.status ?? {}
-  if (snapshotName !== key.name && backup.status?.phase === 'completed' && !isLeaving) return 'unknown'
+  if (isRelabelled(backup, id) && !isLeaving) return 'unknown'
   const cached = isLeaving ? undefined : snapshots.get(key)
   const isCleared = cached === undefined && backup.status?.phase === 'failed' && !isLeaving
   const found = cached ?? (isCleared ? undefined : await live(cluster, key))

@@ -63,6 +63,16 @@ const planOf = (its: Backup, verification: Partial<VerificationFacts> = {}) => {
 const asked = (mark: string) => ({ annotations: { [annotations.verify]: mark } })
 const result = (mark?: string) => ({ endedAt: ago(5_000), ...(mark === undefined ? {} : { asked: mark }) })
 
+test('where somebody has changed its id, is given up: nobody waits for it', () => {
+  const its = ended({ verification: 'pending', snapshotName: 'bkp-another' })
+  const { actions, status } = planOf(its)
+  expect(actions).toEqual([])
+  expect(status).toMatchObject({ phase: 'completed', verification: 'failed' })
+  expect(status.verificationResult?.error).toMatch(/^not checked: its label .* is not the one that it was made with$/)
+  const named = ended({ verification: 'pending', snapshotName: 'bkp-i' })
+  expect(planOf(named).actions).toEqual([begin])
+})
+
 describe('a verification', () => {
   const pending = ended({ verification: 'pending' })
   const pod = { isGoing: false, madeAt: now - 1_000, end: undefined }

@@ -7,6 +7,7 @@ import { type Backup, type BackupVerification, verificationAsked, verificationOf
 import { readVerificationResult } from '../../../instance/verify/result.ts'
 import { timestamp } from '../../../values/time.ts'
 import { readMessage } from '../../workload/pod.ts'
+import { isRelabelled } from '../id.ts'
 import type { Observed, VerifierEnd } from '../observed.ts'
 import type { Action, BackupDeadlines } from './actions.ts'
 
@@ -60,11 +61,14 @@ function ended(backup: Backup, result: Found, now: number): Partial<Status> {
 }
 
 function underWay(observed: Observed, now: number, { verificationMs }: BackupDeadlines): Verification {
-  const { backup, verification: facts } = observed
+  const { backup, id, verification: facts } = observed
   const waiting: Verification = { actions: [], status: {}, wakeAt: undefined }
   const giveUp = (why: string): Verification => ({ ...waiting, status: notVerified(backup, why, now) })
   const { pod, isThere, isTurn, place } = facts
   if (pod?.end !== undefined) return { ...waiting, status: ended(backup, resultOf(pod.end), now) }
+  // It would wait for a snapshot that is not there, and others for it.
+  if (id !== undefined && isRelabelled(backup, id))
+    return giveUp('its label espalier.dev/id is not the one that it was made with')
   if (place === undefined)
     return giveUp(
       'what it is a backup of is gone, and with it where its data can run: make a new database of it instead',
