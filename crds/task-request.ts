@@ -26,6 +26,7 @@ const shown: ShownMembers = {
   storage: { autogrow: { at_percent: true, step_percent: true, max_size: true } },
   services: { service_type: true, service_id: true, ip_allowlist: ipAllowlist },
   force: true,
+  keep_backups: true,
   role: true,
   kind: true,
   source_backup_id: true,

@@ -176,7 +176,11 @@ describe('delete', () => {
     expect(client.cluster.writes).toBe(before)
     expectError(await client.call('PATCH', `/databases/${id}`, { body: { options: [] } }), 409, /is deleting/)
     const task = await client.call('GET', `/tasks/${first.headers['x-task-id']}`)
-    expect(task.body).toMatchObject({ name: 'delete-managed', subject_id: id, request: { force: false } })
+    expect(task.body).toMatchObject({
+      name: 'delete-managed',
+      subject_id: id,
+      request: { force: false, keep_backups: false },
+    })
   })
 
   test('one that the operator never took up is gone at once', async () => {
@@ -194,6 +198,25 @@ describe('delete', () => {
       expectError(refused, 409, /protected from deletion/)
       expect(refused.headers).toHaveProperty('retry-after')
     }
+  })
+
+  test('leaves the backups where that is asked, by the query or by kubectl', async () => {
+    for (const [name, query, keepBackups] of [
+      ['leaving', '?keep_backups=true', true],
+      ['taking', '', false],
+    ] as const) {
+      const id = await createSettled(client, name)
+      await finalize(name)
+      expect((await client.call('DELETE', `/databases/${id}${query}`)).status).toBe(204)
+      expect((await stored(name)).spec.deletion).toEqual({ keepBackups })
+    }
+    const id = await createSettled(client, 'left')
+    await finalize('left')
+    const { spec, ...rest } = await stored('left')
+    await client.cluster.replace('ManagedDatabase', { ...rest, spec: { ...spec, deletion: { keepBackups: true } } })
+    expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
+    expect((await stored('left')).spec.deletion).toEqual({ keepBackups: true })
+    expectError(await client.call('DELETE', `/databases/${id}?keep_backups=maybe`), 400, /^keep_backups: /)
   })
 
   test('is refused with branches, unless by force', async () => {

@@ -205,7 +205,8 @@ function addDelete(app: App, context: ApiContext): void {
       operationId: 'deleteDatabase',
       tag: 'databases',
       summary: 'Delete a database',
-      description: 'The data cannot be recovered. Asking again while the deletion is running changes nothing.',
+      description:
+        'The data cannot be recovered, and its backups go too unless `keep_backups=true` is given. Asking again while the deletion is running changes nothing.',
       success: { status: 204, description: 'The deletion has begun.', headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Prefer'],
@@ -214,7 +215,7 @@ function addDelete(app: App, context: ApiContext): void {
   )
   app.delete('/databases/:id', { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
-    const { database, ...written } = await deleteDatabase(writer, request.params.id, request.query.force)
+    const { database, ...written } = await deleteDatabase(writer, request.params.id, request.query)
     context.audit.done(request, { status: 204, taskId: written.taskId })
     reply.headers(taskHeaders(written.taskId))
     await waitUntilSettled(context, request, reply, database)

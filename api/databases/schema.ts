@@ -136,7 +136,11 @@ export type ListDatabasesQuery = z.output<typeof listDatabasesQuery>
 
 export const deleteDatabaseQuery = z.strictObject({
   force: queryBoolean(false).describe('`true` deletes its branches first. Their data cannot be recovered.'),
+  keep_backups: queryBoolean(false).describe(
+    '`true` keeps its backups, of which new databases can be made by `source_backup_id`.',
+  ),
 })
+export type DeleteDatabaseQuery = z.output<typeof deleteDatabaseQuery>
 
 export const branchParameters = z.strictObject({
   id: id.describe('The id of the database, a UUID.'),

@@ -34,7 +34,7 @@ import {
   type Update,
 } from './decide.ts'
 import { decideResize } from './resize.ts'
-import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
+import type { CreateDatabaseInput, DeleteDatabaseQuery, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
 import { sourceOfNew } from './source.ts'
 import { refuseVainGrowth } from './storage.ts'
 
@@ -303,7 +303,8 @@ function deletionTask(database: ManagedDatabase): string | undefined {
 }
 
 /** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409 */
-export async function deleteDatabase(writer: Writer, id: string, force: boolean): Promise<Written> {
+export async function deleteDatabase(writer: Writer, id: string, query: DeleteDatabaseQuery): Promise<Written> {
+  const { force, keep_backups: keepBackups } = query
   const { context, account } = writer
   const { cluster, caches } = context
   const written = await guarded(async (): Promise<Written & { asked: boolean }> => {
@@ -314,14 +315,17 @@ export async function deleteDatabase(writer: Writer, id: string, force: boolean)
     // A deletion that was marked before but never asked for keeps its task.
     const taskId = deletionTask(current) ?? context.newId()
     const hash = desiredHash(askedBy(current))
-    const marked = await cluster.replace(
-      'ManagedDatabase',
-      annotated(current, {
-        [updatedAtAnnotation]: timeNow(context),
-        [annotations.operation]: renderOperation({ taskId, name: 'delete-managed', hash }),
-        ...(force ? { [annotations.force]: 'true' } : {}),
-      }),
-    )
+    const { deletion } = current.spec
+    const asked = annotated(current, {
+      [updatedAtAnnotation]: timeNow(context),
+      [annotations.operation]: renderOperation({ taskId, name: 'delete-managed', hash }),
+      ...(force ? { [annotations.force]: 'true' } : {}),
+    })
+    const marked = await cluster.replace('ManagedDatabase', {
+      ...asked,
+      // What kubectl asked for stays so.
+      spec: { ...asked.spec, deletion: { ...deletion, keepBackups: deletion.keepBackups || keepBackups } },
+    })
     const { name, namespace, uid, resourceVersion } = marked.metadata
     await cluster.delete('ManagedDatabase', { name, namespace }, { uid, resourceVersion })
     const metadata = { ...marked.metadata, deletionTimestamp: timeNow(context) }
@@ -330,7 +334,7 @@ export async function deleteDatabase(writer: Writer, id: string, force: boolean)
   caches.ManagedDatabase.writeThrough(written.database)
   if (written.asked && written.taskId !== undefined) {
     const subject = { kind: 'database' as const, id, name: written.database.metadata.name }
-    await recordTask(writer, { taskId: written.taskId, name: 'delete-managed', subject, request: { force } })
+    await recordTask(writer, { taskId: written.taskId, name: 'delete-managed', subject, request: query })
   }
   return written
 }
