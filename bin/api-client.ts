@@ -26,7 +26,15 @@ const database = z.object({
 })
 export type Database = z.output<typeof database>
 
-const branch = z.object({ id: z.string(), name: z.string(), status: z.string(), connection: connection.optional() })
+const branch = z.object({
+  id: z.string(),
+  name: z.string(),
+  status: z.string(),
+  display_name: z.string().nullish(),
+  domain: z.string().optional(),
+  connection: connection.optional(),
+})
+export type Branch = z.output<typeof branch>
 
 /** As the query `user_type` of a single read names the roles. */
 export type UserType = 'application' | 'admin' | 'application_read_only'
@@ -50,6 +58,7 @@ const patienceMs = 75_000
 /** A page of a thousand databases is a tenth of this. */
 const highestBytes = 16 * 1024 * 1024
 const pageLength = 1000
+const branchPageLength = 100
 
 type Answer = { status: number; text: string }
 type Call = { method?: string; body?: unknown; wait?: boolean }
@@ -113,6 +122,16 @@ function readJson(text: string): unknown {
   }
 }
 
+/** All pages of a list. */
+async function whole<T>(length: number, read: (offset: number) => Promise<T[]>): Promise<T[]> {
+  const all: T[] = []
+  for (;;) {
+    const page = await read(all.length)
+    all.push(...page)
+    if (page.length < length) return all
+  }
+}
+
 /** A client of one tenant. Every change waits (`Prefer: wait`) until it is in force. */
 export function createClient(api: Api) {
   async function call<S extends z.ZodType>(shape: S, path: string, options: Call = {}): Promise<z.output<S>> {
@@ -123,7 +142,6 @@ export function createClient(api: Api) {
     if (!body.success) throw new ApiFailure(`${what}: what answers is not the API of Espalier`)
     return body.data
   }
-  const list = (offset: number) => call(z.array(database), `/databases?limit=${pageLength}&offset=${offset}`)
   return {
     clientIp: async () => (await call(z.object({ ip_address: z.string() }), '/client-ip')).ip_address,
     create: (input: object) => call(database, '/databases', { method: 'POST', body: input, wait: true }),
@@ -149,18 +167,20 @@ export function createClient(api: Api) {
       const made = await call(branch, `/databases/${id}/branches`, { method: 'POST', wait: true })
       return call(branch, `/databases/${id}/branches/${made.id}`)
     },
+    /** `wait`: until nothing is under way any more, for a minute at most. */
+    readBranch: (id: string, branchId: string, userType: UserType, wait = false) =>
+      call(branch, `/databases/${id}/branches/${branchId}?user_type=${userType}`, { wait }),
+    /** All branches of the database that live, at any depth, oldest first. */
+    branches: (id: string): Promise<Branch[]> =>
+      whole(branchPageLength, offset =>
+        call(z.array(branch), `/databases/${id}/branches?limit=${branchPageLength}&offset=${offset}`),
+      ),
     removeBranch: async (id: string, branchId: string) => {
       await call(z.undefined(), `/databases/${id}/branches/${branchId}`, { method: 'DELETE', wait: true })
     },
     /** All databases of the account, oldest first. */
-    async list(): Promise<Database[]> {
-      const all: Database[] = []
-      for (;;) {
-        const page = await list(all.length)
-        all.push(...page)
-        if (page.length < pageLength) return all
-      }
-    },
+    list: (): Promise<Database[]> =>
+      whole(pageLength, offset => call(z.array(database), `/databases?limit=${pageLength}&offset=${offset}`)),
     /** The certificates that databases' certificates are verified with, in PEM. */
     async authority(): Promise<string> {
       const answer = await ask(api, '/ca.pem', {})

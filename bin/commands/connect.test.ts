@@ -27,6 +27,7 @@ let environment: NodeJS.ProcessEnv
 let asked: { path: string; authorization: string | undefined; prefer: string | undefined; host: string | undefined }[]
 let shop: { status: string; host: string; hasConnection: boolean }
 let databases: { id: string; name: string }[]
+let branches: { id: string; name: string; display_name?: string; status: string }[]
 
 const bodyOf = (name: string, role?: string) => ({
   id,
@@ -47,6 +48,20 @@ function answerOf(url: URL, prefer: string | undefined): Answer {
     const [limit, offset] = ['limit', 'offset'].map(name => Number(url.searchParams.get(name)))
     const page = databases.slice(offset, (offset ?? 0) + (limit ?? 0))
     return { text: JSON.stringify(page.map(database => ({ ...bodyOf(database.name), id: database.id }))) }
+  }
+  const ofBranch = new RegExp(`^/databases/${id}/branches(?:/(.+))?$`).exec(path)
+  if (ofBranch !== null) {
+    const one = branches.find(branch => branch.id === ofBranch[1])
+    if (one === undefined) return { text: JSON.stringify(branches) }
+    const host = `${one.name}.db.example.com`
+    const connection = {
+      username: roleOf[url.searchParams.get('user_type') ?? ''],
+      password,
+      host,
+      port: 30008,
+      database: 'app',
+    }
+    return { text: JSON.stringify({ ...one, ...(one.status === 'available' ? { connection } : {}) }) }
   }
   if (path !== `/databases/${id}`) return { status: 404, text: '{"code":404,"message":"database not found"}' }
   // What is waited for is there in the end.
@@ -72,6 +87,11 @@ beforeEach(async () => {
   asked = []
   shop = { status: 'available', host: 'db.example.com', hasConnection: true }
   databases = [{ id, name: 'shop' }]
+  branches = [
+    { id: crypto.randomUUID(), name: 'shop-a1b2c3d4', display_name: 'Preview', status: 'available' },
+    { id: crypto.randomUUID(), name: 'shop-b1b2c3d4', display_name: 'Twin', status: 'available' },
+    { id: crypto.randomUUID(), name: 'shop-c1b2c3d4', display_name: 'Twin', status: 'failed' },
+  ]
   server = createServer(api).listen(0, '127.0.0.1')
   await once(server, 'listening')
   environment = {
@@ -217,8 +237,7 @@ test('without a psql it says what to install and how to connect, and keeps the p
   expect(findPsql(directory, [])).toBeUndefined()
 
   const connection = { username: 'admin', password, host: 'db.example.com', port: 30007, database: 'app' }
-  const database = { id, name: 'shop', status: 'available', ip_allowlist: { rules: [] } }
-  const text = withoutPsql('shop', 'admin', { database, connection }, '/cache/ca.pem')
+  const text = withoutPsql('shop --role admin', { domain: undefined, connection }, '/cache/ca.pem')
   for (const part of ['postgresql-client', 'db.example.com', '30007', 'admin', 'verify-full', '/cache/ca.pem'])
     expect(text).toContain(part)
   expect(text).toContain('espalier connect shop --role admin --print')
@@ -230,6 +249,20 @@ test('finds a database behind the first page', async () => {
   const others = Array.from({ length: 1000 }, (_, index) => ({ id: crypto.randomUUID(), name: `other${index}` }))
   databases = [...others, { id, name: 'shop' }]
   expect(await run(['shop'])).toMatchObject({ code: 3 })
+})
+
+test.each([
+  ['its name', () => 'shop-a1b2c3d4'],
+  ['its display name', () => 'Preview'],
+  ['its id', () => branches[0]?.id ?? ''],
+])('finds a branch by %s', async (_, branch) => {
+  await installPsql()
+  expect(await run(['shop', '--branch', branch(), '--role', 'admin'])).toEqual({ code: 3, stdout: '', stderr: '' })
+  expect((await told()).variables).toMatchObject({
+    PGHOST: 'shop-a1b2c3d4.db.example.com',
+    PGPORT: '30008',
+    PGUSER: 'admin',
+  })
 })
 
 test('a failure is one line, exit code 1 or 2', async () => {
@@ -254,6 +287,27 @@ describe('says in one line what is wrong', () => {
     ],
     ['--print and psql', ['shop', '--print', '--', '-l'], {}, 2, '--print runs no psql: leave out what follows --'],
     ['no such database', ['shops'], {}, 1, 'there is no database "shops": there is shop'],
+    [
+      'no such branch',
+      ['shop', '--branch', 'x'],
+      {},
+      1,
+      'there is no branch "x": there are shop-a1b2c3d4, shop-b1b2c3d4, shop-c1b2c3d4',
+    ],
+    [
+      'two branches of one display name',
+      ['shop', '--branch', 'Twin'],
+      {},
+      1,
+      'shop has 2 branches called "Twin": there are shop-b1b2c3d4, shop-c1b2c3d4',
+    ],
+    [
+      'a branch that failed',
+      ['shop', '--branch', 'shop-c1b2c3d4'],
+      {},
+      1,
+      'shop-c1b2c3d4 is failed: it has no address yet',
+    ],
     [
       'a token',
       ['shop'],

@@ -1,4 +1,4 @@
-/** `espalier connect`: psql on a database of yours, found by its name through the API. */
+/** `espalier connect`: psql on a database of yours, or a branch of it, found by its name through the API. */
 import { createClient } from '../api-client.ts'
 import { type Command, parseArguments, UsageError } from '../command.ts'
 import { keepAuthority } from '../connect/authority-file.ts'
@@ -11,6 +11,7 @@ certificate is always verified.
 
 Usage: espalier connect NAME [options] [-- PSQL OPTIONS]
 
+  --branch NAME  a branch of it: its name, display name or id
   --role ROLE    app, admin or app_read_only (default: app)
   --print        print the connection string, with its password, in place of running psql
   --tenant ID    of the embedded installation: whose database it is (default: demo)
@@ -34,6 +35,7 @@ const command: Command = {
   help,
   async run(args) {
     const { values, positionals, rest } = parseArguments(args, {
+      branch: { type: 'string' },
       role: { type: 'string', default: 'app' },
       print: { type: 'boolean', default: false },
       tenant: { type: 'string' },
@@ -42,15 +44,18 @@ const command: Command = {
     if (name === undefined || more.length > 0) throw new UsageError('name one database: espalier connect NAME')
     if (values.print && rest.length > 0) throw new UsageError('--print runs no psql: leave out what follows --')
     const role = roleOf(values.role)
+    const again = [name, ...(values.branch === undefined ? [] : ['--branch', values.branch]), '--role', role].join(' ')
     const client = createClient(await readTarget(process.env, values.tenant))
-    const found = await findConnection(client, name, role, line => console.error(`espalier connect: ${line}`))
+    const found = await findConnection(client, { name, branch: values.branch, role }, line =>
+      console.error(`espalier connect: ${line}`),
+    )
     const authorityFile = await keepAuthority(process.env, await client.authority())
     if (values.print) {
       console.log(connectionString(found, authorityFile))
       return 0
     }
     const psql = findPsql(process.env.PATH)
-    if (psql === undefined) throw new ConnectFailure(withoutPsql(name, role, found, authorityFile))
+    if (psql === undefined) throw new ConnectFailure(withoutPsql(again, found, authorityFile))
     return runPsql(psql, rest, environmentOf(process.env, found, authorityFile, psql))
   },
 }

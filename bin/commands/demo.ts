@@ -59,7 +59,7 @@ async function tour(base: string, token: string): Promise<void> {
     () => client.create({ name: 'shop', region: 'local', size: 'nano' }),
     ({ name, status, ip_allowlist }) => `${name} is ${status}, its allowlist ${ip_allowlist.state}`,
   )
-  const { connection } = await findConnection(client, created.name, 'app', console.log)
+  const { connection } = await findConnection(client, { name: created.name, role: 'app' }, console.log)
   const way = { connection, authority: await client.authority() }
   await step(
     'Connect to it before anybody is allowed',

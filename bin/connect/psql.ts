@@ -76,17 +76,16 @@ function majorOf(program: string): number | undefined {
  */
 export function environmentOf(
   environment: NodeJS.ProcessEnv,
-  { database, connection }: Found,
+  { domain, connection }: Found,
   authorityFile: string,
   psql: string,
 ): NodeJS.ProcessEnv {
   const own = Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.includes(name)))
   const { host, port, username, password } = connection
-  const byName =
-    isIP(host) !== 0 && database.domain !== undefined && (majorOf(psql) ?? firstWithAddresses) < firstWithAddresses
+  const byName = isIP(host) !== 0 && domain !== undefined && (majorOf(psql) ?? firstWithAddresses) < firstWithAddresses
   return {
     ...own,
-    PGHOST: byName ? database.domain : host,
+    PGHOST: byName ? domain : host,
     ...(byName ? { PGHOSTADDR: host } : {}),
     PGPORT: String(port),
     PGUSER: username,
@@ -107,8 +106,8 @@ export function connectionString({ connection }: Found, authorityFile: string): 
   return `postgresql://${user}@${inUri(host)}:${port}/${encodeURIComponent(database)}?${query}`
 }
 
-/** What to do where there is no psql: all there is to know but the password. */
-export function withoutPsql(name: string, role: string, { connection }: Found, authorityFile: string): string {
+/** What to do where there is no psql: all there is to know but the password. `again`: the command's arguments. */
+export function withoutPsql(again: string, { connection }: Found, authorityFile: string): string {
   const { host, port, username, database } = connection
   return `there is no psql here. Install it, for example with
   apt install postgresql-client     (Debian, Ubuntu)
@@ -120,7 +119,7 @@ or use another client:
   user         ${username}
   sslmode      verify-full
   sslrootcert  ${authorityFile}
-  password     in what \`espalier connect ${name} --role ${role} --print\` prints`
+  password     in what \`espalier connect ${again} --print\` prints`
 }
 
 /** Runs psql on this terminal until it ends. @returns its exit code */
