@@ -24,6 +24,7 @@ import type { Checkpoints } from './checkpoints.ts'
 import { idOf, isRelabelled } from './id.ts'
 import type { AnchorFacts, Observed, SnapshotFacts } from './observed.ts'
 import { snapshotFacts } from './snapshot.ts'
+import { isTakenFor, takenBy } from './taken.ts'
 import { verificationFacts } from './verification/observe.ts'
 
 type Observer = {
@@ -181,12 +182,16 @@ function usedBy({ databases, restores }: Caches, backup: Backup): string | undef
 async function anchorOf(
   { restores }: Caches,
   cluster: Cluster,
-  { metadata: { namespace = '', name }, spec }: Backup,
+  backup: Backup,
   { status }: ManagedDatabase | Branch,
 ): Promise<AnchorFacts | undefined> {
+  const {
+    metadata: { namespace = '', name },
+    spec,
+  } = backup
   const restore = restores
     .byIndex('database', `${namespace}/${spec.databaseId}`)
-    .find(({ status }) => status?.anchor === name)
+    .find(restore => restore.status?.anchor === name && isTakenFor(backup, takenBy(restore, 'prerestore')))
   if (restore === undefined) return undefined
   const { previous, fencedAt } = restore.status ?? {}
   if (!isOpenRestore(restore)) return { state: 'over' }

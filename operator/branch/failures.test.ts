@@ -1,7 +1,7 @@
 /** What a branch comes through, what it does not, and that nothing is left of one that came to nothing. */
 import { describe, expect, test } from 'vitest'
 import { type Cluster, ClusterError } from '../../cluster/index.ts'
-import { apiVersion, tenantName, tenantNamespace } from '../../crds/index.ts'
+import { apiVersion, childNames, tenantName, tenantNamespace } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { impatient } from '../testing/backups.ts'
 import { at, branchDraft, reasonOf, useBranches } from '../testing/branches.ts'
@@ -92,6 +92,29 @@ describe('comes to nothing, and leaves nothing,', () => {
       })
       await nothingLeft('refused-1')
     })
+  })
+
+  test('where somebody else has the name of its backup, which stays', async () => {
+    await it.create('squatted')
+    const id = '5e1d9a52-3f0e-4b43-9c0f-0a1b2c3d4e60'
+    const key = at(childNames.prebranch(id))
+    const databaseId = await it.idOf('squatted')
+    await it.cluster().create('Backup', {
+      ...{ apiVersion, kind: 'Backup', metadata: key },
+      spec: { databaseName: 'squatted', databaseId, kind: 'hot', purpose: 'prebranch' },
+    })
+    const draft = branchDraft('squatted-1', { name: 'squatted', id: databaseId }, {}, id)
+    await it.cluster().create('Branch', draft)
+    const branch = await failed('squatted-1')
+    expect(reasonOf(branch)).toBe('NameTaken')
+    expect(conditionOf(branch.status, 'Ready')?.message).toContain(key.name)
+    expect((await it.cluster().get('Backup', key))?.metadata.deletionTimestamp).toBeUndefined()
+    await it.cluster().delete('Backup', key)
+    await eventually(
+      () => it.cluster().get('Backup', key),
+      found => found === undefined,
+    )
+    await nothingLeft('squatted-1')
   })
 
   test('where snapshots are not of one instant', async () => {

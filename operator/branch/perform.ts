@@ -1,13 +1,15 @@
 /** Does what a plan names to the branch itself; what concerns its Postgres is the workload's to do. */
-import { type Cluster, isClusterError } from '../../cluster/index.ts'
+import type { Cluster } from '../../cluster/index.ts'
 import { type Branch, childNames, labels } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
+import { createTaken } from '../backup/taken.ts'
 import { identified, letGo } from '../objects/held.ts'
 import { LeftoversError } from '../workload/errors.ts'
 import { type Done, type Executor, type Pass, perform as performInstance } from '../workload/execute.ts'
 import { deleteLeftovers } from '../workload/leftovers.ts'
 import type { Action } from './actions.ts'
 import type { Observed } from './observed.ts'
+import { ownBackup, prebranchOf } from './plan/prebranch.ts'
 
 /** `released`: nothing more can be said of the branch, or has been said. */
 export async function perform(
@@ -23,7 +25,7 @@ export async function perform(
       await cluster.replace('Branch', identified(branch, action.id ?? newId()))
       return 'released'
     case 'create-backup':
-      await createBackup(cluster, action.draft, newId())
+      await createBackup(cluster, branch, action.draft, newId())
       return 'done'
     case 'request-deletion':
       await cluster.replace('Branch', { ...branch, spec: { ...branch.spec, deletionRequestedAt: action.at } })
@@ -44,18 +46,14 @@ export async function perform(
   }
 }
 
-/** One that is there already, made by another pass, is the one. */
 async function createBackup(
   cluster: Cluster,
+  branch: Branch,
   draft: Extract<Action, { do: 'create-backup' }>['draft'],
   id: string,
 ): Promise<void> {
   const metadata = { ...draft.metadata, labels: { ...draft.metadata.labels, [labels.id]: id } }
-  try {
-    await cluster.create('Backup', { ...draft, metadata })
-  } catch (error) {
-    if (!isClusterError(error, 'AlreadyExists')) throw error
-  }
+  await createTaken(cluster, { ...draft, metadata }, prebranchOf(branch.spec))
 }
 
 /** Nothing is left that no cache knew of, what it was copied from included. @throws LeftoversError; ClusterError */
@@ -65,10 +63,7 @@ async function deleteRest(cluster: Cluster, { branch, instance }: Observed): Pro
   if (id === undefined) return
   const key = { namespace: branch.metadata.namespace, name: childNames.prebranch(id) }
   const backup = await cluster.get('Backup', key)
-  if (backup === undefined || !isOf(branch, backup.spec)) return
+  if (backup === undefined || ownBackup({ branch, backup }) === undefined) return
   await cluster.delete('Backup', key, { uid: backup.metadata.uid })
   throw new LeftoversError(`deleted ${key.name}, which was left`)
 }
-
-const isOf = ({ spec }: Branch, { purpose, databaseId }: { purpose: string; databaseId: string }): boolean =>
-  purpose === 'prebranch' && databaseId === spec.databaseId

@@ -18,6 +18,7 @@ import { ownerUidOf } from '../objects/ownership.ts'
 import type { DataSource } from '../workload/instance.ts'
 import type { Learnt, Observer } from '../workload/observe.ts'
 import { isStoppedIncarnation, podsOfIncarnation } from '../workload/stopped.ts'
+import { takenNameOf } from './anchor.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
 import { freeIncarnation, leftBehind } from './incarnations.ts'
 import type { Left, Observed } from './observed.ts'
@@ -90,6 +91,10 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
           incarnation: previous?.incarnation ?? 0,
         })),
       anchor: await anchorOf(caches, cluster, restore),
+      after:
+        isOpen && isSwitched && status?.after === undefined
+          ? await cluster.get('Backup', { namespace, name: takenNameOf(restore, 'postrestore') })
+          : undefined,
       leftovers: left === undefined ? noLeftovers : await leftoversOf(cluster, restore, left),
     },
   }

@@ -41,7 +41,9 @@ export type Observed = {
   held: Hold | undefined
   /** No pod of the old incarnation is there, and none comes. */
   isOldStopped: boolean
+  /** What stands under the names of the backups that it takes, whoever made it. `after`: looked at once the new volume serves. */
   anchor: Backup | undefined
+  after: Backup | undefined
   /** Of the incarnation that is not to serve (any more): whether a pod is left, and what else. */
   leftovers: { hasPod: boolean; objects: Left[]; claim: PersistentVolumeClaim | undefined }
 }

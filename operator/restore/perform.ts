@@ -1,5 +1,5 @@
 /** Does what a plan names, one after the other: what fails keeps what comes after it, and the status, from being written. */
-import { type Cluster, ClusterError, isClusterError } from '../../cluster/index.ts'
+import { type Cluster, ClusterError, type Draft } from '../../cluster/index.ts'
 import {
   annotations,
   apiVersion,
@@ -10,6 +10,7 @@ import {
   teardownFinalizer,
 } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
+import { createTaken, takenBy } from '../backup/taken.ts'
 import { nextConditions } from '../managed-database/plan/conditions.ts'
 import { no } from '../objects/conditions.ts'
 import { type Executor as InstanceExecutor, type Pass, perform as performInstance } from '../workload/execute.ts'
@@ -76,27 +77,26 @@ async function ask({ cluster }: Executor, { restore, database }: Observed, backu
 
 async function takeBackup(
   { cluster, newId }: Executor,
-  { metadata, spec }: Restore,
+  restore: Restore,
   { name, purpose }: Extract<Action, { do: 'take-backup' }>,
 ): Promise<void> {
+  const { metadata } = restore
   const { namespace = '' } = metadata
+  const step = takenBy(restore, purpose)
   const tenant = metadata.labels?.[labels.tenant]
   const marks = { [labels.id]: newId(), [labels.managedBy]: managedByEspalier }
-  try {
-    await cluster.create('Backup', {
-      apiVersion,
-      kind: 'Backup',
-      metadata: {
-        name,
-        namespace,
-        labels: { ...marks, ...(tenant === undefined ? {} : { [labels.tenant]: tenant }) },
-        finalizers: [teardownFinalizer],
-      },
-      spec: { databaseName: spec.databaseName, databaseId: spec.databaseId, kind: 'hot', purpose },
-    })
-  } catch (error) {
-    if (!isClusterError(error, 'AlreadyExists')) throw error
+  const draft: Draft<'Backup'> = {
+    apiVersion,
+    kind: 'Backup',
+    metadata: {
+      name,
+      namespace,
+      labels: { ...marks, ...(tenant === undefined ? {} : { [labels.tenant]: tenant }) },
+      finalizers: [teardownFinalizer],
+    },
+    spec: { ...step, kind: 'hot' },
   }
+  await createTaken(cluster, draft, step)
 }
 
 /** Incarnation and volume in one write, on the database as the cluster has it: a crash leaves the one or the other. */

@@ -1,9 +1,11 @@
 /** What a restore comes to, whatever is observed: before all, when the new volume may take the place of the old one. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { timestamp } from '../../values/time.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import {
   ago,
+  anchor,
   backup,
   database,
   deadlines,
@@ -56,10 +58,20 @@ describe('step by step', () => {
     ['then the old one is fenced off', {}, { reason: 'Stopping', isFenced: true, does: [] }],
     ['and waited for', { restore: fenced }, { reason: 'Stopping', does: [] }],
     ['and backed up', { restore: fenced, isOldStopped: true }, { reason: 'Anchoring', does: [] }],
-    ['and replaced', { restore: fenced, isOldStopped: true, anchor: backup('completed') }, { does: ['switch'] }],
+    ['and replaced', { restore: fenced, isOldStopped: true, anchor: anchor('completed') }, { does: ['switch'] }],
+    [
+      'but not where somebody else has the name of the anchor',
+      { restore: fenced, isOldStopped: true, anchor: backup('completed', { purpose: 'prerestore' }) },
+      { phase: 'failed', reason: 'NameTaken', does: [] },
+    ],
+    [
+      'or it was taken before the old one was to stop',
+      { restore: restore({ ...running, fencedAt: timestamp(now + 1_000) }), anchor: anchor('completed') },
+      { phase: 'failed', reason: 'NameTaken', does: [] },
+    ],
     [
       'also where it could not be backed up',
-      { restore: fenced, isOldStopped: true, anchor: backup('failed') },
+      { restore: fenced, isOldStopped: true, anchor: anchor('failed') },
       { does: ['switch'] },
     ],
     [

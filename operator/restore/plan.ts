@@ -7,10 +7,12 @@
  */
 import { isInForce, isOpenRestore, type Restore, teardownFinalizer, visiblePhase } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
+import { isTakenFor, type RestorePurpose, takenBy } from '../backup/taken.ts'
 import { completed, conditionOf, no, yes } from '../objects/conditions.ts'
 import { withFindings } from '../objects/run-status.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
 import type { VolumeRecord } from '../workload/instance.ts'
+import { isAnchorOf, nameTaken, takenNameOf } from './anchor.ts'
 import type { Candidate, Left, Observed } from './observed.ts'
 
 export type Action =
@@ -18,7 +20,7 @@ export type Action =
   | { do: 'identify' }
   /** Has the database ask for this restore, so that it is its operation. */
   | { do: 'ask'; backupName: string }
-  | { do: 'take-backup'; name: string; purpose: 'prerestore' | 'postrestore' }
+  | { do: 'take-backup'; name: string; purpose: RestorePurpose }
   | { do: 'candidate'; action: InstanceAction }
   /** The one write by which the new volume serves. */
   | { do: 'switch'; from: number; to: number; volume: VolumeRecord }
@@ -40,13 +42,6 @@ const oldClaimMs = 24 * 3600_000
 const recordMs = 30 * 24 * 3600_000
 /** How soon pods and objects that nobody follows are looked at again. */
 const lookMs = 250
-
-/**
- * The name of a backup that a restore takes: no other restore's, not even of one that had its name before, whose anchor is of
- * another time.
- */
-const backupNameOf = ({ metadata }: Restore, purpose: 'prerestore' | 'postrestore'): string =>
-  `${metadata.name.slice(0, 230)}-${(metadata.uid ?? '').slice(0, 8)}-${purpose}`
 
 export function plan(observed: Observed, now: number, deadlines: RestoreDeadlines): Plan {
   const { restore } = observed
@@ -103,7 +98,7 @@ function begin(observed: Observed, now: number, { restoringMs }: RestoreDeadline
           ...restore.status,
           startedAt: timestamp(now),
           deadlineAt: timestamp(now + restoringMs),
-          anchor: backupNameOf(restore, 'prerestore'),
+          anchor: takenNameOf(restore, 'prerestore'),
           incarnation: Math.max(freeIncarnation, incarnation + 1),
           previous: { incarnation, ...(volume === undefined ? {} : { claim: volume.claim, uid: volume.uid }) },
         },
@@ -146,12 +141,18 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
     wakeAt: now + lookMs,
   })
   // In the list before anything is moved.
+  // What is somebody else's is not taken for the data as they were.
+  if (anchor !== undefined && !isAnchorOf(restore, anchor))
+    return {
+      actions: [],
+      status: { ...failed(restore, 'NameTaken', nameTaken(anchor.metadata.name), now), anchor: undefined },
+    }
   if (anchor === undefined && anchorRefused === undefined) {
     if (previous?.claim === undefined)
       return told('Preparing', 'no anchor', { anchorRefused: 'no volume was on record' })
     if (status.fencedAt !== undefined)
       return told('Anchoring', 'no anchor any more', { anchorRefused: 'the prerestore backup was deleted' })
-    const name = status.anchor ?? backupNameOf(restore, 'prerestore')
+    const name = status.anchor ?? takenNameOf(restore, 'prerestore')
     const take: Action = { do: 'take-backup', name, purpose: 'prerestore' }
     return told('Preparing', 'asking for the anchor', {}, [take])
   }
@@ -188,9 +189,9 @@ const ofCandidate = (candidate: Candidate | undefined): Action[] =>
 
 /** The new volume serves, or comes to: the database's own controller does that. */
 function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadlines): Plan {
-  const { restore, database, anchor } = observed
-  const refused =
-    restore.status?.anchorRefused ?? (anchor?.status?.phase === 'failed' ? anchor.status.error : undefined)
+  const { restore, database, anchor, after } = observed
+  const isRefused = anchor?.status?.phase === 'failed' && isAnchorOf(restore, anchor)
+  const refused = restore.status?.anchorRefused ?? (isRefused ? anchor.status?.error : undefined)
   const status: Status = {
     ...restore.status,
     anchorRefused: refused,
@@ -211,8 +212,9 @@ function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadl
       wakeAt: until,
     }
   }
-  const name = backupNameOf(restore, 'postrestore')
-  if (serves && status.after === undefined)
+  const name = takenNameOf(restore, 'postrestore')
+  const isTaken = after !== undefined && !isTakenFor(after, takenBy(restore, 'postrestore'))
+  if (serves && status.after === undefined && !isTaken)
     return {
       actions: [{ do: 'take-backup', name, purpose: 'postrestore' }, ...removal(observed)],
       status: running(
@@ -224,11 +226,13 @@ function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadl
       wakeAt: now + lookMs,
     }
   return {
+  const done = 'the data are restored'
+  const message = isTaken ? `${done}, and there is no backup of them: ${nameTaken(name)}` : done
     actions: removal(observed),
     status: withFindings(
       known,
       { ...status, phase: 'completed', finishedAt: timestamp(now) },
-      { Ready: yes(completed, 'the data are restored'), Progressing: no(completed, 'the data are restored') },
+      { Ready: yes(completed, message), Progressing: no(completed, message) },
       now,
     ),
     wakeAt: now + lookMs,

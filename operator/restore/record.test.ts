@@ -5,6 +5,7 @@ import { timestamp } from '../../values/time.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import {
   ago,
+  anchor,
   backup,
   database,
   deadlines,
@@ -146,6 +147,18 @@ describe('until the new volume serves', () => {
       { do: 'candidate', action: adopt },
     ])
   })
+  test.each<[string, Observed['anchor']]>([
+    ['nobody marked', backup('pending', { purpose: 'prerestore' })],
+    ['of another purpose', anchor('pending', { purpose: 'user' })],
+    ['of another database', anchor('pending', { databaseId: 'other' })],
+    ['of a branch', anchor('pending', { sourceBranch: { name: 'b', id: 'b' } })],
+    ['completed before anything was stopped', anchor('completed')],
+  ])('it fails where the name of the anchor is that of a backup %s', (_, theirs) => {
+    const { actions, status } = planOf({ anchor: theirs, candidate: busy })
+    expect([actions, status.phase, status.anchor]).toEqual([[], 'failed', undefined])
+    expect(status.error).toBe('the backup one-1 is in the way: it is there already, and not made by this restore')
+    expect(conditionOf(status, 'Ready')?.reason).toBe('NameTaken')
+  })
   test('it says what the new volume waits for, and does it', () => {
     expect(progressing({ candidate: making })).toEqual(['True', 'Starting', 'it starts'])
     expect(progressing({ candidate: undefined })).toEqual(['True', 'Starting', 'a volume is made of the backup'])
@@ -165,8 +178,8 @@ describe('until the new volume serves', () => {
     const change = { do: 'switch', from: 1, to: 2, volume }
     const stopped = { restore: fenced, isOldStopped: true }
     test.each<[string, Partial<Observed>, string | undefined]>([
-      ['has an anchor', { anchor: backup('completed') }, undefined],
-      ['has one that failed', { anchor: backup('failed') }, 'why'],
+      ['has an anchor', { anchor: anchor('completed') }, undefined],
+      ['has one that failed', { anchor: anchor('failed') }, 'why'],
       [
         'has none, which is on record',
         { anchor: undefined, restore: restore({ ...fenced.status, anchorRefused: 'none' } as Status) },
@@ -174,7 +187,7 @@ describe('until the new volume serves', () => {
       ],
       [
         'has none, whatever else is known',
-        { anchor: backup('failed'), restore: restore({ ...fenced.status, anchorRefused: 'none' } as Status) },
+        { anchor: anchor('failed'), restore: restore({ ...fenced.status, anchorRefused: 'none' } as Status) },
         'none',
       ],
     ])('%s', (_, more, anchorRefused) => {
@@ -187,7 +200,7 @@ describe('until the new volume serves', () => {
     })
     test('is from the first volume where the record names none', () => {
       const { previous: _, ...unknown } = fenced.status ?? {}
-      const more = { restore: restore(unknown as Status), isOldStopped: true, anchor: backup('completed') }
+      const more = { restore: restore(unknown as Status), isOldStopped: true, anchor: anchor('completed') }
       expect(planOf(more).actions).toEqual([{ ...change, from: 0 }])
     })
   })
@@ -285,9 +298,9 @@ describe('once the new volume is in place', () => {
     expect([actions, status.phase, conditionOf(status, 'Ready')?.reason]).toEqual([[], 'failed', 'DatabaseDeleting'])
   })
   test.each<[string, Restore, Observed['anchor'], string | undefined]>([
-    ['there is one', switched, backup('completed'), undefined],
-    ['it failed', switched, backup('failed'), 'why'],
-    ['it was refused', saying({ switchedAt: ago(5_000), anchorRefused: 'none' }), backup('failed'), 'none'],
+    ['there is one', switched, anchor('completed'), undefined],
+    ['it failed', switched, anchor('failed'), 'why'],
+    ['it was refused', saying({ switchedAt: ago(5_000), anchorRefused: 'none' }), anchor('failed'), 'none'],
     ['it is gone', switched, undefined, undefined],
   ])('what became of the anchor is on record: %s', (_, its, anchor, anchorRefused) => {
     expect(planOf({ restore: its, anchor, database: serving }).status.anchorRefused).toBe(anchorRefused)

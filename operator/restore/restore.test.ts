@@ -231,6 +231,28 @@ describe('a restore that fails leaves the database as it was, where', () => {
   })
 })
 
+test('a backup that somebody else made under the name of its anchor is neither taken for it nor touched', async () => {
+  await mistaken('squatted')
+  it.workload().volumes.unprovisioned = claim => (claim.spec?.dataSource === undefined ? undefined : 'not yet')
+  await it.stopOperator()
+  await ask('squatted-back', 'squatted', 'squatted-1')
+  const { uid = '' } = (await restore('squatted-back'))?.metadata ?? {}
+  const name = `squatted-back-${uid.slice(0, 8)}-prerestore`
+  const databaseId = await it.idOf('squatted')
+  await it.cluster().create('Backup', {
+    ...{ apiVersion, kind: 'Backup', metadata: at(name) },
+    spec: { databaseName: 'squatted', databaseId, kind: 'hot', purpose: 'prerestore' },
+  })
+  await it.startOperator()
+  const found = await when('squatted-back', ({ status }) => status?.phase === 'failed')
+  expect(found?.status).toMatchObject({ error: expect.stringContaining(`the backup ${name} is in the way`) })
+  expect([reasonOf(found), found?.status?.anchor]).toEqual(['NameTaken', undefined])
+  await settled('squatted')
+  expect(await contentOf('squatted')).toBe('bad')
+  expect((await backupOf(name))?.metadata.deletionTimestamp).toBeUndefined()
+  it.workload().volumes.unprovisioned = () => undefined
+})
+
 test('where the old data cannot be backed up the reason is on record, and their claim stays for a day', async () => {
   await mistaken('lone')
   const old = (await it.database('lone'))?.status?.volume

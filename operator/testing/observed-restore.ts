@@ -1,5 +1,13 @@
 /** For tests: a restore as a pass finds it, whose new volume is ready to take the place of the old one, and the same but for what a test says. */
-import { apiVersion, type Backup, type ManagedDatabase, type Restore, teardownFinalizer } from '../../crds/index.ts'
+import {
+  apiVersion,
+  type Backup,
+  labels,
+  type ManagedDatabase,
+  managedByEspalier,
+  type Restore,
+  teardownFinalizer,
+} from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import type { Candidate, Observed } from '../restore/observed.ts'
 import { plainSpec } from './samples.ts'
@@ -30,6 +38,11 @@ export const backup = (phase: NonNullable<Backup['status']>['phase'], more: Part
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'user', ...more },
   status: { phase, ...(phase === 'completed' || phase === 'failed' ? { finishedAt: ago(0), error: 'why' } : {}) },
 })
+/** The operator's own, by all that it says. */
+export const anchor = (phase: NonNullable<Backup['status']>['phase'], more: Partial<Backup['spec']> = {}): Backup => {
+  const { metadata, ...rest } = backup(phase, { purpose: 'prerestore', ...more })
+  return { ...rest, metadata: { ...metadata, labels: { [labels.managedBy]: managedByEspalier } } }
+}
 export const running: NonNullable<Restore['status']> = {
   phase: 'running',
   startedAt: ago(1_000),
@@ -50,7 +63,8 @@ export const observed = (more: Partial<Observed> = {}): Observed => ({
   candidate: { state: 'ready', volume, actions: [], isBound: true },
   held: undefined,
   isOldStopped: false,
-  anchor: backup('pending'),
+  anchor: anchor('pending'),
+  after: undefined,
   leftovers: { hasPod: false, objects: [], claim: undefined },
   ...more,
 })

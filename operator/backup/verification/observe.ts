@@ -1,6 +1,6 @@
 /** How the check of a backup's copy stands: by the caches, and where the backup is being deleted by the cluster itself. */
 import type { AnyObject, Cluster, Pod } from '../../../cluster/index.ts'
-import { type Backup, childNames, type PgVersion } from '../../../crds/index.ts'
+import { type Backup, childNames, labels, type PgVersion } from '../../../crds/index.ts'
 import type { Caches } from '../../caches.ts'
 import { placeOf } from '../../objects/order.ts'
 import { ownerKeyOf, ownerKindOf } from '../../objects/ownership.ts'
@@ -15,9 +15,11 @@ const longestMessage = 4_096
 
 export const verificationKinds = ['Pod', 'PersistentVolumeClaim', 'NetworkPolicy'] as const
 
-/** Whose name proves nothing is not touched. */
+/** What is not marked as made for this check is neither used nor touched, whatever its name. */
 export const isOfVerification = ({ metadata }: Backup, object: Pick<AnyObject, 'metadata'>): boolean =>
-  ownerKindOf(object) === 'Backup' && ownerKeyOf(object) === `${metadata.namespace}/${metadata.name}`
+  ownerKindOf(object) === 'Backup' &&
+  ownerKeyOf(object) === `${metadata.namespace}/${metadata.name}` &&
+  object.metadata.labels?.[labels.component] === 'verification'
 
 const none: VerificationFacts = { isThere: false, claim: false, pod: undefined, isTurn: false, place: undefined }
 

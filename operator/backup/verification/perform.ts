@@ -1,7 +1,8 @@
 /** Makes what a copy of a backup is checked with, and takes it away again. */
-import { type Cluster, ClusterError, isClusterError } from '../../../cluster/index.ts'
-import { childNames, type PgVersion, type Region } from '../../../crds/index.ts'
+import { type AnyObject, type Cluster, ClusterError, type Draft, isClusterError } from '../../../cluster/index.ts'
+import { type Backup, childNames, type PgVersion, type Region } from '../../../crds/index.ts'
 import { bytesTold } from '../../../values/quantity.ts'
+import { ownerUidOf } from '../../objects/ownership.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import type { Observed } from '../observed.ts'
 import type { Refusal } from '../plan/refusal.ts'
@@ -30,10 +31,12 @@ export async function beginVerification(
   const { bytes, storageClass } = await volumeOf(cluster, observed, region)
   // The fence stands before there is anything inside, and the volume before its user.
   try {
-    await make(() => cluster.create('NetworkPolicy', fenceDraft(owner)))
-    await make(() => cluster.create('PersistentVolumeClaim', copyDraft({ owner, snapshot, bytes, storageClass })))
-    await make(() => cluster.create('Pod', verifierDraft(owner, image, pods)))
-    return undefined
+    const make = makerOf(cluster, backup, snapshot.name)
+    return (
+      (await make('NetworkPolicy', fenceDraft(owner))) ??
+      (await make('PersistentVolumeClaim', copyDraft({ owner, snapshot, bytes, storageClass }))) ??
+      (await make('Pod', verifierDraft(owner, image, pods)))
+    )
   } catch (error) {
     if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) return refused(error.message)
     throw error
@@ -42,12 +45,27 @@ export async function beginVerification(
 
 const refused = (message: string): Refusal => ({ reason: 'NotVerified', message })
 
-async function make(create: () => Promise<unknown>): Promise<void> {
-  try {
-    await create()
-  } catch (error) {
-    if (!isClusterError(error, 'AlreadyExists')) throw error
+/** Makes one after the other; what is there already is used only where another pass made it for this very check. */
+const makerOf =
+  (cluster: Cluster, backup: Backup, snapshot: string) =>
+  async <K extends (typeof verificationKinds)[number]>(kind: K, draft: Draft<K>): Promise<Refusal | undefined> => {
+    const { namespace, name } = draft.metadata
+    try {
+      await cluster.create(kind, draft)
+      return undefined
+    } catch (error) {
+      if (!isClusterError(error, 'AlreadyExists')) throw error
+      const found = await cluster.get(kind, { namespace, name })
+      if (found === undefined) throw new ClusterError('Conflict', `the ${kind} ${name} was there, and is gone`)
+      if (isOfVerification(backup, found) && isOfSnapshot(backup, snapshot, found)) return undefined
+      return refused(`the ${kind} ${name} is in the way: it is there already, and was not made for this`)
+    }
   }
+
+/** For the same backup, not one that had its name, and of the same snapshot. */
+function isOfSnapshot({ metadata }: Backup, snapshot: string, found: AnyObject): boolean {
+  if (ownerUidOf(found) !== metadata.uid) return false
+  return found.kind !== 'PersistentVolumeClaim' || found.spec?.dataSource?.name === snapshot
 }
 
 /** As large as what was backed up, and of the same class. */

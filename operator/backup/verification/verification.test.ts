@@ -152,6 +152,43 @@ describe('a check under way', () => {
     for (const number of [1, 2, 3]) await stands(`queue-${number}`, 'verified')
   })
 
+  test.each(['NetworkPolicy', 'PersistentVolumeClaim', 'Pod'] as const)(
+    'comes to nothing where a %s that somebody else made has its name, which stays as it is',
+    async kind => {
+      const database = `squatted${kind.toLowerCase()}`
+      await it.create(database)
+      const backup = await taken(`${database}-1`, database)
+      const metadata = at(nameOf(backup))
+      const theirs = {
+        NetworkPolicy: { apiVersion: 'networking.k8s.io/v1', kind, metadata, spec: { podSelector: {} } },
+        PersistentVolumeClaim: {
+          apiVersion: 'v1',
+          kind,
+          metadata,
+          spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+        },
+        Pod: { apiVersion: 'v1', kind, metadata, spec: { containers: [{ name: 'c', image: 'i' }] } },
+      }[kind] as never // of the kind that it is made as
+      const { uid } = (await it.cluster().create(kind, theirs)).metadata
+      const before = verifier.seen.length
+      await verify(`${database}-1`, 'asked')
+      const checked = await stands(`${database}-1`, 'failed')
+      expect(checked?.status?.verificationResult?.error).toBe(
+        `not checked: the ${kind} ${metadata.name} is in the way: it is there already, and was not made for this`,
+      )
+      const found = await eventually(
+        () => left(backup),
+        objects => objects.length === 1,
+      )
+      expect(found[0]?.metadata).toMatchObject({ uid })
+      expect(found[0]?.metadata).not.toHaveProperty('deletionTimestamp')
+      expect(verifier.seen.length).toBe(before)
+      await it.cluster().delete(kind, metadata)
+      await verify(`${database}-1`, 'again')
+      await stands(`${database}-1`, 'verified')
+    },
+  )
+
   test('goes with its backup, and ends where it takes too long', async () => {
     await it.create('ended')
     verifier.says(undefined)

@@ -1,6 +1,14 @@
 /** A branch until its data are cut: what it is refused for, what is asked to be copied, and what is on record of that. */
 import { describe, expect, test } from 'vitest'
-import { apiVersion, type Backup, type Branch, childNames, labels, type ManagedDatabase } from '../../../crds/index.ts'
+import {
+  apiVersion,
+  type Backup,
+  type Branch,
+  childNames,
+  labels,
+  type ManagedDatabase,
+  managedByEspalier,
+} from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { ownerUidAnnotation } from '../../objects/ownership.ts'
 import { type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
@@ -42,7 +50,10 @@ const told = (given: GivenBranch) => {
 const prebranch = (status: Backup['status'], more: Partial<Backup['spec']> = {}, metadata = {}): Backup => ({
   apiVersion,
   kind: 'Backup',
-  metadata: { name: 'prebranch', namespace: 'n', uid: 'b', ...metadata },
+  metadata: {
+    ...{ name: 'prebranch', namespace: 'n', uid: 'b', labels: { [labels.managedBy]: managedByEspalier } },
+    ...metadata,
+  },
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch', ...more },
   ...(status === undefined ? {} : { status }),
 })
@@ -197,6 +208,10 @@ describe('what is copied', () => {
   test.each<[string, Backup, RegExp]>([
     ['NameTaken', prebranch(completed, { purpose: 'user' }), /^the backup prebranch is none of this branch's source$/],
     ['NameTaken', prebranch(completed, { databaseId: 'other' }), /none of this/],
+    ['NameTaken', prebranch(completed, {}, { labels: {} }), /prebranch is none of this/],
+    ['NameTaken', prebranch(completed, { databaseName: 'other' }), /none of this/],
+    ['NameTaken', prebranch(completed, { kind: 'durable' }), /none of this/],
+    ['NameTaken', prebranch(completed, { purpose: 'user' }), /none of this/],
     ['NameTaken', prebranch(completed, { sourceBranch: { name: 'first', id: 'f' } }), /none of this/],
     ['NotAtomic', prebranch({ phase: 'failed', error: 'why', conditions: [ready] }), /^nothing could be copied: why$/],
     ['NotAtomic', prebranch({ phase: 'failed', conditions: [ready] }), /: m$/],

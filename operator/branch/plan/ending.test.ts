@@ -1,6 +1,6 @@
 /** How a branch goes: in which order, what is left of it, and for how long. */
 import { describe, expect, test } from 'vitest'
-import { apiVersion, type Backup, type Task } from '../../../crds/index.ts'
+import { apiVersion, type Backup, labels, managedByEspalier, type Task } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
@@ -25,7 +25,7 @@ const operation = { taskId, name: 'delete-branch' as const, startedAt: ago(5_000
 const backup: Backup = {
   apiVersion,
   kind: 'Backup',
-  metadata: { name: 'prebranch', namespace: 'n', uid: 'b' },
+  metadata: { name: 'prebranch', namespace: 'n', uid: 'b', labels: { [labels.managedBy]: managedByEspalier } },
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch' },
 }
 const removal = { do: 'delete', kind: 'Backup', name: 'prebranch', namespace: 'n', uid: 'b' }
@@ -76,6 +76,13 @@ describe('a branch whose deletion is asked for', () => {
     expect(condition(given, 'Progressing')[2]).toBe('deleting what it was copied from')
     const going = { ...backup, metadata: { ...backup.metadata, deletionTimestamp: ago(0) } }
     expect(planOf(asked({ ...cleared, backup: going, task }, { operation })).actions).toEqual([])
+  })
+  test('leaves what is not its own, whatever its name', () => {
+    const theirs = { ...backup, metadata: { ...backup.metadata, labels: {} } }
+    expect(planOf(asked({ ...cleared, backup: theirs })).actions).not.toContainEqual(removal)
+    expect(
+      planOf({ status: { phase: 'failed', connectableAt: undefined }, rest: { ...cleared, backup: theirs } }),
+    ).toMatchObject({ actions: [{ do: 'release' }] })
   })
   test.each<[string, Partial<Observed>, GivenBranch['status']]>([
     ['of a Task that there is not yet', { ...cleared }, { operation }],

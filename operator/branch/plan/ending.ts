@@ -12,12 +12,13 @@ import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
 import { endedOperation, operationOf } from './operation.ts'
 import { nothing, type Plan, told } from './plan.ts'
+import { ownBackup } from './prebranch.ts'
 
 /** How long the record of a deleted branch is kept. */
 const keptMs = 30 * 24 * 3600_000
 
 function teardownStep(observed: Observed, owner: Owner | undefined, now: number): Teardown {
-  const { backup } = observed
+  const backup = ownBackup(observed)
   const source = (): Teardown | undefined =>
     backup && { actions: remove('Backup', [backup]), message: 'deleting what it was copied from', progress: 85 }
   return teardown(observed, owner, now, source)

@@ -14,6 +14,7 @@ import {
 } from '../../../crds/index.ts'
 import { bytesTold } from '../../../values/quantity.ts'
 import { timestamp } from '../../../values/time.ts'
+import { isTakenFor } from '../../backup/taken.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import type { BranchStatus, Observed, Source } from '../observed.ts'
 import type { Refusal } from './refusal.ts'
@@ -49,12 +50,11 @@ type Copied =
 
 /** How far the copy is. */
 export function copied(backup: Backup, branch: Branch, source: Source | undefined, now: number): Copied {
-  const { metadata, spec, status = {} } = backup
+  const { metadata, status = {} } = backup
   const { databaseId, sourceBranch } = branch.spec
-  const isOfThis =
-    spec.purpose === 'prebranch' && spec.databaseId === databaseId && spec.sourceBranch?.id === sourceBranch?.id
   const failed = (reason: string, message: string): Copied => ({ state: 'failed', refusal: { reason, message } })
-  if (!isOfThis) return failed('NameTaken', `the backup ${metadata.name} is none of this branch's source`)
+  if (ownBackup({ branch, backup }) === undefined)
+    return failed('NameTaken', `the backup ${metadata.name} is none of this branch's source`)
   const ready = conditionOf(status, 'Ready')
   if (status.phase === 'failed')
     return failed(ready?.reason ?? 'BackupFailed', `nothing could be copied: ${status.error ?? ready?.message ?? ''}`)
@@ -81,13 +81,22 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
   }
 }
 
+/** What a branch has copied for itself. */
+export const prebranchOf = ({ databaseName, databaseId, sourceBranch }: Branch['spec']) => ({
+  ...{ databaseName, databaseId, sourceBranch, purpose: 'prebranch' as const },
+})
+
+/** The backup that it is made from, and no other that has its name. */
+export const ownBackup = ({ branch, backup }: Pick<Observed, 'branch' | 'backup'>): Backup | undefined =>
+  backup !== undefined && isTakenFor(backup, prebranchOf(branch.spec)) ? backup : undefined
+
 /** Whether the volume stands by itself. */
 const isBound = ({ branch, children: { claim } }: Observed): boolean =>
   branch.status?.volume !== undefined || claim?.status?.phase === 'Bound'
 
 /** Whether the copy has gone before the volume was made from it; a completed one that lost its snapshot says so. */
 export const isLostBefore = (observed: Observed): boolean =>
-  !isBound(observed) && (observed.backup === undefined || observed.backup.status?.phase === 'failed')
+  !isBound(observed) && (ownBackup(observed) === undefined || observed.backup?.status?.phase === 'failed')
 
 /** Whether it has done what it was for. Where the database's retention names its purpose, that says how long it stays. */
 export const isDone = (observed: Observed): boolean =>

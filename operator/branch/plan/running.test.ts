@@ -1,6 +1,13 @@
 /** A branch whose data are cut: when it is connectable, what it is given up for, and what is said of it from then on. */
 import { describe, expect, test } from 'vitest'
-import { apiVersion, type Backup, type ManagedDatabase, type Task } from '../../../crds/index.ts'
+import {
+  apiVersion,
+  type Backup,
+  labels,
+  type ManagedDatabase,
+  managedByEspalier,
+  type Task,
+} from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { branchSettings, type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
@@ -31,10 +38,11 @@ const down: Partial<Observed> = { pod: undefined, postgres: undefined }
 const backup: Backup = {
   apiVersion,
   kind: 'Backup',
-  metadata: { name: 'prebranch', namespace: 'n', uid: 'b' },
+  metadata: { name: 'prebranch', namespace: 'n', uid: 'b', labels: { [labels.managedBy]: managedByEspalier } },
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch' },
   status: { phase: 'completed' },
 }
+const theirs: Backup = { ...backup, metadata: { ...backup.metadata, labels: {} } }
 const ended = { status: { phase: 'succeeded', finishedAt: ago(0) } } as Task // which is all that is looked at
 
 describe('on its way', () => {
@@ -106,6 +114,7 @@ describe('on its way', () => {
     test.each<[string, GivenBranch, boolean]>([
       ['is gone before there is a volume', waiting(undefined), true],
       ['has failed before', waiting({ ...backup, status: { phase: 'failed' } }), true],
+      ['has another in its place', waiting(theirs), true],
       ['is there', waiting(backup), false],
       ['is gone once the claim has its volume', waiting(undefined, { ...made, status: { phase: 'Bound' } }), false],
       ['is gone once the volume is on record', creating({ rest: { ...down, backup: undefined } }), false],
@@ -124,6 +133,7 @@ describe('on its way', () => {
     test.each<[string, GivenBranch, boolean]>([
       ['once the volume is bound', { rest: { backup } }, true],
       ['not before', waiting(backup), false],
+      ['and only its own', { rest: { backup: theirs } }, false],
       ['not where the database says how long it is kept', { rest: { backup, root: keeping } }, false],
       ['where it says so of others', { rest: { backup, root: others } }, true],
       ['where there is no database any more', { rest: { backup, root: undefined } }, true],

@@ -17,7 +17,7 @@ import type { Action } from '../actions.ts'
 import type { BranchStatus, Observed } from '../observed.ts'
 import { endedOperation, operationOf } from './operation.ts'
 import { failed, type Plan, type PlanSettings, told } from './plan.ts'
-import { isDone, isLostBefore } from './prebranch.ts'
+import { isDone, isLostBefore, ownBackup } from './prebranch.ts'
 import type { Refusal } from './refusal.ts'
 import { restartsOf } from './restarts.ts'
 
@@ -28,7 +28,8 @@ import { restartsOf } from './restarts.ts'
 const toleratedMs = 60_000
 
 export function running(observed: Observed, owner: Owner, now: number, settings: PlanSettings): Plan {
-  const { branch, backup } = observed
+  const { branch } = observed
+  const backup = ownBackup(observed)
   const { status = {} } = branch
   const time = { now, maintenanceMs: settings.maintenanceMs }
   const assessment = assess(observed, owner, now, newest => restartsOf(observed, newest, time))
