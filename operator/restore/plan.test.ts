@@ -180,7 +180,12 @@ describe('what is left', () => {
     ],
     ['never under a pod', { restore: done(day), leftovers: { hasPod: true, objects: [], claim } }, []],
     ['a restore goes with its database', { restore: failed, database: undefined }, ['forget']],
-    ['and after a month', { restore: done(31 * day) }, ['forget']],
+    [
+      'and after a month',
+      { restore: restore(done(31 * day).status, { labels: anchor('completed').metadata.labels }) },
+      ['forget'],
+    ],
+    ['but not where somebody else made it', { restore: done(31 * day) }, []],
     [
       'one that is deleted is let go',
       { restore: restore({ ...running, phase: 'failed' }, { deletionTimestamp: ago(1) }) },

@@ -14,6 +14,7 @@ import type { Action as InstanceAction } from '../workload/actions.ts'
 import type { VolumeRecord } from '../workload/instance.ts'
 import { isAnchorOf, nameTaken, takenNameOf } from './anchor.ts'
 import type { Candidate, Left, Observed } from './observed.ts'
+import { isOfOperator } from './record.ts'
 
 export type Action =
   /** Puts the finalizer on the restore. */
@@ -27,7 +28,7 @@ export type Action =
   | { do: 'delete'; left: Left }
   /** Lets the restore go. */
   | { do: 'release' }
-  /** Deletes the restore itself: its database is gone. */
+  /** Deletes the restore itself: its database is gone, or its record has been kept long enough. */
   | { do: 'forget' }
 
 type Status = NonNullable<Restore['status']>
@@ -38,7 +39,7 @@ export type RestoreDeadlines = { restoringMs: number; modifyingMs: number }
 
 /** How long the old claim stays. */
 const oldClaimMs = 24 * 3600_000
-/** How long the record of a restore stays. */
+/** How long the record of a restore stays that was asked of the API. */
 const recordMs = 30 * 24 * 3600_000
 /** How soon pods and objects that nobody follows are looked at again. */
 const lookMs = 250
@@ -140,13 +141,13 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
     status: running({ ...restore, status: { ...status, ...more } }, reason, message, now),
     wakeAt: now + lookMs,
   })
-  // In the list before anything is moved.
   // What is somebody else's is not taken for the data as they were.
   if (anchor !== undefined && !isAnchorOf(restore, anchor))
     return {
       actions: [],
       status: { ...failed(restore, 'NameTaken', nameTaken(anchor.metadata.name), now), anchor: undefined },
     }
+  // In the list before anything is moved.
   if (anchor === undefined && anchorRefused === undefined) {
     if (previous?.claim === undefined)
       return told('Preparing', 'no anchor', { anchorRefused: 'no volume was on record' })
@@ -225,9 +226,9 @@ function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadl
       ),
       wakeAt: now + lookMs,
     }
-  return {
   const done = 'the data are restored'
   const message = isTaken ? `${done}, and there is no backup of them: ${nameTaken(name)}` : done
+  return {
     actions: removal(observed),
     status: withFindings(
       known,
@@ -266,7 +267,8 @@ function ended(observed: Observed, now: number): Plan {
   // One that was for no database stays, to say so.
   const isOrphan = database === undefined && conditionOf(status, 'Ready')?.reason !== 'DatabaseMissing'
   const isOld = now - Date.parse(status.finishedAt ?? '') >= recordMs
-  return still(isOrphan || isOld ? [{ do: 'forget' }] : [], isOrphan || isOld ? undefined : now + oldClaimMs)
+  const isToGo = isOrphan || (isOld && isOfOperator(restore))
+  return still(isToGo ? [{ do: 'forget' }] : [], isOld || isOrphan ? undefined : now + oldClaimMs)
 }
 
 const notYet = no('NotCompleted', 'the data are not restored')

@@ -1,6 +1,6 @@
 /** What is said of a restore as it goes, what is done in each step, and how long is waited for what. */
 import { describe, expect, test } from 'vitest'
-import { desiredHash, type ManagedDatabase, type Restore } from '../../crds/index.ts'
+import { desiredHash, labels, type ManagedDatabase, managedByEspalier, type Restore } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import {
@@ -265,6 +265,17 @@ describe('once the new volume is in place', () => {
     })
     expect(progressing(more)[1]).toBe('Opening')
   })
+  test('where somebody else has the name of that backup it is completed without, and says so', () => {
+    for (const theirs of [backup('completed', { purpose: 'postrestore' }), anchor('completed')]) {
+      const { actions, status } = planOf({ restore: switched, database: serving, after: theirs })
+      expect([actions, status.phase, status.after]).toEqual([[], 'completed', undefined])
+      expect(conditionOf(status, 'Ready')?.message).toMatch(
+        /there is no backup of them: the backup back-u-postrestore is in the way/,
+      )
+    }
+    const ours = anchor('completed', { purpose: 'postrestore' })
+    expect(planOf({ restore: switched, database: serving, after: ours }).status.after).toBe('back-u-postrestore')
+  })
   test.each<[string, Restore, ManagedDatabase]>([
     ['once that is on record', saying({ switchedAt: ago(5_000), after: 'back-u-postrestore' }), serving],
     ['at once where nothing is to serve', switched, withReady({ reason: 'Suspended' }, true)],
@@ -316,6 +327,8 @@ describe('once it has ended', () => {
     return [actions.map(action => (action.do === 'delete' ? action.left.kind : action.do)), wakeAt]
   }
   const kept = now + day - 60_000
+  /** Made by the operator, as a database asked for it. */
+  const ours = (its: Restore): Restore => restore(its.status, { labels: { [labels.managedBy]: managedByEspalier } })
   const unnumbered: ManagedDatabase = { ...database(), status: { phase: 'available' } }
 
   test.each<[string, Partial<Observed>, string[], wakeAt: number | undefined]>([
@@ -368,7 +381,9 @@ describe('once it has ended', () => {
     ],
     ['its record is kept', { restore: failed() }, [], now + day],
     ['for a month', { restore: done(30 * day - 1_000) }, [], now + day],
-    ['and no longer', { restore: done(30 * day) }, ['forget'], undefined],
+    ['and no longer', { restore: ours(done(30 * day)) }, ['forget'], undefined],
+    ['but where somebody made it himself', { restore: done(30 * day) }, [], undefined],
+    ['which goes with its database as well', { restore: done(30 * day), database: undefined }, ['forget'], undefined],
     ['or with its database', { restore: failed(), database: undefined }, ['forget'], undefined],
     [
       'but where that is what it says',
