@@ -161,7 +161,10 @@ export function createCaches(
       indexes: { database: pod => one(pod.metadata.labels?.[labels.database]) },
     }),
     services: follow('services', 'Service', { ...labelled, indexes: byOwner }),
-    networkPolicies: follow('network-policies', 'NetworkPolicy', { ...labelled, indexes: byOwner }),
+    networkPolicies: follow('network-policies', 'NetworkPolicy', {
+      ...labelled,
+      indexes: { ...byOwner, component: policy => one(policy.metadata.labels?.[labels.component]) },
+    }),
     disruptionBudgets: follow('disruption-budgets', 'PodDisruptionBudget', { ...labelled, indexes: byOwner }),
     claims: follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
     volumes: follow('volumes', 'PersistentVolume', { ...labelled, transform: slimVolume, indexes: byOwner }),

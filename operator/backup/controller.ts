@@ -16,7 +16,7 @@ import { perform } from './perform.ts'
 import type { BackupDeadlines } from './plan/actions.ts'
 import { failed, type Plan, plan } from './plan/index.ts'
 import { notVerified, outcomeOf } from './plan/verification.ts'
-import { nextInTurn } from './verification/observe.ts'
+import { createTurns } from './verification/turns.ts'
 
 type BackupControllerOptions = PostgresControllerOptions & {
   deadlines: BackupDeadlines & { checkpointMs: number }
@@ -29,7 +29,8 @@ export function startBackupController(options: BackupControllerOptions): { stop(
   let controller: Controller | undefined
   const enqueue = (key: string) => controller?.enqueue(key)
   const checkpoints = createCheckpoints({ stallMs: deadlines.checkpointMs, onEnd: enqueue, logger, now })
-  const observer = { caches, cluster, checkpoints, keys }
+  const turns = createTurns(caches)
+  const observer = { caches, cluster, checkpoints, turns, keys }
   const access = () => {
     const { authority } = keys()
     return authority && accessFor(authority)
@@ -135,8 +136,7 @@ export function startBackupController(options: BackupControllerOptions): { stop(
     caches.backups.onChange(({ type, object, previous }) => {
       enqueue(keyOf(object))
       const isChecked = type === 'deleted' || object.status?.verification !== 'pending'
-      if (isChecked && previous?.status?.verification === 'pending')
-        for (const next of nextInTurn(caches)) enqueue(keyOf(next))
+      if (isChecked && previous?.status?.verification === 'pending') for (const next of turns.next()) enqueue(next)
       if (!isUnderWay(object)) ofDatabase(object.metadata.namespace, object.spec.databaseId)
     }),
     caches.snapshots.onChange(({ object }) => {
@@ -169,6 +169,7 @@ export function startBackupController(options: BackupControllerOptions): { stop(
   return {
     stop: async () => {
       for (const end of unfollow) end()
+      turns.stop()
       await controller?.stop()
       await checkpoints.stop()
       backupMetrics.stop()

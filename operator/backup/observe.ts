@@ -26,11 +26,13 @@ import type { AnchorFacts, Observed, SnapshotFacts } from './observed.ts'
 import { snapshotFacts } from './snapshot.ts'
 import { isTakenFor, takenBy } from './taken.ts'
 import { verificationFacts } from './verification/observe.ts'
+import type { Turns } from './verification/turns.ts'
 
 type Observer = {
   caches: Caches
   cluster: Cluster
   checkpoints: Checkpoints
+  turns: Pick<Turns, 'isTurn'>
   keys: () => InstallationKeys
 }
 
@@ -45,7 +47,10 @@ export const isUnderWay = ({ metadata, status }: Backup): boolean =>
 export const backupsOf = (caches: Pick<Caches, 'backups'>, namespace: string | undefined, databaseId: string) =>
   caches.backups.byIndex('database', `${namespace}/${databaseId}`)
 
-export async function observe({ caches, cluster, checkpoints, keys }: Observer, backup: Backup): Promise<Observation> {
+export async function observe(
+  { caches, cluster, checkpoints, turns, keys }: Observer,
+  backup: Backup,
+): Promise<Observation> {
   const { uid = '' } = backup.metadata
   const id = idOf(backup)
   const snapshot = await snapshotOf(caches, cluster, backup, id)
@@ -72,7 +77,7 @@ export async function observe({ caches, cluster, checkpoints, keys }: Observer, 
       ahead: isUnderWay(backup) ? aheadOf(caches, backup) : undefined,
       checkpoint: checkpoints.facts({ key: keyOf(backup), uid }),
       claimUid: await claimUidOf(cluster, backup, snapshot),
-      verification: await verificationFacts(caches, cluster, backup, id, database?.spec),
+      verification: await verificationFacts(caches, cluster, backup, id, database?.spec, turns.isTurn),
       taskId,
       isTaskOver: taskId !== undefined && (await isTaskOver(caches, cluster, backup)),
     },

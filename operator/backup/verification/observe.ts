@@ -2,14 +2,10 @@
 import type { AnyObject, Cluster, Pod } from '../../../cluster/index.ts'
 import { type Backup, childNames, labels, type PgVersion } from '../../../crds/index.ts'
 import type { Caches } from '../../caches.ts'
-import { placeOf } from '../../objects/order.ts'
 import { ownerKeyOf, ownerKindOf } from '../../objects/ownership.ts'
-import { idOf } from '../id.ts'
 import type { VerificationFacts, VerifierEnd } from '../observed.ts'
 import { verifierContainer } from './drafts.ts'
 
-/** Each reads a whole volume. */
-const atOnce = 2
 /** Kubernetes keeps no more of a termination message. */
 const longestMessage = 4_096
 
@@ -29,6 +25,7 @@ export async function verificationFacts(
   backup: Backup,
   id: string | undefined,
   source: { region: string; pgVersion: PgVersion } | undefined,
+  isTurn: (backup: Backup) => boolean,
 ): Promise<VerificationFacts> {
   if (id === undefined) return none
   const key = { namespace: backup.metadata.namespace, name: childNames.verification(id) }
@@ -51,7 +48,7 @@ export async function verificationFacts(
       madeAt: Date.parse(verifier.metadata.creationTimestamp ?? ''),
       end: endOf(verifier),
     },
-    isTurn: backup.status?.verification === 'pending' && isTurn(caches, backup),
+    isTurn: backup.status?.verification === 'pending' && isTurn(backup),
     place: placeFor(caches, backup, source),
   }
 }
@@ -69,33 +66,6 @@ function placeFor(
   const region = name === undefined ? (all.length === 1 ? all[0] : undefined) : regions.get({ name })
   return pgVersion === undefined || region === undefined ? undefined : { pgVersion, region }
 }
-
-const pendingOf = ({ backups }: Caches): Backup[] => backups.byIndex('verification', 'pending')
-
-function isBegun({ pods }: Caches, backup: Backup): boolean {
-  const id = idOf(backup)
-  const { namespace } = backup.metadata
-  return id !== undefined && pods.get({ namespace, name: childNames.verification(id) }) !== undefined
-}
-
-/** Those that are being checked go on; of those that wait, who was asked for first comes first. There may be thousands. */
-function isTurn(caches: Caches, backup: Backup): boolean {
-  const place = placeOf(backup)
-  let ahead = 0
-  for (const other of pendingOf(caches)) {
-    const isOther = other.metadata.uid !== backup.metadata.uid
-    if (isOther && (placeOf(other) < place || isBegun(caches, other))) ahead++
-    if (ahead >= atOnce) return false
-  }
-  return true
-}
-
-/** Whose turn it may be once another check has ended. */
-export const nextInTurn = (caches: Caches): Backup[] =>
-  pendingOf(caches)
-    .filter(backup => !isBegun(caches, backup))
-    .toSorted((left, right) => (placeOf(left) < placeOf(right) ? -1 : 1))
-    .slice(0, atOnce)
 
 function endOf({ status }: Pod): VerifierEnd | undefined {
   if (status?.phase !== 'Succeeded' && status?.phase !== 'Failed') return undefined
