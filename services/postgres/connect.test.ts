@@ -1,5 +1,5 @@
 /** What each sslmode, password and host leads to: with a Postgres that has TLS, one that has none, and servers that lie. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createSecureContext, TLSSocket } from 'node:tls'
@@ -72,6 +72,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await secure?.stop()
   await plain?.stop()
+  if (directory) rmSync(directory, { recursive: true })
 })
 
 /** How the server sees the connection that a connection string makes. */
