@@ -5,7 +5,8 @@
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { createRequire, enableCompileCache } from 'node:module'
+// As a whole: an older Node, which only looks for ours here, has not got all of its names.
+import module, { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { compileCacheFor, fillingFlags, leanFlags, servingFlags } from './lean.mjs'
 
@@ -39,7 +40,7 @@ if (major >= 24) {
   }
   const stripped = new URL('./stripped.mjs', import.meta.url)
   if (existsSync(stripped)) await import(stripped.href)
-  if (cache !== undefined) enableCompileCache(cache)
+  if (cache !== undefined) module.enableCompileCache(cache)
   const { main } = await import('./main.ts')
   process.exitCode = await main(process.argv.slice(2))
 } else {

@@ -1,14 +1,29 @@
 /** The command where an older Node started it: what the newer one is told by signal is what the older one was told. */
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
 const command = fileURLToPath(new URL('espalier.mjs', import.meta.url))
 /** Makes a Node believe that it is an older one. */
 const older = `data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.0.0'}})`
+
+/** The first on PATH that is too old to run us itself. */
+const tooOld = (process.env.PATH ?? '')
+  .split(delimiter)
+  .map(directory => join(directory, 'node'))
+  .find(node => Number(/^v(\d+)/.exec(spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout ?? '')?.[1]) < 24)
+
+const started = 'an older Node of this machine starts ours'
+if (tooOld === undefined) test.skip(started)
+else
+  test(started, () => {
+    const { status, stdout, stderr } = spawnSync(tooOld, [command, '--help'], { encoding: 'utf8' })
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+    expect(stdout).toContain('espalier')
+  })
 
 test('signals that the REST service reloads by reach it, and end nothing', { timeout: 60_000 }, async () => {
   const directory = mkdtempSync(join(tmpdir(), 'espalier-signals-'))
