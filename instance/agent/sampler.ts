@@ -7,6 +7,7 @@
 import { stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isClosed } from '../copy.ts'
+import { isRecord } from '../record.ts'
 import { type Certificates, nameIn, readCertificates } from './certificates.ts'
 import { isConnected } from './connected.ts'
 import { sampleEveryMs } from './contract.ts'
@@ -37,7 +38,7 @@ const sizeMs = 5 * 60_000
 
 const recordIn = (json: string | null): Record<string, unknown> => {
   const read: unknown = JSON.parse(json ?? '{}')
-  return typeof read === 'object' && read !== null ? { ...read } : {}
+  return isRecord(read) ? read : {}
 }
 
 async function roomOf(data: string): Promise<Record<string, number>> {

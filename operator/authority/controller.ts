@@ -5,7 +5,7 @@
  * Secret `espalier-ca-state`, and each is decided from what stands there.
  */
 import { X509Certificate } from 'node:crypto'
-import { type Draft, isClusterError, type Secret } from '../../cluster/index.ts'
+import type { Draft, Secret } from '../../cluster/index.ts'
 import { startController } from '../../controller/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import {
@@ -18,6 +18,7 @@ import {
 } from '../../sealing/credentials.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { authorityOf, isInstallationKey } from '../keys.ts'
+import { createIfAbsent } from '../objects/create.ts'
 import { type Authority, createAuthority, isAuthority } from '../pki/index.ts'
 import { atRest, nextStep, type Waits } from './rotation.ts'
 import { serversBehind } from './servers.ts'
@@ -157,13 +158,7 @@ export function startAuthorityController(options: AuthorityControllerOptions): {
   }
 
   /** Whoever was faster made one as good. */
-  const create = async (draft: Draft<'Secret'>) => {
-    try {
-      await cluster.create('Secret', draft)
-    } catch (error) {
-      if (!isClusterError(error, 'AlreadyExists')) throw error
-    }
-  }
+  const create = (draft: Draft<'Secret'>) => createIfAbsent(cluster, 'Secret', draft)
 
   const write = async (state: AuthorityState, progress: string, before: Secret | undefined) => {
     const draft = stateDraft(state, progress)

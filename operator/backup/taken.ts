@@ -1,6 +1,7 @@
 /** Which backups the operator takes by itself as a step of something else. A name alone does not show that one is of those. */
-import { type Cluster, ClusterError, type Draft, isClusterError } from '../../cluster/index.ts'
+import { type Cluster, ClusterError, type Draft } from '../../cluster/index.ts'
 import { type Backup, labels, managedByEspalier, type Restore } from '../../crds/index.ts'
+import { createIfAbsent } from '../objects/create.ts'
 
 export type RestorePurpose = 'prerestore' | 'postrestore'
 type Step = Pick<Backup['spec'], 'databaseName' | 'databaseId' | 'sourceBranch'> & {
@@ -23,13 +24,9 @@ export const isTakenFor = ({ metadata, spec }: Backup, step: Step): boolean =>
 
 /** One that is there already is the one where another pass made it. @throws ClusterError `Conflict` where it is somebody else's */
 export async function createTaken(cluster: Cluster, draft: Draft<'Backup'>, step: Step): Promise<void> {
+  if (await createIfAbsent(cluster, 'Backup', draft)) return
   const { namespace, name } = draft.metadata
-  try {
-    await cluster.create('Backup', draft)
-  } catch (error) {
-    if (!isClusterError(error, 'AlreadyExists')) throw error
-    const found = await cluster.get('Backup', { namespace, name })
-    if (found === undefined || !isTakenFor(found, step))
-      throw new ClusterError('Conflict', `the backup ${name} is there already, and was made by somebody else`)
-  }
+  const found = await cluster.get('Backup', { namespace, name })
+  if (found === undefined || !isTakenFor(found, step))
+    throw new ClusterError('Conflict', `the backup ${name} is there already, and was made by somebody else`)
 }

@@ -4,9 +4,10 @@
  * new sealing key opens no password and a new authority is trusted by no Postgres.
  */
 import { randomBytes } from 'node:crypto'
-import { type Cluster, type Draft, isClusterError } from '../../cluster/index.ts'
+import type { Cluster, Draft } from '../../cluster/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
+import { createIfAbsent } from '../objects/create.ts'
 import { createAuthority } from '../pki/index.ts'
 
 const secret = (name: string, values: Record<string, string | Uint8Array>): Draft<'Secret'> => ({
@@ -49,12 +50,6 @@ export async function ensureKeys(cluster: Cluster): Promise<KeysOutcome> {
   if (absent.length === 0) return { made: [], missing: [] }
   const lists = await Promise.all(traces.map(kind => cluster.list(kind, { limit: 1 })))
   if (lists.some(({ items }) => items.length > 0)) return { made: [], missing: names }
-  for (const { make } of absent) {
-    try {
-      await cluster.create('Secret', make())
-    } catch (error) {
-      if (!isClusterError(error, 'AlreadyExists')) throw error
-    }
-  }
+  for (const { make } of absent) await createIfAbsent(cluster, 'Secret', make())
   return { made: names, missing: [] }
 }

@@ -3,7 +3,7 @@
  * changed. A restore that the API asked for is an annotation of its database, written together with the operation; the
  * object that records it is made here.
  */
-import { isClusterError, type ObjectKey } from '../../cluster/index.ts'
+import type { ObjectKey } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, startController } from '../../controller/index.ts'
 import {
@@ -20,6 +20,7 @@ import {
 import { createIds } from '../../values/id.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { restoresOf } from '../managed-database/restoring.ts'
+import { createIfAbsent } from '../objects/create.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { observe } from './observe.ts'
 import { perform } from './perform.ts'
@@ -90,24 +91,20 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
     const databaseId = database?.metadata.labels?.[labels.id]
     if (database === undefined || asked === undefined || databaseId === undefined || !isRestoreAsked(database)) return
     const tenant = database.metadata.labels?.[labels.tenant]
-    try {
-      await cluster.create('Restore', {
-        apiVersion,
-        kind: 'Restore',
-        metadata: {
-          name,
-          namespace,
-          labels: {
-            [labels.managedBy]: managedByEspalier,
-            ...(asked.id === undefined ? {} : { [labels.id]: asked.id }),
-            ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
-          },
+    await createIfAbsent(cluster, 'Restore', {
+      apiVersion,
+      kind: 'Restore',
+      metadata: {
+        name,
+        namespace,
+        labels: {
+          [labels.managedBy]: managedByEspalier,
+          ...(asked.id === undefined ? {} : { [labels.id]: asked.id }),
+          ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
         },
-        spec: { databaseName: database.metadata.name, databaseId, target: { backupName: asked.backupName } },
-      })
-    } catch (error) {
-      if (!isClusterError(error, 'AlreadyExists')) throw error
-    }
+      },
+      spec: { databaseName: database.metadata.name, databaseId, target: { backupName: asked.backupName } },
+    })
   }
 
   controller = startController({

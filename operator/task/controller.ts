@@ -2,7 +2,7 @@
  * The controller of Tasks: makes the Task of each operation that has none, and keeps its status in step with its subject
  * until it ends. It writes nothing else; the controller of databases waits for the end of a Task before it forgets an operation.
  */
-import { type Draft, isClusterError } from '../../cluster/index.ts'
+import type { Draft } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, startController } from '../../controller/index.ts'
 import {
@@ -15,6 +15,7 @@ import {
   type Task,
 } from '../../crds/index.ts'
 import type { ControllerOptions } from '../controller-options.ts'
+import { createIfAbsent } from '../objects/create.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
 import { startRetention } from './retention-controller.ts'
 import { type Subject, type SubjectSource, subjectWithTask } from './subject.ts'
@@ -74,12 +75,8 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
   const create = async (subject: Subject) => {
     const draft = taskDraft(subject)
     if (draft === undefined) return
-    try {
-      await cluster.create('Task', draft)
-    } catch (error) {
-      // The API was faster, and its Task is on its way into the cache; or it has ended.
-      if (!isClusterError(error, 'AlreadyExists')) throw error
-    }
+    // Where one is there, the API was faster, and its Task is on its way into the cache; or it has ended.
+    await createIfAbsent(cluster, 'Task', draft)
   }
 
   const write = async (task: Task, status: Task['status']) => {

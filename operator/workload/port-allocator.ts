@@ -2,9 +2,10 @@
  * Gives databases their ports. A port is claimed by creating the route of that name, so the API server decides between
  * two that want one; what stands here only saves tries.
  */
-import { type Cluster, isClusterError } from '../../cluster/index.ts'
+import type { Cluster } from '../../cluster/index.ts'
 import { labels, type Region, systemNamespace } from '../../crds/index.ts'
 import { routeName } from '../../routes/route.ts'
+import { createIfAbsent } from '../objects/create.ts'
 import { type Owner, ownerUidOf } from '../objects/ownership.ts'
 import { stamped } from '../objects/up-to-date.ts'
 import { routeDraft } from './children/route.ts'
@@ -33,11 +34,7 @@ export function createPortAllocator(isTaken: (routeName: string) => boolean, now
   const tryPort = async (cluster: Cluster, owner: Owner, port: number): Promise<boolean> => {
     trying.add(port)
     try {
-      await cluster.create('ConfigMap', stamped(routeDraft(owner, port, [])))
-      return true
-    } catch (error) {
-      if (isClusterError(error, 'AlreadyExists')) return false
-      throw error
+      return await createIfAbsent(cluster, 'ConfigMap', stamped(routeDraft(owner, port, [])))
     } finally {
       trying.delete(port)
     }

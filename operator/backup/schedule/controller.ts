@@ -18,6 +18,7 @@ import {
 import { createIds } from '../../../values/id.ts'
 import { timestamp } from '../../../values/time.ts'
 import type { ControllerOptions } from '../../controller-options.ts'
+import { createIfAbsent } from '../../objects/create.ts'
 import { backupsOf, isUnderWay } from '../observe.ts'
 import { isServing, nextBackup, scheduleOf } from './due.ts'
 import { surplusOf } from './retention.ts'
@@ -108,26 +109,22 @@ export function startBackupSchedules(options: ScheduleOptions): { stop(): Promis
     const { namespace = '', name, labels: marks } = metadata
     const tenant = marks?.[labels.tenant]
     const time = timestamp(dueAt).replaceAll(/[-:Z]/g, '').replace('T', '-')
-    try {
-      await cluster.create('Backup', {
-        apiVersion,
-        kind: 'Backup',
-        metadata: {
-          name: `${name}-scheduled-${time}`,
-          namespace,
-          labels: {
-            [labels.id]: newId(),
-            [labels.managedBy]: managedByEspalier,
-            ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
-          },
-          finalizers: [teardownFinalizer],
+    // One that is there was asked for before a crash.
+    await createIfAbsent(cluster, 'Backup', {
+      apiVersion,
+      kind: 'Backup',
+      metadata: {
+        name: `${name}-scheduled-${time}`,
+        namespace,
+        labels: {
+          [labels.id]: newId(),
+          [labels.managedBy]: managedByEspalier,
+          ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
         },
-        spec: { databaseName: name, databaseId, kind: 'hot', purpose: 'scheduled' },
-      })
-    } catch (error) {
-      // Asked for before a crash.
-      if (!isClusterError(error, 'AlreadyExists')) throw error
-    }
+        finalizers: [teardownFinalizer],
+      },
+      spec: { databaseName: name, databaseId, kind: 'hot', purpose: 'scheduled' },
+    })
   }
 
   /** Whoever changed the database meanwhile has it looked at again. */

@@ -2,6 +2,7 @@
 import { type AnyObject, type Cluster, ClusterError, type Draft, isClusterError } from '../../../cluster/index.ts'
 import { type Backup, childNames, type PgVersion, type Region } from '../../../crds/index.ts'
 import { bytesTold } from '../../../values/quantity.ts'
+import { createIfAbsent } from '../../objects/create.ts'
 import { ownerUidOf } from '../../objects/ownership.ts'
 import type { PodSettings } from '../../pod-settings.ts'
 import type { Observed } from '../observed.ts'
@@ -49,17 +50,12 @@ const refused = (message: string): Refusal => ({ reason: 'NotVerified', message 
 const makerOf =
   (cluster: Cluster, backup: Backup, snapshot: string) =>
   async <K extends (typeof verificationKinds)[number]>(kind: K, draft: Draft<K>): Promise<Refusal | undefined> => {
+    if (await createIfAbsent(cluster, kind, draft)) return undefined
     const { namespace, name } = draft.metadata
-    try {
-      await cluster.create(kind, draft)
-      return undefined
-    } catch (error) {
-      if (!isClusterError(error, 'AlreadyExists')) throw error
-      const found = await cluster.get(kind, { namespace, name })
-      if (found === undefined) throw new ClusterError('Conflict', `the ${kind} ${name} was there, and is gone`)
-      if (isOfVerification(backup, found) && isOfSnapshot(backup, snapshot, found)) return undefined
-      return refused(`the ${kind} ${name} is in the way: it is there already, and was not made for this`)
-    }
+    const found = await cluster.get(kind, { namespace, name })
+    if (found === undefined) throw new ClusterError('Conflict', `the ${kind} ${name} was there, and is gone`)
+    if (isOfVerification(backup, found) && isOfSnapshot(backup, snapshot, found)) return undefined
+    return refused(`the ${kind} ${name} is in the way: it is there already, and was not made for this`)
   }
 
 /** For the same backup, not one that had its name, and of the same snapshot. */
