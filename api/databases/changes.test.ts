@@ -190,6 +190,29 @@ describe('delete', () => {
     expectError(await client.call('DELETE', `/databases/${body.id}`), 404)
   })
 
+  test('goes through where each mark of it is answered by a write', async () => {
+    const id = await createSettled(client, 'answered')
+    await finalize('answered')
+    let marks = 0
+    let answered = 0
+    client.cluster.before = async (operation, kind) => {
+      if (kind !== 'ManagedDatabase') return
+      if (operation === 'replace') marks++
+      if (operation !== 'delete' || answered === marks) return
+      answered = marks
+      const hook = client.cluster.before
+      client.cluster.before = undefined
+      const { metadata, ...object } = await stored('answered')
+      const annotations = { ...metadata.annotations, answered: String(answered) }
+      await client.cluster.replace('ManagedDatabase', { ...object, metadata: { ...metadata, annotations } })
+      client.cluster.before = hook
+    }
+    const answer = await client.call('DELETE', `/databases/${id}`)
+    client.cluster.before = undefined
+    expect(answer.status).toBe(204)
+    expect((await stored('answered')).metadata.deletionTimestamp).toBeDefined()
+  })
+
   test('is refused under deletion protection, even with force', async () => {
     const id = await createSettled(client, 'guarded')
     await client.call('PATCH', `/databases/${id}`, { body: { deletion_protection: true } })

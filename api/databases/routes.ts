@@ -16,6 +16,7 @@ import { requireCurrentPlan } from '../tenants.ts'
 import { writerOf } from '../writer.ts'
 import { addActions } from './actions.ts'
 import { refuseServices } from './decide.ts'
+import { deleteDatabase } from './delete.ts'
 import { createPageAnswers } from './page.ts'
 import { addRestore } from './restore.ts'
 import { addRotation } from './rotate.ts'
@@ -28,7 +29,7 @@ import {
   updateDatabaseInput,
 } from './schema.ts'
 import { createSingleAnswers, type SingleAnswer } from './single.ts'
-import { createDatabase, deleteDatabase, requireOffer, resizeDatabase, updateDatabase } from './write.ts'
+import { createDatabase, requireOffer, resizeDatabase, updateDatabase } from './write.ts'
 
 export function addDatabases(app: App, context: ApiContext): void {
   addCreate(app, context)

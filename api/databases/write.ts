@@ -16,7 +16,6 @@ import {
   tenantHash,
 } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
-import { countBranches } from '../branches/slots.ts'
 import { idOf, readOwned } from '../caches.ts'
 import { sizeForNew } from '../catalogue/versions.ts'
 import type { ApiContext } from '../context.ts'
@@ -24,17 +23,9 @@ import { badRequest, limitReached, notFound, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, type Writer } from '../writer.ts'
-import {
-  decideDeletion,
-  decideRestart,
-  decideRotation,
-  decideSuspension,
-  decideUpdate,
-  specOfNew,
-  type Update,
-} from './decide.ts'
+import { decideRestart, decideRotation, decideSuspension, decideUpdate, specOfNew, type Update } from './decide.ts'
 import { decideResize } from './resize.ts'
-import type { CreateDatabaseInput, DeleteDatabaseQuery, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
+import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
 import { sourceOfNew } from './source.ts'
 import { refuseVainGrowth } from './storage.ts'
 
@@ -165,7 +156,7 @@ function draftOf({ context, account }: Writer, name: string, spec: ManagedDataba
   }
 }
 
-const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
+export const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
 
 /** What a request says; nothing, where its path says it all. */
 type Asked = CreateDatabaseInput | UpdateDatabaseInput | ResizeDatabaseInput | Record<string, never>
@@ -295,46 +286,3 @@ export const annotated = (database: ManagedDatabase, marks: Record<string, strin
   ...database,
   metadata: { ...database.metadata, annotations: { ...database.metadata.annotations, ...marks } },
 })
-
-/** The task of a deletion that is under way, as far as the object tells. */
-function deletionTask(database: ManagedDatabase): string | undefined {
-  const operation = readOperation(database)
-  return operation?.name === 'delete-managed' ? operation.taskId : undefined
-}
-
-/** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409 */
-export async function deleteDatabase(writer: Writer, id: string, query: DeleteDatabaseQuery): Promise<Written> {
-  const { force, keep_backups: keepBackups } = query
-  const { context, account } = writer
-  const { cluster, caches } = context
-  const written = await guarded(async (): Promise<Written & { asked: boolean }> => {
-    const current = await readOwned(cluster, 'ManagedDatabase', account.namespace, id)
-    if (current === undefined) throw notFound('database')
-    const decision = decideDeletion(current, await countBranches(writer, current), force)
-    if (decision === 'underway') return { database: current, taskId: deletionTask(current), asked: false }
-    // A deletion that was marked before but never asked for keeps its task.
-    const taskId = deletionTask(current) ?? context.newId()
-    const hash = desiredHash(askedBy(current))
-    const { deletion } = current.spec
-    const asked = annotated(current, {
-      [updatedAtAnnotation]: timeNow(context),
-      [annotations.operation]: renderOperation({ taskId, name: 'delete-managed', hash }),
-      ...(force ? { [annotations.force]: 'true' } : {}),
-    })
-    const marked = await cluster.replace('ManagedDatabase', {
-      ...asked,
-      // What kubectl asked for stays so.
-      spec: { ...asked.spec, deletion: { ...deletion, keepBackups: deletion.keepBackups || keepBackups } },
-    })
-    const { name, namespace, uid, resourceVersion } = marked.metadata
-    await cluster.delete('ManagedDatabase', { name, namespace }, { uid, resourceVersion })
-    const metadata = { ...marked.metadata, deletionTimestamp: timeNow(context) }
-    return { database: { ...marked, metadata }, taskId, asked: true }
-  })
-  caches.ManagedDatabase.writeThrough(written.database)
-  if (written.asked && written.taskId !== undefined) {
-    const subject = { kind: 'database' as const, id, name: written.database.metadata.name }
-    await recordTask(writer, { taskId: written.taskId, name: 'delete-managed', subject, request: query })
-  }
-  return written
-}
