@@ -12,7 +12,7 @@ import { openHistory } from './history.ts'
 import { createForwarder } from './log/forward.ts'
 import { keepLog } from './log/keep.ts'
 import { logRoute } from './log/route.ts'
-import { createSampler, sampleRegularly } from './sampler.ts'
+import { createSampler, phaseOf, sampleRegularly } from './sampler.ts'
 import { type AgentServer, type Routes, startServer } from './server.ts'
 
 export type AgentOptions = {
@@ -69,7 +69,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   }
   const server = await startServer({ host, port, tls, routes, log, ...(patienceMs && { patienceMs }) })
   const sample = createSampler({ host, port: postgresPort, data, tls, history, now, log })
-  const stopSampling = sampleRegularly(sample, { now, phaseMs: Number.parseInt(id.slice(-6), 16) % sampleEveryMs })
+  const stopSampling = sampleRegularly(sample, { now, phaseMs: phaseOf(id) })
   const stopKeeping =
     logDirectory === undefined
       ? () => {}

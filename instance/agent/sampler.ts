@@ -129,9 +129,13 @@ const startingMs = 60_000
 /** A Postgres that starts says of each try that it does. */
 const startingEveryMs = 5_000
 
-/**
- * Takes samples until the result is called, one at a time. `phaseMs`: instances of one machine do it at different times.
- */
+/** Instances of one machine take turns, a few at a time: to wake up costs one process of many agents more than to take a sample. */
+const turnMs = 5_000
+
+/** When within its 30 seconds an instance takes its sample, by its UUID. */
+export const phaseOf = (id: string): number => (Number.parseInt(id.slice(-6), 16) % (sampleEveryMs / turnMs)) * turnMs
+
+/** Takes samples until the result is called, one at a time, in its turn. */
 export function sampleRegularly(
   sample: (keepsFailures: boolean) => Promise<boolean>,
   { now, phaseMs }: { now: () => number; phaseMs: number },

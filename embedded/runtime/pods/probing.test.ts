@@ -70,10 +70,18 @@ describe('count', () => {
 
 test('looks are hasty until the first success, and no longer than it makes sense', () => {
   const probe: Probe = { periodSeconds: 10, tcpSocket: { port: 1 } }
-  expect(waitMs(noTally, probe, 0, defaultProbeTiming)).toBe(10)
-  expect(waitMs(noTally, { periodSeconds: 10, exec: {} }, 0, defaultProbeTiming)).toBe(50)
-  expect(waitMs(noTally, probe, 60_000, defaultProbeTiming)).toBe(1000)
-  expect(waitMs({ ...noTally, verdict: 'success' }, probe, 0, defaultProbeTiming)).toBe(10_000)
+  expect(waitMs(noTally, probe, 0, 3_000, defaultProbeTiming)).toBe(10)
+  expect(waitMs(noTally, { periodSeconds: 10, exec: {} }, 0, 3_000, defaultProbeTiming)).toBe(50)
+  expect(waitMs(noTally, probe, 60_000, 3_000, defaultProbeTiming)).toBe(1000)
+})
+
+test('those that are well are looked at in turns of five seconds, and never later than their period says', () => {
+  const well = { ...noTally, verdict: 'success' } as const
+  const wait = (periodSeconds: number, now: number) =>
+    waitMs(well, { periodSeconds, tcpSocket: { port: 1 } }, 0, now, defaultProbeTiming)
+  expect(wait(10, 3_000)).toBe(7_000)
+  expect(wait(20, 20_004)).toBe(19_996)
+  expect(wait(5, 3_000)).toBe(5_000)
 })
 
 describe('runProbe', () => {
