@@ -19,11 +19,14 @@ beforeAll(async () => {
 afterAll(() => provider?.stop())
 beforeEach(async () => {
   const created = await api.create({ name: 'healing', ip_allowlist: openTo(provider.clientAddress) })
-  expect(created).toMatchObject({ status: 200, body: { status: 'available' } })
+  expect(created.body).toMatchObject({ status: 'available' })
   database = created.body
   await query(await api.connection(database.id), 'CREATE TABLE kept AS SELECT 42 AS n')
 })
-afterEach(() => api.remove(database.id))
+afterEach(async () => {
+  const { status, body } = await api.remove(database.id)
+  expect({ status, body }).toEqual({ status: 204, body: {} })
+})
 
 const resource = async (): Promise<ManagedDatabase | undefined> =>
   provider.cluster.get('ManagedDatabase', { namespace, name: 'healing' })
