@@ -41,7 +41,7 @@ export function startReflector<K extends KindName>(options: {
   kind: K
   selection: Selection
   sink: ReflectorSink<Kinds[K]>
-  /** What is kept of a listed object: a page is let go of before the next one is asked for. Default: all of it. */
+  /** What is kept of a listed object: each page is let go of as soon as it is taken in. Default: all of it. */
   keep?: ((object: Kinds[K]) => Kinds[K]) | undefined
   clock: Clock
   random?: () => number
@@ -59,16 +59,29 @@ export function startReflector<K extends KindName>(options: {
     sink.recovered()
   }
 
-  /** All pages of one consistent list. Where the pages expire underway, one list without pages is asked for. */
+  const pageFrom = (continueToken: string | undefined) =>
+    cluster.list(kind, { ...selection, limit: pageSize, continueToken })
+
+  /**
+   * All pages of one consistent list, each asked for while the one before it is taken in. Where the pages expire underway, one
+   * list without pages is asked for.
+   */
   const listAll = async (): Promise<ListResult<Kinds[K]>> => {
     const items: Kinds[K][] = []
+    let next = pageFrom(undefined)
     let continueToken: string | undefined
     try {
       for (;;) {
-        const page = await cluster.list(kind, { ...selection, limit: pageSize, continueToken })
-        for (const object of page.items) items.push(keep(object))
+        const page = await next
         continueToken = page.continueToken
-        if (!continueToken || stopping.signal.aborted) return { items, resourceVersion: page.resourceVersion }
+        const isLast = !continueToken || stopping.signal.aborted
+        if (!isLast) {
+          next = pageFrom(continueToken)
+          // It may fail before it is awaited, and is awaited all the same.
+          next.catch(() => {})
+        }
+        for (const object of page.items) items.push(keep(object))
+        if (isLast) return { items, resourceVersion: page.resourceVersion }
       }
     } catch (error) {
       if (!continueToken || !isClusterError(error, 'Expired')) throw error
