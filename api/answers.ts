@@ -90,6 +90,16 @@ export const waitUntilSettled = (
 ): Promise<Kinds['ManagedDatabase'] | undefined> =>
   waitUntil(context, request, reply, context.caches.ManagedDatabase, database, isSettled)
 
+/** Waits, where the request prefers to, until the database is gone. */
+export async function waitUntilGone(
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  database: Kinds['ManagedDatabase'],
+): Promise<void> {
+  await waitUntil(context, request, reply, context.caches.ManagedDatabase, database, () => false)
+}
+
 const isMade = (branch: Kinds['Branch']): boolean => !['creating', 'deleting'].includes(branchPhase(branch))
 
 /** Waits, where the request prefers to, until the branch is neither being made nor being deleted. */

@@ -1,6 +1,7 @@
 /** Changes and deletions of databases through the API, on the one-machine store. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { annotations, apiVersion, labels, readOperation, teardownFinalizer, tenantNamespace } from '../../crds/index.ts'
+import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
 import { settle } from '../testing/harness.ts'
 
@@ -211,6 +212,31 @@ describe('delete', () => {
     client.cluster.before = undefined
     expect(answer.status).toBe(204)
     expect((await stored('answered')).metadata.deletionTimestamp).toBeDefined()
+  })
+
+  test('shows as deleting, and is waited for, where the cache has heard of the mark only', async () => {
+    const id = await createSettled(client, 'unheard')
+    await finalize('unheard')
+    const heard = Promise.withResolvers<void>()
+    client.cluster.before = async (operation, kind) => {
+      if (operation !== 'delete' || kind !== 'ManagedDatabase') return
+      const { annotations } = (await stored('unheard')).metadata
+      await until(
+        async () =>
+          (await client.call('GET', `/databases/${id}`)).body.updated_at === annotations?.[updatedAtAnnotation],
+      )
+      client.cluster.silence = heard.promise
+    }
+    const begun = performance.now()
+    const answer = await client.call('DELETE', `/databases/${id}`, { headers: { prefer: 'wait=1' } })
+    const tookMs = performance.now() - begun
+    client.cluster.before = undefined
+    const { body } = await client.call('GET', `/databases/${id}`)
+    client.cluster.silence = undefined
+    heard.resolve()
+    expect(answer.status).toBe(204)
+    expect(body.status).toBe('deleting')
+    expect(tookMs).toBeGreaterThan(900)
   })
 
   test('is refused under deletion protection, even with force', async () => {

@@ -62,8 +62,10 @@ export async function deleteDatabase(writer: Writer, id: string, query: DeleteDa
       : await cluster.replace('ManagedDatabase', markedForDeletion(writer, current, taskId, query))
     const { name, namespace, uid, resourceVersion } = marked.metadata
     await cluster.delete('ManagedDatabase', { name, namespace }, { uid, resourceVersion })
-    const metadata = { ...marked.metadata, deletionTimestamp: timeNow(context) }
-    return { database: { ...marked, metadata }, taskId, asked: true }
+    // The cache may have heard of the mark by now, and takes in only what is newer.
+    const left = await cluster.get('ManagedDatabase', { name, namespace })
+    const gone = { ...marked, metadata: { ...marked.metadata, deletionTimestamp: timeNow(context) } }
+    return { database: left !== undefined && left.metadata.uid === uid ? left : gone, taskId, asked: true }
   })
   caches.ManagedDatabase.writeThrough(written.database)
   if (written.asked && written.taskId !== undefined) {

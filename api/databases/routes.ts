@@ -2,7 +2,7 @@
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { isRecord } from '../../values/record.ts'
-import { sendJson, taskHeaders, waitUntilSettled } from '../answers.ts'
+import { sendJson, taskHeaders, waitUntilGone, waitUntilSettled } from '../answers.ts'
 import { cachedOwned, readOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
@@ -219,7 +219,7 @@ function addDelete(app: App, context: ApiContext): void {
     const { database, ...written } = await deleteDatabase(writer, request.params.id, request.query)
     context.audit.done(request, { status: 204, taskId: written.taskId })
     reply.headers(taskHeaders(written.taskId))
-    await waitUntilSettled(context, request, reply, database)
+    await waitUntilGone(context, request, reply, database)
     return reply.code(204).send()
   })
 }
