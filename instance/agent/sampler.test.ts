@@ -192,6 +192,7 @@ describe('the table of the kernel', () => {
     ['who listens', table(line('0100007F:1538', '0A')), '127.0.0.1', false],
     ['who has left', table(line('0100007F:1538', '06')), '127.0.0.1', false],
     ['another address', table(line('0200007F:1538', '01')), '127.0.0.1', false],
+    ['who is connected to that port elsewhere', table(`   0: 0200007F:C350 0100007F:1538 01 0`), '127.0.0.1', false],
     ['another port', table(line('0100007F:1539', '01')), '127.0.0.1', false],
     ['a connection over IPv6', table(line('B80D0120000000000000000001000000:1538', '01')), '2001:db8::1', true],
   ])('of %s', (_, text, host, found) => {
