@@ -1,13 +1,20 @@
 /** The agent beside a real Postgres: whom it answers, what it measures, and that Postgres never hears of its troubles. */
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { connect as connectSecurely } from 'node:tls'
 import pg from 'pg'
 import pino from 'pino'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { type CertifiedKey, createAuthority, issueClientCertificate } from '../../operator/pki/index.ts'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import {
+  type CertifiedKey,
+  createAuthority,
+  issueClientCertificate,
+  issueServerCertificate,
+} from '../../operator/pki/index.ts'
 import { createAdministrator } from '../../operator/postgres/administrator.ts'
 import { monitorCommonName, operatorCommonName } from '../../operator/postgres/configuration.ts'
 import { connectAs, instanceId, type RunningPostgres, startPostgres } from '../../operator/postgres/testing/postgres.ts'
@@ -16,6 +23,7 @@ import { type Agent, type AgentOptions, startAgent } from './index.ts'
 import type { Sample } from './measures.ts'
 import { ask } from './postgres.ts'
 import { monitoredFrom, monitorRole, sampleQuery } from './query.ts'
+import { startServer } from './server.ts'
 
 const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
 const logger = pino({ level: 'silent' })
@@ -103,12 +111,54 @@ describe('the agent answers', () => {
         return socket.once('secureConnect', () => socket.write('GET /healthz HTTP/1.1\r\n'))
       },
     ],
+    [
+      'what they ask a letter at a time',
+      port => {
+        const socket = connectSecurely({ host, port, ca: server.ca, servername: 'db.test.svc' })
+        let talking: NodeJS.Timeout | undefined
+        socket.once('secureConnect', () => {
+          socket.write('GET /healthz HTTP/1.1\r\nhost: a')
+          talking = setInterval(() => socket.write('a'), 50)
+        })
+        return socket.once('close', () => clearInterval(talking))
+      },
+    ],
   ])('while strangers hold every connection and say %s, as soon as its patience with them ends', async (_, come) => {
     const { port, ...agent } = await start({ patienceMs: 300 })
     const strangers = Array.from({ length: 40 }, () => come(port).on('error', () => {}))
     const lives = () => get({ port, ...agent }, '/healthz').catch(() => undefined)
     await expect.poll(lives, { timeout: 5_000 }).toEqual({ status: 200, body: 'ok\n' })
     for (const socket of strangers) socket.destroy()
+  })
+
+  test('with the certificate that is there now, and with the one before where that makes no sense', async () => {
+    const tls = join(server.mounts.root, 'replaced')
+    cpSync(server.mounts.tls, tls, { recursive: true })
+    onTestFinished(() => rmSync(tls, { recursive: true }))
+    const shown = async (port: number) => {
+      const socket = connectSecurely({ host, port, ca: server.ca, servername: 'db.test.svc' })
+      await once(socket, 'secureConnect')
+      const { fingerprint256 } = socket.getPeerCertificate()
+      socket.destroy()
+      return fingerprint256
+    }
+    const { port, follow, stop } = await startServer({
+      ...{ host, port: 0, tls, routes: {} },
+      log: line => said.push(line),
+    })
+    onTestFinished(stop)
+    const before = await shown(port)
+    const { cert, key } = issueServerCertificate(server.authority, { dnsNames: ['db.test.svc'] })
+    writeFileSync(join(tls, 'tls.crt'), cert)
+    writeFileSync(join(tls, 'tls.key'), key)
+    follow()
+    const after = await shown(port)
+    expect(after).not.toBe(before)
+    expect(after).toBe(new X509Certificate(cert).fingerprint256)
+    writeFileSync(join(tls, 'tls.crt'), 'nonsense')
+    follow()
+    expect(await shown(port)).toBe(after)
+    expect(said.join()).toMatch(/^the certificate: /)
   })
 
   test('and stops at once, whoever is connected and says nothing', async () => {

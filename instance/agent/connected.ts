@@ -14,32 +14,42 @@ const reversed = (address: string): string =>
     .map(byte => hex(Number(byte), 2))
     .join('')
 
-/** Whether a table has a connection to this port; of an IPv6 address, to that port of any: a pod has one. */
-export function hasConnection(table: string, host: string, port: number): boolean {
-  const local = `${isIPv4(host) ? reversed(host) : '[0-9A-F]*'}:${hex(port, 4)}`
-  return new RegExp(`^ *\\d+: ${local} [0-9A-F:]+ ${established} `, 'm').test(table)
+const endOf = (host: string, port: number): string => `${isIPv4(host) ? reversed(host) : ''}:${hex(port, 4)}`
+
+/** The ends of a table's connections that are this machine's: of IPv6, where a pod has one address, by their ports alone. */
+export function connectedEnds(table: string): Set<string> {
+  const ends = new Set<string>()
+  for (const [, address = '', port, state] of table.matchAll(
+    /^ *\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F:]+ ([0-9A-F]{2}) /gm,
+  ))
+    if (state === established) ends.add(`${address.length === 8 ? address : ''}:${port}`)
+  return ends
 }
+
+/** Whether a table has a connection to this port. */
+export const hasConnection = (ends: ReadonlySet<string>, host: string, port: number): boolean =>
+  ends.has(endOf(host, port))
 
 /**
  * The kernel takes some milliseconds to write its table, and agents of one process share it. Read every five seconds it was two fifths
  * of what forty agents at rest took. This is as often as each of them asks: whoever stays is seen at most once later.
  */
 const freshMs = 30_000
-const tables = new Map<string, { at: number; text: string }>()
+const tables = new Map<string, { at: number; ends: ReadonlySet<string> }>()
 
-function tableIn(path: string): string {
+function endsIn(path: string): ReadonlySet<string> {
   const known = tables.get(path)
   const now = performance.now()
-  if (known !== undefined && now - known.at < freshMs) return known.text
-  const text = readFileSync(path, 'latin1')
-  tables.set(path, { at: now, text })
-  return text
+  if (known !== undefined && now - known.at < freshMs) return known.ends
+  const ends = connectedEnds(readFileSync(path, 'latin1'))
+  tables.set(path, { at: now, ends })
+  return ends
 }
 
 /** As of some seconds ago. True where nobody can tell. */
 export function isConnected(host: string, port: number): boolean {
   try {
-    return hasConnection(tableIn(isIPv4(host) ? '/proc/net/tcp' : '/proc/net/tcp6'), host, port)
+    return hasConnection(endsIn(isIPv4(host) ? '/proc/net/tcp' : '/proc/net/tcp6'), host, port)
   } catch {
     return true
   }

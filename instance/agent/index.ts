@@ -69,7 +69,11 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   }
   const server = await startServer({ host, port, tls, routes, log, ...(patienceMs && { patienceMs }) })
   const sample = createSampler({ host, port: postgresPort, data, tls, history, now, log })
-  const stopSampling = sampleRegularly(sample, { now, phaseMs: phaseOf(id) })
+  const turn = (keepsFailures: boolean) => {
+    server.follow()
+    return sample(keepsFailures)
+  }
+  const stopSampling = sampleRegularly(turn, { now, phaseMs: phaseOf(id) })
   const stopKeeping =
     logDirectory === undefined
       ? () => {}

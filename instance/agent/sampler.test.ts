@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
-import { hasConnection } from './connected.ts'
+import { connectedEnds, hasConnection } from './connected.ts'
 import { openHistory } from './history.ts'
 import { createSampler } from './sampler.ts'
 
@@ -196,6 +196,6 @@ describe('the table of the kernel', () => {
     ['another port', table(line('0100007F:1539', '01')), '127.0.0.1', false],
     ['a connection over IPv6', table(line('B80D0120000000000000000001000000:1538', '01')), '2001:db8::1', true],
   ])('of %s', (_, text, host, found) => {
-    expect(hasConnection(text, host, 5432)).toBe(found)
+    expect(hasConnection(connectedEnds(text), host, 5432)).toBe(found)
   })
 })

@@ -4,7 +4,7 @@
  * what is held at once is bounded.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createServer } from 'node:https'
+import { createServer, type Server } from 'node:https'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { type Certificates, readCertificates } from './certificates.ts'
@@ -18,12 +18,16 @@ export type Route = {
 }
 export type Routes = Readonly<Record<string, Route>>
 
-export type AgentServer = { port: number; stop(): Promise<void> }
+export type AgentServer = {
+  port: number
+  /** Takes up a certificate that was replaced. */
+  follow(): void
+  stop(): Promise<void>
+}
 
 const mostConnections = 32
 const defaultPatienceMs = 10_000
-/** How often it is looked whether the certificate was replaced. */
-const followMs = 60_000
+const never = 2 ** 31 - 1
 
 /** Whom a verified certificate names; undefined for nobody that we know. */
 function clientOf(socket: TLSSocket): AgentClient | undefined {
@@ -51,8 +55,22 @@ async function answerTo(routes: Routes, request: IncomingMessage): Promise<Answe
 }
 
 function send(response: ServerResponse, { status = 200, contentType, body }: Answer): void {
-  response.writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body) })
+  const length = Buffer.byteLength(body)
+  // Whoever asks comes twice a minute at most.
+  response.writeHead(status, { 'content-type': contentType, 'content-length': length, connection: 'close' })
   response.end(body)
+}
+
+/** Strangers who say nothing, or little at a time, take up connections no longer than this; nor does who reads no answer. */
+function endImpatiently(server: Server, patienceMs: number): void {
+  const ends = new WeakMap<Socket, NodeJS.Timeout>()
+  server.on('secureConnection', socket => {
+    const end = setTimeout(() => socket.destroy(), patienceMs)
+    ends.set(socket, end)
+    socket.once('close', () => clearTimeout(end))
+  })
+  server.on('request', ({ socket }) => clearTimeout(ends.get(socket)))
+  server.setTimeout(patienceMs)
 }
 
 const secureContext = ({ cert, key, ca }: Certificates) => ({ cert, key, ca, minVersion: 'TLSv1.2' as const })
@@ -75,12 +93,9 @@ export async function startServer(options: {
       requestCert: true,
       // Who has no certificate is told so, and may ask whether the agent lives.
       rejectUnauthorized: false,
-      // Strangers who say nothing take up connections no longer than this.
       handshakeTimeout: patienceMs,
-      connectionsCheckingInterval: patienceMs / 2,
-      headersTimeout: patienceMs,
-      requestTimeout: patienceMs,
-      keepAliveTimeout: patienceMs,
+      // Each connection has its own end, below: a look at all of them wakes up each agent of a machine where there are none.
+      connectionsCheckingInterval: never,
     },
     (request, response) => {
       request.resume()
@@ -100,6 +115,7 @@ export async function startServer(options: {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
+  endImpatiently(server, patienceMs)
   server.on('tlsClientError', (_error, socket) => socket.destroy())
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -109,25 +125,23 @@ export async function startServer(options: {
     })
   })
   server.on('error', error => log(`the server: ${error.message}`))
-  const following = setInterval(() => {
-    try {
-      const found = readCertificates(tls)
-      if (found.cert === current.cert && found.key === current.key && found.ca === current.ca) return
-      server.setSecureContext(secureContext(found))
-      current = found
-    } catch (error) {
-      log(`the certificate: ${error instanceof Error ? error.message : error}`)
-    }
-  }, followMs)
   const address = server.address()
   return {
     port: typeof address === 'object' && address !== null ? address.port : port,
-    stop: () => {
-      clearInterval(following)
-      return new Promise(resolve => {
+    follow: () => {
+      try {
+        const found = readCertificates(tls)
+        if (found.cert === current.cert && found.key === current.key && found.ca === current.ca) return
+        server.setSecureContext(secureContext(found))
+        current = found
+      } catch (error) {
+        log(`the certificate: ${error instanceof Error ? error.message : error}`)
+      }
+    },
+    stop: () =>
+      new Promise(resolve => {
         server.close(() => resolve())
         for (const socket of sockets) socket.destroy()
-      })
-    },
+      }),
   }
 }
