@@ -6,6 +6,7 @@ import { mkdir, open, rename, rm, stat, truncate } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { run } from './command.ts'
 import { mountAt } from './mounts.ts'
+import { fileSystem } from './pool.ts'
 
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(
@@ -23,7 +24,7 @@ export async function mountPoolFile(file: string, bytes: number, pool: string): 
     await rm(unfinished, { force: true })
     await (await open(unfinished, 'wx', 0o600)).close()
     await truncate(unfinished, bytes)
-    await run('mkfs.xfs', '-q', '-f', '-m', 'reflink=1', '-i', 'nrext64=0', unfinished)
+    await run('mkfs.xfs', '-q', '-f', ...fileSystem, unfinished)
     await rename(unfinished, file)
   }
   await run('mount', '-t', 'xfs', '-o', 'loop,noatime,discard', file, pool)
