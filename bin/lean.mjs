@@ -12,7 +12,7 @@ export const leanFlags = ['--optimize-for-size', '--max-semi-space-size=1']
  * The same for one that reads all that it is to keep when it starts, the operator (bench/scale.ts). A page of a list dies young in a young
  * generation of this size, most of it; `--optimize-for-size`, which would allow none, is set once the process runs (server/heap.ts).
  */
-export const fillingFlags = ['--max-semi-space-size=4', '--min-semi-space-size=2']
+export const fillingFlags = ['--max-semi-space-size=16', '--min-semi-space-size=8']
 
 /**
  * For a process that serves many requests, each of which leaves little behind: garbage is collected before it grows large. A worker of the REST
