@@ -149,6 +149,10 @@ test(
     expect((await podsOf()).map(({ spec }) => spec?.terminationGracePeriodSeconds)).toEqual(
       databases.map(() => grace.after),
     )
+    const recorded = await restarts()
+    expect(recorded.map(({ spec }) => spec.subject.name).sort()).toEqual(databases.map(({ name }) => name).sort())
+    // A Task follows what its database says of itself.
+    await eventually('each Task ended', async () => (await restarts()).every(({ status }) => status?.finishedAt))
     expect((await restarts()).map(({ status }) => status?.phase)).toEqual(databases.map(() => 'succeeded'))
     for (const { id } of databases)
       expect(await query(await api.connection(id), 'SELECT 1 AS one')).toEqual([{ one: 1 }])
