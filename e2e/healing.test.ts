@@ -19,7 +19,9 @@ beforeAll(async () => {
 afterAll(() => provider?.stop())
 beforeEach(async () => {
   const created = await api.create({ name: 'healing', ip_allowlist: openTo(provider.clientAddress) })
+  // The body first: it says why it was refused.
   expect(created.body).toMatchObject({ status: 'available' })
+  expect(created.status).toBe(200)
   database = created.body
   await query(await api.connection(database.id), 'CREATE TABLE kept AS SELECT 42 AS n')
 })

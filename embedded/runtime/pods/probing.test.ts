@@ -79,6 +79,7 @@ test('those that are well are looked at in turns of five seconds, and never late
   const well = { ...noTally, verdict: 'success' } as const
   const wait = (periodSeconds: number, now: number) =>
     waitMs(well, { periodSeconds, tcpSocket: { port: 1 } }, 0, now, defaultProbeTiming)
+  expect(wait(10, 0)).toBe(10_000)
   expect(wait(10, 3_000)).toBe(7_000)
   expect(wait(20, 20_004)).toBe(19_996)
   expect(wait(5, 3_000)).toBe(5_000)
