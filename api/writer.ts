@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { isClusterError } from '../cluster/index.ts'
+import { backoffMs } from '../cluster/informer/index.ts'
 import {
   apiVersion,
   childNames,
@@ -25,18 +26,22 @@ export const writerOf = (context: ApiContext, request: FastifyRequest): Writer =
   log: request.log,
 })
 
-/** Before each attempt but the first, at most, in ms: who came in between, as the operator, mostly writes once more. */
-const pausesMs = [10, 40, 160, 320]
+/** What a write says of when it was made (RFC 3339). */
+export const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
+
+const attempts = 5
+/** Who came in between, as the operator, mostly writes once more. */
+const backoff = { minimumMs: 20, maximumMs: 320 }
 
 /** Runs a read-decide-write until nobody came in between. @throws ApiError 409 where that does not come to pass */
 export async function guarded<T>(attempt: () => Promise<T>, what = 'database'): Promise<T> {
-  for (const pauseMs of [...pausesMs, undefined]) {
+  for (let failures = 0; failures < attempts; failures++) {
+    if (failures > 0) await pause(backoffMs(failures, backoff))
     try {
       return await attempt()
     } catch (error) {
       if (!isClusterError(error, 'Conflict')) throw error
     }
-    if (pauseMs !== undefined) await pause(pauseMs * (0.5 + Math.random() / 2))
   }
   throw conflict(`the ${what} is being changed by somebody else: try again`, retryAfter.conflict)
 }

@@ -163,9 +163,10 @@ type Deed = 'restart' | 'restore' | (typeof rotationMembers)[keyof typeof rotati
  */
 export function awaitedDeed(database: Pick<ManagedDatabase, 'spec' | 'metadata' | 'status'>, deed: Deed) {
   // Hardly any database asks for one, and a hash for each event of a big installation is work.
-  if (members[deed]?.of(askedBy(database)) === undefined) return undefined
+  const spec = askedBy(database)
+  if (members[deed]?.of(spec) === undefined) return undefined
   if (database.status?.appliedHash === undefined || isInForce(database)) return undefined
-  const asked = desiredDigests(askedBy(database))[deed]
+  const asked = desiredDigests(spec)[deed]
   return asked === appliedDigests(database)?.[deed] ? undefined : asked
 }
 

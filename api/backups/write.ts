@@ -16,7 +16,7 @@ import { byDatabase, findOwned, idOf, readOwned } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
-import { guarded, recordTask, type Writer } from '../writer.ts'
+import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import { decideBackup, decideVerification } from './decide.ts'
 
 type Backup = Kinds['Backup']
@@ -92,7 +92,7 @@ export async function verifyBackup({ context, account }: Writer, id: string): Pr
     const current = await readOwned(cluster, 'Backup', account.namespace, id)
     if (current === undefined) throw notFound('backup')
     decideVerification(current)
-    const marks = { ...current.metadata.annotations, [annotations.verify]: new Date(context.now()).toISOString() }
+    const marks = { ...current.metadata.annotations, [annotations.verify]: timeNow(context) }
     return cluster.replace('Backup', { ...current, metadata: { ...current.metadata, annotations: marks } })
   }, 'backup')
   caches.Backup.writeThrough(backup)

@@ -16,7 +16,7 @@ import { idOf, readOwned } from '../caches.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
-import { guarded, recordTask, type Writer } from '../writer.ts'
+import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import { decideBranch, decideDeletion } from './decide.ts'
 import type { CreateBranchInput } from './schema.ts'
 import { occupancyOf, withSlot } from './slots.ts'
@@ -25,7 +25,7 @@ type Branch = Kinds['Branch']
 
 const marksOf = ({ context }: Writer, taskId: string, name: OperationName) => ({
   [annotations.operation]: renderOperation({ taskId, name, hash: '' }),
-  [updatedAtAnnotation]: new Date(context.now()).toISOString(),
+  [updatedAtAnnotation]: timeNow(context),
 })
 
 /** Takes a slot for the branch and says what it is to be. @throws ApiError 400, 404, 409 */
@@ -130,7 +130,7 @@ export async function deleteBranch(writer: Writer, databaseId: string, id: strin
     const branch = await cluster.replace('Branch', {
       ...current,
       metadata: { ...metadata, annotations: { ...metadata.annotations, ...marks } },
-      spec: { ...spec, deletionRequestedAt: new Date(context.now()).toISOString() },
+      spec: { ...spec, deletionRequestedAt: timeNow(context) },
     })
     return { branch, taskId, isAsked: true }
   }, 'branch')

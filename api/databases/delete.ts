@@ -5,10 +5,10 @@ import { countBranches } from '../branches/slots.ts'
 import { readOwned } from '../caches.ts'
 import { notFound } from '../errors.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
-import { guarded, recordTask, type Writer } from '../writer.ts'
+import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import { decideDeletion } from './decide.ts'
 import type { DeleteDatabaseQuery } from './schema.ts'
-import { annotated, timeNow, type Written } from './write.ts'
+import { annotated, type Written } from './write.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
@@ -18,31 +18,24 @@ function deletionTask(database: ManagedDatabase): string | undefined {
   return operation?.name === 'delete-managed' ? operation.taskId : undefined
 }
 
-/** Whether nothing but the deletion itself is missing. */
-const isMarked = (database: ManagedDatabase, { force, keep_backups: keepBackups }: DeleteDatabaseQuery): boolean =>
-  deletionTask(database) !== undefined &&
-  readOperation(database)?.hash === desiredHash(askedBy(database)) &&
-  (!force || database.metadata.annotations?.[annotations.force] === 'true') &&
-  (!keepBackups || database.spec.deletion.keepBackups)
-
+/** The database with all that says it is to be deleted; itself where it says so already. */
 function markedForDeletion(
   { context }: Writer,
   database: ManagedDatabase,
   taskId: string,
-  { force, keep_backups: keepBackups }: DeleteDatabaseQuery,
+  { force, keep_backups }: DeleteDatabaseQuery,
 ): ManagedDatabase {
-  const hash = desiredHash(askedBy(database))
-  const asked = annotated(database, {
-    [updatedAtAnnotation]: timeNow(context),
-    [annotations.operation]: renderOperation({ taskId, name: 'delete-managed', hash }),
+  const { metadata, spec } = database
+  const marks = {
+    [annotations.operation]: renderOperation({ taskId, name: 'delete-managed', hash: desiredHash(askedBy(database)) }),
     ...(force ? { [annotations.force]: 'true' } : {}),
-  })
-  const { deletion } = asked.spec
-  // What kubectl asked for stays so.
-  return {
-    ...asked,
-    spec: { ...asked.spec, deletion: { ...deletion, keepBackups: deletion.keepBackups || keepBackups } },
   }
+  // What kubectl asked for stays so.
+  const keepBackups = spec.deletion.keepBackups || keep_backups
+  const isMarked = Object.entries(marks).every(([name, value]) => metadata.annotations?.[name] === value)
+  if (isMarked && keepBackups === spec.deletion.keepBackups) return database
+  const asked = { ...database, spec: { ...spec, deletion: { ...spec.deletion, keepBackups } } }
+  return annotated(asked, { ...marks, [updatedAtAnnotation]: timeNow(context) })
 }
 
 /** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409 */
@@ -57,9 +50,8 @@ export async function deleteDatabase(writer: Writer, id: string, query: DeleteDa
     // A deletion that was marked before but never asked for keeps its task.
     const taskId = deletionTask(current) ?? context.newId()
     // The operator answers a mark with a write: one that stands already is not made again, or the two would go on for ever.
-    const marked = isMarked(current, query)
-      ? current
-      : await cluster.replace('ManagedDatabase', markedForDeletion(writer, current, taskId, query))
+    const asked = markedForDeletion(writer, current, taskId, query)
+    const marked = asked === current ? current : await cluster.replace('ManagedDatabase', asked)
     const { name, namespace, uid, resourceVersion } = marked.metadata
     await cluster.delete('ManagedDatabase', { name, namespace }, { uid, resourceVersion })
     // The cache may have heard of the mark by now, and takes in only what is newer.

@@ -24,7 +24,7 @@ import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { id, idParameter } from '../schemas/common.ts'
 import { input } from '../schemas/components.ts'
 import { requireCurrentPlan } from '../tenants.ts'
-import { guarded, recordTask, type Writer, writerOf } from '../writer.ts'
+import { guarded, recordTask, timeNow, type Writer, writerOf } from '../writer.ts'
 import { atRest, busy, refuseWhileChangedSuspended } from './decide.ts'
 import { databaseShape } from './schema.ts'
 import { annotated, type Written } from './write.ts'
@@ -68,7 +68,7 @@ async function restoreDatabase(writer: Writer, databaseId: string, backupId: str
     })
     const asking = annotated(database, { [annotations.restore]: restore })
     const asked = renderOperation({ taskId, name: 'restore-managed', hash: desiredHash(askedBy(asking)) })
-    const marks = { [updatedAtAnnotation]: new Date(context.now()).toISOString(), [annotations.operation]: asked }
+    const marks = { [updatedAtAnnotation]: timeNow(context), [annotations.operation]: asked }
     return context.cluster.replace('ManagedDatabase', annotated(asking, marks))
   })
   context.caches.ManagedDatabase.writeThrough(stored)

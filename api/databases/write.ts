@@ -22,7 +22,7 @@ import type { ApiContext } from '../context.ts'
 import { badRequest, limitReached, notFound, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
-import { guarded, recordTask, type Writer } from '../writer.ts'
+import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import { decideRestart, decideRotation, decideSuspension, decideUpdate, specOfNew, type Update } from './decide.ts'
 import { decideResize } from './resize.ts'
 import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
@@ -155,8 +155,6 @@ function draftOf({ context, account }: Writer, name: string, spec: ManagedDataba
     spec,
   }
 }
-
-export const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
 
 /** What a request says; nothing, where its path says it all. */
 type Asked = CreateDatabaseInput | UpdateDatabaseInput | ResizeDatabaseInput | Record<string, never>

@@ -1,6 +1,7 @@
 /** Whether anybody is connected to an address of this network namespace, by the kernel's own table (proc(5), `/proc/net/tcp`). */
 import { readFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
+import { sampleEveryMs } from './contract.ts'
 
 const established = '01'
 
@@ -32,15 +33,14 @@ export const hasConnection = (ends: ReadonlySet<string>, host: string, port: num
 
 /**
  * The kernel takes some milliseconds to write its table, and agents of one process share it. Read every five seconds it was two fifths
- * of what forty agents at rest took. This is as often as each of them asks: whoever stays is seen at most once later.
+ * of what forty agents at rest took. It is read as often as each of them asks: whoever stays is seen at most once later.
  */
-const freshMs = 30_000
 const tables = new Map<string, { at: number; ends: ReadonlySet<string> }>()
 
 function endsIn(path: string): ReadonlySet<string> {
   const known = tables.get(path)
   const now = performance.now()
-  if (known !== undefined && now - known.at < freshMs) return known.ends
+  if (known !== undefined && now - known.at < sampleEveryMs) return known.ends
   const ends = connectedEnds(readFileSync(path, 'latin1'))
   tables.set(path, { at: now, ends })
   return ends

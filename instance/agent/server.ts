@@ -27,6 +27,7 @@ export type AgentServer = {
 
 const mostConnections = 32
 const defaultPatienceMs = 10_000
+/** The longest that a timer takes, in ms. */
 const never = 2 ** 31 - 1
 
 /** Whom a verified certificate names; undefined for nobody that we know. */
