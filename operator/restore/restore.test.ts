@@ -59,6 +59,20 @@ const contentOf = async (name: string) => {
 }
 
 describe('a restore', () => {
+  test('is not over before clients come by the Service', async () => {
+    await it.create('routed')
+    // It has logged in already; what is copied from it has not.
+    ;(await dataOf('routed')).isUnrouted = true
+    await taken('routed-1', 'routed')
+    await askByAnnotation('routed-back', 'routed', 'routed-1')
+    const found = await it.when('routed', ({ status }) => conditionOf(status, 'Ready')?.reason === 'NotReachable')
+    expect(visiblePhase(found)).toBe('restoring')
+    expect((await restore('routed-back'))?.status?.phase).toBe('running')
+    ;(await dataOf('routed')).isUnrouted = false
+    await settled('routed')
+    expect((await restore('routed-back'))?.status?.phase).toBe('completed')
+  })
+
   test('leads clients to the copy once it lets them in, and not before', async () => {
     await mistaken('led')
     const claimName = childNames.claim(await it.idOf('led'), 2)

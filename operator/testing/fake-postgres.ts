@@ -37,6 +37,8 @@ export type FakeData = {
   configuration: ConfigurationState
   /** What its user has put into it. */
   content?: string
+  /** The cluster's nodes have not learnt yet that its Service leads to it. */
+  isUnrouted?: boolean
   /** A copy that nobody has opened, and how much of its source's it still has. */
   closed?: { inherited: number }
 }
@@ -167,7 +169,8 @@ export function createFakePostgres(): FakePostgres {
       delete found.closed
     },
     login: async (target, password): Promise<Login> => {
-      const { roles, closed } = find(target)
+      const { roles, closed, isUnrouted } = find(target)
+      if (isUnrouted) return { result: 'unreachable', message: 'connect ECONNREFUSED' }
       const isRight = closed === undefined && roles.app?.password === password
       return isRight
         ? { result: 'succeeded' }

@@ -14,6 +14,8 @@ import { postgresErrorOf } from '../postgres/errors.ts'
 export type Login =
   | { result: 'succeeded' }
   | { result: 'refused'; message: string }
+  /** Nothing answers on the way to it. */
+  | { result: 'unreachable'; message: string }
   /** It had no room for one more client: that says nothing against it. */
   | { result: 'busy' }
   /** It took too long: nothing is known. */
@@ -54,6 +56,7 @@ async function login(target: PostgresTarget, password: string, signal: AbortSign
     signal.throwIfAborted()
     const { reason, message } = postgresErrorOf(error)
     if (reason === 'timeout') return { result: 'slow' }
+    if (reason === 'network' || reason === 'silent') return { result: 'unreachable', message }
     return reason === 'busy' ? { result: 'busy' } : { result: 'refused', message }
   } finally {
     signal.removeEventListener('abort', abort)

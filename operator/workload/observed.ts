@@ -156,8 +156,11 @@ export type PostgresAnswer =
       rolesInOrder: boolean
       /** Whose password a user has changed since it was set from the Secret. */
       changedByUser: DatabaseRole[]
-      /** A real login as `app`, with its password, over TLS: `untried` where the password is not ours. */
-      login: 'succeeded' | 'refused' | 'untried'
+      /**
+       * A real login as `app`, with its password, over TLS, by way of its Service: `unreachable` where that does not lead to it
+       * yet, `untried` where the password is not ours.
+       */
+      login: 'succeeded' | 'refused' | 'unreachable' | 'untried'
       loginMessage?: string | undefined
       /** SHA-256 of the certificate it shows. */
       certificate: string | undefined

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { PostgresObservation, RoleObservation } from '../postgres/administrator.ts'
 import { eventually, silent } from '../testing/installation.ts'
-import type { PostgresAccess } from './access.ts'
+import type { Login, PostgresAccess } from './access.ts'
 import { answerOf, createProber, type ProbeRequest } from './prober.ts'
 
 const role = (password: RoleObservation['password'] = 'ours', mark = 'm'): RoleObservation => ({
@@ -46,12 +46,7 @@ describe('what a look comes to', () => {
       { rolesInOrder: false, changedByUser: [] },
     ],
   ])('%s', (_, more, expected) => {
-    expect(answerOf(observation(more), 'm', undefined)).toMatchObject(expected)
-  })
-
-  test('a login without room says nothing against it', () => {
-    expect(answerOf(observation(), 'm', { result: 'busy' })).toMatchObject({ login: 'untried' })
-    expect(answerOf(observation(), 'm', { result: 'refused', message: 'no' })).toMatchObject({ login: 'refused' })
+    expect(answerOf(observation(more), 'm')).toMatchObject(expected)
   })
 })
 
@@ -71,6 +66,7 @@ describe('looks', () => {
     key,
     access: access(observe),
     target: { host: 'h', port: 1, serverName: 's', ca: '' },
+    clientsWay: { by: 'direct' },
     run: 'r',
     ready: true,
     passwords: { admin: 'a', app: 'b', app_read_only: 'c' },
@@ -178,6 +174,35 @@ describe('looks', () => {
     expect(logins).toBe(2)
     await look({ run: 'next', mark: undefined })
     expect(logins).toBe(3)
+    await prober.stop()
+  })
+
+  test('log in the way that clients come, which may not lead to it yet', async () => {
+    const { prober, take } = taker()
+    const hosts: string[] = []
+    let login: Login = { result: 'unreachable', message: 'connect ECONNREFUSED' }
+    const access: PostgresAccess = {
+      ...request('a', async () => observation()).access,
+      login: async ({ host }) => {
+        hosts.push(host)
+        return login
+      },
+    }
+    const look = (clientsWay: ProbeRequest['clientsWay']) => take(access.observe, { access, clientsWay })
+    expect(await look({ by: 'elsewhere' })).toMatchObject({
+      answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet' },
+    })
+    expect(hosts).toEqual([])
+    expect(await look({ by: 'service', address: '10.0.0.1' })).toMatchObject({
+      answer: { login: 'unreachable', loginMessage: 'its Service does not lead to it yet: connect ECONNREFUSED' },
+    })
+    login = { result: 'refused', message: 'no hba' }
+    expect(await look({ by: 'direct' })).toMatchObject({ answer: { login: 'refused', loginMessage: 'no hba' } })
+    login = { result: 'busy' }
+    expect(await look({ by: 'direct' })).toMatchObject({ answer: { login: 'untried' } })
+    login = { result: 'succeeded' }
+    expect(await look({ by: 'service', address: '10.0.0.1' })).toMatchObject({ answer: { login: 'succeeded' } })
+    expect(hosts).toEqual(['10.0.0.1', 'h', 'h', '10.0.0.1'])
     await prober.stop()
   })
 

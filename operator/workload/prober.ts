@@ -10,14 +10,16 @@ import type { Logger } from 'pino'
 import { databaseRoles } from '../../sealing/credentials.ts'
 import type { PostgresObservation, PostgresTarget } from '../postgres/administrator.ts'
 import { markOfRole } from '../postgres/marks.ts'
-import type { Login, PostgresAccess } from './access.ts'
+import type { PostgresAccess } from './access.ts'
 import type { Passwords } from './children/credentials.ts'
 import type { PostgresAnswer, PostgresFacts } from './observed.ts'
+import type { ClientsWay } from './target.ts'
 
 export type ProbeRequest = {
   key: string
   access: PostgresAccess
   target: PostgresTarget
+  clientsWay: ClientsWay
   run: string
   ready: boolean
   passwords: Passwords | undefined
@@ -56,12 +58,8 @@ const urgentTimeoutMs = 3_000
 /** What says that Postgres, or the way to it, is slow, and nothing more. */
 const slow = new Set(['timeout', 'busy'])
 
-/** What an observation and a login come to. */
-export function answerOf(
-  observation: PostgresObservation,
-  mark: string | undefined,
-  login: Login | undefined,
-): PostgresAnswer {
+/** What an observation comes to, without a login. */
+export function answerOf(observation: PostgresObservation, mark: string | undefined): PostgresAnswer {
   if (!observation.reachable) return { state: 'refused', reason: observation.reason, message: observation.message }
   if (observation.inRecovery) return { state: 'refused', reason: 'starting', message: 'Postgres is in recovery' }
   const { roles, privilegesInOrder, applicationDatabase } = observation
@@ -74,8 +72,7 @@ export function answerOf(
     systemIdentifier: observation.systemIdentifier,
     rolesInOrder: privilegesInOrder && applicationDatabase && marked,
     changedByUser: marked ? changed : [],
-    login: login?.result === 'succeeded' || login?.result === 'refused' ? login.result : 'untried',
-    loginMessage: login?.result === 'refused' ? login.message : undefined,
+    login: 'untried',
     certificate: observation.certificate,
     hasRoom: observation.hasRoom,
     walHangs: observation.wal === 'hangs',
@@ -125,7 +122,7 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
     const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : probeTimeoutMs)
     const signal = AbortSignal.any([stopping.signal, timeout])
     const observation = await access.observe(target, { passwords, commits }, signal)
-    const answer = answerOf(observation, mark, undefined)
+    const answer = answerOf(observation, mark)
     return answer.state === 'answered' ? withLogin(request, answer, answers.get(key), signal) : answer
   }
 
@@ -203,19 +200,37 @@ type Answered = Extract<PostgresAnswer, { state: 'answered' }>
  * with these passwords.
  */
 async function withLogin(
-  { access, target, passwords, run, mark }: ProbeRequest,
+  request: ProbeRequest,
   answer: Answered,
   before: PostgresFacts | undefined,
   signal: AbortSignal,
 ): Promise<PostgresAnswer> {
+  const { access, passwords, run, mark } = request
   if (passwords === undefined || !answer.rolesInOrder || answer.walHangs || answer.changedByUser.includes('app'))
     return answer
   if (answer.closed !== undefined) return answer
   const last = before?.run === run && before.mark === mark ? before.answer : undefined
   if (last?.state === 'answered' && last.login === 'succeeded') return { ...answer, login: 'succeeded' }
+  const target = clientsTarget(request)
+  if (target === undefined)
+    return { ...answer, login: 'unreachable', loginMessage: 'its Service does not lead to it yet' }
   const login = await access.login(target, passwords.app, signal)
-  if (login.result === 'refused') return { ...answer, login: 'refused', loginMessage: login.message }
-  // Nothing is concluded from half a probe.
-  if (login.result === 'slow') return { state: 'refused', reason: 'timeout', message: 'a login as app took too long' }
-  return login.result === 'busy' ? answer : { ...answer, login: 'succeeded' }
+  switch (login.result) {
+    case 'succeeded':
+      return { ...answer, login: 'succeeded' }
+    case 'refused':
+      return { ...answer, login: 'refused', loginMessage: login.message }
+    case 'unreachable':
+      return { ...answer, login: 'unreachable', loginMessage: `its Service does not lead to it yet: ${login.message}` }
+    case 'busy':
+      return answer
+    // Nothing is concluded from half a probe.
+    case 'slow':
+      return { state: 'refused', reason: 'timeout', message: 'a login as app took too long' }
+  }
+}
+
+function clientsTarget({ target, clientsWay }: ProbeRequest): PostgresTarget | undefined {
+  if (clientsWay.by === 'elsewhere') return undefined
+  return clientsWay.by === 'service' ? { ...target, host: clientsWay.address } : target
 }

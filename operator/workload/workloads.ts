@@ -17,7 +17,7 @@ import type { Learnt, Observation } from './observe.ts'
 import type { Observed } from './observed.ts'
 import { createPortAllocator } from './port-allocator.ts'
 import { createProber } from './prober.ts'
-import { targetAt } from './target.ts'
+import { clientsWay, targetAt } from './target.ts'
 import { createVolumeUse } from './volume-use.ts'
 
 type WorkloadOptions = {
@@ -104,6 +104,7 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
       key,
       access,
       target,
+      clientsWay: clientsWay(observed),
       run,
       ready,
       passwords,

@@ -442,6 +442,7 @@ describe('Postgres is looked at soon', () => {
     ['where its disk is full', { answer: { hasRoom: false } }, true],
     ['where its disk hangs', { answer: { walHangs: true } }, true],
     ['where a login is refused', { answer: { login: 'refused' } }, true],
+    ['where its Service does not lead to it', { answer: { login: 'unreachable' } }, true],
     ['where it refuses', { answer: { state: 'refused', reason: 'auth', message: '' } }, true],
     ['where other passwords were compared', { postgres: { mark: 'older' } }, true],
     ['where something was done in it', { postgres: { isOutdated: true } }, true],

@@ -149,6 +149,7 @@ export function awaitsPostgres(observed: Observed, { desired }: Pick<Assessment,
     answer.closed !== undefined ||
     !answer.rolesInOrder ||
     answer.login === 'refused' ||
+    answer.login === 'unreachable' ||
     postgres?.mark !== mark
   )
 }
