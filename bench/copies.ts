@@ -1,6 +1,6 @@
 /**
- * Backups, branches and restores under load, on one machine or, with ESPALIER_E2E_PROVIDER=kind, on a cluster: how long each takes
- * from the request to its end, the longest gap between two commits of the source meanwhile, and on one machine the storage that
+ * Backups, branches and restores under load, on one machine or, with ESPALIER_E2E_PROVIDER=kind, on a cluster: how long each, and the
+ * making of an empty database to compare them with, takes from the request to its end, the longest gap between two commits of the source meanwhile, and on one machine the storage that
  * unchanged branches take. The load is that of pgbench, by four sessions. ESPALIER_BENCH_MB: the data of the source in MB.
  * Where the file system cannot share what files have in common, each copy is a whole one; TMPDIR chooses another.
  */
@@ -87,7 +87,7 @@ function startLoad(source: Connection) {
 }
 type Load = ReturnType<typeof startLoad>
 
-/** One round that does not count, then as many as are asked for. `work` gives the milliseconds, `after` takes away what was made. */
+/** One round that does not count, then as many as are asked for. `work` gives what takes away what it made. @returns the median, in s */
 async function measure(what: string, load: Load, work: () => Promise<() => Promise<unknown>>, aims: Aims) {
   const took: number[] = []
   const gaps: number[] = []
@@ -112,6 +112,7 @@ async function measure(what: string, load: Load, work: () => Promise<() => Promi
     '  longest gap between two commits',
     `${told(Math.max(...gaps), aims.gap)}, median ${median(gaps).toFixed(2)} s`,
   )
+  return median(took)
 }
 
 function bytesFree(): number {
@@ -141,12 +142,29 @@ try {
     return body.id
   }
   const remove = (what: string) => async () => api.call('DELETE', what, undefined, wait)
+  const create = async () => {
+    const { body } = await api.create({ name: 'empty', size, ip_allowlist }, wait)
+    await query(await api.connection(body.id), 'SELECT 1')
+    return body.id
+  }
   print('data', `${megabytes} MB in ${accounts} accounts, ${sessions} sessions`)
+  const empty = await measure(
+    'an empty database, to a first query',
+    load,
+    async () => remove(`/databases/${await create()}`),
+    {},
+  )
   await measure('backup', load, async () => remove(`/backups/${await backUp()}`), { seconds: 3, gap: 1 })
-  await measure('branch, to a first query', load, async () => remove(`${path}/branches/${await branch()}`), {
-    seconds: isKind ? 4 : 2,
-    gap: 1,
-  })
+  const branched = await measure(
+    'branch, to a first query',
+    load,
+    async () => remove(`${path}/branches/${await branch()}`),
+    {
+      seconds: isKind ? 4 : 2,
+      gap: 1,
+    },
+  )
+  print('  median, in empty databases', (branched / empty).toFixed(2))
   await load.stop()
 
   if (!isKind) {
