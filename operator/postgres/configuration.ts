@@ -91,6 +91,9 @@ function derivedSettings(shape: SizeShape): Record<string, string> {
     tcp_keepalives_idle: '60',
     tcp_keepalives_interval: '10',
     tcp_keepalives_count: '6',
+    // Before it recovers, Postgres brings every file to the disk: one by one that is a flush of the disk for each of a thousand. An
+    // error of either is logged, and Postgres goes on.
+    recovery_init_sync_method: 'syncfs',
     // What initdb writes into the file that ours replaces.
     datestyle: 'iso, mdy',
     timezone: 'UTC',

@@ -42,13 +42,16 @@ export async function openCopier(order: CopyOrder): Promise<Copier> {
   }
 }
 
-/** Passes while the source is written to, until what is left is little or stops shrinking. */
+/**
+ * Passes while the source is written to, until what is left is little or stops shrinking. Where copies share blocks one pass is enough:
+ * to share the blocks of a file once more takes as long as the first time, however little of it has changed.
+ */
 export async function copyHot(copier: Copier): Promise<void> {
   let before = Number.POSITIVE_INFINITY
   for (let passes = 0; passes < mostHotPasses; passes += 1) {
-    const { copiedBytes } = await copier.pass(false)
-    if (copiedBytes <= littleBytes || copiedBytes > before / 2) return
-    before = copiedBytes
+    const { writtenBytes } = await copier.pass(false)
+    if (writtenBytes <= littleBytes || writtenBytes > before / 2) return
+    before = writtenBytes
   }
 }
 

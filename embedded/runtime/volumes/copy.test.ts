@@ -22,7 +22,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryDirectory } from '../testing/runtime.ts'
-import { openCopier } from './copier.ts'
+import { copyHot, openCopier } from './copier.ts'
 import { compareMarks, createTreeCopy, type Mark } from './copy.ts'
 
 /** All of a tree: kinds, modes, contents, targets of links. */
@@ -133,6 +133,26 @@ describe('createTreeCopy', () => {
     expect(copy.pass(false)).toMatchObject({ copied: 4, copiedBytes: 3000, bytes: 3000 })
     appendFileSync(join(source, 'b'), 'y')
     expect(copy.pass(true)).toMatchObject({ copiedBytes: 1001, bytes: 3001 })
+  })
+
+  /** How many hot passes are made where each writes so many MB. */
+  const hotPasses = async (...written: number[]) => {
+    let passes = 0
+    await copyHot({
+      pass: async () => {
+        const writtenBytes = (written[passes++] ?? 0) * 1024 * 1024
+        return { copied: 1, copiedBytes: 1e9, writtenBytes, bytes: 1e9 }
+      },
+      close: async () => {},
+    })
+    return passes
+  }
+
+  test('hot passes are made while they leave less to write, and one where blocks are shared', async () => {
+    expect(await hotPasses(0)).toBe(1)
+    expect(await hotPasses(1000, 100, 10, 0)).toBe(3)
+    expect(await hotPasses(1000, 600, 100)).toBe(2)
+    expect(await hotPasses(6400, 3200, 1600, 800, 400, 200)).toBe(5)
   })
 
   test('files that come and go under a hot pass are no error, and are right in the end', async () => {

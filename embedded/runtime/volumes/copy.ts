@@ -52,6 +52,8 @@ export type PassResult = {
   /** Entries and bytes that this pass copied. */
   copied: number
   copiedBytes: number
+  /** Those of them that do not share their blocks with the source: what the pass had to write. */
+  writtenBytes: number
   /** What the whole image holds now. */
   bytes: number
 }
@@ -126,7 +128,7 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
     pass(frozen) {
       const certainBefore = fileSystemTime() - uncertainNs
       const seen = new Set<string>()
-      const result: PassResult = { copied: 0, copiedBytes: 0, bytes: 0 }
+      const result: PassResult = { copied: 0, copiedBytes: 0, writtenBytes: 0, bytes: 0 }
 
       const visit = (path: string): void => {
         const from = join(source, path)
@@ -142,10 +144,11 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
           const to = join(target, path)
           if (known.get(path)?.mark.kind !== kind) rmSync(to, { recursive: true, force: true })
           known.delete(path)
-          copyEntry(from, to, mark, stats)
+          const isShared = copyEntry(from, to, mark, stats)
           known.set(path, { mark, certainBefore })
           result.copied += 1
           if (kind === 'file') result.copiedBytes += Number(stats.size)
+          if (kind === 'file' && !isShared) result.writtenBytes += Number(stats.size)
         }
         if (kind === 'directory') for (const name of readdirSync(from)) attempt(join(path, name))
       }
@@ -181,16 +184,19 @@ function verifyNames(source: string, target: string): void {
   }
 }
 
-function copyEntry(from: string, to: string, mark: Mark, stats: BigIntStats): void {
+/** @returns whether the copy shares its blocks with the source */
+function copyEntry(from: string, to: string, mark: Mark, stats: BigIntStats): boolean {
   const mode = Number(stats.mode) & 0o777
+  let isShared = false
   if (mark.kind === 'link') {
     rmSync(to, { force: true })
     symlinkSync(readlinkSync(from), to)
   } else if (mark.kind === 'directory') {
     mkdirSync(to, { recursive: true })
     chmodSync(to, mode)
-  } else copyFile(from, to, mark, mode)
+  } else isShared = copyFile(from, to, mark, mode)
   if (process.getuid?.() === 0) lchownSync(to, Number(stats.uid), Number(stats.gid))
+  return isShared
 }
 
 /** The very file that was looked at, or an error; never what a link in its way leads to. */
@@ -213,12 +219,15 @@ function shareBlocks(from: string, to: string): boolean {
   }
 }
 
-function copyFile(from: string, to: string, mark: Mark, mode: number): void {
+/** @returns whether the copy shares its blocks with the source */
+function copyFile(from: string, to: string, mark: Mark, mode: number): boolean {
   const file = openSource(from, mark)
+  let isShared: boolean
   try {
     rmSync(to, { force: true })
     const opened = `/proc/self/fd/${file}`
-    if (!shareBlocks(opened, to)) {
+    isShared = shareBlocks(opened, to)
+    if (!isShared) {
       requireRoom(dirname(to), Number(mark.size))
       copyFileSync(opened, to)
     }
@@ -226,6 +235,7 @@ function copyFile(from: string, to: string, mark: Mark, mode: number): void {
     closeSync(file)
   }
   chmodSync(to, mode)
+  return isShared
 }
 
 const [ours, theirs] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]

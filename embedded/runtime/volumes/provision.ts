@@ -5,6 +5,7 @@
 import { existsSync, mkdirSync, renameSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import type { Logger } from 'pino'
 import type { PersistentVolumeClaim, VolumeSnapshot } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
 import { type Layout, makeOwned, makePassage } from '../directories.ts'
@@ -14,6 +15,7 @@ import { takeImage } from './image.ts'
 import { newHandle } from './persistent-volume.ts'
 import { requireRoom } from './room.ts'
 import type { VolumeUse } from './use.ts'
+import { writeToDisk } from './write-to-disk.ts'
 
 /** Why a claim cannot be filled yet; it is looked at again when its source changes. */
 export class SourceNotReady extends Error {}
@@ -23,12 +25,15 @@ type ProvisionerOptions = {
   findClaim(namespace: string, name: string): ClaimVolume
   layout: Layout
   use: VolumeUse
+  logger: Logger
   now: () => number
 }
 
+const sourceOf = ({ spec }: PersistentVolumeClaim) => spec?.dataSource ?? spec?.dataSourceRef
+
 /** @returns what makes the directory of a claim, or finds the one that was made before */
 export function createProvisioner(options: ProvisionerOptions): (claim: PersistentVolumeClaim) => Promise<void> {
-  const { snapshots, findClaim, layout, use, now } = options
+  const { snapshots, findClaim, layout, use, logger, now } = options
 
   async function provision(claim: PersistentVolumeClaim): Promise<void> {
     const directory = layout.volume(newHandle(claim))
@@ -40,6 +45,8 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
       await fill(claim, staging)
       makeOwned(layout, staging)
       makePassage(layout, dirname(directory))
+      // Also so that Postgres, which syncs every file when it recovers, finds them clean: that takes it a tenth of the time.
+      if (sourceOf(claim) !== undefined) await writeToDisk(staging, logger)
       renameSync(staging, directory)
     } catch (error) {
       await rm(staging, { recursive: true, force: true })
@@ -49,7 +56,7 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
 
   async function fill(claim: PersistentVolumeClaim, target: string): Promise<void> {
     const { namespace = '' } = claim.metadata
-    const source = claim.spec?.dataSource ?? claim.spec?.dataSourceRef
+    const source = sourceOf(claim)
     if (source === undefined) mkdirSync(target, { mode: 0o700 })
     else if (source.kind === 'VolumeSnapshot')
       await fillFromSnapshot(snapshots.get({ namespace, name: source.name }), target)

@@ -1,9 +1,7 @@
 /** VolumeSnapshots: the crash-consistent image of a claim's volume in a directory of its own, kept until it is deleted. */
-import { execFile } from 'node:child_process'
 import { existsSync, renameSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { promisify } from 'node:util'
 import type { Logger } from 'pino'
 import type { AnyObject, Cluster, ObjectKey, VolumeSnapshot } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
@@ -14,10 +12,10 @@ import { errorCode, messageOf } from '../errors.ts'
 import type { ClaimVolume } from '../pods/mounts.ts'
 import { type ImageResult, takeImage } from './image.ts'
 import type { VolumeUse } from './use.ts'
+import { writeToDisk } from './write-to-disk.ts'
 
 const snapshotFinalizer = 'snapshot.storage.kubernetes.io/volumesnapshot-bound-protection'
 const retryMs = 5_000
-const run = promisify(execFile)
 
 type SnapshotsOptions = {
   cluster: Cluster
@@ -68,19 +66,10 @@ export function createSnapshots(options: SnapshotsOptions): Snapshots {
       const image = await takeImage({ volume, source, target: staging, use, now })
       await mkdir(dirname(target), { recursive: true, mode: 0o700 })
       renameSync(staging, target)
-      await writeToDisk(target)
+      await writeToDisk(target, logger)
       return image
     } finally {
       done()
-    }
-  }
-
-  /** An image that is reported ready must survive a power cut; one call for its whole file system is by far the fastest. */
-  async function writeToDisk(path: string): Promise<void> {
-    try {
-      await run('sync', ['-f', path])
-    } catch (error) {
-      logger.warn({ err: error }, 'a snapshot could not be forced to the disk')
     }
   }
 

@@ -74,7 +74,7 @@ export function createStorage(options: StorageOptions): Storage {
   const claims = createClaims({
     ...{ ...shared, claims: claimObjects, volumes: volumeObjects, growth: options.growth },
     provision: createProvisioner({
-      ...{ snapshots: snapshotObjects, layout, use, now },
+      ...{ snapshots: snapshotObjects, layout, use, logger, now },
       findClaim: (namespace, name) => claims.find(namespace, name),
     }),
     onProvisioned: ({ namespace }) => onChange(namespace),
