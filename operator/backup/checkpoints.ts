@@ -1,8 +1,8 @@
 /** The checkpoints before snapshots: errands, since one takes as long as the disk does. */
 import type { Logger } from 'pino'
-import { systemClock } from '../../cluster/informer/index.ts'
-import { createErrands } from '../errands/errands.ts'
-import type { PostgresTarget, RestorePoint } from '../postgres/administrator.ts'
+import { backoffMs, type Clock, sleep, systemClock } from '../../cluster/informer/index.ts'
+import { createErrands, type ErrandContext } from '../errands/errands.ts'
+import { PostgresError, type PostgresTarget, type RestorePoint } from '../postgres/administrator.ts'
 import type { PostgresAccess } from '../workload/access.ts'
 import type { CheckpointFacts } from './observed.ts'
 
@@ -19,6 +19,27 @@ export type Checkpoints = {
 
 const limits = { atOnce: 8, mostWaiting: 10_000 }
 
+/** That Postgres, or the way to it, is slow says nothing against a backup: so long it is asked again. */
+const patienceMs = 120_000
+const pause = { minimumMs: 500, maximumMs: 10_000 }
+
+const isSlow = (error: unknown): boolean =>
+  error instanceof PostgresError && (error.reason === 'timeout' || error.reason === 'busy')
+
+async function patiently<Result>(work: () => Promise<Result>, { signal, progressed }: ErrandContext, clock: Clock) {
+  const until = clock.now() + patienceMs
+  for (let failures = 1; ; failures++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isSlow(error) || clock.now() >= until) throw error
+    }
+    await sleep(clock, backoffMs(failures, pause), signal)
+    signal.throwIfAborted()
+    progressed()
+  }
+}
+
 /** `stallMs`: Postgres says nothing while it makes one; after so long it is given up. */
 export function createCheckpoints(options: {
   stallMs: number
@@ -28,12 +49,8 @@ export function createCheckpoints(options: {
 }): Checkpoints {
   const { stallMs, onEnd, logger, now } = options
   const uids = new Map<string, string>()
-  const errands = createErrands<RestorePoint>({
-    limits: { ...limits, stallMs },
-    onEnd,
-    logger,
-    clock: { ...systemClock, now },
-  })
+  const clock = { ...systemClock, now }
+  const errands = createErrands<RestorePoint>({ limits: { ...limits, stallMs }, onEnd, logger, clock })
 
   return {
     facts: ({ key, uid }) => {
@@ -46,7 +63,8 @@ export function createCheckpoints(options: {
     },
     ask: ({ key, uid }, access, target) => {
       uids.set(key, uid)
-      errands.ask(key, { kind: 'checkpoint', purpose: uid, run: ({ signal }) => access.checkpoint(target, signal) })
+      const run = (context: ErrandContext) => patiently(() => access.checkpoint(target, context.signal), context, clock)
+      errands.ask(key, { kind: 'checkpoint', purpose: uid, run })
     },
     forget: key => {
       if (uids.delete(key)) errands.cancel(key)

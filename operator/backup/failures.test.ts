@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { type Cluster, KindNotServedError } from '../../cluster/index.ts'
 import { type Backup, childNames } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
+import { PostgresError } from '../postgres/administrator.ts'
 import { at, impatient, reasonOf, useBackups } from '../testing/backups.ts'
 import { useInstallation } from '../testing/fixture.ts'
 import { backupDraft, eventually, giveSnapshots } from '../testing/installation.ts'
@@ -70,6 +71,20 @@ describe('is refused, and says why,', () => {
     await gone('early-1')
     await restarted()
   })
+})
+
+test('a Postgres that is too slow for the checkpoint is asked again, and nothing fails', async () => {
+  await it.create('busy')
+  const data = await dataOf('busy')
+  const asked = () => [...it.workload().postgres.checkpoints.values()].reduce((sum, count) => sum + count, 0)
+  const before = asked()
+  data.checkpoint = Promise.reject(new PostgresError('timeout', 'timeout expired'))
+  data.checkpoint.catch(() => {})
+  await ask('busy-1', 'busy')
+  await eventually(asked, count => count === before + 1)
+  delete data.checkpoint
+  expect((await ended('busy-1'))?.status?.phase).toBe('completed')
+  expect(asked()).toBe(before + 2)
 })
 
 describe('fails, says why and leaves no snapshot, where', () => {
