@@ -29,9 +29,12 @@ export const writerOf = (context: ApiContext, request: FastifyRequest): Writer =
 /** What a write says of when it was made (RFC 3339). */
 export const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
 
-const attempts = 5
-/** Who came in between, as the operator, mostly writes once more. */
-const backoff = { minimumMs: 20, maximumMs: 320 }
+const attempts = 9
+/**
+ * Who came in between, as the operator, mostly writes once more; and on a busy cluster it takes a while until a cache has heard of that. All together some
+ * two seconds.
+ */
+const backoff = { minimumMs: 20, maximumMs: 1_000 }
 
 /** Runs a read-decide-write until nobody came in between. @throws ApiError 409 where that does not come to pass */
 export async function guarded<T>(attempt: () => Promise<T>, what = 'database'): Promise<T> {
