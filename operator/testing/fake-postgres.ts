@@ -233,12 +233,13 @@ export function createFakePostgres(): FakePostgres {
   }
 }
 
-const imageOf = ({ systemIdentifier, roles, hasPlatform, configuration, content }: FakeData): FakeData => ({
+const imageOf = ({ systemIdentifier, roles, hasPlatform, configuration, content, isUnrouted }: FakeData): FakeData => ({
   systemIdentifier,
   roles: structuredClone(roles),
   configuration: structuredClone(configuration),
   ...(hasPlatform === undefined ? {} : { hasPlatform }),
   ...(content === undefined ? {} : { content }),
+  ...(isUnrouted === undefined ? {} : { isUnrouted }),
 })
 
 const aborted = (signal: AbortSignal): Promise<never> =>
