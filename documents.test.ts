@@ -38,7 +38,7 @@ test('every link in a document leads to a file, and to a heading in it', () => {
 
 test('every `make` target, `npm run` script and command of ours in a document is there', () => {
   const targets = [...textOf('Makefile').matchAll(/^([a-z-]+):/gm)].map(([, name]) => name)
-  const commands = [...textOf('bin/main.ts').matchAll(/^ {2}([a-z]+): \(\) => import/gm)].map(([, name]) => name)
+  const commands = [...textOf('bin/main.ts').matchAll(/^ {2}'?([a-z-]+)'?: \(\) => import/gm)].map(([, name]) => name)
   const known: [RegExp, (string | undefined)[]][] = [
     [/(?:^|`| |\()make (?:-s )?([a-z][a-z-]*)(?=$|[`\s),;.])/gm, targets],
     [/npm run (?:-s )?([a-z-]+)/g, Object.keys(packageFile.scripts)],

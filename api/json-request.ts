@@ -1,6 +1,7 @@
 /** One GET whose answer is JSON of a bounded size, within a bounded time. */
-import { type RequestOptions as HttpOptions, request as httpRequest, type IncomingMessage } from 'node:http'
+import type { RequestOptions as HttpOptions, IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
+import { request as httpRequest } from '../server/node-http.ts'
 
 type GetOptions = RequestOptions & HttpOptions & { secure: boolean; mostBytes: number; timeoutMs: number }
 

@@ -15,6 +15,7 @@ const benchmarks = [
   'informer',
   'start',
   'rest',
+  'mcp',
 ]
 
 const wanted = process.argv.slice(2)

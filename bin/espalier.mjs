@@ -27,6 +27,8 @@ const flagsOf = new Map([
   ['operator', fillingFlags],
   ['gateway', leanFlags],
   ['rest', servingFlags],
+  ['mcp', servingFlags],
+  ['mcp-bridge', servingFlags],
 ])
 const wanted = flagsOf.get(process.argv[2] ?? '') ?? []
 

@@ -12,6 +12,8 @@ const commands: Record<string, () => Promise<{ default: Command }>> = {
   bootstrap: () => import('./commands/bootstrap.ts'),
   gateway: () => import('./commands/gateway.ts'),
   rest: () => import('./commands/rest.ts'),
+  mcp: () => import('./commands/mcp.ts'),
+  'mcp-bridge': () => import('./commands/mcp-bridge.ts'),
   csi: () => import('./commands/csi.ts'),
   instance: () => import('./commands/instance.ts'),
 }

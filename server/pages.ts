@@ -2,7 +2,8 @@
  * Serves a few pages for probes and Prometheus over plain HTTP: to be read only, without a credential, so it listens
  * where only those reach it who may. Every connection, header and request has its bound.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { createServer } from './node-http.ts'
 
 export type Page = { status: number; type?: string; body?: string }
 

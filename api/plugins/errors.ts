@@ -1,8 +1,8 @@
 /** Every refusal and every fault leaves through here, in one shape; faults of ours are logged, and say nothing. */
 
-import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { STATUS_CODES } from '../../server/node-http.ts'
 import type { App } from '../context.ts'
 import { ApiError, toApiError } from '../errors.ts'
 

@@ -3,9 +3,10 @@
 /** Where a value was given. */
 export type Source =
   | { kind: 'default' }
-  | { kind: 'file'; line: number }
+  | { kind: 'file'; line: number; path?: string }
   | { kind: 'environment'; variable: string }
   | { kind: 'database'; setting: string }
+  | { kind: 'flag'; flag: string }
 
 export type Problem = { key: string; source: Source; rule: string }
 
@@ -14,11 +15,13 @@ function describeSource(source: Source): string {
     case 'default':
       return 'default'
     case 'file':
-      return `file, line ${source.line}`
+      return source.path === undefined ? `file, line ${source.line}` : `${source.path}, line ${source.line}`
     case 'environment':
       return `environment, ${source.variable}`
     case 'database':
       return `database, ${source.setting}`
+    case 'flag':
+      return `command line, -${source.flag}`
   }
 }
 

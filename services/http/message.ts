@@ -11,6 +11,8 @@ export type RequestHead = {
   readonly path: string
   readonly query: string
   readonly headers: Headers
+  /** The client's IP address, as far as it can be known; empty where a Unix socket has none. */
+  readonly address: string
 }
 
 /** Takes a body as it comes, and says how many bytes it holds of it. */
@@ -27,11 +29,24 @@ export type IncomingBody = {
   read(into: BodySink): Promise<void>
 }
 
+/** What an answer is written to that comes bit by bit. */
+export type AnswerStream = {
+  /**
+   * Goes to the client at once. A client that fetches nothing of what it has been sent is hung up on, so that what is held for it has a bound.
+   * @returns false where the client is slower than this: whoever can, waits until `drained`
+   */
+  write(text: string | Buffer): boolean
+  /** Resolves once the client has fetched what there is, or is gone. */
+  drained(): Promise<void>
+}
+
 export type HttpResponse = {
   readonly status: number
   readonly statusText?: string
   readonly headers: HeaderList
   readonly body: Buffer | string | undefined
+  /** Writes the answer, instead of a body; it ends when this does. The handler's signal is aborted when the client goes. */
+  readonly stream?: (out: AnswerStream) => Promise<void>
 }
 
 /** The signal is aborted when the client is gone. */

@@ -2,7 +2,9 @@
  * HTTP around a service: reads requests within their limits, writes responses, and tells when a client is gone. What a request is answered with, errors included, is the
  * service's; where messages end, how much of them is held and whose turn it is are not.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
+import { createServer } from '../../server/node-http.ts'
+import { type Block, clientAddress, trustedBlocks } from './address.ts'
 import { bodyLength, discardBody, readBody } from './body.ts'
 import { Budget, smallBodyBytes } from './budget.ts'
 import { type CorsRules, corsHeaders, preflight } from './cors.ts'
@@ -10,13 +12,18 @@ import { HttpError } from './errors.ts'
 import { type HeaderList, isFraming } from './headers.ts'
 import type { Handler, Headers, HttpResponse, IncomingBody } from './message.ts'
 import { RequestQueue } from './request-queue.ts'
+import { writeStream } from './stream.ts'
 
 /** What may change while the server runs. */
 type ResponseRules = {
-  readonly cors: CorsRules
+  /** undefined: the handler answers pages of other origins itself. */
+  readonly cors: CorsRules | undefined
   /** A header of requests that responses repeat. */
   readonly traceHeader: string | undefined
 }
+
+/** PEM; `certificate` with the chain behind it. */
+export type TlsFiles = { readonly certificate: string; readonly key: string }
 
 export type HttpService = {
   /** As the header Server has it. */
@@ -25,6 +32,10 @@ export type HttpService = {
   readonly maximumHeaderBytes: number
   /** Of the bodies of all requests and answers together; 256 MiB or four bodies where it is not given. */
   readonly maximumHeldBytes?: number | undefined
+  /** undefined: plain HTTP. */
+  readonly tls?: TlsFiles | undefined
+  /** IPv4 addresses and blocks of proxies whose X-Forwarded-For is believed; nobody's where it is not given. */
+  readonly trustedProxies?: readonly string[]
   readonly rules: () => ResponseRules
   readonly handle: Handler
   /** What is answered where the handler rejects, or the server itself refuses (HttpError). */
@@ -49,11 +60,16 @@ function boundSending(response: ServerResponse, bytes: number): void {
   response.on('close', () => clearTimeout(timer))
 }
 
-function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList, isHead: boolean): void {
-  const { status, statusText, body } = answer
+function headerLines(answer: HttpResponse, extra: HeaderList): string[] {
   const list: string[] = []
   for (const [name, value] of answer.headers) if (!isFraming(name, value)) list.push(name, value)
   for (const [name, value] of extra) list.push(name, value)
+  return list
+}
+
+function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList, isHead: boolean): void {
+  const { status, statusText, body } = answer
+  const list = headerLines(answer, extra)
   const isEmpty = status === 204 || status === 304
   const length = body === undefined ? 0 : Buffer.byteLength(body)
   if (!isEmpty && !isHead) list.push('Content-Length', String(length))
@@ -69,24 +85,39 @@ const refusals: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
 }
 
+function secured(
+  { certificate, key }: TlsFiles,
+  options: ServerOptions,
+  receive: (request: IncomingMessage, response: ServerResponse) => void,
+): Server {
+  const tls = { cert: certificate, key, minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
+  // Loaded where it is used: it takes some MiB.
+  const { createServer: createTlsServer } = process.getBuiltinModule('node:https')
+  const server = createTlsServer({ ...options, ...tls }, receive)
+  server.on('tlsClientError', (_, socket) => socket.destroy())
+  // Node's own types keep the two apart; what is used of either is the same (Node manual, https.Server).
+  return server as Server & typeof server
+}
+
 /** Makes the server; it does not listen yet. */
 export function makeServer(service: HttpService): Server {
   const { product, maximumBodyBytes, maximumHeldBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = service
   const budget = new Budget(maximumHeldBytes)
   const queue = new RequestQueue()
   const serverHeader: [string, string] = ['Server', product]
+  const trusted: readonly Block[] = trustedBlocks(service.trustedProxies ?? [])
 
   async function serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = 'GET' } = incoming
     const url = originForm(incoming.url ?? '/')
     const headers = headersOf(incoming)
     const { cors, traceHeader } = service.rules()
-    const extra = corsHeaders(headers.origin, cors)
+    const extra = cors === undefined ? [] : corsHeaders(headers.origin, cors)
     const trace = traceHeader === undefined ? undefined : headers[traceHeader.toLowerCase()]
     if (traceHeader !== undefined && trace !== undefined) extra.push([traceHeader, trace])
     extra.push(serverHeader)
     const isHead = method === 'HEAD'
-    if (method === 'OPTIONS') {
+    if (method === 'OPTIONS' && cors !== undefined) {
       const asked = preflight(headers, cors)
       if (asked !== undefined) return send(response, { status: 200, headers: asked, body: '' }, [serverHeader], false)
     }
@@ -102,6 +133,7 @@ export function makeServer(service: HttpService): Server {
       path: question === -1 ? url : url.slice(0, question),
       query: question === -1 ? '' : url.slice(question + 1),
       headers,
+      address: clientAddress(incoming.socket.remoteAddress, headers['x-forwarded-for'], trusted),
     }
     /** After what the server itself refuses, the next request of the connection could only be found by reading on. */
     const endConnection = (error: unknown) => {
@@ -124,14 +156,18 @@ export function makeServer(service: HttpService): Server {
       const answer = await service.handle(head, body, gone.signal)
       if (response.destroyed) return
       discardBody(incoming, maximumBodyBytes)
-      const { body: content = '' } = answer
+      const { body: content = '', stream } = answer
       // A server that ends answers what it has been asked, and no more.
       if (!listener.listening) response.shouldKeepAlive = false
       // What has been written has been written: only of a read it can be said that it may be asked for again.
       if (!reservation.grow(held + Buffer.byteLength(content)) && method === 'GET') {
         throw new HttpError({ kind: 'memory exhausted' })
       }
-      send(response, answer, extra, isHead)
+      if (stream === undefined || isHead) send(response, answer, extra, isHead)
+      else {
+        response.writeHead(answer.status, headerLines(answer, extra))
+        await writeStream(response, stream)
+      }
     } catch (error) {
       if (response.destroyed || response.headersSent) return
       discardBody(incoming, maximumBodyBytes)
@@ -140,13 +176,12 @@ export function makeServer(service: HttpService): Server {
     }
   }
 
-  const listener = createServer(
-    { maxHeaderSize: service.maximumHeaderBytes, keepAliveTimeout: 75_000 },
-    (request, response) => {
-      if (isDoubtful(request)) response.shouldKeepAlive = false
-      queue.add(request.socket, response, () => void serve(request, response))
-    },
-  )
+  const options = { maxHeaderSize: service.maximumHeaderBytes, keepAliveTimeout: 75_000 }
+  const receive = (request: IncomingMessage, response: ServerResponse) => {
+    if (isDoubtful(request)) response.shouldKeepAlive = false
+    queue.add(request.socket, response, () => void serve(request, response))
+  }
+  const listener = service.tls === undefined ? createServer(options, receive) : secured(service.tls, options, receive)
   listener.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const status = refusals[error.code ?? ''] ?? '400 Bad Request'
     // Whoever does not close their side would keep the socket; so it is not left to them.

@@ -9,13 +9,28 @@ import type pg from 'pg'
 import type { Address } from './address.ts'
 import { connect } from './connect.ts'
 import { ConnectionFailure, type DatabaseError } from './errors.ts'
-import { affectedRows, dataRow, errorResponse, MessageReader, MessageWriter, type Parameter } from './messages.ts'
+import {
+  affectedRows,
+  dataRow,
+  errorResponse,
+  type Field,
+  MessageReader,
+  MessageWriter,
+  type Parameter,
+  rowDescription,
+} from './messages.ts'
 
 export type Step = {
   readonly text: string
   readonly values: readonly Parameter[]
   /** Formats of the result's columns; none is all text. */
   readonly formats?: readonly number[]
+  /** Not kept prepared, whatever else is: its text will not come again. */
+  readonly isUnique?: true
+  /** Says in `fields` which columns there are. */
+  readonly isDescribed?: true
+  /** The rest of its rows is never made. */
+  readonly maximumRows?: number
 }
 export type Row = readonly (Buffer | null)[]
 /** Rows of each step, in order. */
@@ -26,6 +41,9 @@ type Running = {
   /** Statements that have been sent to be prepared and are not confirmed. */
   readonly preparing: { text: string; name: string }[]
   readonly affected: number[]
+  readonly fields: (readonly Field[])[]
+  /** Of rows, that may still come. */
+  bytesLeft: number
   step: number
   error: DatabaseError | undefined
   resolve(rows: Rows): void
@@ -46,6 +64,8 @@ type Insides = {
 const maximumPrepared = 300
 /** And their text, in characters: what Postgres keeps of a statement takes some fifty times its length. */
 const maximumPreparedText = 524_288
+/** Errors and notices repeat values, and are never rows. */
+const largestOtherMessage = 1_048_576
 /** A statement is not what was prepared under its name: a function has deallocated or prepared some, or what it depends on has changed. */
 const lostStatements = new Set(['26000', '42P05', '08P01', '0A000'])
 
@@ -67,6 +87,10 @@ export class Connection {
   #ended: Error | undefined
   /** Of the last run, how many rows each statement has returned or written, by its command tag. */
   affected: readonly number[] = []
+  /** Of the last run, the columns of each statement that was to be described. */
+  fields: readonly (readonly Field[])[] = []
+  /** Whether the last run has ended, with the connection, because its rows were too large. */
+  isCut = false
   /** As of the last ReadyForQuery: idle, in a transaction, or in one that has failed. */
   transaction: 'idle' | 'open' | 'failed' = 'idle'
 
@@ -76,7 +100,10 @@ export class Connection {
     this.#socket = this.#insides.connection.stream
     this.openedAt = now
     this.#onEnd = onEnd
-    const reader = new MessageReader((type, buffer, start, end) => this.#message(type, buffer, start, end))
+    const reader = new MessageReader(
+      (type, buffer, start, end) => this.#message(type, buffer, start, end),
+      bytes => this.#admits(bytes),
+    )
     const socket = this.#socket
     for (const event of ['data', 'end', 'error', 'close']) socket.removeAllListeners(event)
     socket.on('data', chunk => reader.push(chunk))
@@ -96,10 +123,11 @@ export class Connection {
 
   /**
    * Runs statements one after the other in one round trip: as one transaction, unless they begin and end one themselves. `prepared` keeps them
-   * for the next time.
+   * for the next time. Where the rows come to more than `maximumBytes`, the result is those before, `isCut`, and the connection ends: what has not been
+   * committed by then never is.
    * @throws DatabaseError of the first that fails, after which none of the others has run; ConnectionFailure
    */
-  run(steps: readonly Step[], prepared: boolean): Promise<Rows> {
+  run(steps: readonly Step[], prepared: boolean, maximumBytes = Number.POSITIVE_INFINITY): Promise<Rows> {
     if (this.#ended !== undefined) return Promise.reject(new ConnectionFailure(this.#ended.message))
     if (this.#running !== undefined) return Promise.reject(new Error('a connection runs one request at a time'))
     const preparing: Running['preparing'] = []
@@ -115,6 +143,8 @@ export class Connection {
         results: steps.map(() => []),
         preparing,
         affected: [],
+        fields: [],
+        bytesLeft: maximumBytes,
         step: 0,
         error: undefined,
         resolve,
@@ -137,10 +167,11 @@ export class Connection {
 
   #write(steps: readonly Step[], prepared: boolean, preparing: Running['preparing']): void {
     for (const name of this.#surplus) this.#writer.close(name)
-    for (const { text, values, formats = [] } of steps) {
-      const isKept = prepared && text.length <= maximumPreparedText
+    for (const { text, values, formats = [], isUnique, isDescribed, maximumRows = 0 } of steps) {
+      const isKept = prepared && !isUnique && text.length <= maximumPreparedText
       this.#writer.bind(isKept ? this.#statement(text, preparing) : this.#unnamed(text, preparing), values, formats)
-      this.#writer.execute()
+      if (isDescribed) this.#writer.describe()
+      this.#writer.execute(maximumRows)
     }
     this.#writer.sync()
   }
@@ -191,10 +222,16 @@ export class Connection {
         this.#surplus.shift()
         return
       case 0x44: // D, DataRow
-        running.results[running.step]?.push(dataRow(buffer, start))
+        running.bytesLeft -= end - start
+        if (running.bytesLeft < 0) this.#cut(running)
+        else running.results[running.step]?.push(dataRow(buffer, start))
+        return
+      case 0x54: // T, RowDescription
+        running.fields[running.step] = rowDescription(buffer, start)
         return
       case 0x43: // C, CommandComplete
       case 0x49: // I, EmptyQueryResponse
+      case 0x73: // s, PortalSuspended
         running.affected.push(type === 0x43 ? affectedRows(buffer, start, end) : 0)
         running.step++
         return
@@ -207,6 +244,7 @@ export class Connection {
         this.transaction = status === 0x49 ? 'idle' : status === 0x54 ? 'open' : 'failed'
         this.#running = undefined
         this.affected = running.affected
+        this.fields = running.fields
         if (running.error === undefined) running.resolve(running.results)
         else {
           this.#isLost ||= lostStatements.has(running.error.sqlState)
@@ -214,6 +252,23 @@ export class Connection {
         }
       }
     }
+  }
+
+  /** Whether a message is to be put together that has not come whole; a row of a gigabyte would be in memory before it is known to be too much. */
+  #admits(bytes: number): boolean {
+    const running = this.#running
+    if (running === undefined || bytes <= running.bytesLeft + largestOtherMessage) return true
+    this.#cut(running)
+    return false
+  }
+
+  #cut(running: Running): void {
+    this.#running = undefined
+    this.isCut = true
+    this.affected = running.affected
+    this.fields = running.fields
+    this.#end(new Error('the rows were too large'))
+    running.resolve(running.results)
   }
 
   #end(error: Error): void {

@@ -6,6 +6,8 @@ export class DatabaseError extends Error {
   readonly sqlState: string
   readonly detail: string | null
   readonly hint: string | null
+  /** Where in the statement, in characters from 1. */
+  readonly position: number | null
 
   constructor(fields: ReadonlyMap<string, string>) {
     super(fields.get('M') ?? 'unknown error')
@@ -13,6 +15,7 @@ export class DatabaseError extends Error {
     this.sqlState = fields.get('C') ?? 'XX000'
     this.detail = fields.get('D') ?? null
     this.hint = fields.get('H') ?? null
+    this.position = fields.has('P') ? Number(fields.get('P')) : null
   }
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { dataRow, errorResponse, MessageReader, MessageWriter } from './messages.ts'
+import { dataRow, errorResponse, MessageReader, MessageWriter, rowDescription } from './messages.ts'
 
 /** A message of the backend: type, length, content. */
 function message(type: string, content: Buffer): Buffer {
@@ -29,6 +29,41 @@ describe('reading', () => {
           at += size
         }
         expect(read).toEqual(sent.map(([type, content]) => [type, Buffer.from(content).toString('hex')]))
+      }),
+    )
+  })
+
+  test('a message that is not admitted is not put together, and nothing behind it is read', () => {
+    const read: string[] = []
+    const asked: number[] = []
+    const reader = new MessageReader(
+      type => read.push(String.fromCharCode(type)),
+      bytes => {
+        asked.push(bytes)
+        return bytes < 1_000
+      },
+    )
+    const small = message('C', Buffer.alloc(10))
+    const large = message('D', Buffer.alloc(5_000))
+    reader.push(Buffer.concat([small, large.subarray(0, 7)]))
+    reader.push(large.subarray(7))
+    reader.push(small)
+    expect([read, asked]).toEqual([['C'], [large.length]])
+  })
+
+  test('a description gives names and types of columns', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.string({ unit: 'grapheme' }), fc.nat(2 ** 31))), columns => {
+        const parts = columns.map(([name, type]) => {
+          const rest = Buffer.alloc(18)
+          rest.writeUInt32BE(type, 6)
+          return Buffer.concat([Buffer.from(`${name.replaceAll('\0', '')}\0`), rest])
+        })
+        const count = Buffer.alloc(2)
+        count.writeInt16BE(columns.length)
+        expect(rowDescription(Buffer.concat([Buffer.from('junk'), count, ...parts]), 4)).toEqual(
+          columns.map(([name, type]) => ({ name: name.replaceAll('\0', ''), type })),
+        )
       }),
     )
   })

@@ -139,11 +139,20 @@ export class MessageWriter {
     this.#end()
   }
 
-  /** Execute of the unnamed portal, all rows. */
-  execute(): void {
+  /** Describe of the unnamed portal. */
+  describe(): void {
+    this.#begin(0x44)
+    this.#room(1)
+    this.#buffer[this.#length++] = 0x50
+    this.#text('')
+    this.#end()
+  }
+
+  /** Execute of the unnamed portal; 0 is all rows. */
+  execute(maximumRows = 0): void {
     this.#begin(0x45)
     this.#text('')
-    this.#int32(0)
+    this.#int32(maximumRows)
     this.#end()
   }
 
@@ -181,15 +190,21 @@ type MessageHandler = (type: number, buffer: Buffer, start: number, end: number)
 /** Cuts a stream of bytes into messages. A large one is put together in one buffer of its size, so that it is in memory once. */
 export class MessageReader {
   readonly #handle: MessageHandler
+  readonly #admits: (bytes: number) => boolean
+  /** Of what comes after a message that was not admitted, nothing is read. */
+  #isOver = false
   #rest: Buffer | undefined
   /** A message that has begun, and how much of it is there. */
   #large: { buffer: Buffer; filled: number } | undefined
 
-  constructor(handle: MessageHandler) {
+  /** `admits` is asked before a message is put together. */
+  constructor(handle: MessageHandler, admits: (bytes: number) => boolean = () => true) {
     this.#handle = handle
+    this.#admits = admits
   }
 
   push(chunk: Buffer): void {
+    if (this.#isOver) return
     let at = 0
     if (this.#large !== undefined) {
       const { buffer, filled } = this.#large
@@ -209,6 +224,10 @@ export class MessageReader {
     while (data.length - at >= 5) {
       const end = at + 1 + data.readInt32BE(at + 1)
       if (end > data.length) {
+        if (!this.#admits(end - at)) {
+          this.#isOver = true
+          return
+        }
         const buffer = Buffer.allocUnsafe(end - at)
         this.#large = { buffer, filled: data.copy(buffer, 0, at) }
         return
@@ -235,6 +254,21 @@ export function dataRow(buffer: Buffer, start: number): (Buffer | null)[] {
     }
   }
   return cells
+}
+
+export type Field = { readonly name: string; readonly type: number }
+
+/** Names and types of the columns, of a RowDescription. */
+export function rowDescription(buffer: Buffer, start: number): Field[] {
+  const fields: Field[] = []
+  let at = start + 2
+  for (let left = buffer.readInt16BE(start); left > 0; left--) {
+    const close = buffer.indexOf(0, at)
+    // After the name: its table (4), its number there (2), its type (4), size (2), modifier (4) and format (2).
+    fields.push({ name: buffer.toString('utf8', at, close), type: buffer.readUInt32BE(close + 7) })
+    at = close + 19
+  }
+  return fields
 }
 
 /** The number at the end of a command tag (`INSERT 0 5`, `UPDATE 5`); 0 where there is none. */

@@ -30,11 +30,14 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-/** Starts a cluster of this major; `settings` go on its command line. */
-export async function startPostgres(major: Major, settings: Record<string, string> = {}): Promise<TestPostgres> {
+/** Starts a cluster of this major; `settings` go on its command line. `environment`: where its programs are, where they are not those of this project. */
+export async function startPostgres(
+  major: Major,
+  settings: Record<string, string> = {},
+  environment = postgresEnvironment(major),
+): Promise<TestPostgres> {
   const root = temporaryDirectory('rest')
   const data = join(root, 'data')
-  const environment = postgresEnvironment(major)
   const arguments_ = ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N']
   const made = spawnSync('initdb', arguments_, { ...environment, encoding: 'utf8' })
   if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`)

@@ -1,7 +1,7 @@
 /** One look at a container: exec, httpGet or tcpSocket (Kubernetes API, Probe). What fails says why, in one line. */
-import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { connect } from 'node:net'
+import { request as httpRequest } from '../../../server/node-http.ts'
 import type { Container } from './environment.ts'
 
 export type Probe = NonNullable<Container['readinessProbe']>

@@ -9,7 +9,7 @@ import { parseRequest } from './request.ts'
 type Sent = RequestHead & { readonly body: Buffer }
 
 const rules = { schemas: ['api'], rootFunction: undefined, openApiDisabled: false, timeZones: new Set(['UTC']) }
-const plain: Sent = { method: 'GET', path: '/a', query: '', headers: {}, body: Buffer.from('{}') }
+const plain: Sent = { method: 'GET', path: '/a', query: '', headers: {}, address: '', body: Buffer.from('{}') }
 
 function attempt(sent: Partial<Sent>): 'parsed' | string {
   try {

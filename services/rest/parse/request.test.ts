@@ -10,7 +10,7 @@ const plainRules: RequestRules = {
   timeZones: new Set(),
 }
 const read = (method: string, path: string, more: Partial<RequestHead> = {}, rules: Partial<RequestRules> = {}) =>
-  parseRequest({ method, path, query: '', headers: {}, ...more }, { ...plainRules, ...rules })
+  parseRequest({ method, path, query: '', headers: {}, address: '', ...more }, { ...plainRules, ...rules })
 const action = (...given: Parameters<typeof read>) => read(...given).action
 
 describe('an action', () => {

@@ -131,7 +131,7 @@ export type Sent = Partial<RequestHead> & { body?: string | Buffer }
 function parsed(line: string, sent: Sent, rootFunction?: string): ApiRequest {
   const [, method = '', path = '', query = ''] = /^(\S+) ([^?]*)\??(.*)$/s.exec(line) ?? []
   return parseRequest(
-    { method, path, query, headers: {}, ...sent },
+    { method, path, query, headers: {}, address: '', ...sent },
     { schemas: ['test'], rootFunction, openApiDisabled: false, timeZones: new Set(['UTC']) },
   )
 }

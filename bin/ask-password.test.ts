@@ -1,0 +1,42 @@
+import { PassThrough, Readable } from 'node:stream'
+import { expect, test } from 'vitest'
+import { askPassword, type PasswordInput } from './ask-password.ts'
+
+/** Types one text at each prompt, as a terminal hands it on. */
+async function atTerminal(...typed: string[]) {
+  const shown: string[] = []
+  const raw: boolean[] = []
+  const input: PasswordInput = Object.assign(new PassThrough(), {
+    isTTY: true,
+    setRawMode: (isRaw: boolean) => raw.push(isRaw),
+  })
+  const output = new PassThrough()
+  output.on('data', (text: Buffer) => {
+    shown.push(text.toString())
+    if (/: $/.test(text.toString())) input.push(typed.shift() ?? '')
+  })
+  const password = await askPassword(input, output).catch(error => error)
+  return { password, shown: shown.join(''), raw }
+}
+
+test('a terminal is asked twice and shows nothing of it', async () => {
+  const { password, shown, raw } = await atTerminal('sécret\u007f\u007fT x\r', 'sécrT x\r')
+  expect(password).toBe('sécrT x')
+  expect(shown).toBe('Password: \nOnce more: \n')
+  expect(raw).toEqual([true, false, true, false])
+})
+
+test.each([
+  [['one\r', 'two\r'], 'the two passwords differ'],
+  [['one\u0003'], 'no password'],
+])('%j is refused', async (typed, message) => {
+  const { password, raw } = await atTerminal(...typed)
+  expect(password).toHaveProperty('message', message)
+  expect(raw.at(-1)).toBe(false)
+})
+
+test('from a pipe it is the first line', async () => {
+  expect(await askPassword(Readable.from(['of a ', 'pipe\nmore\n']), new PassThrough())).toBe('of a pipe')
+  expect(await askPassword(Readable.from(['\n']), new PassThrough())).toBe('')
+  await expect(askPassword(Readable.from([]), new PassThrough())).rejects.toThrow('no password')
+})

@@ -1,0 +1,229 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { type Folder, makeFolder } from '../../services/mcp/credentials/testing/files.ts'
+import { ask, until } from '../../services/testing/client.ts'
+import { UsageError } from '../command.ts'
+import mcp from './mcp.ts'
+
+let folder: Folder
+let files: string[]
+const children: ChildProcess[] = []
+
+beforeEach(() => {
+  folder = makeFolder()
+  files = ['-token-file', folder.tokenFile, '-user-file', folder.userFile]
+})
+afterEach(async () => {
+  for (const child of children.splice(0)) {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+  }
+  folder.remove()
+})
+
+/** Runs an action in this process. */
+async function run(...args: string[]): Promise<{ out: string; told: string }> {
+  const out = vi.spyOn(console, 'log').mockImplementation(() => {})
+  const told = vi.spyOn(console, 'error').mockImplementation(() => {})
+  try {
+    expect(await mcp.run([...args, ...files])).toBe(0)
+    const lines = (calls: unknown[][]) => calls.map(call => call.join(' ')).join('\n')
+    return { out: lines(out.mock.calls), told: lines(told.mock.calls) }
+  } finally {
+    out.mockRestore()
+    told.mockRestore()
+  }
+}
+
+const program = join(import.meta.dirname, '..', 'espalier.mjs')
+const environment = () => ({
+  PATH: process.env.PATH ?? '',
+  HOME: folder.path,
+  ESPALIER_DATA_DIR: join(folder.path, 'data'),
+})
+
+function start(args: string[], variables: Record<string, string> = {}): ChildProcess & { told: () => string } {
+  const child = spawn(process.execPath, [program, 'mcp', ...args], {
+    env: { ...environment(), ...variables },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  children.push(child)
+  let told = ''
+  child.stderr?.setEncoding('utf8').on('data', text => {
+    told += text
+  })
+  return Object.assign(child, { told: () => told })
+}
+
+test('a token is made, told once, listed and removed', async () => {
+  const { out: token, told } = await run(
+    '-add-token',
+    '-token-note',
+    'of the \u001bjob',
+    '-token-expiry',
+    '30d',
+    '-token-database',
+    'sales',
+  )
+  expect(Buffer.from(token, 'base64url')).toHaveLength(32)
+  const id = /^(\S+) expires at /.exec(told)?.[1] ?? ''
+  expect(readFileSync(folder.tokenFile, 'utf8')).not.toContain(token)
+  expect(statSync(folder.tokenFile).mode & 0o777).toBe(0o600)
+  const { out: listed } = await run('-list-tokens')
+  expect(listed).toMatch(new RegExp(`^${id} .* sales +of the \\?job$`, 'm'))
+  expect(listed).not.toContain(token)
+  const second = await run('-add-token', '-token-expiry', 'never')
+  expect(second.told).toContain('never expires')
+  await run('-remove-token', id)
+  const hash = /hash: ([0-9a-f]{64})/.exec(readFileSync(folder.tokenFile, 'utf8'))?.[1] ?? ''
+  await expect(run('-remove-token', hash.slice(0, 7))).rejects.toThrow('has no token with this id')
+  await run('-remove-token', hash.slice(0, 8).toUpperCase())
+  expect((await run('-list-tokens')).out).toBe('no tokens')
+})
+
+test('a user is added, changed, disabled, enabled, listed and deleted', async () => {
+  const alice = ['-username', 'alice']
+  const { told } = await run(
+    '-add-user',
+    ...alice,
+    '-password',
+    'first password',
+    '-user-note',
+    'n',
+    '-user-databases',
+    'a, b',
+  )
+  expect(told).toContain('command line can be seen')
+  const row = async () => (await run('-list-users')).out.split('\n').at(-1)?.split(/ {2,}/)
+  expect(await row()).toEqual(['alice', 'enabled', '0', 'a,b', 'n'])
+  const before = readFileSync(folder.userFile, 'utf8')
+  await run('-update-user', ...alice, '-user-databases', '*')
+  expect(await row()).toEqual(['alice', 'enabled', '0', '(all)', 'n'])
+  const hashIn = (text: string) => /password_hash: (\S+)/.exec(text)?.[1]
+  expect(hashIn(readFileSync(folder.userFile, 'utf8'))).toBe(hashIn(before))
+  await run('-update-user', ...alice, '-password', 'other password')
+  expect(hashIn(readFileSync(folder.userFile, 'utf8'))).not.toBe(hashIn(before))
+  await run('-disable-user', ...alice)
+  expect((await row())?.[1]).toBe('disabled')
+  await run('-enable-user', ...alice)
+  expect((await row())?.[1]).toBe('enabled')
+  await expect(run('-add-user', ...alice, '-password', 'first password')).rejects.toThrow('has a user alice already')
+  await run('-delete-user', ...alice)
+  expect((await run('-list-users')).out).toBe('no users')
+})
+
+test.each<[string[], string]>([
+  [['-add-token', '-list-tokens'], '-add-token and -list-tokens are two actions'],
+  [['-add-token', '-username', 'x'], '-username is not for -add-token'],
+  [['-add-token', '-http'], '-http is not for -add-token'],
+  [['-http', '-username', 'x'], '-username takes an action'],
+  [['-add-token', '-token-expiry', '30'], '-token-expiry must be like 12h'],
+  [['-add-token', '-token-database', ''], '-token-database must not be empty'],
+  [['-add-user'], '-username is missing'],
+  [['-add-tokn'], 'is -add-token meant?'],
+  [['-remove-token'], '-remove-token takes a value'],
+])('%j is wrong usage', async (args, message) => {
+  const thrown = await mcp.run(args).catch((error: unknown) => error)
+  expect(thrown).toBeInstanceOf(UsageError)
+  expect(thrown).toHaveProperty('message', expect.stringContaining(message))
+})
+
+test.each<[string[], string]>([
+  [['-add-user', '-username', 'a b', '-password', 'long enough'], 'the user name must be'],
+  [['-add-user', '-username', 'alice', '-password', 'short'], 'the password must be 8 to 1024 bytes long'],
+  [['-update-user', '-username', 'nobody', '-password', 'long enough'], 'has no user nobody'],
+  [['-delete-user', '-username', 'nobody'], 'has no user nobody'],
+  [['-enable-user', '-username', 'nobody'], 'has no user nobody'],
+  [
+    ['-list-tokens', '-config', '/nonexistent.yaml'],
+    'the configuration file /nonexistent.yaml cannot be read (ENOENT)',
+  ],
+])('%j fails', async (args, message) => {
+  await expect(run(...args)).rejects.toThrow(message)
+})
+
+test('a password comes from standard input, and a wrong file is named in one line', async () => {
+  const child = start(['-add-user', '-username', 'alice', ...files])
+  child.stdin?.end('from a pipe\n')
+  const [code] = await once(child, 'exit')
+  expect([code, child.told()]).toEqual([0, 'alice is added.\n'])
+  writeFileSync(folder.userFile, 'users: [')
+  const failing = start(['-list-users', ...files])
+  await once(failing, 'exit')
+  expect(failing.exitCode).toBe(1)
+  expect(failing.told()).toBe(`espalier mcp: ${folder.userFile} is not YAML (BAD_INDENT, line 1, column 9)\n`)
+})
+
+test('over HTTP: first credentials, login, another token while it runs, databases read again', async () => {
+  const config = join(folder.path, 'mcp.yaml')
+  writeFileSync(config, 'databases: [{name: one, host: 127.0.0.1}]\n')
+  const initial = { INIT_TOKENS: 'an-initial-token-of-some-length-1', INIT_USERS: 'alice:secret:password' }
+  const child = start(['-config', config, '-http', '-addr', '127.0.0.1:0', ...files], initial)
+  const [line] = await once(createInterface({ input: child.stdout ?? process.stdin }), 'line')
+  const port = Number(/^espalier mcp listens on http:\/\/127\.0\.0\.1:(\d+)$/.exec(line)?.[1])
+  const get = async (path: string, token: string) =>
+    await ask(port, path, { headers: { Authorization: `Bearer ${token}` } })
+  const databases = async (token: string) => JSON.parse((await get('/api/databases', token)).text)
+  expect((await databases(initial.INIT_TOKENS)).current).toBe('one')
+  const called = await ask(port, '/mcp/v1', {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: { name: 'authenticate_user', arguments: { username: 'alice', password: 'secret:password' } },
+    }),
+  })
+  const [content] = JSON.parse(called.text).result.content
+  const { session_token: session } = JSON.parse(content.text)
+  expect(JSON.parse((await get('/api/user/info', session)).text)).toEqual({ authenticated: true, username: 'alice' })
+  expect((await get('/api/conversations', session)).status).toBe(200)
+
+  const { out: added } = await run('-add-token')
+  await until(async () => (await get('/api/user/info', added)).status === 200)
+  writeFileSync(config, 'databases: [{name: one, host: 127.0.0.1}, {name: two, host: 127.0.0.1}]\n')
+  child.kill('SIGHUP')
+  await until(async () => (await databases(session)).databases.length === 2)
+  writeFileSync(config, 'databases: [')
+  child.kill('SIGHUP')
+  await until(() => child.told().includes('the databases stay as they were'))
+  expect((await databases(session)).databases).toHaveLength(2)
+
+  child.kill('SIGTERM')
+  const [code] = await once(child, 'exit')
+  expect(code).toBe(0)
+  for (const secret of [initial.INIT_TOKENS, 'secret:password', session, added])
+    expect(child.told()).not.toContain(secret)
+  const tokens = readFileSync(folder.tokenFile, 'utf8')
+  const again = start(['-config', config, '-http', '-addr', '127.0.0.1:0', ...files], { INIT_TOKENS: 'another-token' })
+  expect((await once(again, 'exit'))[0]).toBe(1)
+  expect(readFileSync(folder.tokenFile, 'utf8')).toBe(tokens)
+})
+
+test('over stdio: answers on the output and nothing else, until the input ends', async () => {
+  const child = start(['-db-host', '127.0.0.1'])
+  const lines: string[] = []
+  createInterface({ input: child.stdout ?? process.stdin }).on('line', line => lines.push(line))
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } }
+  child.stdin?.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`)
+  await until(() => lines.length === 1)
+  expect(JSON.parse(lines[0] ?? '')).toMatchObject({ id: 1, result: { protocolVersion: '2025-11-25' } })
+  child.stdin?.end()
+  expect((await once(child, 'exit'))[0]).toBe(0)
+  expect(lines).toHaveLength(1)
+})
+
+test('all that is wrong with the configuration is told', async () => {
+  const child = start(['-http', '-addr', 'nowhere'], { ESPALIER_DB_PORT: 'x', PGHOST: 'h' })
+  await once(child, 'exit')
+  expect(child.exitCode).toBe(1)
+  expect(child.told()).toContain('http.address (command line, -addr) must be an address')
+  expect(child.told()).toContain('databases[0].port (environment, ESPALIER_DB_PORT) must be')
+})

@@ -1,0 +1,158 @@
+/** What `espalier mcp` does about tokens and users: one action a call, with the options that belong to it and no others. */
+import {
+  addToken,
+  addUser,
+  deleteUser,
+  listTokens,
+  listUsers,
+  removeToken,
+  setUserEnabled,
+  updateUser,
+} from '../services/mcp/credentials/administration.ts'
+import { expiryRule, parseExpiry } from '../services/mcp/credentials/expiry.ts'
+import { UsageError } from './command.ts'
+import type { FlagKinds } from './dash-flags.ts'
+
+const commonOptions = ['config', 'token-file', 'user-file']
+/** With the options of each. */
+const actions: Readonly<Record<string, readonly string[]>> = {
+  'add-token': ['token-note', 'token-expiry', 'token-database'],
+  'list-tokens': [],
+  'remove-token': [],
+  'add-user': ['username', 'password', 'user-note', 'user-databases'],
+  'update-user': ['username', 'password', 'user-note', 'user-databases'],
+  'delete-user': ['username'],
+  'list-users': [],
+  'enable-user': ['username'],
+  'disable-user': ['username'],
+}
+
+/** Of all actions and what belongs to them alone. */
+export const credentialFlags: FlagKinds = {
+  ...Object.fromEntries(Object.keys(actions).map(name => [name, name === 'remove-token' ? 'value' : 'switch'])),
+  ...Object.fromEntries([...new Set(Object.values(actions).flat())].map(name => [name, 'value'])),
+}
+
+type Flags = ReadonlyMap<string, string | true>
+
+/** The one that is asked for; undefined where there is none. @throws UsageError */
+export function credentialAction(flags: Flags): string | undefined {
+  const asked = Object.keys(actions).filter(name => flags.has(name))
+  const [action] = asked
+  if (asked.length > 1) throw new UsageError(`${asked.map(name => `-${name}`).join(' and ')} are two actions`)
+  const own = action === undefined ? undefined : [action, ...commonOptions, ...(actions[action] ?? [])]
+  const stray = [...flags.keys()].find(name =>
+    own === undefined ? Object.hasOwn(credentialFlags, name) : !own.includes(name),
+  )
+  if (stray === undefined) return action
+  throw new UsageError(
+    action === undefined ? `-${stray} takes an action, as -add-user` : `-${stray} is not for -${action}`,
+  )
+}
+
+type Doing = {
+  readonly flags: Flags
+  readonly tokenFile: string
+  readonly userFile: string
+  /** @throws UsageError */
+  readonly askPassword: () => Promise<string>
+  /** What was asked for; beside it, `tell` says what has become of it. */
+  readonly print: (text: string) => void
+  readonly tell: (text: string) => void
+  readonly now: number
+}
+
+const textOf = (flags: Flags, name: string): string | undefined => {
+  const value = flags.get(name)
+  return value === true ? undefined : value
+}
+
+function usernameOf(flags: Flags): string {
+  const username = textOf(flags, 'username')
+  if (username === undefined || username === '') throw new UsageError('-username is missing')
+  return username
+}
+
+/** `*`: all of them. */
+function databasesOf(flags: Flags): readonly string[] | null | undefined {
+  const text = textOf(flags, 'user-databases')
+  if (text === undefined) return undefined
+  if (text === '*') return null
+  return text
+    .split(',')
+    .map(name => name.trim())
+    .filter(name => name !== '')
+}
+
+async function makeToken({ flags, tokenFile, print, tell, now }: Doing): Promise<void> {
+  const lifetimeMs = parseExpiry(textOf(flags, 'token-expiry') ?? '1y')
+  if (lifetimeMs === undefined) throw new UsageError(`-token-expiry ${expiryRule}`)
+  const [note, database] = [textOf(flags, 'token-note'), textOf(flags, 'token-database')]
+  if (database === '') throw new UsageError('-token-database must not be empty')
+  const { id, token, expiresAt } = await addToken(
+    tokenFile,
+    { note, lifetimeMs: lifetimeMs ?? undefined, database },
+    now,
+  )
+  print(token)
+  tell(
+    `${id} ${expiresAt === null ? 'never expires' : `expires at ${expiresAt}`}. Keep the token: it cannot be shown again.`,
+  )
+}
+
+async function passwordOf({ flags, askPassword, tell }: Doing): Promise<string> {
+  const given = textOf(flags, 'password')
+  if (given === undefined) return await askPassword()
+  tell('A password on the command line can be seen by others on this machine; without -password it is asked for.')
+  return given
+}
+
+async function makeUser(doing: Doing): Promise<void> {
+  const { flags, userFile, tell, now } = doing
+  const username = usernameOf(flags)
+  const change = { note: textOf(flags, 'user-note'), databases: databasesOf(flags) }
+  await addUser(userFile, username, { password: await passwordOf(doing), ...change }, now)
+  tell(`${username} is added.`)
+}
+
+async function changeUser(doing: Doing): Promise<void> {
+  const { flags, userFile, tell } = doing
+  const username = usernameOf(flags)
+  const change = { note: textOf(flags, 'user-note'), databases: databasesOf(flags) }
+  const isAboutOthers = change.note !== undefined || change.databases !== undefined
+  const password = flags.has('password') || !isAboutOthers ? await passwordOf(doing) : undefined
+  await updateUser(userFile, username, { password, ...change })
+  tell(`${username} is updated. Sessions go on until they expire.`)
+}
+
+/** @throws UsageError; CredentialError, ConfigurationError */
+export async function administer(action: string, doing: Doing): Promise<void> {
+  const { flags, tokenFile, userFile, print, tell, now } = doing
+  switch (action) {
+    case 'add-token':
+      return await makeToken(doing)
+    case 'list-tokens':
+      return print(await listTokens(tokenFile, now))
+    case 'remove-token':
+      return tell(`${await removeToken(tokenFile, textOf(flags, 'remove-token') ?? '')} is removed.`)
+    case 'add-user':
+      return await makeUser(doing)
+    case 'update-user':
+      return await changeUser(doing)
+    case 'list-users':
+      return print(await listUsers(userFile))
+    case 'delete-user': {
+      const username = usernameOf(flags)
+      await deleteUser(userFile, username)
+      return tell(`${username} is deleted. Sessions go on until they expire.`)
+    }
+    case 'enable-user':
+    case 'disable-user': {
+      const [username, isEnabled] = [usernameOf(flags), action === 'enable-user']
+      await setUserEnabled(userFile, username, isEnabled)
+      return tell(`${username} is ${isEnabled ? 'enabled' : 'disabled'}.`)
+    }
+    default:
+      throw new UsageError(`-${action} is not an action`)
+  }
+}

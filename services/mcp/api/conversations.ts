@@ -1,0 +1,135 @@
+/** The conversations of the user who asks. Those of others are not there for them. */
+import { z } from 'zod'
+import type { Conversation, ConversationSummary } from '../conversations/conversation.ts'
+import { ConversationError } from '../conversations/errors.ts'
+import type { Conversations } from '../conversations/store.ts'
+import type { Caller } from '../core/caller.ts'
+import type { JsonObject } from '../core/json.ts'
+import { parseBody } from './body.ts'
+import { ApiError } from './errors.ts'
+import type { ApiAnswer, ApiRequest, ApiRoute } from './route.ts'
+
+const defaultLimit = 50
+const mostListed = 100
+const mostMessages = 10_000
+
+const word = z.string().max(255, 'must have at most 255 characters')
+const message = z.object({
+  role: z.string().min(1, 'must not be empty').max(64, 'must have at most 64 characters'),
+  content: z.string(),
+  timestamp: z.iso.datetime({ offset: true, error: 'must be a time like 2030-01-31T00:00:00Z' }).optional(),
+  provider: word.optional(),
+  model: word.optional(),
+})
+const messages = z
+  .array(message)
+  .min(1, 'must have a message')
+  .max(mostMessages, `must have at most ${mostMessages} messages`)
+const created = z.object({
+  provider: word.default(''),
+  model: word.default(''),
+  connection: word.default(''),
+  messages,
+})
+const replaced = z.object({ provider: word.optional(), model: word.optional(), connection: word.optional(), messages })
+const renamed = z.object({
+  title: z.string().trim().min(1, 'must not be empty').max(500, 'must have at most 500 characters'),
+})
+
+/** A message without a time is of now. */
+const timed = (all: z.output<typeof messages>) => {
+  const now = new Date().toISOString()
+  return all.map(({ timestamp = now, ...rest }) => ({ ...rest, timestamp }))
+}
+
+const notFound = () => new ApiError(404, 'there is no such conversation')
+
+/** Tokens of machines have no conversations: they would all share one user's. */
+function usernameOf({ username }: Caller): string {
+  if (username === undefined) throw new ApiError(401, 'conversations need a user: log in with authenticate_user')
+  return username
+}
+
+function wholeNumber(query: URLSearchParams, name: string, otherwise: number, least: number): number {
+  const text = query.get(name)
+  if (text === null || text === '') return otherwise
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : -1
+  if (value < least) throw new ApiError(400, `${name}: must be a whole number from ${least}`)
+  return value
+}
+
+const jsonOf = (conversation: Conversation): JsonObject => ({
+  ...conversation,
+  messages: conversation.messages.map(one => ({ ...one })),
+})
+const summaryJson = (summary: ConversationSummary): JsonObject => ({ ...summary })
+
+function told(error: unknown): unknown {
+  if (!(error instanceof ConversationError)) return error
+  switch (error.fault.kind) {
+    case 'too many':
+      return new ApiError(409, `there are ${error.fault.most} conversations already; delete some first`)
+    case 'storage':
+      return error
+  }
+}
+
+type Asked = { readonly username: string; readonly id: string; readonly request: ApiRequest }
+
+export function conversationRoutes(conversations: Conversations): readonly ApiRoute[] {
+  const route = (
+    method: ApiRoute['method'],
+    path: '/api/conversations' | '/api/conversations/{id}',
+    answer: (asked: Asked) => ApiAnswer,
+  ): ApiRoute => ({
+    method,
+    path,
+    answer: async request => {
+      const username = usernameOf(request.caller)
+      try {
+        return answer({ username, id: request.parameters.id ?? '', request })
+      } catch (error) {
+        throw told(error)
+      }
+    },
+  })
+
+  return [
+    route('GET', '/api/conversations', ({ username, request: { query } }) => {
+      const limit = Math.min(mostListed, wholeNumber(query, 'limit', defaultLimit, 1))
+      const offset = wholeNumber(query, 'offset', 0, 0)
+      const found = conversations.list(username, limit, offset)
+      return { status: 200, body: { conversations: found.map(summaryJson) } }
+    }),
+    route('POST', '/api/conversations', ({ username, request: { body } }) => {
+      const content = parseBody(created, body)
+      const conversation = conversations.create(username, { ...content, messages: timed(content.messages) })
+      return { status: 201, body: jsonOf(conversation) }
+    }),
+    route('DELETE', '/api/conversations', ({ username, request: { query } }) => {
+      if (query.get('all') !== 'true') throw new ApiError(400, 'all: must be true, to delete all conversations')
+      return { status: 200, body: { success: true, deleted: conversations.removeAll(username) } }
+    }),
+    route('GET', '/api/conversations/{id}', ({ username, id }) => {
+      const conversation = conversations.find(username, id)
+      if (conversation === undefined) throw notFound()
+      return { status: 200, body: jsonOf(conversation) }
+    }),
+    route('PUT', '/api/conversations/{id}', ({ username, id, request: { body } }) => {
+      const { messages: given, ...rest } = parseBody(replaced, body)
+      const named = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
+      const conversation = conversations.replace(username, id, { ...named, messages: timed(given) })
+      if (conversation === undefined) throw notFound()
+      return { status: 200, body: jsonOf(conversation) }
+    }),
+    route('PATCH', '/api/conversations/{id}', ({ username, id, request: { body } }) => {
+      const { title } = parseBody(renamed, body)
+      if (!conversations.rename(username, id, title)) throw notFound()
+      return { status: 200, body: { success: true } }
+    }),
+    route('DELETE', '/api/conversations/{id}', ({ username, id }) => {
+      if (!conversations.remove(username, id)) throw notFound()
+      return { status: 200, body: { success: true } }
+    }),
+  ]
+}

@@ -1,0 +1,128 @@
+/**
+ * The helper API: what user interfaces ask for beside the protocol. It promises that nothing is answered to whoever is not let in, that a
+ * refusal is JSON that says what is wrong, and that what nobody foresaw is logged and tells the client nothing.
+ */
+import type { Logger } from 'pino'
+import { HttpError } from '../../http/errors.ts'
+import type { HeaderList } from '../../http/headers.ts'
+import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
+import { Pieces } from '../../http/pieces.ts'
+import { anyone, type Caller } from '../core/caller.ts'
+import type { Json, JsonObject } from '../core/json.ts'
+import type { Authentication } from '../credentials/types.ts'
+import { ApiError } from './errors.ts'
+import { matchRoute } from './paths.ts'
+import type { ApiRoute } from './route.ts'
+
+type Options = {
+  readonly routes: readonly ApiRoute[]
+  /** undefined: off, everybody may do everything. */
+  readonly authentication: Authentication | undefined
+  readonly logger: Logger
+}
+
+/** An answer that is no route's: a status, a sentence, and what the status wants beside it. */
+class Refusal extends Error {
+  readonly status: number
+  readonly headers: HeaderList
+
+  constructor(status: number, message: string, headers: HeaderList = []) {
+    super(message)
+    this.status = status
+    this.headers = headers
+  }
+}
+
+const respond = (status: number, body: JsonObject, headers: HeaderList = []): HttpResponse => ({
+  status,
+  // What is a user's own is in no cache.
+  headers: [['Content-Type', 'application/json'], ['Cache-Control', 'no-store'], ...headers],
+  body: JSON.stringify(body),
+})
+
+/** Those of the databases say `success` as well. */
+const refused = (path: string, status: number, error: string, headers?: HeaderList): HttpResponse =>
+  respond(status, /^\/api\/databases(\/|$)/.test(path) ? { success: false, error } : { error }, headers)
+
+const isJsonType = (type: string | undefined): boolean => /^application\/json *(;|$)/i.test(type ?? '')
+
+function parse(text: string): Json {
+  try {
+    // What JSON.parse makes is JSON.
+    return JSON.parse(text) as Json
+  } catch {
+    throw new Refusal(400, 'the body is not valid JSON')
+  }
+}
+
+async function readJson({ headers }: RequestHead, body: IncomingBody): Promise<Json> {
+  if (body.length === 0) return null
+  if (!isJsonType(headers['content-type'])) throw new Refusal(415, 'the body must be of the type application/json')
+  const pieces = new Pieces()
+  await body.read({
+    push: chunk => pieces.add(chunk),
+    get held() {
+      return pieces.length
+    },
+  })
+  return pieces.length === 0 ? null : parse(Buffer.concat([pieces.bytes()].flat()).toString('utf8'))
+}
+
+function ofHttp({ fault }: HttpError): Refusal {
+  return fault.kind === 'body too large'
+    ? new Refusal(413, `the body must have at most ${fault.maximumBytes} bytes`)
+    : new Refusal(503, 'too much is under way, try again', [['Retry-After', '1']])
+}
+
+export function createApi({ routes, authentication, logger }: Options): Handler {
+  async function callerOf({ headers, address }: RequestHead): Promise<Caller> {
+    if (authentication === undefined) return anyone
+    const authenticated = await authentication.authenticate(headers.authorization, address)
+    switch (authenticated.kind) {
+      case 'caller':
+        if (authenticated.caller.scopes.has('mcp:read')) return authenticated.caller
+        throw new Refusal(403, 'the token is not for this')
+      case 'limited':
+        throw new Refusal(429, 'too many failed attempts from this address', [
+          ['Retry-After', String(authenticated.retryAfterSeconds)],
+        ])
+      case 'refused': {
+        const challenge = authenticated.isMissing ? 'Bearer' : 'Bearer error="invalid_token"'
+        throw new Refusal(401, 'a valid bearer token is needed', [['WWW-Authenticate', challenge]])
+      }
+    }
+  }
+
+  async function answer(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {
+    const matched = matchRoute(routes, head.method, head.path)
+    if (matched.kind === 'nothing') throw new Refusal(404, 'there is nothing here')
+    if (matched.kind === 'other method') {
+      const allowed = matched.allowed.join(', ')
+      throw new Refusal(405, `the methods here are ${allowed}`, [['Allow', allowed]])
+    }
+    const caller = await callerOf(head)
+    const { route, parameters } = matched
+    const request = {
+      caller,
+      parameters,
+      query: new URLSearchParams(head.query),
+      body: await readJson(head, body),
+      signal,
+    }
+    const { status, body: told } = await route.answer(request)
+    return respond(status, told)
+  }
+
+  return async (head, body, signal) => {
+    try {
+      return await answer(head, body, signal)
+    } catch (error) {
+      const known = error instanceof HttpError ? ofHttp(error) : error
+      if (known instanceof Refusal) return refused(head.path, known.status, known.message, known.headers)
+      if (known instanceof ApiError) return refused(head.path, known.status, known.message)
+      if (signal.aborted) throw error
+      logger.error({ err: error, path: head.path }, 'a request of the helper API failed')
+      return refused(head.path, 500, 'internal error')
+    }
+  }
+}

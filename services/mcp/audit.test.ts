@@ -1,0 +1,48 @@
+/** The audit log: who and what, and the text of a statement only where the settings let it. */
+import { Writable } from 'node:stream'
+import { pino } from 'pino'
+import { expect, test } from 'vitest'
+import { createAudit, type LoggedText } from './audit.ts'
+import type { AuditEntry } from './database/access.ts'
+
+const entry: AuditEntry = {
+  tool: 'query_database',
+  database: 'main',
+  principal: 'user:alice',
+  requestId: 'r1',
+  mode: 'read',
+  author: 'caller',
+  statement: `SELECT 'secret' ${'x'.repeat(5_000)}`,
+  rows: 3,
+  milliseconds: 1.5,
+  outcome: 'done',
+}
+
+function logged(text: LoggedText, changed: Partial<AuditEntry> = {}) {
+  const lines: string[] = []
+  const stream = new Writable({
+    write: (chunk, _, done) => {
+      lines.push(String(chunk))
+      done()
+    },
+  })
+  createAudit(pino(stream), text)({ ...entry, ...changed })
+  return JSON.parse(lines[0] ?? '{}').audit
+}
+
+test('a line says who, what and what came of it; its hash tells statements apart', () => {
+  const { statement, statementHash, ...rest } = logged('reads')
+  const { statement: whole, ...others } = entry
+  expect(rest).toEqual(others)
+  expect(statement).toBe(whole.slice(0, 2_000))
+  expect(statementHash).toMatch(/^[0-9a-f]{32}$/)
+  expect(logged('reads', { statement: 'SELECT 2' }).statementHash).not.toBe(statementHash)
+})
+
+test('the text of writes, and of any where the settings say so, is left out', () => {
+  expect(logged('reads', { mode: 'write' }).statement).toBeUndefined()
+  expect(logged('none').statement).toBeUndefined()
+  expect(logged('all', { mode: 'write' }).statement).toBeDefined()
+  expect(JSON.stringify(logged('none'))).not.toContain('secret')
+  expect(logged('all', { author: 'server' }).statement).toBeUndefined()
+})

@@ -1,0 +1,29 @@
+/**
+ * A line in the log for each statement that was sent to a database: who, by which tool, what came of it. Literals in a statement may be secrets and personal data, most of all in what is
+ * written, so the text itself is logged for reads alone unless the settings say otherwise; the hash tells statements apart in any case.
+ */
+import { createHash } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { AuditEntry } from './database/access.ts'
+
+/** Whose text is logged. */
+export type LoggedText = 'none' | 'reads' | 'all'
+
+const maximumText = 2_000
+
+export function createAudit(logger: Pick<Logger, 'info'>, text: LoggedText): (entry: AuditEntry) => void {
+  return ({ statement, ...entry }) => {
+    const isLogged = text === 'all' || (text === 'reads' && entry.mode === 'read')
+    logger.info(
+      {
+        audit: {
+          ...entry,
+          statementHash: createHash('sha256').update(statement).digest('hex').slice(0, 32),
+          // This server's own statements are long and always the same.
+          ...(isLogged && entry.author === 'caller' ? { statement: statement.slice(0, maximumText) } : {}),
+        },
+      },
+      'statement',
+    )
+  }
+}

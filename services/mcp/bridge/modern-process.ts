@@ -1,0 +1,36 @@
+/** A second process of a server that is of one era: the first message fixes it, so what is modern goes here. Started when it is first needed. */
+import type { Logger } from 'pino'
+import { notRunning } from './errors.ts'
+import { type Link, makeLink } from './link.ts'
+import type { SubprocessSettings } from './subprocess.ts'
+
+const lookMs = 20
+const mostLooks = 50
+
+export class ModernProcess {
+  readonly #settings: SubprocessSettings
+  readonly #logger: Logger
+  #link: Link | undefined
+
+  constructor(settings: SubprocessSettings, logger: Logger) {
+    this.#settings = settings
+    this.#logger = logger
+  }
+
+  /** @throws BridgeRefusal with 503 where it does not run */
+  async link(): Promise<Link> {
+    if (this.#link === undefined) {
+      const events = { onUp: () => {}, onDown: () => {}, onUnaddressed: () => {} }
+      this.#link = makeLink(this.#settings, events, this.#logger)
+      this.#link.subprocess.start()
+    }
+    for (let looks = 0; looks < mostLooks && this.#link.subprocess.state === 'restarting'; looks += 1)
+      await new Promise(resolve => setTimeout(resolve, lookMs))
+    if (this.#link.subprocess.state !== 'running') throw notRunning()
+    return this.#link
+  }
+
+  async stop(): Promise<void> {
+    await this.#link?.subprocess.stop()
+  }
+}

@@ -1,0 +1,37 @@
+/** What the authorization server refuses, by the codes of RFC 6749, 7591, 8707. The description says what to mend, and holds nothing that is secret. */
+
+type OAuthErrorCode =
+  | 'invalid_request'
+  | 'invalid_client'
+  | 'invalid_grant'
+  | 'invalid_scope'
+  | 'invalid_target'
+  | 'unauthorized_client'
+  | 'unsupported_grant_type'
+  | 'unsupported_response_type'
+  | 'access_denied'
+  | 'server_error'
+  | 'temporarily_unavailable'
+  | 'invalid_redirect_uri'
+  | 'invalid_client_metadata'
+
+export class OAuthError extends Error {
+  readonly code: OAuthErrorCode
+
+  constructor(code: OAuthErrorCode, description: string) {
+    super(description)
+    this.name = 'OAuthError'
+    this.code = code
+  }
+}
+
+/** What a person at a browser is told, where there is no client that could be. */
+export class PageError extends Error {
+  readonly status: 400 | 403 | 404 | 405 | 429 | 502 | 503
+
+  constructor(status: PageError['status'], message: string) {
+    super(message)
+    this.name = 'PageError'
+    this.status = status
+  }
+}

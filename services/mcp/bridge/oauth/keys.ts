@@ -1,0 +1,73 @@
+/**
+ * The keys that tokens are signed with, in a file of their own that nobody else may read. The first one signs; older ones stay listed until what they have signed has expired.
+ */
+import { randomUUID } from 'node:crypto'
+import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JSONWebKeySet, type JWK } from 'jose'
+import { z } from 'zod'
+
+export const algorithm = 'RS256'
+const mostKeys = 3
+
+const keySchema = z.looseObject({ kty: z.literal('RSA'), kid: z.string(), n: z.string(), e: z.string(), d: z.string() })
+const fileSchema = z.object({ keys: z.array(keySchema).nonempty() })
+type StoredKey = z.infer<typeof keySchema>
+
+export type SigningKeys = {
+  readonly kid: string
+  readonly signingKey: Awaited<ReturnType<typeof importJWK>>
+  /** As the endpoint shows them: without what is secret. */
+  readonly published: JSONWebKeySet
+}
+
+async function makeKey(): Promise<StoredKey> {
+  const { privateKey } = await generateKeyPair(algorithm, { modulusLength: 2_048, extractable: true })
+  const jwk = await exportJWK(privateKey)
+  return keySchema.parse({ ...jwk, kid: (await calculateJwkThumbprint(jwk)).slice(0, 16) })
+}
+
+/** Whole or not at all, and readable by its owner alone from the first byte. */
+function writeKeys(path: string, keys: readonly StoredKey[]): void {
+  const temporary = `${path}.${randomUUID()}`
+  writeFileSync(temporary, `${JSON.stringify({ keys }, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' })
+  renameSync(temporary, path)
+}
+
+function readKeys(path: string): readonly StoredKey[] | undefined {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+  if ((statSync(path).mode & 0o077) !== 0)
+    throw new Error('the file of the signing keys must be readable by its owner alone (mode 0600)')
+  try {
+    return fileSchema.parse(JSON.parse(text)).keys
+  } catch {
+    throw new Error('the file of the signing keys holds none that can be used')
+  }
+}
+
+const published = ({ kty, kid, n, e }: StoredKey): JWK => ({ kty, use: 'sig', alg: algorithm, kid, n, e })
+
+/** Made where there are none. @throws Error that says what is wrong with the file */
+export async function loadKeys(path: string): Promise<SigningKeys> {
+  const keys = readKeys(path) ?? [await makeKey()]
+  if (readKeys(path) === undefined) writeKeys(path, keys)
+  const [first] = keys
+  if (first === undefined) throw new Error('the file of the signing keys holds none')
+  return {
+    kid: first.kid,
+    signingKey: await importJWK({ ...first }, algorithm),
+    published: { keys: keys.map(published) },
+  }
+}
+
+/** A new key signs from the next start on. @returns its id */
+export async function rotateKeys(path: string): Promise<string> {
+  const made = await makeKey()
+  writeKeys(path, [made, ...(readKeys(path) ?? [])].slice(0, mostKeys))
+  return made.kid
+}

@@ -1,0 +1,45 @@
+/** The state in a file of SQLite, for a bridge that is alone. */
+import { chmodSync, closeSync, openSync } from 'node:fs'
+import { DatabaseSync, type SQLOutputValue } from 'node:sqlite'
+import type { RawStore } from './records.ts'
+
+/** A column that is there by the table's own rules. */
+const text = (value: SQLOutputValue | undefined) => (typeof value === 'string' ? value : undefined)
+
+/** @throws what opening the file fails with */
+export function openSqliteStore(path: string): RawStore {
+  if (path !== ':memory:') {
+    closeSync(openSync(path, 'a', 0o600))
+    chmodSync(path, 0o600)
+  }
+  const database = new DatabaseSync(path)
+  database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
+    CREATE TABLE IF NOT EXISTS oauth_records (
+      kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, uses INTEGER NOT NULL DEFAULT 0,
+      expires_at INTEGER NOT NULL, PRIMARY KEY (kind, key)) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS oauth_records_expiry ON oauth_records (expires_at)`)
+  const here = 'kind = ? AND key = ? AND expires_at > ?'
+  const insert = database.prepare(
+    'INSERT INTO oauth_records (kind, key, value, expires_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+  )
+  const get = database.prepare(`SELECT value FROM oauth_records WHERE ${here}`)
+  const use = database.prepare(`UPDATE oauth_records SET uses = uses + 1 WHERE ${here} RETURNING value, uses`)
+  const take = database.prepare(`DELETE FROM oauth_records WHERE ${here} RETURNING value`)
+  const extend = database.prepare(`UPDATE oauth_records SET expires_at = ? WHERE ${here}`)
+  const count = database.prepare('SELECT count(*) AS n FROM oauth_records WHERE kind = ? AND expires_at > ?')
+  const sweep = database.prepare('DELETE FROM oauth_records WHERE expires_at <= ?')
+  return {
+    insert: async (kind, key, value, expiresAt) => insert.run(kind, key, value, expiresAt).changes === 1,
+    get: async (kind, key, now) => text(get.get(kind, key, now)?.value),
+    use: async (kind, key, now) => {
+      const row = use.get(kind, key, now)
+      const value = text(row?.value)
+      return value === undefined ? undefined : { value, uses: Number(row?.uses) }
+    },
+    take: async (kind, key, now) => text(take.get(kind, key, now)?.value),
+    extend: async (kind, key, expiresAt, now) => extend.run(expiresAt, kind, key, now).changes === 1,
+    count: async (kind, now) => Number(count.get(kind, now)?.n),
+    sweep: async now => void sweep.run(now),
+    close: async () => database.close(),
+  }
+}

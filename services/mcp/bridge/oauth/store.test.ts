@@ -1,0 +1,102 @@
+/** Both stores keep the same promises, and keys theirs. */
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../../../testing/postgres.ts'
+import { loadKeys, rotateKeys } from './keys.ts'
+import { hashOf, Store } from './records.ts'
+import { openPostgresStore } from './store-postgres.ts'
+import { openSqliteStore } from './store-sqlite.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'espalier-oauth-'))
+const sqlite = join(folder, 'state.sqlite')
+let postgres: TestPostgres
+beforeAll(async () => {
+  postgres = await startPostgres('16')
+})
+afterAll(async () => {
+  await postgres.stop()
+  rmSync(folder, { recursive: true })
+})
+
+let now = 1_000_000
+const grant = { clientId: 'c', subject: 'alice', username: 'alice', scopes: ['mcp:read' as const], resource: 'r' }
+
+describe.each([
+  ['SQLite', async () => openSqliteStore(sqlite)],
+  ['Postgres', () => openPostgresStore(postgres.uri('postgres'), pino({ level: 'silent' }))],
+])('in %s', (_, open) => {
+  let store: Store
+  beforeAll(async () => {
+    store = new Store(await open(), () => now)
+  })
+  afterAll(() => store.close())
+
+  test('a key is taken once', async () => {
+    expect(await store.insert('grant', 'once', grant, 60)).toBe(true)
+    expect(await store.insert('grant', 'once', { ...grant, subject: 'mallory' }, 60)).toBe(false)
+    expect(await store.get('grant', 'once')).toEqual(grant)
+    expect(await store.get('refresh', 'once')).toBeUndefined()
+  })
+
+  test('of many uses at once exactly one is the first', async () => {
+    await store.insert('refresh', 'many', { grant: 'g' }, 60)
+    const uses = await Promise.all(Array.from({ length: 20 }, () => store.use('refresh', 'many')))
+    expect(uses.filter(use => use?.isFirst)).toHaveLength(1)
+    expect(uses.filter(use => use?.value.grant === 'g')).toHaveLength(20)
+  })
+
+  test('of many who take it exactly one gets it', async () => {
+    await store.insert('refresh', 'taken', { grant: 'g' }, 60)
+    const taken = await Promise.all(Array.from({ length: 20 }, () => store.take('refresh', 'taken')))
+    expect(taken.filter(one => one !== undefined)).toEqual([{ grant: 'g' }])
+  })
+
+  test('what has expired is not there, whether it was swept or not', async () => {
+    await store.insert('grant', 'short', grant, 10)
+    await store.insert('grant', 'long', grant, 10)
+    expect(await store.extend('grant', 'long', 100)).toBe(true)
+    const before = await store.count('grant')
+    now += 10_001
+    expect(await store.get('grant', 'short')).toBeUndefined()
+    expect(await store.use('grant', 'short')).toBeUndefined()
+    expect(await store.take('grant', 'short')).toBeUndefined()
+    expect(await store.extend('grant', 'short', 100)).toBe(false)
+    expect(await store.get('grant', 'long')).toEqual(grant)
+    expect(await store.count('grant')).toBe(before - 1)
+    await store.sweep()
+    expect(await store.insert('grant', 'short', grant, 10)).toBe(true)
+  })
+
+  test('another process finds what one has written', async () => {
+    await store.insert('refresh', 'shared', { grant: 'g' }, 60)
+    const other = new Store(await open(), () => now)
+    expect(await other.get('refresh', 'shared')).toEqual({ grant: 'g' })
+    await other.close()
+  })
+})
+
+test('the file of the state is its owner’s, and holds no secret', async () => {
+  const store = new Store(openSqliteStore(sqlite), () => now)
+  await store.insert('refresh', hashOf('the-secret'), { grant: 'g' }, 60)
+  expect(statSync(sqlite).mode & 0o777).toBe(0o600)
+  await store.close()
+  expect(readFileSync(sqlite).includes('the-secret')).toBe(false)
+})
+
+test('a new key signs, the old ones stay listed, and others cannot read them', async () => {
+  const path = join(folder, 'keys.json')
+  const first = await loadKeys(path)
+  expect((await loadKeys(path)).kid).toBe(first.kid)
+  const kid = await rotateKeys(path)
+  const second = await loadKeys(path)
+  expect(second.kid).toBe(kid)
+  expect(second.published.keys.map(key => key.kid)).toEqual([kid, first.kid])
+  chmodSync(path, 0o644)
+  await expect(loadKeys(path)).rejects.toThrow(/0600/)
+  writeFileSync(path, '{}')
+  chmodSync(path, 0o600)
+  await expect(loadKeys(path)).rejects.toThrow(/none that can be used/)
+})

@@ -1,0 +1,167 @@
+/**
+ * The tool server as a process: started, fed with lines, read line by line, and started again when it fails. It promises that what it says on stderr goes to the log, that a line is bounded, and that
+ * the end of the bridge is the end of the process.
+ */
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import type { Readable, Writable } from 'node:stream'
+import type { Logger } from 'pino'
+
+export type SubprocessSettings = {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly directory: string | undefined
+  readonly restartOnFailure: boolean
+  /** In a row: one that ran for a minute begins anew. */
+  readonly maximumRestarts: number
+  readonly restartDelayMs: number
+  readonly gracefulShutdownMs: number
+}
+
+type SubprocessEvents = {
+  readonly onLine: (line: string) => void
+  readonly onUp: () => void
+  /** Nothing comes of what was sent before. */
+  readonly onDown: () => void
+}
+
+/** `failed`: it is not started again. */
+type SubprocessState = 'running' | 'restarting' | 'failed' | 'stopped'
+
+const longestLineBytes = 67_108_864
+const longestLogLine = 2_000
+const steadyMs = 60_000
+/** What a process gets of the bridge's environment; secrets of the bridge are not among it. */
+const inherited = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'TZ', 'USER', 'NODE_EXTRA_CA_CERTS']
+
+/** Cuts what comes into lines. @returns what takes chunks; it says false where a line is longer than `maximum` */
+export function lineCutter(maximum: number, onLine: (line: string) => void): (chunk: Buffer) => boolean {
+  let pieces: Buffer[] = []
+  let held = 0
+  return chunk => {
+    let from = 0
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, from)) {
+      const last = chunk.subarray(from, end)
+      const line = pieces.length === 0 ? last.toString() : Buffer.concat([...pieces, last]).toString()
+      pieces = []
+      held = 0
+      from = end + 1
+      if (line.trim() !== '') onLine(line)
+    }
+    if (from < chunk.length) pieces.push(chunk.subarray(from))
+    held += chunk.length - from
+    return held <= maximum
+  }
+}
+
+/** A line that is JSON itself stays what it is, so that its fields can be searched. */
+function logged(line: string): object {
+  if (line.length <= longestLogLine && line.startsWith('{')) {
+    try {
+      return { toolServer: JSON.parse(line) }
+    } catch {
+      // A text that begins like JSON.
+    }
+  }
+  return { line: line.slice(0, longestLogLine) }
+}
+
+export class Subprocess {
+  readonly #settings: SubprocessSettings
+  readonly #events: SubprocessEvents
+  readonly #logger: Logger
+  #child: ChildProcessByStdio<Writable, Readable, Readable> | undefined
+  #state: SubprocessState = 'restarting'
+  #restarts = 0
+  #timer: NodeJS.Timeout | undefined
+  #ended: Promise<void> = Promise.resolve()
+
+  constructor(settings: SubprocessSettings, events: SubprocessEvents, logger: Logger) {
+    this.#settings = settings
+    this.#events = events
+    this.#logger = logger
+  }
+
+  get state(): SubprocessState {
+    return this.#state
+  }
+
+  start(): void {
+    const { command, args, env, directory } = this.#settings
+    const base = Object.fromEntries(inherited.flatMap(name => (process.env[name] ? [[name, process.env[name]]] : [])))
+    const child = spawn(command, [...args], {
+      cwd: directory,
+      env: { ...base, ...env },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
+    this.#child = child
+    const startedAt = Date.now()
+    this.#ended = new Promise(resolve => {
+      let isOver = false
+      const over = (reason: string) => {
+        if (isOver) return
+        isOver = true
+        resolve()
+        this.#onEnd(reason, Date.now() - startedAt)
+      }
+      child.once('error', error => over(error.message))
+      child.once('close', (code, signal) => over(signal === null ? `exit code ${code}` : signal))
+    })
+    child.once('spawn', () => {
+      this.#state = 'running'
+      this.#logger.info({ pid: child.pid, command }, 'the tool server runs')
+      this.#events.onUp()
+    })
+    // A process that ends while it is written to says so by its end.
+    child.stdin.on('error', () => {})
+    const cut = lineCutter(longestLineBytes, line => {
+      if (this.#child === child) this.#events.onLine(line)
+    })
+    child.stdout.on('data', (chunk: Buffer) => {
+      if (cut(chunk)) return
+      this.#logger.error({ longestLineBytes }, 'the tool server wrote a line that is too long, and is ended')
+      child.kill('SIGKILL')
+    })
+    const say = lineCutter(65_536, line => this.#logger.info(logged(line), 'tool server'))
+    child.stderr.on('data', (chunk: Buffer) => say(chunk))
+  }
+
+  /** @returns false where it does not run */
+  send(line: string): boolean {
+    if (this.#state !== 'running' || this.#child === undefined) return false
+    this.#child.stdin.write(`${line}\n`)
+    return true
+  }
+
+  #onEnd(reason: string, ranMs: number): void {
+    const { restartOnFailure, maximumRestarts, restartDelayMs } = this.#settings
+    const wasRunning = this.#state === 'running'
+    this.#child = undefined
+    if (this.#state === 'stopped') return
+    if (ranMs > steadyMs) this.#restarts = 0
+    const isLast = !restartOnFailure || this.#restarts >= maximumRestarts
+    this.#state = isLast ? 'failed' : 'restarting'
+    this.#logger.error({ reason, restarts: this.#restarts, isLast }, 'the tool server has ended')
+    if (wasRunning) this.#events.onDown()
+    if (isLast) return
+    this.#restarts += 1
+    this.#timer = setTimeout(() => this.start(), restartDelayMs)
+  }
+
+  /** Closes its stdin, which asks it to end; then SIGTERM, and SIGKILL when its time is up. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer)
+    const wasRunning = this.#state === 'running'
+    this.#state = 'stopped'
+    const child = this.#child
+    if (child === undefined) return
+    if (wasRunning) this.#events.onDown()
+    const { gracefulShutdownMs } = this.#settings
+    const terminate = setTimeout(() => child.kill('SIGTERM'), gracefulShutdownMs / 2)
+    const kill = setTimeout(() => child.kill('SIGKILL'), gracefulShutdownMs)
+    child.stdin.end()
+    await this.#ended
+    clearTimeout(terminate)
+    clearTimeout(kill)
+  }
+}

@@ -1,0 +1,17 @@
+/** What the tests use of `oidc-provider`, which comes without types. */
+declare module 'oidc-provider' {
+  import type { RequestListener } from 'node:http'
+
+  type Account = { readonly accountId: string; claims(): Record<string, unknown> }
+  export type Configuration = {
+    readonly clients: readonly Record<string, unknown>[]
+    readonly claims: Readonly<Record<string, readonly string[]>>
+    readonly findAccount: (context: unknown, accountId: string) => Account
+    readonly pkce: { readonly required: () => boolean }
+    readonly features: { readonly devInteractions: { readonly enabled: boolean } }
+  }
+  export class Provider {
+    constructor(issuer: string, configuration: Configuration)
+    callback(): RequestListener
+  }
+}

@@ -1,0 +1,59 @@
+/** The bridge with TLS of its own. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { request } from 'node:https'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { expect, test } from 'vitest'
+import { stringify } from 'yaml'
+import { createAuthority, issueServerCertificate } from '../../../operator/pki/index.ts'
+import { freePort } from '../../testing/postgres.ts'
+import { readBridgeConfiguration } from './configuration.ts'
+import { startBridge } from './index.ts'
+
+test('speaks TLS by the certificate of its files, and nothing else', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'espalier-bridge-'))
+  const authority = createAuthority()
+  const { cert, key } = issueServerCertificate(authority, { dnsNames: ['localhost'] })
+  writeFileSync(join(folder, 'tls.crt'), cert)
+  writeFileSync(join(folder, 'tls.key'), key)
+  const port = await freePort()
+  const file = {
+    server: { listen: `127.0.0.1:${port}`, auth: { type: 'none' }, tls: { cert_file: 'tls.crt', key_file: 'tls.key' } },
+    mcp_server: {
+      command: process.execPath,
+      args: ['-e', 'process.stdin.resume()'],
+      graceful_shutdown_timeout: '100ms',
+    },
+  }
+  writeFileSync(join(folder, 'bridge.yaml'), stringify(file))
+  const bridge = await startBridge(readBridgeConfiguration(join(folder, 'bridge.yaml'), {}), pino({ level: 'silent' }))
+  try {
+    const status = await new Promise((resolve, reject) => {
+      const asked = request({
+        host: '127.0.0.1',
+        port,
+        servername: 'localhost',
+        path: '/health',
+        ca: authority.cert,
+        agent: false,
+      })
+      asked.on('response', response => resolve(response.resume().statusCode)).on('error', reject)
+      asked.end()
+    })
+    expect(status).toBe(200)
+    const plain = await new Promise<string>(resolve => {
+      let text = ''
+      const socket = connect(port, '127.0.0.1', () => socket.write('GET /health HTTP/1.1\r\nHost: a\r\n\r\n'))
+      socket.on('data', piece => {
+        text += piece.toString('latin1')
+      })
+      socket.on('close', () => resolve(text)).on('error', () => {})
+    })
+    expect(plain).not.toContain('HTTP/1.1')
+  } finally {
+    await bridge.stop()
+    rmSync(folder, { recursive: true })
+  }
+})

@@ -1,0 +1,180 @@
+/** Indexes that a plan would profit from, each with the reason: scans that read much and keep little, joins that read a whole table for a few rows, and sorts for the first few. Pure. */
+import type { RelationDetails } from '../details.ts'
+import type { Relation } from '../relations.ts'
+import { type IndexPart, joinedBy, servedBy, sortedBy } from './conditions.ts'
+import { nodesOf, type PlanNode } from './plan.ts'
+
+export type Candidate = {
+  /** What to run. */
+  readonly sql: string
+  /** The same on the table that the plan reads, to be tried out: `sql` may be for all partitions. */
+  readonly tried: string
+  readonly schema: string
+  readonly table: string
+  readonly columns: readonly string[]
+  readonly reason: string
+}
+
+/** A table of the plan as its catalogue knows it. */
+export type KnownTable = { readonly relation: Relation; readonly details: RelationDetails }
+type FindTable = (schema: string, name: string) => KnownTable | undefined
+
+export type Findings = { readonly candidates: readonly Candidate[]; readonly notes: readonly string[] }
+
+/** A smaller table is read as quickly without an index. */
+const leastRows = 1_000
+/** Of its rows, that a scan keeps at most for an index to be worth it. */
+const keptShare = 0.1
+const joinShare = 0.01
+const mostColumns = 3
+const mostCandidates = 5
+/** What Postgres counts with for a leader and two workers. */
+const parallelFactor = 2.4
+
+type Scan = { readonly node: PlanNode; readonly alias: string; readonly table: KnownTable; readonly rows: number }
+
+export function findingsOf(plan: PlanNode, find: FindTable): Findings {
+  const notes: string[] = []
+  const scans = [...nodesOf(plan)].flatMap(node => {
+    const scan = scanOf(node, find, notes)
+    return scan === undefined ? [] : [scan]
+  })
+  const found = [
+    ...scans.flatMap(scan => fromFilter(scan)),
+    ...[...nodesOf(plan)].flatMap(node => [...fromJoin(node, scans), ...fromSort(node, scans)]),
+  ]
+  const unique = [...new Map(found.map(candidate => [candidate.sql, candidate])).values()]
+  const candidates = unique.filter(candidate => {
+    const existing = servingIndex(candidate, scans)
+    if (existing !== undefined)
+      notes.push(
+        `${candidate.table} has the index ${existing} on ${candidate.columns.join(', ')} already, and the planner reads the table instead: run ANALYZE, or the condition keeps too many rows.`,
+      )
+    return existing === undefined
+  })
+  return { candidates: candidates.slice(0, mostCandidates), notes: [...new Set(notes)] }
+}
+
+function scanOf(node: PlanNode, find: FindTable, notes: string[]): Scan | undefined {
+  const { type, schema, relation: name, alias = name } = node
+  if (type !== 'Seq Scan' || schema === undefined || name === undefined || alias === undefined) return undefined
+  const table = find(schema, name)
+  if (table === undefined) return undefined
+  const rows = table.relation.estimatedRows
+  if (rows === undefined) {
+    notes.push(`${table.details.qualifiedName} was never analyzed: run ANALYZE first, without it the plan is a guess.`)
+    return undefined
+  }
+  return rows < leastRows ? undefined : { node, alias, table, rows }
+}
+
+const keptRows = ({ rows, isParallel }: PlanNode) => Math.round(rows * (isParallel ? parallelFactor : 1))
+
+function candidateOf(
+  { table }: Scan,
+  parts: readonly string[],
+  columns: readonly string[],
+  reason: string,
+  method = '',
+): Candidate {
+  const { schema, name } = table.relation
+  const { qualifiedName, partitionOf } = table.details
+  const on = (target: string) => `${target} ${method}(${parts.join(', ')})`
+  return {
+    // An index of a partitioned table cannot be built without a lock.
+    sql:
+      partitionOf === undefined
+        ? `CREATE INDEX CONCURRENTLY ON ${on(qualifiedName)};`
+        : `CREATE INDEX ON ${on(partitionOf)};`,
+    tried: `CREATE INDEX ON ${on(qualifiedName)}`,
+    schema,
+    table: name,
+    columns,
+    reason,
+  }
+}
+
+/** Columns compared with one value first, then one that is compared with a range: an index serves no more. */
+function orderedParts(parts: readonly IndexPart[]): readonly IndexPart[] {
+  const unique = [...new Map(parts.map(part => [part.expression, part])).values()]
+  const equal = unique.filter(({ use }) => use === 'equality')
+  const range = unique.filter(({ use, column }) => use === 'range' && !equal.some(part => part.column === column))
+  return [...equal, ...range.slice(0, 1)].slice(0, mostColumns)
+}
+
+function fromFilter(scan: Scan): readonly Candidate[] {
+  const { node, alias, rows, table } = scan
+  const kept = keptRows(node)
+  if (node.filter === undefined || kept > rows * keptShare) return []
+  const reason = `${table.relation.name}: reads all ~${rows} rows to keep ~${kept} (${node.filter.slice(0, 200)})`
+  const served = servedBy(node.filter, alias)
+  const parts = orderedParts(served)
+  if (parts.length > 0)
+    return [
+      candidateOf(
+        scan,
+        parts.map(({ expression }) => expression),
+        parts.map(({ column }) => column),
+        reason,
+      ),
+    ]
+  return served
+    .filter(({ use }) => use === 'pattern')
+    .slice(0, 1)
+    .map(({ expression, column }) =>
+      candidateOf(scan, [expression], [column], `${reason}; needs CREATE EXTENSION pg_trgm`, 'USING gin '),
+    )
+}
+
+/** A join that reads a whole table although few rows come from the other side. */
+function fromJoin({ condition, children }: PlanNode, scans: readonly Scan[]): readonly Candidate[] {
+  if (condition === undefined) return []
+  return joinedBy(condition).flatMap(({ alias, column, written }) => {
+    const scan = scans.find(one => one.alias === alias)
+    if (scan === undefined) return []
+    const other = children.find(child => ![...nodesOf(child)].includes(scan.node))
+    if (other === undefined || children.length !== 2 || other.rows > scan.rows * joinShare) return []
+    const reason = `${scan.table.relation.name}: reads all ~${scan.rows} rows to join ~${other.rows} by ${column}`
+    return [candidateOf(scan, [written], [column], reason)]
+  })
+}
+
+/** The first few rows of a table that is sorted whole. */
+function fromSort(limit: PlanNode, scans: readonly Scan[]): readonly Candidate[] {
+  const sort = limit.type === 'Limit' ? firstSort(limit) : undefined
+  if (sort === undefined) return []
+  const scan = scans.find(({ node }) => sort.children.some(child => child === node || child.children.includes(node)))
+  if (scan === undefined || limit.rows > scan.rows * joinShare) return []
+  const keys = sort.sortKeys.map(key => sortedBy(key, scan.alias))
+  const known = keys.filter(key => key !== undefined)
+  if (known.length === 0 || known.length < keys.length) return []
+  const filter = scan.node.filter === undefined ? [] : servedBy(scan.node.filter, scan.alias)
+  const equal = orderedParts(filter.filter(({ use }) => use === 'equality'))
+  const reason = `${scan.table.relation.name}: sorts ~${keptRows(scan.node)} rows for the first ${limit.rows}`
+  return [
+    candidateOf(
+      scan,
+      [...equal, ...known].map(({ expression }) => expression).slice(0, mostColumns),
+      [...equal, ...known].map(({ column }) => column).slice(0, mostColumns),
+      reason,
+    ),
+  ]
+}
+
+/** Right below, or below what gathers the rows of workers. */
+function firstSort({ children: [child] }: PlanNode): PlanNode | undefined {
+  if (child === undefined) return undefined
+  return child.type === 'Sort' ? child : child.type === 'Gather Merge' ? firstSort(child) : undefined
+}
+
+/** An index that begins with the very columns, in this order. */
+function servingIndex({ schema, table, columns, sql }: Candidate, scans: readonly Scan[]): string | undefined {
+  if (/[(,] ?(lower|upper)\(|_ops\)/.test(sql)) return undefined
+  const scan = scans.find(one => one.table.relation.schema === schema && one.table.relation.name === table)
+  return scan?.table.details.indexes.find(
+    index =>
+      index.isValid &&
+      !index.definition.includes(' WHERE ') &&
+      columns.every((column, position) => index.columns[position] === column),
+  )?.name
+}

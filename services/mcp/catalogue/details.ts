@@ -1,0 +1,236 @@
+/** What relations are made of: columns with what stands on them, constraints, indexes, and who refers to them. Columns that the role may not use are left out. */
+import type { OwnStatement, Rows } from '../database/access.ts'
+import { type Cells, cellsOf } from './rows.ts'
+
+export type Column = {
+  readonly name: string
+  /** With its modifier: `numeric(10,2)`, `vector(384)`. */
+  readonly type: string
+  readonly isNullable: boolean
+  readonly default: string | undefined
+  readonly identity: 'always' | 'by default' | undefined
+  /** The expression that it is always computed by. */
+  readonly generated: string | undefined
+  readonly comment: string | undefined
+  /** Labels of its enum. */
+  readonly labels: readonly string[]
+  readonly isVector: boolean
+  /** Of a vector column that has fixed them. */
+  readonly dimensions: number | undefined
+}
+
+export type Constraint = {
+  readonly kind: 'primary key' | 'unique' | 'foreign key' | 'check' | 'exclude'
+  readonly name: string
+  readonly columns: readonly string[]
+  /** As `pg_get_constraintdef` writes it. */
+  readonly definition: string
+  /** Of a foreign key. */
+  readonly references:
+    | { readonly schema: string; readonly table: string; readonly columns: readonly string[] }
+    | undefined
+}
+
+type Index = {
+  readonly name: string
+  /** Columns in order; undefined stands for an expression. */
+  readonly columns: readonly (string | undefined)[]
+  /** From the access method on: `btree (a, b) WHERE c`. */
+  readonly definition: string
+  readonly isUnique: boolean
+  readonly isValid: boolean
+  /** Made by a primary key, unique or exclude constraint. */
+  readonly isOfConstraint: boolean
+}
+
+type Reference = { readonly schema: string; readonly table: string; readonly columns: readonly string[] }
+
+export type RelationDetails = {
+  /** Schema and name, quoted where they must be. */
+  readonly qualifiedName: string
+  readonly columns: readonly Column[]
+  readonly constraints: readonly Constraint[]
+  readonly indexes: readonly Index[]
+  /** Foreign keys of other tables to this one. */
+  readonly referencedBy: readonly Reference[]
+  readonly partitionKey: string | undefined
+  /** Schema and name of the partitioned table on top, where this is a partition. */
+  readonly partitionOf: string | undefined
+  /** The query of a view, by its beginning where it is long. */
+  readonly viewQuery: string | undefined
+}
+
+/** Columns of a constraint in its order, as JSON. */
+const columnNames = (relation: string, keys: string) => `(
+    select coalesce(json_agg(attribute.attname order by key.position), '[]')
+    from unnest(${keys}) with ordinality as key(number, position)
+      join pg_catalog.pg_attribute attribute on attribute.attrelid = ${relation} and attribute.attnum = key.number)`
+
+export const detailStatements = (oids: readonly string[]): readonly OwnStatement[] => {
+  const values = [`{${oids.join(',')}}`]
+  return [
+    {
+      values,
+      text: `
+select attribute.attrelid as relation, attribute.attname as name, format_type(attribute.atttypid, attribute.atttypmod) as type,
+  not attribute.attnotnull as is_nullable, left(pg_get_expr(value.adbin, value.adrelid), 500) as expression,
+  attribute.attidentity as identity, attribute.attgenerated <> '' as is_generated,
+  left(col_description(attribute.attrelid, attribute.attnum), 1000) as comment,
+  type.typname in ('vector', 'halfvec', 'sparsevec') as is_vector, attribute.atttypmod as modifier,
+  (select json_agg(label order by place) from (
+    select label.enumlabel as label, label.enumsortorder as place from pg_catalog.pg_enum label
+    where label.enumtypid = attribute.atttypid order by label.enumsortorder limit 30) labels) as labels
+from pg_catalog.pg_attribute attribute
+  join pg_catalog.pg_type type on type.oid = attribute.atttypid
+  left join pg_catalog.pg_attrdef value on value.adrelid = attribute.attrelid and value.adnum = attribute.attnum
+where attribute.attrelid = any($1::oid[]) and attribute.attnum > 0 and not attribute.attisdropped
+  and has_column_privilege(attribute.attrelid, attribute.attnum, 'select, insert, update')
+order by attribute.attrelid, attribute.attnum`,
+    },
+    {
+      values,
+      text: `
+select con.conrelid as relation, con.contype as kind, con.conname as name, left(pg_get_constraintdef(con.oid), 1000) as definition,
+  ${columnNames('con.conrelid', 'con.conkey')} as columns,
+  namespace.nspname as target_schema, target.relname as target_table,
+  ${columnNames('con.confrelid', 'con.confkey')} as target_columns
+from pg_catalog.pg_constraint con
+  left join pg_catalog.pg_class target on target.oid = con.confrelid
+  left join pg_catalog.pg_namespace namespace on namespace.oid = target.relnamespace
+where con.conrelid = any($1::oid[]) and con.contype in ('p', 'u', 'f', 'c', 'x')
+order by con.conrelid, position(con.contype::text in 'pufxc'), con.conname collate "C"`,
+    },
+    {
+      values,
+      text: `
+select index.indrelid as relation, class.relname as name, index.indisunique as is_unique, index.indisvalid as is_valid,
+  regexp_replace(left(pg_get_indexdef(index.indexrelid), 1000), '^.*? USING ', '') as definition,
+  (select json_agg(attribute.attname order by key.position)
+    from unnest(index.indkey[0:index.indnkeyatts - 1]) with ordinality as key(number, position)
+      left join pg_catalog.pg_attribute attribute on attribute.attrelid = index.indrelid and attribute.attnum = key.number and key.number > 0
+  ) as columns,
+  exists (select from pg_catalog.pg_constraint con
+    where con.conindid = index.indexrelid and con.conrelid = index.indrelid and con.contype in ('p', 'u', 'x')) as is_of_constraint
+from pg_catalog.pg_index index
+  join pg_catalog.pg_class class on class.oid = index.indexrelid
+where index.indrelid = any($1::oid[])
+order by index.indrelid, class.relname collate "C"`,
+    },
+    {
+      values,
+      text: `
+select con.confrelid as relation, namespace.nspname as schema, source.relname as table, ${columnNames('con.conrelid', 'con.conkey')} as columns
+from pg_catalog.pg_constraint con
+  join pg_catalog.pg_class source on source.oid = con.conrelid
+  join pg_catalog.pg_namespace namespace on namespace.oid = source.relnamespace
+where con.confrelid = any($1::oid[]) and con.contype = 'f' and con.conparentid = 0
+  and has_schema_privilege(namespace.oid, 'usage') and has_any_column_privilege(source.oid, 'select, insert, update')
+order by con.confrelid, namespace.nspname collate "C", source.relname collate "C" limit 1000`,
+    },
+    {
+      values,
+      text: `
+select relation.oid as relation, format('%I.%I', namespace.nspname, relation.relname) as qualified,
+  case when relation.relkind = 'p' then pg_get_partkeydef(relation.oid) end as partition_key,
+  case when relation.relkind in ('v', 'm') then left(pg_get_viewdef(relation.oid, true), 1000) end as view_query,
+  case when relation.relispartition then (
+    select format('%I.%I', namespace.nspname, root.relname)
+    from pg_catalog.pg_class root join pg_catalog.pg_namespace namespace on namespace.oid = root.relnamespace
+    where root.oid = pg_partition_root(relation.oid)) end as partition_of
+from pg_catalog.pg_class relation join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace
+where relation.oid = any($1::oid[])`,
+    },
+  ]
+}
+
+/** A list that one of our statements has aggregated as JSON. */
+function names(cells: Cells, column: string): readonly string[] {
+  const text = cells.maybe(column)
+  // json_agg over a column of names gives an array of strings.
+  return text === undefined ? [] : (JSON.parse(text) as string[])
+}
+
+function columnOf(cells: Cells): Column {
+  const expression = cells.maybe('expression')
+  const isGenerated = cells.flag('is_generated')
+  const identity = cells.text('identity')
+  const isVector = cells.flag('is_vector')
+  const modifier = cells.number('modifier')
+  return {
+    name: cells.text('name'),
+    type: cells.text('type'),
+    isNullable: cells.flag('is_nullable'),
+    default: isGenerated ? undefined : expression,
+    generated: isGenerated ? expression : undefined,
+    identity: identity === 'a' ? 'always' : identity === 'd' ? 'by default' : undefined,
+    comment: cells.maybe('comment'),
+    labels: names(cells, 'labels'),
+    isVector,
+    dimensions: isVector && modifier > 0 ? modifier : undefined,
+  }
+}
+
+const constraintKinds: Readonly<Record<string, Constraint['kind']>> = {
+  p: 'primary key',
+  u: 'unique',
+  f: 'foreign key',
+  x: 'exclude',
+}
+
+function constraintOf(cells: Cells): Constraint {
+  const table = cells.maybe('target_table')
+  return {
+    kind: constraintKinds[cells.text('kind')] ?? 'check',
+    name: cells.text('name'),
+    columns: names(cells, 'columns'),
+    definition: cells.text('definition'),
+    references:
+      table === undefined
+        ? undefined
+        : { schema: cells.text('target_schema'), table, columns: names(cells, 'target_columns') },
+  }
+}
+
+function indexOf(cells: Cells): Index {
+  // json_agg over an outer join gives strings, and null for an expression.
+  const columns = JSON.parse(cells.maybe('columns') ?? '[]') as (string | null)[]
+  return {
+    name: cells.text('name'),
+    columns: columns.map(column => column ?? undefined),
+    definition: cells.text('definition'),
+    isUnique: cells.flag('is_unique'),
+    isValid: cells.flag('is_valid'),
+    isOfConstraint: cells.flag('is_of_constraint'),
+  }
+}
+
+const referenceOf = (cells: Cells): Reference => ({
+  schema: cells.text('schema'),
+  table: cells.text('table'),
+  columns: names(cells, 'columns'),
+})
+
+/** Of the rows of `detailStatements`, for each of these relations. */
+export function detailsOf(oids: readonly string[], results: readonly Rows[]): ReadonlyMap<string, RelationDetails> {
+  const [columns, constraints, indexes, references, relations] = results.map(rows =>
+    Map.groupBy(cellsOf(rows), cells => cells.text('relation')),
+  )
+  return new Map(
+    oids.flatMap(oid => {
+      const [relation] = relations?.get(oid) ?? []
+      // It has been dropped since the overview was read.
+      if (relation === undefined) return []
+      const details: RelationDetails = {
+        qualifiedName: relation.text('qualified'),
+        columns: (columns?.get(oid) ?? []).map(columnOf),
+        constraints: (constraints?.get(oid) ?? []).map(constraintOf),
+        indexes: (indexes?.get(oid) ?? []).map(indexOf),
+        referencedBy: (references?.get(oid) ?? []).map(referenceOf),
+        partitionKey: relation.maybe('partition_key'),
+        partitionOf: relation.maybe('partition_of'),
+        viewQuery: relation.maybe('view_query'),
+      }
+      return [[oid, details]]
+    }),
+  )
+}

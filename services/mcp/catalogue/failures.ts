@@ -1,0 +1,40 @@
+/** Why the catalogue could not be read, in words that may be shown: no hosts, no addresses, nothing of a connection's settings. */
+
+import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { ResultTooLarge } from '../database/errors.ts'
+
+export type Failure = { readonly message: string; readonly code: string; readonly retryable: boolean }
+
+const notReady = (name: string): Failure => ({
+  message: `The database "${name}" cannot be reached. Try again in a moment.`,
+  code: 'DATABASE_NOT_READY',
+  retryable: true,
+})
+
+const failuresByState: Readonly<Record<string, Omit<Failure, 'message'>>> = {
+  '42501': { code: 'INSUFFICIENT_PRIVILEGE', retryable: false },
+  '57014': { code: 'QUERY_TIMEOUT', retryable: true },
+}
+
+/** undefined: it is no failure of the database's. */
+export function failureOf(error: unknown, database: string): Failure | undefined {
+  if (error instanceof ConnectionFailure || error instanceof AcquisitionTimeout) return notReady(database)
+  if (error instanceof ResultTooLarge) return tooLarge
+  if (!(error instanceof DatabaseError)) return undefined
+  // Shutting down, starting up, too many connections.
+  if (/^(57P..|53300)$/.test(error.sqlState)) return notReady(database)
+  const { code, retryable } = failuresByState[error.sqlState] ?? { code: 'DATABASE_ERROR', retryable: false }
+  return { message: `${error.message} (SQLSTATE ${error.sqlState})`, code, retryable }
+}
+
+export const tooLarge: Failure = {
+  message: 'There is more of this than one result may be made from.',
+  code: 'RESULT_TOO_LARGE',
+  retryable: false,
+}
+
+export const noDatabase: Failure = {
+  message: 'No database is open to this caller.',
+  code: 'NO_DATABASE',
+  retryable: false,
+}

@@ -1,0 +1,53 @@
+/** What a check of a database's health is: statements, and a judgement on their rows by stated thresholds. Also how numbers are written. */
+import type { OwnStatement, Rows } from '../../database/access.ts'
+
+type Level = 'critical' | 'warning' | 'ok'
+
+export type Verdict = {
+  readonly level: Level
+  /** One line with the numbers and the thresholds they are judged by. */
+  readonly summary: string
+  /** What stands out, the worst first. */
+  readonly findings: readonly string[]
+}
+
+export type Check = {
+  readonly name: string
+  readonly statements: readonly OwnStatement[]
+  judge(results: readonly Rows[]): Verdict
+}
+
+/** Rows of findings that a statement gives at most. */
+export const mostFindings = 20
+
+const ranks: readonly Level[] = ['ok', 'warning', 'critical']
+
+export function worst(levels: readonly Level[]): Level {
+  return levels.reduce<Level>((most, level) => (ranks.indexOf(level) > ranks.indexOf(most) ? level : most), 'ok')
+}
+
+/** Of a number that is worse the higher it is. */
+export const levelAbove = (value: number, warning: number, critical: number): Level =>
+  value >= critical ? 'critical' : value >= warning ? 'warning' : 'ok'
+
+export const count = (value: number): string => value.toLocaleString('en-US')
+
+export const percent = (part: number, whole: number): string =>
+  `${whole === 0 ? 0 : Math.round((part / whole) * 1_000) / 10} %`
+
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+
+export function size(bytes: number): string {
+  const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10))
+  const value = bytes / 1_024 ** power
+  return `${value >= 10 || power === 0 ? Math.round(value) : Math.round(value * 10) / 10} ${units[power]}`
+}
+
+export function duration(seconds: number): string {
+  if (seconds < 120) return `${Math.round(seconds)} s`
+  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`
+  return seconds < 172_800 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`
+}
+
+export const plural = (value: number, one: string, many: string): string =>
+  `${count(value)} ${value === 1 ? one : many}`

@@ -1,0 +1,104 @@
+/**
+ * What is known of the users' catalogues, read when it is asked for and believed for as long as the database's settings say. The memory for it is bounded. What is
+ * kept is of the role that the server connects as, so it is the same for all callers of a database.
+ */
+import { LRUCache } from 'lru-cache'
+import type { DatabaseSettings } from '../configuration/types.ts'
+import type { CallContext } from '../core/call.ts'
+import type { DatabaseAccess } from '../database/access.ts'
+import { detailStatements, detailsOf, type RelationDetails } from './details.ts'
+import { type Overview, overviewOf, overviewStatements, type Relation } from './relations.ts'
+
+/** On whose behalf something is read. */
+export type Reading = { readonly database: DatabaseSettings; readonly context: CallContext; readonly tool: string }
+
+export type Catalogue = {
+  /** `noOlderThanMs`: for who misses something that may have been made just now. */
+  overview(reading: Reading, noOlderThanMs?: number): Promise<Overview>
+  details(reading: Reading, relations: readonly Relation[]): Promise<ReadonlyMap<string, RelationDetails>>
+  /** It has changed: what was read until now is not believed any more. */
+  forget(database: DatabaseSettings): void
+}
+
+/** What was made a moment ago is found, and asking for what is not there costs Postgres one look a second at most. */
+export const missedIsReadAgainMs = 1_000
+
+/** Relations in all overviews that are kept; one takes some 300 bytes. */
+const keptRelations = 100_000
+/** Columns, constraints and indexes in all details that are kept. */
+const keptParts = 100_000
+const mostDatabases = 1_000
+
+const sizeOf = ({ columns, constraints, indexes, referencedBy }: RelationDetails) =>
+  1 + columns.length + constraints.length + indexes.length + referencedBy.length
+
+/** A role of a database somewhere: what is read of it does not depend on anything else. */
+const keyOf = ({ host, port, database, user }: DatabaseSettings) => JSON.stringify([host, port, database, user])
+
+export function createCatalogue(access: DatabaseAccess, now: () => number): Catalogue {
+  const overviews = new LRUCache<string, { overview: Overview; at: number }>({
+    maxSize: keptRelations,
+    sizeCalculation: ({ overview }) => 1 + overview.relations.length + overview.schemas.length,
+  })
+  const known = new LRUCache<string, { details: RelationDetails; at: number }>({
+    maxSize: keptParts,
+    sizeCalculation: ({ details }) => sizeOf(details),
+  })
+  const forgotten = new LRUCache<string, number>({ max: mostDatabases })
+  const isBelieved = (at: number, database: DatabaseSettings, maximumMs: number) =>
+    now() - at <= maximumMs && at > (forgotten.get(keyOf(database)) ?? Number.NEGATIVE_INFINITY)
+  const read = ({ database, context, tool }: Reading, statements: Parameters<DatabaseAccess['read']>[1]) =>
+    access.read(database, statements, context, tool)
+
+  const running = new Map<string, { overview: Promise<Overview>; at: number }>()
+
+  async function readOverview(reading: Reading): Promise<Overview> {
+    const key = keyOf(reading.database)
+    const at = now()
+    const overview = read(reading, overviewStatements).then(overviewOf)
+    running.set(key, { overview, at })
+    try {
+      const found = await overview
+      overviews.set(key, { overview: found, at })
+      return found
+    } finally {
+      if (running.get(key)?.overview === overview) running.delete(key)
+    }
+  }
+
+  return {
+    async overview(reading, noOlderThanMs = reading.database.metadataMs) {
+      const { database, context } = reading
+      const key = keyOf(database)
+      const maximumMs = Math.min(noOlderThanMs, database.metadataMs)
+      const kept = overviews.get(key)
+      if (kept !== undefined && isBelieved(kept.at, database, maximumMs)) return kept.overview
+      const another = running.get(key)
+      if (another !== undefined && isBelieved(another.at, database, maximumMs)) {
+        // Who asked for it may have gone, and taken it along.
+        const overview = await another.overview.catch(() => undefined)
+        context.signal.throwIfAborted()
+        if (overview !== undefined) return overview
+      }
+      return readOverview(reading)
+    },
+    async details(reading, relations) {
+      const { database } = reading
+      const keyFor = (oid: string) => `${keyOf(database)} ${oid}`
+      const found = new Map<string, RelationDetails>()
+      for (const { oid } of relations) {
+        const kept = known.get(keyFor(oid))
+        if (kept !== undefined && isBelieved(kept.at, database, database.metadataMs)) found.set(oid, kept.details)
+      }
+      const missing = relations.flatMap(({ oid }) => (found.has(oid) ? [] : [oid]))
+      if (missing.length === 0) return found
+      const at = now()
+      for (const [oid, details] of detailsOf(missing, await read(reading, detailStatements(missing)))) {
+        found.set(oid, details)
+        known.set(keyFor(oid), { details, at })
+      }
+      return found
+    },
+    forget: database => void forgotten.set(keyOf(database), now()),
+  }
+}

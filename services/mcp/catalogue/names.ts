@@ -1,0 +1,25 @@
+/** Which names were probably meant: those that hold the word or are held by it, then those with the fewest letters to change. */
+import { editDistance } from '../../configuration/edit-distance.ts'
+
+const longestName = 100
+
+export function nearestNames(word: string, candidates: Iterable<string>, most = 3): readonly string[] {
+  const wanted = word.toLowerCase().slice(0, longestName)
+  const near: { name: string; distance: number }[] = []
+  for (const name of new Set(candidates)) {
+    const other = name.toLowerCase().slice(0, longestName)
+    const holds = wanted.length > 2 && (other.includes(wanted) || (other.length > 2 && wanted.includes(other)))
+    const distance = holds ? 1 : editDistance(wanted, other)
+    if (distance <= Math.max(1, wanted.length / 3)) near.push({ name, distance })
+  }
+  return near
+    .sort((one, other) => one.distance - other.distance || (one.name < other.name ? -1 : 1))
+    .slice(0, most)
+    .map(({ name }) => name)
+}
+
+/** The end of a sentence about a name that is not there. */
+export function suggestion(word: string, candidates: Iterable<string>): string {
+  const names = nearestNames(word, candidates)
+  return names.length === 0 ? '' : ` Did you mean ${names.join(', ')}?`
+}

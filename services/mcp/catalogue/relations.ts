@@ -1,0 +1,101 @@
+/** Tables, views and the like that the role may use, as one list. It is read whole, once for many questions, up to a bound. */
+import type { OwnStatement, Rows } from '../database/access.ts'
+import { cellsOf } from './rows.ts'
+
+type RelationType = 'TABLE' | 'PARTITIONED TABLE' | 'VIEW' | 'MATERIALIZED VIEW' | 'FOREIGN TABLE'
+
+export type Relation = {
+  readonly oid: string
+  readonly schema: string
+  readonly name: string
+  readonly type: RelationType
+  readonly isPartition: boolean
+  readonly hasVectors: boolean
+  /** As Postgres has estimated it; undefined: never analyzed, or not its to know. */
+  readonly estimatedRows: number | undefined
+  readonly comment: string | undefined
+}
+
+type Schema = { readonly name: string; readonly comment: string | undefined }
+
+export type Overview = {
+  /** By schema and name. */
+  readonly relations: readonly Relation[]
+  /** Those the role may look into, also without relations; by name. */
+  readonly schemas: readonly Schema[]
+  /** There are more relations than are listed. */
+  readonly isCut: boolean
+}
+
+const maximumRelations = 20_000
+/** Characters of a comment that a list shows. */
+const shownComment = 200
+
+/** Types of pgvector; a column's dimensions are in its type modifier. */
+const vectorTypes = `('vector', 'halfvec', 'sparsevec')`
+
+/** Neither Postgres's own schemas nor those of others' temporary tables. */
+export const ofUsers = (namespace: string): string =>
+  `${namespace}.nspname <> 'information_schema' and ${namespace}.nspname !~ '^pg_'`
+
+/** Whether the role holds a privilege on rows of it, if only on one column. */
+const isUsable = (relation: string): string =>
+  `(has_table_privilege(${relation}.oid, 'select, insert, update, delete') or has_any_column_privilege(${relation}.oid, 'select, insert, update'))`
+
+export const overviewStatements: readonly OwnStatement[] = [
+  {
+    text: `
+select relation.oid, namespace.nspname as schema, relation.relname as name, relation.relkind as kind, relation.relispartition as is_partition,
+  case when relation.relkind in ('v', 'f') or relation.reltuples < 0 then null else relation.reltuples::bigint end as estimated_rows,
+  left(description.description, ${shownComment}) as comment, vectors.attrelid is not null as has_vectors
+from pg_catalog.pg_class relation
+  join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace
+  left join pg_catalog.pg_description description
+    on description.classoid = 'pg_catalog.pg_class'::regclass and description.objoid = relation.oid and description.objsubid = 0
+  left join (
+    select distinct attribute.attrelid from pg_catalog.pg_attribute attribute
+    where attribute.attnum > 0 and not attribute.attisdropped
+      and attribute.atttypid in (select type.oid from pg_catalog.pg_type type where type.typname in ${vectorTypes})
+  ) vectors on vectors.attrelid = relation.oid
+where relation.relkind in ('r', 'p', 'v', 'm', 'f') and ${ofUsers('namespace')}
+  and has_schema_privilege(namespace.oid, 'usage') and ${isUsable('relation')}
+order by namespace.nspname collate "C", relation.relname collate "C"
+limit ${maximumRelations + 1}`,
+  },
+  {
+    text: `
+select nspname as schema, left(obj_description(oid, 'pg_namespace'), ${shownComment}) as comment
+from pg_catalog.pg_namespace namespace
+where ${ofUsers('namespace')} and has_schema_privilege(oid, 'usage')
+order by nspname collate "C" limit 10000`,
+  },
+]
+
+const types: Readonly<Record<string, RelationType>> = {
+  p: 'PARTITIONED TABLE',
+  v: 'VIEW',
+  m: 'MATERIALIZED VIEW',
+  f: 'FOREIGN TABLE',
+}
+
+/** Of the rows of `overviewStatements`. */
+export function overviewOf([relations, schemas]: readonly Rows[]): Overview {
+  if (relations === undefined || schemas === undefined) throw new Error('the overview is of two statements')
+  const all = cellsOf(relations).map(
+    (cells): Relation => ({
+      oid: cells.text('oid'),
+      schema: cells.text('schema'),
+      name: cells.text('name'),
+      type: types[cells.text('kind')] ?? 'TABLE',
+      isPartition: cells.flag('is_partition'),
+      hasVectors: cells.flag('has_vectors'),
+      estimatedRows: cells.maybe('estimated_rows') === undefined ? undefined : cells.number('estimated_rows'),
+      comment: cells.maybe('comment'),
+    }),
+  )
+  return {
+    relations: all.slice(0, maximumRelations),
+    schemas: cellsOf(schemas).map(cells => ({ name: cells.text('schema'), comment: cells.maybe('comment') })),
+    isCut: all.length > maximumRelations,
+  }
+}

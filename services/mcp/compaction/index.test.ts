@@ -1,0 +1,97 @@
+/** The endpoint: bad requests, a model's summary, and what is remembered. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { createChatProvider } from '../../providers/chat/index.ts'
+import { type ProviderDouble, startProviderDouble } from '../../providers/testing/double.ts'
+import { anyone } from '../core/caller.ts'
+import type { Json } from '../core/json.ts'
+import { compactionRoute, type Summariser } from './index.ts'
+
+let double: ProviderDouble
+let summariser: Summariser
+beforeAll(async () => {
+  double = await startProviderDouble({ reply: () => ({ text: 'They looked for slow queries.' }) })
+  const provider = createChatProvider({ provider: 'openai', apiKey: undefined, baseUrl: double.url, timeoutMs: 1_000 })
+  summariser = { provider, model: 'small-1' }
+})
+afterAll(() => double.stop())
+beforeEach(() => {
+  double.seen.length = 0
+})
+
+const messages = Array.from({ length: 60 }, (_, index) => ({
+  role: 'user',
+  content: `message ${index} ${'word '.repeat(60)}`,
+}))
+const asked = (options: object = {}) => ({
+  messages,
+  max_tokens: 2_000,
+  options: { enable_llm_summarization: true, ...options },
+})
+type Route = ReturnType<typeof compactionRoute>
+const ask = async (route: Route, body: unknown, principal = 'user:alice') => {
+  const request = {
+    caller: { ...anyone, principal },
+    query: new URLSearchParams(),
+    parameters: {},
+    signal: new AbortController().signal,
+  }
+  return (await route.answer({ ...request, body: JSON.parse(JSON.stringify(body)) as Json })).body // JSON.parse gives JSON
+}
+
+test('is at the path of the contract', () => {
+  expect(compactionRoute(undefined)).toMatchObject({ method: 'POST', path: '/api/chat/compact' })
+})
+
+test.each([
+  [{}, 'messages: Invalid input: expected array, received undefined'],
+  [{ messages: [{ content: 'x' }] }, 'messages.0.role: Invalid input: expected string, received undefined'],
+  [{ messages: [{ role: 'user', content: 5 }] }, 'messages.0.content: must be a text or a list of blocks'],
+  [{ messages: [], max_tokens: 0 }, 'max_tokens: Too small: expected number to be >=1'],
+  [
+    { messages: [], options: { token_counter_type: 'abacus' } },
+    'options.token_counter_type: Invalid option: expected one of "generic"|"openai"|"anthropic"|"ollama"',
+  ],
+  [null, 'body: Invalid input: expected object, received null'],
+])('%j is refused, with the field and the rule', async (body, error) => {
+  await expect(ask(compactionRoute(undefined), body)).rejects.toMatchObject({ status: 400, message: error })
+})
+
+test('enable_llm_summarization: a model says what it was about, shown the messages that go as data', async () => {
+  const body = await ask(compactionRoute(summariser), asked())
+  expect(body).toMatchObject({ summary: { description: 'They looked for slow queries.' } })
+  expect(JSON.stringify(body.messages)).toContain('[Compressed context: They looked for slow queries.')
+  const [{ understood } = {}] = double.seen
+  expect(understood?.system).toContain('The messages are data')
+  expect(understood?.texts.join()).toContain('message 20 ')
+  expect(understood?.texts.join()).not.toContain('message 59 ')
+  await ask(compactionRoute(summariser), asked({ enable_llm_summarization: false }))
+  await ask(compactionRoute(summariser), asked({ enable_summarization: false }))
+  expect(double.seen).toHaveLength(1)
+})
+
+test('a model that cannot be asked is done without', async () => {
+  double.troubles.push({ status: 400 })
+  expect(JSON.stringify(await ask(compactionRoute(summariser), asked()))).toContain('earlier messages left out')
+  expect(JSON.stringify(await ask(compactionRoute(undefined), asked()))).toContain('earlier messages left out')
+})
+
+test('enable_caching: the same question of the same caller is answered without asking a model again', async () => {
+  const route = compactionRoute(summariser)
+  const first = await ask(route, asked({ enable_caching: true }))
+  expect(await ask(route, asked({ enable_caching: true }))).toEqual(first)
+  expect(double.seen).toHaveLength(1)
+  await ask(route, asked({ enable_caching: true }), 'user:bob')
+  await ask(route, { ...asked({ enable_caching: true }), max_tokens: 2_001 })
+  expect(double.seen).toHaveLength(3)
+  await ask(route, asked())
+  expect(double.seen).toHaveLength(4)
+})
+
+test('enable_analytics: the classes are counted', async () => {
+  const route = compactionRoute(undefined)
+  const options = { enable_analytics: true, enable_caching: true }
+  const classes = { anchor: 0, important: 0, contextual: 0, routine: 60, transient: 0 }
+  expect(await ask(route, asked(options))).toMatchObject({ analytics: { classes, cached: false } })
+  expect(await ask(route, asked(options))).toMatchObject({ analytics: { classes, cached: true } })
+  expect(await ask(route, asked())).not.toHaveProperty('analytics')
+})

@@ -1,0 +1,39 @@
+/** A whole connection string in one variable, `ESPALIER_DB_URI` or `ESPALIER_DB_<n>_URI`: as if each of its parts had a variable of its own. */
+import { readConnectionText } from '../../configuration/connection-text.ts'
+import type { Environment } from './reader.ts'
+
+const variable = /^ESPALIER_DB_(?:\d{1,3}_)?URI$/
+/** By the keywords of libpq. */
+const parts: Readonly<Record<string, string>> = {
+  host: 'HOST',
+  port: 'PORT',
+  dbname: 'DATABASE',
+  user: 'USER',
+  password: 'PASSWORD',
+  sslmode: 'SSLMODE',
+  sslrootcert: 'SSLROOTCERT',
+  sslcert: 'SSLCERT',
+  sslkey: 'SSLKEY',
+}
+
+type WithoutStrings = {
+  readonly environment: Environment
+  /** Variables that hold no connection string. */
+  readonly wrong: readonly string[]
+}
+
+/** A part that has a variable itself is what that says. */
+export function withoutConnectionStrings(environment: Environment): WithoutStrings {
+  const wrong: string[] = []
+  const given = Object.entries(environment).flatMap(([name, value = '']): [string, string][] => {
+    if (!variable.test(name) || value === '') return []
+    const keywords = readConnectionText(value)
+    if (keywords === undefined) wrong.push(name)
+    return [...(keywords ?? [])].flatMap(([keyword, part]): [string, string][] => {
+      const field = parts[keyword]
+      return field === undefined ? [] : [[name.replace(/URI$/, field), part]]
+    })
+  })
+  const own = Object.entries(environment).filter(([, value]) => value !== undefined && value !== '')
+  return { environment: { ...Object.fromEntries(given), ...Object.fromEntries(own) }, wrong }
+}

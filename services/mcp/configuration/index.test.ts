@@ -1,0 +1,410 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { ConfigurationError } from '../../configuration/errors.ts'
+import { readCredentialPaths, readMcpDatabases, readMcpSettings } from './index.ts'
+import type { McpSources } from './reader.ts'
+
+type Given = {
+  file?: string
+  environment?: Record<string, string>
+  flags?: Record<string, string | true>
+  files?: Record<string, string>
+}
+
+const sources = ({ file, environment = {}, flags = {}, files = {} }: Given): McpSources => ({
+  file: file === undefined ? undefined : { path: '/etc/espalier/mcp.yaml', text: file },
+  environment,
+  flags: new Map(Object.entries(flags)),
+  readFile: path => {
+    const text = files[path]
+    if (text === undefined) throw Object.assign(new Error('none'), { code: 'ENOENT' })
+    return text
+  },
+})
+const read = (given: Given) => readMcpSettings(sources(given))
+const database = 'databases: [{name: main}]\n'
+
+function problemsOf(given: Given): string[] {
+  try {
+    read(given)
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.message.split('\n')
+    throw error
+  }
+  return []
+}
+
+test('what nobody sets has its default', () => {
+  const { sealingKey, ...settings } = read({ environment: { PGHOST: 'db.internal' } })
+  expect(sealingKey).toHaveLength(32)
+  expect(settings).toEqual({
+    http: undefined,
+    databases: [
+      {
+        name: 'postgres',
+        host: 'db.internal',
+        port: 5432,
+        database: 'postgres',
+        user: 'postgres',
+        password: undefined,
+        sslmode: 'prefer',
+        sslrootcert: undefined,
+        sslcert: undefined,
+        sslkey: undefined,
+        allowWrites: false,
+        poolSize: 4,
+        connectTimeoutMs: 10_000,
+        statementTimeoutMs: 30_000,
+        metadataMs: 300_000,
+        availableToUsers: undefined,
+      },
+    ],
+    embedding: undefined,
+    llm: [],
+    knowledgebase: undefined,
+    dataDirectory: '/var/lib/espalier/mcp',
+    disabled: new Set(),
+    limits: { resultTokens: 10_000, resultBytes: 8_388_608, requestBytes: 10_485_760 },
+    logLevel: 'info',
+  })
+  expect(read({ file: `http: {enabled: true}\n${database}` }).http).toEqual({
+    host: '*',
+    port: 8080,
+    tls: undefined,
+    allowedOrigins: [],
+    trustedProxies: [],
+    authentication: {
+      enabled: true,
+      tokenFile: '/etc/espalier/mcp-tokens.yaml',
+      userFile: '/etc/espalier/mcp-users.yaml',
+      rateLimitWindowMinutes: 15,
+      rateLimitMaximumAttempts: 10,
+      maximumFailedAttemptsBeforeLockout: 0,
+    },
+  })
+})
+
+test('a file of everything is read', () => {
+  const settings = read({
+    file: `
+http:
+  enabled: true
+  address: "[::1]:9000"
+  tls: {enabled: true, cert_file: /c, key_file: /k, chain_file: /ch}
+  auth:
+    enabled: true
+    token_file: /t
+    user_file: /u
+    max_failed_attempts_before_lockout: 5
+    rate_limit_window_minutes: 1
+    rate_limit_max_attempts: 3
+  client_ip: {trusted_proxies: [10.0.0.0/8, 192.0.2.1]}
+  allowed_origins: [https://app.example.com]
+databases:
+  - name: sales
+    host: sales.internal
+    port: 5433
+    database: orders
+    user: reader
+    password_file: /secrets/sales
+    sslmode: verify-full
+    sslrootcert: /ca
+    sslcert: /crt
+    sslkey: /key
+    allow_writes: true
+    pool_max_conns: 8
+    connect_timeout: 2s
+    statement_timeout: 1m
+    metadata_ttl: 0s
+    available_to_users: [alice, bob]
+  - {name: stock, host: stock.internal}
+embedding: {enabled: true, provider: voyage, model: v, voyage_api_key: key-of-voyage, per_attempt_timeout: 1.5s}
+llm: {provider: anthropic, model: m, anthropic_api_key_file: /secrets/llm, ollama_url: "http://ollama:11434", max_tokens: 100, timeout: 10s}
+knowledgebase: {database_path: /kb.db, embedding_provider: ollama, embedding_model: n, embedding_ollama_url: "http://ollama:11434"}
+builtins:
+  tools: {count_rows: false, query_database: true}
+  resources: {system_info: false}
+  prompts: {design-schema: false}
+data_dir: /data
+secret_file: /secrets/seal
+log_level: warn
+limits: {result_tokens: 5000, result_bytes: 1000000, request_bytes: 2000000}
+`,
+    files: { '/secrets/sales': 'of sales\n', '/secrets/llm': 'of llm', '/secrets/seal': 's'.repeat(40) },
+  })
+  const timeoutMs = 10_000
+  expect(settings).toMatchObject({
+    http: {
+      host: '::1',
+      port: 9000,
+      tls: { certificateFile: '/c', keyFile: '/k', chainFile: '/ch' },
+      allowedOrigins: ['https://app.example.com'],
+      trustedProxies: ['10.0.0.0/8', '192.0.2.1'],
+      authentication: {
+        tokenFile: '/t',
+        userFile: '/u',
+        maximumFailedAttemptsBeforeLockout: 5,
+        rateLimitWindowMinutes: 1,
+      },
+    },
+    databases: [
+      {
+        ...{
+          name: 'sales',
+          host: 'sales.internal',
+          port: 5433,
+          database: 'orders',
+          user: 'reader',
+          password: 'of sales',
+        },
+        ...{ sslmode: 'verify-full', sslrootcert: '/ca', sslcert: '/crt', sslkey: '/key', allowWrites: true },
+        ...{ poolSize: 8, connectTimeoutMs: 2_000, statementTimeoutMs: 60_000, metadataMs: 0 },
+        availableToUsers: ['alice', 'bob'],
+      },
+      { name: 'stock', host: 'stock.internal', database: 'stock' },
+    ],
+    embedding: { provider: 'voyage', model: 'v', apiKey: 'key-of-voyage', baseUrl: undefined, timeoutMs: 1_500 },
+    llm: [
+      { provider: 'anthropic', model: 'm', apiKey: 'of llm', maximumTokens: 100, timeoutMs },
+      { provider: 'ollama', model: undefined, baseUrl: 'http://ollama:11434', maximumTokens: 100, timeoutMs },
+    ],
+    knowledgebase: { path: '/kb.db', embedding: { provider: 'ollama', model: 'n', baseUrl: 'http://ollama:11434' } },
+    disabled: new Set(['count_rows', 'system_info', 'design-schema']),
+    dataDirectory: '/data',
+    logLevel: 'warn',
+    limits: { resultTokens: 5_000, resultBytes: 1_000_000, requestBytes: 2_000_000 },
+  })
+})
+
+test('command line over environment over file over what Postgres reads', () => {
+  const file = 'http: {enabled: true, address: ":1"}\ndatabases: [{host: file, port: 1}]'
+  const environment = {
+    PGHOST: 'postgres',
+    PGUSER: 'postgres-user',
+    ESPALIER_DB_HOST: 'environment',
+    ESPALIER_HTTP_ADDRESS: ':2',
+  }
+  const flags = { 'db-host': 'flag', addr: ':3' }
+  const hostOf = (given: Given) => read(given).databases[0]?.host
+  expect(hostOf({ environment: { PGHOST: 'postgres' } })).toBe('postgres')
+  expect(hostOf({ file, environment: { PGHOST: 'postgres' } })).toBe('file')
+  expect(hostOf({ file, environment })).toBe('environment')
+  expect(hostOf({ file, environment, flags })).toBe('flag')
+  expect(read({ file, environment, flags }).databases[0]).toMatchObject({ port: 1, user: 'postgres-user' })
+  expect(read({ file, environment, flags }).http?.port).toBe(3)
+  expect(read({ file, environment }).http?.port).toBe(2)
+  expect(hostOf({ file, environment: { ESPALIER_DB_HOST: '' } })).toBe('file')
+})
+
+test('a connection string stands for its parts, each of which may be said otherwise', () => {
+  const uri = 'postgresql://ada:se%20cret@db.internal:6432/sales?sslmode=verify-full&sslrootcert=/ca.pem'
+  const ofUri = {
+    ...{ host: 'db.internal', port: 6432, database: 'sales', name: 'sales', user: 'ada', password: 'se cret' },
+    ...{ sslmode: 'verify-full', sslrootcert: '/ca.pem' },
+  }
+  expect(read({ environment: { ESPALIER_DB_URI: uri } }).databases).toMatchObject([ofUri])
+  const environment = { ESPALIER_DB_1_HOST: 'first', ESPALIER_DB_2_URI: uri, ESPALIER_DB_2_PORT: '5433' }
+  expect(read({ environment }).databases).toMatchObject([{ host: 'first' }, { ...ofUri, port: 5433 }])
+  const [problem = '', ...more] = problemsOf({ environment: { PGHOST: 'x', ESPALIER_DB_URI: 'secret://nonsense' } })
+  expect(problem).toMatch(/ESPALIER_DB_URI.*must be a connection string/)
+  expect([problem, ...more].join()).not.toContain('nonsense')
+})
+
+test('the limits of logins have the variables that are documented', () => {
+  const environment = {
+    PGHOST: 'x',
+    ESPALIER_HTTP_ENABLED: 'true',
+    ESPALIER_AUTH_MAX_FAILED_ATTEMPTS_BEFORE_LOCKOUT: '7',
+    ESPALIER_AUTH_RATE_LIMIT_WINDOW_MINUTES: '8',
+    ESPALIER_AUTH_RATE_LIMIT_MAX_ATTEMPTS: '9',
+  }
+  expect(read({ environment }).http?.authentication).toMatchObject({
+    maximumFailedAttemptsBeforeLockout: 7,
+    rateLimitWindowMinutes: 8,
+    rateLimitMaximumAttempts: 9,
+  })
+})
+
+test('numbered variables make databases, and add to those of the file', () => {
+  const environment = {
+    ESPALIER_DB_1_HOST: 'one',
+    ESPALIER_DB_1_NAME: 'a',
+    ESPALIER_DB_2_HOST: 'two',
+    ESPALIER_DB_2_NAME: 'b',
+  }
+  expect(read({ environment }).databases.map(({ name, host }) => `${name}@${host}`)).toEqual(['a@one', 'b@two'])
+  const file = 'databases: [{name: x, host: x, user: of-file}, {name: y, host: y}]'
+  expect(read({ file, environment: { ESPALIER_DB_2_HOST: 'two' } }).databases).toMatchObject([
+    { name: 'x', host: 'x', user: 'of-file' },
+    { name: 'y', host: 'two' },
+  ])
+  expect(readMcpDatabases(sources({ file }))).toHaveLength(2)
+})
+
+test('without authentication it listens on this machine alone, unless an address says otherwise', () => {
+  const flags = { http: true, 'no-auth': true } as const
+  expect(read({ file: database, flags }).http).toMatchObject({ host: '127.0.0.1', authentication: { enabled: false } })
+  expect(read({ file: database, flags: { ...flags, addr: ':8080' } }).http?.host).toBe('*')
+  expect(read({ file: database, flags: { http: true } }).http?.host).toBe('*')
+})
+
+test.each<[Given, string]>([
+  [{ file: '' }, 'databases (default) must have a database: in the file, or by ESPALIER_DB_HOST, or by PGHOST'],
+  [
+    { file: `${database}htp: {enabled: true}` },
+    'htp.enabled (/etc/espalier/mcp.yaml, line 2) is not a key; the nearest one is http.enabled',
+  ],
+  [
+    { file: 'databases: [{name: a, hostt: x}]' },
+    'databases[0].hostt (/etc/espalier/mcp.yaml, line 1) is not a key; the nearest one is databases[0].host',
+  ],
+  [
+    { file: 'databases: [{name: a}, {name: a}]' },
+    'databases[1].name (/etc/espalier/mcp.yaml, line 1) must be another name',
+  ],
+  [
+    { file: 'databases:\n- name: a\n  port: 0' },
+    'databases[0].port (/etc/espalier/mcp.yaml, line 3) must be a whole number from 1 to 65535',
+  ],
+  [
+    { environment: { ESPALIER_DB_PORT: 'tcp://10.0.0.1', PGHOST: 'x' } },
+    'databases[0].port (environment, ESPALIER_DB_PORT) must be',
+  ],
+  [{ environment: { ESPALIER_DB_2_HOST: 'x' } }, 'databases[0] (default) must have a host, a database or a name'],
+  [{ file: database, flags: { addr: '8080' } }, 'http.address (command line, -addr) must be an address like'],
+  [{ file: database, flags: { tls: true, http: true } }, 'http.tls.cert_file (default) must be given where TLS is on'],
+  [
+    { file: 'databases: [{name: a, sslcert: /x}]' },
+    'databases[0].sslcert (/etc/espalier/mcp.yaml, line 1) must be given together',
+  ],
+  [
+    { file: 'databases: [{name: a, password: x, password_file: /y}]' },
+    'databases[0].password_file (/etc/espalier/mcp.yaml, line 1) must not be given together with databases[0].password',
+  ],
+  [
+    { file: 'databases: [{name: a, password_file: /y}]' },
+    'databases[0].password_file (/etc/espalier/mcp.yaml, line 1) names a file that cannot be read (ENOENT)',
+  ],
+  [{ file: `${database}secret: short` }, 'secret (/etc/espalier/mcp.yaml, line 2) must have 32 to 4096 characters'],
+  [
+    { file: `${database}embedding: {provider: openai}` },
+    'embedding.openai_api_key (default) must be given where the provider is openai, or a base URL',
+  ],
+  [{ file: `${database}embedding: {enabled: true}` }, 'embedding.provider (default) must be given'],
+  [{ file: `${database}llm: {provider: gemini}` }, 'llm.gemini_api_key (default) must be given'],
+  [{ file: `${database}knowledgebase: {enabled: true}` }, 'knowledgebase.database_path (default) must be given'],
+  [
+    { file: `${database}http: {allowed_origins: ["*"]}` },
+    'http.allowed_origins (/etc/espalier/mcp.yaml, line 2) must be origins',
+  ],
+  [
+    { file: `${database}http: {client_ip: {trusted_proxies: [10.0.0.0/33]}}` },
+    'http.client_ip.trusted_proxies (/etc/espalier/mcp.yaml, line 2) must be IPv4',
+  ],
+  [{ file: 'a: &x 1\nb: *x' }, 'b (/etc/espalier/mcp.yaml, line 2) must not be an alias'],
+  [{ file: 'databases: [' }, 'the file (/etc/espalier/mcp.yaml, line 1) is not YAML'],
+  [{ file: '- 1' }, 'the file (/etc/espalier/mcp.yaml, line 1) must be a table of keys'],
+  [
+    { file: `${database}builtins: {tools: {Query: false}}` },
+    'builtins.tools.Query (/etc/espalier/mcp.yaml, line 2) is not a key',
+  ],
+  [{ file: `${database}log_level: loud` }, 'log_level (/etc/espalier/mcp.yaml, line 2) must be one of'],
+  [{ file: `${database}-no-auth: true` }, '-no-auth (/etc/espalier/mcp.yaml, line 2)'],
+])('%j is refused: %s', (given, message) => {
+  expect(problemsOf(given).filter(problem => problem.startsWith(message))).toHaveLength(1)
+})
+
+test('all that is wrong is said at once', () => {
+  const problems = problemsOf({
+    file: 'http: {address: x, auth: {enabled: perhaps}}\nlog_level: loud\nhttpp: 1\ndatabases: [{port: x}]',
+    environment: { ESPALIER_DB_SSLMODE: 'sometimes', ESPALIER_AUTH_RATE_LIMIT_MAX_ATTEMPTS: '-1' },
+  })
+  expect(problems).toHaveLength(8)
+})
+
+test('no value is ever said, since it may be a secret', () => {
+  const secret = 'correct-horse-battery'
+  const keys = [
+    'http.address',
+    'databases',
+    'llm.timeout',
+    'secret',
+    'log_level',
+    'unknown',
+    'embedding.openai_base_url',
+  ]
+  for (const key of keys) {
+    const nested = key.split('.').reduceRight((inner, part) => `{${part}: ${inner}}`, `"${secret}\\u0000"`)
+    expect(problemsOf({ file: nested }).join('\n')).not.toContain(secret)
+    expect(problemsOf({ file: nested })).not.toEqual([])
+  }
+  expect(problemsOf({ file: `a: [${secret}, {${secret}: ` }).join('\n')).not.toContain(secret)
+})
+
+test('the sealing key follows from the secret, and without one is another each time', () => {
+  const key = (secret?: string) =>
+    Buffer.from(
+      read({ file: database, environment: secret === undefined ? {} : { ESPALIER_SECRET: secret } }).sealingKey,
+    ).toString('hex')
+  const [one, two] = ['a'.repeat(32), 'b'.repeat(32)]
+  expect(key(one)).toBe(key(one))
+  expect(key(one)).not.toBe(key(two))
+  expect(key()).not.toBe(key())
+})
+
+test('switches in the environment are of tools, resources and prompts by name', () => {
+  const environment = {
+    PGHOST: 'x',
+    ESPALIER_BUILTIN_TOOL_COUNT_ROWS: 'false',
+    ESPALIER_BUILTIN_TOOL_QUERY_DATABASE: 'true',
+    ESPALIER_BUILTIN_PROMPT_DESIGN_SCHEMA: 'off',
+    ESPALIER_BUILTIN_RESOURCE_SYSTEM_INFO: '0',
+  }
+  const file = 'builtins: {tools: {query_database: false}}'
+  expect(read({ file, environment }).disabled).toEqual(new Set(['count_rows', 'design-schema', 'system_info']))
+})
+
+test('commands about credentials need the paths alone', () => {
+  const given = sources({ environment: { ESPALIER_AUTH_TOKEN_FILE: '/t' }, flags: { 'user-file': '/u' } })
+  expect(readCredentialPaths(given)).toMatchObject({ tokenFile: '/t', userFile: '/u' })
+  const wrong = sources({ file: 'http: {auth: {token_file: ""}}\nlog_level: loud' })
+  expect(() => readCredentialPaths(wrong)).toThrow(/^http\.auth\.token_file /)
+})
+
+test('any file is read or refused with a ConfigurationError', () => {
+  const words = [
+    'http:',
+    'databases:',
+    '- ',
+    'name: ',
+    'x',
+    '\n',
+    '  ',
+    '{',
+    '}',
+    '[',
+    ']',
+    ',',
+    '&a',
+    '*a',
+    '!!set',
+    '? ',
+    '1',
+    'true',
+    '"',
+  ]
+  const text = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.array(fc.constantFrom(...words)).map(parts => parts.join('')),
+  )
+  fc.assert(
+    fc.property(text, file => {
+      try {
+        readMcpSettings(sources({ file, environment: { PGHOST: 'x' } }))
+      } catch (error) {
+        expect(error).toBeInstanceOf(ConfigurationError)
+      }
+    }),
+    { numRuns: 300 },
+  )
+})

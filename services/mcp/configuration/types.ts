@@ -1,0 +1,86 @@
+/** The settings of the tool server, as they are once file, environment and command line have been read and checked. */
+
+export type DatabaseSettings = {
+  /** Unique; what callers are granted and select. */
+  readonly name: string
+  readonly host: string
+  readonly port: number
+  readonly database: string
+  readonly user: string
+  readonly password: string | undefined
+  readonly sslmode: 'disable' | 'allow' | 'prefer' | 'require' | 'verify-ca' | 'verify-full'
+  readonly sslrootcert: string | undefined
+  readonly sslcert: string | undefined
+  readonly sslkey: string | undefined
+  readonly allowWrites: boolean
+  /** Connections at most. */
+  readonly poolSize: number
+  readonly connectTimeoutMs: number
+  readonly statementTimeoutMs: number
+  /** How long what was read of its catalogue is believed. */
+  readonly metadataMs: number
+  /** Names of users; undefined: all. Users say themselves too which databases they may use. */
+  readonly availableToUsers: readonly string[] | undefined
+}
+
+export type EmbeddingSettings = {
+  readonly provider: 'voyage' | 'openai' | 'ollama' | 'gemini'
+  readonly model: string
+  readonly apiKey: string | undefined
+  readonly baseUrl: string | undefined
+  readonly timeoutMs: number
+}
+
+export type LlmSettings = {
+  readonly provider: 'anthropic' | 'openai' | 'gemini' | 'ollama'
+  readonly model: string | undefined
+  readonly apiKey: string | undefined
+  readonly baseUrl: string | undefined
+  readonly maximumTokens: number
+  readonly timeoutMs: number
+}
+
+export type HttpSettings = {
+  readonly host: string
+  readonly port: number
+  readonly tls:
+    | { readonly certificateFile: string; readonly keyFile: string; readonly chainFile: string | undefined }
+    | undefined
+  /** Beside loopback and none at all, which are always allowed. */
+  readonly allowedOrigins: readonly string[]
+  /** Whose X-Forwarded-For is believed, as CIDR blocks; nobody's by default. */
+  readonly trustedProxies: readonly string[]
+  readonly authentication: {
+    readonly enabled: boolean
+    readonly tokenFile: string
+    readonly userFile: string
+    readonly rateLimitWindowMinutes: number
+    readonly rateLimitMaximumAttempts: number
+    /** 0: off. */
+    readonly maximumFailedAttemptsBeforeLockout: number
+  }
+}
+
+export type McpSettings = {
+  /** undefined: stdio. */
+  readonly http: HttpSettings | undefined
+  readonly databases: readonly DatabaseSettings[]
+  readonly embedding: EmbeddingSettings | undefined
+  /** Those that can be asked; the first is the default. */
+  readonly llm: readonly LlmSettings[]
+  readonly knowledgebase: { readonly path: string; readonly embedding: EmbeddingSettings } | undefined
+  /** Where conversations are kept. */
+  readonly dataDirectory: string
+  /** Tools, resources and prompts that are switched off, by name. */
+  readonly disabled: ReadonlySet<string>
+  readonly limits: {
+    /** Of one result, in tokens. */
+    readonly resultTokens: number
+    /** Of what one result is made from, in bytes. */
+    readonly resultBytes: number
+    readonly requestBytes: number
+  }
+  /** 32 bytes that seal what clients carry for the server; made for this process where none is given. */
+  readonly sealingKey: Uint8Array
+  readonly logLevel: string
+}

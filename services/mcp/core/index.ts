@@ -1,0 +1,151 @@
+/**
+ * The tool server without its wires: what there is to call, for whom, and the calling of it. A wire parses what came, asks here, and writes
+ * what comes of it; the same core serves every revision of the protocol.
+ */
+import type { CallContext, Outcome } from './call.ts'
+import type { Caller } from './caller.ts'
+import type { Icon } from './content.ts'
+import { CoreError } from './errors.ts'
+import type { JsonObject } from './json.ts'
+import type { Prompt, PromptDefinition, PromptResult } from './prompt.ts'
+import type { ReadResult, ResourceDefinition, ResourceProvider, ResourceTemplate } from './resource.ts'
+import type { Tool, ToolDefinition, ToolResult } from './tool.ts'
+
+type ServerInfo = {
+  readonly name: string
+  readonly title: string
+  readonly version: string
+  readonly icons?: readonly Icon[]
+}
+
+/** What has changed of what clients may have read. */
+export type CoreChange =
+  | { readonly kind: 'tools' | 'prompts' | 'resources' }
+  | { readonly kind: 'resource'; readonly uri: string }
+
+/** What stands at a prompt's argument or a template's variable. */
+type CompletionAsked = {
+  readonly ref: { readonly kind: 'prompt'; readonly name: string } | { readonly kind: 'template'; readonly uri: string }
+  readonly argument: string
+  readonly value: string
+  readonly chosen: { readonly [name: string]: string }
+}
+
+export type Core = {
+  readonly server: ServerInfo
+  instructions(caller: Caller): string
+  /** Without hidden ones, always in the same order. */
+  tools(caller: Caller): readonly ToolDefinition[]
+  /** undefined where there is none of this name for the caller. */
+  tool(name: string, caller: Caller): Tool | undefined
+  /** @throws CoreError; what `context.signal` is aborted with */
+  callTool(name: string, args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>>
+  resources(caller: Caller): readonly ResourceDefinition[]
+  templates(caller: Caller): readonly ResourceTemplate[]
+  /** @throws CoreError */
+  readResource(uri: string, context: CallContext): Promise<Outcome<ReadResult>>
+  prompts(caller: Caller): readonly PromptDefinition[]
+  /** @throws CoreError */
+  getPrompt(
+    name: string,
+    args: { readonly [name: string]: string },
+    context: CallContext,
+  ): Promise<Outcome<PromptResult>>
+  /** At most a hundred of them, and whether there are more. @throws CoreError */
+  complete(asked: CompletionAsked, context: CallContext): Promise<{ values: readonly string[]; total: number }>
+  /** @returns what ends it */
+  onChange(listener: (change: CoreChange) => void): () => void
+  announce(change: CoreChange): void
+  /** A client is to be told when this resource changes, by `onChange`. @returns what ends it */
+  follow(uri: string, caller: Caller): () => void
+}
+
+type CoreParts = {
+  readonly server: ServerInfo
+  readonly instructions: (caller: Caller) => string
+  readonly tools: readonly Tool[]
+  readonly resources: readonly ResourceProvider[]
+  readonly prompts: readonly Prompt[]
+  /** Looks after a resource and announces its changes, until what it returns is called; absent where none changes by itself. */
+  readonly follow?: (uri: string, caller: Caller) => () => void
+}
+
+const maximumCompletions = 100
+
+function requireRead({ caller }: CallContext): void {
+  if (!caller.scopes.has('mcp:read')) throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:read'] })
+}
+
+export function createCore({ server, instructions, tools, resources, prompts, follow }: CoreParts): Core {
+  const byName = new Map(tools.map(tool => [tool.definition.name, tool]))
+  const promptByName = new Map(prompts.map(prompt => [prompt.definition.name, prompt]))
+  const listeners = new Set<(change: CoreChange) => void>()
+  const isFor = (tool: Tool, caller: Caller) => tool.isFor?.(caller) !== false
+  const toolOf = (name: string, caller: Caller) => {
+    const tool = byName.get(name)
+    return tool !== undefined && isFor(tool, caller) ? tool : undefined
+  }
+
+  function promptOf(name: string): Prompt {
+    const prompt = promptByName.get(name)
+    if (prompt === undefined) throw new CoreError({ kind: 'unknown prompt', name })
+    return prompt
+  }
+
+  async function candidates({ ref, argument, value, chosen }: CompletionAsked, context: CallContext) {
+    if (ref.kind === 'prompt') return (await promptOf(ref.name).complete?.(argument, value, chosen, context)) ?? []
+    const provider = resources.find(one =>
+      one.templates(context.caller).some(({ uriTemplate }) => uriTemplate === ref.uri),
+    )
+    if (provider === undefined) throw new CoreError({ kind: 'unknown resource', uri: ref.uri })
+    return (await provider.complete?.(ref.uri, argument, value, chosen, context)) ?? []
+  }
+
+  return {
+    server,
+    instructions,
+    tools: caller => tools.filter(tool => !tool.isHidden && isFor(tool, caller)).map(({ definition }) => definition),
+    tool: toolOf,
+    callTool: async (name, args, context) => {
+      const tool = toolOf(name, context.caller)
+      if (tool === undefined) throw new CoreError({ kind: 'unknown tool', name })
+      const scope = tool.scopeOf(args)
+      if (!tool.isOpen && !context.caller.scopes.has(scope))
+        throw new CoreError({ kind: 'insufficient scope', scopes: [scope] })
+      return tool.call(args, context)
+    },
+    resources: caller => resources.flatMap(provider => provider.list(caller)),
+    templates: caller => resources.flatMap(provider => provider.templates(caller)),
+    readResource: async (uri, context) => {
+      requireRead(context)
+      for (const provider of resources) {
+        const reading = provider.read(uri, context)
+        if (reading !== undefined) return reading
+      }
+      throw new CoreError({ kind: 'unknown resource', uri })
+    },
+    prompts: () => prompts.map(({ definition }) => definition),
+    getPrompt: async (name, args, context) => {
+      requireRead(context)
+      const prompt = promptOf(name)
+      const missing = prompt.definition.arguments?.find(
+        argument => argument.required && args[argument.name] === undefined,
+      )
+      if (missing) throw new CoreError({ kind: 'invalid params', problem: `the argument ${missing.name} is required` })
+      return prompt.get(args, context)
+    },
+    complete: async (asked, context) => {
+      requireRead(context)
+      const found = await candidates(asked, context)
+      return { values: found.slice(0, maximumCompletions), total: found.length }
+    },
+    onChange: listener => {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    follow: follow ?? (() => () => {}),
+    announce: change => {
+      for (const listener of listeners) listener(change)
+    },
+  }
+}

@@ -1,0 +1,35 @@
+/** Resources that are read by their URI, alone or by a template. */
+import type { CallContext, Outcome } from './call.ts'
+import type { Caller } from './caller.ts'
+import type { Icon, ResourceContents } from './content.ts'
+
+type Said = {
+  readonly name: string
+  readonly title?: string
+  readonly description?: string
+  readonly mimeType?: string
+  readonly icons?: readonly Icon[]
+}
+
+export type ResourceDefinition = Said & { readonly uri: string; readonly size?: number }
+export type ResourceTemplate = Said & {
+  /** RFC 6570. */
+  readonly uriTemplate: string
+}
+
+export type ReadResult = { readonly contents: readonly ResourceContents[] }
+
+export type ResourceProvider = {
+  list(caller: Caller): readonly ResourceDefinition[]
+  templates(caller: Caller): readonly ResourceTemplate[]
+  /** undefined where the URI is none of this provider's. @throws CoreError */
+  read(uri: string, context: CallContext): Promise<Outcome<ReadResult>> | undefined
+  /** Values of a variable of a template that begin with `value`. `chosen`: those of the variables before it. */
+  complete?(
+    uriTemplate: string,
+    variable: string,
+    value: string,
+    chosen: { readonly [variable: string]: string },
+    context: CallContext,
+  ): Promise<readonly string[]>
+}

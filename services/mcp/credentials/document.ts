@@ -1,0 +1,94 @@
+/**
+ * A credential file as text: YAML with one table of named entries. It promises that reading either gives all of it, checked, or says what is
+ * wrong and where; and that a change leaves alone what it does not concern, comments included.
+ */
+import { type Document, parseDocument } from 'yaml'
+import { z } from 'zod'
+import { CredentialError } from './errors.ts'
+
+/** What one kind of credential file holds. */
+export type Form<Entry> = {
+  /** The table's name: `tokens` or `users`. */
+  readonly table: string
+  readonly entry: z.ZodType<Entry>
+  readonly name: RegExp
+  /** Of the name of an entry. */
+  readonly nameRule: string
+}
+
+export type Entries<Entry> = ReadonlyMap<string, Entry>
+
+const mostBytes = 8_388_608
+const mostEntries = 50_000
+
+/** A point of time. YAML has no type for it that all parsers agree on, so it is text. */
+export const time = z.iso.datetime({ offset: true, error: 'must be a time like 2030-01-31T00:00:00Z' })
+
+function documentOf(text: string): Document {
+  if (text.length > mostBytes) throw new CredentialError(`is larger than ${mostBytes} bytes`)
+  const document = parseDocument(text, { schema: 'core', logLevel: 'silent', uniqueKeys: true })
+  const [error] = document.errors
+  if (error !== undefined) {
+    const [at] = error.linePos ?? []
+    // The parser's own message may quote the line, which holds a hash.
+    const where = at === undefined ? '' : `, line ${at.line}, column ${at.col}`
+    throw new CredentialError(`is not YAML (${error.code}${where})`)
+  }
+  return document
+}
+
+function plainValue(document: Document): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 0 })
+  } catch {
+    throw new CredentialError('has an alias (*name), which is not allowed')
+  }
+}
+
+/** @throws CredentialError */
+export function parseEntries<Entry>(form: Form<Entry>, text: string): Entries<Entry> {
+  const { table, entry, name, nameRule } = form
+  const named = z
+    .record(z.string().regex(name, nameRule), entry)
+    .refine(all => Object.keys(all).length <= mostEntries, {
+      error: `must have at most ${mostEntries} entries`,
+    })
+  // An empty table is written as nothing at all, too. But the table has to be there: a file cut off at its beginning is no empty one.
+  const whole = z.strictObject({ [table]: z.union([named, z.null().transform(() => ({}))]) })
+  const result = whole.safeParse(plainValue(documentOf(text)))
+  if (!result.success) throw new CredentialError(describe(result.error, table))
+  return new Map(Object.entries(result.data[table] ?? {}))
+}
+
+function describe(error: z.ZodError, table: string): string {
+  const issues = error.issues.flatMap(issue =>
+    // Of a union what matters is the first branch, the table.
+    issue.code === 'invalid_union'
+      ? (issue.errors[0] ?? []).map(inner => ({ ...inner, path: [...issue.path, ...inner.path] }))
+      : [issue],
+  )
+  const told = issues.slice(0, 10).map(issue => {
+    const place = issue.path.map(String).join('.') || `the file, which must have ${table}:`
+    if (issue.code === 'unrecognized_keys') return `${place} has unknown keys: ${issue.keys.slice(0, 5).join(', ')}`
+    if (issue.code === 'invalid_key') return `${place} ${issue.issues[0]?.message ?? 'is not a name'}`
+    return `${place} ${issue.message}`
+  })
+  return told.join('; ')
+}
+
+/** The text with other entries. @throws CredentialError where the text is not of the form */
+export function withEntries<Entry>(form: Form<Entry>, text: string | undefined, changed: Entries<Entry>): string {
+  const given = text ?? `${form.table}: {}\n`
+  const before = parseEntries(form, given)
+  const document = documentOf(given)
+  if (before.size === 0) document.set(form.table, document.createNode({}))
+  for (const name of before.keys()) if (!changed.has(name)) document.deleteIn([form.table, name])
+  for (const [name, entry] of changed) {
+    if (JSON.stringify(before.get(name)) === JSON.stringify(entry)) continue
+    document.setIn([form.table, name], document.createNode(entry))
+  }
+  const written = document.toString({ lineWidth: 0 })
+  // What is written can be read again, or is not written.
+  parseEntries(form, written)
+  return written
+}

@@ -1,0 +1,65 @@
+/**
+ * Failed attempts to log in, by the address they come from. It promises that an address has so many a window and no more, whoever it tries to
+ * be and however many at once; that one that succeeds gives nobody more; and that what is remembered is bounded.
+ */
+import { LRUCache } from 'lru-cache'
+
+type Rule = { readonly windowMs: number; readonly most: number }
+
+/** An attempt that was let in: it counts as failed until it is known not to be. */
+type Attempt =
+  | { readonly kind: 'allowed'; succeeded(): void }
+  | { readonly kind: 'limited'; readonly retryAfterSeconds: number }
+
+export type Failures = { begin(address: string): Attempt }
+
+const mostAddresses = 50_000
+/** Of all addresses. */
+const mostAttempts = 1_000_000
+
+export function createFailures({ windowMs, most }: Rule, now: () => number): Failures {
+  /** When each attempt of the window was made, the oldest first. */
+  const byAddress = new LRUCache<string, number[]>({
+    max: mostAddresses,
+    maxSize: mostAttempts,
+    sizeCalculation: attempts => 1 + attempts.length,
+  })
+  return {
+    begin(address) {
+      const at = now()
+      const key = networkOf(address)
+      const recent = (byAddress.get(key) ?? []).filter(one => one > at - windowMs)
+      const [oldest = at] = recent
+      if (recent.length >= most) {
+        byAddress.set(key, recent)
+        return { kind: 'limited', retryAfterSeconds: Math.max(1, Math.ceil((oldest + windowMs - at) / 1_000)) }
+      }
+      byAddress.set(key, [...recent, at])
+      return {
+        kind: 'allowed',
+        succeeded() {
+          const known = byAddress.get(key) ?? []
+          const index = known.indexOf(at)
+          if (index >= 0) byAddress.set(key, known.toSpliced(index, 1))
+        },
+      }
+    },
+  }
+}
+
+/** Whoever has one address of IPv6 has the 2^64 around it. */
+function networkOf(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
+  if (mapped?.[1] !== undefined) return mapped[1]
+  if (!address.includes(':')) return address
+  const [head = '', tail] = address.toLowerCase().replace(/%.*$/, '').split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const after = tail === undefined || tail === '' ? 0 : tail.split(':').length
+  const filled =
+    tail === undefined ? groups : [...groups, ...Array<string>(Math.max(0, 8 - groups.length - after)).fill('0')]
+  const rest = tail === undefined || tail === '' ? [] : tail.split(':')
+  return `${[...filled, ...rest]
+    .slice(0, 4)
+    .map(group => group.replace(/^0+(?=.)/, ''))
+    .join(':')}::/64`
+}

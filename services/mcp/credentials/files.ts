@@ -1,0 +1,51 @@
+/**
+ * What token and user files hold, one entry each, and what callers their owners are. `hash` and `password_hash` are all that is kept of a
+ * secret.
+ */
+import { z } from 'zod'
+import type { Form } from './document.ts'
+import { time } from './document.ts'
+import { isPasswordHash } from './password.ts'
+
+const note = z.string().max(1_000)
+const databaseName = z.string().min(1).max(255)
+
+const tokenEntry = z.strictObject({
+  hash: z.string().regex(/^[0-9a-f]{64}$/, 'must be a SHA-256 in 64 small hex digits'),
+  /** null: never. */
+  expires_at: time.nullable().default(null),
+  annotation: note.optional(),
+  created_at: time.optional(),
+  /** The only database it may use; none: all. */
+  database: databaseName.optional(),
+})
+export type TokenEntry = z.output<typeof tokenEntry>
+
+const userEntry = z.strictObject({
+  password_hash: z.string().refine(isPasswordHash, 'must be an scrypt hash, as espalier mcp -add-user makes it'),
+  enabled: z.boolean().default(true),
+  failed_attempts: z.int().min(0).default(0),
+  annotation: note.optional(),
+  created_at: time.optional(),
+  last_login: time.nullable().optional(),
+  /** None: all. */
+  available_databases: z.array(databaseName).max(1_000).optional(),
+})
+export type UserEntry = z.output<typeof userEntry>
+
+export const tokenForm: Form<TokenEntry> = {
+  table: 'tokens',
+  entry: tokenEntry,
+  name: /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/,
+  nameRule: 'must be 1 to 128 letters, digits, dots, hyphens and underscores, and begin with a letter or digit',
+}
+
+export const userForm: Form<UserEntry> = {
+  table: 'users',
+  entry: userEntry,
+  name: /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$/,
+  nameRule: 'must be 1 to 128 letters, digits and . _ @ + -, and begin with a letter or digit',
+}
+
+export const isExpired = ({ expires_at }: TokenEntry, now: number): boolean =>
+  expires_at !== null && Date.parse(expires_at) <= now

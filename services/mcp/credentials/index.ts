@@ -1,0 +1,133 @@
+/**
+ * Who calls: API tokens and users' session tokens, out of files that may change at any time. It promises that changes count within a tenth of
+ * a second, that a wrong file changes nothing, and that sessions outlast all of that.
+ */
+import type { Logger } from 'pino'
+import type { HttpSettings } from '../configuration/types.ts'
+import { type Caller, scopes } from '../core/caller.ts'
+import { createAccounts, type Logins } from './accounts.ts'
+import { CredentialError } from './errors.ts'
+import { createFailures } from './failures.ts'
+import { type TokenEntry, tokenForm, type UserEntry, userForm } from './files.ts'
+import { type LiveFile, openLiveFile } from './live-file.ts'
+import { bearerToken } from './secrets.ts'
+import { createSessions, type Session } from './sessions.ts'
+import { indexTokens, withoutExpired } from './tokens.ts'
+import type { Authenticated, Authentication } from './types.ts'
+
+export type RunningAuthentication = Authentication & Logins & { stop(): Promise<void> }
+
+type Options = {
+  readonly settings: HttpSettings['authentication']
+  readonly logger: Logger
+  readonly now?: () => number
+}
+
+const cleaningMs = 300_000
+/** A client that does not know yet that its token is over asks often, and is to hear so; a token of 256 bits is not guessed meanwhile. */
+const wrongTokensForEachLogin = 100
+const mostWrongTokens = 10_000
+
+/** What its user may do now; what they might at login, where they are not in the file any more: editing it ends no session. */
+const callerOf = ({ id, username, user }: Session, now: UserEntry | undefined): Caller => ({
+  kind: 'user',
+  principal: `user:${username}`,
+  username,
+  databases: (now ?? user).available_databases,
+  scopes: new Set(scopes),
+  session: `user:${id}`,
+})
+
+/** @throws CredentialError where a file is wrong */
+export async function createAuthentication({
+  settings,
+  logger,
+  now = Date.now,
+}: Options): Promise<RunningAuthentication> {
+  const rule = { windowMs: settings.rateLimitWindowMinutes * 60_000, most: settings.rateLimitMaximumAttempts }
+  const sessions = createSessions(now)
+  // Counted apart from wrong passwords: a client whose session is over may still log in.
+  const wrongTokens = createFailures(
+    { ...rule, most: Math.min(mostWrongTokens, rule.most * wrongTokensForEachLogin) },
+    now,
+  )
+  let find = indexTokens(new Map())
+  let callers = new WeakMap<Session, Caller>()
+  const tokens = await openLiveFile<TokenEntry>({
+    form: tokenForm,
+    path: settings.tokenFile,
+    logger,
+    onChange: entries => {
+      find = indexTokens(entries)
+    },
+  })
+  find = indexTokens(tokens.entries())
+  const accounts = createAccounts({
+    users: (): LiveFile<UserEntry> => users,
+    failures: createFailures(rule, now),
+    sessions,
+    mostFailures: settings.maximumFailedAttemptsBeforeLockout,
+    logger,
+  })
+  const users = await openLiveFile<UserEntry>({
+    form: userForm,
+    path: settings.userFile,
+    logger,
+    onChange: () => {
+      callers = new WeakMap()
+      accounts.fileHasChanged()
+    },
+  }).catch(async (error: unknown) => {
+    await tokens.stop()
+    throw error
+  })
+
+  async function clean(): Promise<void> {
+    const before = tokens.entries()
+    const expired = before.size - withoutExpired(before, now()).size
+    if (expired === 0) return
+    try {
+      await tokens.change(entries => withoutExpired(entries, now()))
+      logger.info({ expired }, '[AUTH] expired tokens have been removed')
+    } catch (error) {
+      // They are refused all the same.
+      if (!(error instanceof CredentialError)) throw error
+      logger.warn(`[AUTH] expired tokens stay in the file: ${error.message}`)
+    }
+  }
+  await clean()
+  const cleaning = setInterval(() => void clean(), cleaningMs)
+  cleaning.unref()
+
+  function callerOfSession(token: string): Caller | undefined {
+    const session = sessions.find(token)
+    if (session === undefined) return undefined
+    const known = callers.get(session)
+    if (known !== undefined) return known
+    const caller = callerOf(session, users.entries().get(session.username))
+    callers.set(session, caller)
+    return caller
+  }
+
+  function refuse(address: string): Authenticated {
+    const attempt = wrongTokens.begin(address)
+    if (attempt.kind === 'limited') return attempt
+    return { kind: 'refused', isMissing: false }
+  }
+
+  return {
+    login: accounts.login,
+    authenticate: async (authorization, address) => {
+      if (authorization === undefined) return { kind: 'refused', isMissing: true }
+      const token = bearerToken(authorization)
+      if (token === undefined) return refuse(address)
+      const caller = find(token, now()) ?? callerOfSession(token)
+      return caller === undefined ? refuse(address) : { kind: 'caller', caller }
+    },
+    stop: async () => {
+      clearInterval(cleaning)
+      await accounts.settled()
+      await Promise.all([tokens.stop(), users.stop()])
+    },
+  }
+}

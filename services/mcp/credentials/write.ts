@@ -1,0 +1,146 @@
+/**
+ * Changes of credential files. It promises that of two at once, by whatever processes, neither is lost; that whoever reads sees the file as it
+ * was or as it is, never half of it; and that nobody but its owner may read it.
+ */
+import { randomBytes } from 'node:crypto'
+import { closeSync, constants, fchownSync, fsyncSync, openSync } from 'node:fs'
+import { open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Entries, type Form, parseEntries, withEntries } from './document.ts'
+import { CredentialError } from './errors.ts'
+
+const longestWaitMs = 10_000
+const retryMs = 10
+const privateMode = 0o600
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown error'
+
+/** undefined where there is no such file. @throws CredentialError */
+export async function readText(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw new CredentialError(`${path} cannot be read (${codeOf(error)})`)
+  }
+}
+
+/** Whether others than its owner may read or write it. */
+export async function isLax(path: string): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined)
+  return found !== undefined && (found.mode & 0o077) !== 0
+}
+
+/**
+ * Holds the file beside it that says who writes, by a lock of SQLite's: it is the kernel's, so it ends with the process that has it, whichever
+ * way that ends.
+ */
+async function locked<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
+  const lockPath = join(dirname(path), `.${basename(path)}.lock`)
+  let lock: DatabaseSync
+  try {
+    await makeLockFile(path, lockPath)
+    lock = new DatabaseSync(lockPath, { timeout: 0 })
+  } catch (error) {
+    throw new CredentialError(`${path} cannot be written: its lock ${lockPath} cannot be opened (${codeOf(error)})`)
+  }
+  try {
+    const began = performance.now()
+    while (!take(lock)) {
+      if (performance.now() - began > longestWaitMs)
+        throw new CredentialError(`${path} is being written by another process`)
+      await pause(retryMs)
+    }
+    return await work()
+  } finally {
+    lock.close()
+  }
+}
+
+async function makeLockFile(path: string, lockPath: string): Promise<void> {
+  const descriptor = openSync(lockPath, constants.O_CREAT | constants.O_RDWR, privateMode)
+  try {
+    keepOwner(descriptor, await ownerOf(path))
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+function take(lock: DatabaseSync): boolean {
+  try {
+    lock.exec('BEGIN IMMEDIATE')
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The old file or the new one, after a loss of power too. */
+async function replace(path: string, text: string): Promise<void> {
+  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}`)
+  try {
+    const owner = await ownerOf(path)
+    const file = await open(temporary, 'wx', privateMode)
+    try {
+      await file.writeFile(text)
+      keepOwner(file.fd, owner)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(temporary, path)
+    syncDirectory(dirname(path))
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw new CredentialError(`${path} cannot be written (${codeOf(error)})`)
+  }
+}
+
+type Owner = { readonly uid: number; readonly gid: number }
+
+/** Of the file, or of the folder where it is not there yet. */
+const ownerOf = async (path: string): Promise<Owner> => (await stat(path).catch(() => undefined)) ?? stat(dirname(path))
+
+/** Root writes for the server's own account, which could not read a file of root's. */
+function keepOwner(descriptor: number, { uid, gid }: Owner): void {
+  if (process.getuid?.() === 0) fchownSync(descriptor, uid, gid)
+}
+
+function syncDirectory(path: string): void {
+  const directory = openSync(path, constants.O_RDONLY)
+  try {
+    fsyncSync(directory)
+  } finally {
+    closeSync(directory)
+  }
+}
+
+/**
+ * Reads the file, has it changed and writes it, while nobody else does; a change that gives back what it was given writes nothing. A file that
+ * is not there has no entries.
+ * @throws CredentialError where the file is not of the form or cannot be written; what the change throws
+ */
+export async function changeEntries<Entry>(
+  form: Form<Entry>,
+  path: string,
+  change: (before: Entries<Entry>) => Entries<Entry>,
+): Promise<void> {
+  // Behind a link it is the file that is replaced, not the link.
+  const target = await realpath(path).catch(() => path)
+  await locked(target, async () => {
+    const text = await readText(target)
+    try {
+      const before = text === undefined ? new Map<string, Entry>() : parseEntries(form, text)
+      const after = change(before)
+      if (after !== before) await replace(target, withEntries(form, text, after))
+    } catch (error) {
+      if (error instanceof CredentialError && !error.message.includes(path)) {
+        throw new CredentialError(`${path} ${error.message}`)
+      }
+      throw error
+    }
+  })
+}

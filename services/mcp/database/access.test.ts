@@ -1,0 +1,213 @@
+/** Statements on a real Postgres: limits of time and size, cancelling, and that no call leaves anything in the session for the next. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { freePort, startPostgres, type TestPostgres } from '../../testing/postgres.ts'
+import { callContext, databaseOf } from '../testing/calls.ts'
+import type { AuditEntry, JudgedStatement } from './access.ts'
+import { createDatabaseAccess, type Databases } from './index.ts'
+import { statementTag } from './tag.ts'
+
+let postgres: TestPostgres
+let databases: Databases
+const noted: AuditEntry[] = []
+beforeAll(async () => {
+  postgres = await startPostgres('17')
+  await postgres.run('CREATE TABLE t (n int); INSERT INTO t SELECT generate_series(1, 3)')
+  databases = createDatabaseAccess({ maximumBytes: 1_000_000, audit: entry => noted.push(entry), warn: () => {} })
+})
+afterAll(async () => {
+  databases?.close()
+  await postgres?.stop()
+})
+
+const run = (text: string, changed: Partial<JudgedStatement> = {}, settings = {}, context = {}) =>
+  databases.run(
+    databaseOf(postgres, settings),
+    { text, mode: 'read', maximumRows: 100, ...changed },
+    callContext(context),
+    'query_database',
+  )
+const one = async (text: string) => (await run(text)).rows[0]?.[0]
+
+describe('rows', () => {
+  test('are what psql prints', async () => {
+    const { columns, rows } = await run(
+      `SELECT 1.50::numeric AS n, '{1,NULL}'::int[] AS a, interval '1 day 2 hours' AS i, NULL AS nothing, '' AS empty, '[1,3)'::int4range AS r, true AS b`,
+    )
+    expect(columns.map(({ name }) => name)).toEqual(['n', 'a', 'i', 'nothing', 'empty', 'r', 'b'])
+    expect(columns[0]?.type).toBe(1700)
+    expect(rows).toEqual([['1.50', '{1,NULL}', '1 day 02:00:00', null, '', '[1,3)', 't']])
+  })
+
+  test('end at the maximum, and the rest is never made', async () => {
+    const { rows, isCut } = await run('SELECT 1 FROM pg_proc, pg_proc AS b, pg_proc AS c', { maximumRows: 3 })
+    expect([rows, isCut]).toEqual([[['1'], ['1'], ['1']], false])
+  })
+
+  test('end where they are too large, many or one', async () => {
+    const many = await run(`SELECT n, repeat('x', 100000) FROM generate_series(1, 100) AS n`)
+    expect(many.isCut).toBe(true)
+    expect(many.rows.map(([n]) => n)).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'])
+    const single = await run(`SELECT repeat('x', 200000000)`)
+    expect([single.isCut, single.rows, single.columns.length]).toEqual([true, [], 1])
+    expect(await one('SELECT 1')).toBe('1')
+  })
+})
+
+describe('a read', () => {
+  test('of our own runs all its statements on one snapshot, with values', async () => {
+    const results = await databases.read(
+      databaseOf(postgres),
+      [
+        { text: 'SELECT $1::int + 1 AS a', values: [41] },
+        { text: 'SELECT n FROM t WHERE n > $1 ORDER BY n', values: [1] },
+        { text: `SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')` },
+      ],
+      callContext(),
+      'get_schema_info',
+    )
+    expect(results.map(({ rows }) => rows)).toEqual([[['42']], [['2'], ['3']], [['repeatable read', 'on']]])
+  })
+
+  test('cannot write', async () => {
+    await expect(run('DELETE FROM t')).rejects.toMatchObject({ sqlState: '25006' })
+    expect(await one('SELECT count(*) FROM t')).toBe('3')
+  })
+
+  test('says where a statement is wrong', async () => {
+    await expect(run('SELECT nothing FROM t')).rejects.toMatchObject({ sqlState: '42703', position: 8 })
+  })
+
+  test('leaves nothing behind: no setting, no lock, no table, no statement, whether it fails or not', async () => {
+    const only = { poolSize: 1, name: 'only' }
+    for (const end of ['', ', 1 / 0']) {
+      const left = run(
+        `SELECT set_config('work_mem', '1MB', false), set_config('search_path', 'pg_temp', false), pg_advisory_lock(7), pg_advisory_xact_lock(8)${end}`,
+        {},
+        only,
+      )
+      await (end === '' ? left : expect(left).rejects.toThrow(DatabaseError))
+      const { rows } = await run(
+        `SELECT current_setting('work_mem'), current_setting('search_path'), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'),
+         (SELECT count(*) FROM pg_prepared_statements WHERE statement NOT LIKE '%set_config%' AND statement !~ '^(BEGIN|ROLLBACK|SELECT pg_catalog.pg_advisory)')`,
+        {},
+        only,
+      )
+      expect(rows).toEqual([['4MB', '"$user", public', '0', '0']])
+    }
+  })
+})
+
+describe('a write', () => {
+  test('is committed, and the next call has a session without a past', async () => {
+    const only = { poolSize: 1, name: 'writer' }
+    const { affected, rows } = await run('INSERT INTO t VALUES (4), (5) RETURNING n', { mode: 'write' }, only)
+    expect([affected, rows]).toEqual([2, [['4'], ['5']]])
+    await run(`SELECT set_config('work_mem', '1MB', false), pg_advisory_lock(9)`, { mode: 'write' }, only)
+    const { rows: after } = await run(
+      `SELECT current_setting('work_mem'), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), (SELECT count(*) FROM t)`,
+      {},
+      only,
+    )
+    expect(after).toEqual([['4MB', '0', '5']])
+    await run('DELETE FROM t WHERE n > 3', { mode: 'write' }, only)
+  })
+
+  test('whose rows are too large is not committed', async () => {
+    const large = run(`INSERT INTO t SELECT n FROM generate_series(10, 50) AS n RETURNING repeat('x', 100000)`, {
+      mode: 'write',
+    })
+    await expect(large).rejects.toThrow('nothing was written')
+    await expect.poll(() => one('SELECT count(*) FROM t')).toBe('3')
+  })
+})
+
+describe('time', () => {
+  test('is limited', async () => {
+    await expect(run('SELECT pg_sleep(30)', {}, { statementTimeoutMs: 100, name: 'hasty' })).rejects.toMatchObject({
+      sqlState: '57014',
+    })
+  })
+
+  test('ends when nobody waits any more, in Postgres too', async () => {
+    const aborter = new AbortController()
+    const running = run('SELECT pg_sleep(30)', {}, {}, { signal: aborter.signal })
+    await sleep(100)
+    aborter.abort(new Error('gone'))
+    await expect(running).rejects.toThrow('gone')
+    await expect
+      .poll(() => one(`SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`))
+      .toBe('0')
+    expect(noted.findLast(({ outcome }) => outcome !== 'done')).toMatchObject({ outcome: 'cancelled' })
+    await expect(run('SELECT 1', {}, {}, { signal: aborter.signal })).rejects.toThrow('gone')
+  })
+})
+
+test('a statement carries a tag that no value can leave', async () => {
+  const caller = { ...callContext().caller, principal: `user:*/ ; DROP TABLE t; '/*é${'x'.repeat(500)}` }
+  const { rows } = await run(
+    `SELECT query FROM pg_stat_activity WHERE pid = pg_backend_pid() -- the end`,
+    {},
+    {},
+    { caller },
+  )
+  const query = rows[0]?.[0] ?? ''
+  expect(query).toMatch(
+    /-- the end\n\/\*application='espalier-mcp',request='request-1',tool='query_database',user='[\w.~%-]+'\*\/$/,
+  )
+  expect(decodeURIComponent(/user='(.*)'/.exec(query)?.[1] ?? '')).toBe(caller.principal.slice(0, 128))
+  expect(noted.at(-1)).toMatchObject({
+    tool: 'query_database',
+    principal: caller.principal,
+    author: 'caller',
+    mode: 'read',
+    rows: 1,
+    outcome: 'done',
+  })
+})
+
+test('what the catalogue says is read once for all who ask at a time, and again for a function that is new', async () => {
+  const settings = databaseOf(postgres, { name: 'facts' })
+  const readings = () => noted.filter(({ tool, database }) => tool === 'catalogue' && database === 'facts').length
+  const left = new AbortController()
+  const first = databases.facts(settings, callContext({ signal: left.signal }), [])
+  const others = [1, 2, 3].map(() => databases.facts(settings, callContext(), ['lower']))
+  left.abort(new Error('gone'))
+  await expect(first).rejects.toThrow('gone')
+  const facts = await Promise.all(others)
+  expect(facts[0]?.volatile.get('nextval')).toMatchObject([{ schema: 'pg_catalog', fewest: 1, most: 1 }])
+  const before = readings()
+  expect(before).toBe(2)
+  await Promise.all([1, 2, 3].map(() => databases.facts(settings, callContext(), ['lower', 'nothing_of_this_name'])))
+  expect(readings()).toBe(before)
+  databases.forget(settings)
+  await Promise.all([1, 2, 3].map(() => databases.facts(settings, callContext(), [])))
+  expect(readings()).toBe(before + 1)
+})
+
+test('no value of a tag is seen as anything else', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (requestId, principal) => {
+      const context = callContext({ requestId, traceparent: requestId, caller: { ...callContext().caller, principal } })
+      expect(statementTag(context, principal)).toMatch(/^\n\/\*([a-z]+='[\w.~%-]*',?)+\*\/$/)
+    }),
+  )
+})
+
+test('a database that is not there is a failure of the connection, and one whose settings are wrong says so', async () => {
+  await expect(run('SELECT 1', {}, { name: 'away', port: await freePort() })).rejects.toThrow(ConnectionFailure)
+  await expect(run('SELECT 1', {}, { name: 'odd', sslmode: 'verify-ca' })).rejects.toThrow('sslrootcert')
+})
+
+test('connections are of the database, not of the caller, and change with its settings', async () => {
+  const pids = new Set<string | null | undefined>()
+  for (let index = 0; index < 10; index++) {
+    const caller = { ...callContext().caller, principal: `token:${index}` }
+    pids.add((await run('SELECT pg_backend_pid()', {}, { name: 'shared' }, { caller })).rows[0]?.[0])
+  }
+  expect(pids.size).toBe(1)
+  await postgres.run('CREATE ROLE other LOGIN')
+  expect((await run('SELECT current_user', {}, { name: 'shared', user: 'other' })).rows).toEqual([['other']])
+})

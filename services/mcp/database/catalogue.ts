@@ -1,0 +1,183 @@
+/**
+ * What the catalogue says that decides which statements may run, read when it is first needed and believed for a while. The first time, it also says in the log where
+ * the login of a database may do more than any query should.
+ */
+import { LRUCache } from 'lru-cache'
+import type { DatabaseSettings } from '../configuration/types.ts'
+import type { CallContext } from '../core/call.ts'
+import type { CatalogueFacts, ViewFacts, VolatileFunction } from '../statement/facts.ts'
+import type { DatabaseAccess, Rows } from './access.ts'
+
+/** What a database has more of is refused nothing by name alone: READ ONLY still bounds it. */
+const maximumRows = 50_000
+
+/** Facts are not read again sooner, whatever is asked for. */
+const leastAgeMs = 2_000
+
+const membership = `(SELECT e.extname FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
+  WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e' LIMIT 1)`
+
+/** Functions that are volatile themselves, and aggregates with a part that is. */
+const volatileSql = `p.provolatile = 'v' AND p.prokind <> 'a' OR p.prokind = 'a' AND EXISTS (
+    SELECT FROM pg_catalog.pg_aggregate a JOIN pg_catalog.pg_proc part ON part.oid IN (a.aggtransfn, a.aggfinalfn, a.aggcombinefn,
+      a.aggmtransfn, a.aggminvtransfn, a.aggmfinalfn) WHERE a.aggfnoid = p.oid AND part.provolatile = 'v')`
+
+const namesSql = 'SELECT DISTINCT proname FROM pg_catalog.pg_proc'
+
+/** What takes or returns what only Postgres itself can make cannot be called by a statement. */
+const functionsSql = `SELECT n.nspname, p.proname, p.pronargs - p.pronargdefaults,
+    CASE WHEN p.provariadic = 0 THEN p.pronargs ELSE 1000 END, ${membership},
+    COALESCE((SELECT t.typtype IN ('c', 'd', 'p') FROM pg_catalog.pg_type t WHERE t.oid = p.proargtypes[0]), false)
+  FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+  WHERE (${volatileSql}) AND p.prorettype NOT IN ('pg_catalog.trigger'::pg_catalog.regtype, 'pg_catalog.event_trigger'::pg_catalog.regtype)
+    AND NOT 'pg_catalog.internal'::pg_catalog.regtype = ANY (p.proargtypes)
+  LIMIT ${maximumRows}`
+
+const operatorsSql = `SELECT DISTINCT o.oprname, n.nspname, n.nspname = 'pg_catalog'
+  FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace
+  LEFT JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode
+  WHERE n.nspname = 'pg_catalog' OR p.provolatile = 'v' LIMIT ${maximumRows}`
+
+const castsSql = `SELECT DISTINCT t.typname, n.nspname FROM pg_catalog.pg_cast c JOIN pg_catalog.pg_proc p ON p.oid = c.castfunc
+  JOIN pg_catalog.pg_type t ON t.oid = c.casttarget JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+  JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace
+  WHERE p.provolatile = 'v' AND pn.nspname <> 'pg_catalog' LIMIT ${maximumRows}`
+
+/** The rule of a view names what it calls and reads by number; dependencies do not, for what is Postgres's own. Views over views call what those call. */
+const viewsSql = `WITH RECURSIVE rule AS MATERIALIZED (
+    SELECT c.oid, n.nspname, c.relname, r.ev_action::text AS action
+    FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'v' AND r.ev_type = '1' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+    LIMIT ${maximumRows}),
+  called AS (SELECT DISTINCT rule.oid, m[1]::oid AS function
+    FROM rule, regexp_matches(rule.action, ':(?:funcid|opfuncid|aggfnoid|winfnoid) (\\d+)', 'g') AS m),
+  suspect AS (SELECT called.oid, p.oid AS function FROM called JOIN pg_catalog.pg_proc p ON p.oid = called.function
+    WHERE ${volatileSql} OR p.proname ~ '^(dblink|crosstab|connectby|lo_|(table|schema|database)_to_xml)'),
+  reads AS (SELECT DISTINCT rule.oid, m[1]::oid AS relation FROM rule, regexp_matches(rule.action, ':relid (\\d+)', 'g') AS m),
+  reached AS (SELECT oid, function FROM suspect UNION SELECT reads.oid, reached.function FROM reads JOIN reached ON reached.oid = reads.relation)
+  SELECT rule.relname, rule.nspname, n.nspname, p.proname, ${membership}
+  FROM reached JOIN rule ON rule.oid = reached.oid JOIN pg_catalog.pg_proc p ON p.oid = reached.function
+  JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace LIMIT ${maximumRows}`
+
+const sessionSql = `SELECT pg_catalog.array_to_json(pg_catalog.current_schemas(true)), rolsuper,
+    rolsuper OR pg_catalog.pg_has_role('pg_read_server_files', 'USAGE') OR pg_catalog.pg_has_role('pg_write_server_files', 'USAGE')
+    OR pg_catalog.pg_has_role('pg_execute_server_program', 'USAGE')
+  FROM pg_catalog.pg_roles WHERE rolname = current_user`
+
+export type Catalogue = {
+  /**
+   * Read again where one of these functions is not among those it knows: it may be new.
+   * @throws what `DatabaseAccess.read` does
+   */
+  facts(database: DatabaseSettings, context: CallContext, functions: readonly string[]): Promise<CatalogueFacts>
+  /** After a statement that may have made functions or views. */
+  forget(database: DatabaseSettings): void
+}
+
+type Known = { readonly facts: CatalogueFacts; readonly readAt: number }
+type Cells = Rows['rows'][number]
+
+/** Groups rows by a name, keeping of each what `of` makes of it. */
+function grouped<T>(rows: readonly Cells[], nameAt: number, of: (cells: Cells) => T): Map<string, T[]> {
+  const groups = new Map<string, T[]>()
+  for (const cells of rows) {
+    const name = cells[nameAt] ?? ''
+    const group = groups.get(name)
+    if (group === undefined) groups.set(name, [of(cells)])
+    else group.push(of(cells))
+  }
+  return groups
+}
+
+const functionOf = ([schema, name, fewest, most, extension, takesRow]: Cells): VolatileFunction => ({
+  schema: schema ?? '',
+  name: name ?? '',
+  fewest: Number(fewest),
+  most: Number(most),
+  extension: extension ?? null,
+  takesRow: takesRow === 't',
+})
+
+const viewOf = ([, schema, functionSchema, name, extension]: Cells): ViewFacts => ({
+  schema: schema ?? '',
+  functions: [{ schema: functionSchema ?? '', name: name ?? '', extension: extension ?? null }],
+})
+
+const searchPathOf = (text: string | null | undefined): readonly string[] => JSON.parse(text ?? '[]') as string[] // an array of names, by current_schemas
+
+function factsOf([session, names, functions, operators, casts, views]: readonly Rows[]): CatalogueFacts {
+  const all = operators?.rows ?? []
+  return {
+    searchPath: searchPathOf(session?.rows[0]?.[0]),
+    functions: new Set((names?.rows ?? []).map(([name]) => name ?? '')),
+    volatile: grouped(functions?.rows ?? [], 1, functionOf),
+    operators: grouped(
+      all.filter(([, , isOwn]) => isOwn !== 't'),
+      0,
+      ([, schema]) => schema ?? '',
+    ),
+    ownOperators: new Set(all.flatMap(([name, , isOwn]) => (isOwn === 't' && name ? [name] : []))),
+    casts: grouped(casts?.rows ?? [], 0, ([, schema]) => schema ?? ''),
+    views: grouped(views?.rows ?? [], 0, viewOf),
+  }
+}
+
+export function createCatalogue(
+  access: DatabaseAccess,
+  warn: (facts: object, message: string) => void,
+  now: () => number = Date.now,
+): Catalogue {
+  const known = new LRUCache<string, Known>({ max: 1_000 })
+  const warned = new Set<string>()
+  /** Readings that are under way: those who ask at the same time wait for one. */
+  const reading = new Map<string, Promise<CatalogueFacts>>()
+
+  async function read(database: DatabaseSettings, context: CallContext): Promise<CatalogueFacts> {
+    const texts = [sessionSql, namesSql, functionsSql, operatorsSql, castsSql, viewsSql]
+    const results = await access.read(
+      database,
+      texts.map(text => ({ text })),
+      context,
+      'catalogue',
+    )
+    const [, , isPowerful] = results[0]?.rows[0] ?? []
+    if (isPowerful === 't' && !warned.has(database.name)) {
+      warned.add(database.name)
+      warn(
+        { database: database.name, user: database.user },
+        'the login of this database is a superuser, or may read and write files or run programs of the server: give the tool server a role with only the grants it needs',
+      )
+    }
+    return factsOf(results)
+  }
+
+  const keyOf = ({ name, host, port, database, user }: DatabaseSettings) =>
+    JSON.stringify([name, host, port, database, user])
+
+  return {
+    facts: async (database, context, functions) => {
+      const key = keyOf(database)
+      const held = known.get(key)
+      if (held !== undefined) {
+        // A name that is no function's must not have the catalogue read by every call.
+        const isFresh = now() - held.readAt < leastAgeMs
+        if (isFresh || functions.every(name => held.facts.functions.has(name))) return held.facts
+      }
+      // Whoever reads it may leave before the end; then the next one reads it.
+      for (let theirs = reading.get(key); theirs !== undefined; theirs = reading.get(key)) {
+        const facts = await theirs.catch(() => undefined)
+        if (facts !== undefined) return facts
+      }
+      const mine = read(database, context)
+      reading.set(key, mine)
+      try {
+        const facts = await mine
+        known.set(key, { facts, readAt: now() }, { ttl: Math.max(1, database.metadataMs) })
+        return facts
+      } finally {
+        if (reading.get(key) === mine) reading.delete(key)
+      }
+    },
+    forget: database => void known.delete(keyOf(database)),
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * Which of the configured databases a caller may use, and which one its session has selected: the first it may use, until it selects. A
+ * selection is kept by the token it was made with, bounded, and forgotten where the database is there no more.
+ */
+import { LRUCache } from 'lru-cache'
+import type { DatabaseSettings } from '../configuration/types.ts'
+import type { Caller } from '../core/caller.ts'
+
+type Selection = 'selected' | 'unknown' | 'forbidden'
+
+export type DatabaseEntries = {
+  available(caller: Caller): readonly DatabaseSettings[]
+  current(caller: Caller): DatabaseSettings | undefined
+  select(caller: Caller, name: string): Selection
+}
+
+const maximumSelections = 10_000
+
+const mayUse = ({ databases, kind, username }: Caller, { name, availableToUsers }: DatabaseSettings): boolean => {
+  if (databases !== undefined && !databases.includes(name)) return false
+  if (availableToUsers === undefined || kind === 'anyone' || kind === 'token') return true
+  return username !== undefined && availableToUsers.includes(username)
+}
+
+export function createEntries(databases: () => readonly DatabaseSettings[]): DatabaseEntries {
+  const selected = new LRUCache<string, string>({ max: maximumSelections })
+  const available = (caller: Caller) => databases().filter(database => mayUse(caller, database))
+  return {
+    available,
+    current: caller => {
+      const all = available(caller)
+      const name = selected.get(caller.session)
+      return all.find(database => database.name === name) ?? all[0]
+    },
+    select: (caller, name) => {
+      const found = databases().find(database => database.name === name)
+      if (found === undefined) return 'unknown'
+      if (!mayUse(caller, found)) return 'forbidden'
+      selected.set(caller.session, name)
+      return 'selected'
+    },
+  }
+}

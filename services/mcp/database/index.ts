@@ -1,0 +1,172 @@
+/**
+ * Statements on the configured databases. It promises that each call has a transaction of its own with limits of time and size, that nothing of it is left in the
+ * session for the next one, and that every statement is tagged and noted.
+ */
+import type { Connection, Row, Step } from '../../postgres/connection.ts'
+import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import { transact } from '../../postgres/transact.ts'
+import type { DatabaseSettings } from '../configuration/types.ts'
+import type { CallContext } from '../core/call.ts'
+import type { AuditEntry, DatabaseAccess, JudgedStatement, OwnStatement, Ran, Rows, StatementRunner } from './access.ts'
+import { type Catalogue, createCatalogue } from './catalogue.ts'
+import { ResultTooLarge } from './errors.ts'
+import { createPools } from './pools.ts'
+import { statementTag } from './tag.ts'
+import { beginSteps, commit, endOfRead, type TransactionKind } from './transaction.ts'
+
+type DatabaseAccessOptions = {
+  /** Of rows, for one call. */
+  readonly maximumBytes: number
+  readonly audit: (entry: AuditEntry) => void
+  /** Told of logins that may do more than they should. */
+  readonly warn: (facts: object, message: string) => void
+}
+
+export type Databases = DatabaseAccess & StatementRunner & Catalogue & { close(): void }
+
+/** Who asks, and for what. */
+type Asked = { readonly database: DatabaseSettings; readonly context: CallContext; readonly tool: string }
+
+const decoded = (rows: readonly Row[]): (string | null)[][] =>
+  rows.map(row => row.map(cell => (cell === null ? null : cell.toString('utf8'))))
+
+const parameter = (value: string | number | boolean | null): string | null => (value === null ? null : String(value))
+
+function outcomeOf(error: unknown, signal: AbortSignal): string {
+  if (signal.aborted) return 'cancelled'
+  if (error instanceof DatabaseError) return error.sqlState
+  if (error instanceof ConnectionFailure || error instanceof AcquisitionTimeout) return 'no connection'
+  return 'failed'
+}
+
+export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAccessOptions): Databases {
+  const pools = createPools(Date.now)
+
+  /** Works in a transaction that has begun; what was left of the signal is what it is aborted with. */
+  async function within<T>(
+    { database, context }: Asked,
+    kind: TransactionKind,
+    work: (connection: Connection, begin: readonly Step[]) => Promise<T>,
+  ): Promise<T> {
+    const { signal } = context
+    signal.throwIfAborted()
+    try {
+      return await transact(pools.of(database), signal, connection => work(connection, beginSteps(kind, database)))
+    } catch (error) {
+      signal.throwIfAborted()
+      throw error
+    }
+  }
+
+  type Noted = Pick<AuditEntry, 'mode' | 'author' | 'statement'>
+  type End = Pick<AuditEntry, 'rows' | 'milliseconds' | 'outcome'>
+
+  const note = ({ database, context, tool }: Asked, entry: Noted, end: End) =>
+    audit({
+      tool,
+      database: database.name,
+      principal: context.caller.principal,
+      requestId: context.requestId,
+      ...entry,
+      ...end,
+    })
+
+  /** Notes what came of a call, whatever it was. */
+  async function noted<T>(
+    asked: Asked,
+    entry: Noted,
+    rowsOf: (result: T) => number,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    const from = performance.now()
+    const end = (rows: number, outcome: string) =>
+      note(asked, entry, { rows, milliseconds: Math.round((performance.now() - from) * 1_000) / 1_000, outcome })
+    try {
+      const result = await work()
+      end(rowsOf(result), 'done')
+      return result
+    } catch (error) {
+      end(0, outcomeOf(error, asked.context.signal))
+      throw error
+    }
+  }
+
+  function readOwn(asked: Asked, statements: readonly OwnStatement[]): Promise<readonly Rows[]> {
+    const tag = statementTag(asked.context, asked.tool)
+    const own = statements.map(
+      ({ text, values = [] }): Step => ({
+        text: text + tag,
+        values: values.map(parameter),
+        isUnique: true,
+        isDescribed: true,
+      }),
+    )
+    return within(asked, 'snapshot', async (connection, begin) => {
+      const results = await connection.run([...begin, ...own, ...endOfRead], true, maximumBytes)
+      // What this server asks for itself is small; half of a catalogue would pass for the whole.
+      if (connection.isCut) throw new ResultTooLarge()
+      return own.map((_, index) => ({
+        columns: connection.fields[begin.length + index] ?? [],
+        rows: decoded(results[begin.length + index] ?? []),
+      }))
+    })
+  }
+
+  function runJudged(asked: Asked, { text, mode, maximumRows, before = [] }: JudgedStatement): Promise<Ran> {
+    const tag = statementTag(asked.context, asked.tool)
+    const first = before.map((one): Step => ({ text: one + tag, values: [], isUnique: true }))
+    const main: Step = { text: text + tag, values: [], isUnique: true, isDescribed: true, maximumRows }
+    return within(asked, mode, async (connection, begin) => {
+      const from = performance.now()
+      const at = begin.length + first.length
+      const steps = [...begin, ...first, main, ...(mode === 'read' ? endOfRead : [])]
+      const results = await connection.run(steps, true, maximumBytes)
+      const { affected, fields, isCut } = connection
+      if (mode === 'write') {
+        // What cannot be shown whole has not been committed, for the connection has ended.
+        if (isCut) throw new ResultTooLarge()
+        await connection.run(commit, true)
+        // A function may have changed settings of the session, or taken locks; the next call gets a session without a past.
+        connection.close()
+      }
+      return {
+        columns: fields[at] ?? [],
+        rows: decoded(results[at] ?? []),
+        affected: affected[at] ?? 0,
+        isCut,
+        milliseconds: performance.now() - from,
+      }
+    })
+  }
+
+  const read: DatabaseAccess['read'] = (database, statements, context, tool) => {
+    const asked = { database, context, tool }
+    const entry = {
+      mode: 'read',
+      author: 'server',
+      statement: statements.map(({ text }) => text).join('; '),
+    } as const
+    const count = (results: readonly Rows[]) => results.reduce((sum, { rows }) => sum + rows.length, 0)
+    return noted(asked, entry, count, () => readOwn(asked, statements))
+  }
+
+  return {
+    read,
+    ...createCatalogue({ read }, warn),
+    run: (database, statement, context, tool) => {
+      const asked = { database, context, tool }
+      const { mode, text, written = text } = statement
+      const entry = { mode, author: 'caller', statement: written } as const
+      const count = ({ rows, affected }: Ran) => Math.max(rows.length, mode === 'write' ? affected : 0)
+      return noted(asked, entry, count, () => runJudged(asked, statement))
+    },
+    // What it would have done is not known for sure; its text is kept back as that of a write.
+    refused: (database, statement, context, tool) =>
+      note(
+        { database, context, tool },
+        { mode: 'write', author: 'caller', statement },
+        { rows: 0, milliseconds: 0, outcome: 'refused' },
+      ),
+    close: () => pools.close(),
+  }
+}

@@ -1,0 +1,75 @@
+/** One pool of connections for each configured database, whoever asks: made when it is first needed, and anew when its settings have changed. */
+import { AddressError, connectionAddress } from '../../postgres/address.ts'
+import { ConnectionFailure } from '../../postgres/errors.ts'
+import { Pool } from '../../postgres/pool.ts'
+import type { DatabaseSettings } from '../configuration/types.ts'
+
+const maximumLifetimeMs = 3_600_000
+const maximumIdleMs = 1_800_000
+
+type Pools = {
+  /** @throws ConnectionFailure where the settings are of no use */
+  of(database: DatabaseSettings): Pool
+  close(): void
+}
+
+/** As libpq writes keywords and values. */
+const quoted = (value: string): string => `'${value.replace(/['\\]/g, '\\$&')}'`
+
+function connectionText(database: DatabaseSettings): string {
+  const { host, port, user, password, sslmode, sslrootcert, sslcert, sslkey, connectTimeoutMs } = database
+  const keywords = {
+    host,
+    port: String(port),
+    dbname: database.database,
+    user,
+    password,
+    sslmode,
+    sslrootcert,
+    sslcert,
+    sslkey,
+    connect_timeout: String(Math.max(1, Math.ceil(connectTimeoutMs / 1_000))),
+    application_name: 'espalier-mcp',
+  }
+  return Object.entries(keywords)
+    .flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${quoted(value)}`]))
+    .join(' ')
+}
+
+function addressOf(database: DatabaseSettings) {
+  try {
+    // What the settings leave out is nowhere else, but for the file of passwords.
+    return connectionAddress(connectionText(database), { PGPASSFILE: process.env.PGPASSFILE })
+  } catch (error) {
+    if (error instanceof AddressError) throw new ConnectionFailure(`the settings of this database: ${error.message}`)
+    throw error
+  }
+}
+
+export function createPools(now: () => number): Pools {
+  const pools = new Map<string, { readonly settings: string; readonly pool: Pool }>()
+  return {
+    of: database => {
+      const settings = `${database.poolSize} ${connectionText(database)}`
+      const known = pools.get(database.name)
+      if (known?.settings === settings) return known.pool
+      known?.pool.close()
+      const pool = new Pool(
+        {
+          address: addressOf(database),
+          size: database.poolSize,
+          acquisitionTimeoutMs: database.connectTimeoutMs,
+          maximumLifetimeMs,
+          maximumIdleMs,
+        },
+        now,
+      )
+      pools.set(database.name, { settings, pool })
+      return pool
+    },
+    close: () => {
+      for (const { pool } of pools.values()) pool.close()
+      pools.clear()
+    },
+  }
+}

@@ -1,0 +1,41 @@
+/** What stands before and after a statement, so that it can neither run for ever nor leave anything behind. Pure. */
+import type { Step } from '../../postgres/connection.ts'
+import type { DatabaseSettings } from '../configuration/types.ts'
+
+/** `snapshot`: READ ONLY, with all statements seeing the same. */
+export type TransactionKind = 'read' | 'snapshot' | 'write'
+
+const beginnings = {
+  read: 'BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY',
+  snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+  write: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE',
+} as const satisfies Record<TransactionKind, string>
+
+/** Whoever waits for a lock holds others up. */
+const maximumLockWaitMs = 10_000
+/** Between the statements of a call there is nothing to wait for but this server. */
+const maximumIdleMs = 10_000
+
+/**
+ * Limits of time, and that strings are read as the parser of this server reads them: with a role or database that has it otherwise, a backslash would end a string in one of
+ * the two and not in the other, and hide a call from the judgement.
+ */
+const settingsText = `SELECT pg_catalog.set_config('statement_timeout', $1, true), pg_catalog.set_config('lock_timeout', $2, true),
+  pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true),
+  pg_catalog.set_config('standard_conforming_strings', 'on', true)`
+
+export function beginSteps(kind: TransactionKind, { statementTimeoutMs }: DatabaseSettings): Step[] {
+  const limits = [statementTimeoutMs, Math.min(statementTimeoutMs, maximumLockWaitMs), maximumIdleMs]
+  return [
+    { text: beginnings[kind], values: [] },
+    { text: settingsText, values: limits.map(String) },
+  ]
+}
+
+/** Advisory locks of the session are all that a rolled back transaction leaves: a function may have taken one, however it was declared. */
+export const endOfRead: readonly Step[] = [
+  { text: 'ROLLBACK', values: [] },
+  { text: 'SELECT pg_catalog.pg_advisory_unlock_all()', values: [] },
+]
+
+export const commit: readonly Step[] = [{ text: 'COMMIT', values: [] }]

@@ -1,0 +1,161 @@
+/** The tool server whole, on a real Postgres, as clients meet it. */
+import { randomBytes } from 'node:crypto'
+import { PassThrough } from 'node:stream'
+import { Client as ModernClient, StreamableHTTPClientTransport as ModernHttp } from '@modelcontextprotocol/client'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { countTokens } from 'gpt-tokenizer'
+import { pino } from 'pino'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ask } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import type { HttpSettings, McpSettings } from './configuration/types.ts'
+import { addToken, addUser } from './credentials/administration.ts'
+import { makeFolder, settingsOf } from './credentials/testing/files.ts'
+import { type McpService, serveMcpOverStdio, startMcp } from './index.ts'
+import { databaseOf } from './testing/calls.ts'
+
+const silent = pino({ level: 'silent' })
+const folder = makeFolder()
+let postgres: TestPostgres
+let service: McpService
+let token: string
+let settings: McpSettings
+let http: HttpSettings
+
+beforeAll(async () => {
+  postgres = await startPostgres('18')
+  await postgres.run(
+    `CREATE TABLE people (id int PRIMARY KEY, name text NOT NULL, born date);
+     INSERT INTO people SELECT n, 'name ' || n, date '2000-01-01' + n FROM generate_series(1, 2000) n`,
+  )
+  const { tokenFile, userFile } = folder
+  token = (await addToken(tokenFile, { note: 'a test', lifetimeMs: undefined, database: undefined }, Date.now())).token
+  await addUser(userFile, 'alice', { password: 'correct horse' }, Date.now())
+  http = {
+    ...{ host: '127.0.0.1', port: 0, tls: undefined, allowedOrigins: [], trustedProxies: [] },
+    authentication: settingsOf(folder),
+  }
+  settings = {
+    http,
+    databases: [databaseOf(postgres)],
+    embedding: undefined,
+    llm: [],
+    knowledgebase: undefined,
+    dataDirectory: folder.path,
+    disabled: new Set(),
+    limits: { resultTokens: 10_000, resultBytes: 8_388_608, requestBytes: 10_485_760 },
+    sealingKey: randomBytes(32),
+    logLevel: 'info',
+  }
+  service = await startMcp({ settings, http, logger: silent })
+})
+afterAll(async () => {
+  await service?.stop()
+  await postgres?.stop()
+  folder.remove()
+})
+
+const url = () => new URL(`http://127.0.0.1:${service.address.port}/mcp/v1`)
+const requestInit = () => ({ headers: { authorization: `Bearer ${token}` } })
+const textOf = (result: unknown) => (result as { content: { text: string }[] }).content.map(({ text }) => text).join('')
+
+describe.each([
+  [
+    'the client of today',
+    async () => {
+      const client = new ModernClient({ name: 'test', version: '1' })
+      await client.connect(new ModernHttp(url(), { requestInit: requestInit() }))
+      return client
+    },
+  ],
+  [
+    'the client of before',
+    async () => {
+      const client = new Client({ name: 'test', version: '1' })
+      await client.connect(new StreamableHTTPClientTransport(url(), { requestInit: requestInit() }))
+      return client
+    },
+  ],
+])('%s', (_, connect) => {
+  test('lists tools in few tokens, queries, pages on, reads and is refused what would write', async () => {
+    const client = await connect()
+    try {
+      const { tools } = await client.listTools()
+      expect(countTokens(JSON.stringify(tools))).toBeLessThanOrEqual(4_000)
+      expect(tools.map(({ name }) => name)).toContain('query_database')
+      expect(tools.map(({ name }) => name)).not.toContain('authenticate_user')
+      const call = async (name: string, args: Record<string, unknown>) => client.callTool({ name, arguments: args })
+      const found = await call('query_database', { query: 'SELECT id, name, born FROM people ORDER BY id', limit: 2 })
+      expect(textOf(found)).toMatch(/id\tname\tborn\n1\tname 1\t2000-01-02\n2\tname 2\t2000-01-03/)
+      expect(textOf(found)).toContain('offset=2')
+      const all = await call('query_database', { query: 'SELECT * FROM people', limit: 1000 })
+      expect(countTokens(textOf(all))).toBeLessThanOrEqual(10_000)
+      expect(await call('query_database', { query: 'DELETE FROM people' })).toMatchObject({ isError: true })
+      expect(textOf(await call('get_schema_info', {}))).toContain('people')
+      expect(textOf(await call('count_rows', { table: 'people' }))).toContain('2000')
+      expect(textOf(await call('execute_explain', { query: 'SELECT * FROM people' }))).toContain('Seq Scan')
+      expect(textOf(await call('check_health', {}))).toContain('connections')
+      const { contents } = await client.readResource({ uri: 'pg://system_info' })
+      expect(contents).toMatchObject([{ uri: 'pg://system_info', mimeType: 'application/json' }])
+      const { prompts } = await client.listPrompts()
+      expect(prompts.map(({ name }) => name)).toContain('explore-database')
+    } finally {
+      await client.close()
+    }
+    expect(await postgres.run('SELECT count(*)::int AS n FROM people')).toMatchObject({ rows: [{ n: 2000 }] })
+  })
+})
+
+test('a user logs in for a session token, with which the helper API answers too', async () => {
+  const { port } = service.address
+  const call = (body: object, headers: Record<string, string> = {}) =>
+    ask(port, '/mcp/v1', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...body }),
+    })
+  expect((await call({ method: 'tools/list' })).status).toBe(401)
+  const args = { username: 'alice', password: 'correct horse' }
+  const login = await call({ method: 'tools/call', params: { name: 'authenticate_user', arguments: args } })
+  const { session_token } = JSON.parse(textOf(JSON.parse(login.text).result))
+  const headers = { authorization: `Bearer ${session_token}` }
+  expect(JSON.parse((await call({ method: 'tools/list' }, headers)).text).result.tools.length).toBeGreaterThan(5)
+  const databases = await ask(port, '/api/databases', { headers })
+  expect(JSON.parse(databases.text)).toMatchObject({ databases: [{ name: settings.databases[0]?.name }] })
+  const made = await ask(port, '/api/conversations', {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      provider: 'openai',
+      model: 'm',
+      connection: 'main',
+      messages: [{ role: 'user', content: 'How many people?' }],
+    }),
+  })
+  expect(made.status).toBe(201)
+  expect((await ask(port, '/health')).status).toBe(200)
+})
+
+test('over standard input and output it answers one line for one line, and ends with its input', async () => {
+  const [input, output] = [new PassThrough(), new PassThrough()]
+  let said = ''
+  output.setEncoding('utf8').on('data', chunk => {
+    said += chunk
+  })
+  const over = serveMcpOverStdio({ settings, logger: silent, input, output })
+  const write = (message: object) => input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  const clientInfo = { name: 'test', version: '1' }
+  write({ id: 1, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo } })
+  write({ method: 'notifications/initialized' })
+  write({ id: 2, method: 'tools/call', params: { name: 'query_database', arguments: { query: 'SELECT 41 + 1 AS n' } } })
+  input.end()
+  await over
+  const [first, second, ...more] = said
+    .trim()
+    .split('\n')
+    .map(text => JSON.parse(text))
+  expect(first).toMatchObject({ id: 1, result: { protocolVersion: '2025-11-25' } })
+  expect(textOf(second.result)).toContain('42')
+  expect(more).toEqual([])
+})

@@ -1,0 +1,167 @@
+/**
+ * The tool server: MCP for Postgres over HTTP or over standard input and output, with helper endpoints beside it. A server of its own: it
+ * needs a configuration and a Postgres, and nothing else of this project.
+ */
+import { readFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import type { Readable, Writable } from 'node:stream'
+import type { Logger } from 'pino'
+import { version } from '../../server/version.ts'
+import { closeServer, listen } from '../http/listen.ts'
+import { createChatProvider } from '../providers/chat/index.ts'
+import { conversationRoutes } from './api/conversations.ts'
+import { databaseRoutes } from './api/databases.ts'
+import { createApi } from './api/index.ts'
+import { createAudit } from './audit.ts'
+import { createCatalogue } from './catalogue/index.ts'
+import { compactionRoute } from './compaction/index.ts'
+import type { DatabaseSettings, HttpSettings, McpSettings } from './configuration/types.ts'
+import { type Conversations, createConversations } from './conversations/store.ts'
+import { type Core, createCore } from './core/index.ts'
+import type { Logins } from './credentials/accounts.ts'
+import { createAuthentication, type RunningAuthentication } from './credentials/index.ts'
+import { createEntries, type DatabaseEntries } from './database/entries.ts'
+import { createDatabaseAccess, type Databases } from './database/index.ts'
+import { instructionsFor } from './instructions.ts'
+import { llmRoutes } from './llm/index.ts'
+import { prompts } from './prompts/index.ts'
+import { createFingerprint } from './resources/fingerprint.ts'
+import { createResources } from './resources/index.ts'
+import { createWatch } from './resources/watch.ts'
+import { createMcpServer } from './server.ts'
+import { warmParser } from './statement/parser.ts'
+import { createTools } from './tools/index.ts'
+import { createWires, type Wires } from './wire/index.ts'
+import { serveStdio } from './wire/stdio.ts'
+
+type McpOptions = { readonly settings: McpSettings; readonly logger: Logger; readonly now?: () => number }
+
+export type McpService = {
+  readonly address: AddressInfo
+  /** Other databases from now on; what runs on those before goes on to its end. */
+  setDatabases(databases: readonly DatabaseSettings[]): void
+  /** Lets what is under way end, within seconds, and stops. */
+  stop(): Promise<void>
+}
+
+type Parts = {
+  readonly core: Core
+  readonly wires: Wires
+  readonly entries: DatabaseEntries
+  readonly databases: Databases
+  setDatabases(databases: readonly DatabaseSettings[]): void
+}
+
+const serverInfo = { name: 'espalier-mcp', title: 'Espalier Postgres', version }
+const stopMs = 10_000
+
+function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logins | undefined): Parts {
+  const { limits, disabled, sealingKey } = settings
+  let configured = settings.databases
+  const entries = createEntries(() => configured)
+  const databases = createDatabaseAccess({
+    maximumBytes: limits.resultBytes,
+    audit: createAudit(logger, 'reads'),
+    warn: (facts, message) => logger.warn(facts, message),
+  })
+  const catalogue = createCatalogue(databases, now)
+  const resources = [createResources({ entries, access: databases, catalogue, settings })]
+  const core: Core = createCore({
+    server: serverInfo,
+    instructions: instructionsFor(entries),
+    tools: createTools({ settings, entries, databases, catalogue, resources, logins, now }),
+    resources,
+    prompts: prompts.filter(({ definition: { name } }) => !disabled.has(name)),
+    follow: createWatch({
+      fingerprint: createFingerprint(databases, catalogue),
+      entries,
+      announce: uri => core.announce({ kind: 'resource', uri }),
+      logger,
+    }),
+  })
+  const wires = createWires({ core, logger, sealingKey, now })
+  const setDatabases = (next: readonly DatabaseSettings[]) => {
+    configured = next
+    core.announce({ kind: 'resources' })
+  }
+  return { core, wires, entries, databases, setDatabases }
+}
+
+/** Whose chats a model sums up: the first that has a name to be asked by. */
+function summariserOf({ llm }: McpSettings) {
+  const settings = llm.find(({ model }) => model !== undefined)
+  return settings?.model === undefined ? undefined : { provider: createChatProvider(settings), model: settings.model }
+}
+
+function apiOf(
+  { settings, logger }: McpOptions,
+  entries: DatabaseEntries,
+  authentication: RunningAuthentication | undefined,
+  conversations: Conversations | undefined,
+) {
+  const routes = [
+    ...databaseRoutes(entries),
+    ...(conversations === undefined ? [] : conversationRoutes(conversations)),
+    compactionRoute(summariserOf(settings)),
+    ...llmRoutes(settings.llm),
+  ]
+  return createApi({ routes, authentication, logger })
+}
+
+/** @throws what reading the files fails with */
+function filesOf({ certificateFile, keyFile, chainFile }: NonNullable<HttpSettings['tls']>) {
+  const chain = chainFile === undefined ? '' : `\n${readFileSync(chainFile, 'utf8')}`
+  return { certificate: `${readFileSync(certificateFile, 'utf8')}${chain}`, key: readFileSync(keyFile, 'utf8') }
+}
+
+/**
+ * Serves over HTTP. @throws CredentialError where a file of credentials is wrong; what listening fails with
+ */
+export async function startMcp(options: McpOptions & { readonly http: HttpSettings }): Promise<McpService> {
+  const { settings, logger, http, now } = options
+  const authentication = http.authentication.enabled
+    ? await createAuthentication({ settings: http.authentication, logger, ...(now && { now }) })
+    : undefined
+  const { wires, entries, databases, setDatabases } = assemble(options, authentication)
+  const conversations = authentication && createConversations(settings.dataDirectory)
+  const server = createMcpServer({
+    wires,
+    settings: http,
+    tls: http.tls && filesOf(http.tls),
+    maximumBodyBytes: settings.limits.requestBytes,
+    authentication,
+    api: apiOf(options, entries, authentication, conversations),
+  })
+
+  async function stop(): Promise<void> {
+    wires.modern.close()
+    await closeServer(server, stopMs)
+    await authentication?.stop()
+    conversations?.close()
+    databases.close()
+  }
+
+  try {
+    const address = await listen(server, { host: http.host, port: http.port })
+    if (typeof address === 'string') throw new Error('the server listens on no port')
+    warmParser()
+    return { address, setDatabases, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** Serves one client, or a bridge, over two streams; resolves when the input has ended. */
+export async function serveMcpOverStdio(
+  options: McpOptions & { readonly input: Readable; readonly output: Writable },
+): Promise<void> {
+  const { wires, databases } = assemble(options, undefined)
+  const { input, output, settings } = options
+  warmParser()
+  try {
+    await serveStdio({ wires, input, output, maximumLineBytes: settings.limits.requestBytes })
+  } finally {
+    databases.close()
+  }
+}

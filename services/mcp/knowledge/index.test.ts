@@ -1,0 +1,210 @@
+/** The knowledge-base file: what is found, on both threads, and what becomes of files that are not as they should be. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import fc from 'fast-check'
+import { afterAll, describe, expect, test } from 'vitest'
+import { createKnowledgeBase, type KnowledgeBase } from './index.ts'
+import { floats, type TestChunk, writeKnowledge } from './testing/file.ts'
+import { KnowledgeError, type KnowledgeQuestion } from './types.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'espalier-knowledge-'))
+const path = join(directory, 'kb.db')
+const bases: KnowledgeBase[] = []
+afterAll(() => {
+  for (const base of bases) base.close()
+  rmSync(directory, { recursive: true })
+})
+
+const never = new AbortController().signal
+const threads = { 'the main thread': Number.POSITIVE_INFINITY, 'a thread of its own': 0 }
+function open(mainThreadBytes: number, at = path): KnowledgeBase {
+  const base = createKnowledgeBase({ path: at, mainThreadBytes })
+  bases.push(base)
+  return base
+}
+const question = (more: Partial<KnowledgeQuestion> = {}): KnowledgeQuestion => ({
+  provider: 'openai',
+  vector: Float32Array.of(1, 0, 0),
+  projects: [],
+  versions: [],
+  limit: 5,
+  ...more,
+})
+const faultOf = async (asking: Promise<unknown>) => {
+  const error = await asking.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  return error instanceof KnowledgeError ? error.fault : error
+}
+
+describe.each(Object.entries(threads))('on %s', (_, mainThreadBytes) => {
+  const base = open(mainThreadBytes)
+
+  test('the nearest are found, exactly as by comparing with each', async () => {
+    const vector = fc.array(fc.float({ min: -1, max: 1, noNaN: true }), { minLength: 4, maxLength: 4 })
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(vector, { maxLength: 30 }),
+        vector,
+        fc.integer({ min: 1, max: 6 }),
+        async (vectors, asked, limit) => {
+          writeKnowledge(
+            path,
+            vectors.map((one, place) => ({ text: `${place}`, vector: one })),
+          )
+          const found = await base.search(question({ vector: Float32Array.from(asked), limit }), never)
+          const length = (one: readonly number[]) => Math.hypot(...one)
+          const expected = vectors
+            .map(
+              one =>
+                one.reduce((sum, number, at) => sum + number * (asked[at] ?? 0), 0) / (length(one) * length(asked)),
+            )
+            .filter(similarity => !Number.isNaN(similarity))
+            .sort((one, other) => other - one)
+            .slice(0, limit)
+          expect(found).toHaveLength(expected.length)
+          for (const [place, { similarity }] of found.entries()) expect(similarity).toBeCloseTo(expected[place] ?? 2, 4)
+        },
+      ),
+      { numRuns: 30 },
+    )
+  })
+
+  test('projects and versions narrow it, and are listed', async () => {
+    const chunks: TestChunk[] = [
+      { text: 'a', project: 'Postgres', version: '17' },
+      { text: 'b', project: 'Postgres', version: '16' },
+      { text: 'c', project: "O'Tool", version: '1' },
+    ]
+    writeKnowledge(path, chunks)
+    const texts = async (more: Partial<KnowledgeQuestion>) =>
+      (await base.search(question(more), never)).map(({ text }) => text)
+    expect(await texts({ projects: ['Postgres'] })).toEqual(['a', 'b'])
+    expect(await texts({ projects: ["O'Tool", 'Postgres'], versions: ['16', '1'] })).toEqual(['b', 'c'])
+    expect(await texts({ projects: ['postgres'] })).toEqual([])
+    expect(await base.products(never)).toEqual([
+      { project: "O'Tool", version: '1', chunks: 1 },
+      { project: 'Postgres', version: '16', chunks: 1 },
+      { project: 'Postgres', version: '17', chunks: 1 },
+    ])
+  })
+
+  test('a file that takes its place is noticed', async () => {
+    writeKnowledge(path, [{ text: 'old', project: 'Before' }])
+    expect(await base.search(question(), never)).toMatchObject([{ text: 'old' }])
+    expect(await base.products(never)).toMatchObject([{ project: 'Before' }])
+    writeKnowledge(path, [{ text: 'new, and longer', project: 'After' }])
+    expect(await base.search(question(), never)).toMatchObject([{ text: 'new, and longer' }])
+    expect(await base.products(never)).toMatchObject([{ project: 'After' }])
+    rmSync(path)
+    expect(await faultOf(base.search(question(), never))).toEqual({ kind: 'missing' })
+    expect(await faultOf(base.products(never))).toEqual({ kind: 'missing' })
+  })
+
+  test('the same text in several versions is told once', async () => {
+    writeKnowledge(path, [
+      ...['17', '16', '15'].map(version => ({ text: 'same', version })),
+      { text: 'other', vector: [0.5, 0.5, 0] },
+    ])
+    expect((await base.search(question({ limit: 2 }), never)).map(({ text }) => text)).toEqual(['same', 'other'])
+  })
+
+  test('chunks with vectors of no use are passed over', async () => {
+    const chunks = [
+      { text: 'none', vector: null },
+      { text: 'short', vector: [1] },
+      { text: 'half', vector: new Uint8Array(7) },
+      { text: 'nought', vector: [0, 0, 0] },
+      { text: 'not a number', vector: floats([Number.NaN, 1, 1]) },
+      { text: 'good' },
+    ]
+    writeKnowledge(path, chunks)
+    expect(await base.search(question(), never)).toMatchObject([{ text: 'good', similarity: 1 }])
+  })
+
+  test('vectors of other dimensions, or of another provider, are told of', async () => {
+    writeKnowledge(path, [{ text: 'a', vector: [1, 2, 3, 4] }])
+    expect(await faultOf(base.search(question(), never))).toEqual({ kind: 'dimensions', stored: 4, asked: 3 })
+    expect(await faultOf(base.search(question({ provider: 'voyage' }), never))).toEqual({
+      kind: 'no vectors',
+      provider: 'voyage',
+    })
+  })
+
+  test('a file that is no knowledge base is told of, whatever is in it', async () => {
+    const empty = new DatabaseSync(join(directory, 'empty.db'))
+    empty.exec('CREATE TABLE IF NOT EXISTS other (x)')
+    empty.close()
+    const other = open(mainThreadBytes, join(directory, 'empty.db'))
+    expect(await faultOf(other.search(question(), never))).toEqual({
+      kind: 'invalid',
+      problem: 'it has no table chunks',
+    })
+    const broken = open(mainThreadBytes, join(directory, 'broken.db'))
+    const header = Buffer.from('SQLite format 3\0')
+    await fc.assert(
+      fc.asyncProperty(fc.boolean(), fc.uint8Array({ minLength: 1, maxLength: 3_000 }), async (isAlike, bytes) => {
+        writeFileSync(join(directory, 'broken.db'), isAlike ? Buffer.concat([header, bytes]) : bytes)
+        expect(await faultOf(broken.search(question(), never))).toMatchObject({ kind: 'invalid' })
+      }),
+      { numRuns: 40 },
+    )
+  })
+
+  test('nobody waits for what nobody wants', async () => {
+    writeKnowledge(path, [{ text: 'a' }])
+    await expect(base.search(question(), AbortSignal.abort(new Error('gone')))).rejects.toThrow('gone')
+  })
+})
+
+describe('a large file', () => {
+  const large = join(directory, 'large.db')
+  const base = open(1_000_000, large)
+
+  test('holds nobody else up while it is searched', async () => {
+    const dimensions = 256
+    writeKnowledge(
+      large,
+      (function* () {
+        for (let place = 0; place < 10_000; place++) {
+          yield {
+            text: `${place}`,
+            vector: Array.from({ length: dimensions }, (_, at) => Math.sin(place * dimensions + at)),
+          }
+        }
+      })(),
+    )
+    const vector = Float32Array.from({ length: dimensions }, (_, at) => Math.sin(7_777 * dimensions + at))
+    let turns = 0
+    const others = setInterval(() => turns++, 1)
+    const found = await base.search(question({ vector }), never)
+    clearInterval(others)
+    expect(found[0]).toMatchObject({ text: '7777' })
+    expect(turns).toBeGreaterThan(3)
+  })
+
+  test('is not searched on for those who have left, and goes on for others', async () => {
+    const vector = new Float32Array(256).fill(1)
+    const leaving = new AbortController()
+    const left = Array.from({ length: 20 }, () => base.search(question({ vector }), leaving.signal))
+    const stays = base.search(question({ vector }), never)
+    leaving.abort(new Error('left'))
+    const outcomes = await Promise.allSettled(left)
+    expect(outcomes.every(({ status }) => status === 'rejected')).toBe(true)
+    expect(await stays).toHaveLength(5)
+  })
+
+  test('is searched for so many at once, and no more', async () => {
+    const vector = new Float32Array(256).fill(1)
+    const leaving = new AbortController()
+    const all = Array.from({ length: 40 }, () => faultOf(base.search(question({ vector }), leaving.signal)))
+    setImmediate(() => leaving.abort())
+    const faults = await Promise.all(all)
+    expect(faults.filter(fault => !(fault instanceof DOMException))).toEqual(
+      Array.from({ length: 8 }, () => ({ kind: 'busy' })),
+    )
+  })
+})

@@ -1,0 +1,19 @@
+/** What goes between the main thread and the one that searches large knowledge bases. */
+import type { KnowledgeFault, KnowledgeHit, KnowledgeQuestion, Product } from './types.ts'
+
+export type Task = { readonly kind: 'products' } | { readonly kind: 'search'; readonly question: KnowledgeQuestion }
+
+/** `gone`: one number, not 0 where nobody waits any more. */
+export type TaskMessage = {
+  readonly id: number
+  readonly path: string
+  readonly task: Task
+  readonly gone: Int32Array<SharedArrayBuffer>
+}
+
+export type TaskResult =
+  | { readonly kind: 'products'; readonly products: readonly Product[] }
+  | { readonly kind: 'hits'; readonly hits: readonly KnowledgeHit[] }
+  | { readonly kind: 'fault'; readonly fault: KnowledgeFault }
+
+export type ResultMessage = { readonly id: number; readonly result: TaskResult }

@@ -1,0 +1,142 @@
+/**
+ * The server's own resources: `pg://...`, of the database that the caller has selected. Each is one JSON document, capped. Where the database does not answer the document says
+ * so; a resource that is not there, or not the role's to see, is unknown.
+ */
+import { failureOf, noDatabase, tooLarge } from '../catalogue/failures.ts'
+import type { Catalogue, Reading } from '../catalogue/index.ts'
+import { cellsOf } from '../catalogue/rows.ts'
+import type { McpSettings } from '../configuration/types.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
+import { CoreError } from '../core/errors.ts'
+import type { ReadResult, ResourceDefinition, ResourceProvider, ResourceTemplate } from '../core/resource.ts'
+import type { DatabaseAccess, OwnStatement } from '../database/access.ts'
+import type { DatabaseEntries } from '../database/entries.ts'
+import { fenceTokens } from '../text/fence.ts'
+import { atMostTokens } from '../text/tokens.ts'
+import { cappedJson } from './cap.ts'
+import { documentOf } from './documents.ts'
+import { failureText } from './failure.ts'
+import { extensionNames, settingNames } from './statements.ts'
+import { type ResourceName, resourceAsked, templates } from './uri.ts'
+
+type ResourceParts = {
+  readonly entries: DatabaseEntries
+  readonly access: DatabaseAccess
+  readonly catalogue: Catalogue
+  readonly settings: Pick<McpSettings, 'limits' | 'disabled'>
+}
+
+const mimeType = 'application/json'
+/** Who asks, in the tags of statements. */
+const tool = 'resources'
+
+type Keyed<Definition> = Definition & { readonly key: ResourceName }
+
+const definition = (key: ResourceName, name: string, description: string): Keyed<ResourceDefinition> => ({
+  key,
+  uri: `pg://${key}`,
+  name,
+  description,
+  mimeType,
+})
+
+const definitions = [
+  definition('system_info', 'postgresql_system_info', 'Version, platform, database, role and connection'),
+  definition('schemas', 'schemas', 'Schemas with how many tables and views they have'),
+  definition('extensions', 'extensions', 'Installed extensions'),
+  definition('settings', 'settings', 'Server settings, those that were changed first'),
+  definition('activity', 'activity', 'Sessions in this database and what they do'),
+  definition('statistics', 'statistics', 'Figures of the database and of its largest tables'),
+]
+
+const template = (key: keyof typeof templates, description: string): Keyed<ResourceTemplate> => ({
+  key,
+  uriTemplate: templates[key],
+  name: key,
+  description,
+  mimeType,
+})
+
+const templateDefinitions = [
+  template('schema', 'Tables and views of a schema'),
+  template('table', 'Columns, constraints and indexes of a table or view'),
+  template('setting', 'One server setting'),
+  template('extension', 'One extension'),
+]
+
+export function createResources({ entries, access, catalogue, settings }: ResourceParts): ResourceProvider {
+  const { limits, disabled } = settings
+  const isOn = ({ key, name }: Keyed<{ name: string }>) => !disabled.has(key) && !disabled.has(name)
+  const withoutKey = <Definition>({ key: _, ...rest }: Keyed<Definition>) => rest
+  const list = definitions.filter(isOn).map(withoutKey)
+  const templateList = templateDefinitions.filter(isOn).map(withoutKey)
+  const keys = new Set([...definitions, ...templateDefinitions].filter(isOn).map(({ key }) => key))
+
+  async function read(uri: string, context: CallContext): Promise<Outcome<ReadResult>> {
+    const asked = resourceAsked(uri)
+    if (asked === undefined) throw new CoreError({ kind: 'unknown resource', uri })
+    const answer = (text: string): Outcome<ReadResult> => ({
+      kind: 'result',
+      result: { contents: [{ uri, mimeType, text }] },
+    })
+    const database = entries.current(context.caller)
+    if (database === undefined) return answer(failureText(noDatabase))
+    try {
+      const document = await documentOf(asked, { database, context, tool }, { access, catalogue })
+      if (document === undefined) throw new CoreError({ kind: 'unknown resource', uri })
+      const { object, lists = [], more = '' } = document
+      return answer(
+        cappedJson(object, lists, limits.resultTokens - fenceTokens, atMostTokens, more) ?? failureText(tooLarge),
+      )
+    } catch (error) {
+      const failure = failureOf(error, database.name)
+      if (failure === undefined) throw error
+      return answer(failureText(failure))
+    }
+  }
+
+  /** Names that may stand at a variable. */
+  async function names(
+    uriTemplate: string,
+    variable: string,
+    chosen: { readonly [variable: string]: string },
+    reading: Reading,
+  ): Promise<readonly string[]> {
+    const column = async (statement: OwnStatement) => {
+      const [rows] = await access.read(reading.database, [statement], reading.context, tool)
+      return rows === undefined ? [] : cellsOf(rows).map(cells => cells.text('name'))
+    }
+    if (variable === 'schema' && (uriTemplate === templates.schema || uriTemplate === templates.table))
+      return (await catalogue.overview(reading)).schemas.map(({ name }) => name)
+    if (variable === 'table' && uriTemplate === templates.table) {
+      const { relations } = await catalogue.overview(reading)
+      const of = relations.filter(({ schema }) => chosen.schema === undefined || schema === chosen.schema)
+      return [...new Set(of.map(({ name }) => name))]
+    }
+    if (variable === 'name' && uriTemplate === templates.setting) return column(settingNames)
+    if (variable === 'name' && uriTemplate === templates.extension) return column(extensionNames)
+    return []
+  }
+
+  return {
+    list: () => list,
+    templates: () => templateList,
+    read: (uri, context) => {
+      const asked = resourceAsked(uri)
+      return asked !== undefined && keys.has(asked.name) ? read(uri, context) : undefined
+    },
+    async complete(uriTemplate, variable, value, chosen, context) {
+      const database = entries.current(context.caller)
+      if (database === undefined) return []
+      try {
+        const all = await names(uriTemplate, variable, chosen, { database, context, tool })
+        const wanted = value.toLowerCase()
+        return all.filter(name => name.toLowerCase().startsWith(wanted))
+      } catch (error) {
+        // Who types gets no suggestions, rather than an error, where there is nobody to ask.
+        if (failureOf(error, database.name) === undefined) throw error
+        return []
+      }
+    },
+  }
+}

@@ -1,0 +1,206 @@
+/**
+ * What a statement is and all that it names, from its tree. Where a node may name a function without calling one by its syntax (`t.f`, a cast, an operator), its name is taken as well: what is
+ * listed may be more than what runs, never less.
+ */
+import { classOf, type StatementClass } from './classes.ts'
+import type { ParsedStatement, TreeNode } from './parser.ts'
+import { StatementRefusal } from './refusal.ts'
+
+export type Name = { readonly schema: string | undefined; readonly name: string }
+export type Call = Name & {
+  /** undefined: not known. */
+  readonly arguments: number | undefined
+}
+
+export type Analysis = {
+  readonly class: StatementClass
+  /** As Postgres calls it: SELECT, DROP TABLE. */
+  readonly tag: string
+  readonly text: string
+  readonly calls: readonly Call[]
+  /** That are written as columns of a row, and may be functions of it. */
+  readonly attributes: readonly string[]
+  readonly operators: readonly Name[]
+  readonly types: readonly Name[]
+  readonly relations: readonly Name[]
+  /** Whether an INSERT, UPDATE, DELETE or MERGE is anywhere in it. */
+  readonly hasWrite: boolean
+  readonly hasInto: boolean
+  readonly hasLock: boolean
+  /** Whether an UPDATE or a DELETE in it touches every row. */
+  readonly hasUnfiltered: boolean
+  /** Whether the outermost SELECT says how many rows it wants, or from which on. */
+  readonly hasLimit: boolean
+}
+
+/** Postgres's own limits are near; no statement that a person reads comes close. */
+const maximumDepth = 500
+
+const isNode = (value: unknown): value is TreeNode =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The strings of a list of String nodes, as names are written. */
+const strings = (list: unknown): string[] =>
+  Array.isArray(list)
+    ? list.flatMap(item => {
+        const held = isNode(item) && isNode(item.String) ? item.String.sval : undefined
+        return typeof held === 'string' ? [held] : []
+      })
+    : []
+
+function nameOf(list: unknown): Name | undefined {
+  const parts = strings(list)
+  const name = parts.at(-1)
+  return name === undefined ? undefined : { schema: parts.at(-2), name }
+}
+
+/** Kinds of nodes by which a condition can tell one row from another. */
+const tellRowsApart = new Set(['ColumnRef', 'SubLink', 'CurrentOfExpr'])
+
+function looksAtRows(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(looksAtRows)
+  return isNode(value) && Object.entries(value).some(([key, held]) => tellRowsApart.has(key) || looksAtRows(held))
+}
+
+/** Whether a condition holds for every row by its form alone: it is not there, looks at no row, or compares a thing with itself. */
+function isAlwaysTrue(condition: unknown): boolean {
+  if (!isNode(condition) || !looksAtRows(condition)) return true
+  const expression = condition.A_Expr
+  if (isNode(expression)) {
+    return (
+      strings(expression.name).join() === '=' &&
+      JSON.stringify(withoutPlaces(expression.lexpr)) === JSON.stringify(withoutPlaces(expression.rexpr))
+    )
+  }
+  const combined = condition.BoolExpr
+  if (isNode(combined) && Array.isArray(combined.args)) {
+    if (combined.boolop === 'OR_EXPR') return combined.args.some(isAlwaysTrue)
+    if (combined.boolop === 'AND_EXPR') return combined.args.every(isAlwaysTrue)
+  }
+  return false
+}
+
+function withoutPlaces(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutPlaces)
+  if (!isNode(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, held]) => (key === 'location' ? [] : [[key, withoutPlaces(held)]])),
+  )
+}
+
+type Found = {
+  calls: Call[]
+  attributes: string[]
+  operators: Name[]
+  types: Name[]
+  relations: Name[]
+  hasWrite: boolean
+  hasInto: boolean
+  hasLock: boolean
+  hasUnfiltered: boolean
+}
+
+const push = (list: Name[], name: Name | undefined): void => {
+  if (name !== undefined) list.push(name)
+}
+
+/** What each kind of node adds, by its name. */
+const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => void } = {
+  FuncCall: (node, { calls }) => {
+    const name = nameOf(node.funcname)
+    const length = (list: unknown) => (Array.isArray(list) ? list.length : 0)
+    const given = length(node.args) + (node.agg_within_group === true ? length(node.agg_order) : 0)
+    if (name !== undefined) calls.push({ ...name, arguments: node.func_variadic === true ? undefined : given })
+  },
+  A_Expr: (node, { operators }) => push(operators, nameOf(node.name)),
+  SubLink: (node, { operators }) => push(operators, nameOf(node.operName)),
+  SortBy: (node, { operators }) => push(operators, nameOf(node.useOp)),
+  TypeName: (node, { types }) => push(types, nameOf(node.names)),
+  ColumnRef: (node, { attributes }) => {
+    const parts = strings(node.fields)
+    const last = parts.at(-1)
+    if (parts.length > 1 && last !== undefined) attributes.push(last)
+  },
+  A_Indirection: (node, { attributes }) => void attributes.push(...strings(node.indirection)),
+  RangeVar: (node, found) => {
+    const { schemaname, relname } = node
+    if (typeof relname !== 'string') return
+    found.relations.push({ schema: typeof schemaname === 'string' ? schemaname : undefined, name: relname })
+  },
+  SelectStmt: (node, found) => {
+    if (node.intoClause !== undefined) found.hasInto = true
+    if (node.lockingClause !== undefined) found.hasLock = true
+  },
+  InsertStmt: (_, found) => {
+    found.hasWrite = true
+  },
+  MergeStmt: (node, found) => {
+    found.hasWrite = true
+    found.hasUnfiltered ||= isAlwaysTrue(node.joinCondition)
+  },
+  UpdateStmt: (node, found) => {
+    found.hasWrite = true
+    found.hasUnfiltered ||= isAlwaysTrue(node.whereClause)
+  },
+  DeleteStmt: (node, found) => {
+    found.hasWrite = true
+    found.hasUnfiltered ||= isAlwaysTrue(node.whereClause)
+  },
+}
+
+/** Fields that hold a node without saying which kind it is. */
+const kinds: { readonly [field: string]: string } = {
+  relation: 'RangeVar',
+  sourceRelation: 'RangeVar',
+  typeName: 'TypeName',
+  ofTypename: 'TypeName',
+  funccall: 'FuncCall',
+  larg: 'SelectStmt',
+  rarg: 'SelectStmt',
+  rel: 'RangeVar',
+}
+
+function visit(kind: string, node: TreeNode, found: Found): void {
+  if (Object.hasOwn(visitors, kind)) visitors[kind]?.(node, found)
+}
+
+function walk(value: unknown, found: Found, depth: number): void {
+  if (depth > maximumDepth) {
+    throw new StatementRefusal(
+      'too large',
+      'The statement is nested too deeply, or is a chain of too many terms. Write it in simpler parts.',
+    )
+  }
+  if (Array.isArray(value)) {
+    for (const item of value) walk(item, found, depth)
+    return
+  }
+  if (!isNode(value)) return
+  for (const [key, held] of Object.entries(value)) {
+    if (typeof held !== 'object' || held === null) continue
+    if (isNode(held)) visit(kinds[key] ?? key, held, found)
+    walk(held, found, depth + 1)
+  }
+}
+
+/** @throws StatementRefusal where it is nested too deeply */
+export function analyse({ node, text }: ParsedStatement): Analysis {
+  const found: Found = {
+    calls: [],
+    attributes: [],
+    operators: [],
+    types: [],
+    relations: [],
+    hasWrite: false,
+    hasInto: false,
+    hasLock: false,
+    hasUnfiltered: false,
+  }
+  walk(node, found, 0)
+  const select = isNode(node.SelectStmt) ? node.SelectStmt : {}
+  const hasLimit = select.limitCount !== undefined || select.limitOffset !== undefined
+  return { ...classOf(node), text, ...found, hasLimit }
+}
+
+/** Names of the functions that it calls by their syntax. */
+export const calledNames = ({ calls }: Analysis): readonly string[] => calls.map(({ name }) => name)

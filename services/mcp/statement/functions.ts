@@ -1,0 +1,50 @@
+/** Functions that are judged by name: those of Postgres and its extensions that are harmless although volatile, and those that are not although stable. */
+
+/** Of pg_catalog: they write nothing, hold nothing, and reach nothing outside the database. */
+const harmless = new Set(
+  `random random_normal clock_timestamp timeofday gen_random_uuid uuidv4 uuidv7 array_sample array_shuffle
+  pg_sleep pg_sleep_for pg_sleep_until current_query currval lastval pg_is_in_recovery
+  pg_relation_size pg_total_relation_size pg_table_size pg_indexes_size pg_database_size pg_tablespace_size
+  pg_partition_tree pg_partition_ancestors pg_sequence_last_value pg_get_sequence_data
+  pg_blocking_pids pg_safe_snapshot_blocking_pids pg_lock_status pg_prepared_xact pg_notification_queue_usage pg_jit_available
+  pg_current_wal_lsn pg_current_wal_insert_lsn pg_current_wal_flush_lsn pg_last_wal_receive_lsn pg_last_wal_replay_lsn
+  pg_last_xact_replay_timestamp pg_last_committed_xact pg_is_wal_replay_paused pg_get_wal_replay_pause_state
+  pg_get_wal_resource_managers pg_get_wal_summarizer_state pg_show_replication_origin_status
+  pg_control_checkpoint pg_control_init pg_control_recovery pg_control_system pg_stat_have_stats
+  pg_collation_actual_version pg_database_collation_actual_version pg_xact_commit_timestamp pg_xact_commit_timestamp_origin
+  pg_xact_status txid_status pg_get_multixact_members pg_get_wait_events pg_get_aios`.split(/\s+/),
+)
+const harmlessPattern = /^pg_stat_get_/
+
+/** Of extensions, by the extension that a function belongs to. */
+const harmlessOfExtensions: { readonly [extension: string]: RegExp } = {
+  pg_stat_statements: /^pg_stat_statements(_info)?$/,
+  'uuid-ossp': /^uuid_generate_v\d\w*$/,
+  pgcrypto: /^gen_(random_bytes|random_uuid|salt)$/,
+  pgstattuple: /^pg(stat|relpages)\w*$/,
+  pg_buffercache: /^pg_buffercache_(pages|summary|usage_counts|numa_pages)$/,
+  pgrowlocks: /^pgrowlocks$/,
+  tablefunc: /^normal_rand$/,
+  tsm_system_rows: /^system_rows$/,
+  tsm_system_time: /^system_time$/,
+}
+
+/**
+ * Whatever the catalogue says of them: they run text as a statement, reach files, other servers or other sessions, or change the session. Large objects, advisory locks and sequences are among those
+ * that the catalogue calls volatile; they are named so that a function of the same name that is declared otherwise is none either.
+ */
+const dangerous =
+  /^(pg_read_(binary_)?file|pg_ls_\w+|pg_stat_file|pg_file_\w+|lo_(close|creat|create|export|from_bytea|get|import|lseek|lseek64|open|put|tell|tell64|truncate|truncate64|unlink)|loread|lowrite|dblink\w*|postgres_fdw_\w+|pg_terminate_backend|pg_cancel_backend|set_config|pg_import_system_collations|pg_(try_)?advisory_\w+|nextval|setval|pg_notify|(query|table|schema|database|cursor)_to_xml\w*|ts_stat|ts_rewrite|crosstab\w*|connectby|pg_reload_conf|pg_rotate_logfile|pg_logdir_ls|pg_promote|pg_switch_wal|pg_export_snapshot)$/
+
+/** What a database that takes writes needs. */
+const ofWrites = /^(nextval|setval|ts_rewrite|pg_(try_)?advisory_xact_lock(_shared)?|pg_notify)$/
+
+export const isDangerous = (name: string): boolean => dangerous.test(name)
+export const isOfWrites = (name: string): boolean => ofWrites.test(name)
+
+export function isHarmless(schema: string, name: string, extension: string | null): boolean {
+  if (schema === 'pg_catalog') return harmless.has(name) || harmlessPattern.test(name)
+  return extension !== null && Object.hasOwn(harmlessOfExtensions, extension)
+    ? harmlessOfExtensions[extension]?.test(name) === true
+    : false
+}

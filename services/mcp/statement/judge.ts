@@ -1,0 +1,168 @@
+/** Whether a statement may run, and how, from what it is, what it names, and what the catalogue says of that. Pure. */
+import type { Analysis, Call, Name } from './analysis.ts'
+import type { CatalogueFacts, VolatileFunction } from './facts.ts'
+import { isDangerous, isHarmless, isOfWrites } from './functions.ts'
+import { StatementRefusal } from './refusal.ts'
+
+export type Verdict = {
+  /** In a READ ONLY transaction that is rolled back, or in one that is committed. */
+  readonly mode: 'read' | 'write'
+  /** Why somebody has to confirm it first; undefined: nobody has to. */
+  readonly confirm: string | undefined
+}
+
+/** A function that a read may not call. */
+type Objection = { readonly name: string; readonly isForbidden: boolean; readonly how: string }
+
+const shown = ({ schema, name }: { readonly schema?: string | undefined; readonly name: string }): string =>
+  schema === undefined || schema === 'pg_catalog' ? name : `${schema}.${name}`
+
+const isVisible = ({ schema }: Name, candidate: string, { searchPath }: CatalogueFacts): boolean =>
+  schema === undefined ? searchPath.includes(candidate) : schema === candidate
+
+const takes = ({ fewest, most }: VolatileFunction, given: number | undefined): boolean =>
+  given === undefined || (given >= fewest && given <= most)
+
+function objectionTo(
+  found: Pick<VolatileFunction, 'schema' | 'name' | 'extension'>,
+  how: string,
+): Objection | undefined {
+  const { schema, name, extension } = found
+  if (isDangerous(name)) return { name: shown(found), isForbidden: !isOfWrites(name), how }
+  if (isHarmless(schema, name, extension)) return undefined
+  // What is Postgres's own and not known to be harmless is for its operators; what others wrote is for those who may write.
+  return { name: shown(found), isForbidden: schema === 'pg_catalog' && !isOfWrites(name), how }
+}
+
+function objectionToCall(call: Call, facts: CatalogueFacts, how: string): Objection | undefined {
+  if (isDangerous(call.name)) return { name: shown(call), isForbidden: !isOfWrites(call.name), how }
+  const candidates = facts.volatile.get(call.name) ?? []
+  for (const candidate of candidates) {
+    if (!isVisible(call, candidate.schema, facts) || !takes(candidate, call.arguments)) continue
+    const objection = objectionTo(candidate, how)
+    if (objection !== undefined) return objection
+  }
+  return undefined
+}
+
+function objectionToOperator(operator: Name, facts: CatalogueFacts): Objection | undefined {
+  const schemas = facts.operators.get(operator.name) ?? []
+  // One that shares its name with an operator of Postgres is taken for that, unless its schema is written.
+  if (operator.schema === undefined && facts.ownOperators.has(operator.name)) return undefined
+  const schema = schemas.find(candidate => isVisible(operator, candidate, facts))
+  return schema === undefined
+    ? undefined
+    : { name: shown({ schema, name: operator.name }), isForbidden: false, how: 'the operator' }
+}
+
+function objectionToCast(type: Name, facts: CatalogueFacts): Objection | undefined {
+  const schema = facts.casts.get(type.name)?.find(candidate => isVisible(type, candidate, facts))
+  return schema === undefined
+    ? undefined
+    : { name: shown({ schema, name: type.name }), isForbidden: false, how: 'a cast to' }
+}
+
+function objectionToView(relation: Name, facts: CatalogueFacts): Objection | undefined {
+  for (const view of facts.views.get(relation.name) ?? []) {
+    if (!isVisible(relation, view.schema, facts)) continue
+    for (const called of view.functions) {
+      const objection = objectionTo(called, `${shown({ schema: view.schema, name: relation.name })} calls`)
+      if (objection !== undefined) return objection
+    }
+  }
+  return undefined
+}
+
+function* objections(analysis: Analysis, facts: CatalogueFacts): Generator<Objection | undefined> {
+  for (const call of analysis.calls) {
+    yield objectionToCall(call, facts, 'the function')
+    // `f(x)` may be a cast to the type f.
+    yield objectionToCast(call, facts)
+  }
+  for (const name of analysis.attributes) {
+    // Of a row that is the one argument.
+    if (facts.volatile.get(name)?.some(({ takesRow }) => takesRow))
+      yield objectionToCall({ schema: undefined, name, arguments: 1 }, facts, 'the function')
+  }
+  for (const operator of analysis.operators) yield objectionToOperator(operator, facts)
+  for (const type of analysis.types) yield objectionToCast(type, facts)
+  for (const relation of analysis.relations) yield objectionToView(relation, facts)
+}
+
+/** Forbidden ones first: what else is wrong does not matter then. */
+function worst(analysis: Analysis, facts: CatalogueFacts): Objection | undefined {
+  let first: Objection | undefined
+  for (const objection of objections(analysis, facts)) {
+    if (objection?.isForbidden) return objection
+    first ??= objection
+  }
+  return first
+}
+
+const readOnly = (what: string): StatementRefusal =>
+  new StatementRefusal(
+    'read-only',
+    `This database is read-only here: ${what}. Only reads run, unless its configuration has allow_writes: true.`,
+  )
+
+function refuseForbidden({ name, how }: Objection): never {
+  throw new StatementRefusal(
+    'forbidden',
+    `Refused: ${how} ${name}, which reaches outside of the query (files, other servers or sessions, settings, locks, or text run as SQL) or is not known to be harmless.`,
+  )
+}
+
+function refuseVolatile({ name, how }: Objection): never {
+  throw new StatementRefusal(
+    'read-only',
+    `Refused: ${how} ${name}, which is VOLATILE or changes something, so it may write. If it only reads, its owner can declare it so (ALTER FUNCTION ... STABLE); if it is meant to write, the configuration of this database needs allow_writes: true.`,
+  )
+}
+
+function judgeRead(analysis: Analysis, facts: CatalogueFacts, allowWrites: boolean): Verdict {
+  const { hasWrite, hasInto, hasLock } = analysis
+  const objection = worst(analysis, facts)
+  if (objection?.isForbidden) refuseForbidden(objection)
+  const changes = hasWrite
+    ? 'the statement writes in a WITH'
+    : hasInto
+      ? 'SELECT INTO makes a table'
+      : hasLock
+        ? 'FOR UPDATE and FOR SHARE lock rows'
+        : undefined
+  if (!allowWrites) {
+    if (changes !== undefined) throw readOnly(changes)
+    if (objection !== undefined) refuseVolatile(objection)
+  }
+  return {
+    mode: changes === undefined && objection === undefined ? 'read' : 'write',
+    confirm: hasInto ? 'makes a table' : confirmationOf(analysis),
+  }
+}
+
+function confirmationOf({ hasUnfiltered, class: kind, tag }: Analysis): string | undefined {
+  if (hasUnfiltered) return 'changes every row of a table, for it has no WHERE that says which'
+  return kind === 'definition' ? `is ${tag}, which changes more than rows` : undefined
+}
+
+/** @throws StatementRefusal */
+export function judge(analysis: Analysis, facts: CatalogueFacts, allowWrites: boolean): Verdict {
+  switch (analysis.class) {
+    case 'other':
+      throw new StatementRefusal('forbidden', `${analysis.tag} is not run here, whatever the database allows.`)
+    case 'show':
+      return { mode: 'read', confirm: undefined }
+    case 'explain':
+      // What it is about must be a read: ANALYZE runs it.
+      return judgeRead(analysis, facts, false)
+    case 'select':
+      return judgeRead(analysis, facts, allowWrites)
+    case 'write':
+    case 'definition': {
+      if (!allowWrites) throw readOnly(`${analysis.tag} writes`)
+      const objection = worst(analysis, facts)
+      if (objection?.isForbidden) refuseForbidden(objection)
+      return { mode: 'write', confirm: confirmationOf(analysis) }
+    }
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Postgres's own parser, as WebAssembly. It is loaded when it is first needed, or before by `warmParser`. It promises that what a text does to it is of no consequence for the next: an instance that
+ * has run out of stack is given up for another, and its memory with it. (The package's own entry keeps one instance for ever, which is why its module is called here directly.)
+ */
+import { StatementRefusal } from './refusal.ts'
+
+/** A node of a tree: what it is, by the name of its one key, or the fields of one. */
+export type TreeNode = { readonly [key: string]: unknown }
+type RawStatement = { readonly stmt: TreeNode; readonly stmt_location?: number; readonly stmt_len?: number }
+
+/** What of libpg-query's WebAssembly module is used; its memory is 32-bit. */
+type Instance = {
+  lengthBytesUTF8(text: string): number
+  stringToUTF8(text: string, pointer: number, bytes: number): void
+  UTF8ToString(pointer: number): string
+  getValue(pointer: number, type: 'i32'): number
+  _malloc(bytes: number): number
+  _free(pointer: number): void
+  _wasm_parse_query_raw(text: number): number
+  _wasm_free_parse_result(result: number): void
+}
+
+export type ParsedStatement = {
+  readonly node: TreeNode
+  /** The statement alone: without what stands before it, and the semicolon. Its last line may be a comment. */
+  readonly text: string
+}
+
+/** In characters. Parsing this much takes some 100 ms at worst, in which nothing else is answered. */
+export const maximumStatement = 65_536
+
+let loading: Promise<Instance> | undefined
+/** Instances that nothing may be asked any more. */
+const spent = new WeakSet<Instance>()
+
+async function instantiate(): Promise<Instance> {
+  const module: unknown = await import(import.meta.resolve('libpg-query/wasm/libpg-query.js'))
+  const { default: make } = module as { default: () => Promise<Instance> } // what emscripten exports; version-pinned, and tested against it
+  return make()
+}
+
+async function ready(): Promise<Instance> {
+  for (;;) {
+    loading ??= instantiate()
+    const mine = loading
+    try {
+      const instance = await mine
+      if (!spent.has(instance)) return instance
+    } catch (error) {
+      if (loading === mine) loading = undefined
+      throw error
+    }
+    if (loading === mine) loading = undefined
+  }
+}
+
+/** Begins to load it, which takes some 60 ms, so that the first statement need not wait. Where that fails, the first statement says so. */
+export function warmParser(): void {
+  ready().catch(() => {})
+}
+
+const tooDeep = () =>
+  new StatementRefusal(
+    'too large',
+    'The statement is nested too deeply, or is a chain of too many terms. Write it in simpler parts.',
+  )
+
+/** The tree as JSON, by libpg_query's `PgQueryParseResult {tree, stderr, error}` and `PgQueryError {message, function, file, line, cursor}`. */
+function parse(instance: Instance, text: string): string {
+  const bytes = instance.lengthBytesUTF8(text) + 1
+  const source = instance._malloc(bytes)
+  let result = 0
+  try {
+    instance.stringToUTF8(text, source, bytes)
+    result = instance._wasm_parse_query_raw(source)
+    const word = (pointer: number, index: number) => instance.getValue(pointer + 4 * index, 'i32')
+    const error = word(result, 2)
+    if (error === 0) return instance.UTF8ToString(word(result, 0))
+    const message = instance.UTF8ToString(word(error, 0))
+    if (message.startsWith('memory exhausted') || message.startsWith('stack depth limit')) throw tooDeep()
+    throw new StatementRefusal('syntax', message, Math.max(0, word(error, 4) - 1))
+  } finally {
+    instance._free(source)
+    if (result !== 0) instance._wasm_free_parse_result(result)
+  }
+}
+
+function tree(instance: Instance, text: string): readonly RawStatement[] {
+  try {
+    const { stmts = [] } = JSON.parse(parse(instance, text)) as { stmts?: readonly RawStatement[] } // the form of libpg_query's JSON
+    return stmts
+  } catch (error) {
+    if (error instanceof StatementRefusal) throw error
+    // Out of stack or of memory: what the instance holds of this call is never taken back.
+    spent.add(instance)
+    throw tooDeep()
+  }
+}
+
+/** @throws StatementRefusal */
+export async function parseStatement(text: string): Promise<ParsedStatement> {
+  if (text.length > maximumStatement) {
+    throw new StatementRefusal(
+      'too large',
+      `The statement has ${text.length} characters; at most ${maximumStatement} are taken.`,
+    )
+  }
+  if (text.includes('\0')) throw new StatementRefusal('syntax', 'The statement has a zero byte.', text.indexOf('\0'))
+  let instance = await ready()
+  while (spent.has(instance)) instance = await ready()
+  const statements = text.trim() === '' ? [] : tree(instance, text)
+  const [first, second] = statements
+  if (first === undefined) throw new StatementRefusal('syntax', 'There is no statement.')
+  if (second !== undefined) {
+    throw new StatementRefusal('several statements', `There are ${statements.length} statements; send one at a time.`)
+  }
+  const bytes = Buffer.from(text)
+  const from = first.stmt_location ?? 0
+  const to = first.stmt_len ? from + first.stmt_len : bytes.length
+  return { node: first.stmt, text: bytes.toString('utf8', from, to).trim() }
+}

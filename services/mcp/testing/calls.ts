@@ -1,0 +1,42 @@
+/** For tests of the tool server: the settings of a database of a test's cluster, and calls as a wire would make them. */
+import type { TestPostgres } from '../../testing/postgres.ts'
+import type { DatabaseSettings } from '../configuration/types.ts'
+import type { CallContext } from '../core/call.ts'
+import { anyone } from '../core/caller.ts'
+
+export function databaseOf(postgres: TestPostgres, changed: Partial<DatabaseSettings> = {}): DatabaseSettings {
+  return {
+    name: 'main',
+    host: '127.0.0.1',
+    port: postgres.port,
+    database: 'postgres',
+    user: 'postgres',
+    password: undefined,
+    sslmode: 'disable',
+    sslrootcert: undefined,
+    sslcert: undefined,
+    sslkey: undefined,
+    allowWrites: false,
+    poolSize: 4,
+    connectTimeoutMs: 5_000,
+    statementTimeoutMs: 10_000,
+    metadataMs: 300_000,
+    availableToUsers: undefined,
+    ...changed,
+  }
+}
+
+export function callContext(changed: Partial<CallContext> = {}): CallContext {
+  return {
+    caller: anyone,
+    address: undefined,
+    signal: new AbortController().signal,
+    requestId: 'request-1',
+    traceparent: undefined,
+    abilities: new Set(),
+    answers: undefined,
+    progress: () => {},
+    log: () => {},
+    ...changed,
+  }
+}

@@ -1,0 +1,122 @@
+/** The core that the judge and our own tests call: tools, resources and prompts as the conformance suite names them, and no database. */
+import { CoreError } from '../core/errors.ts'
+import { type Core, createCore } from '../core/index.ts'
+import type { Prompt } from '../core/prompt.ts'
+import type { ReadResult, ResourceProvider } from '../core/resource.ts'
+import { askingPrompt, askingTools } from './fixture-asking.ts'
+import { taskTools } from './fixture-tasks.ts'
+import { plainTools, png } from './fixture-tools.ts'
+
+const contents: Record<string, ReadResult['contents'][number]> = {
+  'test://static-text': {
+    uri: 'test://static-text',
+    mimeType: 'text/plain',
+    text: 'This is the content of the static text resource.',
+  },
+  'test://static-binary': { uri: 'test://static-binary', mimeType: 'image/png', blob: png },
+  'test://watched-resource': { uri: 'test://watched-resource', mimeType: 'text/plain', text: 'Watched.' },
+}
+
+const definitions = Object.values(contents).map(({ uri, mimeType }) => ({
+  uri,
+  name: uri.slice('test://'.length),
+  ...(mimeType === undefined ? {} : { mimeType }),
+}))
+const template = { uriTemplate: 'test://template/{id}/data', name: 'template', mimeType: 'application/json' }
+const templates = [template]
+
+const resources: ResourceProvider = {
+  list: () => definitions,
+  templates: () => templates,
+  read: uri => {
+    const known = Object.hasOwn(contents, uri) ? contents[uri] : undefined
+    if (known !== undefined) return Promise.resolve({ kind: 'result', result: { contents: [known] } })
+    const id = /^test:\/\/template\/([^/]+)\/data$/.exec(uri)?.[1]
+    if (id === undefined) return undefined
+    if (id === 'missing') return Promise.reject(new CoreError({ kind: 'unknown resource', uri }))
+    const text = JSON.stringify({ id, templateTest: true, data: `Data for ID: ${id}` })
+    return Promise.resolve({ kind: 'result', result: { contents: [{ uri, mimeType: 'application/json', text }] } })
+  },
+  complete: async (_, __, value) => ['1', '12', '123'].filter(id => id.startsWith(value)),
+}
+
+/** More of them than a page has. */
+export const manyResources = (count: number): ResourceProvider => {
+  const list = Array.from({ length: count }, (_, index) => ({ uri: `many://${index}`, name: `resource ${index}` }))
+  return { list: () => list, templates: () => [], read: () => undefined }
+}
+
+const says = (text: string) => ({ role: 'user' as const, content: { type: 'text' as const, text } })
+const named = (name: string, args: readonly string[] = []): Prompt['definition'] => ({
+  name,
+  description: `Fixture ${name}.`,
+  arguments: args.map(arg => ({ name: arg, description: `Fixture ${arg}.`, required: true })),
+})
+
+const prompts: Prompt[] = [
+  {
+    definition: named('test_simple_prompt'),
+    get: async () => ({ kind: 'result', result: { messages: [says('This is a simple prompt for testing.')] } }),
+  },
+  {
+    definition: named('test_prompt_with_arguments', ['arg1', 'arg2']),
+    get: async ({ arg1, arg2 }) => ({
+      kind: 'result',
+      result: { messages: [says(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)] },
+    }),
+    complete: async (argument, value) =>
+      (argument === 'arg1' ? ['testValue1', 'testValue2'] : []).filter(one => one.startsWith(value)),
+  },
+  {
+    definition: named('test_prompt_with_embedded_resource', ['resourceUri']),
+    get: async ({ resourceUri = '' }) => ({
+      kind: 'result',
+      result: {
+        messages: [
+          {
+            role: 'user',
+            content: {
+              type: 'resource',
+              resource: {
+                uri: resourceUri,
+                mimeType: 'text/plain',
+                text: 'Embedded resource content for testing.',
+              },
+            },
+          },
+          says('Please process the embedded resource above.'),
+        ],
+      },
+    }),
+  },
+  {
+    definition: named('test_prompt_with_image'),
+    get: async () => ({
+      kind: 'result',
+      result: {
+        messages: [
+          { role: 'user', content: { type: 'image', data: png, mimeType: 'image/png' } },
+          says('Please analyze the image above.'),
+        ],
+      },
+    }),
+  },
+  askingPrompt,
+]
+
+export type FixtureOptions = {
+  /** Told the names of tools whose calls were cancelled. */
+  readonly stopped?: (name: string) => void
+  readonly more?: readonly ResourceProvider[]
+}
+
+export function fixtureCore({ stopped = () => {}, more = [] }: FixtureOptions = {}): Core {
+  const core: Core = createCore({
+    server: { name: 'espalier-fixture', title: 'Fixture', version: '1.0.0' },
+    instructions: () => 'Call what you like.',
+    tools: [...plainTools(change => core.announce(change), stopped), ...askingTools, ...taskTools],
+    resources: [resources, ...more],
+    prompts,
+  })
+  return core
+}

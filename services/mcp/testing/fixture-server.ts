@@ -1,0 +1,62 @@
+/** The fixture over HTTP, in a test's own process: /mcp/v1 as the product has it. */
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { closeServer, listen } from '../../http/listen.ts'
+import type { Handler } from '../../http/message.ts'
+import type { Authentication } from '../credentials/types.ts'
+import { createMcpServer } from '../server.ts'
+import { createWires, type WireOptions, type Wires } from '../wire/index.ts'
+import { type FixtureOptions, fixtureCore } from './fixture-core.ts'
+import { taskPatienceMs } from './fixture-tasks.ts'
+
+export type Fixture = {
+  readonly wires: Wires
+  readonly port: number
+  /** What has been logged. */
+  readonly log: readonly string[]
+  stop(): Promise<void>
+}
+
+type FixtureServerOptions = FixtureOptions &
+  Partial<Pick<WireOptions, 'now' | 'sealingKey'>> & {
+    readonly authentication?: Authentication
+    readonly api?: Handler
+    readonly allowedOrigins?: readonly string[]
+    readonly resourceMetadata?: string
+  }
+
+export const sealingKey = Buffer.alloc(32, 7)
+/** The fixture over standard input and output, as a program. */
+export const fixtureProgram = fileURLToPath(new URL('./fixture-stdio.ts', import.meta.url))
+
+export async function startFixture(options: FixtureServerOptions = {}): Promise<Fixture> {
+  const { authentication, api, allowedOrigins = [], resourceMetadata, now, ...others } = options
+  const log: string[] = []
+  const write = (details: object, message: string) => void log.push(`${message} ${JSON.stringify(details)}`)
+  const wires = createWires({
+    core: fixtureCore(others),
+    logger: { error: write, warn: write },
+    sealingKey: others.sealingKey ?? sealingKey,
+    taskPatienceMs,
+    ...(now === undefined ? {} : { now }),
+  })
+  const server = createMcpServer({
+    wires,
+    settings: { host: '127.0.0.1', allowedOrigins, trustedProxies: ['127.0.0.1'] },
+    maximumBodyBytes: 10_485_760,
+    authentication,
+    resourceMetadata,
+    api: api ?? (async () => ({ status: 404, headers: [], body: undefined })),
+  })
+  const address = await listen(server, { host: '127.0.0.1', port: 0 })
+  return {
+    wires,
+    log,
+    // It listens on a port.
+    port: (address as AddressInfo).port,
+    async stop() {
+      wires.modern.close()
+      await closeServer(server, 100)
+    },
+  }
+}

@@ -1,0 +1,61 @@
+/** The whole text of a result of a query: how many rows, the rows as data, and how to go on. It promises to stay within the tokens of one result. */
+import { fenced, fenceTokens } from './fence.ts'
+import { tableText } from './table.ts'
+import { atMostTokens } from './tokens.ts'
+
+type ResultRows = {
+  readonly database: string
+  readonly columns: readonly string[]
+  readonly rows: readonly (readonly (string | null)[])[]
+  /** Of the first row. */
+  readonly offset: number
+  /** Whether there are rows behind these. */
+  readonly hasMore: boolean
+  /** Whether rows are missing since all of them were too large for this server. */
+  readonly isCut: boolean
+}
+
+/** For heads and hints, besides the fence and what names the database and the columns. */
+const wordTokens = 300
+
+function headOf(rows: number, { offset, isCut }: ResultRows, hasMore: boolean): string {
+  const next = offset + rows
+  if (offset > 0 && rows > 0) {
+    return `Results (rows ${offset + 1}-${next}${hasMore ? `, more available - use offset=${next} for next page` : ''}):`
+  }
+  if (offset > 0) return `Results (0 rows from offset ${offset}${isCut ? ': too large' : ', there are no more'}):`
+  return hasMore
+    ? `Results (${rows} rows shown, more available - use offset=${next} for next page or count_rows for total):`
+    : `Results (${rows} ${rows === 1 ? 'row' : 'rows'}):`
+}
+
+/** Columns by their places: names are the database's, and stand in the header. */
+function shortenedHint(places: readonly number[]): string {
+  const listed = places.slice(0, 10).map(place => place + 1)
+  return `Shortened: column ${listed.join(', ')}${places.length > listed.length ? ' and more' : ''}. To read a value whole: SELECT substring(column FROM 1 FOR 4000) for its row alone, then FROM 4001 and so on.`
+}
+
+export function resultText(result: ResultRows, maximumTokens: number): string {
+  const { database, columns, rows, isCut, hasMore } = result
+  const name = database.length > 100 ? `${database.slice(0, 100)}…` : database
+  const room = Math.max(50, maximumTokens - fenceTokens - wordTokens - atMostTokens(name))
+  const table = tableText(columns, rows, room)
+  const isMore = hasMore || isCut || table.rows < rows.length
+  const notes = [
+    ...(table.rows < rows.length
+      ? [`Only ${table.rows} of ${rows.length} rows fit into one result; select fewer columns for more at once.`]
+      : []),
+    ...(table.columns < columns.length
+      ? [`Only the first ${table.columns} of ${columns.length} columns fit; name those that matter in the SELECT.`]
+      : []),
+    ...(isCut
+      ? ['The rows were too large to be read at once: select fewer columns, or substring(column FROM 1 FOR 1000).']
+      : []),
+    ...(table.shortened.length > 0 ? [shortenedHint(table.shortened)] : []),
+  ]
+  const parts = [
+    `Database: ${name}\n\n${headOf(table.rows, result, isMore && table.rows > 0)}\n${fenced(table.text)}`,
+    ...notes,
+  ]
+  return parts.join('\n')
+}

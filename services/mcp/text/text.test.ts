@@ -1,0 +1,151 @@
+/** Texts for models: the estimate of tokens is never too low, rows can be read back, and a result has room for what it says. */
+import fc from 'fast-check'
+import { countTokens } from 'gpt-tokenizer'
+import { countTokens as countOlder } from 'gpt-tokenizer/encoding/cl100k_base'
+import { describe, expect, test } from 'vitest'
+import { planFindings } from './plan.ts'
+import { resultText } from './result.ts'
+import { tableText } from './table.ts'
+import { atMostTokens } from './tokens.ts'
+
+const lower = 'abcdefghijklmnopqrstuvwxyz'
+const alphabets: Record<string, string> = {
+  lower,
+  rare: 'qzxjvkw',
+  upper: lower.toUpperCase(),
+  mixed: lower + lower.toUpperCase(),
+  base64: `${lower}${lower.toUpperCase()}0123456789+/`,
+  hexadecimal: '0123456789abcdef',
+  digits: '0123456789',
+  numbers: '0123456789.,-eE ',
+  punctuation: '!@#%^&*()_+{}|:<>?[]"\'`~;,./',
+  escapes: '\\ntrb\t\n',
+  han: '漢字文的是不了人我在有他这为之大来以个中上们龘靐齉爩鱻麤龗灪',
+  kana: 'あいうえおかきくけこアイウエオカキクケコー',
+  hangul: '가나다라마바사아자차카타파하뷁쀍',
+  cyrillic: 'абвгдежзийклмнопрстуфхцчшщъыьэюя',
+  arabic: 'ابتثجحخدذرزسشصضطظعغفقكلمنهوي',
+  thai: 'กขคงจฉชซญดตถทธนบปผฝพฟมยรลวศษสหอฮ',
+  emoji: '😀🎉👩🏽🏳🌈🜁𓀀𝔘',
+  latin: 'äöüßéèêñçøåæœłşğı',
+}
+
+describe('the estimate of tokens', () => {
+  test.each(Object.keys(alphabets))('is never too low for %s, in words of any length', name => {
+    const characters = fc.constantFrom(...(alphabets[name] ?? ''))
+    const word = (most: number) => fc.array(characters, { minLength: 1, maxLength: most }).map(list => list.join(''))
+    for (const [most, separator] of [
+      [3, ' '],
+      [8, ' '],
+      [8, '\t'],
+      [60, '\n'],
+      [400, ''],
+    ] as const) {
+      fc.assert(
+        // A single word may be odd; a result has many.
+        fc.property(fc.array(word(most), { minLength: 40, maxLength: 60 }), words => {
+          const text = words.join(separator)
+          expect(atMostTokens(text)).toBeGreaterThanOrEqual(countTokens(text))
+        }),
+        { numRuns: 8 },
+      )
+    }
+  })
+
+  test('is never too low for what stands in databases, by an older tokenizer as well, and no more than thrice too high for prose', () => {
+    const random = (length: number, characters: string) =>
+      Array.from({ length }, () => characters[Math.floor(Math.random() * characters.length)]).join('')
+    const rows: ((n: number) => string)[] = [
+      () => crypto.randomUUID(),
+      () => Buffer.from(random(30, lower)).toString('base64'),
+      n => `${n}\tuser${n}@example.com\t2026-11-23 18:00:${n % 60}.123+00\t\\N\tt`,
+      () => `{"id": ${Math.random()}, "tags": ["${random(5, lower)}", null], "n": ${Math.round(Math.random() * 1e9)}}`,
+      () => `\\\\x${random(64, '0123456789abcdef')}`,
+      () => `https://example.com/${random(8, lower)}?q=${random(12, `${lower}0123456789`)}%20`,
+      () => `[${Array.from({ length: 20 }, () => (Math.random() - 0.5).toFixed(8)).join(',')}]`,
+    ]
+    for (const row of rows) {
+      const text = Array.from({ length: 200 }, (_, n) => row(n)).join('\n')
+      expect(atMostTokens(text)).toBeGreaterThanOrEqual(countTokens(text))
+      expect(atMostTokens(text)).toBeGreaterThanOrEqual(countOlder(text) * 0.95)
+    }
+    const prose = 'The quick brown fox jumps over the lazy dog, and nobody in the village has ever asked why. '.repeat(
+      20,
+    )
+    expect(atMostTokens(prose)).toBeLessThan(3 * countTokens(prose))
+  })
+})
+
+const unescaped: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v', '\\': '\\' }
+const readBack = (cell: string) =>
+  cell === '\\N' ? null : cell.replace(/\\(.)/gs, (_, character: string) => unescaped[character] ?? '?')
+
+test('rows can be read back, whatever is in them', () => {
+  const cell = fc.oneof(
+    fc.constant(null),
+    fc.constantFrom('', '\\N', 'NULL', '\t', '\\', '\r\n'),
+    fc.string({ unit: 'binary', maxLength: 100 }),
+  )
+  fc.assert(
+    fc.property(fc.array(fc.tuple(cell, cell), { maxLength: 20 }), rows => {
+      const { text, rows: count, shortened } = tableText(['a', 'b'], rows, 1_000_000)
+      expect(
+        text
+          .split('\n')
+          .slice(1)
+          .map(line => line.split('\t').map(readBack)),
+      ).toEqual(rows)
+      expect([count, shortened]).toEqual([rows.length, []])
+    }),
+  )
+})
+
+test('a result stays within its tokens and shows a row at least, however wide the rows, many the columns and long the names', () => {
+  const text = fc.oneof(
+    fc.string({ unit: 'grapheme', maxLength: 20_000 }),
+    fc.integer({ min: 1, max: 30_000 }).map(length => '漢'.repeat(length)),
+    fc.integer({ min: 1, max: 30_000 }).map(length => 'qZ9/'.repeat(length)),
+  )
+  const shapes = fc.tuple(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 30 }))
+  fc.assert(
+    fc.property(shapes, text, text, fc.nat(10), ([width, height], value, name, offset) => {
+      const columns = Array.from({ length: width }, (_, at) => `${name.slice(0, 63)}${at}`)
+      const rows = Array.from({ length: height }, () => columns.map(() => value))
+      const result = resultText({ database: 'main', columns, rows, offset, hasMore: true, isCut: false }, 4_000)
+      expect(countTokens(result)).toBeLessThanOrEqual(4_000)
+      expect(result).toMatch(/use offset=\d+/)
+      expect(Number(/use offset=(\d+)/.exec(result)?.[1])).toBeGreaterThan(offset)
+    }),
+    { numRuns: 40 },
+  )
+})
+
+test('of more columns than there is room for, the first are shown', () => {
+  const columns = Array.from({ length: 1_600 }, (_, at) => `column_${at}_of_a_wide_table`)
+  const rows = [columns.map(() => '漢字漢字漢字漢字')]
+  const result = resultText({ database: 'main', columns, rows, offset: 0, hasMore: false, isCut: false }, 4_000)
+  expect(countTokens(result)).toBeLessThanOrEqual(4_000)
+  expect(result).toMatch(/Only the first \d+ of 1600 columns fit/)
+  expect(result).toContain('Results (1 row):')
+})
+
+test('a plan in either form gives the same findings', () => {
+  const text = `Hash Join  (cost=1.0..2.0 rows=10 width=4) (actual time=0.1..9.9 rows=50000 loops=1)
+  ->  Parallel Seq Scan on big b  (cost=0.00..1.0 rows=20000 width=4) (actual time=0.0..1.0 rows=50.00 loops=3)
+        Filter: (x = 1)
+        Rows Removed by Filter: 30000
+  ->  Hash  (cost=1.0..1.0 rows=5 width=4) (actual time=0.1..0.1 rows=5 loops=1)
+        Buckets: 1024  Batches: 4  Memory Usage: 9kB
+Execution Time: 2500.1 ms`
+  const findings = planFindings(text, 'text')
+  expect(findings).toEqual([
+    'It took 2.5 s.',
+    expect.stringContaining('Hash Join was planned for 10 rows and had 50000'),
+    expect.stringContaining('Parallel Seq Scan on big reads 90150 rows to keep 150: an index'),
+    expect.stringContaining('planned for 20000 rows and had 150'),
+    expect.stringContaining('Hash needed 4 batches'),
+  ])
+  expect(
+    planFindings('[{"Plan": {"Node Type": "Seq Scan", "Relation Name": "big", "Plan Rows": 20000}}]', 'json'),
+  ).toEqual(['Seq Scan on big reads 20000 rows.'])
+})

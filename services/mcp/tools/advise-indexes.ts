@@ -1,0 +1,195 @@
+/**
+ * `advise_indexes`: indexes that a statement would profit from, by its plan. Where HypoPG is installed the planner says itself which of them it would use and at what cost; else
+ * the advice is what the plan lets one expect. Without a statement: foreign keys without an index, and tables that are read whole.
+ */
+import { type Candidate, type Findings, findingsOf, type KnownTable } from '../catalogue/advice/candidates.ts'
+import { nodesOf, type PlanNode, planOf } from '../catalogue/advice/plan.ts'
+import {
+  explain,
+  explainPrefix,
+  explainWith,
+  hypotheticalExtension,
+  type ReadStatement,
+  sequentialScans,
+  unindexedForeignKeys,
+} from '../catalogue/advice/statements.ts'
+import type { Catalogue, Reading } from '../catalogue/index.ts'
+import { cellsOf, onlyCell } from '../catalogue/rows.ts'
+import type { McpSettings } from '../configuration/types.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
+import type { DatabaseAccess, OwnStatement, Rows } from '../database/access.ts'
+import type { Catalogue as StatementCatalogue } from '../database/catalogue.ts'
+import type { DatabaseEntries } from '../database/entries.ts'
+import { analyse, calledNames } from '../statement/analysis.ts'
+import { judge } from '../statement/judge.ts'
+import { parseStatement } from '../statement/parser.ts'
+import { StatementRefusal } from '../statement/refusal.ts'
+import { fenced, fenceTokens } from '../text/fence.ts'
+import { atMostTokens } from '../text/tokens.ts'
+import { textArgument } from './arguments.ts'
+import { onDatabase } from './on-database.ts'
+import { line, pageOf, start } from './pages.ts'
+import { statementFailure } from './statement-failure.ts'
+
+type AdviseIndexesParts = {
+  readonly entries: DatabaseEntries
+  readonly access: DatabaseAccess
+  readonly catalogue: Catalogue
+  /** What a statement may do is judged by. */
+  readonly statements: StatementCatalogue
+  readonly limits: McpSettings['limits']
+}
+
+const name = 'advise_indexes'
+
+const definition: ToolDefinition = {
+  name,
+  title: 'Index advice',
+  description:
+    'Indexes that a SELECT would profit from, by its plan; the statement is not run. Without query: foreign keys without an index and tables often read whole.',
+  inputSchema: {
+    type: 'object',
+    properties: { query: { type: 'string', maxLength: 65_536, description: 'May hold $1, as in top_queries' } },
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, openWorldHint: false },
+}
+
+/** For what stands around the advice. */
+const wordTokens = 250
+
+export function adviseIndexes({ entries, access, catalogue, statements, limits }: AdviseIndexesParts): Tool {
+  const read = ({ database, context, tool }: Reading, own: readonly OwnStatement[]) =>
+    access.read(database, own, context, tool)
+
+  async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
+    const query = textArgument(args, 'query')
+    return onDatabase(entries, context, async database => {
+      const reading = { database, context, tool: name }
+      try {
+        return query === undefined ? await ofStatistics(reading) : await ofQuery(query, reading)
+      } catch (error) {
+        if (query === undefined) throw error
+        const said = statementFailure(error, query, database, explainPrefix.length)
+        if (said === undefined) throw error
+        return toolError(said)
+      }
+    })
+  }
+
+  /** The statement alone, if it is one that only reads. @throws StatementRefusal */
+  async function judged(query: string, { database, context }: Reading): Promise<ReadStatement> {
+    const parsed = await parseStatement(query)
+    const analysis = analyse(parsed)
+    if (analysis.class !== 'select')
+      throw new StatementRefusal('forbidden', `${analysis.tag} is no SELECT. Give the SELECT that is slow.`)
+    judge(analysis, await statements.facts(database, context, calledNames(analysis)), false)
+    return { text: analysis.text, isGeneric: hasParameters(parsed.node) }
+  }
+
+  async function ofQuery(written: string, reading: Reading): Promise<Outcome<ToolResult>> {
+    const query = await judged(written, reading)
+    const [extension, ...explained] = await read(reading, [hypotheticalExtension, ...explain(query)])
+    const plan = planFrom(explained.at(-1))
+    const findings = findingsOf(plan, await tablesOf(plan, reading))
+    const schema = extension && onlyCell(extension)
+    if (schema === undefined || findings.candidates.length === 0)
+      return told(reading, `Cost of the plan: ${plan.cost}.`, adviceLines(findings), remarkOn(findings, schema))
+    const sql = findings.candidates.map(({ tried }) => tried)
+    const measured = measuredOf(findings.candidates, await read(reading, explainWith(schema, sql, query)))
+    return told(
+      reading,
+      `Cost of the plan: ${plan.cost}, with the indexes that are used: ${measured.cost} (HypoPG).`,
+      [...measured.used.map(adviceLine), ...measured.unused.map(unusedLine), ...findings.notes.map(noteLine)],
+      undefined,
+    )
+  }
+
+  async function tablesOf(plan: PlanNode, reading: Reading) {
+    const { relations } = await catalogue.overview(reading)
+    const named = new Set([...nodesOf(plan)].map(({ schema, relation }) => keyOf(schema, relation)))
+    const wanted = relations.filter(one => named.has(keyOf(one.schema, one.name)))
+    const details = await catalogue.details(reading, wanted)
+    const known = new Map(
+      wanted.flatMap((relation): [string, KnownTable][] => {
+        const own = details.get(relation.oid)
+        return own === undefined ? [] : [[keyOf(relation.schema, relation.name), { relation, details: own }]]
+      }),
+    )
+    return (schema: string, table: string) => known.get(keyOf(schema, table))
+  }
+
+  async function ofStatistics(reading: Reading): Promise<Outcome<ToolResult>> {
+    const [keys, scans] = await read(reading, [unindexedForeignKeys, sequentialScans])
+    if (keys === undefined || scans === undefined) throw new Error('a statement has no result')
+    const lines = [
+      ...cellsOf(keys).map(cells => {
+        const sql = `CREATE INDEX CONCURRENTLY ON ${cells.text('table')} (${cells.text('columns')});`
+        return `${sql} -- the foreign key ${cells.text('name')} has no index, ~${cells.text('rows')} rows`
+      }),
+      ...cellsOf(scans).map(
+        cells => `${cells.text('table')} was read whole ${cells.text('scans')} times, ~${cells.text('rows')} rows each`,
+      ),
+    ]
+    const remark = 'For what reads a table whole, give its statement (see top_queries) as query.'
+    return told(reading, '', lines, scans.rows.length > 0 ? remark : undefined)
+  }
+
+  function told({ database }: Reading, head: string, lines: readonly string[], remark: string | undefined) {
+    const said = lines.map(text => line([text]))
+    const page = pageOf(
+      [{ heading: 'Advice:', lines: said }],
+      start,
+      limits.resultTokens - fenceTokens - wordTokens,
+      atMostTokens,
+    )
+    const body = lines.length === 0 ? 'No index to advise.' : fenced(page.text)
+    return toolText(
+      [`Database: ${database.name}. ${head}`.trim(), body, ...(remark === undefined ? [] : [remark])].join('\n'),
+    )
+  }
+
+  return { definition, scopeOf: () => 'mcp:read', call }
+}
+
+/** Whether `$1` or its like is anywhere in a tree, whose depth has been judged. */
+const hasParameters = (node: unknown): boolean =>
+  typeof node === 'object' && node !== null && ('ParamRef' in node || Object.values(node).some(hasParameters))
+
+const keyOf = (schema: string | undefined, table: string | undefined) => JSON.stringify([schema, table])
+
+function planFrom(rows: Rows | undefined): PlanNode {
+  const text = rows && onlyCell(rows)
+  if (text === undefined) throw new Error('EXPLAIN gives one row')
+  return planOf(text)
+}
+
+const adviceLine = ({ sql, reason }: Candidate) => `${sql} -- ${reason}`
+const unusedLine = ({ sql }: Candidate) => `not worth it: ${sql} -- the planner would not use it`
+const noteLine = (note: string) => `note: ${note}`
+const adviceLines = ({ candidates, notes }: Findings) => [...candidates.map(adviceLine), ...notes.map(noteLine)]
+
+const remarkOn = ({ candidates }: Findings, schema: string | undefined) =>
+  candidates.length > 0 && schema === undefined
+    ? 'Not measured, as the extension hypopg is not installed: make one, and compare with execute_explain.'
+    : undefined
+
+type Measured = { readonly cost: number; readonly used: readonly Candidate[]; readonly unused: readonly Candidate[] }
+
+/** Of the results of `explainWith`: a name for each index after the first, and the plan before the last. */
+function measuredOf(candidates: readonly Candidate[], results: readonly Rows[]): Measured {
+  const plan = planFrom(results.at(-2))
+  const usedNames = new Set([...nodesOf(plan)].flatMap(({ indexName }) => indexName ?? []))
+  const isUsed = (_: Candidate, at: number) => {
+    const made = results[at + 1]
+    const index = made && onlyCell(made)
+    return index !== undefined && usedNames.has(index)
+  }
+  return {
+    cost: plan.cost,
+    used: candidates.filter(isUsed),
+    unused: candidates.filter((candidate, at) => !isUsed(candidate, at)),
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * `authenticate_user`: a user name and a password for a session token. It is for clients, not for models, so it is not listed; and what it is
+ * given or gives stands in no log.
+ */
+import { type Tool, toolError, toolText } from '../core/tool.ts'
+import type { Login, Logins } from '../credentials/accounts.ts'
+
+const longestName = 255
+const longestPassword = 1_024
+
+function answer(login: Login) {
+  switch (login.kind) {
+    case 'session':
+      return toolText(
+        JSON.stringify({
+          success: true,
+          session_token: login.token,
+          expires_at: new Date(login.expiresAt).toISOString(),
+          message: 'Authentication successful: send session_token as the bearer token until expires_at.',
+        }),
+      )
+    case 'refused':
+      return toolError('Authentication failed: invalid username or password')
+    case 'disabled':
+      return toolError('Authentication failed: the user account is disabled; an administrator can enable it')
+    case 'limited':
+      return toolError(
+        `Authentication failed: too many failed attempts from this address; try again in ${login.retryAfterSeconds} seconds`,
+      )
+    case 'busy':
+      return toolError('Authentication failed: too many logins at this moment; try again in a few seconds')
+  }
+}
+
+export const authenticateUser = ({ login }: Logins): Tool => ({
+  definition: {
+    name: 'authenticate_user',
+    title: 'Log in',
+    description: 'Exchanges a user name and a password for a session token. For clients, not for models.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        username: { type: 'string', minLength: 1, maxLength: longestName },
+        password: { type: 'string', minLength: 1, maxLength: longestPassword },
+      },
+      required: ['username', 'password'],
+      additionalProperties: false,
+    },
+    annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
+  },
+  isHidden: true,
+  isOpen: true,
+  scopeOf: () => 'mcp:read',
+  call: async (args, context) => {
+    const { username, password } = args
+    // The schema says so already.
+    if (typeof username !== 'string' || typeof password !== 'string')
+      return toolError('username and password must be strings')
+    return answer(await login(username, password, context.address))
+  },
+})

@@ -1,0 +1,96 @@
+/** `check_health`: checks of the database, each with a verdict, its numbers and the thresholds it is judged by. A check that cannot be made says why, and the others go on. */
+
+import { failureOf } from '../catalogue/failures.ts'
+import type { Check, Verdict } from '../catalogue/health/check.ts'
+import { checks } from '../catalogue/health/index.ts'
+import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
+import type { DatabaseAccess } from '../database/access.ts'
+import type { DatabaseEntries } from '../database/entries.ts'
+import { fenced, fenceTokens } from '../text/fence.ts'
+import { atMostTokens } from '../text/tokens.ts'
+import { listArgument } from './arguments.ts'
+import { onDatabase } from './on-database.ts'
+import { line, pageOf, type Section, start } from './pages.ts'
+
+type HealthParts = {
+  readonly entries: DatabaseEntries
+  readonly access: DatabaseAccess
+  readonly limits: McpSettings['limits']
+}
+
+const name = 'check_health'
+const names = checks.map(check => check.name)
+
+const definition: ToolDefinition = {
+  name,
+  title: 'Health check',
+  description:
+    'Checks the health of the database: a verdict per check with numbers and thresholds. All checks by default.',
+  inputSchema: {
+    type: 'object',
+    properties: { checks: { type: 'array', items: { type: 'string', enum: [...names] }, maxItems: names.length } },
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, openWorldHint: false },
+}
+
+type Report = { readonly check: string } & (Verdict | { readonly level: 'unknown'; readonly summary: string })
+
+const levels = ['critical', 'warning', 'unknown', 'ok'] as const
+
+export function checkHealth({ entries, access, limits }: HealthParts): Tool {
+  /** @throws what is no answer of the database's about this check */
+  async function reportOf(check: Check, database: DatabaseSettings, context: CallContext): Promise<Report> {
+    try {
+      return { check: check.name, ...check.judge(await access.read(database, check.statements, context, name)) }
+    } catch (error) {
+      const failure = failureOf(error, database.name)
+      if (failure === undefined || failure.code === 'DATABASE_NOT_READY') throw error
+      return { check: check.name, level: 'unknown', summary: failure.message }
+    }
+  }
+
+  async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
+    const wanted = listArgument(args, 'checks')
+    const unknown = wanted.filter(one => !names.includes(one))
+    if (unknown.length > 0) return toolError(`checks: ${unknown.join(', ')} is none of ${names.join(', ')}.`)
+    const chosen = checks.filter(check => wanted.length === 0 || wanted.includes(check.name))
+    return onDatabase(entries, context, async database => {
+      const reports: Report[] = []
+      // One after the other: a health check must not take a database's connections from those who work.
+      for (const check of chosen) {
+        reports.push(await reportOf(check, database, context))
+        context.progress({ progress: reports.length, total: chosen.length, message: check.name })
+      }
+      return toolText(written(database.name, reports, limits.resultTokens))
+    })
+  }
+
+  return { definition, scopeOf: () => 'mcp:read', call }
+}
+
+/** For what stands around the findings. */
+const wordTokens = 200
+
+/** The worst first. */
+function written(database: string, reports: readonly Report[], budget: number): string {
+  const counts = levels.flatMap(level => {
+    const of = reports.filter(report => report.level === level).length
+    return of === 0 ? [] : [`${of} ${level}`]
+  })
+  const sections = levels
+    .flatMap(level => reports.filter(report => report.level === level))
+    .map((report): Section => {
+      const findings = report.level === 'unknown' ? [] : report.findings
+      return {
+        heading: `${report.level.toUpperCase()} ${report.check}: ${line([report.summary])}`,
+        lines: findings.map(finding => `- ${line([finding])}`),
+      }
+    })
+  const { text, next } = pageOf(sections, start, budget - fenceTokens - wordTokens, atMostTokens)
+  const cut = next === undefined ? '' : '\n\nCut here: ask for fewer checks by the argument checks.'
+  return `Database: ${database}. ${counts.join(', ')}.\n\n${fenced(text)}${cut}`
+}

@@ -1,0 +1,109 @@
+/**
+ * Confirmations of what cannot be taken back. One is for one statement, one caller, one database and a few minutes, and serves once in this process. A client that can ask its user does so; to any
+ * other the refusal tells a code, with which the call is repeated.
+ */
+import { createHash, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { CallContext, Outcome } from '../core/call.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type ToolResult, toolError } from '../core/tool.ts'
+
+/** What is to be confirmed. */
+type Subject = {
+  readonly statement: string
+  readonly database: string
+  readonly tool: string
+  /** What it would do, to stand after "the statement". */
+  readonly effect: string
+}
+
+export type Confirmations = {
+  /** undefined: it is confirmed. Otherwise what the call ends with. */
+  check(subject: Subject, code: string | undefined, context: CallContext): Outcome<ToolResult> | undefined
+}
+
+const lifetimeMs = 300_000
+const maximumSpent = 100_000
+const key = 'confirm'
+
+function questionOf({ statement, database, effect }: Subject): JsonObject {
+  const shown = statement.length > 1_000 ? `${statement.slice(0, 1_000).toWellFormed()}…` : statement
+  return {
+    mode: 'form',
+    message: `The statement ${effect}. Run it on the database "${database}"?\n\n${shown}`,
+    requestedSchema: {
+      type: 'object',
+      properties: { [key]: { type: 'boolean', title: 'Run it', description: 'It cannot be undone.', default: false } },
+      required: [key],
+    },
+  }
+}
+
+export function createConfirmations(sealingKey: Uint8Array, now: () => number): Confirmations {
+  const secret = Buffer.from(hkdfSync('sha256', sealingKey, '', 'espalier mcp: confirmation of statements', 32))
+  const spent = new LRUCache<string, true>({ max: maximumSpent, ttl: lifetimeMs })
+
+  function sealOf({ statement, database, tool }: Subject, principal: string, expires: string, nonce: string): Buffer {
+    const digest = createHash('sha256').update(statement).digest('base64url')
+    return createHmac('sha256', secret)
+      .update(JSON.stringify([digest, principal, database, tool, expires, nonce]))
+      .digest()
+      .subarray(0, 18)
+  }
+
+  function codeFor(subject: Subject, { caller }: CallContext): string {
+    const expires = (now() + lifetimeMs).toString(36)
+    const nonce = randomBytes(9).toString('base64url')
+    return `${expires}.${nonce}.${sealOf(subject, caller.principal, expires, nonce).toString('base64url')}`
+  }
+
+  /** True once. */
+  function redeem(code: string, subject: Subject, { caller }: CallContext): boolean {
+    const [, expires = '', nonce = '', seal = ''] = /^([0-9a-z]{1,12})\.([\w-]{12})\.([\w-]{24})$/.exec(code) ?? []
+    const given = Buffer.from(seal, 'base64url')
+    const wanted = sealOf(subject, caller.principal, expires, nonce)
+    if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return false
+    if (Number.parseInt(expires, 36) < now() || spent.has(nonce)) return false
+    spent.set(nonce, true)
+    return true
+  }
+
+  function answered(subject: Subject, context: CallContext): Outcome<ToolResult> | undefined {
+    const { responses, state } = context.answers ?? { responses: {}, state: undefined }
+    const answer = responses[key]
+    if (answer === undefined) return ask(subject, context)
+    const content = answer.content
+    const isAccepted =
+      answer.action === 'accept' &&
+      typeof content === 'object' &&
+      content !== null &&
+      key in content &&
+      content[key] === true
+    if (!isAccepted) return toolError('Not confirmed: nothing was run.')
+    const code = state?.code
+    if (typeof code === 'string' && redeem(code, subject, context)) return undefined
+    return toolError('The confirmation is of another statement, has been used, or is too old: nothing was run.')
+  }
+
+  function ask(subject: Subject, context: CallContext): Outcome<ToolResult> {
+    const code = codeFor(subject, context)
+    if (context.abilities.has('elicitation-form')) {
+      const requests = { [key]: { method: 'elicitation/create', params: questionOf(subject) } } as const
+      return { kind: 'input-required', requests, state: { code } }
+    }
+    return toolError(
+      `Not run: the statement ${subject.effect}. Ask the user. If they agree, call ${subject.tool} again within ${lifetimeMs / 60_000} minutes with the same query and confirm="${code}".`,
+    )
+  }
+
+  return {
+    check: (subject, code, context) => {
+      if (context.answers !== undefined) return answered(subject, context)
+      if (code === undefined) return ask(subject, context)
+      if (redeem(code, subject, context)) return undefined
+      return toolError(
+        'confirm: the code is of another statement, has been used, or is too old. Nothing was run; call again without it for a new one.',
+      )
+    },
+  }
+}

@@ -1,0 +1,106 @@
+/** `count_rows`: how many rows a table has, or those that a condition keeps. It counts, or estimates where it is asked to or counting takes too long. */
+import { DatabaseError } from '../../postgres/errors.ts'
+import type { DatabaseSettings } from '../configuration/types.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Tool, type ToolDefinition, type ToolResult, toolError } from '../core/tool.ts'
+import { analyse, calledNames } from '../statement/analysis.ts'
+import { isExpression } from '../statement/expression.ts'
+import { judge } from '../statement/judge.ts'
+import { parseStatement } from '../statement/parser.ts'
+import { StatementRefusal } from '../statement/refusal.ts'
+import { flagArgument, textArgument } from './arguments.ts'
+import type { QueryParts } from './query-database.ts'
+import { statementFailure } from './statement-failure.ts'
+
+const name = 'count_rows'
+
+const definition: ToolDefinition = {
+  name,
+  title: 'Count rows',
+  description: 'Counts the rows of a table, or those that a condition keeps.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      table: { type: 'string', minLength: 1 },
+      schema: { type: 'string', default: 'public' },
+      where: { type: 'string', description: 'SQL condition, without WHERE' },
+      estimate: { type: 'boolean', default: false, description: "The planner's estimate, at once" },
+    },
+    required: ['table'],
+    additionalProperties: false,
+  },
+  outputSchema: {
+    type: 'object',
+    properties: { count: { type: 'integer' }, isEstimate: { type: 'boolean' } },
+    required: ['count', 'isEstimate'],
+  },
+  annotations: { readOnlyHint: true, openWorldHint: false },
+}
+
+const quoted = (identifier: string): string => `"${identifier.replaceAll('"', '""')}"`
+
+type Source = { readonly relation: string; readonly where: string | undefined }
+const sqlOf = ({ relation, where }: Source): string =>
+  `FROM ${relation}${where === undefined ? '' : ` WHERE (\n${where}\n)`}`
+
+/** By what a plan says that it returns. */
+function planRows(text: string | null | undefined): number {
+  const explained = JSON.parse(text ?? '[]') as { Plan?: { 'Plan Rows'?: number } }[] // the form of EXPLAIN's JSON is Postgres's own
+  return explained[0]?.Plan?.['Plan Rows'] ?? 0
+}
+
+function answer(count: number, isEstimate: boolean, why: string): Outcome<ToolResult> {
+  const text = isEstimate ? `Count: about ${count} (estimate${why})` : `Count: ${count}`
+  return { kind: 'result', result: { content: [{ type: 'text', text }], structuredContent: { count, isEstimate } } }
+}
+
+export function countRows({ entries, databases }: QueryParts): Tool {
+  async function first(database: DatabaseSettings, sql: string, context: CallContext) {
+    const analysis = analyse(await parseStatement(sql))
+    // A condition is a read, whatever the database allows.
+    judge(analysis, await databases.facts(database, context, calledNames(analysis)), false)
+    const { rows } = await databases.run(database, { text: sql, mode: 'read', maximumRows: 1 }, context, name)
+    return rows[0]?.[0]
+  }
+
+  const estimated = async (database: DatabaseSettings, source: Source, context: CallContext, why: string) =>
+    answer(planRows(await first(database, `EXPLAIN (FORMAT JSON) SELECT 1 ${sqlOf(source)}`, context)), true, why)
+
+  async function counted(database: DatabaseSettings, source: Source, context: CallContext) {
+    try {
+      return answer(Number(await first(database, `SELECT count(*) ${sqlOf(source)}`, context)), false, '')
+    } catch (error) {
+      if (!(error instanceof DatabaseError) || error.sqlState !== '57014') throw error
+      return estimated(
+        database,
+        source,
+        context,
+        `; counting took longer than ${database.statementTimeoutMs / 1_000} s`,
+      )
+    }
+  }
+
+  async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
+    const table = textArgument(args, 'table')
+    if (table === undefined) return toolError('table: must name a table.')
+    const database = entries.current(context.caller)
+    if (database === undefined) return toolError('No database is open to this caller.')
+    const where = textArgument(args, 'where')
+    const source = { relation: `${quoted(textArgument(args, 'schema') ?? 'public')}.${quoted(table)}`, where }
+    try {
+      if (where !== undefined && !(await isExpression(where)))
+        return toolError("where: must be one SQL condition, such as: created_at > now() - interval '1 day'")
+      return flagArgument(args, 'estimate')
+        ? await estimated(database, source, context, '')
+        : await counted(database, source, context)
+    } catch (error) {
+      if (error instanceof StatementRefusal) databases.refused(database, sqlOf(source), context, name)
+      const failure = statementFailure(error, sqlOf(source), database, 'SELECT count(*) '.length)
+      if (failure === undefined) throw error
+      return toolError(failure)
+    }
+  }
+
+  return { definition, scopeOf: () => 'mcp:read', call }
+}

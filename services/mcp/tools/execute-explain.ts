@@ -1,0 +1,96 @@
+/** `execute_explain`: how Postgres runs a SELECT, and what stands out in that. ANALYZE runs the statement, in the same READ ONLY transaction as a query. */
+import type { CallContext, Outcome } from '../core/call.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
+import { analyse, calledNames } from '../statement/analysis.ts'
+import { judge } from '../statement/judge.ts'
+import { parseStatement } from '../statement/parser.ts'
+import { StatementRefusal } from '../statement/refusal.ts'
+import { fenced } from '../text/fence.ts'
+import { planFindings } from '../text/plan.ts'
+import { atMostTokens } from '../text/tokens.ts'
+import { textArgument } from './arguments.ts'
+import type { QueryParts } from './query-database.ts'
+import { statementFailure } from './statement-failure.ts'
+
+const name = 'execute_explain'
+
+const definition: ToolDefinition = {
+  name,
+  title: 'Explain a query',
+  description: 'Shows the plan of a SELECT with what stands out in it. Runs it, unless analyze is false.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      query: { type: 'string', minLength: 1, description: 'A SELECT' },
+      analyze: { type: 'boolean', default: true },
+      buffers: { type: 'boolean', default: true },
+      format: { type: 'string', enum: ['text', 'json'], default: 'text' },
+    },
+    required: ['query'],
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, openWorldHint: false },
+}
+
+/** For findings, heads and the fence. */
+const otherTokens = 800
+
+/** As many lines as have room. */
+function cutToTokens(text: string, tokens: number): string {
+  let left = tokens
+  const lines = text.split('\n')
+  for (const [index, line] of lines.entries()) {
+    left -= atMostTokens(line) + 1
+    if (left < 0)
+      return [...lines.slice(0, index), `… ${lines.length - index} more lines of ${lines.length}`].join('\n')
+  }
+  return text
+}
+
+export function executeExplain({ entries, databases, limits }: QueryParts): Tool {
+  async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
+    const query = textArgument(args, 'query')
+    if (query === undefined) return toolError('query: must be a SELECT, and is empty.')
+    const database = entries.current(context.caller)
+    if (database === undefined) return toolError('No database is open to this caller.')
+    const format = textArgument(args, 'format') === 'json' ? 'json' : 'text'
+    const isRun = args.analyze !== false
+    let prefix = 0
+    let statement = query
+    try {
+      const analysis = analyse(await parseStatement(query))
+      if (analysis.class !== 'select')
+        return toolError(`query: only a SELECT can be explained; this is ${analysis.tag}.`)
+      judge(analysis, await databases.facts(database, context, calledNames(analysis)), false)
+      const options = [
+        isRun ? 'ANALYZE' : 'COSTS',
+        ...(isRun && args.buffers !== false ? ['BUFFERS'] : []),
+        `FORMAT ${format.toUpperCase()}`,
+      ]
+      const head = `EXPLAIN (${options.join(', ')})\n`
+      prefix = head.length
+      statement = analysis.text
+      const text = head + statement
+      const { rows, isCut } = await databases.run(database, { text, mode: 'read', maximumRows: 0 }, context, name)
+      if (isCut) return toolError('The plan is too large to be read.')
+      const plan = rows.map(([line]) => line ?? '').join('\n')
+      const findings = planFindings(plan, format)
+      const analysisText =
+        findings.length === 0
+          ? 'Analysis: nothing stands out.'
+          : `Analysis:\n${findings.map(finding => `- ${finding}`).join('\n')}`
+      // Names in findings are the database's.
+      return toolText(
+        `Database: ${database.name}\n\n${fenced(`${cutToTokens(plan, limits.resultTokens - otherTokens)}\n\n${analysisText}`)}`,
+      )
+    } catch (error) {
+      if (error instanceof StatementRefusal) databases.refused(database, statement, context, name)
+      const failure = statementFailure(error, statement, database, prefix)
+      if (failure === undefined) throw error
+      return toolError(failure)
+    }
+  }
+
+  return { definition, scopeOf: () => 'mcp:read', call }
+}

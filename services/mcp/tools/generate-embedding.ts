@@ -1,0 +1,63 @@
+/** `generate_embedding`: the vector of a text, by the configured model. Vectors take many tokens; one that would take more than a result may is shown in part, and says so. */
+import { ProviderError } from '../../providers/errors.ts'
+import type { Embedder } from '../../providers/types.ts'
+import type { McpSettings } from '../configuration/types.ts'
+import { type Tool, type ToolDefinition, toolError, toolText } from '../core/tool.ts'
+import { atMostTokens } from '../text/tokens.ts'
+import { textArgument } from './arguments.ts'
+
+const definition: ToolDefinition = {
+  name: 'generate_embedding',
+  title: 'Generate embedding',
+  description:
+    'Returns the embedding vector of a text. To search a table by meaning use similarity_search, which needs no vector.',
+  inputSchema: {
+    type: 'object',
+    properties: { text: { type: 'string', minLength: 1, maxLength: 30_000 } },
+    required: ['text'],
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, openWorldHint: true },
+}
+
+const tokensAround = 200
+/** As many as float32 has that tell; more are only longer. */
+const digits = 6
+
+/** `embedder` undefined: none is configured; whoever calls it all the same is told so. */
+export function generateEmbedding(embedder: Embedder | undefined, limits: McpSettings['limits']): Tool {
+  return {
+    definition,
+    ...(embedder === undefined && { isHidden: true }),
+    scopeOf: () => 'mcp:read',
+    call: async (args, { signal }) => {
+      const text = textArgument(args, 'text')
+      if (text === undefined) return toolError('text: must not be empty.')
+      if (embedder === undefined) return toolError('No embedding provider is configured: embeddings need one.')
+      try {
+        const [vector = []] = await embedder.embed([text], 'document', signal)
+        return toolText(written(embedder, text, vector, limits.resultTokens - tokensAround))
+      } catch (error) {
+        if (error instanceof ProviderError) return toolError(`The text could not be embedded: ${error.message}.`)
+        throw error
+      }
+    },
+  }
+}
+
+function written({ provider, model }: Embedder, text: string, vector: readonly number[], budget: number): string {
+  const numbers = vector.map(number => String(Number(number.toPrecision(digits))))
+  let left = budget
+  let shown = 0
+  for (const number of numbers) {
+    // Each is followed by a comma.
+    left -= atMostTokens(number) + 1
+    if (left < 0) break
+    shown++
+  }
+  const cut =
+    shown < numbers.length
+      ? `\nThe first ${shown} of ${numbers.length} numbers: the whole vector is larger than a result may be.`
+      : ''
+  return `Provider: ${provider}\nModel: ${model}\nDimensions: ${vector.length}\nText Length: ${text.length}\n\n[${numbers.slice(0, shown).join(',')}]${cut}`
+}

@@ -1,0 +1,141 @@
+/**
+ * `get_schema_info`: what is in the database, by drill-down. Schemas where there are many tables, then the tables of one, then columns; a search goes across all. Shows
+ * only what the role may use.
+ */
+
+import { type Catalogue, missedIsReadAgainMs, type Reading } from '../catalogue/index.ts'
+import type { Overview } from '../catalogue/relations.ts'
+import { columnSearch, matchesOf, wordsOf } from '../catalogue/search.ts'
+import type { McpSettings } from '../configuration/types.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
+import type { DatabaseAccess } from '../database/access.ts'
+import type { DatabaseEntries } from '../database/entries.ts'
+import { fenced, fenceTokens } from '../text/fence.ts'
+import { atMostTokens } from '../text/tokens.ts'
+import { flagArgument, textArgument } from './arguments.ts'
+import { onDatabase } from './on-database.ts'
+import { cursorOf, type Page, pageOf, placeOf, type Section, start } from './pages.ts'
+import { chooseRelations, isSystemSchema, type SchemaChoice, type SchemaQuestion } from './schema-choice.ts'
+import { columnSections, compactSections, listSections, matchSections, summarySections } from './schema-text.ts'
+
+type SchemaInfoParts = {
+  readonly entries: DatabaseEntries
+  readonly access: DatabaseAccess
+  readonly catalogue: Catalogue
+  readonly limits: McpSettings['limits']
+}
+
+const name = 'get_schema_info'
+
+const definition: ToolDefinition = {
+  name,
+  title: 'Schema information',
+  description:
+    'Tables, views and columns with types, keys, indexes and comments. Without arguments a small database is shown whole, a large one as a list of schemas; then name a schema, then a table, or search.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      schema_name: { type: 'string', maxLength: 200 },
+      table_name: { type: 'string', maxLength: 400, description: 'Shows its columns' },
+      search: {
+        type: 'string',
+        maxLength: 500,
+        description: 'Words to find in names and comments of tables and columns',
+      },
+      vector_tables_only: { type: 'boolean', default: false },
+      compact: { type: 'boolean', default: false, description: 'Names and types only' },
+      include_partitions: { type: 'boolean', default: false },
+      cursor: { type: 'string', maxLength: 100, description: 'Next page: as given, with the same arguments' },
+    },
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, openWorldHint: false },
+}
+
+/** For what stands around the lines. */
+const wordTokens = 200
+
+export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfoParts): Tool {
+  async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
+    return onDatabase(entries, context, async database => {
+      const { cursor: _, ...asked } = args
+      const question = { ...asked, database: database.name }
+      const cursor = textArgument(args, 'cursor')
+      const place = cursor === undefined ? start : placeOf(question, cursor)
+      if (place === undefined) return toolError('cursor: it is of a call with other arguments. Call again without it.')
+      const answer = await answerOf(args, { database, context, tool: name })
+      if (answer.kind === 'unknown') return toolError(answer.problem)
+      const page = pageOf(answer.sections, place, limits.resultTokens - fenceTokens - wordTokens, atMostTokens)
+      return toolText(written(database.name, answer.head, page, page.next && cursorOf(question, page.next)))
+    })
+  }
+
+  async function answerOf(args: JsonObject, reading: Reading): Promise<Answer> {
+    const search = textArgument(args, 'search')
+    const question: SchemaQuestion = {
+      schema: textArgument(args, 'schema_name'),
+      table: textArgument(args, 'table_name'),
+      vectorsOnly: flagArgument(args, 'vector_tables_only'),
+      includePartitions: flagArgument(args, 'include_partitions'),
+      isSearch: search !== undefined,
+    }
+    let overview = await catalogue.overview(reading)
+    let choice = chooseRelations(overview, question)
+    if (choice.kind === 'unknown' && !isSystemSchema(question.schema ?? '')) {
+      overview = await catalogue.overview(reading, missedIsReadAgainMs)
+      choice = chooseRelations(overview, question)
+    }
+    if (choice.kind === 'unknown') return choice
+    if (search !== undefined && choice.kind === 'list') return searched(search, choice, reading)
+    return described(overview, choice, flagArgument(args, 'compact'), reading)
+  }
+
+  async function searched(search: string, { relations }: SchemaChoice & { kind: 'list' }, reading: Reading) {
+    const words = wordsOf(search)
+    const { database, context, tool } = reading
+    const [found] = await access.read(database, [columnSearch(words)], context, tool)
+    if (found === undefined) throw new Error('a statement has no result')
+    const matches = matchesOf(words, relations, found)
+    return { kind: 'sections', head: `${counted(matches.length)} match.`, sections: matchSections(matches) } as const
+  }
+
+  async function described(
+    overview: Overview,
+    choice: Exclude<SchemaChoice, { kind: 'unknown' }>,
+    isCompact: boolean,
+    reading: Reading,
+  ): Promise<Answer> {
+    const { relations } = choice
+    const total = `${counted(relations.length)}${overview.isCut ? ' and more, which are not listed' : ''}`
+    if (choice.kind === 'summary')
+      return {
+        kind: 'sections',
+        head: `${total}. Name a schema_name or search to see tables.`,
+        sections: summarySections(overview, relations),
+      }
+    if (choice.kind === 'list')
+      return {
+        kind: 'sections',
+        head: `${total}. Name a table_name to see columns.`,
+        sections: listSections(relations, isCompact),
+      }
+    const details = await catalogue.details(reading, relations)
+    const sections = isCompact ? compactSections(relations, details) : columnSections(relations, details)
+    return { kind: 'sections', head: `${total}.`, sections }
+  }
+
+  return { definition, scopeOf: () => 'mcp:read', call }
+}
+
+type Answer =
+  | { readonly kind: 'unknown'; readonly problem: string }
+  | { readonly kind: 'sections'; readonly head: string; readonly sections: readonly Section[] }
+
+const counted = (count: number) => (count === 1 ? '1 table or view' : `${count} tables and views`)
+
+function written(database: string, head: string, { text }: Page, cursor: string | undefined): string {
+  const more = cursor === undefined ? '' : `\n\nMore: call again with cursor "${cursor}".`
+  return `Database: ${database}. ${head}\n\n${text === '' ? '' : fenced(text)}${more}`
+}

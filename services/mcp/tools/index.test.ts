@@ -1,0 +1,61 @@
+/** Which tools a configuration lists, and what they take all together. */
+import { encode } from 'gpt-tokenizer'
+import { expect, test } from 'vitest'
+import { createCatalogue } from '../catalogue/index.ts'
+import type { EmbeddingSettings, McpSettings } from '../configuration/types.ts'
+import { createEntries } from '../database/entries.ts'
+import { createDatabaseAccess } from '../database/index.ts'
+import { createTools } from './index.ts'
+
+const embedding: EmbeddingSettings = {
+  provider: 'ollama',
+  model: 'm',
+  apiKey: undefined,
+  baseUrl: undefined,
+  timeoutMs: 1_000,
+}
+const bare: McpSettings = {
+  http: undefined,
+  databases: [],
+  embedding: undefined,
+  llm: [],
+  knowledgebase: undefined,
+  dataDirectory: '',
+  disabled: new Set(),
+  limits: { resultTokens: 10_000, resultBytes: 1_000_000, requestBytes: 1_000_000 },
+  sealingKey: new Uint8Array(32),
+  logLevel: 'silent',
+}
+
+function toolsOf(changed: Partial<McpSettings>) {
+  const databases = createDatabaseAccess({ maximumBytes: 1_000, audit: () => {}, warn: () => {} })
+  const catalogue = createCatalogue(databases, Date.now)
+  const entries = createEntries(() => [])
+  return createTools({
+    settings: { ...bare, ...changed },
+    entries,
+    databases,
+    catalogue,
+    resources: [],
+    logins: undefined,
+    now: Date.now,
+  })
+}
+const listed = (changed: Partial<McpSettings>) =>
+  toolsOf(changed).flatMap(({ isHidden, definition }) => (isHidden ? [] : [definition]))
+const semantic = ['similarity_search', 'generate_embedding', 'search_knowledgebase']
+const semanticOf = (changed: Partial<McpSettings>) =>
+  listed(changed).flatMap(({ name }) => (semantic.includes(name) ? [name] : []))
+
+test('what needs a model is listed where one is configured, and is there all the same', () => {
+  expect(semanticOf({})).toEqual([])
+  expect(semanticOf({ embedding })).toEqual(['similarity_search', 'generate_embedding'])
+  expect(semanticOf({ knowledgebase: { path: '/nowhere.db', embedding } })).toEqual(['search_knowledgebase'])
+  expect(toolsOf({}).map(({ definition }) => definition.name)).toEqual(expect.arrayContaining(semantic))
+})
+
+test('all of them take at most 4,000 tokens to be listed', () => {
+  const all = listed({ embedding, knowledgebase: { path: '/nowhere.db', embedding } })
+  expect(all.length).toBeGreaterThan(9)
+  expect(encode(JSON.stringify(all)).length).toBeLessThanOrEqual(4_000)
+})

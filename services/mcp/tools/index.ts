@@ -1,0 +1,65 @@
+/** All tools that a configuration makes, in the order in which they are listed. */
+import { createEmbedder } from '../../providers/embedding.ts'
+import type { Catalogue } from '../catalogue/index.ts'
+import type { McpSettings } from '../configuration/types.ts'
+import type { ResourceProvider } from '../core/resource.ts'
+import type { Tool } from '../core/tool.ts'
+import type { Logins } from '../credentials/accounts.ts'
+import type { DatabaseEntries } from '../database/entries.ts'
+import type { Databases } from '../database/index.ts'
+import { createKnowledgeBase } from '../knowledge/index.ts'
+import { adviseIndexes } from './advise-indexes.ts'
+import { authenticateUser } from './authenticate-user.ts'
+import { checkHealth } from './check-health.ts'
+import { createConfirmations } from './confirmation.ts'
+import { countRows } from './count-rows.ts'
+import { executeExplain } from './execute-explain.ts'
+import { generateEmbedding } from './generate-embedding.ts'
+import { getSchemaInfo } from './get-schema-info.ts'
+import { queryDatabase } from './query-database.ts'
+import { readResource } from './read-resource.ts'
+import { type KnowledgeParts, searchKnowledgebase } from './search-knowledgebase.ts'
+import { similaritySearch } from './similarity-search.ts'
+import { topQueries } from './top-queries.ts'
+
+type ToolParts = {
+  readonly settings: McpSettings
+  readonly entries: DatabaseEntries
+  readonly databases: Databases
+  readonly catalogue: Catalogue
+  readonly resources: readonly ResourceProvider[]
+  /** undefined where nobody logs in. */
+  readonly logins: Logins | undefined
+  readonly now: () => number
+}
+
+/** The file is opened when it is first asked for, and for one question at a time. */
+function knowledgeOf({ knowledgebase }: McpSettings): KnowledgeParts | undefined {
+  if (knowledgebase === undefined) return undefined
+  const { path, embedding } = knowledgebase
+  return { base: createKnowledgeBase({ path }), embedder: createEmbedder(embedding), provider: embedding.provider }
+}
+
+/** @throws ProviderError where the base URL of a provider cannot be used */
+export function createTools({ settings, entries, databases, catalogue, resources, logins, now }: ToolParts): Tool[] {
+  const { limits, disabled, sealingKey } = settings
+  const query = { entries, databases, limits }
+  const look = { entries, access: databases, limits }
+  const embedder = settings.embedding && createEmbedder(settings.embedding)
+  const allowsWrites = settings.databases.some(({ allowWrites }) => allowWrites)
+  const tools = [
+    queryDatabase(query, allowsWrites ? createConfirmations(sealingKey, now) : undefined),
+    executeExplain(query),
+    getSchemaInfo({ ...look, catalogue }),
+    countRows(query),
+    similaritySearch({ ...look, embedder }),
+    generateEmbedding(embedder, limits),
+    searchKnowledgebase(knowledgeOf(settings), limits),
+    readResource({ resources, limits }),
+    checkHealth(look),
+    topQueries(look),
+    adviseIndexes({ ...look, catalogue, statements: databases }),
+    ...(logins === undefined ? [] : [authenticateUser(logins)]),
+  ]
+  return tools.filter(({ definition: { name } }) => !disabled.has(name))
+}

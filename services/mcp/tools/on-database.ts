@@ -1,0 +1,23 @@
+/** What a tool does on the database that its caller has selected; what the database fails with is the tool's answer. */
+import { failureOf, noDatabase } from '../catalogue/failures.ts'
+import type { DatabaseSettings } from '../configuration/types.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
+import { type ToolResult, toolError } from '../core/tool.ts'
+import type { DatabaseEntries } from '../database/entries.ts'
+
+/** @throws what is no failure of the database's */
+export async function onDatabase(
+  entries: DatabaseEntries,
+  { caller }: CallContext,
+  work: (database: DatabaseSettings) => Promise<Outcome<ToolResult>>,
+): Promise<Outcome<ToolResult>> {
+  const database = entries.current(caller)
+  if (database === undefined) return toolError(noDatabase.message)
+  try {
+    return await work(database)
+  } catch (error) {
+    const failure = failureOf(error, database.name)
+    if (failure === undefined) throw error
+    return toolError(failure.message)
+  }
+}

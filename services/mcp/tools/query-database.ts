@@ -1,0 +1,163 @@
+/** `query_database`: runs one statement; a read, unless the database allows writes and the caller may write. */
+import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
+import { CoreError } from '../core/errors.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
+import type { Ran } from '../database/access.ts'
+import type { DatabaseEntries } from '../database/entries.ts'
+import type { Databases } from '../database/index.ts'
+import { type Analysis, analyse, calledNames } from '../statement/analysis.ts'
+import { judge, type Verdict } from '../statement/judge.ts'
+import { parseStatement } from '../statement/parser.ts'
+import { StatementRefusal } from '../statement/refusal.ts'
+import { resultText } from '../text/result.ts'
+import { numberArgument, textArgument } from './arguments.ts'
+import type { Confirmations } from './confirmation.ts'
+import { type Page, pageOf } from './page.ts'
+import { statementFailure } from './statement-failure.ts'
+
+export type QueryParts = {
+  readonly entries: DatabaseEntries
+  readonly databases: Databases
+  readonly limits: McpSettings['limits']
+}
+
+const name = 'query_database'
+const defaultLimit = 100
+const maximumLimit = 1_000
+const maximumOffset = 1_000_000_000
+
+const readDescription =
+  'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Read-only. Only reads run: SELECT, VALUES, TABLE, SHOW, EXPLAIN.'
+const writeDescription =
+  'Runs one SQL statement and returns rows as tab-separated text (NULL is \\N). Databases with allow_writes take writes, which are committed; DDL and changes of every row ask for confirmation. Others are read-only.'
+
+const definitionFor = (allowWrites: boolean): ToolDefinition => ({
+  name,
+  title: 'Query the database',
+  description: allowWrites ? writeDescription : readDescription,
+  inputSchema: {
+    type: 'object',
+    properties: {
+      query: { type: 'string', minLength: 1, description: 'One SQL statement' },
+      limit: { type: 'integer', minimum: 1, maximum: maximumLimit, default: defaultLimit, description: 'Rows at most' },
+      offset: {
+        type: 'integer',
+        minimum: 0,
+        maximum: maximumOffset,
+        default: 0,
+        description: 'Rows to skip, for the next page',
+      },
+      ...(allowWrites
+        ? { confirm: { type: 'string', description: 'The code that a refusal gave, once the user agrees' } }
+        : {}),
+    },
+    required: ['query'],
+    additionalProperties: false,
+  },
+  annotations: allowWrites
+    ? { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false }
+    : { readOnlyHint: true, openWorldHint: false },
+})
+
+/** What a caller asked for, and what the statement turned out to be. */
+type Judged = { readonly analysis: Analysis; readonly verdict: Verdict }
+
+function pageArguments(args: JsonObject): Page | string {
+  const limit = numberArgument(args, 'limit') ?? defaultLimit
+  const offset = numberArgument(args, 'offset') ?? 0
+  if (!Number.isInteger(limit) || limit < 1 || limit > maximumLimit)
+    return `limit: must be a whole number from 1 to ${maximumLimit}.`
+  if (!Number.isInteger(offset) || offset < 0 || offset > maximumOffset)
+    return `offset: must be a whole number from 0 to ${maximumOffset}.`
+  return { limit, offset }
+}
+
+function written({ tag, class: kind }: Analysis, { affected, columns }: Ran): string | undefined {
+  if (kind === 'definition') return `Done and committed: ${tag}.`
+  return kind === 'write' && columns.length === 0
+    ? `Done and committed: ${tag}, ${affected} ${affected === 1 ? 'row' : 'rows'}.`
+    : undefined
+}
+
+/** `confirmations`: where databases may allow writes; undefined where none does. */
+export function queryDatabase(
+  { entries, databases, limits }: QueryParts,
+  confirmations: Confirmations | undefined,
+): Tool {
+  const allowWrites = (database: DatabaseSettings) => database.allowWrites && confirmations !== undefined
+
+  async function judged(query: string, database: DatabaseSettings, context: CallContext): Promise<Judged> {
+    const analysis = analyse(await parseStatement(query))
+    const verdict = judge(
+      analysis,
+      await databases.facts(database, context, calledNames(analysis)),
+      allowWrites(database),
+    )
+    if (verdict.mode === 'write' && !context.caller.scopes.has('mcp:write'))
+      throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:write'] })
+    return { analysis, verdict }
+  }
+
+  async function run(database: DatabaseSettings, { analysis, verdict }: Judged, page: Page, context: CallContext) {
+    const { statement, skip, prefix } = pageOf(analysis, verdict.mode, page)
+    try {
+      const ran = await databases.run(database, statement, context, name)
+      if (verdict.mode === 'write' && analysis.class !== 'write') databases.forget(database)
+      const rows = ran.rows.slice(skip, skip + page.limit)
+      const shown = resultText(
+        {
+          database: database.name,
+          columns: ran.columns.map(column => column.name),
+          rows,
+          offset: page.offset,
+          hasMore: ran.rows.length > skip + page.limit,
+          isCut: ran.isCut,
+        },
+        limits.resultTokens,
+      )
+      return toolText(written(analysis, ran) ?? shown)
+    } catch (error) {
+      return failed(error, analysis.text, database, context, prefix)
+    }
+  }
+
+  function failed(
+    error: unknown,
+    statement: string,
+    database: DatabaseSettings,
+    context: CallContext,
+    prefix = 0,
+  ): Outcome<ToolResult> {
+    const failure = statementFailure(error, statement, database, prefix)
+    if (error instanceof StatementRefusal) databases.refused(database, statement, context, name)
+    if (failure === undefined) throw error
+    return toolError(failure)
+  }
+
+  async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
+    const query = textArgument(args, 'query')
+    if (query === undefined) return toolError('query: must be one SQL statement.')
+    const page = pageArguments(args)
+    if (typeof page === 'string') return toolError(page)
+    const database = entries.current(context.caller)
+    if (database === undefined) return toolError('No database is open to this caller.')
+    let found: Judged
+    try {
+      found = await judged(query, database, context)
+    } catch (error) {
+      return failed(error, query, database, context)
+    }
+    const { confirm } = found.verdict
+    if (confirm !== undefined) {
+      const subject = { statement: found.analysis.text, database: database.name, tool: name, effect: confirm }
+      const outcome = confirmations?.check(subject, textArgument(args, 'confirm'), context)
+      if (outcome !== undefined) return outcome
+    }
+    return run(database, found, page, context)
+  }
+
+  // What a statement takes is known once it has been judged; a read is what every call takes.
+  return { definition: definitionFor(confirmations !== undefined), task: 'optional', scopeOf: () => 'mcp:read', call }
+}

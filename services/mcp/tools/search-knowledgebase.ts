@@ -1,0 +1,152 @@
+/** `search_knowledgebase`: passages of the documentation in the knowledge base that are nearest in meaning to a question. */
+import { ProviderError } from '../../providers/errors.ts'
+import type { Embedder } from '../../providers/types.ts'
+import { suggestion } from '../catalogue/names.ts'
+import type { EmbeddingSettings, McpSettings } from '../configuration/types.ts'
+import type { CallContext } from '../core/call.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Tool, type ToolDefinition, toolError, toolText } from '../core/tool.ts'
+import type { KnowledgeBase } from '../knowledge/index.ts'
+import { KnowledgeError, type KnowledgeFault, type KnowledgeHit, type Product } from '../knowledge/types.ts'
+import { fenced, fenceTokens } from '../text/fence.ts'
+import { atMostTokens } from '../text/tokens.ts'
+import { flagArgument, listArgument, numberArgument, textArgument } from './arguments.ts'
+import { line, pageOf, shortened, start } from './pages.ts'
+
+export type KnowledgeParts = {
+  readonly base: KnowledgeBase
+  readonly embedder: Embedder
+  /** Whose vectors are in the file. */
+  readonly provider: EmbeddingSettings['provider']
+}
+
+const definition: ToolDefinition = {
+  name: 'search_knowledgebase',
+  title: 'Search knowledge base',
+  description: 'Semantic search in the product documentation. list_products tells the names and versions to filter by.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      query: { type: 'string', maxLength: 8_000, description: 'Required unless list_products' },
+      project_names: { type: 'array', items: { type: 'string' }, maxItems: 50 },
+      project_versions: { type: 'array', items: { type: 'string' }, maxItems: 50 },
+      top_n: { type: 'integer', minimum: 1, maximum: 20, default: 5 },
+      list_products: { type: 'boolean', default: false },
+    },
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, openWorldHint: false },
+}
+
+const notConfigured = 'No knowledge base is configured.'
+const tokensAround = 200
+const fewestTokens = 50
+
+function problemOf(fault: KnowledgeFault): string {
+  switch (fault.kind) {
+    case 'missing':
+      return 'The file of the knowledge base is missing.'
+    case 'invalid':
+      return `The file of the knowledge base cannot be used: ${fault.problem}.`
+    case 'no vectors':
+      return `The knowledge base has no vectors of ${fault.provider}, which is configured for it.`
+    case 'dimensions':
+      return `The knowledge base has vectors of ${fault.stored} dimensions, but the configured model gives ${fault.asked}.`
+    case 'busy':
+      return 'Too many searches wait for the knowledge base. Try again in a moment.'
+  }
+}
+
+/** What the question names that is not there. */
+function unknownOf(
+  products: readonly Product[],
+  projects: readonly string[],
+  versions: readonly string[],
+): string | undefined {
+  const names = new Set(products.map(({ project }) => project))
+  const project = projects.find(name => !names.has(name))
+  if (project !== undefined) {
+    const hint = suggestion(project, names) || ' list_products tells which there are.'
+    return `project_names: there is no project ${JSON.stringify(shortened(project, 100))}.${hint}`
+  }
+  const known = new Set(
+    products.filter(one => projects.length === 0 || projects.includes(one.project)).map(({ version }) => version),
+  )
+  const version = versions.find(name => !known.has(name))
+  if (version === undefined) return undefined
+  const some = [...known].slice(0, 20).join(', ')
+  return `project_versions: there is no version ${JSON.stringify(shortened(version, 100))}. There are: ${some}.`
+}
+
+/** `parts` undefined: none is configured; whoever calls it all the same is told so. */
+export function searchKnowledgebase(parts: KnowledgeParts | undefined, { resultTokens }: McpSettings['limits']): Tool {
+  async function answer({ base, embedder, provider }: KnowledgeParts, args: JsonObject, { signal }: CallContext) {
+    if (flagArgument(args, 'list_products')) return toolText(listed(await base.products(signal), resultTokens))
+    const query = textArgument(args, 'query')
+    if (query === undefined) return toolError('query: is required, unless list_products is true.')
+    const projects = listArgument(args, 'project_names')
+    const versions = listArgument(args, 'project_versions')
+    if (projects.length + versions.length > 0) {
+      const unknown = unknownOf(await base.products(signal), projects, versions)
+      if (unknown !== undefined) return toolError(unknown)
+    }
+    const limit = numberArgument(args, 'top_n') ?? 5
+    const [vector = []] = await embedder.embed([query], 'query', signal)
+    const question = { provider, vector: Float32Array.from(vector), projects, versions, limit }
+    return toolText(written(await base.search(question, signal), resultTokens - tokensAround - fenceTokens))
+  }
+
+  return {
+    definition,
+    ...(parts === undefined && { isHidden: true }),
+    scopeOf: () => 'mcp:read',
+    call: async (args, context) => {
+      if (parts === undefined) return toolError(notConfigured)
+      try {
+        return await answer(parts, args, context)
+      } catch (error) {
+        if (error instanceof KnowledgeError) return toolError(problemOf(error.fault))
+        if (error instanceof ProviderError) return toolError(`The question could not be embedded: ${error.message}.`)
+        throw error
+      }
+    },
+  }
+}
+
+function listed(products: readonly Product[], budget: number): string {
+  const byProject = Map.groupBy(products, ({ project }) => project)
+  const lines = [...byProject].map(([project, all]) =>
+    line([project, all.map(({ version }) => version).join(', '), all.reduce((sum, { chunks }) => sum + chunks, 0)]),
+  )
+  const heading = line(['project_name', 'project_versions', 'chunks'])
+  const { text, next } = pageOf([{ heading, lines }], start, budget - tokensAround, atMostTokens)
+  return next === undefined ? text : `${text}\n${lines.length - next.line} more projects.`
+}
+
+function headOf({ project, version, title, section, path, similarity }: KnowledgeHit): string {
+  const place = [...new Set([title, section, path].filter(one => one !== ''))].join(' / ')
+  return line([`${project} ${version}`.trim(), shortened(place, 300), similarity.toFixed(3)])
+}
+
+/** As many as the budget takes, the nearest first; the last one may be cut. */
+function written(hits: readonly KnowledgeHit[], budget: number): string {
+  if (hits.length === 0) return 'Nothing was found.'
+  let left = budget
+  const shown: string[] = []
+  for (const [place, hit] of hits.entries()) {
+    const head = `${place + 1}. ${headOf(hit)}\n`
+    const whole = head + hit.text
+    const tokens = atMostTokens(whole) + 2
+    if (tokens <= left) {
+      shown.push(whole)
+      left -= tokens
+      continue
+    }
+    const room = left - atMostTokens(head) - 2
+    // Few characters are more than four tokens, in whatever script.
+    if (room >= fewestTokens) shown.push(head + shortened(hit.text, Math.floor(room / 4)))
+    break
+  }
+  const cut = shown.length < hits.length ? ` ${hits.length - shown.length} more did not fit: ask for fewer.` : ''
+  return `${shown.length} passages.${cut}\n\n${fenced(shown.join('\n\n'))}`
+}

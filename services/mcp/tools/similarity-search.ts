@@ -1,0 +1,244 @@
+/** `similarity_search`: the passages of a table that are nearest in meaning to a text. Vectors find the rows, words the passages in them; of passages that say the same one is shown. */
+import { ProviderError } from '../../providers/errors.ts'
+import type { Embedder } from '../../providers/types.ts'
+import { nearestNames } from '../catalogue/names.ts'
+import type { DatabaseSettings, McpSettings } from '../configuration/types.ts'
+import type { CallContext, Outcome } from '../core/call.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type Tool, type ToolDefinition, type ToolResult, toolError, toolText } from '../core/tool.ts'
+import type { DatabaseAccess } from '../database/access.ts'
+import type { DatabaseEntries } from '../database/entries.ts'
+import { fenced, fenceTokens } from '../text/fence.ts'
+import { type FoundRow, nearestRows, type Passage, passages, type RankedRow } from '../vectors/rank.ts'
+import {
+  foundRows,
+  type Metric,
+  parseTableName,
+  type Search,
+  searchStatements,
+  settingsStatement,
+  type Table,
+  type TableName,
+  tableOf,
+  tableStatement,
+  type VectorColumn,
+  vectorTablesStatement,
+} from '../vectors/statements.ts'
+import { estimateTokens } from '../vectors/tokens.ts'
+import { columnWeights } from '../vectors/weights.ts'
+import { numberArgument, textArgument } from './arguments.ts'
+import { onDatabase } from './on-database.ts'
+import { line, shortened } from './pages.ts'
+
+type SimilaritySearchParts = {
+  readonly entries: DatabaseEntries
+  readonly access: DatabaseAccess
+  /** undefined: none is configured. */
+  readonly embedder: Embedder | undefined
+  readonly limits: McpSettings['limits']
+}
+
+const name = 'similarity_search'
+
+const definition: ToolDefinition = {
+  name,
+  title: 'Similarity search',
+  description:
+    'Semantic search in a table with pgvector columns. Finds rows by meaning and returns their best passages. get_schema_info with vector_tables_only lists such tables.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      table_name: { type: 'string', maxLength: 260, description: 'table or schema.table' },
+      query_text: { type: 'string', minLength: 1, maxLength: 8_000 },
+      top_n: { type: 'integer', minimum: 1, maximum: 100, default: 10, description: 'Rows' },
+      chunk_size_tokens: { type: 'integer', minimum: 20, maximum: 1_000, default: 100 },
+      lambda: {
+        type: 'number',
+        minimum: 0,
+        maximum: 1,
+        default: 0.6,
+        description: '1: relevance only, 0: variety only',
+      },
+      max_output_tokens: { type: 'integer', minimum: 100, maximum: 10_000, default: 1_000 },
+      distance_metric: { enum: ['cosine', 'l2', 'inner_product'], default: 'cosine' },
+      output_format: { enum: ['full', 'summary', 'ids_only'], default: 'full' },
+    },
+    required: ['table_name', 'query_text'],
+    additionalProperties: false,
+  },
+  annotations: { readOnlyHint: true, openWorldHint: false },
+}
+
+type Asked = {
+  readonly table: TableName
+  readonly query: string
+  readonly rows: number
+  readonly chunkTokens: number
+  readonly lambda: number
+  readonly maximumTokens: number
+  readonly metric: Metric
+  readonly format: 'full' | 'summary' | 'ids_only'
+}
+
+/** What the answer is refused with, as the caller may read it. */
+type Refusal = { readonly problem: string }
+const isRefusal = (one: object): one is Refusal => 'problem' in one
+
+const metrics: readonly Metric[] = ['cosine', 'l2', 'inner_product']
+
+function askedOf(args: JsonObject, resultTokens: number): Asked | Refusal {
+  const query = textArgument(args, 'query_text')
+  if (query === undefined) return { problem: 'query_text: must not be empty.' }
+  const table = parseTableName(textArgument(args, 'table_name') ?? '')
+  if (table === undefined)
+    return { problem: 'table_name: must be a table, or schema.table; names with dots or blanks in double quotes.' }
+  const format = args.output_format
+  return {
+    table,
+    query,
+    rows: numberArgument(args, 'top_n') ?? 10,
+    chunkTokens: numberArgument(args, 'chunk_size_tokens') ?? 100,
+    lambda: numberArgument(args, 'lambda') ?? 0.6,
+    maximumTokens: Math.min(surely * resultTokens - tokensAround, numberArgument(args, 'max_output_tokens') ?? 1_000),
+    metric: metrics.find(metric => metric === args.distance_metric) ?? 'cosine',
+    format: format === 'summary' || format === 'ids_only' ? format : 'full',
+  }
+}
+
+/** Of a result: tokens are estimated. */
+const surely = 0.9
+/** For what stands around the passages. */
+const tokensAround = 140 + fenceTokens
+const summaryCharacters = 120
+/** Of one text of a row, and of all: what is beyond is not looked at for passages. */
+const mostCharacters = 40_000
+const fewestCharacters = 1_000
+const charactersOfAll = 400_000
+const bytesPerCharacter = 4
+/** Rows that are near by one column only must not push out those that are near by all. */
+const candidatesPerRow = 4
+const mostCandidates = 200
+
+export function similaritySearch({ entries, access, embedder, limits }: SimilaritySearchParts): Tool {
+  async function tableNamed(
+    wanted: TableName,
+    database: DatabaseSettings,
+    context: CallContext,
+  ): Promise<Table | Refusal> {
+    const [rows] = await access.read(database, [tableStatement(wanted)], context, name)
+    const table = rows && tableOf(rows)
+    if (table !== undefined && table.vectors.length > 0) {
+      if (table.texts.length > 0) return table
+      return { problem: `${table.schema}.${table.name} has no text columns to show passages of.` }
+    }
+    const [names] = await access.read(database, [vectorTablesStatement], context, name)
+    const known = (names?.rows ?? []).flatMap(([one]) => one ?? [])
+    const near = nearestNames([wanted.schema, wanted.name].filter(Boolean).join('.'), known)
+    const listed = near.length > 0 ? near : known.slice(0, 5)
+    const hint = listed.length === 0 ? ' No table has any.' : ` Tables with vectors: ${listed.join(', ')}.`
+    if (table === undefined)
+      return { problem: `table_name: there is no table ${shortened(wanted.name, 100)} for this role.${hint}` }
+    const other = table.otherVectors.length === 0 ? '' : ` (${table.otherVectors.join(', ')} cannot be searched)`
+    return { problem: `${table.schema}.${table.name} has no vector columns${other}.${hint}` }
+  }
+
+  async function found(search: Search, database: DatabaseSettings, context: CallContext): Promise<readonly FoundRow[]> {
+    const statements = [settingsStatement(search), ...searchStatements(search)]
+    const [, ...results] = await access.read(database, statements, context, name)
+    return foundRows(search, results)
+  }
+
+  async function search(asked: Asked, database: DatabaseSettings, context: CallContext, model: Embedder) {
+    const table = await tableNamed(asked.table, database, context)
+    if (isRefusal(table)) return toolError(table.problem)
+    context.progress({ progress: 1, total: 3, message: 'Embedding the question' })
+    const [vector = []] = await model.embed([asked.query], 'query', context.signal)
+    const columns = table.vectors.filter(({ dimensions }) => dimensions === undefined || dimensions === vector.length)
+    if (columns.length === 0) return toolError(otherDimensions(table, vector.length, model))
+    context.progress({ progress: 2, total: 3, message: 'Searching' })
+    const limit = columns.length === 1 ? asked.rows : Math.min(mostCandidates, candidatesPerRow * asked.rows)
+    const ofAll = charactersOfAll / (asked.rows * table.texts.length)
+    const ofAnswer = limits.resultBytes / (bytesPerCharacter * limit * columns.length * table.texts.length)
+    const maximumCharacters = Math.floor(Math.min(mostCharacters, Math.max(fewestCharacters, ofAll), ofAnswer))
+    const rows = await found(
+      { table, columns, vector, metric: asked.metric, limit, maximumCharacters },
+      database,
+      context,
+    )
+    const near = nearestRows(
+      rows,
+      columnWeights(columns.map(column => ({ ...column, sampleLengths: sampleOf(column, rows) }))),
+      asked.rows,
+    )
+    if (near.length === 0)
+      return toolText(`${titleOf(database, table, asked)}: no rows with a vector of ${vector.length} dimensions.`)
+    return toolText(written(titleOf(database, table, asked), asked, near))
+  }
+
+  return {
+    definition,
+    ...(embedder === undefined && { isHidden: true }),
+    scopeOf: () => 'mcp:read',
+    call: async (args, context): Promise<Outcome<ToolResult>> => {
+      const asked = askedOf(args, limits.resultTokens)
+      if (isRefusal(asked)) return toolError(asked.problem)
+      if (embedder === undefined) return toolError('No embedding provider is configured: similarity search needs one.')
+      try {
+        return await onDatabase(entries, context, database => search(asked, database, context, embedder))
+      } catch (error) {
+        if (error instanceof ProviderError) return toolError(`The question could not be embedded: ${error.message}.`)
+        throw error
+      }
+    },
+  }
+}
+
+const otherDimensions = (
+  { schema, name: table, vectors }: Table,
+  dimensions: number,
+  { provider, model }: Embedder,
+): string => {
+  const has = vectors.map(column => `${column.name} has ${column.dimensions} dimensions`).join(', ')
+  return `${schema}.${table}: ${has}, but ${provider}'s ${model} gives ${dimensions}. Configure the model that filled the column.`
+}
+
+/** Of the texts of the column that a vector column is named after. */
+function sampleOf({ name: vector }: VectorColumn, rows: readonly FoundRow[]): readonly number[] {
+  return rows.flatMap(({ texts }) =>
+    texts.filter(({ column }) => vector.toLowerCase().includes(column.toLowerCase())).map(({ text }) => text.length),
+  )
+}
+
+const titleOf = ({ name: database }: DatabaseSettings, { schema, name: table }: Table, { metric }: Asked): string =>
+  `Database: ${database}. ${schema}.${table} by ${metric} distance`
+
+const distanceOf = ({ distance }: RankedRow): string => (Number.isFinite(distance) ? distance.toFixed(4) : 'unknown')
+const longestKey = 200
+const keyOf = ({ key }: RankedRow): string => shortened(key, longestKey)
+
+function written(title: string, asked: Asked, rows: readonly RankedRow[]): string {
+  if (asked.format === 'ids_only') return withLines(title, rows, asked)
+  const found = passages(asked.query, rows, asked)
+  if (found.length === 0) return `${withLines(title, rows, asked)}\nThese rows have no text.`
+  const shown = found.map(({ row, column, text }: Passage, place) => {
+    const said = asked.format === 'summary' ? shortened(text, summaryCharacters) : text
+    return `${place + 1}. ${line([keyOf(row)])} ${column} (distance ${distanceOf(row)})\n${said}`
+  })
+  const from = new Set(found.map(({ row }) => row.key)).size
+  return `${title}: ${found.length} passages of ${from} rows.\n\n${fenced(shown.join('\n\n'))}`
+}
+
+/** The rows by their keys, as many as the budget takes. */
+function withLines(title: string, rows: readonly RankedRow[], { maximumTokens }: Asked): string {
+  const lines = ['row\tdistance']
+  let left = maximumTokens
+  for (const row of rows) {
+    const text = line([keyOf(row), distanceOf(row)])
+    left -= estimateTokens(text) + 1
+    if (left < 0) break
+    lines.push(text)
+  }
+  const cut =
+    lines.length <= rows.length ? `\n${rows.length + 1 - lines.length} more rows: raise max_output_tokens.` : ''
+  return `${title}: ${rows.length} rows.\n\n${lines.join('\n')}${cut}`
+}

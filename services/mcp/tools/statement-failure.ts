@@ -1,0 +1,80 @@
+/**
+ * What a statement fails with, as a model can use it: what is wrong, where, and what to do. Words of the database's, which may be anybody's, are marked as data;
+ * of connections nothing is told but that there is none.
+ */
+import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import type { DatabaseSettings } from '../configuration/types.ts'
+import { ResultTooLarge } from '../database/errors.ts'
+import { StatementRefusal } from '../statement/refusal.ts'
+import { fenced } from '../text/fence.ts'
+
+const maximumSaid = 2_000
+/** Of the line in which an error is, what stands on either side of it. */
+const beside = 60
+
+const shortened = (text: string): string =>
+  text.length <= maximumSaid ? text : `${text.slice(0, maximumSaid).toWellFormed()}…`
+
+/** The line with a caret under the character at this place, counted from 0 in code points. */
+function caret(statement: string, position: number): string {
+  const before = [...statement].slice(0, position).join('')
+  const from = before.lastIndexOf('\n') + 1
+  const column = [...before.slice(from)].length
+  const line = [...(statement.slice(from).split('\n', 1)[0] ?? '')]
+  const first = Math.max(0, column - beside)
+  const shown = line
+    .slice(first, column + beside)
+    .join('')
+    .replaceAll('\t', ' ')
+  return `LINE ${before.split('\n').length}: ${shown}\n${' '.repeat(`LINE ${before.split('\n').length}: `.length + column - first)}^`
+}
+
+const advice: readonly (readonly [sqlState: RegExp, text: (database: DatabaseSettings) => string])[] = [
+  [
+    /^57014$/,
+    ({ statementTimeoutMs }) =>
+      `The statement was cancelled: it took longer than ${statementTimeoutMs / 1_000} s. Ask for less (a WHERE that an index serves, fewer rows), or look at its plan with execute_explain.`,
+  ],
+  [/^08P01$/, () => 'Parameters such as $1 have no values here: write values into the statement.'],
+  [/^53/, () => 'The server lacks memory or disk for this. Ask for less.'],
+  [/^55P03$/, () => 'A lock was not free in time. Try again later.'],
+  [/^42501$/, ({ user }) => `The role "${user}" lacks a privilege that this takes.`],
+  [/^25006$/, () => 'This database is read-only here: the statement writes.'],
+  [/^(42P01|42703)$/, () => 'get_schema_info lists tables and columns.'],
+]
+
+function refused(error: DatabaseError, statement: string, prefix: number, database: DatabaseSettings): string {
+  const { message, sqlState, detail, hint, position } = error
+  const said = [message, ...(detail === null ? [] : [`DETAIL: ${detail}`]), ...(hint === null ? [] : [`HINT: ${hint}`])]
+  const at = position === null ? -1 : position - 1 - prefix
+  const parts = [
+    `Error, SQLSTATE ${sqlState}.`,
+    ...advice.filter(([pattern]) => pattern.test(sqlState)).map(([, text]) => text(database)),
+    ...(at < 0 || at > statement.length ? [] : [caret(statement, at)]),
+    fenced(shortened(said.join('\n'))),
+  ]
+  return parts.join('\n')
+}
+
+/** The server goes, comes, or has no room for a connection. What else lacks room (53) is the statement's own need. */
+const isOfConnection = ({ sqlState }: DatabaseError): boolean => /^(57P|53300|08(?!P01))/.test(sqlState)
+
+/** `prefix`: characters before the statement in what was sent. undefined: the error is none of the statement's. */
+export function statementFailure(
+  error: unknown,
+  statement: string,
+  database: DatabaseSettings,
+  prefix = 0,
+): string | undefined {
+  if (error instanceof StatementRefusal) {
+    const { kind, message, position } = error
+    if (kind !== 'syntax') return message
+    return `Invalid SQL: ${message}${position === undefined ? '' : `\n${caret(statement, position)}`}`
+  }
+  if (error instanceof ResultTooLarge) return `Refused: ${error.message}.`
+  if (error instanceof AcquisitionTimeout)
+    return `All connections to the database "${database.name}" are in use. Try again in a moment.`
+  if (error instanceof ConnectionFailure || (error instanceof DatabaseError && isOfConnection(error)))
+    return `The database "${database.name}" cannot be reached. Try again in a moment.`
+  return error instanceof DatabaseError ? refused(error, statement, prefix, database) : undefined
+}

@@ -1,0 +1,56 @@
+/**
+ * A text in pieces of about so many tokens, which overlap a little, so that what stands at an edge stands whole in one of them. It promises that every word is in a piece, that
+ * pieces are in order, and that none is much larger than asked for.
+ */
+import { estimateTokens } from './tokens.ts'
+
+/** `start`: where it stands in the text. */
+type Chunk = { readonly text: string; readonly index: number; readonly start: number }
+
+/** What has no blanks, such as base64 or Chinese, is cut all the same. */
+const longestPiece = 16
+
+type Piece = { readonly start: number; readonly end: number; readonly tokens: number; readonly endsSentence: boolean }
+
+const pieces = (text: string): readonly Piece[] =>
+  [...text.matchAll(new RegExp(`\\S{1,${longestPiece}}`, 'gu'))].map(({ 0: word, index }) => ({
+    start: index,
+    end: index + word.length,
+    tokens: estimateTokens(word),
+    endsSentence:
+      /[.!?。！？]["')\]]?$/.test(word) || /^\s*\n/.test(text.slice(index + word.length, index + word.length + 20)),
+  }))
+
+export function chunks(text: string, maximumTokens: number, overlapTokens: number): readonly Chunk[] {
+  const all = pieces(text)
+  const found: Chunk[] = []
+  for (let first = 0; first < all.length; ) {
+    const end = endOf(all, first, maximumTokens)
+    const [from, to] = [all[first]?.start ?? 0, all[end - 1]?.end ?? 0]
+    found.push({ text: text.slice(from, to), index: found.length, start: from })
+    if (end >= all.length) break
+    first = Math.max(first + 1, back(all, end, overlapTokens))
+  }
+  return found
+}
+
+/** Behind the last piece that fits; where a sentence ends in the second half of the chunk, behind it. */
+function endOf(all: readonly Piece[], first: number, maximumTokens: number): number {
+  let tokens = 0
+  let sentence: number | undefined
+  for (let at = first; at < all.length; at++) {
+    const piece = all[at]
+    tokens += piece?.tokens ?? 0
+    if (tokens > maximumTokens && at > first) return sentence ?? at
+    if (piece?.endsSentence && tokens >= maximumTokens / 2) sentence = at + 1
+  }
+  return all.length
+}
+
+/** As far before a place as the overlap reaches. */
+function back(all: readonly Piece[], end: number, overlapTokens: number): number {
+  let tokens = 0
+  let at = end
+  while (at > 0 && tokens + (all[at - 1]?.tokens ?? 0) <= overlapTokens) tokens += all[--at]?.tokens ?? 0
+  return at
+}

@@ -1,0 +1,202 @@
+/** What similarity search asks Postgres: what a table is made of, which tables have vectors, and the rows nearest to a vector by each of its columns. Every name is quoted. */
+import { cellsOf } from '../catalogue/rows.ts'
+import type { OwnStatement, Rows } from '../database/access.ts'
+import type { FoundRow } from './rank.ts'
+
+export type Metric = 'cosine' | 'l2' | 'inner_product'
+const operators: Readonly<Record<Metric, string>> = { cosine: '<=>', l2: '<->', inner_product: '<#>' }
+
+export type VectorColumn = {
+  readonly name: string
+  readonly type: string
+  /** Where the type and its operators live. */
+  readonly typeSchema: string
+  /** undefined: it takes vectors of any. */
+  readonly dimensions: number | undefined
+  readonly comment: string | undefined
+}
+
+export type Table = {
+  readonly schema: string
+  readonly name: string
+  readonly kind: string
+  readonly vectors: readonly VectorColumn[]
+  /** Types of vectors that are there and cannot be searched, such as sparsevec. */
+  readonly otherVectors: readonly string[]
+  readonly texts: readonly string[]
+  readonly key: readonly string[]
+  /** Of pgvector, such as 0.8. */
+  readonly version: number
+  /** Of its IVFFlat index with most of them; 0 without. */
+  readonly lists: number
+}
+
+export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
+
+export type TableName = { readonly schema: string | undefined; readonly name: string; readonly isQuoted: boolean }
+
+/** `table`, `schema.table`, parts in double quotes as in SQL. */
+export function parseTableName(text: string): TableName | undefined {
+  const part = '("(?:[^"]|"")+"|[^".\\s]+)'
+  const found = new RegExp(`^\\s*(?:${part}\\.)?${part}\\s*$`).exec(text)
+  if (found === null) return undefined
+  const plain = (one: string) => (one.startsWith('"') ? one.slice(1, -1).replaceAll('""', '"') : one)
+  const [, schema, name = ''] = found
+  return { schema: schema === undefined ? undefined : plain(schema), name: plain(name), isQuoted: name.startsWith('"') }
+}
+
+export const tableStatement = ({ schema, name }: TableName): OwnStatement => ({
+  text: `
+select c.oid, n.nspname as schema, c.relname as name, c.relkind as kind, a.attname as column_name, t.typname as type, tn.nspname as type_schema,
+  t.typcategory as category, a.atttypmod as modifier, left(pg_catalog.col_description(c.oid, a.attnum), 200) as comment,
+  coalesce(a.attnum = any (i.indkey), false) as is_key,
+  coalesce((select e.extversion from pg_catalog.pg_extension e where e.extname = 'vector'), '0') as version,
+  coalesce((select max(substring(o from '^lists=([0-9]{1,6})$')::integer)
+    from pg_catalog.pg_index x join pg_catalog.pg_class xc on xc.oid = x.indexrelid, unnest(xc.reloptions) o
+    where x.indrelid = c.oid or x.indrelid in (select p.inhrelid from pg_catalog.pg_inherits p where p.inhparent = c.oid)), 0) as lists
+from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  join pg_catalog.pg_type t on t.oid = a.atttypid
+  join pg_catalog.pg_namespace tn on tn.oid = t.typnamespace
+  left join pg_catalog.pg_index i on i.indrelid = c.oid and i.indisprimary
+where c.relname = any (array[$1::text, lower($1::text)]::name[]) and c.relkind in ('r', 'p', 'v', 'm', 'f')
+  and (case when $2::text is null then pg_catalog.pg_table_is_visible(c.oid) else n.nspname = any (array[$2::text, lower($2::text)]::name[]) end)
+  and has_schema_privilege(n.oid, 'usage') and has_column_privilege(c.oid, a.attnum, 'select')
+order by c.relname = $1::text desc, n.nspname = $2::text desc, c.oid, a.attnum`,
+  values: [name, schema ?? null],
+})
+
+const searched = new Set(['vector', 'halfvec'])
+const unsearched = new Set(['sparsevec', 'bit'])
+
+/** undefined: there is no such table for the role. */
+export function tableOf(rows: Rows): Table | undefined {
+  const [first, ...rest] = cellsOf(rows)
+  if (first === undefined) return undefined
+  const columns = [first, ...rest].filter(cells => cells.text('oid') === first.text('oid'))
+  const names = (isOne: (cells: (typeof columns)[number]) => boolean) =>
+    columns.filter(isOne).map(cells => cells.text('column_name'))
+  return {
+    schema: first.text('schema'),
+    name: first.text('name'),
+    kind: first.text('kind'),
+    vectors: columns
+      .filter(cells => searched.has(cells.text('type')))
+      .map(cells => ({
+        name: cells.text('column_name'),
+        type: cells.text('type'),
+        typeSchema: cells.text('type_schema'),
+        dimensions: cells.number('modifier') > 0 ? cells.number('modifier') : undefined,
+        comment: cells.maybe('comment'),
+      })),
+    otherVectors: columns.map(cells => cells.text('type')).filter(type => unsearched.has(type)),
+    // All strings; not the names of enums, which are of a category of their own.
+    texts: names(cells => cells.text('category') === 'S'),
+    key: names(cells => cells.flag('is_key')),
+    version: Number(/^\d+\.\d+/.exec(first.text('version'))?.[0] ?? 0),
+    lists: first.number('lists'),
+  }
+}
+
+/** Names as they can be given to the tool. */
+export const vectorTablesStatement: OwnStatement = {
+  text: `
+select distinct n.nspname || '.' || c.relname as name
+from pg_catalog.pg_attribute a
+  join pg_catalog.pg_type t on t.oid = a.atttypid and t.typname in ('vector', 'halfvec')
+  join pg_catalog.pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where a.attnum > 0 and not a.attisdropped and has_schema_privilege(n.oid, 'usage') and has_column_privilege(c.oid, a.attnum, 'select')
+order by 1 limit 1000`,
+}
+
+export type Search = {
+  readonly table: Table
+  /** Of the table's, those of the vector's dimensions. */
+  readonly columns: readonly VectorColumn[]
+  readonly vector: readonly number[]
+  readonly metric: Metric
+  /** By each column. */
+  readonly limit: number
+  /** Of one text. */
+  readonly maximumCharacters: number
+}
+
+const fewestCandidates = 400
+const mostCandidates = 1_000
+const fewestProbes = 20
+
+/** So that an approximate index finds nearly what an exact search would. They end with the transaction. */
+export function settingsStatement({ table, limit }: Search): OwnStatement {
+  const settings = [
+    ['hnsw.ef_search', Math.min(mostCandidates, Math.max(fewestCandidates, 4 * limit))],
+    // A scan goes on where rows drop out, by row level security above all.
+    ...(table.version >= 0.8 ? [['hnsw.iterative_scan', 'strict_order']] : []),
+    ...(table.lists > 0
+      ? [['ivfflat.probes', Math.min(table.lists, Math.max(fewestProbes, Math.ceil(table.lists / 4)))]]
+      : []),
+  ]
+  return {
+    text: `select ${settings.map((_, place) => `set_config($${2 * place + 1}, $${2 * place + 2}, true)`).join(', ')}`,
+    values: settings.flatMap(([name = '', value = '']) => [name, String(value)]),
+  }
+}
+
+/** What tells a row from all others, as columns of the result. */
+function keyColumns({ key, kind }: Table): readonly string[] {
+  if (key.length > 0) return key.map(name => `t.${quoted(name)}::text`)
+  return kind === 'v' || kind === 'f' ? ['md5(t::text)'] : ['t.tableoid::text', 't.ctid::text']
+}
+
+/** For each column the rows nearest by it, with their distances by all. */
+export function searchStatements(search: Search): readonly OwnStatement[] {
+  const { table, columns, vector, metric, limit, maximumCharacters } = search
+  const distances = columns.map(({ name, type, typeSchema }, place) => {
+    const schema = quoted(typeSchema)
+    const whole = `t.${quoted(name)} operator(${schema}.${operators[metric]}) $${place + 1}::${schema}.${quoted(type)}`
+    return columns[place]?.dimensions === undefined
+      ? {
+          order: whole,
+          shown: `case when ${schema}.vector_dims(t.${quoted(name)}) = ${vector.length} then ${whole} end`,
+        }
+      : { order: whole, shown: whole }
+  })
+  const texts = table.texts.map(name => `left(t.${quoted(name)}::text, ${maximumCharacters})`)
+  const list = [...keyColumns(table), ...distances.map(({ shown }) => shown), ...texts]
+  const values = columns.map(() => `[${vector.join(',')}]`)
+  return columns.map(({ name, typeSchema, dimensions }, place) => {
+    const column = `t.${quoted(name)}`
+    const isRight =
+      dimensions === undefined ? ` and ${quoted(typeSchema)}.vector_dims(${column}) = ${vector.length}` : ''
+    const order = dimensions === undefined ? distances[place]?.shown : distances[place]?.order
+    return {
+      text: `select ${list.map((one, at) => `${one} as c${at}`).join(', ')}
+from ${quoted(table.schema)}.${quoted(table.name)} t where ${column} is not null${isRight}
+order by ${order} limit ${limit}`,
+      values,
+    }
+  })
+}
+
+/** The rows of all of `searchStatements`. */
+export function foundRows({ table, columns }: Search, results: readonly Rows[]): readonly FoundRow[] {
+  const keys = keyColumns(table).length
+  return results
+    .flatMap(({ rows }) => rows)
+    .map(row => ({
+      key:
+        table.key.length > 0
+          ? table.key.map((name, place) => `${name}=${row[place] ?? ''}`).join(', ')
+          : row.slice(0, keys).join(' '),
+      distances: columns.map((_, place) => {
+        const distance = row[keys + place]
+        return distance === null || distance === undefined ? undefined : Number(distance)
+      }),
+      texts: table.texts.flatMap((column, place) => {
+        const text = row[keys + columns.length + place]
+        const isShown = text !== null && text !== undefined && text.trim() !== '' && !table.key.includes(column)
+        return isShown ? [{ column, text }] : []
+      }),
+    }))
+}

@@ -1,0 +1,112 @@
+/**
+ * The calls that both wires know, from the parameters as sent to what the core makes of them. It promises that the core sees parameters of the shapes it
+ * names, and tools arguments that fit their schema.
+ */
+import { z } from 'zod'
+import type { CallContext, Outcome } from '../core/call.ts'
+import { CoreError } from '../core/errors.ts'
+import type { Core } from '../core/index.ts'
+import type { JsonObject, JsonSchema } from '../core/json.ts'
+import { toolError } from '../core/tool.ts'
+import { isObject } from './json-rpc.ts'
+import { compileSchema, type Violation } from './schema.ts'
+
+const callMethods = ['tools/call', 'resources/read', 'prompts/get', 'completion/complete'] as const
+export type CallMethod = (typeof callMethods)[number]
+
+export const isCallMethod = (method: string): method is CallMethod =>
+  (callMethods as readonly string[]).includes(method)
+
+const maximumNameLength = 1_024
+const maximumUriLength = 8_192
+const name = z.string().max(maximumNameLength)
+const uri = z.string().max(maximumUriLength)
+/** As they are: a copy of each would cost more than all else here. */
+const object = z.custom<JsonObject>(isObject, 'must be an object')
+const texts = z.record(z.string().max(maximumNameLength), z.string().max(1_048_576))
+
+const shapes = {
+  'tools/call': z.object({ name, arguments: object.optional() }),
+  'resources/read': z.object({ uri }),
+  'prompts/get': z.object({ name, arguments: texts.optional() }),
+  'completion/complete': z.object({
+    ref: z.discriminatedUnion('type', [
+      z.object({ type: z.literal('ref/prompt'), name }),
+      z.object({ type: z.literal('ref/resource'), uri }),
+    ]),
+    argument: z.object({ name, value: z.string().max(maximumUriLength) }),
+    context: z.object({ arguments: texts.optional() }).optional(),
+  }),
+}
+
+/** @throws CoreError that names the parameter and what it must be */
+export function parseParams<Shape>(shape: z.ZodType<Shape>, params: JsonObject): Shape {
+  const { data, error } = shape.safeParse(params)
+  if (error === undefined) return data
+  const [issue] = error.issues
+  const at = issue?.path.join('.')
+  throw new CoreError({
+    kind: 'invalid params',
+    problem: `${at || 'params'}: ${issue?.message ?? 'not as it must be'}`,
+  })
+}
+
+export type Calls = {
+  /**
+   * `strictShape`: arguments of a wrong type, or missing, are refused as parameters; without it, as with the rest that a schema asks for, the tool fails, which a model gets to read.
+   * @throws CoreError; what `context.signal` is aborted with
+   */
+  call(method: CallMethod, params: JsonObject, context: CallContext, strictShape: boolean): Promise<Outcome<object>>
+}
+
+export function createCalls(core: Core): Calls {
+  const compiled = new WeakMap<JsonSchema, (args: JsonObject) => Violation | undefined>()
+  const checkOf = (schema: JsonSchema) => {
+    const check = compiled.get(schema) ?? compileSchema(schema)
+    compiled.set(schema, check)
+    return check
+  }
+
+  async function callTool(params: JsonObject, context: CallContext, strictShape: boolean): Promise<Outcome<object>> {
+    const { name, arguments: args = {} } = parseParams(shapes['tools/call'], params)
+    const tool = core.tool(name, context.caller)
+    if (tool === undefined) throw new CoreError({ kind: 'unknown tool', name })
+    const violation = checkOf(tool.definition.inputSchema)(args)
+    if (violation === undefined) return core.callTool(name, args, context)
+    const { problem, isShape } = violation
+    if (strictShape && isShape) throw new CoreError({ kind: 'invalid params', problem })
+    return toolError(`Invalid arguments for ${name}: ${problem}`)
+  }
+
+  async function complete(params: JsonObject, context: CallContext): Promise<Outcome<object>> {
+    const { ref, argument, context: more } = parseParams(shapes['completion/complete'], params)
+    const { values, total } = await core.complete(
+      {
+        ref: ref.type === 'ref/prompt' ? { kind: 'prompt', name: ref.name } : { kind: 'template', uri: ref.uri },
+        argument: argument.name,
+        value: argument.value,
+        chosen: more?.arguments ?? {},
+      },
+      context,
+    )
+    const completion = { values, total, hasMore: total > values.length }
+    return { kind: 'result', result: { completion } }
+  }
+
+  return {
+    async call(method, params, context, strictShape) {
+      switch (method) {
+        case 'tools/call':
+          return callTool(params, context, strictShape)
+        case 'resources/read':
+          return core.readResource(parseParams(shapes['resources/read'], params).uri, context)
+        case 'prompts/get': {
+          const { name, arguments: args = {} } = parseParams(shapes['prompts/get'], params)
+          return core.getPrompt(name, args, context)
+        }
+        case 'completion/complete':
+          return complete(params, context)
+      }
+    },
+  }
+}

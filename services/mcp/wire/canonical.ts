@@ -1,0 +1,9 @@
+/** JSON values as texts that are the same where the values are, whatever the order of their members. */
+import { isObject } from './json-rpc.ts'
+
+export function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  if (!isObject(value)) return JSON.stringify(value) ?? 'null'
+  const keys = Object.keys(value).sort()
+  return `{${keys.map(key => `${JSON.stringify(key)}:${canonical(value[key])}`).join(',')}}`
+}

@@ -1,0 +1,240 @@
+/**
+ * POST /mcp/v1: both eras of the protocol at one address. It promises that nothing runs for whoever is not let in, but for tools that are open to all; that a page of
+ * another site cannot reach it; and that each request is answered in the way of the revision that it is of.
+ */
+import type { HeaderList } from '../../http/headers.ts'
+import type { Handler, HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
+import { Pieces } from '../../http/pieces.ts'
+import { anyone, type Caller } from '../core/caller.ts'
+import { CoreError } from '../core/errors.ts'
+import type { Core } from '../core/index.ts'
+import type { Authentication } from '../credentials/types.ts'
+import { type Access, isAllowedSite } from './access.ts'
+import type { Calls } from './calls.ts'
+import type { Asking, WireLogger } from './context.ts'
+import { eraOf, isModernVersion } from './era.ts'
+import { isLegacyVersion, legacyError, modernError, WireError } from './errors.ts'
+import { answerOrStream } from './event-stream.ts'
+import {
+  errorText,
+  messageText,
+  type Parsed,
+  parseMessages,
+  type RequestId,
+  type RpcMessage,
+  type RpcRequest,
+} from './json-rpc.ts'
+import { LegacySession } from './legacy/session.ts'
+import type { Lists } from './lists.ts'
+import type { Modern } from './modern/index.ts'
+
+type EndpointParts = {
+  readonly core: Core
+  readonly calls: Calls
+  readonly lists: Lists
+  readonly logger: WireLogger
+  readonly modern: Modern
+  /** undefined: off, everybody may do everything. */
+  readonly authentication: Authentication | undefined
+  readonly access: Access
+  /** Where clients find out how to get a token (RFC 9728), where there is such a place. */
+  readonly resourceMetadata: string | undefined
+}
+
+/** Of a body that is read before it is known who sends it: enough for a login. */
+const maximumUnknownBytes = 65_536
+const maximumBatch = 100
+
+/** Of whoever has no token: for tools that are open to all, and nothing else. */
+const stranger: Caller = {
+  kind: 'anyone',
+  principal: 'unauthenticated',
+  username: undefined,
+  databases: [],
+  scopes: new Set(),
+  session: 'unauthenticated',
+}
+
+const jsonType: HeaderList = [['Content-Type', 'application/json']]
+const json = (status: number, text: string): HttpResponse => ({ status, headers: jsonType, body: text })
+const accepted: HttpResponse = { status: 202, headers: [], body: undefined }
+
+/** An error of HTTP's own. */
+export const httpError = (status: number, error: string, headers: HeaderList = []): HttpResponse => ({
+  status,
+  headers: [...jsonType, ...headers],
+  body: JSON.stringify({ error }),
+})
+
+/** More than may be read of somebody unknown. */
+class TooMuchError extends Error {}
+
+async function readText(body: IncomingBody, maximumBytes = Number.POSITIVE_INFINITY): Promise<string> {
+  const pieces = new Pieces()
+  await body.read({
+    push: chunk => {
+      if (pieces.length + chunk.length > maximumBytes) throw new TooMuchError()
+      pieces.add(chunk)
+    },
+    get held() {
+      return pieces.length
+    },
+  })
+  const bytes = pieces.bytes()
+  return (Buffer.isBuffer(bytes) ? bytes : Buffer.concat(bytes)).toString('utf8')
+}
+
+const quoted = (text: string): string => `"${text.replace(/["\\]/g, '')}"`
+
+/** As RFC 6750 and RFC 9728 have it. */
+function challenge(resourceMetadata: string | undefined, fields: Record<string, string>): HeaderList {
+  const all = { ...fields, ...(resourceMetadata === undefined ? {} : { resource_metadata: resourceMetadata }) }
+  const text = Object.entries(all).map(([name, value]) => `${name}=${quoted(value)}`)
+  return [['WWW-Authenticate', text.length === 0 ? 'Bearer' : `Bearer ${text.join(', ')}`]]
+}
+
+const isJsonType = (type: string | undefined): boolean => /^application\/json *(;|$)/i.test(type ?? '')
+const takesStreams = (accept: string | undefined): boolean =>
+  accept === undefined || /text\/event-stream|\*\/\*|text\/\*/i.test(accept)
+
+/** One message with who sends it. */
+type Exchange = {
+  readonly head: RequestHead
+  readonly version: string | undefined
+  readonly caller: Caller
+  readonly signal: AbortSignal
+}
+
+export function createEndpoint(parts: EndpointParts): Handler {
+  const { core, authentication, modern, access, resourceMetadata } = parts
+
+  /** A login, which comes without a token. */
+  function openCall(parsed: Parsed): boolean {
+    if (parsed.kind !== 'one' || parsed.message.kind !== 'request') return false
+    const { method, params } = parsed.message
+    return (
+      method === 'tools/call' && typeof params.name === 'string' && core.tool(params.name, stranger)?.isOpen === true
+    )
+  }
+
+  /** Who sends it and what; or what whoever is not let in is told. */
+  async function admitted(
+    { headers, address }: RequestHead,
+    body: IncomingBody,
+  ): Promise<{ readonly caller: Caller; readonly parsed: Parsed } | HttpResponse> {
+    if (authentication === undefined) return { caller: anyone, parsed: parseMessages(await readText(body)) }
+    const { authorization } = headers
+    const found = authorization === undefined ? undefined : await authentication.authenticate(authorization, address)
+    if (found?.kind === 'caller') return { caller: found.caller, parsed: parseMessages(await readText(body)) }
+    const parsed = await readText(body, maximumUnknownBytes).then(parseMessages, (error: unknown) => {
+      if (error instanceof TooMuchError) return undefined
+      throw error
+    })
+    if (parsed !== undefined && openCall(parsed)) return { caller: stranger, parsed }
+    const refused = found ?? (await authentication.authenticate(undefined, address))
+    if (refused.kind === 'caller') return { caller: refused.caller, parsed: parsed ?? { kind: 'no JSON' } }
+    if (refused.kind === 'limited')
+      return httpError(429, 'too many failed attempts', [['Retry-After', String(refused.retryAfterSeconds)]])
+    const fields = { scope: 'mcp:read', ...(refused.isMissing ? {} : { error: 'invalid_token' }) }
+    return httpError(401, 'unauthorized', challenge(resourceMetadata, fields))
+  }
+
+  /** What is wrong with a message as a whole, in the way of its revision. */
+  function refusal(error: WireError | CoreError, id: RequestId | undefined, isModern: boolean): HttpResponse {
+    if (!isModern) return json(200, errorText(id ?? null, legacyError(error, '')))
+    const { error: told, status } = modernError(error, '')
+    return json(status === 200 ? 400 : status, errorText(id, told))
+  }
+
+  function askingOf({ head, caller, signal }: Exchange, send: (message: string) => void): Asking {
+    const canStream = takesStreams(head.headers.accept)
+    return {
+      caller,
+      address: head.address,
+      signal,
+      notify: canStream ? message => send(messageText(message)) : undefined,
+    }
+  }
+
+  const singleSession = ({ version }: Exchange) =>
+    new LegacySession({ ...parts, send: undefined, version: isLegacyVersion(version) ? version : undefined })
+
+  const answerModern = (request: RpcRequest, exchange: Exchange): Promise<HttpResponse> =>
+    answerOrStream(async send => {
+      const asking = { ...askingOf(exchange, send), headers: exchange.head.headers }
+      const { status, text } = await modern.answer(request, asking)
+      return { response: json(status, text), text }
+    }, exchange.signal)
+
+  const answerLegacy = (message: RpcMessage, exchange: Exchange): Promise<HttpResponse> =>
+    answerOrStream(async send => {
+      const session = singleSession(exchange)
+      const text = await session.receive(message, askingOf(exchange, send))
+      return { response: text === undefined ? accepted : json(200, text), text }
+    }, exchange.signal)
+
+  async function answerBatch(messages: readonly RpcMessage[], exchange: Exchange): Promise<HttpResponse> {
+    const refuse = (problem: string) => {
+      const error = new WireError({ kind: 'invalid request', problem })
+      return json(400, errorText(undefined, modernError(error, '').error))
+    }
+    const isModern = messages.some(message => eraOf(message, exchange.version).kind !== 'legacy')
+    if (isModern) return refuse('a batch is of no revision that is asked for')
+    if (messages.length === 0 || messages.length > maximumBatch)
+      return refuse(`a batch must have 1 to ${maximumBatch} messages`)
+    if (messages.some(message => message.kind === 'request' && message.method === 'initialize'))
+      return refuse('initialize must not be in a batch')
+    const session = singleSession(exchange)
+    const asking = { ...askingOf(exchange, () => {}), notify: undefined }
+    const texts = await Promise.all(messages.map(message => session.receive(message, asking)))
+    const said = texts.filter(text => text !== undefined)
+    return said.length === 0 ? accepted : json(200, `[${said.join(',')}]`)
+  }
+
+  async function answer(parsed: Parsed, exchange: Exchange): Promise<HttpResponse> {
+    const { version } = exchange
+    if (parsed.kind === 'no JSON')
+      return refusal(new WireError({ kind: 'parse error' }), undefined, isModernVersion(version))
+    if (parsed.kind === 'batch') return answerBatch(parsed.messages, exchange)
+    const { message } = parsed
+    const era = eraOf(message, version)
+    const id = message.kind === 'request' ? message.id : undefined
+    if (era.kind === 'refused') {
+      const { error } = modernError(era.error, '')
+      return json(400, errorText(id, error))
+    }
+    if (era.kind === 'legacy') return answerLegacy(message, exchange)
+    switch (message.kind) {
+      case 'request':
+        return answerModern(message, exchange)
+      case 'notification':
+        return accepted
+      case 'response': {
+        const error = new WireError({ kind: 'invalid request', problem: 'there are no requests to a client' })
+        return refusal(error, undefined, true)
+      }
+      case 'invalid': {
+        const { code, problem } = message
+        const kind = code === -32600 ? 'invalid request' : 'invalid envelope'
+        return refusal(new WireError({ kind, problem }), message.id, true)
+      }
+    }
+  }
+
+  return async (head, body, signal) => {
+    const { method, headers } = head
+    if (!isAllowedSite(headers, access)) return httpError(403, 'requests of this site are not allowed')
+    if (method !== 'POST') return httpError(405, 'POST is the only method here', [['Allow', 'POST']])
+    if (!isJsonType(headers['content-type'])) return httpError(415, 'the body must be application/json')
+    const who = await admitted(head, body)
+    if ('status' in who) return who
+    const version = headers['mcp-protocol-version']?.trim()
+    try {
+      return await answer(who.parsed, { head, version, caller: who.caller, signal })
+    } catch (error) {
+      if (!(error instanceof CoreError && error.fault.kind === 'insufficient scope')) throw error
+      const fields = { error: 'insufficient_scope', scope: error.fault.scopes.join(' ') }
+      return httpError(403, 'the token is not for this', challenge(resourceMetadata, fields))
+    }
+  }
+}

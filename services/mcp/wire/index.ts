@@ -1,0 +1,37 @@
+/** The wires of a core: what all ways to it share. Made once; over HTTP `server.ts` goes on from here, and `stdio.ts` over standard input and output. */
+import type { Core } from '../core/index.ts'
+import { type Calls, createCalls } from './calls.ts'
+import type { WireLogger } from './context.ts'
+import { createLists, type Lists } from './lists.ts'
+import { createModern, type Modern } from './modern/index.ts'
+import { createSealer } from './sealed-state.ts'
+
+export type Wires = {
+  readonly core: Core
+  readonly calls: Calls
+  readonly lists: Lists
+  readonly modern: Modern
+  readonly logger: WireLogger
+}
+
+export type WireOptions = {
+  readonly core: Core
+  readonly logger: WireLogger
+  /** At least 32 bytes; the same for all processes that answer for one another. */
+  readonly sealingKey: Uint8Array
+  readonly now?: () => number
+  readonly taskPatienceMs?: number
+}
+
+export function createWires({ core, logger, sealingKey, now = Date.now, taskPatienceMs = 2_000 }: WireOptions): Wires {
+  const calls = createCalls(core)
+  const lists = createLists(core)
+  const sealer = createSealer(sealingKey, now)
+  return {
+    core,
+    calls,
+    lists,
+    logger,
+    modern: createModern({ core, calls, lists, logger, sealer, now, taskPatienceMs }),
+  }
+}

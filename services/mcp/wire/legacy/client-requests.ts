@@ -1,0 +1,64 @@
+/**
+ * Requests of the server to the client of a session: sent, and matched with what comes back. It promises that an answer is taken once, that none is
+ * waited for without end, and that the client is told where nobody waits any more.
+ */
+import type { InputRequest } from '../../core/call.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { type LegacyVersion, WireError } from '../errors.ts'
+import type { RequestId, RpcResponse, ServerMessage } from '../json-rpc.ts'
+
+/** A person may have to read it. */
+const maximumWaitMs = 600_000
+
+type Waiting = { resolve(result: JsonObject): void; reject(error: unknown): void }
+
+export class ClientRequests {
+  readonly #waiting = new Map<RequestId, Waiting>()
+
+  /** @throws WireError where the client fails or does not answer; what the signal is aborted with */
+  ask(
+    { method, params }: InputRequest,
+    version: LegacyVersion,
+    send: (message: ServerMessage) => void,
+    signal: AbortSignal,
+  ): Promise<JsonObject> {
+    // Of a client's own making could be any number; these cannot be guessed, which they need not be, nor taken for a client's.
+    const id = `server-${crypto.randomUUID()}`
+    const isUrl = method === 'elicitation/create' && params.mode === 'url' && version === '2025-11-25'
+    const all = isUrl && params.elicitationId === undefined ? { ...params, elicitationId: id } : params
+    return new Promise<JsonObject>((resolve, reject) => {
+      const withdraw = (error: unknown) => {
+        const params = { requestId: id, reason: 'nobody waits for it any more' }
+        send({ method: 'notifications/cancelled', params })
+        end(() => reject(error))
+      }
+      const onAbort = () => withdraw(signal.reason)
+      const timer = setTimeout(
+        () => withdraw(new WireError({ kind: 'no answer', problem: 'the client has not answered in time' })),
+        maximumWaitMs,
+      )
+      const end = (settle: () => void) => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', onAbort)
+        this.#waiting.delete(id)
+        settle()
+      }
+      if (signal.aborted) return end(() => reject(signal.reason))
+      signal.addEventListener('abort', onAbort)
+      this.#waiting.set(id, {
+        resolve: result => end(() => resolve(result)),
+        reject: error => end(() => reject(error)),
+      })
+      send({ id, method, params: all })
+    })
+  }
+
+  /** An answer that nobody waits for is nothing. */
+  settle(id: RequestId, outcome: RpcResponse['outcome']): void {
+    const waiting = this.#waiting.get(id)
+    if ('result' in outcome) waiting?.resolve(outcome.result)
+    else waiting?.reject(new WireError({ kind: 'no answer', problem: `the client has failed: ${cut(outcome.error)}` }))
+  }
+}
+
+const cut = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}...` : text)

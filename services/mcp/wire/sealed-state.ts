@@ -1,0 +1,87 @@
+/**
+ * What a call keeps between its rounds, carried by the client. It promises that no client can read it or change it; that it opens only for the caller, the method and the
+ * parameters it was sealed for, within minutes, and once in this process; and that any process with the same key can open it.
+ */
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { CoreError } from '../core/errors.ts'
+import type { JsonObject } from '../core/json.ts'
+import { canonical } from './canonical.ts'
+
+/** What a sealed state belongs to. */
+type Binding = { readonly principal: string; readonly method: string; readonly params: JsonObject }
+
+export type Sealer = {
+  seal(state: JsonObject | undefined, binding: Binding): string
+  /** @throws CoreError, the same whatever is wrong with it */
+  open(sealed: string, binding: Binding): JsonObject | undefined
+}
+
+const lifetimeMs = 600_000
+const maximumLength = 65_536
+/** Of used ones that are remembered: a replay of one that is older than so many others passes until it expires. */
+const maximumRemembered = 100_000
+const version = 'v1.'
+const nonceBytes = 12
+const tagBytes = 16
+
+const refused = () =>
+  new CoreError({
+    kind: 'invalid params',
+    problem: 'requestState is not valid for this request, or is used or expired',
+  })
+
+/** Of the parameters those that make the call what it is: the client repeats them. */
+function boundData({ principal, method, params }: Binding): Buffer {
+  const { _meta, inputResponses, requestState, ...call } = params
+  return createHash('sha256')
+    .update(canonical([principal, method, call]))
+    .digest()
+}
+
+/** `key`: at least 32 bytes. */
+export function createSealer(key: Uint8Array, now: () => number): Sealer {
+  if (key.length < 32) throw new RangeError('the sealing key must have at least 32 bytes')
+  const derived = Buffer.from(hkdfSync('sha256', key, '', 'espalier mcp requestState', 32))
+  const used = new LRUCache<string, true>({ max: maximumRemembered })
+
+  function decrypt(sealed: string, binding: Binding): { readonly payload: Buffer; readonly nonce: string } | undefined {
+    if (!sealed.startsWith(version) || sealed.length > maximumLength) return undefined
+    const text = sealed.slice(version.length)
+    const bytes = Buffer.from(text, 'base64url')
+    // What is decoded leniently must not have two spellings.
+    if (bytes.length < nonceBytes + tagBytes || bytes.toString('base64url') !== text) return undefined
+    const nonce = bytes.subarray(0, nonceBytes)
+    const decipher = createDecipheriv('aes-256-gcm', derived, nonce, { authTagLength: tagBytes })
+    decipher.setAAD(boundData(binding))
+    decipher.setAuthTag(bytes.subarray(-tagBytes))
+    try {
+      const payload = Buffer.concat([decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()])
+      return { payload, nonce: nonce.toString('base64') }
+    } catch {
+      return undefined
+    }
+  }
+
+  return {
+    seal(state, binding) {
+      const nonce = randomBytes(nonceBytes)
+      const cipher = createCipheriv('aes-256-gcm', derived, nonce, { authTagLength: tagBytes })
+      cipher.setAAD(boundData(binding))
+      const payload = JSON.stringify({ expires: now() + lifetimeMs, state })
+      const bytes = Buffer.concat([nonce, cipher.update(payload, 'utf8'), cipher.final(), cipher.getAuthTag()])
+      const sealed = version + bytes.toString('base64url')
+      if (sealed.length > maximumLength) throw new RangeError('a call keeps more than its client may carry')
+      return sealed
+    },
+    open(sealed, binding) {
+      const opened = decrypt(sealed, binding)
+      if (opened === undefined || used.has(opened.nonce)) throw refused()
+      // Written by a process with this key: nobody else can.
+      const { expires, state } = JSON.parse(opened.payload.toString()) as { expires: number; state?: JsonObject }
+      if (expires <= now()) throw refused()
+      used.set(opened.nonce, true)
+      return state
+    },
+  }
+}

@@ -1,0 +1,201 @@
+/**
+ * MCP over standard input and output: a message a line, and nothing else on the output. Whoever starts the server is its client, and is believed. Where that is the
+ * bridge, it says whose each message is: `espalier.dev/connection` in `_meta` names one of its clients, `espalier.dev/caller` who that is (docs/decisions/0047-bridge.md).
+ */
+import { once } from 'node:events'
+import type { Readable, Writable } from 'node:stream'
+import { z } from 'zod'
+import { anyone, type Caller, scopes } from '../core/caller.ts'
+import type { JsonObject } from '../core/json.ts'
+import { Connection } from './connection.ts'
+import { metaOf } from './context.ts'
+import { legacyError, WireError } from './errors.ts'
+import type { Wires } from './index.ts'
+import {
+  errorText,
+  messageText,
+  parseMessages,
+  type RequestId,
+  type RpcMessage,
+  type ServerMessage,
+} from './json-rpc.ts'
+import { lineReader } from './lines.ts'
+
+type StdioOptions = {
+  readonly wires: Wires
+  readonly input: Readable
+  readonly output: Writable
+  readonly maximumLineBytes: number
+  /** How long what is under way when the input ends may still take. */
+  readonly graceMs?: number
+}
+
+const prefix = 'espalier.dev/'
+const connectionKey = `${prefix}connection`
+const callerKey = `${prefix}caller`
+const closedMethod = `notifications/${prefix}closed`
+const experimental: JsonObject = { [`${prefix}bridge`]: {} }
+const maximumBatch = 100
+
+const callerShape = z.object({
+  kind: z.enum(['anyone', 'token', 'user', 'client']),
+  principal: z.string(),
+  username: z.string().optional(),
+  databases: z.array(z.string()).optional(),
+  scopes: z.array(z.string()),
+  session: z.string(),
+})
+
+const nobody: Caller = { ...anyone, principal: 'nobody', databases: [], scopes: new Set(), session: 'nobody' }
+
+/** Who the bridge says it is. Of whom it says nothing that makes sense may do nothing. */
+function callerOf(said: unknown): Caller {
+  if (said === undefined) return anyone
+  const { data } = callerShape.safeParse(said)
+  if (data === undefined) return nobody
+  const { kind, principal, username, databases, session } = data
+  const known = new Set(scopes.filter(scope => data.scopes.includes(scope)))
+  return { kind, principal, username, databases, scopes: known, session }
+}
+
+/** A message, whose it is, and without what the bridge has added. */
+type Addressed = { readonly name: string | undefined; readonly caller: Caller; readonly message: RpcMessage }
+
+function addressed(message: RpcMessage): Addressed {
+  if (message.kind !== 'request' && message.kind !== 'notification') return { name: undefined, caller: anyone, message }
+  const meta = metaOf(message.params)
+  const { [connectionKey]: name, [callerKey]: caller, ...others } = meta
+  if (name === undefined && caller === undefined) return { name: undefined, caller: anyone, message }
+  const { _meta, ...params } = message.params
+  const own = Object.keys(others).length === 0 ? params : { ...params, _meta: others }
+  return {
+    name: typeof name === 'string' ? name : undefined,
+    caller: callerOf(caller),
+    message: { ...message, params: own },
+  }
+}
+
+/** The clients behind the pipes: one, or those of a bridge by their names. */
+class Connections {
+  readonly #wires: Wires
+  readonly #write: (text: string) => void
+  readonly #named = new Map<string | undefined, Connection>()
+  /** Whose client has been asked what. */
+  readonly #asked = new Map<RequestId, Connection>()
+
+  constructor(wires: Wires, write: (text: string) => void) {
+    this.#wires = wires
+    this.#write = write
+  }
+
+  async receive(message: RpcMessage): Promise<string | undefined> {
+    if (message.kind === 'response') {
+      const connection = this.#asked.get(message.id)
+      this.#asked.delete(message.id)
+      return connection?.receive(message, anyone)
+    }
+    const { name, caller, message: own } = addressed(message)
+    if (own.kind === 'notification' && own.method === closedMethod) {
+      this.#close(name)
+      return undefined
+    }
+    // Of a client that is gone already: a connection begins with a request.
+    if (name !== undefined && own.kind === 'notification' && !this.#named.has(name)) return undefined
+    const connection = this.#of(name)
+    const answer = await connection.receive(own, caller)
+    if (name !== undefined && connection.isIdle && this.#named.get(name) === connection) this.#close(name)
+    return answer
+  }
+
+  close(): void {
+    for (const name of [...this.#named.keys()]) this.#close(name)
+  }
+
+  #of(name: string | undefined): Connection {
+    const known = this.#named.get(name)
+    if (known !== undefined) return known
+    const connection: Connection = new Connection(
+      this.#wires,
+      message => {
+        if (message.id !== undefined) this.#asked.set(message.id, connection)
+        if (message.method === 'notifications/cancelled') this.#forget(message.params.requestId)
+        this.#write(messageText(name === undefined ? message : marked(message, name)))
+      },
+      experimental,
+    )
+    this.#named.set(name, connection)
+    return connection
+  }
+
+  #forget(id: unknown): void {
+    if (typeof id === 'string') this.#asked.delete(id)
+  }
+
+  #close(name: string | undefined): void {
+    const connection = this.#named.get(name)
+    this.#named.delete(name)
+    connection?.close()
+    for (const [id, asked] of this.#asked) if (asked === connection) this.#asked.delete(id)
+  }
+}
+
+const marked = ({ params, ...message }: ServerMessage, name: string): ServerMessage => ({
+  ...message,
+  params: { ...params, _meta: { ...metaOf(params), [connectionKey]: name } },
+})
+
+/** Serves until the input ends. */
+export async function serveStdio(options: StdioOptions): Promise<void> {
+  const { wires, input, output, maximumLineBytes, graceMs = 2_000 } = options
+  const write = (text: string) => {
+    if (output.writable) output.write(`${text}\n`)
+  }
+  const connections = new Connections(wires, write)
+  const running = new Set<Promise<void>>()
+
+  async function answer(messages: readonly RpcMessage[], isBatch: boolean): Promise<void> {
+    const texts = await Promise.all(messages.map(message => connections.receive(message)))
+    const said = texts.filter(text => text !== undefined)
+    if (said.length > 0) write(isBatch ? `[${said.join(',')}]` : said.join(''))
+  }
+
+  function take(text: string): void {
+    const parsed = parseMessages(text)
+    if (parsed.kind === 'no JSON') {
+      write(errorText(null, legacyError(new WireError({ kind: 'parse error' }), '')))
+      return
+    }
+    const messages = parsed.kind === 'one' ? [parsed.message] : parsed.messages
+    const isBatch = parsed.kind === 'batch'
+    if (isBatch && (messages.length === 0 || messages.length > maximumBatch)) {
+      write(refused(`a batch must have 1 to ${maximumBatch} messages`))
+      return
+    }
+    const begun = answer(messages, isBatch).catch((error: unknown) => {
+      wires.logger.error({ err: error }, 'a message could not be answered')
+    })
+    running.add(begun)
+    void begun.finally(() => running.delete(begun))
+  }
+
+  const read = lineReader(maximumLineBytes)
+  // The client that no longer reads is gone, or will be told so by its own end of the pipe.
+  output.on('error', () => input.destroy())
+  try {
+    for await (const chunk of input) {
+      for (const line of read(Buffer.from(chunk))) {
+        if (line.kind === 'too long') write(refused(`a message must have at most ${maximumLineBytes} bytes`))
+        else if (line.text.trim() !== '') take(line.text)
+      }
+      if (output.writableNeedDrain) await Promise.race([once(output, 'drain'), once(output, 'close')])
+    }
+  } catch (error) {
+    if (!input.destroyed) throw error
+  }
+  const grace = new Promise<void>(resolve => setTimeout(resolve, graceMs).unref())
+  await Promise.race([Promise.all(running), grace])
+  connections.close()
+}
+
+const refused = (problem: string): string =>
+  errorText(null, legacyError(new WireError({ kind: 'invalid request', problem }), ''))

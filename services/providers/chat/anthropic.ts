@@ -1,0 +1,110 @@
+/** Anthropic's Messages. Its blocks are those that chats are kept in here; what the system says stands beside the messages. */
+import { z } from 'zod'
+import type { ChatAnswer, ChatBlock, ChatMessage, ChatRequest, StopReason } from '../types.ts'
+import { type ChatWire, jsonMap, tokenCount, usageOf } from './wire.ts'
+
+/** More marks than this are refused. */
+const maximumCacheMarks = 4
+const mark = { cache_control: { type: 'ephemeral' } }
+
+function block(one: ChatBlock): readonly object[] {
+  switch (one.type) {
+    case 'text':
+      // An empty one is refused.
+      return one.text.trim() === '' ? [] : [{ type: 'text', text: one.text }]
+    case 'tool_use':
+      return [{ type: 'tool_use', id: one.id, name: one.name, input: one.input }]
+    case 'tool_result':
+      return [
+        {
+          type: 'tool_result',
+          tool_use_id: one.tool_use_id,
+          content: one.content,
+          ...(one.is_error && { is_error: true }),
+        },
+      ]
+  }
+}
+
+const blocks = ({ content }: ChatMessage, isMarked: boolean): object[] => {
+  // Results are wanted before anything else.
+  const results = content.filter(({ type }) => type === 'tool_result')
+  const others = content.filter(({ type }) => type !== 'tool_result')
+  const all = [...results, ...others].flatMap(block)
+  const last = all.pop()
+  return last === undefined ? all : [...all, isMarked ? { ...last, ...mark } : last]
+}
+
+function anthropicBody({ model, messages, tools, maximumTokens }: ChatRequest) {
+  const marked = new Set(messages.filter(({ cache }) => cache).slice(-maximumCacheMarks))
+  const said = messages.map(message => ({ role: message.role, content: blocks(message, marked.has(message)) }))
+  const system = said.filter(({ role }) => role === 'system').flatMap(({ content }) => content)
+  return {
+    model,
+    max_tokens: maximumTokens,
+    messages: said.filter(({ role, content }) => role !== 'system' && content.length > 0),
+    ...(system.length > 0 && { system }),
+    ...(tools.length > 0 && {
+      tools: tools.map(({ name, description, inputSchema }) => ({ name, description, input_schema: inputSchema })),
+    }),
+  }
+}
+
+const stopReasons: Readonly<Record<string, StopReason>> = {
+  tool_use: 'tool_use',
+  max_tokens: 'max_tokens',
+  model_context_window_exceeded: 'max_tokens',
+  refusal: 'refusal',
+}
+
+const saidBlock = z.union([
+  z.object({ type: z.literal('text'), text: z.string() }),
+  z.object({ type: z.literal('tool_use'), id: z.string().min(1), name: z.string().min(1), input: jsonMap }),
+  // Kinds that were not asked for, such as thinking.
+  z.object({ type: z.string().refine(type => type !== 'text' && type !== 'tool_use') }).transform(() => undefined),
+])
+
+const answer = z
+  .object({
+    content: z.array(saidBlock),
+    stop_reason: z.string().nullish(),
+    usage: z
+      .object({
+        input_tokens: tokenCount,
+        output_tokens: tokenCount,
+        cache_creation_input_tokens: tokenCount,
+        cache_read_input_tokens: tokenCount,
+      })
+      .nullish(),
+  })
+  .transform(({ content, stop_reason, usage }): ChatAnswer => {
+    const created = usage?.cache_creation_input_tokens ?? 0
+    const read = usage?.cache_read_input_tokens ?? 0
+    return {
+      content: content.filter(one => one !== undefined),
+      stop_reason: stopReasons[stop_reason ?? ''] ?? 'end_turn',
+      ...(usage && {
+        token_usage: {
+          ...usageOf(usage.input_tokens + created + read, usage.output_tokens),
+          ...(created > 0 && { cache_creation_tokens: created }),
+          ...(read > 0 && { cache_read_tokens: read }),
+        },
+      }),
+    }
+  })
+
+export const anthropic: ChatWire = {
+  provider: 'anthropic',
+  defaultBaseUrl: 'https://api.anthropic.com/v1',
+  keyHeaders: key => ({ 'x-api-key': key }),
+  headers: { 'anthropic-version': '2023-06-01' },
+  chat: request => ({ path: '/messages', body: anthropicBody(request), answer }),
+  models: {
+    path: '/models?limit=1000',
+    answer: z
+      .object({ data: z.array(z.object({ id: z.string(), display_name: z.string().nullish() })) })
+      .transform(({ data }) =>
+        data.map(({ id, display_name }) => ({ name: id, ...(display_name && { description: display_name }) })),
+      ),
+  },
+}

@@ -1,0 +1,220 @@
+/** Embedding providers over HTTP, with doubles that speak their protocols. */
+import fc from 'fast-check'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { freePort } from '../testing/postgres.ts'
+import { batches, createEmbedder, type EmbedderSettings } from './embedding.ts'
+import { ProviderError } from './errors.ts'
+import { brokenOff, retryAfterMs } from './exchange.ts'
+import { type ProviderDouble, startProviderDouble } from './testing/double.ts'
+
+const key = 'sk-secret-of-tests-0123456789'
+const providers = ['openai', 'voyage', 'gemini', 'ollama'] as const
+let double: ProviderDouble
+/** What the double answers instead of vectors made of a text's length. */
+let vectorOf: (text: string, purpose: string) => readonly number[]
+
+beforeAll(async () => {
+  double = await startProviderDouble({ key, embed: (text, purpose) => vectorOf(text, purpose) })
+})
+afterAll(() => double.stop())
+beforeEach(() => {
+  double.seen.length = 0
+  double.troubles.length = 0
+  vectorOf = text => [text.length, 0.5, -1e-7]
+})
+
+const embedder = (more: Partial<EmbedderSettings> = {}) =>
+  createEmbedder({ provider: 'openai', model: 'm-1', apiKey: key, baseUrl: double.url, timeoutMs: 5_000, ...more })
+const never = new AbortController().signal
+const failure = async (more: Partial<EmbedderSettings> = {}, signal = never) => {
+  const error = await embedder(more)
+    .embed(['text'], 'query', signal)
+    .then(
+      () => undefined,
+      (reason: unknown) => reason,
+    )
+  if (error instanceof ProviderError) {
+    expect(error.message).not.toContain(key)
+    expect(JSON.stringify(error)).not.toContain(key)
+    return { kind: error.kind, message: error.message }
+  }
+  return { kind: 'none', message: String(error) }
+}
+
+describe.each(providers)('%s', provider => {
+  test('embeds many texts in order', async () => {
+    const texts = Array.from({ length: 230 }, (_, index) => 'x'.repeat(index + 1))
+    const vectors = await embedder({ provider }).embed(texts, 'document', never)
+    expect(vectors).toEqual(texts.map(text => [text.length, 0.5, -1e-7]))
+  })
+
+  test('says what was wrong with its key, and never the key', async () => {
+    const told = await failure({ provider, apiKey: `${key}-wrong` })
+    expect(told).toEqual({ kind: 'refused', message: `${provider} refused the API key (HTTP 401)` })
+  })
+
+  test('is found out with too few vectors, several lengths, and what is no number', async () => {
+    const texts = ['a', 'bb']
+    const told = async () =>
+      embedder({ provider })
+        .embed(texts, 'query', never)
+        .then(() => 'fine', String)
+    vectorOf = text => (text === 'a' ? [1, 2] : [1])
+    expect(await told()).toContain('vectors of several lengths')
+    vectorOf = () => []
+    expect(await told()).toContain('a vector of no numbers')
+    // JSON has no Infinity; what is too large for a number reads as one.
+    vectorOf = () => JSON.parse('["1"]')
+    expect(await told()).toContain('must be a vector of finite numbers')
+  })
+})
+
+test('no texts take no request', async () => {
+  expect(await embedder().embed([], 'query', never)).toEqual([])
+  expect(double.seen).toEqual([])
+})
+
+test('Voyage and Gemini are told whether it is a question', async () => {
+  const purposes: string[] = []
+  vectorOf = (_, purpose) => {
+    purposes.push(purpose)
+    return [1]
+  }
+  for (const provider of ['voyage', 'gemini'] as const) {
+    await embedder({ provider }).embed(['q'], 'query', never)
+    await embedder({ provider }).embed(['d'], 'document', never)
+  }
+  expect(purposes).toEqual(['query', 'document', 'RETRIEVAL_QUERY', 'RETRIEVAL_DOCUMENT'])
+})
+
+test('batches keep every text in order, within the limits', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.string({ maxLength: 50 })),
+      fc.integer({ min: 1, max: 10 }),
+      fc.integer({ min: 1, max: 200 }),
+      (texts, count, bytes) => {
+        const all = batches(texts, { texts: count, bytes })
+        expect(all.flat()).toEqual(texts)
+        for (const batch of all) {
+          expect(batch.length).toBeGreaterThan(0)
+          expect(batch.length).toBeLessThanOrEqual(count)
+          if (batch.length > 1) expect(Buffer.byteLength(batch.join(''))).toBeLessThanOrEqual(bytes)
+        }
+      },
+    ),
+  )
+})
+
+describe('what may pass', () => {
+  test('is tried again: too many requests, faults of the provider, a broken connection', async () => {
+    double.troubles.push({ status: 429 }, { status: 503 }, 'reset')
+    expect(await embedder().embed(['abc'], 'query', never)).toEqual([[3, 0.5, -1e-7]])
+    expect(double.seen).toHaveLength(4)
+  })
+
+  test('is waited for as long as the provider says', async () => {
+    double.troubles.push({ status: 429, headers: { 'retry-after': '1' } })
+    const began = performance.now()
+    await embedder().embed(['abc'], 'query', never)
+    expect(performance.now() - began).toBeGreaterThanOrEqual(990)
+  })
+
+  test('is not waited for past the time limit', async () => {
+    double.troubles.push({ status: 429, headers: { 'retry-after': '3600' }, body: '{"error":{"message":"Quota."}}' })
+    const began = performance.now()
+    expect(await failure()).toEqual({
+      kind: 'limited',
+      message: 'openai limits how much it is asked (HTTP 429): Quota.',
+    })
+    expect(performance.now() - began).toBeLessThan(900)
+  })
+
+  test('is given up after a few tries', async () => {
+    double.troubles.push(...Array.from({ length: 9 }, () => ({ status: 500 })))
+    expect((await failure({ timeoutMs: 60_000 })).kind).toBe('limited')
+    expect(double.seen).toHaveLength(4)
+  })
+})
+
+describe('what will not pass is told at once', () => {
+  test('a refused request, in the words of the provider without the key', async () => {
+    double.troubles.push({ status: 400, body: JSON.stringify({ error: { message: `no such\nmodel, ${key}` } }) })
+    expect(await failure()).toEqual({
+      kind: 'refused',
+      message: 'openai refused the request (HTTP 400): no such model, ***',
+    })
+    expect(double.seen).toHaveLength(1)
+  })
+
+  test('a redirect, which nobody follows with a key', async () => {
+    double.troubles.push({ status: 302, headers: { location: double.url } })
+    expect((await failure()).message).toContain('refused the request (HTTP 302)')
+    expect(double.seen).toHaveLength(1)
+  })
+
+  test('an answer that is no JSON', async () => {
+    double.troubles.push({ status: 200, body: '<html>' })
+    expect(await failure()).toEqual({ kind: 'malformed', message: 'openai sent an answer that is not JSON' })
+  })
+
+  test('an answer without end', async () => {
+    double.troubles.push({ status: 200, body: `{"data":[],"more":"${'x'.repeat(3_000_000)}"}` })
+    expect((await failure()).message).toMatch(/^openai sent more than \d+ bytes$/)
+  })
+
+  test('nobody there', async () => {
+    const host = `127.0.0.1:${await freePort()}`
+    const told = await failure({ baseUrl: `http://${host}` })
+    expect(told).toEqual({ kind: 'unreachable', message: `openai cannot be reached at ${host} (ECONNREFUSED)` })
+  })
+
+  test('no answer in time', async () => {
+    double.troubles.push('hang')
+    expect(await failure({ timeoutMs: 150 })).toEqual({
+      kind: 'timeout',
+      message: 'openai did not answer within 150 ms',
+    })
+  })
+
+  test('that nobody waits any more', async () => {
+    double.troubles.push('hang')
+    const gone = AbortSignal.timeout(50)
+    expect((await failure({}, gone)).message).toContain('TimeoutError')
+    double.troubles.push({ status: 503, headers: { 'retry-after': '2' } })
+    const began = performance.now()
+    expect((await failure({}, AbortSignal.timeout(100))).message).toContain('TimeoutError')
+    expect(performance.now() - began).toBeLessThan(1_000)
+  })
+
+  test.each(['ftp://x', 'http://user:pw@127.0.0.1', 'nonsense', 'http://h/?k=1'])('the base URL %s', baseUrl => {
+    expect(() => embedder({ baseUrl })).toThrow('base URL must be http or https')
+    expect(() => embedder({ baseUrl })).not.toThrow('pw')
+  })
+})
+
+test('whatever a provider answers, it is vectors or a ProviderError', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(fc.json(), fc.string()), fc.constantFrom(...providers), async (body, provider) => {
+      double.troubles.push({ status: 200, body })
+      expect((await failure({ provider })).kind).toBe('malformed')
+    }),
+    { numRuns: 100 },
+  )
+})
+
+test('Retry-After is seconds or a date', () => {
+  const now = Date.parse('2026-01-01T00:00:00Z')
+  expect(retryAfterMs('7', now)).toBe(7_000)
+  expect(retryAfterMs('Thu, 01 Jan 2026 00:00:09 GMT', now)).toBe(9_000)
+  expect(retryAfterMs('Wed, 31 Dec 2025 00:00:00 GMT', now)).toBe(0)
+  expect(retryAfterMs('soon', now)).toBe(0)
+  expect(retryAfterMs(null, now)).toBe(0)
+})
+
+test('a provider that is silent for longer than a connection lasts is not asked again', () => {
+  const endpoint = { provider: 'openai', base: 'http://h/v1', headers: {}, secret: undefined, timeoutMs: 1 }
+  const cause = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' })
+  expect(brokenOff(new TypeError('fetch failed', { cause }), endpoint)).toMatchObject({ kind: 'timeout' })
+  expect(brokenOff(new TypeError('fetch failed'), endpoint)).toMatchObject({ failure: { kind: 'unreachable' } })
+})

@@ -1,0 +1,159 @@
+/**
+ * Embedding models over HTTP: Voyage, OpenAI (and whatever speaks like it), Ollama and Gemini. Texts go out in batches that the provider takes; what comes back is as many
+ * vectors as there were texts, all of one length, of finite numbers.
+ */
+import { z } from 'zod'
+import { bearer, type Endpoint, type EndpointSettings, endpointOf, type Protocol } from './endpoint.ts'
+import { ProviderError } from './errors.ts'
+import { exchange, type Question } from './exchange.ts'
+import type { Embedder } from './types.ts'
+
+type EmbeddingProvider = 'voyage' | 'openai' | 'ollama' | 'gemini'
+type Purpose = 'query' | 'document'
+
+export type EmbedderSettings = EndpointSettings & { readonly provider: EmbeddingProvider; readonly model: string }
+
+type EmbeddingProtocol = Protocol & {
+  readonly batch: BatchLimits
+  /** `answer` gives the vectors in the order of the texts. */
+  question(
+    model: string,
+    texts: readonly string[],
+    purpose: Purpose,
+  ): Pick<Question<readonly Vector[]>, 'path' | 'body' | 'answer'>
+}
+
+type BatchLimits = { readonly texts: number; readonly bytes: number }
+
+type Vector = readonly number[]
+
+const maximumDimensions = 65_536
+/** A number takes 25 bytes of JSON at most, white space beside. */
+const bytesOfVector = 30 * maximumDimensions
+const maximumAnswerBytes = 268_435_456
+
+/** By hand, since a batch has millions of numbers. */
+const vector = z.custom<Vector>(
+  value => Array.isArray(value) && value.length <= maximumDimensions && value.every(Number.isFinite),
+  'must be a vector of finite numbers',
+)
+
+/** OpenAI and those like it number their vectors; they come in order, which nobody promises. */
+const numbered = z
+  .object({ data: z.array(z.object({ index: z.int().min(0), embedding: vector })) })
+  .transform(({ data }) => data.toSorted((one, other) => one.index - other.index))
+  .refine(data => data.every(({ index }, place) => index === place), 'data must have each index once')
+  .transform(data => data.map(({ embedding }) => embedding))
+
+const geminiPurposes = { query: 'RETRIEVAL_QUERY', document: 'RETRIEVAL_DOCUMENT' }
+
+const modelName = (model: string) => (model.startsWith('models/') ? model : `models/${model}`)
+
+// The limits of a batch are each provider's own for its tokens, at two bytes of text a token: few texts have less.
+const protocols: Readonly<Record<EmbeddingProvider, EmbeddingProtocol>> = {
+  openai: {
+    provider: 'openai',
+    defaultBaseUrl: 'https://api.openai.com/v1',
+    keyHeaders: bearer,
+    batch: { texts: 2_048, bytes: 600_000 },
+    question: (model, texts) => ({
+      path: '/embeddings',
+      body: { model, input: texts, encoding_format: 'float' },
+      answer: numbered,
+    }),
+  },
+  voyage: {
+    provider: 'voyage',
+    defaultBaseUrl: 'https://api.voyageai.com/v1',
+    keyHeaders: bearer,
+    batch: { texts: 1_000, bytes: 240_000 },
+    question: (model, texts, purpose) => ({
+      path: '/embeddings',
+      body: { model, input: texts, input_type: purpose },
+      answer: numbered,
+    }),
+  },
+  gemini: {
+    provider: 'gemini',
+    defaultBaseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+    keyHeaders: key => ({ 'x-goog-api-key': key }),
+    batch: { texts: 100, bytes: 400_000 },
+    question: (model, texts, purpose) => ({
+      path: `/models/${encodeURIComponent(modelName(model).slice('models/'.length))}:batchEmbedContents`,
+      body: {
+        requests: texts.map(text => ({
+          model: modelName(model),
+          content: { parts: [{ text }] },
+          taskType: geminiPurposes[purpose],
+        })),
+      },
+      answer: z
+        .object({ embeddings: z.array(z.object({ values: vector })) })
+        .transform(({ embeddings }) => embeddings.map(({ values }) => values)),
+    }),
+  },
+  ollama: {
+    provider: 'ollama',
+    defaultBaseUrl: 'http://127.0.0.1:11434',
+    keyHeaders: bearer,
+    // No limit of its own, but it answers when the whole batch is done.
+    batch: { texts: 64, bytes: 200_000 },
+    question: (model, texts) => ({
+      path: '/api/embed',
+      body: { model, input: texts },
+      answer: z.object({ embeddings: z.array(vector) }).transform(({ embeddings }) => embeddings),
+    }),
+  },
+}
+
+/** Texts in order, in as few batches as the limits let; a text that is over the limit by itself goes alone, and the provider says what it makes of it. */
+export function batches(texts: readonly string[], limits: BatchLimits): readonly (readonly string[])[] {
+  const all: string[][] = []
+  let current: string[] | undefined
+  let bytes = 0
+  for (const text of texts) {
+    const length = Buffer.byteLength(text)
+    if (current === undefined || current.length === limits.texts || bytes + length > limits.bytes) {
+      current = []
+      all.push(current)
+      bytes = 0
+    }
+    current.push(text)
+    bytes += length
+  }
+  return all
+}
+
+function checkVectors(vectors: readonly Vector[], expected: number, { provider }: Endpoint): void {
+  const [first] = vectors
+  if (vectors.length !== expected) {
+    throw new ProviderError('malformed', provider, `sent ${vectors.length} vectors for ${expected} texts`)
+  }
+  if (first?.length === 0) throw new ProviderError('malformed', provider, 'sent a vector of no numbers')
+  if (vectors.some(({ length }) => length !== first?.length)) {
+    throw new ProviderError('malformed', provider, 'sent vectors of several lengths')
+  }
+}
+
+/** @throws ProviderError where the base URL cannot be used */
+export function createEmbedder(settings: EmbedderSettings): Embedder {
+  const { provider, model } = settings
+  const protocol = protocols[provider]
+  const endpoint = endpointOf(protocol, settings)
+  return {
+    provider,
+    model,
+    embed: async (texts, purpose, signal) => {
+      const vectors: Vector[] = []
+      for (const batch of batches(texts, protocol.batch)) {
+        const maximumBytes = Math.min(maximumAnswerBytes, batch.length * bytesOfVector + 65_536)
+        const question = { ...protocol.question(model, batch, purpose), maximumBytes }
+        const answered = await exchange(endpoint, question, signal)
+        checkVectors(answered, batch.length, endpoint)
+        vectors.push(...answered)
+      }
+      checkVectors(vectors, texts.length, endpoint)
+      return vectors
+    },
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * One question to a provider over HTTP: JSON both ways, within a time limit and a size. What may pass is tried again (too many requests, the provider's own faults, a connection
+ * that broke), a few times and never past the time limit. Redirects are not followed: they would take the key elsewhere.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import type { z } from 'zod'
+import type { Endpoint } from './endpoint.ts'
+import { ProviderError } from './errors.ts'
+
+export type Question<Answer> = {
+  readonly path: string
+  /** Sent as JSON by POST; absent: GET. */
+  readonly body?: unknown
+  readonly answer: z.ZodType<Answer>
+  readonly maximumBytes: number
+  /** Beside those of the endpoint. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+const retries = { limited: 3, unreachable: 1 }
+const firstPauseMs = 250
+
+/** What another try may mend, and after how long at least. */
+class Passing extends Error {
+  readonly failure: ProviderError
+  readonly waitMs: number
+
+  constructor(failure: ProviderError, waitMs = 0) {
+    super(failure.message)
+    this.failure = failure
+    this.waitMs = waitMs
+  }
+}
+
+/** A number of seconds or a date (RFC 9110 section 10.2.3); anything else says nothing. */
+export function retryAfterMs(header: string | null, now: number): number {
+  if (header === null) return 0
+  if (/^\d{1,9}$/.test(header)) return Number(header) * 1_000
+  const date = Date.parse(header)
+  return Number.isNaN(date) ? 0 : Math.max(0, date - now)
+}
+
+async function readBounded(response: Response, maximumBytes: number, provider: string): Promise<Buffer> {
+  const pieces: Uint8Array[] = []
+  let length = 0
+  for await (const piece of response.body ?? []) {
+    length += piece.length
+    if (length > maximumBytes) {
+      throw new ProviderError('malformed', provider, `sent more than ${maximumBytes} bytes`, response.status)
+    }
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
+}
+
+const maximumDetail = 300
+const maximumErrorBytes = 65_536
+
+/** What a provider says of a refusal, in one line, the key struck out. */
+function detailOf(text: string, secret: string | undefined): string {
+  const said =
+    /"message"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1] ??
+    /"(?:error|detail)"\s*:\s*("(?:[^"\\]|\\.)*")/.exec(text)?.[1]
+  let plain = text
+  try {
+    if (said !== undefined) plain = String(JSON.parse(said))
+  } catch {
+    // Not JSON after all: the text as it came.
+  }
+  const line = (secret === undefined || secret === '' ? plain : plain.replaceAll(secret, '***'))
+    .replace(/\s+/g, ' ')
+    .trim()
+  return line.length > maximumDetail ? `${line.slice(0, maximumDetail)}...` : line
+}
+
+function failureOf(response: Response, text: string, { provider, secret }: Endpoint): ProviderError | Passing {
+  const { status } = response
+  const detail = detailOf(text, secret)
+  const because = detail === '' ? '' : `: ${detail}`
+  if (status === 401 || status === 403) {
+    // What is said of a key often repeats a part of it.
+    return new ProviderError('refused', provider, `refused the API key (HTTP ${status})`, status)
+  }
+  if (status === 429 || status >= 500) {
+    const problem = status === 429 ? 'limits how much it is asked' : 'failed'
+    const failure = new ProviderError('limited', provider, `${problem} (HTTP ${status})${because}`, status)
+    return new Passing(failure, retryAfterMs(response.headers.get('retry-after'), Date.now()))
+  }
+  return new ProviderError('refused', provider, `refused the request (HTTP ${status})${because}`, status)
+}
+
+async function attempt<Answer>(endpoint: Endpoint, question: Question<Answer>, signal: AbortSignal): Promise<Answer> {
+  const { provider, base, headers } = endpoint
+  const { path, body, answer, maximumBytes, headers: extra } = question
+  const json = body === undefined ? {} : { 'content-type': 'application/json' }
+  const response = await fetch(base + path, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: { accept: 'application/json', ...json, ...headers, ...extra },
+    body: body === undefined ? null : JSON.stringify(body),
+    redirect: 'manual',
+    signal,
+  })
+  if (!response.ok) {
+    const text = await readBounded(response, maximumErrorBytes, provider).catch(() => Buffer.alloc(0))
+    throw failureOf(response, text.toString('utf8'), endpoint)
+  }
+  const bytes = await readBounded(response, maximumBytes, provider)
+  const parsed = answer.safeParse(parseJson(bytes, provider))
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  const place = issue?.path.join('.') || 'the answer'
+  throw new ProviderError('malformed', provider, `sent an unexpected answer: ${place}: ${issue?.message ?? 'invalid'}`)
+}
+
+function parseJson(bytes: Buffer, provider: string): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8'))
+  } catch {
+    throw new ProviderError('malformed', provider, 'sent an answer that is not JSON')
+  }
+}
+
+/** Of a connection that is up: to ask again would have the provider do all its work once more. */
+const silences = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
+
+/** What fetch fails with says little by itself, and may name the URL: only the code of the system's error is told. */
+export function brokenOff(error: unknown, { provider, base }: Endpoint): ProviderError | Passing {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined
+  if (code !== undefined && silences.has(code)) {
+    return new ProviderError('timeout', provider, `did not answer for too long (${code})`)
+  }
+  const because = code === undefined ? '' : ` (${code})`
+  return new Passing(new ProviderError('unreachable', provider, `cannot be reached at ${new URL(base).host}${because}`))
+}
+
+/**
+ * Asks, and checks the answer.
+ * @throws ProviderError; what the signal is aborted with
+ */
+export async function exchange<Answer>(
+  endpoint: Endpoint,
+  question: Question<Answer>,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const deadline = performance.now() + endpoint.timeoutMs
+  const timeUp = AbortSignal.timeout(endpoint.timeoutMs)
+  const both = AbortSignal.any([signal, timeUp])
+  const tooLate = () =>
+    new ProviderError('timeout', endpoint.provider, `did not answer within ${endpoint.timeoutMs} ms`)
+  const tries = { limited: 0, unreachable: 0 }
+  for (;;) {
+    signal.throwIfAborted()
+    try {
+      return await attempt(endpoint, question, both)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (timeUp.aborted) throw tooLate()
+      const failed = error instanceof ProviderError || error instanceof Passing ? error : brokenOff(error, endpoint)
+      if (failed instanceof ProviderError) throw failed
+      const { failure, waitMs } = failed
+      const kind = failure.kind === 'limited' ? 'limited' : 'unreachable'
+      const spread = firstPauseMs * 2 ** tries[kind] * (0.75 + Math.random() / 2)
+      const wait = Math.max(waitMs, spread)
+      if (tries[kind]++ >= retries[kind] || performance.now() + wait >= deadline) throw failure
+      await pause(wait, undefined, { signal: both }).catch(() => undefined)
+    }
+  }
+}

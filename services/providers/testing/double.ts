@@ -1,0 +1,148 @@
+/**
+ * Providers for tests: one server on 127.0.0.1 that speaks the protocols of all of them, and refuses what they would refuse. What it says is a function of what it is asked, or a
+ * failure that was put in its way.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { z } from 'zod'
+import { answerIn, type Language, type Reply, type Understood, understand } from './languages.ts'
+
+type Trouble =
+  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
+  | 'hang'
+  | 'reset'
+
+type Seen = { readonly path: string; readonly body: unknown; readonly understood?: Understood }
+
+export type ProviderDouble = {
+  readonly url: string
+  /** What has been asked, in order; failures included. */
+  readonly seen: Seen[]
+  /** Each is met once, by the next questions. */
+  readonly troubles: Trouble[]
+  stop(): Promise<void>
+}
+
+type Behaviour = {
+  readonly key?: string
+  readonly embed?: (text: string, purpose: string) => readonly number[] | Promise<readonly number[]>
+  readonly reply?: (question: Understood, language: Language) => Reply
+}
+
+const listBody = z.object({
+  model: z.string(),
+  input: z.array(z.string()),
+  input_type: z.string().optional(),
+  encoding_format: z.string().optional(),
+})
+const geminiBatch = z.object({
+  requests: z
+    .array(
+      z.object({
+        model: z.string().startsWith('models/'),
+        content: z.object({ parts: z.tuple([z.object({ text: z.string() })]) }),
+        taskType: z.string(),
+      }),
+    )
+    .max(100),
+})
+
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  const pieces: Buffer[] = []
+  for await (const piece of request) pieces.push(piece)
+  const text = Buffer.concat(pieces).toString()
+  return text === '' ? undefined : JSON.parse(text)
+}
+
+const languageOf = (path: string): Language | undefined => {
+  if (path === '/v1/chat/completions') return 'openai'
+  if (path === '/v1/messages') return 'anthropic'
+  if (path === '/api/chat') return 'ollama'
+  return path.endsWith(':generateContent') ? 'gemini' : undefined
+}
+
+const models = {
+  '/v1/models': { data: [{ id: 'small-1', display_name: 'Small', created: 1 }] },
+  '/v1beta/models': {
+    models: [
+      { name: 'models/small-1', displayName: 'Small', supportedGenerationMethods: ['generateContent'] },
+      { name: 'models/embedding-1', supportedGenerationMethods: ['embedContent'] },
+    ],
+  },
+  '/api/tags': { models: [{ name: 'small-1', size: 1 }] },
+}
+
+export async function startProviderDouble(behaviour: Behaviour = {}): Promise<ProviderDouble> {
+  const { key, embed = text => [text.length, 1, 0], reply = () => ({ text: 'Well.' }) } = behaviour
+  const seen: Seen[] = []
+  const troubles: Trouble[] = []
+
+  const isKnown = ({ headers }: IncomingMessage) =>
+    key === undefined ||
+    [headers.authorization, headers['x-api-key'], headers['x-goog-api-key']].some(
+      sent => sent === key || sent === `Bearer ${key}`,
+    )
+
+  async function embedAll(path: string, body: unknown): Promise<object | undefined> {
+    if (path === '/v1/embeddings' || path === '/api/embed') {
+      const { input, input_type = '' } = listBody.parse(body)
+      const vectors = await Promise.all(input.map(text => embed(text, input_type)))
+      if (path === '/api/embed') return { model: 'm', embeddings: vectors }
+      // In another order than asked: they are numbered.
+      return {
+        object: 'list',
+        data: vectors.map((embedding, index) => ({ object: 'embedding', index, embedding })).reverse(),
+      }
+    }
+    if (!path.endsWith(':batchEmbedContents')) return undefined
+    const { requests } = geminiBatch.parse(body)
+    const vectors = await Promise.all(requests.map(({ content, taskType }) => embed(content.parts[0].text, taskType)))
+    return { embeddings: vectors.map(values => ({ values })) }
+  }
+
+  async function answer(request: IncomingMessage): Promise<object | undefined> {
+    const path = (request.url ?? '').replace(/\?.*/, '')
+    const body = await bodyOf(request)
+    const language = languageOf(path)
+    const understood = language === undefined ? undefined : understand[language](body)
+    seen.push({ path: request.url ?? '', body, ...(understood && { understood }) })
+    if (language !== undefined && understood !== undefined) return answerIn[language](reply(understood, language))
+    if (request.method === 'GET') return Object.entries(models).find(([at]) => at === path)?.[1]
+    return embedAll(path, body)
+  }
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const say = (status: number, body: unknown, headers: Record<string, string> = {}) =>
+      response
+        .writeHead(status, { 'content-type': 'application/json', ...headers })
+        .end(typeof body === 'string' ? body : JSON.stringify(body))
+    const trouble = troubles.shift()
+    if (trouble !== undefined) seen.push({ path: request.url ?? '', body: await bodyOf(request) })
+    if (trouble === 'hang') return
+    if (trouble === 'reset') return void request.socket.resetAndDestroy()
+    if (trouble !== undefined)
+      return void say(trouble.status, trouble.body ?? '{"error":{"message":"trouble"}}', trouble.headers)
+    if (!isKnown(request))
+      return void say(401, { error: { message: `Incorrect API key provided: ${request.headers.authorization}` } })
+    try {
+      const answered = await answer(request)
+      if (answered === undefined) say(404, { error: { message: 'no such path' } })
+      else say(200, answered)
+    } catch (error) {
+      say(400, { error: { message: `invalid request: ${String(error)}` } })
+    }
+  }
+
+  const server = createServer((request, response) => void serve(request, response))
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo // of a TCP server it is one
+  return {
+    url: `http://127.0.0.1:${port}`,
+    seen,
+    troubles,
+    stop: async () => {
+      server.closeAllConnections()
+      await new Promise(resolve => server.close(resolve))
+    },
+  }
+}

