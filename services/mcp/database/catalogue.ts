@@ -52,7 +52,7 @@ const viewsSql = `WITH RECURSIVE rule AS MATERIALIZED (
   called AS (SELECT DISTINCT rule.oid, m[1]::oid AS function
     FROM rule, regexp_matches(rule.action, ':(?:funcid|opfuncid|aggfnoid|winfnoid) (\\d+)', 'g') AS m),
   suspect AS (SELECT called.oid, p.oid AS function FROM called JOIN pg_catalog.pg_proc p ON p.oid = called.function
-    WHERE ${volatileSql} OR p.proname ~ '^(dblink|crosstab|connectby|lo_|(table|schema|database)_to_xml)'),
+    WHERE ${volatileSql} OR p.proname ~ '^(dblink|crosstab|connectby|xpath_table|lo_|(table|schema|database)_to_xml)'),
   reads AS (SELECT DISTINCT rule.oid, m[1]::oid AS relation FROM rule, regexp_matches(rule.action, ':relid (\\d+)', 'g') AS m),
   reached AS (SELECT oid, function FROM suspect UNION SELECT reads.oid, reached.function FROM reads JOIN reached ON reached.oid = reads.relation)
   SELECT rule.relname, rule.nspname, n.nspname, p.proname, ${membership}

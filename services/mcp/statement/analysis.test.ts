@@ -131,7 +131,11 @@ test('casts, operators, attributes and relations', async () => {
       [undefined, '>>>'],
     ]),
   )
-  expect(found.attributes).toEqual(['attribute', 'second', 'third'])
+  expect(found.attributes).toEqual([
+    { name: 'attribute', isOfAny: false },
+    { name: 'second', isOfAny: true },
+    { name: 'third', isOfAny: true },
+  ])
   expect(found.relations).toEqual([
     { schema: 's', name: 'rel' },
     { schema: undefined, name: 'other' },

@@ -12,14 +12,20 @@ export type Call = Name & {
   readonly arguments: number | undefined
 }
 
+type Attribute = {
+  readonly name: string
+  /** Whether what stands before it may be a value of any type; otherwise it is a row. */
+  readonly isOfAny: boolean
+}
+
 export type Analysis = {
   readonly class: StatementClass
   /** As Postgres calls it: SELECT, DROP TABLE. */
   readonly tag: string
   readonly text: string
   readonly calls: readonly Call[]
-  /** That are written as columns of a row, and may be functions of it. */
-  readonly attributes: readonly string[]
+  /** That are written as columns of a row, and may be functions of it, or casts. */
+  readonly attributes: readonly Attribute[]
   readonly operators: readonly Name[]
   readonly types: readonly Name[]
   readonly relations: readonly Name[]
@@ -88,9 +94,14 @@ function withoutPlaces(value: unknown): unknown {
   )
 }
 
+/** `of`: the name before it; undefined where that is an expression. */
+type FoundAttribute = { readonly of: string | undefined; readonly name: string }
+
 type Found = {
   calls: Call[]
-  attributes: string[]
+  attributes: FoundAttribute[]
+  /** Names under which functions stand in FROM: by itself such a name is a value, of whatever type the function returns. */
+  sources: Set<string>
   operators: Name[]
   types: Name[]
   relations: Name[]
@@ -102,6 +113,18 @@ type Found = {
 
 const push = (list: Name[], name: Name | undefined): void => {
   if (name !== undefined) list.push(name)
+}
+
+/** Stands for a name that Postgres makes up. */
+const anyName = '*'
+
+/** What a function in FROM is called that is given no name. */
+function namesOfSource(functions: unknown): readonly string[] {
+  const [listed] = Array.isArray(functions) ? functions : []
+  const items = isNode(listed) && isNode(listed.List) ? listed.List.items : undefined
+  const [first] = Array.isArray(items) ? items : []
+  const call = isNode(first) ? first.FuncCall : undefined
+  return [(isNode(call) ? nameOf(call.funcname)?.name : undefined) ?? anyName]
 }
 
 /** What each kind of node adds, by its name. */
@@ -119,9 +142,15 @@ const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => voi
   ColumnRef: (node, { attributes }) => {
     const parts = strings(node.fields)
     const last = parts.at(-1)
-    if (parts.length > 1 && last !== undefined) attributes.push(last)
+    if (parts.length > 1 && last !== undefined) attributes.push({ of: parts.at(-2), name: last })
   },
-  A_Indirection: (node, { attributes }) => void attributes.push(...strings(node.indirection)),
+  A_Indirection: (node, { attributes }) =>
+    void attributes.push(...strings(node.indirection).map(name => ({ of: undefined, name }))),
+  RangeFunction: ({ alias, functions }, { sources }) => {
+    const given = isNode(alias) ? alias.aliasname : undefined
+    if (typeof given === 'string') sources.add(given)
+    else for (const name of namesOfSource(functions)) sources.add(name)
+  },
   RangeVar: (node, found) => {
     const { schemaname, relname } = node
     if (typeof relname !== 'string') return
@@ -188,6 +217,7 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
   const found: Found = {
     calls: [],
     attributes: [],
+    sources: new Set(),
     operators: [],
     types: [],
     relations: [],
@@ -197,9 +227,14 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
     hasUnfiltered: false,
   }
   walk(node, found, 0)
+  const attributes = found.attributes.map(({ of, name }) => ({
+    name,
+    isOfAny: of === undefined || found.sources.has(of) || found.sources.has(anyName),
+  }))
   const select = isNode(node.SelectStmt) ? node.SelectStmt : {}
   const hasLimit = select.limitCount !== undefined || select.limitOffset !== undefined
-  return { ...classOf(node), text, ...found, hasLimit }
+  const { sources, ...rest } = found
+  return { ...classOf(node), text, ...rest, attributes, hasLimit }
 }
 
 /** Names of the functions that it calls by their syntax. */

@@ -79,10 +79,12 @@ function* objections(analysis: Analysis, facts: CatalogueFacts): Generator<Objec
     // `f(x)` may be a cast to the type f.
     yield objectionToCast(call, facts)
   }
-  for (const name of analysis.attributes) {
-    // Of a row that is the one argument.
-    if (facts.volatile.get(name)?.some(({ takesRow }) => takesRow))
-      yield objectionToCall({ schema: undefined, name, arguments: 1 }, facts, 'the function')
+  for (const { name, isOfAny } of analysis.attributes) {
+    const named = { schema: undefined, name }
+    // `x.f` is f(x) where x has no such column; if x is a row, it is so only of functions that take one.
+    if (isOfAny || facts.volatile.get(name)?.some(({ takesRow }) => takesRow))
+      yield objectionToCall({ ...named, arguments: 1 }, facts, 'the function')
+    if (isOfAny) yield objectionToCast(named, facts)
   }
   for (const operator of analysis.operators) yield objectionToOperator(operator, facts)
   for (const type of analysis.types) yield objectionToCast(type, facts)

@@ -28,7 +28,7 @@ const warnings: string[] = []
 beforeAll(async () => {
   postgres = await startPostgres('18', { shared_preload_libraries: 'pg_stat_statements' })
   await postgres.run(`
-    CREATE EXTENSION dblink; CREATE EXTENSION tablefunc; CREATE EXTENSION pgcrypto; CREATE EXTENSION pg_stat_statements;
+    CREATE EXTENSION dblink; CREATE EXTENSION xml2; CREATE EXTENSION tablefunc; CREATE EXTENSION pgcrypto; CREATE EXTENSION pg_stat_statements;
     CREATE TABLE t (n int); INSERT INTO t VALUES (1), (2);
     CREATE SEQUENCE s; CREATE TABLE odd_names (system int, nextval int, pg_read_file int);
     CREATE FUNCTION writes() RETURNS int LANGUAGE sql VOLATILE SECURITY DEFINER AS 'INSERT INTO t VALUES (9) RETURNING n';
@@ -38,6 +38,9 @@ beforeAll(async () => {
     CREATE FUNCTION lies() RETURNS int LANGUAGE plpgsql STABLE AS 'BEGIN INSERT INTO t VALUES (9); RETURN 1; END';
     CREATE FUNCTION locks() RETURNS int LANGUAGE plpgsql STABLE AS 'BEGIN PERFORM pg_advisory_lock(99); RETURN 1; END';
     CREATE FUNCTION adds(int, int) RETURNS int LANGUAGE plpgsql VOLATILE AS 'BEGIN RETURN 1; END';
+    CREATE FUNCTION doubles(int) RETURNS int LANGUAGE plpgsql VOLATILE AS 'BEGIN RETURN $1 * 2; END';
+    CREATE TABLE sums (doubles int, pg_read_file text); INSERT INTO sums VALUES (8, 'x');
+    CREATE VIEW documents AS SELECT * FROM xpath_table('n', 'n::text', 't', '/a', 'true') AS x(a text, b text);
     CREATE OPERATOR #+# (LEFTARG = int, RIGHTARG = int, FUNCTION = adds);
     CREATE AGGREGATE loud (int) (SFUNC = adds, STYPE = int, INITCOND = '0');
     CREATE TYPE odd AS (n int);
@@ -164,6 +167,24 @@ const refused: readonly string[] = [
   'SELECT (t).writes_row FROM t',
   'SELECT t.writes_any FROM t',
   'SELECT (SELECT x FROM t AS x LIMIT 1).writes_row',
+  // Functions written as columns of what is no row.
+  'SELECT (1).doubles',
+  'SELECT (n).doubles FROM t',
+  'SELECT (ARRAY[1])[1].doubles',
+  'SELECT x.doubles FROM generate_series(1, 1) AS x',
+  'SELECT generate_series.doubles FROM generate_series(1, 1)',
+  'SELECT "int4".doubles FROM CAST(1 AS int)',
+  'SELECT x.doubles FROM ROWS FROM (generate_series(1, 1)) AS x',
+  'SELECT (SELECT x.doubles) FROM t, LATERAL generate_series(1, n) AS x',
+  "SELECT ('PG_VERSION'::text).pg_read_file",
+  "SELECT x.pg_read_file FROM unnest(ARRAY['PG_VERSION']) AS x",
+  "SELECT x.pg_ls_dir FROM unnest(ARRAY['.']) AS x",
+  'SELECT x.pg_terminate_backend FROM pg_backend_pid() AS x',
+  "SELECT ('host=127.0.0.1'::text).dblink_connect",
+  "SELECT ('SELECT 1, 2, pg_read_file(''PG_VERSION'')'::text).crosstab2",
+  'SELECT (1).loud',
+  'SELECT (1).odd',
+  'SELECT x.odd FROM generate_series(1, 1) AS x',
   'SELECT 1 #+# 2',
   'SELECT 1 OPERATOR(public.#+#) 2',
   'SELECT loud(n) FROM t',
@@ -183,6 +204,8 @@ const refused: readonly string[] = [
   "SELECT * FROM crosstab('SELECT 1, 2, writes()') AS c(a int, b int)",
   "SELECT * FROM connectby('t', 'n', 'n', '1', 0) AS c(a int, b int, l int)",
   "SELECT ts_rewrite('a'::tsquery, 'SELECT writes()::text::tsquery, ''b''::tsquery')",
+  "SELECT * FROM xpath_table('n', 'n::text', 't', '/a', 'writes() = 1') AS x(a text, b text)",
+  'SELECT * FROM documents',
   // Files and programs.
   "COPY t TO PROGRAM 'touch /tmp/pwned'",
   "COPY (SELECT 1) TO PROGRAM 'touch /tmp/pwned'",
@@ -293,6 +316,8 @@ const answered: readonly (readonly [sql: string, contains: string])[] = [
   ['SELECT count(calls) > 0 FROM pg_stat_statements', '\nt\n'],
   ['SELECT o.system, o.nextval, o.pg_read_file FROM odd_names o', 'system\tnextval\tpg_read_file'],
   ['SELECT count(*) >= 0 FROM pg_locks', '\nt\n'],
+  ['SELECT s.doubles, s.pg_read_file FROM sums s, generate_series(1, 1) AS g', '8\tx'],
+  ['SELECT x.doubles FROM (SELECT 5 AS doubles) AS x', '\n5\n'],
 ]
 test.each(answered)('answers %s', async (sql, contains) => {
   const { isError, text } = await query(sql)
