@@ -13,18 +13,20 @@ type PlanNode = {
   readonly batches: number
 }
 
-const nodeLine =
-  /^\s*(?:->\s+)?(.+?)\s+\(cost=[\d.]+ ?\.\.[\d.]+ rows=(\d+) width=\d+\)(?: \(actual (?:time=[\d.]+\.\.[\d.]+ )?rows=([\d.]+) loops=(\d+)\))?/
+/** What stands behind the label of a node. Of the label there is no pattern: a line may be megabytes long, and hold whatever a literal holds. */
+const nodeFigures =
+  / \(cost=\d+\.\d+\.\.\d+\.\d+ rows=(\d+) width=\d+\)(?: \(actual (?:time=\d+\.\d+\.\.\d+\.\d+ )?rows=(\d+(?:\.\d+)?) loops=(\d+)\))?/
 
 function nodesOfText(text: string): PlanNode[] {
   const nodes: PlanNode[] = []
   for (const line of text.split('\n')) {
-    const found = nodeLine.exec(line)
+    const found = nodeFigures.exec(line)
     const last = nodes.at(-1)
     if (found !== null) {
-      const [, label = '', planned, rows, loops] = found
+      const [, planned, rows, loops] = found
+      const label = line.slice(0, found.index).trim().replace(/^-> +/, '')
       nodes.push({
-        type: label.replace(/ (using|on) .*$/, ''),
+        type: label.split(/ (?:using|on) /, 1)[0] ?? '',
         relation: / on (\S+)/.exec(label)?.[1],
         plannedRows: Number(planned),
         actualRows: rows === undefined ? undefined : Number(rows) * Number(loops),

@@ -31,6 +31,17 @@ const alphabets: Record<string, string> = {
 }
 
 describe('the estimate of tokens', () => {
+  test('takes no time to speak of, whatever the text', () => {
+    const letters = fc.constantFrom('y', 'ya', 'ay', 'by', 'ab', 'a', 'b', 'yaby', 'ayb')
+    fc.assert(
+      fc.property(letters, fc.constantFrom('', 'x', 'q'), fc.integer({ min: 1, max: 50_000 }), (part, end, times) => {
+        const from = performance.now()
+        atMostTokens(part.repeat(times) + end)
+        expect(performance.now() - from).toBeLessThan(1_000)
+      }),
+    )
+  })
+
   test.each(Object.keys(alphabets))('is never too low for %s, in words of any length', name => {
     const characters = fc.constantFrom(...(alphabets[name] ?? ''))
     const word = (most: number) => fc.array(characters, { minLength: 1, maxLength: most }).map(list => list.join(''))
@@ -148,4 +159,21 @@ Execution Time: 2500.1 ms`
   expect(
     planFindings('[{"Plan": {"Node Type": "Seq Scan", "Relation Name": "big", "Plan Rows": 20000}}]', 'json'),
   ).toEqual(['Seq Scan on big reads 20000 rows.'])
+})
+
+test('a plan is read in no time, whatever stands in its literals', () => {
+  const figures = ' (cost=0.00..1.00 rows=1 width=4)'
+  for (const literal of [
+    ' '.repeat(1_000_000),
+    '\n'.repeat(100_000) + ' '.repeat(1_000_000),
+    ` on${' on'.repeat(300_000)} \u2028${figures}`,
+    ' (cost='.repeat(200_000),
+    ` (cost=${'.'.repeat(1_000_000)}`,
+    ` (cost=${'1'.repeat(1_000_000)}`,
+    ` (cost=0.00..1.00 rows=${'1'.repeat(1_000_000)}`,
+  ]) {
+    const from = performance.now()
+    planFindings(`Seq Scan on t${figures}\n  Filter: (n <> '${literal}')`, 'text')
+    expect(performance.now() - from).toBeLessThan(1_000)
+  }
 })

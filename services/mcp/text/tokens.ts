@@ -8,6 +8,12 @@ const piece = /[a-z]+|[A-Z][a-z]*|\d+| (?=\d)| +|[^\x20-\x7e]|./gsu
 /** A word that may be one: vowels in between, no letter that is rare in words. */
 const wordLike = /^[A-Za-z]?[bcdfghklmnprstvwy]{0,2}(?:[aeiouy]{1,2}[bcdfghklmnprstvwy]{1,3})*[aeiouy]{0,2}$/
 
+/** As many letters as a word has at most, and too many `y`: since this may be either, a text of many would be tried in more ways than there is time for. */
+const longestWord = 64
+const manyOfEither = /y[^y]*y[^y]*y[^y]*y/
+const isWordLike = (text: string): boolean =>
+  text.length <= longestWord && !manyOfEither.test(text) && wordLike.test(text)
+
 /** Of what is not ASCII; what is not named here may take a token for each byte. */
 const scripts: readonly (readonly [from: number, to: number, tokens: number])[] = [
   [0xa0, 0x6ff, 1.4],
@@ -29,7 +35,7 @@ function ofPiece(text: string, isBeforeDigit: boolean): number {
   if (code > 0x7e || code < 0x20) return ofCharacter(text)
   if (code === 0x20) return (text.length > 1 ? 1 + text.length / 16 : 0.34) + (isBeforeDigit ? 1 : 0)
   if (text.length === 1) return 1
-  return Math.ceil(wordLike.test(text) ? text.length / 2.2 : text.length / 1.5)
+  return Math.ceil(isWordLike(text) ? text.length / 2.2 : text.length / 1.5)
 }
 
 export function atMostTokens(text: string): number {
