@@ -39,6 +39,11 @@ const dangerous =
 /** What a database that takes writes needs. */
 const ofWrites = /^(nextval|setval|ts_rewrite|pg_(try_)?advisory_xact_lock(_shared)?|pg_notify)$/
 
+/** Of pg_catalog: views that show files of the server, of which some hold passwords. The functions behind them are none that may be called. */
+const viewsOfFiles = /^pg_(hba_file_rules|ident_file_mappings|file_settings)$/
+
+export const isViewOfFiles = (name: string): boolean => viewsOfFiles.test(name)
+
 export const isDangerous = (name: string): boolean => dangerous.test(name)
 export const isOfWrites = (name: string): boolean => ofWrites.test(name)
 

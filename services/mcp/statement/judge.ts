@@ -1,7 +1,7 @@
 /** Whether a statement may run, and how, from what it is, what it names, and what the catalogue says of that. Pure. */
 import type { Analysis, Call, Name } from './analysis.ts'
 import type { CatalogueFacts, VolatileFunction } from './facts.ts'
-import { isDangerous, isHarmless, isOfWrites } from './functions.ts'
+import { isDangerous, isHarmless, isOfWrites, isViewOfFiles } from './functions.ts'
 import { StatementRefusal } from './refusal.ts'
 
 export type Verdict = {
@@ -63,6 +63,8 @@ function objectionToCast(type: Name, facts: CatalogueFacts): Objection | undefin
 }
 
 function objectionToView(relation: Name, facts: CatalogueFacts): Objection | undefined {
+  if (isViewOfFiles(relation.name) && isVisible(relation, 'pg_catalog', facts))
+    return { name: relation.name, isForbidden: true, how: 'the view' }
   for (const view of facts.views.get(relation.name) ?? []) {
     if (!isVisible(relation, view.schema, facts)) continue
     for (const called of view.functions) {

@@ -31,6 +31,23 @@ test('says what is wrong, and where', async () => {
   expect(await kindOf(`SELECT '${'x'.repeat(maximumStatement)}'`)).toBe('too large')
 })
 
+test('refuses half of a surrogate pair, behind which the parser would not see the end', async () => {
+  for (const half of ['\ud800', '\udc00']) {
+    expect(await kindOf(`SELECT '${`${half}字`.repeat(20)}', pg_read_file('PG_VERSION')`)).toBe('syntax')
+    expect(await isExpression(`'${half}' = 'x'`)).toBe(false)
+  }
+})
+
+test('the parser sees every text to its end', async () => {
+  const quoted = fc.string({ unit: 'binary' }).map(text => `'${text.replaceAll('\0', '').replaceAll("'", "''")}'`)
+  await fc.assert(
+    fc.asyncProperty(quoted, async literal => {
+      const parsed = await parseStatement(`SELECT ${literal}, seen()`)
+      expect(analyse(parsed).calls.map(({ name }) => name)).toEqual(['seen'])
+    }),
+  )
+})
+
 test('refuses what is nested too deeply, and parses what comes at the same time and after', async () => {
   const deep = [
     `SELECT ${'1+'.repeat(25_000)}1`,

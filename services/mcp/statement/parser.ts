@@ -106,6 +106,8 @@ export async function parseStatement(text: string): Promise<ParsedStatement> {
     )
   }
   if (text.includes('\0')) throw new StatementRefusal('syntax', 'The statement has a zero byte.', text.indexOf('\0'))
+  // Of such a text the parser would see less than Postgres gets: how long it is in UTF-8 is told wrongly.
+  if (!text.isWellFormed()) throw new StatementRefusal('syntax', 'The statement has half of a surrogate pair.')
   let instance = await ready()
   while (spent.has(instance)) instance = await ready()
   const statements = text.trim() === '' ? [] : tree(instance, text)

@@ -222,6 +222,10 @@ const refused: readonly string[] = [
   'SELECT * FROM pg_ls_logdir()',
   "SELECT * FROM pg_stat_file('PG_VERSION')",
   'SELECT pg_current_logfile()',
+  'SELECT * FROM pg_hba_file_rules',
+  'TABLE pg_catalog.pg_ident_file_mappings',
+  "SELECT setting FROM pg_file_settings WHERE name = 'primary_conninfo'",
+  `SELECT '${'\ud800字'.repeat(20)}', pg_read_file($$PG_VERSION$$)`,
   // Large objects.
   "SELECT lo_import('PG_VERSION')",
   "SELECT lo_export(1, '/tmp/pwned')",
