@@ -328,6 +328,17 @@ describe('what is refused', () => {
     expect((await bridge.ask('/other')).status).toBe(404)
   })
 
+  test('what is nested without end, which takes nothing from others', async () => {
+    const headers = { 'Content-Type': 'application/json' }
+    const deep = '['.repeat(5_000) + ']'.repeat(5_000)
+    for (let tries = 0; tries < 110; tries += 1) {
+      const body = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":${deep}}}`
+      const answer = await bridge.ask('/mcp', { method: 'POST', headers, body: tries % 2 === 0 ? body : `[${body}]` })
+      expect([answer.status, answer.text]).toEqual([400, expect.stringContaining('nested more than 64 deep')])
+    }
+    expect((await bridge.post(call(1, 'whoami'))).status).toBe(200)
+  })
+
   test('a version that there is not, of a session', async () => {
     const headers = await bridge.session()
     expect((await bridge.post(call(1, 'whoami'), { ...headers, 'MCP-Protocol-Version': '2001-01-01' })).status).toBe(

@@ -5,6 +5,7 @@
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import { Pieces } from '../../http/pieces.ts'
 import { isLegacyVersion, legacyVersions } from '../wire/errors.ts'
+import { shapeProblem } from '../wire/json-rpc.ts'
 import { empty, insufficientScope, json, streamAnswer, withHeaders } from './answers.ts'
 import type { Backend } from './backend.ts'
 import type { BridgeCaller } from './callers.ts'
@@ -90,7 +91,7 @@ export class Endpoint {
     const value = parseJson(await readAll(body))
     if (value === undefined) return badRequest(parseError, 'Parse error', 'the body is not valid JSON', isModern)
     if (Array.isArray(value)) return this.#batch(asked, value, isModern)
-    const message = readMessage(value)
+    const message = readFromClient(value)
     if (message.kind === 'invalid') {
       const id = isObject(value) && (typeof value.id === 'string' || typeof value.id === 'number') ? value.id : null
       return badRequest(invalidRequest, 'Invalid Request', message.problem, isModern, id)
@@ -212,7 +213,7 @@ export class Endpoint {
     if (values.length === 0 || values.length > mostInBatch) return refuse(`a batch has 1 to ${mostInBatch} messages`)
     const messages: Message[] = []
     for (const value of values) {
-      const message = readMessage(value)
+      const message = readFromClient(value)
       if (message.kind === 'invalid') return refuse(message.problem)
       if (message.kind !== 'response' && message.method === 'initialize') return refuse('initialize comes alone')
       if (eraOf(message, asked.head.headers).kind !== 'legacy') return refuse('a body of this version is one message')
@@ -293,6 +294,12 @@ function badRequest(
 ): HttpResponse {
   if (!isModern) return json(400, { error: `${message}: ${problem}` })
   return json(400, writeMessage(errorResponse(id, code, message, problem)))
+}
+
+/** What is nested without end can be read, but not written again. */
+function readFromClient(value: unknown): ReturnType<typeof readMessage> {
+  const problem = shapeProblem(value)
+  return problem === undefined ? readMessage(value) : { kind: 'invalid', problem }
 }
 
 function parseJson(text: string): unknown {

@@ -41,7 +41,7 @@ export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** What is wrong with the shape of a value, wherever in it. */
-function shapeProblem(value: unknown, depth = 0): string | undefined {
+export function shapeProblem(value: unknown, depth = 0): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (depth === maximumDepth) return `objects and arrays are nested more than ${maximumDepth} deep`
   if (Array.isArray(value)) {
