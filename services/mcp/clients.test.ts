@@ -1,0 +1,152 @@
+/**
+ * Clients of others as judges: the official SDKs of Python and Go, over HTTP, over stdio and through the bridge, in every revision that they speak. Each lists, asks, is
+ * refused, reads, is told of a change, and gives a call up.
+ */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { pythonLibrary } from '../testing/python-package.ts'
+import { startTestBridge, type TestBridge } from './bridge/testing/bridge.ts'
+import { readMcpSettings } from './configuration/index.ts'
+import { addToken } from './credentials/administration.ts'
+import { makeFolder } from './credentials/testing/files.ts'
+import { type McpService, startMcp } from './index.ts'
+
+type Program = { readonly command: string; readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv }
+
+const bare = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: tmpdir() }
+const scratch = mkdtempSync(join(tmpdir(), 'espalier-mcp-clients-'))
+const besides = (name: string) => fileURLToPath(new URL(`testing/${name}`, import.meta.url))
+
+/** undefined: the SDK, or Python 3.10 for it, cannot be had. */
+function pythonProgram(): Program | undefined {
+  const library = pythonLibrary('mcp', '2.3.0')
+  if (library === undefined) return undefined
+  return {
+    command: 'python3',
+    args: [besides('client.py')],
+    env: { ...bare, PYTHONPATH: library, PYTHONWARNINGS: 'ignore' },
+  }
+}
+
+/** undefined: the SDK, or Go for it, cannot be had. */
+function goProgram(): Program | undefined {
+  const command = join(scratch, 'client')
+  const { status } = spawnSync('go', ['build', '-o', command, '.'], {
+    cwd: besides('go-client'),
+    env: { ...process.env, GOFLAGS: '-mod=readonly', GOTOOLCHAIN: 'local' },
+    stdio: 'ignore',
+    timeout: 100_000,
+  })
+  return status === 0 ? { command, args: [], env: bare } : undefined
+}
+
+const python = pythonProgram()
+const go = goProgram()
+
+let postgres: TestPostgres
+let service: McpService
+let bridge: TestBridge
+let token: string
+const folder = makeFolder()
+const bridgeToken = 'a-token-of-the-bridge-0123456789'
+const program = [process.execPath, fileURLToPath(new URL('../../bin/espalier.mjs', import.meta.url)), 'mcp'] as const
+const environment = () => ({
+  ...{ ESPALIER_DB_HOST: '127.0.0.1', ESPALIER_DB_PORT: String(postgres.port), ESPALIER_LOG: 'error' },
+})
+
+beforeAll(async () => {
+  postgres = await startPostgres('18')
+  await postgres.run(`CREATE TABLE fruit (name text); INSERT INTO fruit VALUES ('pear'), ('quince')`)
+  const { tokenFile, userFile } = folder
+  token = (await addToken(tokenFile, { note: 'a test', lifetimeMs: undefined, database: undefined }, Date.now())).token
+  const flags = new Map<string, string | true>([
+    ['http', true],
+    ['addr', '127.0.0.1:0'],
+    ['token-file', tokenFile],
+    ['user-file', userFile],
+  ])
+  const settings = readMcpSettings({ file: undefined, environment: environment(), flags, readFile: () => Buffer.of() })
+  if (settings.http === undefined) throw new Error('it is to serve over HTTP')
+  service = await startMcp({ settings, http: settings.http, logger: pino({ level: 'silent' }) })
+  const [command, ...args] = program
+  bridge = await startTestBridge({
+    server: { auth: { type: 'bearer', bearer: { valid_tokens: [bridgeToken] } } },
+    mcp_server: { command, args, env: environment() },
+  })
+})
+afterAll(async () => {
+  await bridge?.stop()
+  await service?.stop()
+  await postgres?.stop()
+  folder.remove()
+  rmSync(scratch, { recursive: true, force: true })
+})
+
+const modes = [
+  ['legacy', '2025-11-25'],
+  ['auto', '2026-07-28'],
+] as const
+
+/** Everywhere that a client may go. At /mcp/v1 there are no sessions, so clients of before are told of no changes there, and what they say of calls given up is not heard. */
+const ways = () =>
+  modes.flatMap(([mode]) => [
+    {
+      ...{ name: `http ${mode}`, url: `http://127.0.0.1:${service.address.port}/mcp/v1`, token },
+      ...{ mode, subscribes: mode === 'auto' },
+    },
+    { name: `bridge ${mode}`, url: `${bridge.url}/mcp`, token: bridgeToken, mode, subscribes: true },
+    { name: `stdio ${mode}`, command: program, env: environment(), mode, subscribes: true },
+  ])
+
+let tables = 0
+
+/** What the program has found out, as it prints it: a line when it has subscribed, then JSON. */
+async function found({ command, args, env }: Program): Promise<Record<string, unknown>[]> {
+  const child = spawn(command, [...args, JSON.stringify(ways())], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  let said = ''
+  child.stderr.setEncoding('utf8').on('data', piece => {
+    said += piece
+  })
+  const ended = once(child, 'close')
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
+  if ((await lines.next()).value !== 'ready') throw new Error(said)
+  // A subscription counts from when the server first looks, so there is always another change to come.
+  const changing = setInterval(() => void postgres.run(`CREATE TABLE made_${tables++} ()`), 500)
+  try {
+    const { value } = await lines.next()
+    await ended
+    return JSON.parse(value ?? 'null') ?? said
+  } finally {
+    clearInterval(changing)
+    child.kill()
+  }
+}
+
+async function judge(by: Program): Promise<void> {
+  const expected = ways().map(({ name, mode, subscribes }) => ({
+    name,
+    version: new Map(modes).get(mode),
+    tools: expect.arrayContaining(['query_database', 'get_schema_info', 'read_resource']),
+    text: expect.stringMatching(/^name\npear\nquince$/m),
+    refused: true,
+    resource: expect.stringContaining('"postgres'),
+    unknown: expect.stringMatching(/./),
+    ...(subscribes ? { updated: 'pg://schemas', cancelled: true } : {}),
+  }))
+  expect(await found(by)).toEqual(expected)
+}
+
+if (python === undefined) test.skip('clients of others: need the Python package mcp', () => {})
+else test.concurrent('the client of Python', () => judge(python), 60_000)
+
+if (go === undefined)
+  test.skip('clients of others: need the Go module github.com/modelcontextprotocol/go-sdk', () => {})
+else test.concurrent('the client of Go', () => judge(go), 60_000)
