@@ -1,5 +1,6 @@
 /** The tool server whole, on a real Postgres, as clients meet it. */
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { Client as ModernClient, StreamableHTTPClientTransport as ModernHttp } from '@modelcontextprotocol/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
@@ -105,6 +106,18 @@ describe.each([
     }
     expect(await postgres.run('SELECT count(*)::int AS n FROM people')).toMatchObject({ rows: [{ n: 2000 }] })
   })
+})
+
+test('what it cannot be started with is told by its key', async () => {
+  const start = (changed: Partial<HttpSettings>) =>
+    startMcp({ settings, http: { ...http, ...changed }, logger: silent }).then(started => started.stop())
+  await expect(start({ port: service.address.port })).rejects.toThrow(
+    `http.address: cannot listen on port ${service.address.port} of 127.0.0.1: another program listens there`,
+  )
+  const gone = join(folder.path, 'gone.pem')
+  await expect(start({ tls: { certificateFile: gone, keyFile: gone, chainFile: undefined } })).rejects.toThrow(
+    `http.tls.cert_file: ${gone} cannot be read: there is no such file`,
+  )
 })
 
 test('a user logs in for a session token, with which the helper API answers too', async () => {

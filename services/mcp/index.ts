@@ -3,6 +3,7 @@
  * needs a configuration and a Postgres, and nothing else of this project.
  */
 import { readFileSync } from 'node:fs'
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import type { Logger } from 'pino'
@@ -22,6 +23,7 @@ import type { Logins } from './credentials/accounts.ts'
 import { createAuthentication, type RunningAuthentication } from './credentials/index.ts'
 import { createEntries, type DatabaseEntries } from './database/entries.ts'
 import { createDatabaseAccess, type Databases } from './database/index.ts'
+import { StartError } from './errors.ts'
 import { instructionsFor } from './instructions.ts'
 import { llmRoutes } from './llm/index.ts'
 import { prompts } from './prompts/index.ts'
@@ -108,14 +110,33 @@ function apiOf(
   return createApi({ routes, authentication, logger })
 }
 
-/** @throws what reading the files fails with */
+/** @throws StartError */
+function readFileOf(key: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new StartError(`${key}: ${path} cannot be read`, error)
+  }
+}
+
+/** @throws StartError */
 function filesOf({ certificateFile, keyFile, chainFile }: NonNullable<HttpSettings['tls']>) {
-  const chain = chainFile === undefined ? '' : `\n${readFileSync(chainFile, 'utf8')}`
-  return { certificate: `${readFileSync(certificateFile, 'utf8')}${chain}`, key: readFileSync(keyFile, 'utf8') }
+  const chain = chainFile === undefined ? '' : `\n${readFileOf('http.tls.chain_file', chainFile)}`
+  const certificate = `${readFileOf('http.tls.cert_file', certificateFile)}${chain}`
+  return { certificate, key: readFileOf('http.tls.key_file', keyFile) }
+}
+
+/** @throws StartError */
+async function listenAt(server: Server, { host, port }: HttpSettings): Promise<AddressInfo> {
+  const address = await listen(server, { host, port }).catch((error: unknown) => {
+    throw new StartError(`http.address: cannot listen on port ${port} of ${host === '' ? 'this machine' : host}`, error)
+  })
+  if (typeof address === 'string') throw new Error('the server listens on no port')
+  return address
 }
 
 /**
- * Serves over HTTP. @throws CredentialError where a file of credentials is wrong; what listening fails with
+ * Serves over HTTP. @throws CredentialError where a file of credentials is wrong; StartError
  */
 export async function startMcp(options: McpOptions & { readonly http: HttpSettings }): Promise<McpService> {
   const { settings, logger, http, now } = options
@@ -142,8 +163,7 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
   }
 
   try {
-    const address = await listen(server, { host: http.host, port: http.port })
-    if (typeof address === 'string') throw new Error('the server listens on no port')
+    const address = await listenAt(server, http)
     warmParser()
     return { address, setDatabases, stop }
   } catch (error) {

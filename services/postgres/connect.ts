@@ -113,7 +113,8 @@ async function attempt(address: Address, host: Host, isEncrypted: boolean): Prom
 
 function passwordFor({ password, passwordFile, user, database }: Address, { name, port }: Host): string {
   const found = password ?? readPasswordFile(passwordFile, { name, port, user, database })
-  if (found === undefined) throw new Error('the server asks for a password, and there is none for this host and user')
+  if (found === undefined)
+    throw new ConnectionFailure('the server asks for a password, and there is none for this host and user', '28P01')
   return found
 }
 
@@ -137,7 +138,7 @@ function readPem(keyword: string, path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    throw new Error(`${keyword} names a file that cannot be read: ${failureOf(error).message}`)
+    throw new Error(`${keyword} names a file that cannot be read: ${failureOf(error).message}`, { cause: error })
   }
 }
 

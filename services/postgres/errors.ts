@@ -21,7 +21,7 @@ export class DatabaseError extends Error {
 
 /** There is no connection: it could not be made, or it ended while it was used. */
 export class ConnectionFailure extends Error {
-  /** SQLSTATE, where it was Postgres that refused it. */
+  /** SQLSTATE, where it was Postgres that refused it, or would have for want of a password. */
   readonly sqlState: string | undefined
 
   constructor(message: string, sqlState?: string, cause?: unknown) {

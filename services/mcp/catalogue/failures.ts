@@ -2,13 +2,13 @@
 
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
 import { ResultTooLarge } from '../database/errors.ts'
+import { unreachable } from '../database/unreachable.ts'
 
 export type Failure = { readonly message: string; readonly code: string; readonly retryable: boolean }
 
-const notReady = (name: string): Failure => ({
-  message: `The database "${name}" cannot be reached. Try again in a moment.`,
+const notReady = (name: string, error: unknown): Failure => ({
+  ...unreachable(name, error),
   code: 'DATABASE_NOT_READY',
-  retryable: true,
 })
 
 const failuresByState: Readonly<Record<string, Omit<Failure, 'message'>>> = {
@@ -18,11 +18,11 @@ const failuresByState: Readonly<Record<string, Omit<Failure, 'message'>>> = {
 
 /** undefined: it is no failure of the database's. */
 export function failureOf(error: unknown, database: string): Failure | undefined {
-  if (error instanceof ConnectionFailure || error instanceof AcquisitionTimeout) return notReady(database)
+  if (error instanceof ConnectionFailure || error instanceof AcquisitionTimeout) return notReady(database, error)
   if (error instanceof ResultTooLarge) return tooLarge
   if (!(error instanceof DatabaseError)) return undefined
   // Shutting down, starting up, too many connections.
-  if (/^(57P..|53300)$/.test(error.sqlState)) return notReady(database)
+  if (/^(57P..|53300)$/.test(error.sqlState)) return notReady(database, error)
   const { code, retryable } = failuresByState[error.sqlState] ?? { code: 'DATABASE_ERROR', retryable: false }
   return { message: `${error.message} (SQLSTATE ${error.sqlState})`, code, retryable }
 }

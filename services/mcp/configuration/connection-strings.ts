@@ -2,7 +2,7 @@
 import { readConnectionText } from '../../configuration/connection-text.ts'
 import type { Environment } from './reader.ts'
 
-const variable = /^ESPALIER_DB_(?:\d{1,3}_)?URI$/
+const variable = /^ESPALIER_(DB_(?:(\d{1,3})_)?URI)$/
 /** By the keywords of libpq. */
 const parts: Readonly<Record<string, string>> = {
   host: 'HOST',
@@ -18,17 +18,19 @@ const parts: Readonly<Record<string, string>> = {
 
 type WithoutStrings = {
   readonly environment: Environment
-  /** Variables that hold no connection string. */
-  readonly wrong: readonly string[]
+  /** What is to be connected by variables, named without their prefix, that hold no connection string. */
+  readonly wrong: readonly { readonly key: string; readonly variable: string }[]
 }
 
 /** A part that has a variable itself is what that says. */
 export function withoutConnectionStrings(environment: Environment): WithoutStrings {
-  const wrong: string[] = []
+  const wrong: { key: string; variable: string }[] = []
   const given = Object.entries(environment).flatMap(([name, value = '']): [string, string][] => {
-    if (!variable.test(name) || value === '') return []
+    const found = variable.exec(name)
+    if (found === null || value === '') return []
     const keywords = readConnectionText(value)
-    if (keywords === undefined) wrong.push(name)
+    const [, own = '', number = '1'] = found
+    if (keywords === undefined) wrong.push({ key: `databases[${Number(number) - 1}]`, variable: own })
     return [...(keywords ?? [])].flatMap(([keyword, part]): [string, string][] => {
       const field = parts[keyword]
       return field === undefined ? [] : [[name.replace(/URI$/, field), part]]

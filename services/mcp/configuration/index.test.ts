@@ -208,6 +208,9 @@ test('a connection string stands for its parts, each of which may be said otherw
   const [problem = '', ...more] = problemsOf({ environment: { PGHOST: 'x', ESPALIER_DB_URI: 'secret://nonsense' } })
   expect(problem).toMatch(/ESPALIER_DB_URI.*must be a connection string/)
   expect([problem, ...more].join()).not.toContain('nonsense')
+  expect(problemsOf({ environment: { ESPALIER_DB_2_URI: 'secret://nonsense' } })).toEqual([
+    expect.stringMatching(/^databases\[1\] \(environment, ESPALIER_DB_2_URI\) must be a connection string/),
+  ])
 })
 
 test('the limits of logins have the variables that are documented', () => {

@@ -45,11 +45,14 @@ function readLogLevel(reader: SettingsReader): string {
 function readAll(sources: McpSources): { settings: McpSettings; reader: SettingsReader } {
   const { environment, wrong } = withoutConnectionStrings(sources.environment)
   const reader = new SettingsReader({ ...sources, environment })
-  for (const name of wrong)
-    reader.refuse(name, 'must be a connection string of Postgres, such as postgresql://user@host/database')
+  for (const { key, variable } of wrong) {
+    const rule = 'must be a connection string of Postgres, such as postgresql://user@host/database'
+    reader.refuse(key, rule, { variables: [variable] })
+  }
   const settings: McpSettings = {
     http: readHttp(reader),
-    databases: readDatabases(reader),
+    // What cannot be read of a database is told, not that there is none.
+    databases: wrong.length > 0 ? [] : readDatabases(reader),
     embedding: readEmbedding(reader),
     llm: readLlm(reader),
     knowledgebase: readKnowledgebase(reader),

@@ -26,6 +26,13 @@ afterEach(() => folder.remove())
 const fresh = { note: undefined, lifetimeMs: undefined, database: undefined }
 const entriesIn = (path: string) => parseEntries(tokenForm, readFileSync(path, 'utf8'))
 
+test('a folder that is not there is told as that', async () => {
+  const missing = join(folder.path, 'missing')
+  await expect(addToken(join(missing, 'tokens.yaml'), fresh, Date.now())).rejects.toThrow(
+    `there is no folder ${missing}`,
+  )
+})
+
 test('of many changes at once, in several processes, none is lost', async () => {
   const script = `
     import { addToken } from '${join(import.meta.dirname, 'administration.ts')}'

@@ -3,7 +3,7 @@
  * was or as it is, never half of it; and that nobody but its owner may read it.
  */
 import { randomBytes } from 'node:crypto'
-import { closeSync, constants, fchownSync, fsyncSync, openSync } from 'node:fs'
+import { closeSync, constants, existsSync, fchownSync, fsyncSync, openSync } from 'node:fs'
 import { open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -45,6 +45,8 @@ async function locked<Result>(path: string, work: () => Promise<Result>): Promis
     await makeLockFile(path, lockPath)
     lock = new DatabaseSync(lockPath, { timeout: 0 })
   } catch (error) {
+    if (!existsSync(dirname(path)))
+      throw new CredentialError(`${path} cannot be written: there is no folder ${dirname(path)}`)
     throw new CredentialError(`${path} cannot be written: its lock ${lockPath} cannot be opened (${codeOf(error)})`)
   }
   try {

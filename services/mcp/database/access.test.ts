@@ -8,14 +8,20 @@ import { callContext, databaseOf } from '../testing/calls.ts'
 import type { AuditEntry, JudgedStatement } from './access.ts'
 import { createDatabaseAccess, type Databases } from './index.ts'
 import { statementTag } from './tag.ts'
+import { unreachable } from './unreachable.ts'
 
 let postgres: TestPostgres
 let databases: Databases
 const noted: AuditEntry[] = []
+const warned: object[] = []
 beforeAll(async () => {
   postgres = await startPostgres('17')
   await postgres.run('CREATE TABLE t (n int); INSERT INTO t SELECT generate_series(1, 3)')
-  databases = createDatabaseAccess({ maximumBytes: 1_000_000, audit: entry => noted.push(entry), warn: () => {} })
+  databases = createDatabaseAccess({
+    maximumBytes: 1_000_000,
+    audit: entry => noted.push(entry),
+    warn: (facts, message) => warned.push({ ...facts, message }),
+  })
 })
 afterAll(async () => {
   databases?.close()
@@ -30,6 +36,50 @@ const run = (text: string, changed: Partial<JudgedStatement> = {}, settings = {}
     'query_database',
   )
 const one = async (text: string) => (await run(text)).rows[0]?.[0]
+
+test('why there is no connection is in the log, and of which kind it is told to callers', async () => {
+  const failed = (settings: object) => run('SELECT 1', {}, settings).catch((error: unknown) => error)
+  const help = 'Trying again does not help: whoever runs this tool server finds the reason in its log.'
+  warned.length = 0
+  expect(unreachable('main', await failed({ database: 'nothere' }))).toEqual({
+    message: `The database "main" cannot be reached: its server has no database of that name. ${help}`,
+    retryable: false,
+  })
+  expect(warned).toEqual([
+    {
+      database: 'main',
+      reason: 'database "nothere" does not exist',
+      message: 'this database cannot be reached',
+    },
+  ])
+  expect(unreachable('main', await failed({ host: 'nosuch.invalid' })).message).toMatch(
+    /its host is not known|Try again/,
+  )
+  expect(unreachable('main', await failed({ port: await freePort() }))).toEqual({
+    message: 'The database "main" cannot be reached. Try again in a moment.',
+    retryable: true,
+  })
+})
+
+test.each([
+  [new ConnectionFailure('no', '28P01'), /refuses the login/],
+  [
+    new ConnectionFailure('no', undefined, Object.assign(new Error('no'), { code: 'SELF_SIGNED_CERT_IN_CHAIN' })),
+    /TLS/,
+  ],
+  [
+    new ConnectionFailure('no', undefined, Object.assign(new Error('no'), { code: 'ENOENT', syscall: 'open' })),
+    /a file/,
+  ],
+  [
+    new ConnectionFailure('no', undefined, Object.assign(new Error('no'), { code: 'ENOENT', syscall: 'connect' })),
+    /again in/,
+  ],
+  [new ConnectionFailure('no', '57P03'), /again in/],
+  [new DatabaseError(new Map([['C', '53300']])), /again in/],
+])('a failure is told by its kind, never by its words: %j', (error, pattern) => {
+  expect(unreachable('main', error).message).toMatch(pattern)
+})
 
 describe('rows', () => {
   test('are what psql prints', async () => {

@@ -18,7 +18,7 @@ type DatabaseAccessOptions = {
   /** Of rows, for one call. */
   readonly maximumBytes: number
   readonly audit: (entry: AuditEntry) => void
-  /** Told of logins that may do more than they should. */
+  /** Told of logins that may do more than they should, and why a database cannot be reached. */
   readonly warn: (facts: object, message: string) => void
 }
 
@@ -86,7 +86,10 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
       end(rowsOf(result), 'done')
       return result
     } catch (error) {
-      end(0, outcomeOf(error, asked.context.signal))
+      const { signal } = asked.context
+      end(0, outcomeOf(error, signal))
+      if (error instanceof ConnectionFailure && !signal.aborted)
+        warn({ database: asked.database.name, reason: error.message }, 'this database cannot be reached')
       throw error
     }
   }

@@ -1,10 +1,11 @@
 /**
  * What a statement fails with, as a model can use it: what is wrong, where, and what to do. Words of the database's, which may be anybody's, are marked as data;
- * of connections nothing is told but that there is none.
+ * of connections nothing is told but of which kind the fault is.
  */
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import { ResultTooLarge } from '../database/errors.ts'
+import { unreachable } from '../database/unreachable.ts'
 import { StatementRefusal } from '../statement/refusal.ts'
 import { fenced } from '../text/fence.ts'
 
@@ -75,6 +76,6 @@ export function statementFailure(
   if (error instanceof AcquisitionTimeout)
     return `All connections to the database "${database.name}" are in use. Try again in a moment.`
   if (error instanceof ConnectionFailure || (error instanceof DatabaseError && isOfConnection(error)))
-    return `The database "${database.name}" cannot be reached. Try again in a moment.`
+    return unreachable(database.name, error).message
   return error instanceof DatabaseError ? refused(error, statement, prefix, database) : undefined
 }

@@ -1,0 +1,18 @@
+/** What the tool server cannot be started with, said with the key that mends it. */
+
+const reasons: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another program listens there',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  EACCES: 'this account may not',
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder',
+}
+
+export class StartError extends Error {
+  constructor(problem: string, cause: unknown) {
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined
+    const reason = code === undefined ? undefined : (reasons[code] ?? code)
+    super(reason === undefined ? problem : `${problem}: ${reason}`, { cause })
+    this.name = 'StartError'
+  }
+}
