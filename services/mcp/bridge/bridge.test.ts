@@ -58,6 +58,12 @@ beforeAll(async () => {
 })
 afterAll(() => bridge.stop())
 
+test('a port that is taken is told by its key', async () => {
+  await expect(startTestBridge({ port: bridge.port })).rejects.toThrow(
+    `server.listen: cannot listen on port ${bridge.port} of 127.0.0.1: another program listens there`,
+  )
+})
+
 describe('whose answer is whose', () => {
   test('four sessions that number every request 1 get their own answers, all 240 of them', async () => {
     const sessions = await Promise.all([1, 2, 3, 4].map(() => bridge.session()))

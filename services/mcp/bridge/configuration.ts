@@ -109,7 +109,7 @@ function readFileOf(path: string, key: string): string {
     return readFileSync(path, 'utf8')
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
-    throw new BridgeConfigurationError([`${key}: the file cannot be read (${code})`])
+    throw new BridgeConfigurationError([`${key}: ${path} cannot be read (${code})`])
   }
 }
 
@@ -145,7 +145,11 @@ export function readBridgeConfiguration(path: string, environment: NodeJS.Proces
   const read = fileSchema.safeParse(expanded)
   if (!read.success) {
     throw new BridgeConfigurationError(
-      read.error.issues.map(({ path: at, message }) => `${at.length === 0 ? 'the file' : at.join('.')}: ${message}`),
+      read.error.issues.map(({ path: at, message }) => {
+        // What a key that is not there has instead of a value.
+        const rule = message.endsWith('received undefined') ? 'must be given' : message
+        return `${at.length === 0 ? 'the file' : at.join('.')}: ${rule}`
+      }),
     )
   }
   return settingsOf(read.data, dirname(resolve(path)))

@@ -11,6 +11,7 @@ import { empty, json, renderRefusal, withHeaders } from './answers.ts'
 import { Backend } from './backend.ts'
 import { type Authenticate, allowAnyone, byConfiguredTokens } from './callers.ts'
 import { Endpoint } from './endpoint.ts'
+import { BridgeConfigurationError } from './errors.ts'
 import type { AuthorizationServer } from './oauth/index.ts'
 import type { OAuthSettings } from './oauth/settings.ts'
 import { checkOrigin, corsHeaders } from './origin.ts'
@@ -73,7 +74,13 @@ function listenOn(front: TlsServer, { host, port }: BridgeSettings): Promise<Add
   })
 }
 
-/** @throws what listening fails with, and what the authorization server's state fails with */
+function cannotListen({ host, port }: BridgeSettings, error: unknown): BridgeConfigurationError {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+  const reason = code === 'EADDRINUSE' ? 'another program listens there' : code
+  return new BridgeConfigurationError([`server.listen: cannot listen on port ${port} of ${host}: ${reason}`])
+}
+
+/** @throws BridgeConfigurationError where it cannot listen, and what the authorization server's state fails with */
 export async function startBridge(settings: BridgeSettings, logger: Logger): Promise<Bridge> {
   const { streamLimits } = settings.session
   const oauth = settings.oauth && (await authorizationServer(settings.oauth, logger))
@@ -139,7 +146,10 @@ export async function startBridge(settings: BridgeSettings, logger: Logger): Pro
   })
   const front = behindTls(server, settings)
   const { host, port } = settings
-  const address = front === undefined ? await listen(server, { host, port }) : await listenOn(front, settings)
+  const listening = front === undefined ? listen(server, { host, port }) : listenOn(front, settings)
+  const address = await listening.catch((error: unknown) => {
+    throw cannotListen(settings, error)
+  })
   if (typeof address === 'string') throw new Error('the server listens on no port')
   backend.start()
   const timers = [

@@ -200,7 +200,7 @@ describe('the configuration', () => {
   })
 
   test.each([
-    ['server: {}\nmcp_server: { command: tool }', /server\.auth/],
+    ['server: {}\nmcp_server: { command: tool }', /^server\.auth: must be given$/],
     [`${least}session: { timeout: soon }`, /session\.timeout: must be a duration/],
     [`${least}sesion: {}`, /sesion/],
     [
@@ -212,6 +212,11 @@ describe('the configuration', () => {
     ['a: [', /not valid YAML/],
   ])('is refused with the key: %j', (text, problem) => {
     expect(() => read(text)).toThrow(problem)
+  })
+
+  test('of a file that is not there names it', () => {
+    const path = join(tmpdir(), 'espalier-bridge-nowhere.yaml')
+    expect(() => readBridgeConfiguration(path, {})).toThrow(`the configuration: ${path} cannot be read (ENOENT)`)
   })
 
   test('takes what the environment holds, and does not show it', () => {
