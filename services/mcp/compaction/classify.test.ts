@@ -36,3 +36,14 @@ test('a result is known by the call that it answers', () => {
   expect(classify(result, without, names)).toBe('contextual')
   expect(classify(result, without, new Map())).toBe('routine')
 })
+
+test('a text is read in no time, whatever is in it', () => {
+  for (const part of ['\n', ', ', '. \n', 'update ', 'create ', 'thanks ', ' ', 'x']) {
+    const text = `ok${part.repeat(1_000_000 / part.length)}x`
+    for (const message of [user(text), assistant(text)]) {
+      const from = performance.now()
+      classify(message, preserved, new Map())
+      expect([part, performance.now() - from < 1_000]).toEqual([part, true])
+    }
+  }
+})

@@ -4,9 +4,12 @@ import { type CompactionRequest, type Message, type MessageClass, messageClasses
 
 type Preserved = Pick<CompactionRequest['options'], 'preserve_tool_results' | 'preserve_schema_info'>
 
-/** What holds from there on, said by who may say so: commands where a clause begins, what must be, and what is called a rule. A constraint is mostly one of a table. */
+/**
+ * What holds from there on, said by who may say so: commands where a clause begins, what must be, and what is called a rule. A constraint is mostly one of a table. Blanks have a bound: a text of
+ * nothing else would be read again from each of them.
+ */
 const rules = [
-  /(?:^|[.!?;:,\n]\s*|\b(?:please|and|but) )(?:always|never|do not|don['’]t|remember (?:that|to))\b/i,
+  /(?:^|[.!?;:,\n]\s{0,16}|\b(?:please|and|but) )(?:always|never|do not|don['’]t|remember (?:that|to))\b/i,
   /\b(?:must|should|shall|may) (?:not|never|always|only)\b|\b(?:you|we|it|they|this|that|everything|all) must\b/i,
   /\bfrom now on\b|\b(?:important|note|rule|requirement|constraint|correction|remember)s?:/i,
 ]
