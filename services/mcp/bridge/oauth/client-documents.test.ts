@@ -65,6 +65,25 @@ test.each([
   await expect(new ClientDocuments(outside).get(`${origin}${path}`)).rejects.toThrow(problem)
 })
 
+test('name servers that are silent hold two threads and no more', async () => {
+  let answer = (_: readonly { address: string; family: number }[]) => {}
+  const silent = new Promise<readonly { address: string; family: number }[]>(resolve => {
+    answer = resolve
+  })
+  let lookups = 0
+  const resolve = () => {
+    lookups += 1
+    return silent
+  }
+  const documents = new ClientDocuments({ ...outside, resolve })
+  const waiting = [1, 2].map(number => documents.get(`${origin}/good${number}`))
+  await expect(documents.get(`${origin}/good3`)).rejects.toThrow('too many clients')
+  expect(lookups).toBe(2)
+  answer([{ address: '127.0.0.1', family: 4 }])
+  expect(await Promise.all(waiting)).toHaveLength(2)
+  expect(await documents.get(`${origin}/good3`)).toMatchObject({ clientName: 'App' })
+})
+
 test('a name with one address that is not public is not asked', async () => {
   asked = []
   const mixed = { ...outside, resolve: async () => ['127.0.0.1', '10.0.0.1'].map(address => ({ address, family: 4 })) }

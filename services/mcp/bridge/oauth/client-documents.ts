@@ -17,6 +17,8 @@ const leastCacheMs = 60_000
 const usualCacheMs = 300_000
 const mostCacheMs = 3_600_000
 const mostFetches = 8
+/** The system looks names up on threads that passwords and files take as well, and a name server that is silent holds one for long. */
+const mostLookups = 2
 
 type ClientDocument = { readonly clientName: string; readonly redirectUris: readonly string[] }
 
@@ -136,9 +138,25 @@ export class ClientDocuments {
   readonly #outside: Outside
   readonly #cache = new LRUCache<string, ClientDocument>({ max: 500 })
   #running = 0
+  #lookingUp = 0
 
   constructor(outside: Outside) {
     this.#outside = outside
+  }
+
+  async #addressOf({ hostname }: URL) {
+    if (this.#lookingUp >= mostLookups)
+      throw new OAuthError('temporarily_unavailable', 'too many clients are looked up')
+    this.#lookingUp += 1
+    try {
+      return await checkedAddress(hostname, this.#outside)
+    } catch (error) {
+      throw error instanceof OAuthError
+        ? error
+        : new OAuthError('invalid_client', 'the host of the client_id is unknown')
+    } finally {
+      this.#lookingUp -= 1
+    }
   }
 
   /** @throws OAuthError that says what is wrong with the document, or with getting at it */
@@ -149,11 +167,7 @@ export class ClientDocuments {
     this.#running += 1
     try {
       const url = new URL(id)
-      const at = await checkedAddress(url.hostname, this.#outside).catch((error: unknown) => {
-        throw error instanceof OAuthError
-          ? error
-          : new OAuthError('invalid_client', 'the host of the client_id is unknown')
-      })
+      const at = await this.#addressOf(url)
       const { text, cacheControl } = await fetchFrom(url, at, this.#outside)
       const document = readDocument(id, text)
       this.#cache.set(id, document, { ttl: cacheTime(cacheControl) })
