@@ -62,8 +62,8 @@ export type RelationDetails = {
 
 /** Columns of a constraint in its order, as JSON. */
 const columnNames = (relation: string, keys: string) => `(
-    select coalesce(json_agg(attribute.attname order by key.position), '[]')
-    from unnest(${keys}) with ordinality as key(number, position)
+    select coalesce(pg_catalog.json_agg(attribute.attname order by key.position), '[]')
+    from pg_catalog.unnest(${keys}) with ordinality as key(number, position)
       join pg_catalog.pg_attribute attribute on attribute.attrelid = ${relation} and attribute.attnum = key.number)`
 
 export const detailStatements = (oids: readonly string[]): readonly OwnStatement[] => {
@@ -72,25 +72,25 @@ export const detailStatements = (oids: readonly string[]): readonly OwnStatement
     {
       values,
       text: `
-select attribute.attrelid as relation, attribute.attname as name, format_type(attribute.atttypid, attribute.atttypmod) as type,
-  not attribute.attnotnull as is_nullable, left(pg_get_expr(value.adbin, value.adrelid), 500) as expression,
+select attribute.attrelid as relation, attribute.attname as name, pg_catalog.format_type(attribute.atttypid, attribute.atttypmod) as type,
+  not attribute.attnotnull as is_nullable, pg_catalog.left(pg_catalog.pg_get_expr(value.adbin, value.adrelid), 500) as expression,
   attribute.attidentity as identity, attribute.attgenerated <> '' as is_generated,
-  left(col_description(attribute.attrelid, attribute.attnum), 1000) as comment,
+  pg_catalog.left(pg_catalog.col_description(attribute.attrelid, attribute.attnum), 1000) as comment,
   type.typname in ('vector', 'halfvec', 'sparsevec') as is_vector, attribute.atttypmod as modifier,
-  (select json_agg(label order by place) from (
+  (select pg_catalog.json_agg(label order by place) from (
     select label.enumlabel as label, label.enumsortorder as place from pg_catalog.pg_enum label
     where label.enumtypid = attribute.atttypid order by label.enumsortorder limit 30) labels) as labels
 from pg_catalog.pg_attribute attribute
   join pg_catalog.pg_type type on type.oid = attribute.atttypid
   left join pg_catalog.pg_attrdef value on value.adrelid = attribute.attrelid and value.adnum = attribute.attnum
 where attribute.attrelid = any($1::oid[]) and attribute.attnum > 0 and not attribute.attisdropped
-  and has_column_privilege(attribute.attrelid, attribute.attnum, 'select, insert, update')
+  and pg_catalog.has_column_privilege(attribute.attrelid, attribute.attnum, 'select, insert, update')
 order by attribute.attrelid, attribute.attnum`,
     },
     {
       values,
       text: `
-select con.conrelid as relation, con.contype as kind, con.conname as name, left(pg_get_constraintdef(con.oid), 1000) as definition,
+select con.conrelid as relation, con.contype as kind, con.conname as name, pg_catalog.left(pg_catalog.pg_get_constraintdef(con.oid), 1000) as definition,
   ${columnNames('con.conrelid', 'con.conkey')} as columns,
   namespace.nspname as target_schema, target.relname as target_table,
   ${columnNames('con.confrelid', 'con.confkey')} as target_columns
@@ -104,9 +104,9 @@ order by con.conrelid, position(con.contype::text in 'pufxc'), con.conname colla
       values,
       text: `
 select index.indrelid as relation, class.relname as name, index.indisunique as is_unique, index.indisvalid as is_valid,
-  regexp_replace(left(pg_get_indexdef(index.indexrelid), 1000), '^.*? USING ', '') as definition,
-  (select json_agg(attribute.attname order by key.position)
-    from unnest(index.indkey[0:index.indnkeyatts - 1]) with ordinality as key(number, position)
+  pg_catalog.regexp_replace(pg_catalog.left(pg_catalog.pg_get_indexdef(index.indexrelid), 1000), '^.*? USING ', '') as definition,
+  (select pg_catalog.json_agg(attribute.attname order by key.position)
+    from pg_catalog.unnest(index.indkey[0:index.indnkeyatts - 1]) with ordinality as key(number, position)
       left join pg_catalog.pg_attribute attribute on attribute.attrelid = index.indrelid and attribute.attnum = key.number and key.number > 0
   ) as columns,
   exists (select from pg_catalog.pg_constraint con
@@ -124,17 +124,17 @@ from pg_catalog.pg_constraint con
   join pg_catalog.pg_class source on source.oid = con.conrelid
   join pg_catalog.pg_namespace namespace on namespace.oid = source.relnamespace
 where con.confrelid = any($1::oid[]) and con.contype = 'f' and con.conparentid = 0
-  and has_schema_privilege(namespace.oid, 'usage') and has_any_column_privilege(source.oid, 'select, insert, update')
+  and pg_catalog.has_schema_privilege(namespace.oid, 'usage') and pg_catalog.has_any_column_privilege(source.oid, 'select, insert, update')
 order by con.confrelid, namespace.nspname collate "C", source.relname collate "C" limit 1000`,
     },
     {
       values,
       text: `
-select relation.oid as relation, format('%I.%I', namespace.nspname, relation.relname) as qualified,
-  case when relation.relkind = 'p' then pg_get_partkeydef(relation.oid) end as partition_key,
-  case when relation.relkind in ('v', 'm') then left(pg_get_viewdef(relation.oid, true), 1000) end as view_query,
+select relation.oid as relation, pg_catalog.format('%I.%I', namespace.nspname, relation.relname) as qualified,
+  case when relation.relkind = 'p' then pg_catalog.pg_get_partkeydef(relation.oid) end as partition_key,
+  case when relation.relkind in ('v', 'm') then pg_catalog.left(pg_catalog.pg_get_viewdef(relation.oid, true), 1000) end as view_query,
   case when relation.relispartition then (
-    select format('%I.%I', namespace.nspname, root.relname)
+    select pg_catalog.format('%I.%I', namespace.nspname, root.relname)
     from pg_catalog.pg_class root join pg_catalog.pg_namespace namespace on namespace.oid = root.relnamespace
     where root.oid = pg_partition_root(relation.oid)) end as partition_of
 from pg_catalog.pg_class relation join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace

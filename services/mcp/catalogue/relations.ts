@@ -40,14 +40,14 @@ export const ofUsers = (namespace: string): string =>
 
 /** Whether the role holds a privilege on rows of it, if only on one column. */
 const isUsable = (relation: string): string =>
-  `(has_table_privilege(${relation}.oid, 'select, insert, update, delete') or has_any_column_privilege(${relation}.oid, 'select, insert, update'))`
+  `(pg_catalog.has_table_privilege(${relation}.oid, 'select, insert, update, delete') or pg_catalog.has_any_column_privilege(${relation}.oid, 'select, insert, update'))`
 
 export const overviewStatements: readonly OwnStatement[] = [
   {
     text: `
 select relation.oid, namespace.nspname as schema, relation.relname as name, relation.relkind as kind, relation.relispartition as is_partition,
   case when relation.relkind in ('v', 'f') or relation.reltuples < 0 then null else relation.reltuples::bigint end as estimated_rows,
-  left(description.description, ${shownComment}) as comment, vectors.attrelid is not null as has_vectors
+  pg_catalog.left(description.description, ${shownComment}) as comment, vectors.attrelid is not null as has_vectors
 from pg_catalog.pg_class relation
   join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace
   left join pg_catalog.pg_description description
@@ -58,15 +58,15 @@ from pg_catalog.pg_class relation
       and attribute.atttypid in (select type.oid from pg_catalog.pg_type type where type.typname in ${vectorTypes})
   ) vectors on vectors.attrelid = relation.oid
 where relation.relkind in ('r', 'p', 'v', 'm', 'f') and ${ofUsers('namespace')}
-  and has_schema_privilege(namespace.oid, 'usage') and ${isUsable('relation')}
+  and pg_catalog.has_schema_privilege(namespace.oid, 'usage') and ${isUsable('relation')}
 order by namespace.nspname collate "C", relation.relname collate "C"
 limit ${maximumRelations + 1}`,
   },
   {
     text: `
-select nspname as schema, left(obj_description(oid, 'pg_namespace'), ${shownComment}) as comment
+select nspname as schema, pg_catalog.left(pg_catalog.obj_description(oid, 'pg_namespace'), ${shownComment}) as comment
 from pg_catalog.pg_namespace namespace
-where ${ofUsers('namespace')} and has_schema_privilege(oid, 'usage')
+where ${ofUsers('namespace')} and pg_catalog.has_schema_privilege(oid, 'usage')
 order by nspname collate "C" limit 10000`,
   },
 ]

@@ -15,15 +15,15 @@ export const wordsOf = (search: string): readonly string[] =>
 export const columnSearch = (words: readonly string[]): OwnStatement => ({
   values: [JSON.stringify(words.map(word => `%${word.replace(/[\\%_]/g, '\\$&')}%`))],
   text: `
-select attribute.attrelid as relation, attribute.attname as name, left(description.description, 500) as comment
+select attribute.attrelid as relation, attribute.attname as name, pg_catalog.left(description.description, 500) as comment
 from pg_catalog.pg_attribute attribute
   join pg_catalog.pg_class relation on relation.oid = attribute.attrelid and relation.relkind in ('r', 'p', 'v', 'm', 'f')
   left join pg_catalog.pg_description description
     on description.classoid = 'pg_catalog.pg_class'::regclass and description.objoid = attribute.attrelid and description.objsubid = attribute.attnum
 where attribute.attnum > 0 and not attribute.attisdropped
-  and lower(attribute.attname || ' ' || coalesce(left(description.description, 500), ''))
+  and pg_catalog.lower(attribute.attname || ' ' || coalesce(pg_catalog.left(description.description, 500), ''))
     like any (array(select json_array_elements_text($1::json)))
-  and has_column_privilege(attribute.attrelid, attribute.attnum, 'select, insert, update')
+  and pg_catalog.has_column_privilege(attribute.attrelid, attribute.attnum, 'select, insert, update')
 order by attribute.attrelid, attribute.attnum limit ${mostColumns}`,
 })
 

@@ -25,7 +25,7 @@ export type QueryFigures = {
 /** Whether the extension is there, and in which schema, quoted. */
 export const statementsExtension: OwnStatement = {
   text: `
-select (select quote_ident(namespace.nspname) from pg_catalog.pg_extension extension
+select (select pg_catalog.quote_ident(namespace.nspname) from pg_catalog.pg_extension extension
     join pg_catalog.pg_namespace namespace on namespace.oid = extension.extnamespace where extension.extname = 'pg_stat_statements') as schema,
   exists (select from pg_catalog.pg_available_extensions where name = 'pg_stat_statements') as is_available,
   exists (select from pg_catalog.pg_settings where name = 'pg_stat_statements.max') as is_loaded`,
@@ -62,7 +62,7 @@ export const topStatements = (schema: string, order: Order, limit: number): OwnS
   text: `
 select coalesce(queryid::text, '') as id, coalesce(pg_get_userbyid(userid), '') as role, calls, total_exec_time, mean_exec_time, max_exec_time, rows,
   shared_blks_hit, shared_blks_read, temp_blks_read + temp_blks_written as temporary, wal_bytes,
-  coalesce(total_exec_time / nullif(sum(total_exec_time) over (), 0), 0) as share, left(coalesce(query, ''), ${longestText}) as text
+  coalesce(total_exec_time / nullif(pg_catalog.sum(total_exec_time) over (), 0), 0) as share, pg_catalog.left(coalesce(query, ''), ${longestText}) as text
 from ${schema}.pg_stat_statements where dbid = (select oid from pg_catalog.pg_database where datname = current_database())
 order by ${sortKeys[order]} desc, queryid limit $1`,
 })

@@ -16,7 +16,7 @@ import { type ResourceAsked, resourceAsked } from './uri.ts'
 const digest = (values: string) => `(concat_ws(':', count(*), sum(hashtextextended(concat_ws(':', ${values}), 0))))`
 
 const schemas = (condition: string): string => `
-select concat_ws(' ',
+select pg_catalog.concat_ws(' ',
   (select ${digest('relation.oid, relation.xmin, relation.relname, relation.relacl')}
     from pg_catalog.pg_class relation join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace
     where relation.relkind in ('r', 'p', 'v', 'm', 'f') and ${condition}),
@@ -25,7 +25,7 @@ select concat_ws(' ',
     where description.classoid in ('pg_class'::regclass, 'pg_namespace'::regclass) and description.objsubid = 0 and description.objoid >= 16384))`
 
 const tableText = `
-select concat_ws(' ',
+select pg_catalog.concat_ws(' ',
   (select ${digest('attribute.attnum, attribute.xmin')} from pg_catalog.pg_attribute attribute where attribute.attrelid = wanted.oid),
   (select ${digest('con.oid, con.xmin')} from pg_catalog.pg_constraint con where wanted.oid in (con.conrelid, con.confrelid)),
   (select ${digest('index.indexrelid, index.xmin')} from pg_catalog.pg_index index where index.indrelid = wanted.oid),

@@ -107,6 +107,23 @@ describe('the resources', () => {
     expect(await read('pg://settings/work_mem')).toMatchObject({ value: '7168', default: '4096', context: 'user' })
   })
 
+  test('are read by functions of Postgres, whatever fits better that others have made', async () => {
+    const made = ['concat_ws(text, text, text)', 'format(text, name, name)']
+    const body = `RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shadowed''; END'`
+    await server.postgres.run(made.map(name => `CREATE FUNCTION public.${name} ${body}`).join('; '))
+    try {
+      for (const uri of [
+        'pg://settings/work_mem',
+        'pg://schemas/public/tables/things',
+        'pg://statistics',
+        'pg://extensions',
+      ])
+        expect(await read(uri)).not.toHaveProperty('error')
+    } finally {
+      await server.postgres.run(made.map(name => `DROP FUNCTION public.${name}`).join('; '))
+    }
+  })
+
   test('show extensions, and what is only available by name', async () => {
     const { extensions } = await read('pg://extensions')
     expect(extensions).toMatchObject([{ name: 'plpgsql', schema: 'pg_catalog' }])

@@ -48,11 +48,11 @@ export function parseTableName(text: string): TableName | undefined {
 export const tableStatement = ({ schema, name }: TableName): OwnStatement => ({
   text: `
 select c.oid, n.nspname as schema, c.relname as name, c.relkind as kind, a.attname as column_name, t.typname as type, tn.nspname as type_schema,
-  t.typcategory as category, a.atttypmod as modifier, left(pg_catalog.col_description(c.oid, a.attnum), 200) as comment,
+  t.typcategory as category, a.atttypmod as modifier, pg_catalog.left(pg_catalog.col_description(c.oid, a.attnum), 200) as comment,
   coalesce(a.attnum = any (i.indkey), false) as is_key,
   coalesce((select e.extversion from pg_catalog.pg_extension e where e.extname = 'vector'), '0') as version,
-  coalesce((select max(substring(o from '^lists=([0-9]{1,6})$')::integer)
-    from pg_catalog.pg_index x join pg_catalog.pg_class xc on xc.oid = x.indexrelid, unnest(xc.reloptions) o
+  coalesce((select pg_catalog.max(substring(o from '^lists=([0-9]{1,6})$')::integer)
+    from pg_catalog.pg_index x join pg_catalog.pg_class xc on xc.oid = x.indexrelid, pg_catalog.unnest(xc.reloptions) o
     where x.indrelid = c.oid or x.indrelid in (select p.inhrelid from pg_catalog.pg_inherits p where p.inhparent = c.oid)), 0) as lists
 from pg_catalog.pg_class c
   join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -60,9 +60,9 @@ from pg_catalog.pg_class c
   join pg_catalog.pg_type t on t.oid = a.atttypid
   join pg_catalog.pg_namespace tn on tn.oid = t.typnamespace
   left join pg_catalog.pg_index i on i.indrelid = c.oid and i.indisprimary
-where c.relname = any (array[$1::text, lower($1::text)]::name[]) and c.relkind in ('r', 'p', 'v', 'm', 'f')
-  and (case when $2::text is null then pg_catalog.pg_table_is_visible(c.oid) else n.nspname = any (array[$2::text, lower($2::text)]::name[]) end)
-  and has_schema_privilege(n.oid, 'usage') and has_column_privilege(c.oid, a.attnum, 'select')
+where c.relname = any (array[$1::text, pg_catalog.lower($1::text)]::name[]) and c.relkind in ('r', 'p', 'v', 'm', 'f')
+  and (case when $2::text is null then pg_catalog.pg_table_is_visible(c.oid) else n.nspname = any (array[$2::text, pg_catalog.lower($2::text)]::name[]) end)
+  and pg_catalog.has_schema_privilege(n.oid, 'usage') and pg_catalog.has_column_privilege(c.oid, a.attnum, 'select')
 order by c.relname = $1::text desc, n.nspname = $2::text desc, c.oid, a.attnum`,
   values: [name, schema ?? null],
 })
@@ -107,7 +107,7 @@ from pg_catalog.pg_attribute a
   join pg_catalog.pg_type t on t.oid = a.atttypid and t.typname in ('vector', 'halfvec')
   join pg_catalog.pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
   join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-where a.attnum > 0 and not a.attisdropped and has_schema_privilege(n.oid, 'usage') and has_column_privilege(c.oid, a.attnum, 'select')
+where a.attnum > 0 and not a.attisdropped and pg_catalog.has_schema_privilege(n.oid, 'usage') and pg_catalog.has_column_privilege(c.oid, a.attnum, 'select')
 order by 1 limit 1000`,
 }
 

@@ -39,7 +39,7 @@ ${inner} INTO plan; PERFORM pg_catalog.set_config('espalier_mcp.plan', plan, tru
 /** Its schema, quoted; no row where it is not there. */
 export const hypotheticalExtension: OwnStatement = {
   text: `
-select quote_ident(namespace.nspname) as schema from pg_catalog.pg_extension extension
+select pg_catalog.quote_ident(namespace.nspname) as schema from pg_catalog.pg_extension extension
   join pg_catalog.pg_namespace namespace on namespace.oid = extension.extnamespace where extension.extname = 'hypopg'`,
 }
 
@@ -63,25 +63,25 @@ const mostRows = 20
 /** Deleting or changing a row that is referred to reads the whole table that refers to it. */
 export const unindexedForeignKeys: OwnStatement = {
   text: `
-select format('%I.%I', namespace.nspname, relation.relname) as table, con.conname as name, relation.reltuples::bigint as rows,
-  (select string_agg(quote_ident(attribute.attname), ', ' order by key.position)
-    from unnest(con.conkey) with ordinality as key(number, position)
+select pg_catalog.format('%I.%I', namespace.nspname, relation.relname) as table, con.conname as name, relation.reltuples::bigint as rows,
+  (select pg_catalog.string_agg(pg_catalog.quote_ident(attribute.attname), ', ' order by key.position)
+    from pg_catalog.unnest(con.conkey) with ordinality as key(number, position)
       join pg_catalog.pg_attribute attribute on attribute.attrelid = con.conrelid and attribute.attnum = key.number) as columns
 from pg_catalog.pg_constraint con
   join pg_catalog.pg_class relation on relation.oid = con.conrelid
   join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace
 where con.contype = 'f' and relation.reltuples >= 1000 and ${ofUsers('namespace')}
-  and has_schema_privilege(namespace.oid, 'usage') and has_table_privilege(relation.oid, 'select')
+  and pg_catalog.has_schema_privilege(namespace.oid, 'usage') and pg_catalog.has_table_privilege(relation.oid, 'select')
   and not exists (select from pg_catalog.pg_index index
     where index.indrelid = con.conrelid and index.indisvalid and index.indpred is null
-      and (string_to_array(index.indkey::text, ' ')::int2[])[1:cardinality(con.conkey)] @> con.conkey)
+      and (pg_catalog.string_to_array(index.indkey::text, ' ')::int2[])[1:pg_catalog.cardinality(con.conkey)] @> con.conkey)
 order by relation.reltuples desc, 2 limit ${mostRows}`,
 }
 
 /** Large tables that are read whole time and again. */
 export const sequentialScans: OwnStatement = {
   text: `
-select format('%I.%I', schemaname, relname) as table, seq_scan as scans, seq_tup_read / greatest(seq_scan, 1) as rows
+select pg_catalog.format('%I.%I', schemaname, relname) as table, seq_scan as scans, seq_tup_read / greatest(seq_scan, 1) as rows
 from pg_catalog.pg_stat_user_tables
 where seq_scan >= 10 and seq_tup_read / greatest(seq_scan, 1) >= 10000
 order by seq_tup_read desc limit ${mostRows}`,

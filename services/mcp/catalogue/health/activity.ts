@@ -3,9 +3,9 @@ import { cellsOf } from '../rows.ts'
 import { type Check, count, duration, levelAbove, mostFindings, percent, plural, size, worst } from './check.ts'
 
 const connectionSql = `
-select sum(numbackends) as used, current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as most,
-  (select count(*) from pg_catalog.pg_stat_activity where state = 'idle') as idle,
-  (select count(*) from pg_catalog.pg_stat_activity where state like 'idle in transaction%') as in_transaction
+select pg_catalog.sum(numbackends) as used, pg_catalog.current_setting('max_connections')::int - pg_catalog.current_setting('superuser_reserved_connections')::int as most,
+  (select pg_catalog.count(*) from pg_catalog.pg_stat_activity where state = 'idle') as idle,
+  (select pg_catalog.count(*) from pg_catalog.pg_stat_activity where state like 'idle in transaction%') as in_transaction
 from pg_catalog.pg_stat_database`
 
 export const connectionCheck: Check = {
@@ -27,7 +27,7 @@ export const connectionCheck: Check = {
 const leastBlocks = 10_000
 
 const cacheSql = `
-select sum(blks_hit) as hits, sum(blks_read) as reads from pg_catalog.pg_stat_database where datname = current_database()`
+select pg_catalog.sum(blks_hit) as hits, pg_catalog.sum(blks_read) as reads from pg_catalog.pg_stat_database where datname = current_database()`
 
 export const cacheCheck: Check = {
   name: 'cache',
@@ -49,23 +49,23 @@ export const cacheCheck: Check = {
 const longest = { warning: 300, critical: 3_600 }
 
 const transactionSql = `
-select pid, coalesce(usename, '') as role, coalesce(state, '') as state, extract(epoch from now() - xact_start)::bigint as seconds
+select pid, coalesce(usename, '') as role, coalesce(state, '') as state, extract(epoch from pg_catalog.now() - xact_start)::bigint as seconds
 from pg_catalog.pg_stat_activity
-where xact_start < now() - interval '${longest.warning} seconds' and pid <> pg_backend_pid() and backend_type = 'client backend'
+where xact_start < pg_catalog.now() - interval '${longest.warning} seconds' and pid <> pg_backend_pid() and backend_type = 'client backend'
 order by xact_start limit ${mostFindings}`
 
 const preparedSql = `
-select gid, extract(epoch from now() - prepared)::bigint as seconds from pg_catalog.pg_prepared_xacts
-where prepared < now() - interval '${longest.warning} seconds' order by prepared limit ${mostFindings}`
+select gid, extract(epoch from pg_catalog.now() - prepared)::bigint as seconds from pg_catalog.pg_prepared_xacts
+where prepared < pg_catalog.now() - interval '${longest.warning} seconds' order by prepared limit ${mostFindings}`
 
 /** Autovacuum gives way to who waits for it; and a short wait is none. */
 const blockedSql = `
-select waiter.pid, array_to_string(pg_blocking_pids(waiter.pid), ', ') as blockers, relation.name,
-  extract(epoch from clock_timestamp() - waiter.since)::bigint as seconds
+select waiter.pid, pg_catalog.array_to_string(pg_catalog.pg_blocking_pids(waiter.pid), ', ') as blockers, relation.name,
+  extract(epoch from pg_catalog.clock_timestamp() - waiter.since)::bigint as seconds
 from (
-  select pid, min(waitstart) as since, min(relation::oid) as relation from pg_catalog.pg_locks where not granted group by pid
+  select pid, pg_catalog.min(waitstart) as since, pg_catalog.min(relation::oid) as relation from pg_catalog.pg_locks where not granted group by pid
 ) waiter left join lateral (select coalesce(waiter.relation::regclass::text, '') as name) relation on true
-where waiter.since < clock_timestamp() - interval '1 second'
+where waiter.since < pg_catalog.clock_timestamp() - interval '1 second'
 order by waiter.since limit ${mostFindings}`
 
 export const transactionCheck: Check = {
@@ -102,20 +102,20 @@ const gibibyte = 1_073_741_824
 const lagLevel = (bytes: number) => levelAbove(bytes, gibibyte, 10 * gibibyte)
 
 /** Where the log is written to, or on a standby has been received up to. */
-const positionSql = `case when pg_is_in_recovery() then pg_last_wal_receive_lsn() else pg_current_wal_lsn() end`
+const positionSql = `case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_receive_lsn() else pg_catalog.pg_current_wal_lsn() end`
 
 const standbySql = `
-select coalesce(application_name, '') as name, coalesce(state, '') as state, coalesce(pg_wal_lsn_diff(${positionSql}, replay_lsn), 0)::bigint as bytes
+select coalesce(application_name, '') as name, coalesce(state, '') as state, coalesce(pg_catalog.pg_wal_lsn_diff(${positionSql}, replay_lsn), 0)::bigint as bytes
 from pg_catalog.pg_stat_replication order by bytes desc limit ${mostFindings}`
 
 const slotSql = `
-select slot_name as name, active, coalesce(wal_status, '') as status, coalesce(pg_wal_lsn_diff(${positionSql}, restart_lsn), 0)::bigint as bytes
+select slot_name as name, active, coalesce(wal_status, '') as status, coalesce(pg_catalog.pg_wal_lsn_diff(${positionSql}, restart_lsn), 0)::bigint as bytes
 from pg_catalog.pg_replication_slots order by bytes desc limit ${mostFindings}`
 
 const recoverySql = `
-select pg_is_in_recovery() as standby,
-  case when pg_last_wal_receive_lsn() is not distinct from pg_last_wal_replay_lsn() then 0
-    else coalesce(extract(epoch from now() - pg_last_xact_replay_timestamp()), 0) end::bigint as seconds`
+select pg_catalog.pg_is_in_recovery() as standby,
+  case when pg_catalog.pg_last_wal_receive_lsn() is not distinct from pg_catalog.pg_last_wal_replay_lsn() then 0
+    else coalesce(extract(epoch from pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp()), 0) end::bigint as seconds`
 
 export const replicationCheck: Check = {
   name: 'replication',

@@ -10,14 +10,14 @@ const leastAge = 400_000_000
 const criticalAge = 1_600_000_000
 
 const databaseAgeSql = `
-select datname as name, age(datfrozenxid) as age, mxid_age(datminmxid) as multixacts, current_setting('autovacuum_freeze_max_age')::bigint as freeze_age
-from pg_catalog.pg_database where datallowconn order by greatest(age(datfrozenxid), mxid_age(datminmxid)) desc limit ${mostFindings}`
+select datname as name, pg_catalog.age(datfrozenxid) as age, mxid_age(datminmxid) as multixacts, pg_catalog.current_setting('autovacuum_freeze_max_age')::bigint as freeze_age
+from pg_catalog.pg_database where datallowconn order by greatest(pg_catalog.age(datfrozenxid), mxid_age(datminmxid)) desc limit ${mostFindings}`
 
 const tableAgeSql = `
-select format('%I.%I', namespace.nspname, relation.relname) as name, age(relation.relfrozenxid) as age
+select pg_catalog.format('%I.%I', namespace.nspname, relation.relname) as name, pg_catalog.age(relation.relfrozenxid) as age
 from pg_catalog.pg_class relation join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace
 where relation.relkind in ('r', 'm', 't') and relation.relfrozenxid <> '0'
-order by age(relation.relfrozenxid) desc limit 3`
+order by pg_catalog.age(relation.relfrozenxid) desc limit 3`
 
 export const wraparoundCheck: Check = {
   name: 'wraparound',
@@ -52,7 +52,7 @@ export const wraparoundCheck: Check = {
 /** Also by the column that it fills, which may be of a smaller type than the sequence. Ascending ones that do not begin again. */
 const sequenceSql = `
 select sequence.name, sequence.last, sequence.highest, sequence.last / sequence.highest as share from (
-  select format('%I.%I', namespace.nspname, class.relname) as name, case when has_sequence_privilege(class.oid, 'usage, select') then pg_sequence_last_value(class.oid)::numeric end as last,
+  select pg_catalog.format('%I.%I', namespace.nspname, class.relname) as name, case when pg_catalog.has_sequence_privilege(class.oid, 'usage, select') then pg_sequence_last_value(class.oid)::numeric end as last,
     least(setting.seqmax, case attribute.atttypid when 'int2'::regtype then 32767 when 'int4'::regtype then 2147483647 else setting.seqmax end)::numeric as highest
   from pg_catalog.pg_sequence setting
     join pg_catalog.pg_class class on class.oid = setting.seqrelid

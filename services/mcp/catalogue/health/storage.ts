@@ -12,13 +12,13 @@ const leastShare = { warning: 0.3, critical: 0.5 }
  * 8, and 4 for the pointer to it (Postgres manual section 66.6).
  */
 const tableBloatSql = `
-select format('%I.%I', schema, name) as relation, pages * block as bytes,
-  greatest(0, pages - ceil(tuples * (4 + ceil((24 + columns / 8.0 + width) / 8) * 8) / ((block - 24) * fill / 100.0))) * block as wasted
+select pg_catalog.format('%I.%I', schema, name) as relation, pages * block as bytes,
+  greatest(0, pages - pg_catalog.ceil(tuples * (4 + pg_catalog.ceil((24 + columns / 8.0 + width) / 8) * 8) / ((block - 24) * fill / 100.0))) * block as wasted
 from (
   select namespace.nspname as schema, relation.relname as name, relation.relpages::bigint as pages, relation.reltuples as tuples,
-    current_setting('block_size')::int as block,
+    pg_catalog.current_setting('block_size')::int as block,
     coalesce((select option_value::int from pg_options_to_table(relation.reloptions) where option_name = 'fillfactor'), 100) as fill,
-    count(*) as columns, sum((1 - statistic.null_frac) * statistic.avg_width) as width
+    pg_catalog.count(*) as columns, pg_catalog.sum((1 - statistic.null_frac) * statistic.avg_width) as width
   from pg_catalog.pg_class relation
     join pg_catalog.pg_namespace namespace on namespace.oid = relation.relnamespace
     join pg_catalog.pg_stats statistic
@@ -29,11 +29,11 @@ from (
 
 /** Of B-trees over plain columns: 8 for the header of an entry, 4 for its pointer, pages nine tenths full. */
 const indexBloatSql = `
-select format('%I.%I', schema, name) as relation, pages * block as bytes,
-  greatest(0, pages - ceil(tuples * (12 + ceil(width / 8) * 8) / ((block - 40) * 0.9))) * block as wasted
+select pg_catalog.format('%I.%I', schema, name) as relation, pages * block as bytes,
+  greatest(0, pages - pg_catalog.ceil(tuples * (12 + pg_catalog.ceil(width / 8) * 8) / ((block - 40) * 0.9))) * block as wasted
 from (
   select namespace.nspname as schema, class.relname as name, class.relpages::bigint as pages, class.reltuples as tuples,
-    current_setting('block_size')::int as block, sum((1 - statistic.null_frac) * statistic.avg_width) as width
+    pg_catalog.current_setting('block_size')::int as block, pg_catalog.sum((1 - statistic.null_frac) * statistic.avg_width) as width
   from pg_catalog.pg_index index
     join pg_catalog.pg_class class on class.oid = index.indexrelid and class.relkind = 'i' and class.relpages >= 1000
     join pg_catalog.pg_am method on method.oid = class.relam and method.amname = 'btree'
@@ -44,7 +44,7 @@ from (
       on statistic.schemaname = namespace.nspname and statistic.tablename = target.relname and statistic.attname = attribute.attname and not statistic.inherited
   where index.indexprs is null and class.reltuples >= 0 and ${ofUsers('namespace')}
   group by index.indexrelid, index.indnatts, namespace.nspname, class.relname, class.relpages, class.reltuples
-  having count(*) = index.indnatts
+  having pg_catalog.count(*) = index.indnatts
 ) estimate order by wasted desc limit ${mostFindings}`
 
 export const bloatCheck: Check = {
@@ -74,7 +74,7 @@ export const bloatCheck: Check = {
 const leastRows = 10_000
 
 const vacuumSql = `
-select format('%I.%I', schemaname, relname) as relation, n_live_tup as live, n_dead_tup as dead, n_mod_since_analyze as modified,
+select pg_catalog.format('%I.%I', schemaname, relname) as relation, n_live_tup as live, n_dead_tup as dead, n_mod_since_analyze as modified,
   coalesce(to_char(greatest(last_vacuum, last_autovacuum), 'YYYY-MM-DD'), 'never') as vacuumed,
   coalesce(to_char(greatest(last_analyze, last_autoanalyze), 'YYYY-MM-DD'), 'never') as analyzed
 from pg_catalog.pg_stat_user_tables
@@ -82,7 +82,7 @@ where (n_dead_tup >= ${leastRows} and n_dead_tup >= 0.2 * (n_live_tup + n_dead_t
   or (n_mod_since_analyze >= ${leastRows} and n_mod_since_analyze >= 0.2 * n_live_tup)
 order by n_dead_tup desc, n_mod_since_analyze desc limit ${mostFindings}`
 
-const autovacuumSql = `select current_setting('autovacuum') as autovacuum, current_setting('track_counts') as counts`
+const autovacuumSql = `select pg_catalog.current_setting('autovacuum') as autovacuum, pg_catalog.current_setting('track_counts') as counts`
 
 export const vacuumCheck: Check = {
   name: 'vacuum',
