@@ -13,7 +13,8 @@ import type { DatabaseAccess, OwnStatement } from '../database/access.ts'
 import { type ResourceAsked, resourceAsked } from './uri.ts'
 
 /** Of rows in any order. */
-const digest = (values: string) => `(concat_ws(':', count(*), sum(hashtextextended(concat_ws(':', ${values}), 0))))`
+const digest = (values: string) =>
+  `(pg_catalog.concat_ws(':', pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtextextended(pg_catalog.concat_ws(':', ${values}), 0))))`
 
 const schemas = (condition: string): string => `
 select pg_catalog.concat_ws(' ',

@@ -244,6 +244,14 @@ describe('a fingerprint', () => {
     expect(await of(uri)).not.toBe(before)
   })
 
+  test('is made by functions of Postgres, whatever fits better that others have made', async () => {
+    const before = await of('pg://extensions')
+    const body = `RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''shadowed''; END'`
+    await server.postgres.run(`CREATE FUNCTION public.concat_ws(text, bigint, numeric) ${body}`)
+    expect(await of('pg://extensions').catch(String)).toBe(before)
+    await server.postgres.run('DROP FUNCTION public.concat_ws(text, bigint, numeric)')
+  })
+
   test('is of what can be compared only', async () => {
     for (const uri of ['pg://activity', 'pg://statistics', 'pg://system_info', 'pg://none', 'test://x'])
       expect(await of(uri)).toBeUndefined()
