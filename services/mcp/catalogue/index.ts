@@ -35,31 +35,37 @@ const sizeOf = ({ columns, constraints, indexes, referencedBy }: RelationDetails
 /** A role of a database somewhere: what is read of it does not depend on anything else. */
 const keyOf = ({ host, port, database, user }: DatabaseSettings) => JSON.stringify([host, port, database, user])
 
+/** When something began to be read. `changes`: of how many it may know. */
+type Begun = { readonly at: number; readonly changes: number }
+
 export function createCatalogue(access: DatabaseAccess, now: () => number): Catalogue {
-  const overviews = new LRUCache<string, { overview: Overview; at: number }>({
+  const overviews = new LRUCache<string, { overview: Overview; begun: Begun }>({
     maxSize: keptRelations,
     sizeCalculation: ({ overview }) => 1 + overview.relations.length + overview.schemas.length,
   })
-  const known = new LRUCache<string, { details: RelationDetails; at: number }>({
+  const known = new LRUCache<string, { details: RelationDetails; begun: Begun }>({
     maxSize: keptParts,
     sizeCalculation: ({ details }) => sizeOf(details),
   })
   const forgotten = new LRUCache<string, number>({ max: mostDatabases })
-  const isBelieved = (at: number, database: DatabaseSettings, maximumMs: number) =>
-    now() - at <= maximumMs && at > (forgotten.get(keyOf(database)) ?? Number.NEGATIVE_INFINITY)
+  /** How often something has been forgotten: a clock is too coarse to tell what came first. */
+  let changes = 0
+  const begin = (): Begun => ({ at: now(), changes })
+  const isBelieved = ({ at, changes: before }: Begun, database: DatabaseSettings, maximumMs: number) =>
+    now() - at <= maximumMs && before >= (forgotten.get(keyOf(database)) ?? 0)
   const read = ({ database, context, tool }: Reading, statements: Parameters<DatabaseAccess['read']>[1]) =>
     access.read(database, statements, context, tool)
 
-  const running = new Map<string, { overview: Promise<Overview>; at: number }>()
+  const running = new Map<string, { overview: Promise<Overview>; begun: Begun }>()
 
   async function readOverview(reading: Reading): Promise<Overview> {
     const key = keyOf(reading.database)
-    const at = now()
+    const begun = begin()
     const overview = read(reading, overviewStatements).then(overviewOf)
-    running.set(key, { overview, at })
+    running.set(key, { overview, begun })
     try {
       const found = await overview
-      overviews.set(key, { overview: found, at })
+      overviews.set(key, { overview: found, begun })
       return found
     } finally {
       if (running.get(key)?.overview === overview) running.delete(key)
@@ -72,9 +78,9 @@ export function createCatalogue(access: DatabaseAccess, now: () => number): Cata
       const key = keyOf(database)
       const maximumMs = Math.min(noOlderThanMs, database.metadataMs)
       const kept = overviews.get(key)
-      if (kept !== undefined && isBelieved(kept.at, database, maximumMs)) return kept.overview
+      if (kept !== undefined && isBelieved(kept.begun, database, maximumMs)) return kept.overview
       const another = running.get(key)
-      if (another !== undefined && isBelieved(another.at, database, maximumMs)) {
+      if (another !== undefined && isBelieved(another.begun, database, maximumMs)) {
         // Who asked for it may have gone, and taken it along.
         const overview = await another.overview.catch(() => undefined)
         context.signal.throwIfAborted()
@@ -88,17 +94,17 @@ export function createCatalogue(access: DatabaseAccess, now: () => number): Cata
       const found = new Map<string, RelationDetails>()
       for (const { oid } of relations) {
         const kept = known.get(keyFor(oid))
-        if (kept !== undefined && isBelieved(kept.at, database, database.metadataMs)) found.set(oid, kept.details)
+        if (kept !== undefined && isBelieved(kept.begun, database, database.metadataMs)) found.set(oid, kept.details)
       }
       const missing = relations.flatMap(({ oid }) => (found.has(oid) ? [] : [oid]))
       if (missing.length === 0) return found
-      const at = now()
+      const begun = begin()
       for (const [oid, details] of detailsOf(missing, await read(reading, detailStatements(missing)))) {
         found.set(oid, details)
-        known.set(keyFor(oid), { details, at })
+        known.set(keyFor(oid), { details, begun })
       }
       return found
     },
-    forget: database => void forgotten.set(keyOf(database), now()),
+    forget: database => void forgotten.set(keyOf(database), ++changes),
   }
 }
