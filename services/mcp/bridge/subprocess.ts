@@ -109,7 +109,7 @@ export class Subprocess {
     })
     child.once('spawn', () => {
       this.#state = 'running'
-      this.#logger.info({ toolServer: child.pid, command }, 'the tool server runs')
+      this.#logger.info({ toolServerPid: child.pid, command }, 'the tool server runs')
       this.#events.onUp()
     })
     // A process that ends while it is written to says so by its end.
