@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { backoffMs, type Clock, sleep, systemClock } from '../../cluster/informer/index.ts'
 import { createErrands, type ErrandContext } from '../errands/errands.ts'
 import { PostgresError, type PostgresTarget, type RestorePoint } from '../postgres/administrator.ts'
+import { slowReasons } from '../postgres/errors.ts'
 import type { PostgresAccess } from '../workload/access.ts'
 import type { CheckpointFacts } from './observed.ts'
 
@@ -23,8 +24,7 @@ const limits = { atOnce: 8, mostWaiting: 10_000 }
 const patienceMs = 120_000
 const pause = { minimumMs: 500, maximumMs: 10_000 }
 
-const isSlow = (error: unknown): boolean =>
-  error instanceof PostgresError && (error.reason === 'timeout' || error.reason === 'busy')
+const isSlow = (error: unknown): boolean => error instanceof PostgresError && slowReasons.has(error.reason)
 
 async function patiently<Result>(work: () => Promise<Result>, { signal, progressed }: ErrandContext, clock: Clock) {
   const until = clock.now() + patienceMs

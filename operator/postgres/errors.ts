@@ -18,6 +18,9 @@ export type PostgresErrorReason =
   /** It refused a statement: `code` says why. */
   | 'statement'
 
+/** What says that Postgres, or the way to it, is slow, and nothing more. */
+export const slowReasons: ReadonlySet<string> = new Set(['timeout', 'busy'] satisfies PostgresErrorReason[])
+
 /** SQLSTATE disk_full (Postgres manual, appendix A). */
 export const diskFull = '53100'
 

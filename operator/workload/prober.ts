@@ -9,11 +9,12 @@
 import type { Logger } from 'pino'
 import { databaseRoles } from '../../sealing/credentials.ts'
 import type { PostgresObservation, PostgresTarget } from '../postgres/administrator.ts'
+import { slowReasons } from '../postgres/errors.ts'
 import { markOfRole } from '../postgres/marks.ts'
 import type { PostgresAccess } from './access.ts'
 import type { Passwords } from './children/credentials.ts'
 import type { PostgresAnswer, PostgresFacts } from './observed.ts'
-import type { ClientsWay } from './target.ts'
+import { type ClientsWay, notLedTo } from './target.ts'
 
 export type ProbeRequest = {
   key: string
@@ -55,8 +56,6 @@ const concurrentProbes = 32
 /** Longer than a commit may take (administrator.ts): one that hangs is found, not broken off. */
 const probeTimeoutMs = 40_000
 const urgentTimeoutMs = 3_000
-/** What says that Postgres, or the way to it, is slow, and nothing more. */
-const slow = new Set(['timeout', 'busy'])
 
 /** What an observation comes to, without a login. */
 export function answerOf(observation: PostgresObservation, mark: string | undefined): PostgresAnswer {
@@ -95,7 +94,7 @@ function conclude(
   at: number,
 ): PostgresFacts {
   const before = last?.run === run ? last : undefined
-  if (answer.state === 'refused' && slow.has(answer.reason)) {
+  if (answer.state === 'refused' && slowReasons.has(answer.reason)) {
     const known = before ?? { mark, answer: undefined, isOutdated: false }
     return { ...known, at, run, ready, slow: (before?.slow ?? 0) + 1, isDoubtful: false }
   }
@@ -212,8 +211,7 @@ async function withLogin(
   const last = before?.run === run && before.mark === mark ? before.answer : undefined
   if (last?.state === 'answered' && last.login === 'succeeded') return { ...answer, login: 'succeeded' }
   const target = clientsTarget(request)
-  if (target === undefined)
-    return { ...answer, login: 'unreachable', loginMessage: 'its Service does not lead to it yet' }
+  if (target === undefined) return { ...answer, login: 'unreachable', loginMessage: notLedTo }
   const login = await access.login(target, passwords.app, signal)
   switch (login.result) {
     case 'succeeded':
@@ -221,7 +219,7 @@ async function withLogin(
     case 'refused':
       return { ...answer, login: 'refused', loginMessage: login.message }
     case 'unreachable':
-      return { ...answer, login: 'unreachable', loginMessage: `its Service does not lead to it yet: ${login.message}` }
+      return { ...answer, login: 'unreachable', loginMessage: `${notLedTo}: ${login.message}` }
     case 'busy':
       return answer
     // Nothing is concluded from half a probe.

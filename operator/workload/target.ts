@@ -14,6 +14,9 @@ import type { Observed } from './observed.ts'
  */
 export type ClientsWay = { by: 'service'; address: string } | { by: 'direct' } | { by: 'elsewhere' }
 
+/** What `elsewhere` comes to, and a login by the Service that meets nobody. */
+export const notLedTo = 'its Service does not lead to it yet'
+
 type Led = Pick<Observed, 'incarnation'> & { children: { service?: Pick<Service, 'spec'> | undefined } }
 
 export function clientsWay({ children: { service }, incarnation }: Led): ClientsWay {

@@ -10,6 +10,7 @@ import { sizeText } from '../children/stateful-set.ts'
 import { lostNode } from '../node.ts'
 import type { Observed } from '../observed.ts'
 import type { PodFacts } from '../pod.ts'
+import { notLedTo } from '../target.ts'
 import { type Autogrowth, autogrowth } from './autogrow.ts'
 import { credentialsFinding } from './credentials.ts'
 import { type Desired, desiredOf } from './desired.ts'
@@ -159,11 +160,9 @@ function pendingInstance(observed: Observed, desired: Desired, findings: FoundPa
   // Until the volume is on record the endpoint stays closed, whatever is asked.
   if (observed.instance.status?.volume === undefined) return at('PreparingRoles', 'recording the volume')
   if (answer.closed !== undefined) return at('PreparingRoles', closedMessage)
-  if (answer.login === 'unreachable') return at('Connecting', answer.loginMessage ?? unreachable)
+  if (answer.login === 'unreachable') return at('Connecting', answer.loginMessage ?? notLedTo)
   return pod.ready || isFull(observed) ? undefined : at('Connecting', 'waiting for the pod to be ready')
 }
-
-const unreachable = 'its Service does not lead to it yet'
 
 const closedMessage = 'the data are a copy, which is being made its own: nobody is let in before that'
 
@@ -195,7 +194,7 @@ function readyFinding(observed: Observed, findings: FoundParts, fatal: Finding |
   if (answer?.closed !== undefined) return no('CopyClosed', closedMessage)
   if (credentials.status !== 'True') return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
-  if (answer?.login === 'unreachable') return no('NotReachable', answer.loginMessage ?? unreachable)
+  if (answer?.login === 'unreachable') return no('NotReachable', answer.loginMessage ?? notLedTo)
   if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
   // New rules on their way keep nobody from being served by those before them.
   const wasServing = conditionOf(instance.status, 'Ready')?.status === 'True'
