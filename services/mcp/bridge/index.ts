@@ -1,7 +1,5 @@
 /** Puts the bridge together: the tool server behind, sessions and streams between, HTTP in front, and the authorization server beside it where there is one. */
-import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls'
 import type { Logger } from 'pino'
 import { version } from '../../../server/version.ts'
 import { closeServer, listen } from '../../http/listen.ts'
@@ -52,26 +50,6 @@ function probe(path: string, method: string, backend: Backend): HttpResponse {
   }
   if (backend.isReady) return json(200, { status: 'ready' })
   return json(503, { status: 'not_ready', reason: 'mcp_subprocess_not_running' })
-}
-
-/** TLS in front of a server that itself knows nothing of it. */
-function behindTls(server: Server, { tls }: BridgeSettings): TlsServer | undefined {
-  if (tls === undefined) return undefined
-  const options = { cert: tls.certificate, key: tls.key, minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
-  const front = createTlsServer(options, socket => server.emit('connection', socket))
-  front.on('tlsClientError', (_, socket) => socket.destroy())
-  return front
-}
-
-function listenOn(front: TlsServer, { host, port }: BridgeSettings): Promise<AddressInfo> {
-  return new Promise((resolve, reject) => {
-    front.once('error', reject)
-    front.listen(port, host, () => {
-      const address = front.address()
-      if (address === null || typeof address === 'string') reject(new Error('the server does not listen'))
-      else resolve(address)
-    })
-  })
 }
 
 function cannotListen({ host, port }: BridgeSettings, error: unknown): BridgeConfigurationError {
@@ -134,6 +112,7 @@ export async function startBridge(settings: BridgeSettings, logger: Logger): Pro
     product: `espalier-mcp-bridge/${version}`,
     maximumBodyBytes: settings.maximumBodyBytes,
     maximumHeaderBytes: headerBytes,
+    tls: settings.tls,
     trustedProxies: settings.trustedProxies,
     rules: () => ({ cors: undefined, traceHeader: undefined }),
     handle,
@@ -144,10 +123,8 @@ export async function startBridge(settings: BridgeSettings, logger: Logger): Pro
       return json(500, { error: 'internal error' })
     },
   })
-  const front = behindTls(server, settings)
   const { host, port } = settings
-  const listening = front === undefined ? listen(server, { host, port }) : listenOn(front, settings)
-  const address = await listening.catch((error: unknown) => {
+  const address = await listen(server, { host, port }).catch((error: unknown) => {
     throw cannotListen(settings, error)
   })
   if (typeof address === 'string') throw new Error('the server listens on no port')
@@ -162,7 +139,6 @@ export async function startBridge(settings: BridgeSettings, logger: Logger): Pro
       for (const timer of timers) clearInterval(timer)
       sessions.closeAll('the server is stopping')
       watchers.close('the server is stopping')
-      front?.close()
       await Promise.all([closeServer(server, farewellMs), backend.stop()])
       await oauth?.stop()
     },

@@ -1,5 +1,7 @@
 /** The bridge with TLS of its own. */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -30,7 +32,7 @@ test('speaks TLS by the certificate of its files, and nothing else', async () =>
   writeFileSync(join(folder, 'bridge.yaml'), stringify(file))
   const bridge = await startBridge(readBridgeConfiguration(join(folder, 'bridge.yaml'), {}), pino({ level: 'silent' }))
   try {
-    const status = await new Promise((resolve, reject) => {
+    const answered = await new Promise<IncomingMessage>((resolve, reject) => {
       const asked = request({
         host: '127.0.0.1',
         port,
@@ -38,11 +40,13 @@ test('speaks TLS by the certificate of its files, and nothing else', async () =>
         path: '/health',
         ca: authority.cert,
         agent: false,
+        headers: { connection: 'keep-alive' },
       })
-      asked.on('response', response => resolve(response.resume().statusCode)).on('error', reject)
+      asked.on('response', response => resolve(response.resume())).on('error', reject)
       asked.end()
     })
-    expect(status).toBe(200)
+    expect(answered.statusCode).toBe(200)
+    expect(answered.headers.connection).toBe('keep-alive')
     const plain = await new Promise<string>(resolve => {
       let text = ''
       const socket = connect(port, '127.0.0.1', () => socket.write('GET /health HTTP/1.1\r\nHost: a\r\n\r\n'))
