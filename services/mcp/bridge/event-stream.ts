@@ -10,15 +10,6 @@ type KeptEvent = { readonly position: number; readonly text: string }
 /** Of one stream; those that nobody has seen included. */
 export type StreamLimits = { readonly events: number; readonly bytes: number }
 
-/** For whoever reads events that come one by one. */
-export const streamHeaders: readonly (readonly [string, string])[] = [
-  ['Content-Type', 'text/event-stream'],
-  ['Cache-Control', 'no-cache, no-transform'],
-  ['X-Accel-Buffering', 'no'],
-]
-
-export const keepAlive = ': keepalive\n\n'
-
 const closeEvent = (reason: string): string => `event: close\ndata: ${JSON.stringify({ reason })}\n\n`
 
 export class EventStream {

@@ -1,8 +1,9 @@
 /** Streams that are open, all together, and those of no session: who opened one is shown what all sessions of the same caller are told. */
 import type { AnswerStream, HttpResponse } from '../../http/message.ts'
+import { keepAlive } from '../wire/event-stream.ts'
 import { streamAnswer } from './answers.ts'
 import type { BridgeCaller } from './callers.ts'
-import { EventStream, keepAlive, type StreamLimits } from './event-stream.ts'
+import { EventStream, type StreamLimits } from './event-stream.ts'
 import type { NotificationMessage } from './message.ts'
 
 type Watcher = { readonly principal: string; readonly stream: EventStream }

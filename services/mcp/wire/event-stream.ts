@@ -8,11 +8,14 @@ import type { AnswerStream, HttpResponse } from '../../http/message.ts'
 
 const keepAliveMs = 15_000
 
-const streamHeaders: HeaderList = [
+/** For whoever reads events that come one by one. */
+export const streamHeaders: HeaderList = [
   ['Content-Type', 'text/event-stream'],
   ['Cache-Control', 'no-cache, no-transform'],
   ['X-Accel-Buffering', 'no'],
 ]
+
+export const keepAlive = ': keepalive\n\n'
 
 const event = (message: string): string => `event: message\ndata: ${message}\n\n`
 
@@ -39,7 +42,7 @@ class EventStream {
     this.#out = out
     for (const text of this.#waiting.splice(0)) out.write(text)
     if (this.#isOver) return
-    const timer = setInterval(() => out.write(': keepalive\n\n'), keepAliveMs)
+    const timer = setInterval(() => out.write(keepAlive), keepAliveMs)
     await new Promise<void>(resolve => {
       this.#finish = resolve
     })
