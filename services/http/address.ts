@@ -39,3 +39,20 @@ export function clientAddress(
   }
   return address
 }
+
+/** What stands for an address where attempts are counted: whoever has one address of IPv6 has the 2^64 around it. */
+export function networkOf(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
+  if (mapped?.[1] !== undefined) return mapped[1]
+  if (!address.includes(':')) return address
+  const [head = '', tail] = address.toLowerCase().replace(/%.*$/, '').split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const after = tail === undefined || tail === '' ? 0 : tail.split(':').length
+  const filled =
+    tail === undefined ? groups : [...groups, ...Array<string>(Math.max(0, 8 - groups.length - after)).fill('0')]
+  const rest = tail === undefined || tail === '' ? [] : tail.split(':')
+  return `${[...filled, ...rest]
+    .slice(0, 4)
+    .map(group => group.replace(/^0+(?=.)/, ''))
+    .join(':')}::/64`
+}

@@ -1,6 +1,6 @@
 /** How often a password was wrong, for each address and each account: who guesses is made to wait. */
-import { isIPv6 } from 'node:net'
 import { LRUCache } from 'lru-cache'
+import { networkOf } from '../../../http/address.ts'
 
 type Window = { readonly began: number; failures: number }
 
@@ -9,15 +9,6 @@ export type AttemptLimits = { readonly maximum: number; readonly windowMs: numbe
 const mostKept = 20_000
 /** An account has more than an address, so that to lock somebody out takes many addresses. */
 const accountFactor = 5
-
-/** Who has one IPv6 address has all of its network. */
-function networkOf(address: string): string {
-  if (!isIPv6(address) || address.startsWith('::ffff:')) return address
-  const [head = '', tail = ''] = address.split('::')
-  const front = head.split(':')
-  const missing = address.includes('::') ? 8 - front.length - tail.split(':').filter(group => group !== '').length : 0
-  return [...front, ...Array<string>(Math.max(0, missing)).fill('0'), ...tail.split(':')].slice(0, 4).join(':')
-}
 
 export class Attempts {
   readonly #limits: AttemptLimits
