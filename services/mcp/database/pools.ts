@@ -47,12 +47,17 @@ function addressOf(database: DatabaseSettings) {
 }
 
 export function createPools(now: () => number): Pools {
-  const pools = new Map<string, { readonly settings: string; readonly pool: Pool }>()
+  const pools = new Map<string, { database: DatabaseSettings; readonly settings: string; readonly pool: Pool }>()
   return {
     of: database => {
-      const settings = `${database.poolSize} ${connectionText(database)}`
       const known = pools.get(database.name)
-      if (known?.settings === settings) return known.pool
+      // The very settings of the last call, until they are read again: what they say need not be compared.
+      if (known?.database === database) return known.pool
+      const settings = `${database.poolSize} ${connectionText(database)}`
+      if (known?.settings === settings) {
+        known.database = database
+        return known.pool
+      }
       known?.pool.close()
       const pool = new Pool(
         {
@@ -64,7 +69,7 @@ export function createPools(now: () => number): Pools {
         },
         now,
       )
-      pools.set(database.name, { settings, pool })
+      pools.set(database.name, { database, settings, pool })
       return pool
     },
     close: () => {
