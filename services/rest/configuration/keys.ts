@@ -188,6 +188,13 @@ export const keys = {
     'What is logged: from failures of the server only to everything.',
   ),
   logQuery: key('log-query', values.truth(), false, 'Whether the SQL of requests is logged.'),
+  ndjsonEnabled: key(
+    'ndjson-enabled',
+    values.truth(),
+    false,
+    'Whether rows can be asked for as lines of JSON (application/x-ndjson).',
+    alsoFromDatabase,
+  ),
   openapiMode: key(
     'openapi-mode',
     values.choice('follow-privileges', 'ignore-privileges', 'disabled'),

@@ -47,6 +47,7 @@ export function configuredState(
       maximumRows: configuration.dbMaxRows,
       aggregatesEnabled: configuration.dbAggregatesEnabled,
       plansEnabled: configuration.dbPlanEnabled,
+      ndjsonEnabled: configuration.ndjsonEnabled,
     },
     appSettings: Object.entries(configuration.appSettings).map(([name, value]) => [`app.settings.${name}`, value]),
   }

@@ -12,6 +12,7 @@ export type PlanSettings = {
   readonly maximumRows: number | undefined
   readonly aggregatesEnabled: boolean
   readonly plansEnabled: boolean
+  readonly ndjsonEnabled: boolean
 }
 
 export type ActionOf<Kind extends Action['kind']> = Extract<Action, { kind: Kind }>
@@ -42,7 +43,8 @@ const selectsAll = ({ select }: ParsedQuery): boolean => {
 
 export function bodyOf({ request, cache, settings }: Context, subject: QualifiedName): BodyPlan {
   const wholeRows = selectsAll(request.query)
-  return negotiate(request.accept, { cache, subject, wholeRows, plansEnabled: settings.plansEnabled })
+  const { plansEnabled, ndjsonEnabled } = settings
+  return negotiate(request.accept, { cache, subject, wholeRows, plansEnabled, ndjsonEnabled })
 }
 
 export const outputOf = ({ shape }: BodyPlan): Output => (shape.kind === 'csv' ? 'text' : 'json')

@@ -20,7 +20,7 @@ const json = handler('application/json', 'odd')
 const any = handler('*/*', 'wild')
 const cache = cacheOf({ mediaHandlers: [ofItems, ofAll, csv, json, any] })
 const rules = (subject: string, more: Partial<MediaRules> = {}): MediaRules => ({
-  ...{ cache, subject: own(subject), wholeRows: true, plansEnabled: true },
+  ...{ cache, subject: own(subject), wholeRows: true, plansEnabled: true, ndjsonEnabled: false },
   ...more,
 })
 const of = (accept: string | undefined, subject = 'things', more: Partial<MediaRules> = {}) =>
@@ -61,6 +61,14 @@ describe('what is accepted is made', () => {
     expect(refusal(() => of('text/xml', 'things')).code).toBe('RST107')
     const elsewhere = { subject: { schema: 'other', name: 'items' } }
     expect(refusal(() => of('text/xml', 'items', elsewhere)).code).toBe('RST107')
+  })
+
+  test('as lines of JSON, where they are enabled', () => {
+    const name = 'application/x-ndjson'
+    const enabled = { ndjsonEnabled: true }
+    expect(of(name, 'things', enabled)).toMatchObject({ shape: { kind: 'ndjson' }, mediaType: { kind: 'named', name } })
+    expect(of(name, 'wild', enabled).shape.kind).toBe('handler')
+    expect(refusal(() => of(name)).code).toBe('RST107')
   })
 
   test('as the plan of it, where plans are enabled', () => {

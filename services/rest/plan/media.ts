@@ -12,6 +12,7 @@ export type MediaRules = {
   /** Whether whole rows are selected; a handler made for a relation takes nothing less. */
   readonly wholeRows: boolean
   readonly plansEnabled: boolean
+  readonly ndjsonEnabled: boolean
 }
 
 type Made = Pick<BodyPlan, 'shape' | 'mediaType'>
@@ -26,6 +27,9 @@ const builtIn: Record<string, Made> = {
   'application/geo+json': { shape: { kind: 'geojson' }, mediaType: { kind: 'named', name: 'application/geo+json' } },
 }
 
+const ndjsonName = 'application/x-ndjson'
+const ndjson: Made = { shape: { kind: 'ndjson' }, mediaType: { kind: 'named', name: ndjsonName } }
+
 const handled = (handler: MediaHandler): Made => ({
   shape: { kind: 'handler', handler },
   mediaType:
@@ -39,13 +43,15 @@ const handled = (handler: MediaHandler): Made => ({
 const isSame = (one: QualifiedName | undefined, other: QualifiedName) =>
   one !== undefined && one.schema === other.schema && one.name === other.name
 
-function lookUp(name: string, { cache, subject, wholeRows }: MediaRules): Made | undefined {
+function lookUp(name: string, { cache, subject, wholeRows, ndjsonEnabled }: MediaRules): Made | undefined {
   const own = wholeRows ? cache.mediaHandlers.filter(handler => isSame(handler.subject, subject)) : []
   const handler =
     own.find(({ mediaType }) => mediaType === '*/*') ??
     own.find(({ mediaType }) => mediaType === name) ??
     cache.mediaHandlers.find(one => one.subject === undefined && one.mediaType === name)
-  return handler === undefined ? (Object.hasOwn(builtIn, name) ? builtIn[name] : undefined) : handled(handler)
+  if (handler !== undefined) return handled(handler)
+  if (name === ndjsonName) return ndjsonEnabled ? ndjson : undefined
+  return Object.hasOwn(builtIn, name) ? builtIn[name] : undefined
 }
 
 function make(type: MediaType, rules: MediaRules): BodyPlan | undefined {

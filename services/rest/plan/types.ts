@@ -99,6 +99,8 @@ export type BodyPlan = {
     /** One object; more or fewer rows are an error. */
     | { readonly kind: 'object'; readonly stripNulls: boolean }
     | { readonly kind: 'csv' }
+    /** A line of JSON for each row. */
+    | { readonly kind: 'ndjson' }
     | { readonly kind: 'geojson' }
     | { readonly kind: 'handler'; readonly handler: MediaHandler }
   /** What Content-Type says. */

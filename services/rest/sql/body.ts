@@ -15,6 +15,9 @@ const csv = `(SELECT coalesce(string_agg(key, ','), '') FROM (
 
 const geojson = `json_build_object('type', 'FeatureCollection', 'features', coalesce(json_agg(ST_AsGeoJSON(rst_rows)::json), '[]'))`
 
+/** A line is one value: what breaks lines inside of it (a column of json as it was written, the rows of an embedding) is space between its parts, since texts escape it. */
+const line = (json: string) => `translate(coalesce(${json}::text, 'null'), E'\\n\\r', '  ')`
+
 /** The expression for the body; the rows stand in `rst_source`, and go by `rst_rows` in the outer query. */
 export function bodySql({ shape }: BodyPlan, { scalar, single }: Rows): string {
   switch (shape.kind) {
@@ -36,6 +39,8 @@ export function bodySql({ shape }: BodyPlan, { scalar, single }: Rows): string {
     }
     case 'csv':
       return csv
+    case 'ndjson':
+      return `coalesce(string_agg(${line(scalar ? 'to_json(rst_rows.rst_scalar)' : 'row_to_json(rst_rows)')} || E'\\n', ''), '')`
     case 'geojson':
       return geojson
     case 'handler': {

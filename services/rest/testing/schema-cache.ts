@@ -123,7 +123,12 @@ export const sampleCache = cacheOf({
   ],
 })
 
-const sampleSettings: PlanSettings = { maximumRows: undefined, aggregatesEnabled: true, plansEnabled: true }
+const sampleSettings: PlanSettings = {
+  maximumRows: undefined,
+  aggregatesEnabled: true,
+  plansEnabled: true,
+  ndjsonEnabled: false,
+}
 
 export type Sent = Partial<RequestHead> & { body?: string | Buffer }
 

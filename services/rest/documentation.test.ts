@@ -1,0 +1,97 @@
+/** What docs/rest.md shows of what goes beyond PostgREST: its examples answer as they are printed, on the tour's database. */
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
+
+const page = readFileSync(new URL('../../docs/rest.md', import.meta.url), 'utf8')
+const [section = ''] = /^## Beyond PostgREST\n[\s\S]*?(?=^## )/m.exec(page) ?? []
+const [, setup = ''] = /<<'EOF'\n([\s\S]*?)\n {4}EOF/.exec(page) ?? []
+
+/** The lines of the configuration that the section adds. */
+const keys = Object.fromEntries(
+  [...section.matchAll(/^ {4}([a-z][a-z0-9-]*) = (.*)$/gm)].map(([, name = '', value = '']) => [
+    name,
+    JSON.parse(value) as string | number | boolean, // a value of the file's format, of which these are JSON
+  ]),
+)
+
+type Example = { command: string; expected: string }
+
+const examples: Example[] = [...section.matchAll(/^```console\n([\s\S]*?)^```/gm)].flatMap(([, block = '']) =>
+  block
+    .replace(/\\\n\s*/g, '')
+    .split(/^\$ /m)
+    .slice(1)
+    .map(text => {
+      const [command = '', ...lines] = text.split('\n')
+      return { command, expected: lines.join('\n').trimEnd() }
+    }),
+)
+
+let postgres: TestPostgres
+let service: TestService
+let token: string
+
+beforeAll(async () => {
+  postgres = await startPostgres('18')
+  await postgres.run(setup)
+  const tour = { 'db-schemas': 'api', 'db-anon-role': 'web_anon', 'jwt-secret': jwtSecret, 'server-port': 0 }
+  service = await startService(postgres.uri('authenticator'), { ...tour, ...keys })
+  token = await tokenOf({ role: 'librarian' })
+})
+afterAll(async () => {
+  await service?.stop()
+  await postgres?.stop()
+})
+
+/** The words of a command, its quotes and variables undone. */
+function words(command: string): string[] {
+  return [...command.matchAll(/(?:"((?:\\.|[^"\\])*)"|'([^']*)'|([^\s"']+))(?=\s|$)/g)].map(
+    ([, double, single, bare]) =>
+      single ??
+      (double ?? bare ?? '')
+        .replaceAll('$REST', '')
+        .replaceAll('$TOKEN', token)
+        .replace(/\\(["\\$])/g, '$1'),
+  )
+}
+
+/** Does what `curl` would, with the options that the examples use. `| grep -i -e ^name` keeps those lines of the head. */
+async function run(command: string): Promise<string> {
+  const [curl = '', grep] = command.split(' | ')
+  const given = words(curl)
+  const headers: Record<string, string> = {}
+  let method: string | undefined
+  let body: string | undefined
+  let path = ''
+  for (let index = 1; index < given.length; index++) {
+    const word = given[index] ?? ''
+    if (word === '-H') {
+      const [, name = '', value = ''] = /^([^:]+): (.*)$/.exec(given[++index] ?? '') ?? []
+      headers[name] = value
+    } else if (word === '-X') method = given[++index]
+    else if (word === '-d') body = given[++index]
+    else if (!word.startsWith('-')) path = word
+  }
+  const sent = body === undefined ? {} : { body, method: 'POST' }
+  const answer = await service.ask(path, { headers, ...sent, ...(method === undefined ? {} : { method }) })
+  if (grep === undefined) return answer.text.trimEnd()
+  const head = [
+    `HTTP/1.1 ${answer.status} ${answer.statusText}`,
+    ...Object.entries(answer.headers).map(([name, value]) => `${name}: ${String(value)}`),
+  ]
+  const kept = [...grep.matchAll(/-e \^([\w-]+)/g)].map(([, name = '']) => name)
+  return head.filter(line => kept.some(name => line.toLowerCase().startsWith(name))).join('\n')
+}
+
+test.each(examples)('$command', async ({ command, expected }) => {
+  const lines = (text: string) => text.replace(/^[\w-]+(?=: )/gm, name => name.toLowerCase())
+  expect(lines(await run(command))).toBe(lines(expected))
+})
+
+test('each part of the section has an example', () => {
+  const parts = section.split(/^### /m).slice(1)
+  expect(parts.length).toBeGreaterThan(0)
+  expect(parts.filter(part => !part.includes('```')).map(part => part.split('\n')[0])).toEqual([])
+})
