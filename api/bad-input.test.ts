@@ -258,6 +258,24 @@ describe('allowlist text', () => {
   })
 })
 
+test('text for people holds nothing that shows as something else', async () => {
+  const refused = ['a\u0000', 'a\tb', 'a\nb', '\u007f', '\u0085', '\u202eevil', '\u2066x\u2069', '\u2028']
+  const message = 'must hold no control characters and no bidirectional overrides'
+  for (const text of refused) {
+    expectError(await client.create('t', { display_name: text }), 400, `display_name: ${message}`)
+    const ip_allowlist = { rules: [{ cidr: '10.0.0.1', label: text }] }
+    expectError(
+      await client.call('PATCH', `/databases/${id}`, { body: { ip_allowlist } }),
+      400,
+      `ip_allowlist.rules[0].label: ${message}`,
+    )
+    const branch = await client.call('POST', `/databases/${id}/branches`, { body: { display_name: text } })
+    expectError(branch, 400, `display_name: ${message}`)
+  }
+  const taken = { display_name: 'חנות – قائمة 🐘' }
+  expect(await client.call('PATCH', `/databases/${id}`, { body: taken })).toMatchObject({ status: 200, body: taken })
+})
+
 describe('query and path', () => {
   test('every parameter of every operation, out of range, of the wrong type, twice, unknown', async () => {
     let tried = 0
@@ -274,20 +292,12 @@ describe('query and path', () => {
         await send('no_such_parameter=1', 'no_such_parameter')
         for (const { name, in: where, schema } of operation.parameters ?? []) {
           if (where !== 'query') continue
-          const { type, minimum, maximum, enum: values, format } = schema
-          const bad = ['']
-          if (type === 'integer')
-            bad.push(
-              'x',
-              '1e1',
-              '0x1',
-              '1.5',
-              '+1',
-              ' 1',
-              String(Number(minimum) - 1),
-              String(Number(maximum) + 1),
-              '9'.repeat(30),
-            )
+          const { type, minimum, maximum, enum: values, format, minLength } = schema
+          const isFreeText =
+            type === 'string' && [values, format, minLength, schema.pattern].every(it => it === undefined)
+          const bad = isFreeText ? [] : ['']
+          if (type === 'integer') bad.push('x', '1e1', '0x1', '1.5', '+1', ' 1', String(Number(minimum) - 1))
+          if (maximum !== undefined) bad.push(String(Number(maximum) + 1), '9'.repeat(30))
           if (type === 'boolean') bad.push('yes', '1', 'TRUE')
           if (values !== undefined || 'const' in schema) bad.push('nonsense')
           if (format === 'date-time')
@@ -299,6 +309,51 @@ describe('query and path', () => {
       }
     }
     expect(tried).toBeGreaterThan(100)
+  })
+
+  test('a parameter is named as it was sent', async () => {
+    const message = async (query: string) => (await client.call('GET', `/databases?${query}`)).body.message
+    expect(await message('limit=1&limit=2')).toBe('limit: must be given once only')
+    expect(await message(`offset=${'9'.repeat(20)}`)).toBe('offset: must be at most 1000000000')
+    expect(await message(`offset=-${'9'.repeat(400)}`)).toBe('offset: must be at least 0')
+    expect(await message('limit[]=5')).toBe('limit[]: unknown field')
+    expect(await message('limit[a][]=5&constructor=1')).toBe('limit[a][]: unknown field; constructor: unknown field')
+    expect(await message('=5')).toBe('[""]: unknown field')
+    expect(await message('%E2%80%AEx=5')).toBe('["\u202ex"]: unknown field')
+  })
+
+  test('a limit beyond the highest is cut to it, and what was applied is said', async () => {
+    for (const [query, applied] of [
+      ['limit=1001', '1000'],
+      [`limit=${'9'.repeat(20)}`, '1000'],
+      ['limit=3', '3'],
+      ['', '100'],
+    ]) {
+      const answer = await client.call('GET', `/databases?${query}`)
+      expect({ status: answer.status, applied: answer.headers['x-applied-limit'] }).toEqual({ status: 200, applied })
+    }
+    expect((await client.call('GET', '/backups?limit=1000')).headers['x-applied-limit']).toBe('100')
+    expectError(await client.call('GET', '/databases?limit=0'), 400, /^limit: must be at least 1$/)
+  })
+
+  test('a filter of tasks that nothing meets finds nothing', async () => {
+    for (const query of ['subject_id=x', 'subject_kind=planet', 'id=1', 'name=none', 'status=', `subject_id=${id}0`])
+      expect(await client.call('GET', `/tasks?${query}`)).toMatchObject({ status: 200, body: [] })
+    const found = await client.call('GET', `/tasks?subject_id=${id.toUpperCase()}&status=queued`)
+    expect(found.body).toHaveLength(1)
+    expectError(
+      await client.call('GET', '/tasks?status=queued&status=running'),
+      400,
+      /^status: must be given once only$/,
+    )
+  })
+
+  test('what is to be included can be a list', async () => {
+    for (const query of ['include=pricing', 'include=pricing&include=pricing', 'include=pricing,pricing']) {
+      const { status, body } = await client.call('GET', `/sizes?${query}`)
+      expect({ status, priced: body.some((size: object) => 'pricing' in size) }).toEqual({ status: 200, priced: true })
+    }
+    expectError(await client.call('GET', '/sizes?include=pricing,planets'), 400, /^include: must be pricing$/)
   })
 
   test('malformed ids, in every place an id stands', async () => {
@@ -357,6 +412,23 @@ describe('bodies', () => {
       expectError(await post('{}', type), 415, /Content-Type must be application\/json/)
     }
     expectError(await post('{}', 'application/json; charset=utf-8'), 400, /^name: is required/)
+  })
+
+  test('of another charset', async () => {
+    for (const charset of ['iso-8859-1', 'UTF-16', '"utf-16le"', ''])
+      expectError(await post('{}', `application/json; charset=${charset}`), 415, /^Content-Type: the charset of JSON/)
+    for (const charset of ['UTF-8', '"utf-8"', 'utf8;x=y'])
+      expectError(await post('{}', `application/json;charset=${charset}`), 400, /^name: is required/)
+  })
+
+  test('with a key twice', async () => {
+    const send = async (body: string) => (await post(body, 'application/json')).body.message
+    expect(await send('{"name":"a","region":"local","size":"small","name":"b"}')).toBe(
+      'name: stands twice in one object',
+    )
+    expect(await send('{"ip_allowlist":{"rules":[{},{"cidr":"1.1.1.1","\\u0063idr":"0.0.0.0/0"}]}}')).toBe(
+      'ip_allowlist.rules[1].cidr: stands twice in one object',
+    )
   })
 
   test('too large', async () => {

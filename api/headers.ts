@@ -25,6 +25,14 @@ export function preferredWait(value: HeaderValue): number | undefined {
   return match?.[1] === undefined ? undefined : Math.min(Number(match[1]), longestWaitSeconds)
 }
 
+/** The charset that a Content-Type names, in lower case; undefined where it names none. */
+export const charsetOf = (contentType: string | undefined): string | undefined =>
+  /;\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]*))/i
+    .exec(contentType ?? '')
+    ?.slice(1)
+    .join('')
+    .toLowerCase()
+
 /** @throws ApiError 400 */
 export function idempotencyKey(value: HeaderValue): string | undefined {
   if (value === undefined) return undefined

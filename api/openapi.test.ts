@@ -250,7 +250,6 @@ test('publishes each shape with the fields that clients rely on', () => {
   expect(limit?.find(({ name }) => name === 'limit')?.schema).toEqual({
     type: 'integer',
     minimum: 1,
-    maximum: 100,
     default: 100,
   })
 })

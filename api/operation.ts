@@ -48,6 +48,7 @@ export const responseHeaders = {
   Location: 'The path of that task.',
   'Retry-After': 'Wait this many seconds before you try again.',
   'X-Total-Count': 'The number of objects on all pages together.',
+  'X-Applied-Limit': 'The most that this answer could hold: the limit that was asked for, or the highest there is.',
   Link: 'The next page, as `rel="next"` (RFC 8288). Absent on the last page.',
   'Preference-Applied': 'The wait that was applied (RFC 7240).',
   'WWW-Authenticate': 'What is wrong with the credential (RFC 6750).',
@@ -55,7 +56,7 @@ export const responseHeaders = {
 export type HeaderName = keyof typeof responseHeaders
 
 export const asynchronous: readonly HeaderName[] = ['X-Task-Id', 'Location', 'Preference-Applied']
-export const paged: readonly HeaderName[] = ['X-Total-Count', 'Link']
+export const paged: readonly HeaderName[] = ['X-Total-Count', 'X-Applied-Limit', 'Link']
 
 type Inputs = {
   params?: z.ZodType

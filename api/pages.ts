@@ -70,9 +70,9 @@ export function filtered<T>(objects: readonly T[], conditions: (((object: T) => 
   return given.length === 0 ? objects : objects.filter(object => given.every(condition => condition(object)))
 }
 
-/** The headers beside a page: X-Total-Count, and Link to the next one (RFC 8288) where there is one. */
+/** The headers beside a page: X-Total-Count, X-Applied-Limit, and Link to the next one (RFC 8288) where there is one. */
 export function pageHeaders(url: string, { limit, offset }: PageQuery, total: number): Record<string, string> {
-  const headers: Record<string, string> = { 'X-Total-Count': String(total) }
+  const headers: Record<string, string> = { 'X-Total-Count': String(total), 'X-Applied-Limit': String(limit) }
   if (offset + limit < total) {
     const [path = '', search = ''] = url.split('?', 2)
     const query = new URLSearchParams(search)

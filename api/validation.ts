@@ -57,7 +57,13 @@ function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
   }
 }
 
+/** Of a query: whoever sends one value in several parameters has one of them twice. */
+const ruleOfQuery = (issue: z.core.$ZodRawIssue): string | undefined =>
+  Array.isArray(issue.input) && issue.code !== 'unrecognized_keys' ? 'must be given once only' : ruleOf(issue)
+
 const plainKey = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
+
+const quoted = (key: PropertyKey): string => `[${JSON.stringify(String(key).slice(0, 64))}]`
 
 /** `['rules', 3, 'cidr']` as `rules[3].cidr`; a name that is no identifier is quoted and cut. */
 export function renderPath(path: readonly PropertyKey[]): string {
@@ -65,17 +71,27 @@ export function renderPath(path: readonly PropertyKey[]): string {
   for (const step of path) {
     if (typeof step === 'number') text += `[${step}]`
     else if (plainKey.test(String(step))) text += text === '' ? String(step) : `.${String(step)}`
-    else text += `[${JSON.stringify(String(step).slice(0, 64))}]`
+    else text += quoted(step)
   }
   return text
 }
 
+/** Brackets of a parameter are part of its name, as `limit[]`. */
+const plainParameter = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,63}$/
+
+/** A parameter by the name it was sent with: what stands in a list of values has none of its own. */
+function renderParameter([name]: readonly PropertyKey[]): string {
+  if (name === undefined) return ''
+  return plainParameter.test(String(name)) ? String(name) : quoted(name)
+}
+
 /** One line for all of it: the first few faults, `; ` between them. `whole` names the input where it is wrong itself. */
 function describeIssues(issues: readonly z.core.$ZodIssue[], whole: string): string {
+  const render = whole === 'query' ? renderParameter : renderPath
   const faults = issues.flatMap(issue =>
     issue.code === 'unrecognized_keys'
-      ? issue.keys.map(key => `${renderPath([...issue.path, key])}: unknown field`)
-      : [`${renderPath(issue.path) || whole}: ${issue.message}`],
+      ? issue.keys.map(key => `${render([...issue.path, key])}: unknown field`)
+      : [`${render(issue.path) || whole}: ${issue.message}`],
   )
   const rest = faults.length - listed
   return faults.slice(0, listed).join('; ') + (rest > 0 ? `; and ${rest} more` : '')
@@ -83,7 +99,7 @@ function describeIssues(issues: readonly z.core.$ZodIssue[], whole: string): str
 
 /** The schema's output for the input. @throws ApiError 400 naming each field and rule */
 export function validate<S extends z.ZodType>(schema: S, input: unknown, whole: string): z.output<S> {
-  const result = schema.safeParse(input, { error: ruleOf })
+  const result = schema.safeParse(input, { error: whole === 'query' ? ruleOfQuery : ruleOf })
   if (result.success) return result.data
   throw badRequest(describeIssues(result.error.issues, whole))
 }

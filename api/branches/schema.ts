@@ -4,6 +4,7 @@ import { branchPhases, displayName, timestamp } from '../../crds/index.ts'
 import { allowlistInput, allowlistShape } from '../databases/allowlist.ts'
 import { connection, id, paging, queryBoolean, time } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
+import { plainText } from '../schemas/plain-text.ts'
 import { serviceShape } from '../services/schema.ts'
 
 export const branchShape = output(
@@ -58,7 +59,7 @@ export const createBranchInput = input(
   'CreateBranchRequest',
   z
     .strictObject({
-      display_name: displayName.optional(),
+      display_name: plainText(displayName).optional(),
       ip_allowlist: allowlistInput
         .optional()
         .describe(

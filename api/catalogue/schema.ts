@@ -1,7 +1,7 @@
 /** What is on offer: sizes, regions, Postgres versions; and the caller's own address. */
 import { z } from 'zod'
 import { sizeStatuses } from '../../crds/index.ts'
-import { time } from '../schemas/common.ts'
+import { queryList, time } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
 
 export const sizeShape = output(
@@ -51,7 +51,7 @@ export const sizeShape = output(
 export type SizeShapeOut = z.output<typeof sizeShape>
 
 export const sizeQuery = z.strictObject({
-  include: z.literal('pricing').optional().describe('`pricing` adds the price to each size that has one.'),
+  include: queryList(z.literal('pricing')).optional().describe('`pricing` adds the price to each size that has one.'),
 })
 
 export const regionShape = output(

@@ -22,7 +22,7 @@ export function addSizes(app: App, { caches }: ApiContext): void {
     { querystring: sizeQuery },
   )
   app.get('/sizes', { schema: list }, async (request, reply) => {
-    const withPricing = request.query.include === 'pricing'
+    const withPricing = request.query.include?.includes('pricing') === true
     const sizes = offeredSizes(caches.Size.list()).map(size => renderSize(size, withPricing))
     return sendJson(reply, JSON.stringify(sizes))
   })
@@ -41,6 +41,6 @@ export function addSizes(app: App, { caches }: ApiContext): void {
   app.get('/sizes/:id', { schema: read }, async (request, reply) => {
     const size = caches.Size.list().find(candidate => candidate.spec.id === request.params.id)
     if (size === undefined) throw notFound('size')
-    return sendJson(reply, JSON.stringify(renderSize(size, request.query.include === 'pricing')))
+    return sendJson(reply, JSON.stringify(renderSize(size, request.query.include?.includes('pricing') === true)))
   })
 }

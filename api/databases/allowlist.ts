@@ -3,18 +3,26 @@
  * order they came: two that name the same block let in the same addresses, and each keeps its label.
  */
 import { z } from 'zod'
-import { allowlistRule, type IpAllowlist, ipAllowlist } from '../../crds/index.ts'
+import { allowlistRule, type IpAllowlist } from '../../crds/index.ts'
 import { allowlistState, maskCidr } from '../../values/cidr.ts'
 import { ignored } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
+import { plainText } from '../schemas/plain-text.ts'
 
 const example = { rules: [{ cidr: '203.0.113.0/24', label: 'office' }] }
+
+const { label } = allowlistRule.shape
+const ruleInput = allowlistRule.extend({
+  label: plainText(label.unwrap())
+    .optional()
+    .describe(label.description ?? ''),
+})
 
 export const allowlistInput = input(
   'IPAllowlistInput',
   z
     .strictObject({
-      rules: ipAllowlist.shape.rules,
+      rules: z.array(ruleInput).max(50).describe('The rules, at most 50. An empty list closes the endpoint.'),
       state: ignored('Follows from the rules. Ignored on input.'),
     })
     .meta({ description: 'The addresses that may reach one endpoint. Without rules nobody may.', example }),

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { databaseName, databasePhases, displayName, options, pgVersion } from '../../crds/index.ts'
 import { connection, createdRange, id, paging, queryBoolean, time } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
+import { plainText } from '../schemas/plain-text.ts'
 import { newServiceInputs, serviceInputs, serviceShape } from '../services/schema.ts'
 import { allowlistInput, allowlistShape } from './allowlist.ts'
 import { storageInput, storageShape } from './storage.ts'
@@ -78,7 +79,7 @@ export const createDatabaseInput = input(
       ),
       region: z.string().min(1).max(63).describe('The region to create it in.'),
       size: z.string().min(1).max(50).describe('The name of an active size.'),
-      display_name: displayName.nullable().optional().describe(displayNameDescription),
+      display_name: plainText(displayName).nullable().optional().describe(displayNameDescription),
       ip_allowlist: allowlistInput.optional().describe('Who may reach the Postgres endpoint. Omitted: nobody.'),
       options: options.optional().describe(optionsDescription),
       pg_version: pgVersion
@@ -104,7 +105,7 @@ export const updateDatabaseInput = input(
   z
     .strictObject({
       deletion_protection: z.boolean().optional().describe(protectionDescription),
-      display_name: displayName.nullable().optional().describe(`${displayNameDescription} Null removes it.`),
+      display_name: plainText(displayName).nullable().optional().describe(`${displayNameDescription} Null removes it.`),
       ip_allowlist: allowlistInput.optional().describe('Replaces the rules. An empty list closes the endpoint.'),
       options: options.optional().describe(`Replaces the options. ${optionsDescription}`),
       storage: storageInput.optional(),

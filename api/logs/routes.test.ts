@@ -226,7 +226,7 @@ describe('/databases/{id}/logs', () => {
 
   test.each([
     ['max_lines=0', /max_lines/],
-    ['max_lines=1001', /max_lines/],
+    ['max_lines=1&max_lines=2', /^max_lines: must be given once only$/],
     ['max_lines=ten', /max_lines/],
     ['start_time=yesterday', /start_time/],
     ['end_time=2026-13-01T00:00:00Z', /end_time/],
@@ -235,6 +235,12 @@ describe('/databases/{id}/logs', () => {
   ])('400 for %s', async (query, message) => {
     const id = await createSettled(client, `bad${query.length}${query.charCodeAt(5)}`)
     expectError(await get(id, `?${query}`), 400, message)
+  })
+
+  test('more lines than the most are cut to it, which is said', async () => {
+    const id = await createSettled(client, 'many')
+    expect(await get(id, '?max_lines=1001')).toMatchObject({ status: 200, headers: { 'x-applied-limit': '1000' } })
+    expect((await get(id, '')).headers).toMatchObject({ 'x-applied-limit': '100' })
   })
 
   test('404 for nothing, and for another account', async () => {

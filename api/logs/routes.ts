@@ -1,5 +1,5 @@
 /** `/databases/{id}/logs`, and the same of a branch: what its Postgres has written. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import type { Kinds } from '../../cluster/index.ts'
 import { childNames } from '../../crds/index.ts'
 import type { LogEntry } from '../../instance/log/entry.ts'
@@ -27,7 +27,7 @@ const about =
 const documentation = (what: Pick<Documentation, 'operationId' | 'tag' | 'summary'>): Documentation => ({
   ...what,
   description: about,
-  success: { status: 200, description: 'The entries.', shape: logsShape },
+  success: { status: 200, description: 'The entries.', shape: logsShape, headers: ['X-Applied-Limit'] },
   errors: [400, 404],
 })
 
@@ -47,7 +47,7 @@ export function addLogs(app: App, { cluster, caches, agents }: ApiContext): void
     const found = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, request.params.id)
     if (found === undefined) throw notFound('database')
     const logs = await read(found, request.query)
-    return sendJson(reply.header('cache-control', 'no-store'), JSON.stringify({ logs }))
+    return send(reply, request.query, logs)
   })
 
   const branch = operation(ofBranch, { params: branchParameters, querystring: logsQuery })
@@ -57,8 +57,13 @@ export function addLogs(app: App, { cluster, caches, agents }: ApiContext): void
     const found = await findOwned(cluster, caches.Branch, 'Branch', namespace, branchId)
     if (found === undefined || found.spec.databaseId !== id) throw notFound('branch')
     const logs = await read(found, request.query)
-    return sendJson(reply.header('cache-control', 'no-store'), JSON.stringify({ logs }))
+    return send(reply, request.query, logs)
   })
+}
+
+function send(reply: FastifyReply, { max_lines }: Query, logs: LogEntry[]): FastifyReply {
+  reply.headers({ 'cache-control': 'no-store', 'X-Applied-Limit': String(max_lines) })
+  return sendJson(reply, JSON.stringify({ logs }))
 }
 
 type Query = { max_lines: number; start_time?: string | undefined; end_time?: string | undefined }

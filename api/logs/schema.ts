@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { timestamp } from '../../crds/index.ts'
 import type { LogEntry } from '../../instance/log/entry.ts'
-import { queryInteger, time } from '../schemas/common.ts'
+import { queryLimit, time } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
 
 export const logEntry = output(
@@ -38,7 +38,7 @@ export const logsShape = output(
 
 export const logsQuery = z
   .strictObject({
-    max_lines: queryInteger(1, 1000, 100).describe('The most entries to return, 1 to 1000.'),
+    max_lines: queryLimit(1000, 100).describe('The most entries to return. More than 1000 is cut to 1000.'),
     start_time: timestamp.optional().describe('Only entries of this time and later.'),
     end_time: timestamp.optional().describe('Only entries before this time.'),
   })

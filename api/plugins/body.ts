@@ -1,13 +1,28 @@
 /**
- * Request bodies: JSON in UTF-8, at most 1 MiB, nothing else. An empty body counts as none, since clients send
+ * Request bodies: JSON in UTF-8, at most 1 MiB, no key twice, nothing else. An empty body counts as none, since clients send
  * `Content-Type` on a DELETE too.
  */
 import { isUtf8 } from 'node:buffer'
 import type { App } from '../context.ts'
 import { hasDoubtfulKey } from '../doubtful-keys.ts'
-import { badRequest } from '../errors.ts'
+import { duplicateKey } from '../duplicate-keys.ts'
+import { ApiError, badRequest } from '../errors.ts'
+import { charsetOf } from '../headers.ts'
+import { renderPath } from '../validation.ts'
 
 export const bodyLimit = 1024 * 1024
+
+/** Steps of a path that an answer names; of a deeper one the key alone. */
+const longestPath = 16
+
+function refusalOfDuplicates(text: string): ApiError | undefined {
+  const path = duplicateKey(text)
+  if (path === undefined) return undefined
+  const named = renderPath(path.length > longestPath ? path.slice(-1) : path)
+  return badRequest(`${named}: stands twice in one object`)
+}
+
+const charsets: readonly (string | undefined)[] = [undefined, 'utf-8', 'utf8']
 
 export function useJsonBodies(app: App): void {
   // Refuses `__proto__` and `constructor.prototype`, which no field of ours is called.
@@ -15,13 +30,14 @@ export function useJsonBodies(app: App): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer', bodyLimit }, (request, body, done) => {
     if (body.length === 0) return done(null, undefined)
+    if (!charsets.includes(charsetOf(request.headers['content-type'])))
+      return done(new ApiError(415, 'Content-Type: the charset of JSON must be utf-8'), undefined)
     if (!isUtf8(body)) return done(badRequest('body: must be UTF-8'), undefined)
     const text = body.toString('utf8')
     if (hasDoubtfulKey(text)) return done(badRequest('body: unknown field with a backslash in its name'), undefined)
-    parse(request, text, (error, value) =>
-      error === null || error === undefined
-        ? done(null, value)
-        : done(badRequest('body: must be valid JSON'), undefined),
-    )
+    parse(request, text, (error, value) => {
+      if (error !== null && error !== undefined) return done(badRequest('body: must be valid JSON'), undefined)
+      done(refusalOfDuplicates(text) ?? null, value)
+    })
   })
 }

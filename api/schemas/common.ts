@@ -4,6 +4,14 @@ import { timestamp, uuid } from '../../crds/index.ts'
 import { refusalReasons } from '../errors.ts'
 import { output } from './components.ts'
 
+/** A filter by text: what nothing is called finds nothing. */
+export const queryText = z.string()
+
+const listOf = (text: unknown): unknown => [text].flat().flatMap(part => String(part).split(','))
+
+/** A parameter that stands several times, or once with commas. */
+export const queryList = <T extends z.ZodType>(item: T) => z.preprocess(listOf, z.array(item))
+
 /** Letter case does not matter on input (RFC 9562, section 4); ids are kept in lower case. */
 const lowerCase = (text: unknown): unknown => (typeof text === 'string' ? text.toLowerCase() : text)
 export const id = z.preprocess(lowerCase, uuid.meta({ format: 'uuid' }))
@@ -22,17 +30,29 @@ export const ignored = (description: string) =>
     .transform(() => undefined)
     .meta({ readOnly: true, description })
 
+/** Digits beyond what a number can hold are a number out of every range, and told so. */
 const numberOf = (text: unknown): unknown =>
-  typeof text === 'string' && /^-?[0-9]{1,15}$/.test(text) ? Number(text) : text
+  typeof text === 'string' && /^-?[0-9]+$/.test(text)
+    ? Math.min(Math.max(Number(text), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)
+    : text
 const booleanOf = (text: unknown): unknown => (text === 'true' ? true : text === 'false' ? false : text)
 
 /** Zod keeps no default of what is read from text: it travels under this name into the API description. */
 export const queryDefault = 'x-default'
 
 /** Query parameters come as text; these read them strictly: `limit=10`, never `limit=ten` or `limit=1e1`. */
-export const queryInteger = (minimum: number, maximum: number, fallback: number) =>
+const queryInteger = (minimum: number, maximum: number, fallback: number) =>
   z
     .preprocess(numberOf, z.int().min(minimum).max(maximum))
+    .default(fallback)
+    .meta({ [queryDefault]: fallback })
+/** How many things an answer holds at most. More than the most is cut to it, and `X-Applied-Limit` says what was applied. */
+export const queryLimit = (most: number, fallback: number) =>
+  z
+    .preprocess(text => {
+      const number = numberOf(text)
+      return typeof number === 'number' ? Math.min(number, most) : number
+    }, z.int().min(1))
     .default(fallback)
     .meta({ [queryDefault]: fallback })
 export const queryBoolean = (fallback: boolean) =>
@@ -45,7 +65,9 @@ export const queryBoolean = (fallback: boolean) =>
 const highestOffset = 1_000_000_000
 
 export const paging = (highestLimit: number, descending: boolean) => ({
-  limit: queryInteger(1, highestLimit, 100).describe(`The most objects to return, 1 to ${highestLimit}.`),
+  limit: queryLimit(highestLimit, 100).describe(
+    `The most objects to return. More than ${highestLimit} is cut to ${highestLimit}.`,
+  ),
   offset: queryInteger(0, highestOffset, 0).describe('How many objects to skip first.'),
   descending: queryBoolean(descending).describe('`true` returns the newest first.'),
 })

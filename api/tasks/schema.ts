@@ -1,7 +1,7 @@
 /** Tasks as the API gives them. */
 import { z } from 'zod'
 import { messageLevels, operationNames, subjectKinds, taskStatuses } from '../../crds/index.ts'
-import { id, paging, time } from '../schemas/common.ts'
+import { paging, queryText, time } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
 
 export const taskShape = output(
@@ -43,12 +43,17 @@ export const taskShape = output(
 export type TaskShape = z.output<typeof taskShape>
 
 const { limit, offset } = paging(100, true)
+/** Filters that nothing meets find nothing, whatever they say. */
 export const listTasksQuery = z.strictObject({
-  subject_id: id.optional().describe('Only tasks of this object.'),
-  subject_kind: z.enum(subjectKinds).optional().describe('Only tasks of objects of this kind.'),
-  id: id.optional().describe('Only this task.'),
-  name: z.enum(operationNames).optional().describe('Only tasks of this operation.'),
-  status: z.enum(taskStatuses).optional().describe('Only tasks in this state.'),
+  subject_id: queryText.toLowerCase().optional().describe('Only tasks of this object.'),
+  subject_kind: queryText
+    .optional()
+    .describe(`Only tasks of objects of this kind: ${subjectKinds.map(kind => `\`${kind}\``).join(', ')}.`),
+  id: queryText.toLowerCase().optional().describe('Only this task.'),
+  name: queryText.optional().describe('Only tasks of this operation.'),
+  status: queryText
+    .optional()
+    .describe(`Only tasks in this state: ${taskStatuses.map(status => `\`${status}\``).join(', ')}.`),
   limit,
   offset,
 })
