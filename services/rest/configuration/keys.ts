@@ -202,6 +202,20 @@ export const keys = {
     'What the OpenAPI document at the root shows.',
     alsoFromDatabase,
   ),
+  openapi31Enabled: key(
+    'openapi-3-1-enabled',
+    values.truth(),
+    false,
+    'Whether the root answers in OpenAPI 3.1 who asks for that.',
+    alsoFromDatabase,
+  ),
+  openapiTypescriptEnabled: key(
+    'openapi-typescript-enabled',
+    values.truth(),
+    false,
+    'Whether the root answers the schemas as types of TypeScript to who asks for them.',
+    alsoFromDatabase,
+  ),
   openapiSecurityActive: key(
     'openapi-security-active',
     values.truth(),

@@ -1,9 +1,14 @@
-/** The root: an OpenAPI document of a schema, as far as the role may see it. */
+/** The root: the schemas as far as the role may see them, as a document of OpenAPI or as types of TypeScript. */
 
 import { version } from '../../../server/version.ts'
 import type { HttpResponse } from '../../http/message.ts'
+import type { Step } from '../../postgres/connection.ts'
 import { transact } from '../../postgres/transact.ts'
-import { notAcceptable } from '../errors/catalogue.ts'
+import { type Catalog, catalogOf, returnedSql, typesSql } from '../description/catalog.ts'
+import type { DescribedSchema } from '../description/described.ts'
+import { formTypes, negotiateForm } from '../description/negotiate.ts'
+import { renderOpenApi31 } from '../description/openapi.ts'
+import { renderTypeScript } from '../description/typescript.ts'
 import {
   type Accessible,
   type AccessibleRow,
@@ -12,53 +17,110 @@ import {
   everythingIn,
 } from '../openapi/accessible.ts'
 import { renderOpenApi } from '../openapi/document.ts'
-import { contentType, type MediaType, mediaTypeName } from '../parse/media.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import { type Exchange, sessionFacts } from './exchange.ts'
 import { transactionSteps } from './transaction.ts'
 
-const openApiTypes = new Set(['application/openapi+json', 'application/json', '*/*'])
-
-/** OpenAPI answers as itself, to whoever accepts JSON of any kind. */
-function openApiType(accept: readonly MediaType[]): MediaType {
-  if (accept.some(type => openApiTypes.has(mediaTypeName(type))))
-    return { kind: 'named', name: 'application/openapi+json' }
-  throw notAcceptable(accept.map(mediaTypeName))
-}
-
-/** What of a schema the role may see, or all of it. */
-async function accessible(exchange: Exchange, schema: string): Promise<Accessible> {
-  const { pool, signal, state } = exchange
-  if (state.configuration.openapiMode === 'ignore-privileges') return everythingIn(state.cache, schema)
+/** Runs statements as the role, of a request to a schema. */
+async function ask(exchange: Exchange, schema: string, steps: readonly Step[]) {
   const facts = sessionFacts(exchange, schema)
   const { before } = transactionSteps(facts, { readOnly: true, isolationLevel: undefined, end: 'commit' })
-  return transact(pool, signal, async connection => {
-    const results = await connection.run([...before, { text: accessibleSql, values: [schema] }], true)
-    const rows = (results[before.length] ?? []).map(([kind, name, parameters]) => ({
+  return transact(exchange.pool, exchange.signal, async connection => {
+    const results = await connection.run([...before, ...steps], true)
+    return results.slice(before.length)
+  })
+}
+
+/** What of each of these schemas the role may see, or all of it. */
+async function accessible(exchange: Exchange, schema: string, schemas: readonly string[]): Promise<Accessible[]> {
+  const { cache, configuration } = exchange.state
+  if (configuration.openapiMode === 'ignore-privileges') return schemas.map(name => everythingIn(cache, name))
+  const results = await ask(
+    exchange,
+    schema,
+    schemas.map(name => ({ text: accessibleSql, values: [name] })),
+  )
+  return schemas.map((name, index) => {
+    const rows = (results[index] ?? []).map(([kind, subject, parameters]) => ({
       kind: String(kind),
-      name: String(name),
+      name: String(subject),
       parameters: parameters == null ? null : JSON.parse(String(parameters)),
     }))
     // The shape is what accessibleSql selects.
-    return accessibleOf(state.cache, schema, rows as AccessibleRow[])
+    return accessibleOf(cache, name, rows as AccessibleRow[])
   })
 }
 
-export async function answerOpenApi(exchange: Exchange, { schema, accept }: ApiRequest): Promise<HttpResponse> {
-  const type = openApiType(accept)
+/** With an empty search_path, so that types have the names that the cache has. */
+async function readCatalog(exchange: Exchange, schemas: readonly string[]): Promise<Catalog> {
+  const [, types, returned] = await ask(exchange, schemas[0] ?? '', [
+    { text: `SELECT set_config('search_path', '', true)`, values: [] },
+    { text: typesSql, values: [] },
+    { text: returnedSql, values: [JSON.stringify(schemas)] },
+  ])
+  return catalogOf(String(types?.[0]?.[0]), String(returned?.[0]?.[0]))
+}
+
+async function describe(exchange: Exchange, schema: string, schemas: readonly string[]) {
+  const { cache } = exchange.state
+  const seen = await accessible(exchange, schema, schemas)
+  const described: DescribedSchema[] = schemas.map((name, index) => ({
+    name,
+    tables: seen[index]?.accessibleTables ?? [],
+    routines: seen[index]?.accessibleRoutines ?? [],
+  }))
+  return { cache, catalog: await readCatalog(exchange, schemas), schemas: described }
+}
+
+async function openApi2(exchange: Exchange, schema: string): Promise<string> {
   const { configuration, cache } = exchange.state
   const { openapiServerProxyUri: proxyUri } = configuration
-  const document = renderOpenApi({
-    ...(await accessible(exchange, schema)),
-    cache,
-    schema,
-    extraSearchPath: configuration.dbExtraSearchPath,
-    schemaDescription: cache.schemaDescriptions.get(schema) ?? null,
-    ...(proxyUri === undefined ? {} : { proxyUri }),
-    securityActive: configuration.openapiSecurityActive,
-    host: configuration.serverHost,
-    port: configuration.serverPort,
-    version,
-  })
-  return { status: 200, headers: [['Content-Type', contentType(type)]], body: JSON.stringify(document) }
+  const [seen = everythingIn(cache, schema)] = await accessible(exchange, schema, [schema])
+  return JSON.stringify(
+    renderOpenApi({
+      ...seen,
+      cache,
+      schema,
+      extraSearchPath: configuration.dbExtraSearchPath,
+      schemaDescription: cache.schemaDescriptions.get(schema) ?? null,
+      ...(proxyUri === undefined ? {} : { proxyUri }),
+      securityActive: configuration.openapiSecurityActive,
+      host: configuration.serverHost,
+      port: configuration.serverPort,
+      version,
+    }),
+  )
+}
+
+async function openApi31(exchange: Exchange, name: string): Promise<string> {
+  const { configuration, cache } = exchange.state
+  const described = await describe(exchange, name, [name])
+  const [schema = { name, tables: [], routines: [] }] = described.schemas
+  return JSON.stringify(
+    renderOpenApi31({
+      described,
+      schema,
+      comment: cache.schemaDescriptions.get(name) ?? null,
+      proxyUri: configuration.openapiServerProxyUri,
+      securityActive: configuration.openapiSecurityActive,
+      ndjsonEnabled: configuration.ndjsonEnabled,
+      version,
+    }),
+  )
+}
+
+export async function answerOpenApi(exchange: Exchange, { schema, accept }: ApiRequest): Promise<HttpResponse> {
+  const { configuration } = exchange.state
+  const form = negotiateForm(exchange.http.headers.accept, accept, configuration)
+  const body = await (() => {
+    switch (form) {
+      case 'openapi-2.0':
+        return openApi2(exchange, schema)
+      case 'openapi-3.1':
+        return openApi31(exchange, schema)
+      case 'typescript':
+        return describe(exchange, schema, configuration.dbSchemas).then(renderTypeScript)
+    }
+  })()
+  return { status: 200, headers: [['Content-Type', formTypes[form]]], body }
 }

@@ -19,7 +19,8 @@ export type MediaType =
 const planOptions: readonly PlanOption[] = ['analyze', 'verbose', 'settings', 'buffers', 'wal']
 const withCharset = new Set(['text/csv', 'text/plain', 'text/xml', 'application/openapi+json', 'application/geo+json'])
 
-type Parsed = { name: string; parameters: Map<string, string> }
+/** `name` in lower case, as the names of its parameters are. */
+export type AcceptedType = { readonly name: string; readonly parameters: ReadonlyMap<string, string> }
 
 /** Splits at a separator outside of double quotes. */
 function split(text: string, separator: ',' | ';'): string[] {
@@ -27,7 +28,7 @@ function split(text: string, separator: ',' | ';'): string[] {
   return text.match(separator === ',' ? /(?:"(?:\\.|[^"\\])*"?|[^",])+/g : /(?:"(?:\\.|[^"\\])*"?|[^";])+/g) ?? []
 }
 
-function parseOne(text: string): Parsed {
+function parseOne(text: string): AcceptedType {
   const [name = '', ...rest] = split(text, ';').map(part => part.trim())
   const parameters = new Map<string, string>()
   for (const part of rest) {
@@ -40,7 +41,7 @@ function parseOne(text: string): Parsed {
   return { name: name.toLowerCase(), parameters }
 }
 
-function understood({ name, parameters }: Parsed): MediaType {
+function understood({ name, parameters }: AcceptedType): MediaType {
   switch (name) {
     case 'application/json':
       return { kind: 'json' }
@@ -65,10 +66,9 @@ function understood({ name, parameters }: Parsed): MediaType {
   }
 }
 
-/** What Accept asks for, best first: by quality, then by how much they leave open. Nothing said is anything. */
-export function parseAccept(header: string | undefined): MediaType[] {
-  if (header === undefined || header === '*/*') return [{ kind: 'any' }]
-  const weighed = split(header, ',')
+/** What Accept names, best first: by quality, then by how much they leave open. */
+export function acceptedTypes(header: string): AcceptedType[] {
+  return split(header, ',')
     .map(part => part.trim())
     .filter(part => part !== '')
     .slice(0, 100)
@@ -76,10 +76,17 @@ export function parseAccept(header: string | undefined): MediaType[] {
       const parsed = parseOne(part)
       const quality = Number(parsed.parameters.get('q') ?? 1)
       const openness = parsed.name === '*/*' ? 2 : parsed.name.endsWith('/*') ? 1 : 0
-      return { type: understood(parsed), quality: Number.isNaN(quality) ? 1 : quality, openness }
+      return { parsed, quality: Number.isNaN(quality) ? 1 : quality, openness }
     })
     .sort((a, b) => b.quality - a.quality || a.openness - b.openness)
-  return weighed.length === 0 ? [{ kind: 'any' }] : weighed.map(({ type }) => type)
+    .map(({ parsed }) => parsed)
+}
+
+/** The same, each as it is understood. Nothing said is anything. */
+export function parseAccept(header: string | undefined): MediaType[] {
+  if (header === undefined || header === '*/*') return [{ kind: 'any' }]
+  const types = acceptedTypes(header)
+  return types.length === 0 ? [{ kind: 'any' }] : types.map(understood)
 }
 
 /** The name in a Content-Type header, in lower case. */

@@ -1,0 +1,114 @@
+/**
+ * What the schema cache does not hold and a full description of a schema takes: what each named type consists of, and what each function returns. Asked of Postgres when
+ * somebody wants a description, with an empty search_path, so that types have the names that the cache has.
+ */
+
+export type Attribute = { readonly name: string; readonly type: string }
+
+/** A type that the database's users have made, by what it consists of. */
+type NamedType =
+  | { readonly kind: 'enum'; readonly schema: string; readonly name: string; readonly labels: readonly string[] }
+  | { readonly kind: 'domain'; readonly base: string }
+  | {
+      readonly kind: 'composite'
+      readonly schema: string
+      readonly name: string
+      readonly attributes: readonly Attribute[]
+    }
+  /** A row of a relation. */
+  | { readonly kind: 'row'; readonly schema: string; readonly name: string }
+
+type Returned = {
+  readonly type: string
+  /** Of a function with OUT parameters, or that returns a TABLE. */
+  readonly columns: readonly Attribute[]
+}
+
+export type Catalog = {
+  /** By their names as `format_type` writes them. */
+  readonly types: ReadonlyMap<string, NamedType>
+  /** By `signatureOf`. */
+  readonly returned: ReadonlyMap<string, Returned>
+}
+
+/** One row: a JSON list of all types. */
+export const typesSql = `
+  select coalesce(json_agg(json_build_object(
+    'written', format_type(type.oid, null),
+    'schema', namespace.nspname,
+    'name', type.typname,
+    'kind', case when type.typtype = 'e' then 'enum' when type.typtype = 'd' then 'domain'
+      when relation.relkind = 'c' then 'composite' else 'row' end,
+    'base', case when type.typtype = 'd' then format_type(type.typbasetype, null) end,
+    'labels', (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = type.oid),
+    'attributes', (
+      select json_agg(json_build_object('name', attname, 'type', format_type(atttypid, null)) order by attnum)
+      from pg_attribute where relation.relkind = 'c' and attrelid = relation.oid and attnum > 0 and not attisdropped))
+    order by namespace.nspname, type.typname), '[]')
+  from pg_type type
+    join pg_namespace namespace on namespace.oid = type.typnamespace
+    left join pg_class relation on relation.oid = type.typrelid
+  where (type.typtype in ('e', 'd') or type.typtype = 'c' and relation.relkind in ('c', 'r', 'p', 'v', 'm', 'f'))
+    and namespace.nspname !~ '^pg_' and namespace.nspname <> 'information_schema'`
+
+/** With $1 a JSON list of schemas, one row: a JSON list of their functions. */
+export const returnedSql = `
+  select coalesce(json_agg(json_build_object(
+    'schema', namespace.nspname,
+    'name', routine.proname,
+    'parameters', (
+      select coalesce(json_agg(json_build_object('name', coalesce(argument.name, ''), 'type', format_type(argument.type, null)) order by position), '[]')
+      from unnest(coalesce(routine.proallargtypes, routine.proargtypes::oid[]), routine.proargnames, coalesce(routine.proargmodes::text[], '{}'))
+        with ordinality as argument(type, name, mode, position)
+      where argument.type is not null and (argument.mode is null or argument.mode in ('i', 'b', 'v'))),
+    'type', format_type(routine.prorettype, null),
+    'columns', (
+      select coalesce(json_agg(json_build_object('name', coalesce(argument.name, ''), 'type', format_type(argument.type, null)) order by position), '[]')
+      from unnest(routine.proallargtypes, routine.proargnames, routine.proargmodes::text[]) with ordinality as argument(type, name, mode, position)
+      where argument.mode in ('t', 'b', 'o')))), '[]')
+  from pg_proc routine join pg_namespace namespace on namespace.oid = routine.pronamespace
+  where namespace.nspname in (select json_array_elements_text($1::json)) and routine.prokind = 'f'`
+
+/** Tells overloads apart. */
+export const signatureOf = (schema: string, name: string, parameters: readonly Attribute[]): string =>
+  JSON.stringify([schema, name, ...parameters.map(one => [one.name, one.type])])
+
+type TypeRow = {
+  written: string
+  schema: string
+  name: string
+  kind: NamedType['kind']
+  base: string | null
+  labels: string[] | null
+  attributes: Attribute[] | null
+}
+type ReturnedRow = { schema: string; name: string; parameters: Attribute[]; type: string; columns: Attribute[] }
+
+function namedType({ kind, schema, name, base, labels, attributes }: TypeRow): NamedType {
+  switch (kind) {
+    case 'enum':
+      return { kind, schema, name, labels: labels ?? [] }
+    case 'domain':
+      return { kind, base: base ?? 'text' }
+    case 'composite':
+      return { kind, schema, name, attributes: attributes ?? [] }
+    case 'row':
+      return { kind, schema, name }
+  }
+}
+
+/** From the JSON that `typesSql` and `returnedSql` have come back with. */
+export function catalogOf(types: string, returned: string): Catalog {
+  // The shapes are what those statements write.
+  const typeRows = JSON.parse(types) as TypeRow[]
+  const returnedRows = JSON.parse(returned) as ReturnedRow[]
+  return {
+    types: new Map(typeRows.map(row => [row.written, namedType(row)])),
+    returned: new Map(
+      returnedRows.map(({ schema, name, parameters, type, columns }) => [
+        signatureOf(schema, name, parameters),
+        { type, columns },
+      ]),
+    ),
+  }
+}

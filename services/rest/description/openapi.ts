@@ -1,0 +1,321 @@
+/**
+ * A served schema as a document of OpenAPI 3.1, made to generate clients from: what can be asked of each relation and function, with what it takes and answers. Pure.
+ * The document at the root that PostgREST has is OpenAPI 2.0, and is made in openapi/.
+ */
+import type { Column, Routine, Table } from '../../schema-cache/types.ts'
+import { splitComment } from '../openapi/swagger.ts'
+import { type Described, type DescribedSchema, resultOf } from './described.ts'
+import {
+  componentName,
+  insertName,
+  rowName,
+  type Schema,
+  SchemaWriter,
+  schemaReference,
+  updateName,
+} from './schemas.ts'
+
+type DocumentInput = {
+  readonly described: Described
+  /** The one that is described, of those. */
+  readonly schema: DescribedSchema
+  /** The comment on the schema: a title, then a description. */
+  readonly comment: string | null
+  /** Where the service is; where the document came from, if nobody has said. */
+  readonly proxyUri: string | undefined
+  readonly securityActive: boolean
+  readonly ndjsonEnabled: boolean
+  readonly version: string
+}
+
+type Operation = Readonly<Record<string, unknown>>
+
+const parameterReference = (name: string): Schema => ({ $ref: `#/components/parameters/${name}` })
+const responseReference = (name: string): Schema => ({ $ref: `#/components/responses/${name}` })
+
+const queryParameter = (name: string, description: string, schema: Schema = { type: 'string' }): Schema => ({
+  name,
+  in: 'query',
+  description,
+  schema,
+})
+const whole = { type: 'integer', minimum: 0 }
+
+/** By their names in the components. */
+const sharedParameters: Readonly<Record<string, Schema>> = {
+  select: queryParameter('select', 'Columns, and relations to embed: `title,authors(name)`.'),
+  order: queryParameter('order', 'Columns to order by: `pages.desc.nullslast,id`.'),
+  limit: queryParameter('limit', 'Most rows.', whole),
+  offset: queryParameter('offset', 'Rows to leave out before the first.', whole),
+  columns: queryParameter('columns', 'Keys of the body that are written; others are ignored.'),
+  on_conflict: queryParameter('on_conflict', 'Unique columns by which an upsert finds the row that is there.'),
+  prefer: {
+    name: 'Prefer',
+    in: 'header',
+    description:
+      'Wishes with commas between them: `return=representation`, `count=exact`, `handling=strict` and others.',
+    schema: { type: 'string' },
+  },
+  range: { name: 'Range', in: 'header', description: 'Rows from 0: `0-9`.', schema: { type: 'string' } },
+}
+
+const json = (schema: Schema) => ({ 'application/json': { schema } })
+
+const sharedResponses: Readonly<Record<string, Schema>> = {
+  refused: {
+    description: 'The request is refused: by its form, by who asks, or by the database.',
+    content: json(schemaReference('Error..body')),
+  },
+  failed: { description: 'The service or its database cannot answer.', content: json(schemaReference('Error..body')) },
+}
+const failures = { '4XX': responseReference('refused'), '5XX': responseReference('failed') }
+
+const errorSchema: Schema = {
+  type: 'object',
+  description: 'What was wrong.',
+  properties: {
+    code: { type: 'string', description: 'An SQLSTATE, or a code of the service that begins with RST.' },
+    message: { type: 'string' },
+    details: { description: 'More of it, where there is more.' },
+    hint: { type: ['string', 'null'] },
+  },
+  required: ['code', 'message'],
+}
+
+const filterParameter = (table: Table, { name, description }: Column): [string, Schema] => [
+  componentName('filter', table.name, name),
+  queryParameter(name, `${description ?? 'A filter'}: an operator and a value, \`eq.1\` or \`in.(1,2)\`.`),
+]
+
+/** Query parameters that mean something of their own. */
+const taken = new Set(['select', 'order', 'limit', 'offset', 'columns', 'on_conflict', 'and', 'or'])
+const filteredColumns = (table: Table) => [...table.columns.values()].filter(({ name }) => !taken.has(name))
+
+/** The comment on an object of the database, or what it is. */
+function said(comment: string | null, summary: string): { summary: string; description?: string } {
+  const parts = splitComment(comment)
+  if (parts === null) return { summary }
+  return {
+    summary: parts.summary === '' ? summary : parts.summary,
+    ...(parts.description === '' ? {} : { description: parts.description }),
+  }
+}
+
+class DocumentWriter {
+  readonly #input: DocumentInput
+  readonly #schemas: SchemaWriter
+
+  constructor(input: DocumentInput) {
+    this.#input = input
+    this.#schemas = new SchemaWriter(input.described, input.schema.tables)
+  }
+
+  document(): Schema {
+    const { schema, comment, proxyUri, securityActive, version } = this.#input
+    const { tables } = schema
+    const routines = Map.groupBy(schema.routines, ({ name }) => name)
+    const title = splitComment(comment)
+    const bearer = { bearer: [] }
+    return {
+      openapi: '3.1.0',
+      info: {
+        title: title?.summary || `Schema ${schema.name}`,
+        ...(title?.description ? { description: title.description } : {}),
+        version,
+      },
+      servers: [{ url: proxyUri === undefined ? '/' : proxyUri.replace(/\/$/, '') }],
+      security: securityActive ? [bearer] : [{}, bearer],
+      tags: [
+        { name: '(root)', description: 'What the service has.' },
+        ...tables.map(table => ({
+          name: table.name,
+          description: splitComment(table.description)?.summary || `Relation ${table.name}`,
+        })),
+        ...(routines.size === 0 ? [] : [{ name: '(rpc)', description: 'Functions' }]),
+      ],
+      paths: Object.fromEntries([
+        ['/', this.#root()],
+        ...tables.map(table => [`/${encodeURIComponent(table.name)}`, this.#table(table)]),
+        ...[...routines].map(([name, list]) => [`/rpc/${encodeURIComponent(name)}`, this.#function(name, list)]),
+      ]),
+      components: {
+        schemas: Object.fromEntries([
+          ...tables.flatMap(table => this.#schemas.ofTable(table)),
+          ['Error..body', errorSchema],
+        ]),
+        parameters: {
+          ...sharedParameters,
+          ...Object.fromEntries(
+            tables.flatMap(table => filteredColumns(table).map(column => filterParameter(table, column))),
+          ),
+        },
+        responses: sharedResponses,
+        securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+      },
+    }
+  }
+
+  #root(): Schema {
+    return {
+      get: {
+        operationId: 'describe',
+        tags: ['(root)'],
+        summary: 'This document',
+        responses: {
+          200: { description: 'The document', content: { 'application/openapi+json': { schema: { type: 'object' } } } },
+          ...failures,
+        },
+      },
+    }
+  }
+
+  #rows(table: Table): Schema {
+    const row = schemaReference(rowName(table))
+    return {
+      'application/json': { schema: { type: 'array', items: row } },
+      'application/vnd.pgrst.object+json': { schema: row },
+      'text/csv': { schema: { type: 'string' } },
+      ...(this.#input.ndjsonEnabled ? { 'application/x-ndjson': { schema: { type: 'string' } } } : {}),
+    }
+  }
+
+  #table(table: Table): Schema {
+    const about = (method: string) => ({
+      operationId: componentName(method, table.name),
+      tags: [table.name],
+    })
+    const filters = filteredColumns(table).map(column => parameterReference(filterParameter(table, column)[0]))
+    const shared = (...names: string[]) => names.map(parameterReference)
+    const content = this.#rows(table)
+    const written = {
+      200: { description: 'Rows as they are now, where `return=representation` asks for them', content },
+      204: { description: 'Done' },
+      ...failures,
+    }
+    const body = (schema: Schema) => ({ required: true, content: json(schema) })
+    const insert = schemaReference(insertName(table))
+    const get: Operation = {
+      ...about('read'),
+      ...said(table.description, `Read ${table.name}`),
+      parameters: [...filters, ...shared('select', 'order', 'limit', 'offset', 'prefer', 'range')],
+      responses: {
+        200: { description: 'Rows', content },
+        206: { description: 'Some of the rows, where `count` was asked for', content },
+        ...failures,
+      },
+    }
+    return {
+      get,
+      ...(table.insertable
+        ? {
+            post: {
+              ...about('insert'),
+              summary: `Insert into ${table.name}`,
+              parameters: shared('select', 'columns', 'on_conflict', 'prefer'),
+              requestBody: body({ oneOf: [insert, { type: 'array', items: insert }] }),
+              responses: {
+                200: { description: 'All rows were there, and are as sent now', content },
+                201: { description: 'Inserted; with the rows, where `return=representation` asks for them', content },
+                ...failures,
+              },
+            },
+          }
+        : {}),
+      ...(table.updatable
+        ? {
+            patch: {
+              ...about('update'),
+              summary: `Update ${table.name}`,
+              parameters: [...filters, ...shared('select', 'columns', 'prefer')],
+              requestBody: body(schemaReference(updateName(table))),
+              responses: written,
+            },
+          }
+        : {}),
+      ...(table.deletable
+        ? {
+            delete: {
+              ...about('delete'),
+              summary: `Delete from ${table.name}`,
+              parameters: [...filters, ...shared('select', 'prefer')],
+              responses: written,
+            },
+          }
+        : {}),
+    }
+  }
+
+  /** All functions of a name share its path. */
+  #function(name: string, overloads: readonly Routine[]): Schema {
+    const [first] = overloads
+    if (first === undefined) return {}
+    const about = { tags: ['(rpc)'], ...said(first.description, `Call ${name}`) }
+    const responses = this.#responses(overloads)
+    const bodies = overloads.map(routine => this.#schemas.ofArguments(routine))
+    const post: Operation = {
+      operationId: componentName('call', name),
+      ...about,
+      parameters: [parameterReference('prefer')],
+      requestBody: { required: true, content: json(oneOf(bodies)) },
+      responses,
+    }
+    if (overloads.every(({ volatility }) => volatility === 'volatile')) return { post }
+    return {
+      get: {
+        operationId: componentName('get', name),
+        ...about,
+        parameters: [...this.#arguments(overloads), parameterReference('prefer')],
+        responses,
+      },
+      post,
+    }
+  }
+
+  /** What one function needs, another of its name may not. */
+  #arguments(overloads: readonly Routine[]): Schema[] {
+    const byName = Map.groupBy(
+      overloads.flatMap(({ parameters }) => parameters).filter(({ name }) => name !== ''),
+      ({ name }) => name,
+    )
+    return [...byName].map(([name, list]) => {
+      const isRequired = list.length === overloads.length && list.every(({ required }) => required)
+      const isList = list.some(({ variadic }) => variadic)
+      // A GET says every value as Postgres reads it from text.
+      const schema = isList ? { type: 'array', items: { type: 'string' } } : { type: 'string' }
+      const types = [...new Set(list.map(({ type }) => type))].join(' or ')
+      return { name, in: 'query', required: isRequired, description: `Postgres: ${types}`, schema }
+    })
+  }
+
+  #responses(overloads: readonly Routine[]): Schema {
+    const answers = overloads.filter(({ returnsVoid }) => !returnsVoid)
+    const schemas = answers.map(routine => this.#result(routine))
+    return {
+      ...(schemas.length === 0 ? {} : { 200: { description: 'What it returns', content: json(oneOf(schemas)) } }),
+      ...(answers.length < overloads.length ? { 204: { description: 'It returns nothing' } } : {}),
+      ...failures,
+    }
+  }
+
+  #result(routine: Routine): Schema {
+    const result = resultOf(this.#input.described.catalog, routine)
+    const one =
+      result.kind === 'type'
+        ? this.#schemas.type(result.type)
+        : {
+            type: 'object',
+            properties: Object.fromEntries(result.columns.map(({ name, type }) => [name, this.#schemas.type(type)])),
+          }
+    return routine.returnsSet ? { type: 'array', items: one } : one
+  }
+}
+
+/** One of several schemas, each once. */
+function oneOf(schemas: readonly Schema[]): Schema {
+  const different = [...new Map(schemas.map(schema => [JSON.stringify(schema), schema])).values()]
+  const [only] = different
+  return different.length === 1 && only !== undefined ? only : { anyOf: different }
+}
+
+/** The document, for JSON.stringify. */
+export const renderOpenApi31 = (input: DocumentInput): Schema => new DocumentWriter(input).document()

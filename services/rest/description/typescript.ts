@@ -1,0 +1,224 @@
+/**
+ * The served schemas as a type of TypeScript, in the form that clients of PostgREST take (`new PostgrestClient<Database>`). Pure. It promises text that compiles,
+ * whatever the names in the database are: each is an identifier or a quoted string, and a comment holds none.
+ */
+import {
+  type Column,
+  type QualifiedName,
+  type Relationship,
+  type Routine,
+  representationKey,
+  type Table,
+} from '../../schema-cache/types.ts'
+import { type DataType, dataTypeOf } from './data-type.ts'
+import { type Described, type DescribedSchema, resultOf } from './described.ts'
+
+const key = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name))
+const literal = (text: string): string => JSON.stringify(text)
+
+/** Lines of an object type; `readonly` members of it are for nobody. */
+function object(members: readonly string[], indent: string): string {
+  if (members.length === 0) return 'Record<never, never>'
+  return `{\n${members.map(member => `${indent}  ${member}\n`).join('')}${indent}}`
+}
+
+class TypeWriter {
+  readonly #described: Described
+  readonly #relations: ReadonlyMap<string, Table>
+  readonly #schemas: ReadonlySet<string>
+
+  constructor(described: Described) {
+    this.#described = described
+    const tables = described.schemas.flatMap(schema => schema.tables)
+    this.#relations = new Map(tables.map(table => [JSON.stringify([table.schema, table.name]), table]))
+    this.#schemas = new Set(described.schemas.map(({ name }) => name))
+  }
+
+  text(): string {
+    const schemas = this.#described.schemas.map(schema => `  ${key(schema.name)}: ${this.#schema(schema)}\n`)
+    return (
+      '/** The database as its REST service shows it. Made by the service; ask it again when the database has changed. */\n' +
+      'export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[]\n\n' +
+      `export type Database = {\n  __InternalSupabase: { PostgrestVersion: '14' }\n${schemas.join('')}}\n`
+    )
+  }
+
+  #schema(schema: DescribedSchema): string {
+    const { tables } = schema
+    const indent = '    '
+    const named = [...this.#described.catalog.types.values()].filter(
+      type => type.kind !== 'domain' && type.schema === schema.name,
+    )
+    const enums = named.flatMap(type =>
+      type.kind === 'enum' ? [`${key(type.name)}: ${type.labels.map(literal).join(' | ') || 'never'}`] : [],
+    )
+    const composites = named.flatMap(type => {
+      if (type.kind !== 'composite') return []
+      const members = type.attributes.map(one => `${key(one.name)}: ${this.#type(one.type)} | null`)
+      return [`${key(type.name)}: ${object(members, `${indent}  `)}`]
+    })
+    const relations = (isView: boolean) =>
+      object(
+        tables.filter(table => table.isView === isView).map(table => `${key(table.name)}: ${this.#relation(table)}`),
+        indent,
+      )
+    const parts = [
+      `Tables: ${relations(false)}`,
+      `Views: ${relations(true)}`,
+      `Functions: ${object(this.#functions(schema), indent)}`,
+      `Enums: ${object(enums, indent)}`,
+      `CompositeTypes: ${object(composites, indent)}`,
+    ]
+    return object(parts, '  ')
+  }
+
+  /** A type by its name. */
+  #type(written: string): string {
+    return this.#written(dataTypeOf(this.#described.catalog, written))
+  }
+
+  #written(type: DataType): string {
+    switch (type.kind) {
+      case 'boolean':
+        return 'boolean'
+      case 'json':
+        return 'Json'
+      case 'void':
+        return 'undefined'
+      case 'integer':
+      case 'number':
+        return 'number'
+      case 'string':
+        return 'string'
+      case 'array': {
+        const element = this.#written(type.of)
+        return element.includes(' ') ? `(${element})[]` : `${element}[]`
+      }
+      case 'enum':
+        return this.#schemas.has(type.enum.schema)
+          ? member(type.enum, 'Enums')
+          : type.labels.map(literal).join(' | ') || 'never'
+      case 'composite':
+        if (this.#schemas.has(type.composite.schema)) return member(type.composite, 'CompositeTypes')
+        return `{ ${type.attributes.map(one => `${key(one.name)}: ${this.#type(one.type)} | null`).join('; ')} }`
+      case 'row':
+        return this.#rowOf(type.relation) ?? 'Record<string, unknown>'
+      case 'record':
+        return 'Record<string, unknown>'
+    }
+  }
+
+  #rowOf(relation: QualifiedName): string | undefined {
+    const table = this.#relations.get(JSON.stringify([relation.schema, relation.name]))
+    return table && `${member(table, table.isView ? 'Views' : 'Tables')}['Row']`
+  }
+
+  /** Of a domain that a function turns into JSON nobody knows what comes of it. */
+  #column({ type, baseType }: Column): string {
+    const { representations } = this.#described.cache
+    return representations.has(representationKey(type, 'json')) ? 'Json' : this.#type(baseType)
+  }
+
+  #relation(table: Table): string {
+    const indent = '      '
+    const columns = [...table.columns.values()]
+    const typed = (column: Column) => `${this.#column(column)}${column.nullable ? ' | null' : ''}`
+    const row = columns.map(column => `${key(column.name)}: ${typed(column)}`)
+    const written = (isOptional: (column: Column) => boolean) =>
+      columns.map(column =>
+        column.generated
+          ? `${key(column.name)}?: never`
+          : `${key(column.name)}${isOptional(column) ? '?' : ''}: ${typed(column)}`,
+      )
+    const insert = written(column => column.nullable || column.default !== null)
+    const parts = [
+      `Row: ${object(row, `${indent}  `)}`,
+      ...(table.insertable || table.updatable || !table.isView
+        ? [
+            `Insert: ${object(insert, `${indent}  `)}`,
+            `Update: ${object(
+              written(() => true),
+              `${indent}  `,
+            )}`,
+          ]
+        : []),
+      `Relationships: ${this.#relationships(table, `${indent}  `)}`,
+    ]
+    return object(parts, indent)
+  }
+
+  #relationships(table: Table, indent: string): string {
+    const all = this.#described.cache.relationships.get(table.schema)?.get(table.name) ?? []
+    const list = all.flatMap(one => this.#relationship(one))
+    return list.length === 0 ? '[]' : `[\n${list.map(one => `${indent}  ${one},\n`).join('')}${indent}]`
+  }
+
+  /** Only what the side with the foreign key says: clients find the other side by it. */
+  #relationship(relationship: Relationship): string[] {
+    if (relationship.kind !== 'keys') return []
+    const { cardinality, source, target } = relationship
+    if (cardinality.kind === 'many-to-many' || cardinality.kind === 'one-to-many') return []
+    if (cardinality.kind === 'one-to-one' && cardinality.referenced) return []
+    if (target.schema !== source.schema || this.#rowOf(target) === undefined) return []
+    const names = (index: 0 | 1) => cardinality.columns.map(pair => literal(pair[index])).join(', ')
+    return [
+      `{ foreignKeyName: ${literal(cardinality.constraint)}; columns: [${names(0)}]; isOneToOne: ${cardinality.kind === 'one-to-one'}; ` +
+        `referencedRelation: ${literal(target.name)}; referencedColumns: [${names(1)}] }`,
+    ]
+  }
+
+  #functions(schema: DescribedSchema): string[] {
+    const overloads = new Map<string, string[]>()
+    const add = (name: string, text: string | undefined) => {
+      if (text !== undefined) overloads.set(name, [...(overloads.get(name) ?? []), text])
+    }
+    for (const routine of schema.routines) add(routine.name, this.#function(routine))
+    for (const table of schema.tables) {
+      for (const one of this.#described.cache.relationships.get(table.schema)?.get(table.name) ?? []) {
+        if (one.kind === 'computed' && one.function.schema === schema.name) add(one.function.name, this.#computed(one))
+      }
+    }
+    return [...overloads].map(([name, texts]) => `${key(name)}: ${texts.join(' | ')}`)
+  }
+
+  #function(routine: Routine): string | undefined {
+    const { parameters, returnsSet } = routine
+    const [only] = parameters
+    const isUnnamed = parameters.length === 1 && only?.name === ''
+    // A body that is no JSON is nothing that a client of this kind sends.
+    if (isUnnamed && only.type !== 'json' && only.type !== 'jsonb') return undefined
+    const named = parameters.map(one => `${key(one.name)}${one.required ? '' : '?'}: ${this.#type(one.type)}`)
+    const argumentsType = isUnnamed
+      ? 'Record<string, unknown>'
+      : named.length === 0
+        ? 'Record<PropertyKey, never>'
+        : `{ ${named.join('; ')} }`
+    const result = resultOf(this.#described.catalog, routine)
+    const one =
+      result.kind === 'columns'
+        ? `{ ${result.columns.map(column => `${key(column.name)}: ${this.#type(column.type)}`).join('; ')} }`
+        : this.#type(result.type)
+    const plain = one.includes(' ') && !one.startsWith('{') ? `(${one})` : one
+    const type = result.kind === 'type' ? dataTypeOf(this.#described.catalog, result.type) : undefined
+    const isRow =
+      type?.kind === 'row' && type.relation.schema === routine.schema && this.#rowOf(type.relation) !== undefined
+    const options = isRow ? `; SetofOptions: ${setOf('*', type.relation.name, !returnsSet, returnsSet)}` : ''
+    return `{ Args: ${argumentsType}; Returns: ${returnsSet ? `${plain}[]` : one}${options} }`
+  }
+
+  /** A function from a row to rows: something to embed. */
+  #computed({ source, target, toOne }: Extract<Relationship, { kind: 'computed' }>): string | undefined {
+    const [from, to] = [this.#rowOf(source), this.#rowOf(target)]
+    if (from === undefined || to === undefined || source.schema !== target.schema) return undefined
+    return `{ Args: { '': ${from} }; Returns: ${to}${toOne ? '' : '[]'}; SetofOptions: ${setOf(source.name, target.name, toOne, true)} }`
+  }
+}
+
+const setOf = (from: string, to: string, isOneToOne: boolean, isSetofReturn: boolean): string =>
+  `{ from: ${literal(from)}; to: ${literal(to)}; isOneToOne: ${isOneToOne}; isSetofReturn: ${isSetofReturn} }`
+
+const member = ({ schema, name }: QualifiedName, place: 'Tables' | 'Views' | 'Enums' | 'CompositeTypes'): string =>
+  `Database[${literal(schema)}][${literal(place)}][${literal(name)}]`
+
+/** The text of a module that exports `Database` and `Json`. */
+export const renderTypeScript = (described: Described): string => new TypeWriter(described).text()
