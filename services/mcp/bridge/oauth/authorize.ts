@@ -3,6 +3,7 @@
  * good for the browser that it was shown to, once.
  */
 import { timingSafeEqual } from 'node:crypto'
+import { networkOf } from '../../../http/address.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../../http/message.ts'
 import { scopes as allScopes, type Scope } from '../../core/caller.ts'
 import type { BuiltinUsers, Identity } from './builtin.ts'
@@ -11,12 +12,11 @@ import { OAuthError, PageError } from './errors.ts'
 import type { Provider } from './federated.ts'
 import { cookieOf, type Fields, readFields, readForm, redirectTo, required } from './form.ts'
 import { formTarget, type Pages } from './pages.ts'
-import { type AuthorizationRequest, hashOf, type Store, secretText } from './records.ts'
+import { type AuthorizationRequest, hashOf, type RecordOf, type Store, secretText } from './records.ts'
 import { matchesRedirectUri } from './redirect.ts'
 
 const transactionSeconds = 600
 const consentSeconds = 7_776_000
-const mostTransactions = 20_000
 const longestState = 2_000
 /** For so long the reuse of a code is noticed. */
 const codeMemorySeconds = 3_600
@@ -84,7 +84,7 @@ export class AuthorizationEndpoint {
   /** GET /oauth/authorize. @throws PageError, OAuthError */
   async start(head: RequestHead): Promise<HttpResponse> {
     const fields = readFields(head.query)
-    const client = await this.#parts.clients.find(required(fields, 'client_id'))
+    const client = await this.#parts.clients.find(required(fields, 'client_id'), head.address)
     const redirectUri = required(fields, 'redirect_uri')
     if (!matchesRedirectUri(redirectUri, client.redirectUris))
       throw new PageError(400, 'The redirect_uri is none that this client has registered. Nobody is sent there.')
@@ -100,14 +100,12 @@ export class AuthorizationEndpoint {
   }
 
   async #show(head: RequestHead, client: Client, request: AuthorizationRequest): Promise<HttpResponse> {
-    const { store, login } = this.#parts
-    if ((await store.count('transaction')) >= mostTransactions)
-      throw new PageError(503, 'Too many people are signing in right now. Try again in a few minutes.')
+    const { login } = this.#parts
     const browser = cookieOf(head, this.#cookieName) ?? secretText()
     if (login.kind === 'federated' && (client.isKnown || (await this.#hasConsented(browser, request))))
-      return this.#toProvider(login.provider, request, browser)
+      return this.#toProvider(login.provider, request, browser, head)
     const csrfToken = secretText()
-    await store.insert('transaction', hashOf(csrfToken), { request, browserHash: hashOf(browser) }, transactionSeconds)
+    await this.#begin(head, csrfToken, { request, browserHash: hashOf(browser) })
     const page = this.#page(request, csrfToken, '', undefined, 200)
     return { ...page, headers: [...page.headers, this.#cookie(browser)] }
   }
@@ -190,8 +188,14 @@ export class AuthorizationEndpoint {
     if (login.kind === 'federated') {
       if ((await store.take('transaction', key)) === undefined)
         throw new PageError(403, 'This page has been used already.')
-      await store.insert('consent', this.#consentKey(browser, request), { scopes: request.scopes }, consentSeconds)
-      return this.#toProvider(login.provider, request, browser)
+      await store.offer({
+        kind: 'consent',
+        owner: networkOf(head.address),
+        key: this.#consentKey(browser, request),
+        value: { scopes: request.scopes },
+        lifetimeSeconds: consentSeconds,
+      })
+      return this.#toProvider(login.provider, request, browser, head)
     }
     const username = fields.get('username') ?? ''
     const result = await login.users.login(username, fields.get('password') ?? '', head.address)
@@ -219,12 +223,24 @@ export class AuthorizationEndpoint {
     return (await this.#parts.store.get('consent', this.#consentKey(browser, request))) !== undefined
   }
 
-  async #toProvider(provider: Provider, request: AuthorizationRequest, browser: string): Promise<HttpResponse> {
+  /** @throws PageError where there is no room for it */
+  async #begin({ address }: RequestHead, secret: string, value: RecordOf<'transaction'>): Promise<void> {
+    const offered = { kind: 'transaction', owner: networkOf(address), key: hashOf(secret), value } as const
+    if (await this.#parts.store.offer({ ...offered, lifetimeSeconds: transactionSeconds })) return
+    throw new PageError(503, 'Too many people are signing in right now. Try again in a few minutes.')
+  }
+
+  async #toProvider(
+    provider: Provider,
+    request: AuthorizationRequest,
+    browser: string,
+    head: RequestHead,
+  ): Promise<HttpResponse> {
     const [state, nonce, verifier] = [secretText(), secretText(), secretText()]
     const record = { request, browserHash: hashOf(browser), nonce, verifier }
     try {
       const url = await provider.loginUrl({ redirectUri: this.#callback, state, nonce, verifier })
-      await this.#parts.store.insert('transaction', hashOf(state), record, transactionSeconds)
+      await this.#begin(head, state, record)
       return redirectTo(url, [this.#cookie(browser)])
     } catch (error) {
       if (error instanceof OAuthError) return this.#refuse(request.redirectUri, request.state, error)

@@ -47,8 +47,8 @@ test('a document is read from the address that was checked, and not again for a 
   const documents = new ClientDocuments(outside)
   asked = []
   const expected = { clientName: 'App', redirectUris: redirect_uris }
-  expect(await documents.get(`${origin}/good`)).toEqual(expected)
-  expect(await documents.get(`${origin}/good`)).toEqual(expected)
+  expect(await documents.get(`${origin}/good`, 'somebody')).toEqual(expected)
+  expect(await documents.get(`${origin}/good`, 'somebody')).toEqual(expected)
   expect(asked).toEqual(['/good'])
 })
 
@@ -62,7 +62,7 @@ test.each([
   ['/nonsense', /not valid JSON/],
   ['/missing', /status 404/],
 ])('%s is refused', async (path, problem) => {
-  await expect(new ClientDocuments(outside).get(`${origin}${path}`)).rejects.toThrow(problem)
+  await expect(new ClientDocuments(outside).get(`${origin}${path}`, 'somebody')).rejects.toThrow(problem)
 })
 
 test('name servers that are silent hold two threads and no more', async () => {
@@ -76,22 +76,24 @@ test('name servers that are silent hold two threads and no more', async () => {
     return silent
   }
   const documents = new ClientDocuments({ ...outside, resolve })
-  const waiting = [1, 2].map(number => documents.get(`${origin}/good${number}`))
-  await expect(documents.get(`${origin}/good3`)).rejects.toThrow('too many clients')
+  const first = documents.get(`${origin}/good1`, 'somebody')
+  await expect(documents.get(`${origin}/good2`, 'somebody')).rejects.toThrow('too many clients')
+  const waiting = [first, documents.get(`${origin}/good2`, 'another')]
+  await expect(documents.get(`${origin}/good3`, 'a third')).rejects.toThrow('too many clients')
   expect(lookups).toBe(2)
   answer([{ address: '127.0.0.1', family: 4 }])
   expect(await Promise.all(waiting)).toHaveLength(2)
-  expect(await documents.get(`${origin}/good3`)).toMatchObject({ clientName: 'App' })
+  expect(await documents.get(`${origin}/good3`, 'somebody')).toMatchObject({ clientName: 'App' })
 })
 
 test('a name with one address that is not public is not asked', async () => {
   asked = []
   const mixed = { ...outside, resolve: async () => ['127.0.0.1', '10.0.0.1'].map(address => ({ address, family: 4 })) }
-  await expect(new ClientDocuments(mixed).get(`${origin}/good`)).rejects.toThrow(/not public/)
-  await expect(new ClientDocuments({ ...outside, isPublic: isPublicAddress }).get(`${origin}/good`)).rejects.toThrow(
-    /not public/,
-  )
-  await expect(new ClientDocuments(outside).get('https://[::1]/good')).rejects.toThrow(/not public/)
+  await expect(new ClientDocuments(mixed).get(`${origin}/good`, 'somebody')).rejects.toThrow(/not public/)
+  await expect(
+    new ClientDocuments({ ...outside, isPublic: isPublicAddress }).get(`${origin}/good`, 'somebody'),
+  ).rejects.toThrow(/not public/)
+  await expect(new ClientDocuments(outside).get('https://[::1]/good', 'somebody')).rejects.toThrow(/not public/)
   expect(asked).toEqual([])
 })
 

@@ -19,6 +19,8 @@ const mostCacheMs = 3_600_000
 const mostFetches = 8
 /** The system looks names up on threads that passwords and files take as well, and a name server that is silent holds one for long. */
 const mostLookups = 2
+/** Of that, what one who asks may have: others are not kept out by whoever names hosts that never answer. */
+const partOfOne = 0.5
 
 type ClientDocument = { readonly clientName: string; readonly redirectUris: readonly string[] }
 
@@ -134,20 +136,44 @@ function readDocument(id: string, text: string): ClientDocument {
   return { clientName: client_name ?? new URL(id).hostname, redirectUris: redirect_uris }
 }
 
+/** What is done at once: so much in all, and of that a part for each who asks. */
+class Shares {
+  readonly #most: number
+  readonly #taken = new Map<string, number>()
+  #all = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  /** @returns what gives it back @throws OAuthError where there is none left */
+  take(asker: string): () => void {
+    const own = this.#taken.get(asker) ?? 0
+    if (this.#all >= this.#most || own >= this.#most * partOfOne)
+      throw new OAuthError('temporarily_unavailable', 'too many clients are looked up')
+    this.#all += 1
+    this.#taken.set(asker, own + 1)
+    return () => {
+      this.#all -= 1
+      const left = (this.#taken.get(asker) ?? 1) - 1
+      if (left > 0) this.#taken.set(asker, left)
+      else this.#taken.delete(asker)
+    }
+  }
+}
+
 export class ClientDocuments {
   readonly #outside: Outside
   readonly #cache = new LRUCache<string, ClientDocument>({ max: 500 })
-  #running = 0
-  #lookingUp = 0
+  readonly #fetches = new Shares(mostFetches)
+  readonly #lookups = new Shares(mostLookups)
 
   constructor(outside: Outside) {
     this.#outside = outside
   }
 
-  async #addressOf({ hostname }: URL) {
-    if (this.#lookingUp >= mostLookups)
-      throw new OAuthError('temporarily_unavailable', 'too many clients are looked up')
-    this.#lookingUp += 1
+  async #addressOf({ hostname }: URL, asker: string) {
+    const done = this.#lookups.take(asker)
     try {
       return await checkedAddress(hostname, this.#outside)
     } catch (error) {
@@ -155,25 +181,24 @@ export class ClientDocuments {
         ? error
         : new OAuthError('invalid_client', 'the host of the client_id is unknown')
     } finally {
-      this.#lookingUp -= 1
+      done()
     }
   }
 
-  /** @throws OAuthError that says what is wrong with the document, or with getting at it */
-  async get(id: string): Promise<ClientDocument> {
+  /** `asker`: the network of who asks for it. @throws OAuthError that says what is wrong with the document, or with getting at it */
+  async get(id: string, asker: string): Promise<ClientDocument> {
     const known = this.#cache.get(id)
     if (known !== undefined) return known
-    if (this.#running >= mostFetches) throw new OAuthError('temporarily_unavailable', 'too many clients are looked up')
-    this.#running += 1
+    const done = this.#fetches.take(asker)
     try {
       const url = new URL(id)
-      const at = await this.#addressOf(url)
+      const at = await this.#addressOf(url, asker)
       const { text, cacheControl } = await fetchFrom(url, at, this.#outside)
       const document = readDocument(id, text)
       this.#cache.set(id, document, { ttl: cacheTime(cacheControl) })
       return document
     } finally {
-      this.#running -= 1
+      done()
     }
   }
 }

@@ -1,6 +1,7 @@
 /** Clients of all kinds: those that the configuration names, those that have registered, and those whose id is a document. */
 import { timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
+import { networkOf } from '../../../http/address.ts'
 import type { Scope } from '../../core/caller.ts'
 import { type ClientDocuments, isDocumentId } from './client-documents.ts'
 import { OAuthError } from './errors.ts'
@@ -34,12 +35,14 @@ const registrationSchema = z.object({
   response_types: z.array(z.string().max(100)).max(10).optional(),
 })
 
-const mostRegistered = 10_000
 const unusedSeconds = 86_400
 const usedSeconds = 31_536_000
 
 /** Written into pages and logs: what is no visible character would disguise the rest. */
 const visible = (text: string) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, ' ').trim()
+
+/** One that the configuration does not name. */
+const stranger = (clientId: string) => ({ clientId, secretHash: undefined, ownScopes: [], isKnown: false })
 
 export class Clients {
   readonly #settings: ClientsSettings
@@ -52,27 +55,29 @@ export class Clients {
     this.#documents = documents
   }
 
+  /** `address`: who asks for it. @throws OAuthError where there is none of this id */
+  async find(clientId: string, address: string): Promise<Client> {
+    if (!isDocumentId(clientId) || !this.#settings.allowClientIdMetadata) return this.#kept(clientId)
+    const { clientName, redirectUris } = await this.#documents.get(clientId, networkOf(address))
+    return {
+      ...stranger(clientId),
+      clientName: visible(clientName),
+      redirectUris: redirectUris.filter(uri => this.#isAllowed(uri)),
+    }
+  }
+
   /** @throws OAuthError where there is none of this id */
-  async find(clientId: string): Promise<Client> {
+  async #kept(clientId: string): Promise<Client> {
     const configured = this.#settings.clients.find(one => one.clientId === clientId)
     if (configured !== undefined) {
       const { clientName, secretSha256, redirectUris, ownScopes } = configured
       const secretHash = secretSha256 && Buffer.from(secretSha256, 'hex').toString('base64url')
       return { clientId, clientName, secretHash, redirectUris, ownScopes, isKnown: true }
     }
-    const strange = { clientId, secretHash: undefined, ownScopes: [], isKnown: false }
-    if (isDocumentId(clientId) && this.#settings.allowClientIdMetadata) {
-      const { clientName, redirectUris } = await this.#documents.get(clientId)
-      return {
-        ...strange,
-        clientName: visible(clientName),
-        redirectUris: redirectUris.filter(uri => this.#isAllowed(uri)),
-      }
-    }
     const registered = await this.#store.get('client', hashOf(clientId))
     if (registered === undefined) throw new OAuthError('invalid_client', 'the client_id is unknown')
     const { clientName, redirectUris, secretHash } = registered
-    return { ...strange, clientName, redirectUris, secretHash }
+    return { ...stranger(clientId), clientName, redirectUris, secretHash }
   }
 
   /**
@@ -84,7 +89,7 @@ export class Clients {
     secret: string | undefined,
   ): Promise<Pick<Client, 'clientId' | 'ownScopes' | 'secretHash'>> {
     if (isDocumentId(clientId)) return { clientId, ownScopes: [], secretHash: undefined }
-    const client = await this.find(clientId)
+    const client = await this.#kept(clientId)
     if (client.secretHash === undefined) return client
     const given = Buffer.from(hashOf(secret ?? ''))
     const right = Buffer.from(client.secretHash)
@@ -99,8 +104,8 @@ export class Clients {
     return allowedRedirectUris.length === 0 || matchesRedirectUri(uri, allowedRedirectUris)
   }
 
-  /** RFC 7591. @returns what the client is told. @throws OAuthError */
-  async register(body: unknown): Promise<{ readonly [field: string]: unknown }> {
+  /** RFC 7591. `address`: whose client it is. @returns what the client is told. @throws OAuthError */
+  async register(body: unknown, address: string): Promise<{ readonly [field: string]: unknown }> {
     const read = registrationSchema.safeParse(body)
     if (!read.success) {
       const [issue] = read.error.issues
@@ -113,15 +118,16 @@ export class Clients {
         'invalid_redirect_uri',
         'redirect_uris: https or loopback, and of those that are allowed here',
       )
-    if ((await this.#store.count('client')) >= mostRegistered)
-      throw new OAuthError('temporarily_unavailable', 'there are as many clients as there may be')
     const clientId = `dyn-${secretText().slice(0, 24)}`
     const secret = (token_endpoint_auth_method ?? 'none') === 'none' ? undefined : secretText()
     const clientName = visible(client_name) || 'unnamed client'
     const issuedAt = Math.floor(Date.now() / 1_000)
     const secretHash = secret && hashOf(secret)
-    const record = { clientName, redirectUris, issuedAt, ...(secretHash && { secretHash }) }
-    await this.#store.insert('client', hashOf(clientId), record, unusedSeconds)
+    const value = { clientName, redirectUris, issuedAt, ...(secretHash && { secretHash }) }
+    const owner = networkOf(address)
+    const offered = { kind: 'client', owner, key: hashOf(clientId), value, lifetimeSeconds: unusedSeconds } as const
+    if (!(await this.#store.offer(offered)))
+      throw new OAuthError('temporarily_unavailable', 'there are as many clients as there may be')
     return {
       client_id: clientId,
       client_id_issued_at: issuedAt,

@@ -89,7 +89,7 @@ export async function startAuthorizationServer(
     } catch {
       throw new OAuthError('invalid_client_metadata', 'the body is not valid JSON')
     }
-    return plainJson(201, await clients.register(value))
+    return plainJson(201, await clients.register(value, head.address))
   }
 
   /** Answers to programs: errors as JSON. */

@@ -30,8 +30,11 @@ export async function openPostgresStore(uri: string, logger: Logger): Promise<Ra
     .query(
       `CREATE TABLE IF NOT EXISTS espalier_oauth_records (
          kind text NOT NULL, key text NOT NULL, value text NOT NULL, uses integer NOT NULL DEFAULT 0,
-         expires_at bigint NOT NULL, PRIMARY KEY (kind, key));
-       CREATE INDEX IF NOT EXISTS espalier_oauth_records_expiry ON espalier_oauth_records (expires_at)`,
+         expires_at bigint NOT NULL, owner text NOT NULL DEFAULT '', PRIMARY KEY (kind, key));
+       -- Tables of before have no such column; bridges of before, beside this one, leave it as it is.
+       ALTER TABLE espalier_oauth_records ADD COLUMN IF NOT EXISTS owner text NOT NULL DEFAULT '';
+       CREATE INDEX IF NOT EXISTS espalier_oauth_records_expiry ON espalier_oauth_records (expires_at);
+       CREATE INDEX IF NOT EXISTS espalier_oauth_records_owner ON espalier_oauth_records (kind, owner, expires_at)`,
     )
     .catch(async (error: unknown) => {
       await pool.end()
@@ -40,9 +43,21 @@ export async function openPostgresStore(uri: string, logger: Logger): Promise<Ra
   const table = 'espalier_oauth_records'
   const here = 'kind = $1 AND key = $2 AND expires_at > $3'
   return {
-    insert: (kind, key, value, expiresAt) => {
-      const sql = `INSERT INTO ${table} (kind, key, value, expires_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`
-      return changed(sql, [kind, key, value, expiresAt])
+    insert: (kind, key, value, expiresAt, owner) => {
+      const columns = '(kind, key, value, expires_at, owner)'
+      const sql = `INSERT INTO ${table} ${columns} VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
+      return changed(sql, [kind, key, value, expiresAt, owner])
+    },
+    keepNewest: async (kind, owner, most, before) => {
+      const older = `SELECT key FROM ${table} WHERE kind = $1 AND owner = $2 AND expires_at <= $3
+        ORDER BY expires_at DESC, key OFFSET $4`
+      await pool.query(`DELETE FROM ${table} WHERE kind = $1 AND key IN (${older})`, [kind, owner, before, most])
+    },
+    takeFromLargest: async (kind, number, before) => {
+      const places = `SELECT key, expires_at, row_number() OVER (PARTITION BY owner ORDER BY expires_at DESC, key) AS place
+        FROM ${table} WHERE kind = $1 AND expires_at <= $2`
+      const chosen = `SELECT key FROM (${places}) AS placed ORDER BY place DESC, expires_at LIMIT $3`
+      await pool.query(`DELETE FROM ${table} WHERE kind = $1 AND key IN (${chosen})`, [kind, before, number])
     },
     get: async (...at) => (await one(`SELECT value, uses FROM ${table} WHERE ${here}`, at))?.value,
     use: (...at) => one(`UPDATE ${table} SET uses = uses + 1 WHERE ${here} RETURNING value, uses`, at),

@@ -16,12 +16,25 @@ export function openSqliteStore(path: string): RawStore {
   database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
     CREATE TABLE IF NOT EXISTS oauth_records (
       kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, uses INTEGER NOT NULL DEFAULT 0,
-      expires_at INTEGER NOT NULL, PRIMARY KEY (kind, key)) STRICT, WITHOUT ROWID;
+      expires_at INTEGER NOT NULL, owner TEXT NOT NULL DEFAULT '', PRIMARY KEY (kind, key)) STRICT, WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS oauth_records_expiry ON oauth_records (expires_at)`)
+  // Files of before have no such column.
+  const columns = database.prepare('PRAGMA table_info(oauth_records)').all()
+  if (!columns.some(({ name }) => name === 'owner'))
+    database.exec(`ALTER TABLE oauth_records ADD COLUMN owner TEXT NOT NULL DEFAULT ''`)
+  database.exec('CREATE INDEX IF NOT EXISTS oauth_records_owner ON oauth_records (kind, owner, expires_at)')
   const here = 'kind = ? AND key = ? AND expires_at > ?'
   const insert = database.prepare(
-    'INSERT INTO oauth_records (kind, key, value, expires_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+    'INSERT INTO oauth_records (kind, key, value, expires_at, owner) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
   )
+  const keepNewest = database.prepare(`DELETE FROM oauth_records WHERE kind = ? AND key IN (
+    SELECT key FROM oauth_records WHERE kind = ? AND owner = ? AND expires_at <= ?
+    ORDER BY expires_at DESC, key LIMIT -1 OFFSET ?)`)
+  const takeFromLargest = database.prepare(`DELETE FROM oauth_records WHERE kind = ? AND key IN (
+    SELECT key FROM (
+      SELECT key, expires_at, row_number() OVER (PARTITION BY owner ORDER BY expires_at DESC, key) AS place
+      FROM oauth_records WHERE kind = ? AND expires_at <= ?)
+    ORDER BY place DESC, expires_at LIMIT ?)`)
   const get = database.prepare(`SELECT value FROM oauth_records WHERE ${here}`)
   const use = database.prepare(`UPDATE oauth_records SET uses = uses + 1 WHERE ${here} RETURNING value, uses`)
   const take = database.prepare(`DELETE FROM oauth_records WHERE ${here} RETURNING value`)
@@ -29,7 +42,9 @@ export function openSqliteStore(path: string): RawStore {
   const count = database.prepare('SELECT count(*) AS n FROM oauth_records WHERE kind = ? AND expires_at > ?')
   const sweep = database.prepare('DELETE FROM oauth_records WHERE expires_at <= ?')
   return {
-    insert: async (kind, key, value, expiresAt) => insert.run(kind, key, value, expiresAt).changes === 1,
+    insert: async (kind, key, value, expiresAt, owner) => insert.run(kind, key, value, expiresAt, owner).changes === 1,
+    keepNewest: async (kind, owner, most, before) => void keepNewest.run(kind, kind, owner, before, most),
+    takeFromLargest: async (kind, number, before) => void takeFromLargest.run(kind, kind, before, number),
     get: async (kind, key, now) => text(get.get(kind, key, now)?.value),
     use: async (kind, key, now) => {
       const row = use.get(kind, key, now)

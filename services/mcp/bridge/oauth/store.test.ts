@@ -2,6 +2,7 @@
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../../../testing/postgres.ts'
@@ -15,6 +16,17 @@ const sqlite = join(folder, 'state.sqlite')
 let postgres: TestPostgres
 beforeAll(async () => {
   postgres = await startPostgres('16')
+  // As versions before owners were kept have left them.
+  const columns = 'kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, uses INTEGER NOT NULL DEFAULT 0'
+  const rest = 'expires_at BIGINT NOT NULL, PRIMARY KEY (kind, key)'
+  const table = (name: string, strict: string) => `CREATE TABLE ${name} (${columns}, ${rest}) ${strict}`
+  const row = `VALUES ('refresh', 'of before', '{"grant":"g"}', 9000000)`
+  const kept = new DatabaseSync(sqlite)
+  kept.exec(table('oauth_records', 'STRICT, WITHOUT ROWID').replace('BIGINT', 'INTEGER'))
+  kept.exec(`INSERT INTO oauth_records (kind, key, value, expires_at) ${row}`)
+  kept.close()
+  await postgres.run(table('espalier_oauth_records', ''))
+  await postgres.run(`INSERT INTO espalier_oauth_records (kind, key, value, expires_at) ${row}`)
 })
 afterAll(async () => {
   await postgres.stop()
@@ -24,15 +36,30 @@ afterAll(async () => {
 let now = 1_000_000
 const grant = { clientId: 'c', subject: 'alice', username: 'alice', scopes: ['mcp:read' as const], resource: 'r' }
 
+const client = { clientName: 'n', redirectUris: [], issuedAt: 0 }
+const offered = (owner: string, at: number) =>
+  ({ kind: 'client', owner, key: `client ${at}`, value: client, lifetimeSeconds: 60 }) as const
+const small = { ofOwner: 3, all: 7 }
+const bounds = { client: small, transaction: small, consent: small }
+
 describe.each([
   ['SQLite', async () => openSqliteStore(sqlite)],
   ['Postgres', () => openPostgresStore(postgres.uri('postgres'), pino({ level: 'silent' }))],
 ])('in %s', (_, open) => {
   let store: Store
   beforeAll(async () => {
-    store = new Store(await open(), () => now)
+    store = new Store(await open(), () => now, bounds)
   })
   afterAll(() => store.close())
+
+  const kept = async (...numbers: number[]) => {
+    const found = await Promise.all(numbers.map(at => store.get('client', `client ${at}`)))
+    return numbers.filter((_, at) => found[at] !== undefined)
+  }
+
+  test('what a version before this one has kept is there', async () => {
+    expect(await store.get('refresh', 'of before')).toEqual({ grant: 'g' })
+  })
 
   test('a key is taken once', async () => {
     expect(await store.insert('grant', 'once', grant, 60)).toBe(true)
@@ -58,16 +85,34 @@ describe.each([
     await store.insert('grant', 'short', grant, 10)
     await store.insert('grant', 'long', grant, 10)
     expect(await store.extend('grant', 'long', 100)).toBe(true)
-    const before = await store.count('grant')
     now += 10_001
     expect(await store.get('grant', 'short')).toBeUndefined()
     expect(await store.use('grant', 'short')).toBeUndefined()
     expect(await store.take('grant', 'short')).toBeUndefined()
     expect(await store.extend('grant', 'short', 100)).toBe(false)
     expect(await store.get('grant', 'long')).toEqual(grant)
-    expect(await store.count('grant')).toBe(before - 1)
     await store.sweep()
     expect(await store.insert('grant', 'short', grant, 10)).toBe(true)
+  })
+
+  test('who has as many as one may have loses the oldest, and others nothing', async () => {
+    for (const [at, owner] of ['a', 'b', 'a', 'a', 'a'].entries()) {
+      now += 1_000
+      expect(await store.offer(offered(owner, at))).toBe(true)
+    }
+    expect(await kept(0, 1, 2, 3, 4)).toEqual([1, 2, 3, 4])
+  })
+
+  test('where there are as many as there may be, whoever has most makes room, and what is used stays', async () => {
+    await store.extend('client', 'client 2', 1_000_000)
+    for (const [at, owner] of ['c', 'd', 'd', 'd'].entries()) {
+      now += 1_000
+      expect(await store.offer(offered(owner, 10 + at))).toBe(true)
+    }
+    // Of eight one is too many: the oldest of `d`, who has three like `a`, is younger than that of `a`, whose oldest is used.
+    expect(await kept(1, 2, 3, 4, 10, 11, 12, 13)).toEqual([1, 2, 4, 10, 11, 12, 13])
+    for (const at of [1, 4, 10, 11, 12, 13]) await store.extend('client', `client ${at}`, 1_000_000)
+    expect(await store.offer(offered('e', 20))).toBe(false)
   })
 
   test('another process finds what one has written', async () => {
