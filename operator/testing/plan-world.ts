@@ -215,6 +215,8 @@ export function observedIn(world: World): Observed {
       routes,
     },
     volumes: { bound: undefined, recorded: undefined, copy: undefined },
+    copyNode: undefined,
+    volumeComesAlone: false,
     provisioning: undefined,
     pod: facts,
     node: undefined,

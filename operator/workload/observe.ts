@@ -24,6 +24,7 @@ import { systemIdentifierOf } from './children/claim.ts'
 import { openCredentials, type Passwords } from './children/credentials.ts'
 import { copyName, type VolumeFacts, volumeFacts } from './children/persistent-volume.ts'
 import { sizeText } from './children/stateful-set.ts'
+import { comesAlone, copyNodeOf } from './copy-node.ts'
 import type { Instance } from './instance.ts'
 import { nodeOf } from './node.ts'
 import {
@@ -113,6 +114,8 @@ export async function observeInstance(
     children: { ...children, claim },
     remains,
     volumes: await volumesOf(caches, cluster, instance, claim, owner),
+    copyNode: claim === undefined ? copyNodeOf(caches, instance) : undefined,
+    volumeComesAlone: comesAlone(claim, now()),
     provisioning: await provisioningOf(cluster, instance, claim, now()),
     pod,
     node: await nodeOf(cluster, pod),

@@ -226,6 +226,10 @@ export type Observed = {
   /** The claim is not marked as ours, nor as a living database's: it was another's, or lost its marks. */
   isStrayClaim: boolean
   volumes: Volumes
+  /** Where the volume of a copy is to be made, for a claim that is still to come; undefined: where the scheduler says. */
+  copyNode: string | undefined
+  /** The claim's volume is about to come, and the pod is made then. */
+  volumeComesAlone: boolean
   /** What the cluster says of a claim that still waits for its volume, after a while. */
   provisioning: string | undefined
   /** Of children.pod. */

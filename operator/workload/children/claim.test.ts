@@ -101,4 +101,15 @@ describe('a claim', () => {
       repairedClaim({ ...before, apiVersion: 'v1', kind: 'PersistentVolumeClaim' }, made('2Gi', 'fast')),
     ).toBeUndefined()
   })
+
+  test('of a copy names its node as it is made, and is not made to do so again', () => {
+    const content = { systemIdentifier: undefined, node: 'one' }
+    const draft = claimDraft(owner, 1, shapeOf('1Gi'), regionOf(undefined), content)
+    expect(draft.metadata.annotations).toMatchObject({ 'volume.kubernetes.io/selected-node': 'one' })
+    const { 'volume.kubernetes.io/selected-node': _, ...annotations } = draft.metadata.annotations ?? {}
+    const refused = { ...draft, metadata: { ...draft.metadata, annotations } }
+    expect(
+      repairedClaim({ ...refused, apiVersion: 'v1', kind: 'PersistentVolumeClaim' }, made('1Gi', undefined)),
+    ).toBeUndefined()
+  })
 })

@@ -7,6 +7,7 @@ import { childNames, labels, type ObjectMeta, type Region, type SizeShape } from
 import { bytesTold, canonicalQuantity } from '../../../values/quantity.ts'
 import { childMetadata, type Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
+import { selectedNodeAnnotation } from '../copy-node.ts'
 import type { DataSource } from '../instance.ts'
 import type { VolumeFacts } from './persistent-volume.ts'
 
@@ -39,20 +40,33 @@ function storageFor({ storageSize }: SizeShape, source: DataSource | undefined):
   return source !== undefined && source.bytes > (bytesTold(asked) ?? 0) ? String(source.bytes) : asked
 }
 
-/** `systemIdentifier`: of the data that stand on it, once that is known. */
+/** `systemIdentifier`: of the data that stand on it, once that is known; `node`: the only one where a copy of the source can be. */
+type ClaimContent = {
+  systemIdentifier: string | undefined
+  source?: DataSource | undefined
+  node?: string | undefined
+}
+
 export function claimDraft(
   owner: Owner,
   incarnation: number,
   shape: SizeShape,
   region: Region,
-  { systemIdentifier, source }: { systemIdentifier: string | undefined; source?: DataSource | undefined },
+  { systemIdentifier, source, node }: ClaimContent,
 ): Draft<'PersistentVolumeClaim'> {
   const { storageClass } = region.spec
   const metadata = claimMetadata(owner, incarnation, systemIdentifier)
   return {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: { ...metadata, annotations: { ...metadata.annotations, [askedAnnotation]: askedText(shape, region) } },
+    metadata: {
+      ...metadata,
+      annotations: {
+        ...metadata.annotations,
+        [askedAnnotation]: askedText(shape, region),
+        ...(node === undefined ? {} : { [selectedNodeAnnotation]: node }),
+      },
+    },
     spec: {
       accessModes: ['ReadWriteOncePod'],
       ...(storageClass === undefined ? {} : { storageClassName: storageClass }),

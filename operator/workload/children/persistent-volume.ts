@@ -59,7 +59,8 @@ export function volumeFacts(volume: PersistentVolume, owner: Owner | undefined):
 /** What is kept of a volume in memory: enough for its facts and its marks. */
 export function slimVolume(volume: PersistentVolume): PersistentVolume {
   const { managedFields: _, ...metadata } = volume.metadata
-  const { accessModes, capacity, claimRef, persistentVolumeReclaimPolicy, storageClassName } = volume.spec ?? {}
+  const { accessModes, capacity, claimRef, nodeAffinity, persistentVolumeReclaimPolicy, storageClassName } =
+    volume.spec ?? {}
   return {
     apiVersion: volume.apiVersion,
     kind: volume.kind,
@@ -68,6 +69,7 @@ export function slimVolume(volume: PersistentVolume): PersistentVolume {
       ...(accessModes && { accessModes }),
       ...(capacity && { capacity }),
       ...(claimRef && { claimRef }),
+      ...(nodeAffinity && { nodeAffinity }),
       ...(persistentVolumeReclaimPolicy && { persistentVolumeReclaimPolicy }),
       ...(storageClassName && { storageClassName }),
     },

@@ -99,7 +99,10 @@ export function desiredOf(
     networkPolicy: stamped(networkPolicyDraft(owner, podSettings)),
     disruptionBudget: podSettings.disruptionBudget ? stamped(disruptionBudgetDraft(owner, incarnation)) : undefined,
     service: stamped(serviceDraft(owner, ledTo(observed))),
-    claim: shape && region && claimDraft(owner, incarnation, shape, region, { systemIdentifier, source }),
+    claim:
+      shape &&
+      region &&
+      claimDraft(owner, incarnation, shape, region, { systemIdentifier, source, node: observed.copyNode }),
     configuration: configuration && stamped(configuration),
     configurationDigest,
     statefulSet: marked && stamped(withTemplate(observed, marked)),

@@ -269,6 +269,11 @@ describe('what Postgres runs in', () => {
     }
     expect(doneFor(given)).not.toContain(set)
   })
+  test('gets no StatefulSet while its volume comes without a pod', () => {
+    const given = { pod: undefined, children: { statefulSet: undefined } }
+    expect(doneFor({ ...given, rest: { volumeComesAlone: true } })).not.toContain(set)
+    expect(doneFor({ ...given, rest: { volumeComesAlone: false } })).toContain(set)
+  })
   test('is not made without its claim, nor without a size', () => {
     const { statefulSet: _, ...rest } = children
     expect(

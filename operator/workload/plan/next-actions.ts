@@ -59,7 +59,7 @@ function volume(observed: Observed, { desired, autogrown }: Assessment): Action[
   return isHeldBack(growthRefusal, claim, storage) ? [] : [{ do: 'grow-claim', claim: resized }]
 }
 
-/** Service, fence and configuration first; the StatefulSet once all that its pod mounts, and the fence, is there. */
+/** Service, fence and configuration first; the StatefulSet once all that its pod mounts, and the fence, is there, or is not to be waited for. */
 function instance(observed: Observed, { desired }: Assessment): Action[] {
   const { children } = observed
   const actions: Action[] = []
@@ -73,7 +73,11 @@ function instance(observed: Observed, { desired }: Assessment): Action[] {
   const { configuration, credentials, certificate, claim, networkPolicy } = children
   const canStart = [configuration, credentials, certificate, claim, networkPolicy].every(child => child !== undefined)
   const stops = isStopped(observed) && children.statefulSet !== undefined
-  if (desired.statefulSet && (canStart || stops) && !isUpToDate(children.statefulSet, desired.statefulSet))
+  if (
+    desired.statefulSet &&
+    ((canStart && !observed.volumeComesAlone) || stops) &&
+    !isUpToDate(children.statefulSet, desired.statefulSet)
+  )
     actions.push({ do: 'apply', kind: 'StatefulSet', draft: desired.statefulSet })
   return actions
 }
