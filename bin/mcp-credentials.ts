@@ -1,4 +1,6 @@
 /** What `espalier mcp` does about tokens and users: one action a call, with the options that belong to it and no others. */
+
+import { nearest } from '../services/configuration/nearest.ts'
 import {
   addToken,
   addUser,
@@ -54,6 +56,8 @@ type Doing = {
   readonly flags: Flags
   readonly tokenFile: string
   readonly userFile: string
+  /** Of the databases that are configured. @throws ConfigurationError */
+  readonly databaseNames: () => readonly string[]
   /** @throws UsageError */
   readonly askPassword: () => Promise<string>
   /** What was asked for; beside it, `tell` says what has become of it. */
@@ -84,11 +88,24 @@ function databasesOf(flags: Flags): readonly string[] | null | undefined {
     .filter(name => name !== '')
 }
 
-async function makeToken({ flags, tokenFile, print, tell, now }: Doing): Promise<void> {
+/** A token for a database that is not there would open nothing, and nobody would be told why. @throws UsageError */
+function checkDatabase(name: string, { databaseNames, tell }: Doing): void {
+  if (name === '') throw new UsageError('-token-database must not be empty')
+  const known = databaseNames()
+  if (known.length === 0) tell(`No database is configured here, so the name ${JSON.stringify(name)} is not checked.`)
+  if (known.length === 0 || known.includes(name)) return
+  const meant = nearest(name, known)
+  throw new UsageError(
+    `-token-database must name a database that is configured${meant === undefined ? '' : `; the nearest one is ${meant}`}`,
+  )
+}
+
+async function makeToken(doing: Doing): Promise<void> {
+  const { flags, tokenFile, print, tell, now } = doing
   const lifetimeMs = parseExpiry(textOf(flags, 'token-expiry') ?? '1y')
   if (lifetimeMs === undefined) throw new UsageError(`-token-expiry ${expiryRule}`)
   const [note, database] = [textOf(flags, 'token-note'), textOf(flags, 'token-database')]
-  if (database === '') throw new UsageError('-token-database must not be empty')
+  if (database !== undefined) checkDatabase(database, doing)
   const { id, token, expiresAt } = await addToken(
     tokenFile,
     { note, lifetimeMs: lifetimeMs ?? undefined, database },

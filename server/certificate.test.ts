@@ -74,6 +74,12 @@ test('a pair that does not belong together is left alone, said once without its 
   await until('the new one is shown', async () => (await shown()) === 'DNS:second.test')
 })
 
+test('certificates that lead to the authority may be in a file of their own', async () => {
+  const { files } = await mounted()
+  const { cert, key } = await readCertificate({ ...files, chain: files.cert })
+  expect([cert.split('BEGIN CERTIFICATE').length, key]).toEqual([3, first.key])
+})
+
 test('a file that is missing leaves the former certificate', async () => {
   const { swap, shown, warnings } = await follow()
   await swap({ cert: second.cert })

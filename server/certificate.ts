@@ -9,12 +9,18 @@ import type { Logger } from 'pino'
 /** PEM: a certificate, and those that lead to its authority; its private key. */
 export type Certificate = { cert: string; key: string }
 
-export type CertificateFiles = { cert: string; key: string }
+/** `chain`: certificates that lead to the authority, where they are not in the first file. */
+export type CertificateFiles = { cert: string; key: string; chain?: string | undefined }
 
 /** @throws Error where a file cannot be read */
-export async function readCertificate(files: CertificateFiles): Promise<Certificate> {
-  const [cert, key] = await Promise.all([readFile(files.cert, 'utf8'), readFile(files.key, 'utf8')])
-  return { cert, key }
+export async function readCertificate({ cert, key, chain }: CertificateFiles): Promise<Certificate> {
+  const read = (path: string) => readFile(path, 'utf8')
+  const [own, privateKey, more] = await Promise.all([
+    read(cert),
+    read(key),
+    chain === undefined ? undefined : read(chain),
+  ])
+  return { cert: more === undefined ? own : `${own}\n${more}`, key: privateKey }
 }
 
 const defaultIntervalMs = 10_000

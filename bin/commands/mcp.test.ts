@@ -71,8 +71,9 @@ test('a token is made, told once, listed and removed', async () => {
     '-token-database',
     'sales',
   )
+  expect(told).toContain('No database is configured here, so the name "sales" is not checked.')
   expect(Buffer.from(token, 'base64url')).toHaveLength(32)
-  const id = /^(\S+) expires at /.exec(told)?.[1] ?? ''
+  const id = /^(\S+) expires at /m.exec(told)?.[1] ?? ''
   expect(readFileSync(folder.tokenFile, 'utf8')).not.toContain(token)
   expect(statSync(folder.tokenFile).mode & 0o777).toBe(0o600)
   const { out: listed } = await run('-list-tokens')
@@ -85,6 +86,16 @@ test('a token is made, told once, listed and removed', async () => {
   await expect(run('-remove-token', hash.slice(0, 7))).rejects.toThrow('has no token with this id')
   await run('-remove-token', hash.slice(0, 8).toUpperCase())
   expect((await run('-list-tokens')).out).toBe('no tokens')
+})
+
+test('a token for a database that is not configured is refused with the name that was meant', async () => {
+  const config = join(folder.path, 'mcp.yaml')
+  writeFileSync(config, 'databases: [{name: sales, host: h}, {name: stock, host: h}]\n')
+  const add = (name: string) => run('-add-token', '-config', config, '-token-database', name)
+  await expect(add('sale')).rejects.toThrow('must name a database that is configured; the nearest one is sales')
+  expect((await add('stock')).told).not.toContain('not checked')
+  writeFileSync(config, 'databases: [{name: sales, port: x}]\n')
+  await expect(add('sales')).rejects.toThrow('databases[0].port')
 })
 
 test('a user is added, changed, disabled, enabled, listed and deleted', async () => {
@@ -188,9 +199,21 @@ test('over HTTP: first credentials, login, another token while it runs, database
 
   const { out: added } = await run('-add-token')
   await until(async () => (await get('/api/user/info', added)).status === 200)
-  writeFileSync(config, 'databases: [{name: one, host: 127.0.0.1}, {name: two, host: 127.0.0.1}]\n')
+  const hint = async () => {
+    const listed = await ask(port, '/mcp/v1', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${added}` },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+    })
+    const { tools } = JSON.parse(listed.text).result
+    return tools.find(({ name }: { name: string }) => name === 'query_database').annotations.readOnlyHint
+  }
+  expect(await hint()).toBe(true)
+  const two = 'databases: [{name: one, host: 127.0.0.1}, {name: two, host: 127.0.0.1, allow_writes: true}]\n'
+  writeFileSync(config, two)
   child.kill('SIGHUP')
   await until(async () => (await databases(session)).databases.length === 2)
+  expect(await hint()).toBe(false)
   writeFileSync(config, 'databases: [')
   child.kill('SIGHUP')
   await until(() => child.told().includes('the databases stay as they were'))

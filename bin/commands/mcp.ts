@@ -3,7 +3,12 @@ import { existsSync, readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { type Logger, pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
-import { readCredentialPaths, readMcpDatabases, readMcpSettings } from '../../services/mcp/configuration/index.ts'
+import {
+  readCredentialPaths,
+  readDatabaseNames,
+  readMcpDatabases,
+  readMcpSettings,
+} from '../../services/mcp/configuration/index.ts'
 import type { McpSources } from '../../services/mcp/configuration/reader.ts'
 import type { HttpSettings, McpSettings } from '../../services/mcp/configuration/types.ts'
 import { initialiseCredentials } from '../../services/mcp/credentials/initial.ts'
@@ -143,6 +148,7 @@ const command: Command = {
     await administer(action, {
       flags,
       ...readCredentialPaths(sourcesOf(flags)),
+      databaseNames: () => readDatabaseNames(sourcesOf(flags)),
       askPassword: () => askPassword(process.stdin, process.stderr),
       print: text => console.log(text),
       tell: text => console.error(text),

@@ -2,7 +2,8 @@
  * HTTP around a service: reads requests within their limits, writes responses, and tells when a client is gone. What a request is answered with, errors included, is the
  * service's; where messages end, how much of them is held and whose turn it is are not.
  */
-import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Certificate } from '../../server/certificate.ts'
 import { createServer } from '../../server/node-http.ts'
 import { type Block, clientAddress, trustedBlocks } from './address.ts'
 import { bodyLength, discardBody, readBody } from './body.ts'
@@ -13,6 +14,7 @@ import { type HeaderList, isFraming } from './headers.ts'
 import type { Handler, Headers, HttpResponse, IncomingBody } from './message.ts'
 import { RequestQueue } from './request-queue.ts'
 import { writeStream } from './stream.ts'
+import { createTlsServer } from './tls.ts'
 
 /** What may change while the server runs. */
 type ResponseRules = {
@@ -22,9 +24,6 @@ type ResponseRules = {
   readonly traceHeader: string | undefined
 }
 
-/** PEM; `certificate` with the chain behind it. */
-export type TlsFiles = { readonly certificate: string; readonly key: string }
-
 export type HttpService = {
   /** As the header Server has it. */
   readonly product: string
@@ -33,7 +32,7 @@ export type HttpService = {
   /** Of the bodies of all requests and answers together; 256 MiB or four bodies where it is not given. */
   readonly maximumHeldBytes?: number | undefined
   /** undefined: plain HTTP. */
-  readonly tls?: TlsFiles | undefined
+  readonly tls?: Certificate | undefined
   /** IPv4 addresses and blocks of proxies whose X-Forwarded-For is believed; nobody's where it is not given. */
   readonly trustedProxies?: readonly string[]
   readonly rules: () => ResponseRules
@@ -83,20 +82,6 @@ function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList,
 const refusals: Record<string, string> = {
   HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
-}
-
-function secured(
-  { certificate, key }: TlsFiles,
-  options: ServerOptions,
-  receive: (request: IncomingMessage, response: ServerResponse) => void,
-): Server {
-  const tls = { cert: certificate, key, minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'] } as const
-  // Loaded where it is used: it takes some MiB.
-  const { createServer: createTlsServer } = process.getBuiltinModule('node:https')
-  const server = createTlsServer({ ...options, ...tls }, receive)
-  server.on('tlsClientError', (_, socket) => socket.destroy())
-  // Node's own types keep the two apart; what is used of either is the same (Node manual, https.Server).
-  return server as Server & typeof server
 }
 
 /** Makes the server; it does not listen yet. */
@@ -181,7 +166,8 @@ export function makeServer(service: HttpService): Server {
     if (isDoubtful(request)) response.shouldKeepAlive = false
     queue.add(request.socket, response, () => void serve(request, response))
   }
-  const listener = service.tls === undefined ? createServer(options, receive) : secured(service.tls, options, receive)
+  const listener =
+    service.tls === undefined ? createServer(options, receive) : createTlsServer(service.tls, options, receive)
   listener.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const status = refusals[error.code ?? ''] ?? '400 Bad Request'
     // Whoever does not close their side would keep the socket; so it is not left to them.

@@ -2,7 +2,8 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
-import { createAudit, type LoggedText } from './audit.ts'
+import { createAudit } from './audit.ts'
+import type { McpSettings } from './configuration/types.ts'
 import type { AuditEntry } from './database/access.ts'
 
 const entry: AuditEntry = {
@@ -18,7 +19,7 @@ const entry: AuditEntry = {
   outcome: 'done',
 }
 
-function logged(text: LoggedText, changed: Partial<AuditEntry> = {}) {
+function logged(text: McpSettings['auditStatements'], changed: Partial<AuditEntry> = {}) {
   const lines: string[] = []
   const stream = new Writable({
     write: (chunk, _, done) => {

@@ -4,14 +4,15 @@
  */
 import { createHash } from 'node:crypto'
 import type { Logger } from 'pino'
+import type { McpSettings } from './configuration/types.ts'
 import type { AuditEntry } from './database/access.ts'
-
-/** Whose text is logged. */
-export type LoggedText = 'none' | 'reads' | 'all'
 
 const maximumText = 2_000
 
-export function createAudit(logger: Pick<Logger, 'info'>, text: LoggedText): (entry: AuditEntry) => void {
+export function createAudit(
+  logger: Pick<Logger, 'info'>,
+  text: McpSettings['auditStatements'],
+): (entry: AuditEntry) => void {
   return ({ statement, ...entry }) => {
     const isLogged = text === 'all' || (text === 'reads' && entry.mode === 'read')
     logger.info(

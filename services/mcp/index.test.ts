@@ -1,5 +1,6 @@
 /** The tool server whole, on a real Postgres, as clients meet it. */
 import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { Client as ModernClient, StreamableHTTPClientTransport as ModernHttp } from '@modelcontextprotocol/client'
@@ -8,11 +9,12 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { countTokens } from 'gpt-tokenizer'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ask } from '../testing/client.ts'
+import { createAuthority, issueServerCertificate } from '../../operator/pki/index.ts'
+import { ask, namesAt, until } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import type { HttpSettings, McpSettings } from './configuration/types.ts'
 import { addToken, addUser } from './credentials/administration.ts'
-import { makeFolder, settingsOf } from './credentials/testing/files.ts'
+import { makeFolder, recordingLogger, settingsOf } from './credentials/testing/files.ts'
 import { type McpService, serveMcpOverStdio, startMcp } from './index.ts'
 import { databaseOf } from './testing/calls.ts'
 
@@ -48,6 +50,7 @@ beforeAll(async () => {
     limits: { resultTokens: 10_000, resultBytes: 8_388_608, requestBytes: 10_485_760 },
     sealingKey: randomBytes(32),
     logLevel: 'info',
+    auditStatements: 'reads',
   }
   service = await startMcp({ settings, http, logger: silent })
 })
@@ -118,6 +121,47 @@ test('what it cannot be started with is told by its key', async () => {
   await expect(start({ tls: { certificateFile: gone, keyFile: gone, chainFile: undefined } })).rejects.toThrow(
     `http.tls.cert_file: ${gone} cannot be read: there is no such file`,
   )
+})
+
+test('a certificate that is renewed is shown without a restart', async () => {
+  const authority = createAuthority()
+  const tls = {
+    certificateFile: join(folder.path, 'tls.crt'),
+    keyFile: join(folder.path, 'tls.key'),
+    chainFile: join(folder.path, 'chain.pem'),
+  }
+  const issue = (name: string) => {
+    const { cert, key } = issueServerCertificate(authority, { dnsNames: [name] })
+    writeFileSync(tls.certificateFile, cert)
+    writeFileSync(tls.keyFile, key)
+  }
+  issue('first.test')
+  writeFileSync(tls.chainFile, authority.cert)
+  const started = await startMcp({ settings, http: { ...http, tls }, logger: silent, certificateIntervalMs: 20 })
+  try {
+    expect(await namesAt(started.address.port)).toBe('DNS:first.test')
+    issue('second.test')
+    await until(async () => (await namesAt(started.address.port)) === 'DNS:second.test')
+  } finally {
+    await started.stop()
+  }
+})
+
+test('statements of callers are in the log as far as the settings say', async () => {
+  const { logger, lines } = recordingLogger()
+  const started = await startMcp({ settings: { ...settings, auditStatements: 'none' }, http, logger })
+  try {
+    const params = { name: 'query_database', arguments: { query: "SELECT 'secret'" } }
+    await ask(started.address.port, '/mcp/v1', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+    })
+    expect(lines.join()).toContain('"outcome":"done"')
+    expect(lines.join()).not.toContain('secret')
+  } finally {
+    await started.stop()
+  }
 })
 
 test('a user logs in for a session token, with which the helper API answers too', async () => {

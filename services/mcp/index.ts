@@ -2,13 +2,14 @@
  * The tool server: MCP for Postgres over HTTP or over standard input and output, with helper endpoints beside it. A server of its own: it
  * needs a configuration and a Postgres, and nothing else of this project.
  */
-import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import type { Logger } from 'pino'
+import { type Certificate, type CertificateFiles, readCertificate } from '../../server/certificate.ts'
 import { version } from '../../server/version.ts'
 import { closeServer, listen } from '../http/listen.ts'
+import { followTls } from '../http/tls.ts'
 import { createChatProvider } from '../providers/chat/index.ts'
 import { conversationRoutes } from './api/conversations.ts'
 import { databaseRoutes } from './api/databases.ts'
@@ -36,7 +37,13 @@ import { createTools } from './tools/index.ts'
 import { createWires, type Wires } from './wire/index.ts'
 import { serveStdio } from './wire/stdio.ts'
 
-type McpOptions = { readonly settings: McpSettings; readonly logger: Logger; readonly now?: () => number }
+type McpOptions = {
+  readonly settings: McpSettings
+  readonly logger: Logger
+  readonly now?: () => number
+  /** How often the files of the certificate are looked at. */
+  readonly certificateIntervalMs?: number
+}
 
 export type McpService = {
   readonly address: AddressInfo
@@ -58,12 +65,12 @@ const serverInfo = { name: 'espalier-mcp', title: 'Espalier Postgres', version }
 const stopMs = 10_000
 
 function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logins | undefined): Parts {
-  const { limits, disabled, sealingKey } = settings
+  const { limits, disabled, sealingKey, auditStatements } = settings
   let configured = settings.databases
   const entries = createEntries(() => configured)
   const databases = createDatabaseAccess({
     maximumBytes: limits.resultBytes,
-    audit: createAudit(logger, 'reads'),
+    audit: createAudit(logger, auditStatements),
     warn: (facts, message) => logger.warn(facts, message),
   })
   const catalogue = createCatalogue(databases, now)
@@ -83,8 +90,10 @@ function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logi
   })
   const wires = createWires({ core, logger, sealingKey, now })
   const setDatabases = (next: readonly DatabaseSettings[]) => {
+    const tookWrites = entries.takeWrites()
     configured = next
     core.announce({ kind: 'resources' })
+    if (entries.takeWrites() !== tookWrites) core.announce({ kind: 'tools' })
   }
   return { core, wires, entries, databases, setDatabases }
 }
@@ -110,20 +119,21 @@ function apiOf(
   return createApi({ routes, authentication, logger })
 }
 
-/** @throws StartError */
-function readFileOf(key: string, path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    throw new StartError(`${key}: ${path} cannot be read`, error)
-  }
-}
+const filesOf = ({ certificateFile, keyFile, chainFile }: NonNullable<HttpSettings['tls']>): CertificateFiles => ({
+  cert: certificateFile,
+  key: keyFile,
+  chain: chainFile,
+})
 
 /** @throws StartError */
-function filesOf({ certificateFile, keyFile, chainFile }: NonNullable<HttpSettings['tls']>) {
-  const chain = chainFile === undefined ? '' : `\n${readFileOf('http.tls.chain_file', chainFile)}`
-  const certificate = `${readFileOf('http.tls.cert_file', certificateFile)}${chain}`
-  return { certificate, key: readFileOf('http.tls.key_file', keyFile) }
+async function firstCertificate(files: CertificateFiles): Promise<Certificate> {
+  try {
+    return await readCertificate(files)
+  } catch (error) {
+    const path = error instanceof Error && 'path' in error ? error.path : undefined
+    const key = path === files.cert ? 'cert_file' : path === files.key ? 'key_file' : 'chain_file'
+    throw new StartError(`http.tls.${key}: ${path} cannot be read`, error)
+  }
 }
 
 /** @throws StartError */
@@ -140,6 +150,8 @@ async function listenAt(server: Server, { host, port }: HttpSettings): Promise<A
  */
 export async function startMcp(options: McpOptions & { readonly http: HttpSettings }): Promise<McpService> {
   const { settings, logger, http, now } = options
+  const files = http.tls && filesOf(http.tls)
+  const certificate = files && (await firstCertificate(files))
   const authentication = http.authentication.enabled
     ? await createAuthentication({ settings: http.authentication, logger, ...(now && { now }) })
     : undefined
@@ -148,13 +160,19 @@ export async function startMcp(options: McpOptions & { readonly http: HttpSettin
   const server = createMcpServer({
     wires,
     settings: http,
-    tls: http.tls && filesOf(http.tls),
+    tls: certificate,
     maximumBodyBytes: settings.limits.requestBytes,
     authentication,
     api: apiOf(options, entries, authentication, conversations),
   })
 
+  const following =
+    files &&
+    certificate &&
+    followTls(server, { files, current: certificate, intervalMs: options.certificateIntervalMs, logger })
+
   async function stop(): Promise<void> {
+    following?.stop()
     wires.modern.close()
     await closeServer(server, stopMs)
     await authentication?.stop()

@@ -3,9 +3,10 @@
  * as JSON, `{"error": ...}`.
  */
 import type { Server } from 'node:http'
+import type { Certificate } from '../../server/certificate.ts'
 import { HttpError } from '../http/errors.ts'
 import type { Handler, HttpResponse, RequestHead } from '../http/message.ts'
-import { makeServer, type TlsFiles } from '../http/server.ts'
+import { makeServer } from '../http/server.ts'
 import type { HttpSettings } from './configuration/types.ts'
 import type { Authentication } from './credentials/types.ts'
 import { isAllowedSite, isLocalAddress } from './wire/access.ts'
@@ -16,7 +17,7 @@ type ServerOptions = {
   readonly wires: Wires
   readonly settings: Pick<HttpSettings, 'host' | 'allowedOrigins' | 'trustedProxies'>
   readonly maximumBodyBytes: number
-  readonly tls?: TlsFiles | undefined
+  readonly tls?: Certificate | undefined
   /** undefined: off. */
   readonly authentication: Authentication | undefined
   /** Where clients find out how to get a token, where there is such a place. */

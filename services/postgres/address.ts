@@ -82,12 +82,14 @@ const variables: Record<string, string | undefined> = {
   channel_binding: 'PGCHANNELBINDING',
   target_session_attrs: 'PGTARGETSESSIONATTRS',
 }
-/** What may be passed over: it changes neither who is talked to nor what is said. */
 const harmless = /^(keepalives(_idle|_interval|_count)?|tcp_user_timeout|client_encoding|sslcompression|sslsni)$/
 /** Variables by which libpq would find another server, or trust fewer. */
 const refusedVariables = ['PGSERVICE', 'PGREQUIREAUTH', 'PGREQUIREPEER', 'PGSSLCRL', 'PGSSLCRLDIR', 'PGGSSENCMODE']
 
 const defaultConnectTimeoutMs = 10_000
+
+/** A keyword of a connection string that changes neither who is talked to nor what is said, whatever its value. */
+export const isHarmlessKeyword = (name: string): boolean => harmless.test(name)
 
 type Environment = Record<string, string | undefined>
 
@@ -96,7 +98,7 @@ export function connectionAddress(text: string, environment: Environment = proce
   const given = readConnectionText(text)
   if (given === undefined) throw new AddressError('must be a connection string')
   for (const [name, value] of given) {
-    if (!Object.hasOwn(variables, name) && !harmless.test(name)) {
+    if (!Object.hasOwn(variables, name) && !isHarmlessKeyword(name)) {
       throw new AddressError(`has a keyword that is not supported: ${name.replace(/[^a-z_]/g, '?').slice(0, 40)}`)
     }
     if (value.includes('\0')) throw new AddressError(`has a zero byte in ${name}`)

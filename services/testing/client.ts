@@ -1,6 +1,8 @@
 /** A client of a service in tests: it sends what it is told to, and waits for what must come. */
+import { once } from 'node:events'
 import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
+import { connect as connectTls } from 'node:tls'
 
 export type Asked = {
   method?: string
@@ -37,6 +39,17 @@ export function ask(port: number, path: string, asked: Asked = {}, agent?: Agent
     sent.on('error', reject)
     sent.end(body)
   })
+}
+
+/** The names in the certificate that a server shows to a connection of now. */
+export async function namesAt(port: number): Promise<string> {
+  const socket = connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false })
+  try {
+    await once(socket, 'secureConnect')
+    return socket.getPeerCertificate().subjectaltname ?? ''
+  } finally {
+    socket.destroy()
+  }
 }
 
 /** Waits until it is so; a test's own limit ends what never comes. */

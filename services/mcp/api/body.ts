@@ -1,13 +1,14 @@
 /** The body of a request, held against its schema. A refusal names the field and the rule. */
 import type { z } from 'zod'
 import type { Json } from '../core/json.ts'
+import { ruleOf } from '../core/rule.ts'
 import { ApiError } from './errors.ts'
 
 /** @throws ApiError with status 400 */
 export function parseBody<Parsed>(schema: z.ZodType<Parsed>, body: Json): Parsed {
-  const { success, data, error } = schema.safeParse(body)
+  const { success, data, error } = schema.safeParse(body, { error: ruleOf })
   if (success) return data
   const [issue] = error.issues
   const field = issue?.path.join('.') || 'body'
-  throw new ApiError(400, `${field}: ${issue?.message ?? 'invalid'}`)
+  throw new ApiError(400, `${field}: ${issue?.message ?? 'is wrong'}`)
 }

@@ -96,6 +96,7 @@ async function serve(authenticated: Authentication | undefined): Promise<number>
     available: caller => entries.available(caller),
     current: caller => entries.current(caller),
     select: (caller, name) => entries.select(caller, name),
+    takeWrites: () => entries.takeWrites(),
   }
   const own = authenticated === undefined ? [] : conversationRoutes(conversations)
   const server = makeServer({

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
+import type { CertificateFiles } from '../../../server/certificate.ts'
 import { scopes } from '../core/caller.ts'
 import type { ConfiguredToken } from './callers.ts'
 import { BridgeConfigurationError } from './errors.ts'
@@ -155,6 +156,14 @@ export function readBridgeConfiguration(path: string, environment: NodeJS.Proces
   return settingsOf(read.data, dirname(resolve(path)))
 }
 
+const tlsOf = (files: CertificateFiles): BridgeSettings['tls'] => ({
+  certificate: {
+    cert: readFileOf(files.cert, 'server.tls.cert_file'),
+    key: readFileOf(files.key, 'server.tls.key_file'),
+  },
+  files,
+})
+
 function settingsOf(file: z.infer<typeof fileSchema>, folder: string): BridgeSettings {
   const { server, mcp_server: tool, session, log } = file
   const inFolder = (path: string) => resolve(folder, path)
@@ -169,10 +178,7 @@ function settingsOf(file: z.infer<typeof fileSchema>, folder: string): BridgeSet
     host: server.listen.slice(0, colon).replace(/^\[|\]$/g, ''),
     port: Number(server.listen.slice(colon + 1)),
     publicUrl,
-    tls: server.tls && {
-      certificate: readFileOf(inFolder(server.tls.cert_file), 'server.tls.cert_file'),
-      key: readFileOf(inFolder(server.tls.key_file), 'server.tls.key_file'),
-    },
+    tls: server.tls && tlsOf({ cert: inFolder(server.tls.cert_file), key: inFolder(server.tls.key_file) }),
     origin: {
       cors: { isEnabled: server.cors.enabled, origins: server.cors.allowed_origins },
       hosts: [...server.allowed_hosts, ...publicHost],

@@ -5,6 +5,7 @@ import { version } from '../../../server/version.ts'
 import { closeServer, listen } from '../../http/listen.ts'
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import { makeServer } from '../../http/server.ts'
+import { followTls } from '../../http/tls.ts'
 import { empty, json, renderRefusal, withHeaders } from './answers.ts'
 import { Backend } from './backend.ts'
 import { type Authenticate, allowAnyone, byConfiguredTokens } from './callers.ts'
@@ -16,6 +17,9 @@ import { checkOrigin, corsHeaders } from './origin.ts'
 import { Sessions } from './session.ts'
 import type { BridgeSettings } from './settings.ts'
 import { Watchers } from './watchers.ts'
+
+/** How often the files of the certificate are looked at. */
+type BridgeOptions = { readonly certificateIntervalMs?: number }
 
 type Bridge = {
   readonly address: AddressInfo
@@ -59,7 +63,11 @@ function cannotListen({ host, port }: BridgeSettings, error: unknown): BridgeCon
 }
 
 /** @throws BridgeConfigurationError where it cannot listen, and what the authorization server's state fails with */
-export async function startBridge(settings: BridgeSettings, logger: Logger): Promise<Bridge> {
+export async function startBridge(
+  settings: BridgeSettings,
+  logger: Logger,
+  { certificateIntervalMs }: BridgeOptions = {},
+): Promise<Bridge> {
   const { streamLimits } = settings.session
   const oauth = settings.oauth && (await authorizationServer(settings.oauth, logger))
   const authenticate = authenticator(settings, oauth)
@@ -112,7 +120,7 @@ export async function startBridge(settings: BridgeSettings, logger: Logger): Pro
     product: `espalier-mcp-bridge/${version}`,
     maximumBodyBytes: settings.maximumBodyBytes,
     maximumHeaderBytes: headerBytes,
-    tls: settings.tls,
+    tls: settings.tls?.certificate,
     trustedProxies: settings.trustedProxies,
     rules: () => ({ cors: undefined, traceHeader: undefined }),
     handle,
@@ -129,6 +137,9 @@ export async function startBridge(settings: BridgeSettings, logger: Logger): Pro
   })
   if (typeof address === 'string') throw new Error('the server listens on no port')
   backend.start()
+  const { tls } = settings
+  const following =
+    tls && followTls(server, { files: tls.files, current: tls.certificate, intervalMs: certificateIntervalMs, logger })
   const timers = [
     setInterval(() => watchers.keepAlive(), settings.keepAliveMs),
     setInterval(() => sessions.expire(), settings.session.cleanupIntervalMs),
@@ -137,6 +148,7 @@ export async function startBridge(settings: BridgeSettings, logger: Logger): Pro
     address,
     async stop() {
       for (const timer of timers) clearInterval(timer)
+      following?.stop()
       sessions.closeAll('the server is stopping')
       watchers.close('the server is stopping')
       await Promise.all([closeServer(server, farewellMs), backend.stop()])

@@ -1,4 +1,5 @@
 /** The settings of the bridge, as they are once its file has been read and checked. */
+import type { Certificate, CertificateFiles } from '../../../server/certificate.ts'
 import type { ConfiguredToken } from './callers.ts'
 import type { StreamLimits } from './event-stream.ts'
 import type { OAuthSettings } from './oauth/settings.ts'
@@ -10,7 +11,7 @@ export type BridgeSettings = {
   readonly port: number
   /** As clients write it, without a slash at its end. */
   readonly publicUrl: string | undefined
-  readonly tls: { readonly certificate: string; readonly key: string } | undefined
+  readonly tls: { readonly certificate: Certificate; readonly files: CertificateFiles } | undefined
   readonly origin: OriginSettings
   readonly trustedProxies: readonly string[]
   readonly keepAliveMs: number

@@ -10,6 +10,7 @@ import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import { createAuthority, issueServerCertificate } from '../../../operator/pki/index.ts'
+import { namesAt, until } from '../../testing/client.ts'
 import { freePort } from '../../testing/postgres.ts'
 import { readBridgeConfiguration } from './configuration.ts'
 import { startBridge } from './index.ts'
@@ -30,7 +31,8 @@ test('speaks TLS by the certificate of its files, and nothing else', async () =>
     },
   }
   writeFileSync(join(folder, 'bridge.yaml'), stringify(file))
-  const bridge = await startBridge(readBridgeConfiguration(join(folder, 'bridge.yaml'), {}), pino({ level: 'silent' }))
+  const settings = readBridgeConfiguration(join(folder, 'bridge.yaml'), {})
+  const bridge = await startBridge(settings, pino({ level: 'silent' }), { certificateIntervalMs: 20 })
   try {
     const answered = await new Promise<IncomingMessage>((resolve, reject) => {
       const asked = request({
@@ -56,6 +58,10 @@ test('speaks TLS by the certificate of its files, and nothing else', async () =>
       socket.on('close', () => resolve(text)).on('error', () => {})
     })
     expect(plain).not.toContain('HTTP/1.1')
+    const renewed = issueServerCertificate(authority, { dnsNames: ['renewed.test'] })
+    writeFileSync(join(folder, 'tls.crt'), renewed.cert)
+    writeFileSync(join(folder, 'tls.key'), renewed.key)
+    await until(async () => (await namesAt(port)) === 'DNS:renewed.test')
   } finally {
     await bridge.stop()
     rmSync(folder, { recursive: true })

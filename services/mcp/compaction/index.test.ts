@@ -43,15 +43,15 @@ test('is at the path of the contract', () => {
 })
 
 test.each([
-  [{}, 'messages: Invalid input: expected array, received undefined'],
-  [{ messages: [{ content: 'x' }] }, 'messages.0.role: Invalid input: expected string, received undefined'],
+  [{}, 'messages: must be given'],
+  [{ messages: [{ content: 'x' }] }, 'messages.0.role: must be given'],
   [{ messages: [{ role: 'user', content: 5 }] }, 'messages.0.content: must be a text or a list of blocks'],
-  [{ messages: [], max_tokens: 0 }, 'max_tokens: Too small: expected number to be >=1'],
+  [{ messages: [], max_tokens: 0 }, 'max_tokens: must be at least 1'],
   [
     { messages: [], options: { token_counter_type: 'abacus' } },
-    'options.token_counter_type: Invalid option: expected one of "generic"|"openai"|"anthropic"|"ollama"',
+    'options.token_counter_type: must be one of "generic", "openai", "anthropic", "ollama"',
   ],
-  [null, 'body: Invalid input: expected object, received null'],
+  [null, 'body: must be an object'],
 ])('%j is refused, with the field and the rule', async (body, error) => {
   await expect(ask(compactionRoute(undefined), body)).rejects.toMatchObject({ status: 400, message: error })
 })

@@ -1,5 +1,6 @@
 /** A whole connection string in one variable, `ESPALIER_DB_URI` or `ESPALIER_DB_<n>_URI`: as if each of its parts had a variable of its own. */
 import { readConnectionText } from '../../configuration/connection-text.ts'
+import { isHarmlessKeyword } from '../../postgres/address.ts'
 import type { Environment } from './reader.ts'
 
 const variable = /^ESPALIER_(DB_(?:(\d{1,3})_)?URI)$/
@@ -14,26 +15,49 @@ const parts: Readonly<Record<string, string>> = {
   sslrootcert: 'SSLROOTCERT',
   sslcert: 'SSLCERT',
   sslkey: 'SSLKEY',
+  channel_binding: 'CHANNEL_BINDING',
+  connect_timeout: 'CONNECT_TIMEOUT',
 }
+/** The tool server names itself. */
+const isPassedOver = (keyword: string): boolean =>
+  isHarmlessKeyword(keyword) || keyword === 'application_name' || keyword === 'fallback_application_name'
+
+/** `variable`: named without its prefix. */
+type Wrong = { readonly key: string; readonly variable: string; readonly rule: string }
 
 type WithoutStrings = {
   readonly environment: Environment
-  /** What is to be connected by variables, named without their prefix, that hold no connection string. */
-  readonly wrong: readonly { readonly key: string; readonly variable: string }[]
+  readonly wrong: readonly Wrong[]
 }
+
+const noString = 'must be a connection string of Postgres, such as postgresql://user@host/database'
+
+/** What is asked for and not done is never passed over. */
+function ruleBroken(keywords: ReadonlyMap<string, string> | undefined): string | undefined {
+  if (keywords === undefined) return noString
+  const unknown = [...keywords.keys()].find(keyword => !Object.hasOwn(parts, keyword) && !isPassedOver(keyword))
+  // Where the string is garbled, what stands there may be a part of a password.
+  if (unknown !== undefined && !/^[a-z_]{1,40}$/.test(unknown)) return noString
+  return unknown && `must not have the keyword ${unknown}, which is not supported`
+}
+
+/** libpq counts seconds, and takes 0 for no limit, as if it were not said. */
+const writtenOf = (keyword: string, value: string): string =>
+  keyword !== 'connect_timeout' || !/^\d+$/.test(value) ? value : Number(value) === 0 ? '' : `${Number(value)}s`
 
 /** A part that has a variable itself is what that says. */
 export function withoutConnectionStrings(environment: Environment): WithoutStrings {
-  const wrong: { key: string; variable: string }[] = []
+  const wrong: Wrong[] = []
   const given = Object.entries(environment).flatMap(([name, value = '']): [string, string][] => {
     const found = variable.exec(name)
     if (found === null || value === '') return []
     const keywords = readConnectionText(value)
     const [, own = '', number = '1'] = found
-    if (keywords === undefined) wrong.push({ key: `databases[${Number(number) - 1}]`, variable: own })
+    const rule = ruleBroken(keywords)
+    if (rule !== undefined) wrong.push({ key: `databases[${Number(number) - 1}]`, variable: own, rule })
     return [...(keywords ?? [])].flatMap(([keyword, part]): [string, string][] => {
       const field = parts[keyword]
-      return field === undefined ? [] : [[name.replace(/URI$/, field), part]]
+      return field === undefined ? [] : [[name.replace(/URI$/, field), writtenOf(keyword, part)]]
     })
   })
   const own = Object.entries(environment).filter(([, value]) => value !== undefined && value !== '')

@@ -10,7 +10,15 @@ import type { DatabaseSettings } from './types.ts'
 const mostDatabases = 100
 const fields = [
   ...['NAME', 'HOST', 'PORT', 'DATABASE', 'USER', 'PASSWORD', 'PASSWORD_FILE', 'SSLMODE', 'SSLROOTCERT', 'SSLCERT'],
-  ...['SSLKEY', 'ALLOW_WRITES', 'POOL_MAX_CONNS', 'CONNECT_TIMEOUT', 'STATEMENT_TIMEOUT', 'METADATA_TTL'],
+  ...[
+    'SSLKEY',
+    'CHANNEL_BINDING',
+    'ALLOW_WRITES',
+    'POOL_MAX_CONNS',
+    'CONNECT_TIMEOUT',
+    'STATEMENT_TIMEOUT',
+    'METADATA_TTL',
+  ],
   'AVAILABLE_TO_USERS',
 ]
 const ofPostgres: Readonly<Record<string, string>> = {
@@ -23,6 +31,7 @@ const ofPostgres: Readonly<Record<string, string>> = {
   sslrootcert: 'PGSSLROOTCERT',
   sslcert: 'PGSSLCERT',
   sslkey: 'PGSSLKEY',
+  channel_binding: 'PGCHANNELBINDING',
 }
 const flags: Readonly<Record<string, string>> = {
   name: 'db-name',
@@ -65,6 +74,7 @@ function readDatabase(reader: SettingsReader, index: number): DatabaseSettings {
   const text = (field: string) => take(field, (name, elsewhere) => reader.take(name, words(), elsewhere))
   const time = (field: string, least: number, most: number) =>
     take(field, (name, elsewhere) => reader.take(name, duration(least, most), elsewhere))
+  const bindings = choice('disable', 'prefer', 'require')
   const modes = choice('disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full')
 
   if (!telling.some(field => reader.isGiven(...at(field))))
@@ -90,6 +100,7 @@ function readDatabase(reader: SettingsReader, index: number): DatabaseSettings {
     sslrootcert: file('sslrootcert'),
     sslcert,
     sslkey,
+    channelBinding: take('channel_binding', (one, elsewhere) => reader.take(one, bindings, elsewhere)) ?? 'prefer',
     allowWrites: take('allow_writes', (one, elsewhere) => reader.take(one, truth(), elsewhere)) ?? false,
     poolSize: take('pool_max_conns', (one, elsewhere) => reader.take(one, whole(1, 1_000), elsewhere)) ?? 4,
     connectTimeoutMs: time('connect_timeout', 100, 600_000) ?? 10_000,
@@ -99,9 +110,13 @@ function readDatabase(reader: SettingsReader, index: number): DatabaseSettings {
   }
 }
 
-export function readDatabases(reader: SettingsReader): DatabaseSettings[] {
+export function countDatabases(reader: SettingsReader): number {
   const ofFirst = telling.some(field => reader.isGiven(`databases[0].${field}`, elsewhereOf(0, field)))
-  const count = Math.max(reader.count('databases'), highestNumber(reader.environment), ofFirst ? 1 : 0)
+  return Math.max(reader.count('databases'), highestNumber(reader.environment), ofFirst ? 1 : 0)
+}
+
+export function readDatabases(reader: SettingsReader): DatabaseSettings[] {
+  const count = countDatabases(reader)
   if (count === 0) {
     reader.refuse('databases', 'must have a database: in the file, or by ESPALIER_DB_HOST, or by PGHOST')
     return []

@@ -51,6 +51,7 @@ test('what nobody sets has its default', () => {
         sslrootcert: undefined,
         sslcert: undefined,
         sslkey: undefined,
+        channelBinding: 'prefer',
         allowWrites: false,
         poolSize: 4,
         connectTimeoutMs: 10_000,
@@ -66,6 +67,7 @@ test('what nobody sets has its default', () => {
     disabled: new Set(),
     limits: { resultTokens: 10_000, resultBytes: 8_388_608, requestBytes: 10_485_760 },
     logLevel: 'info',
+    auditStatements: 'reads',
   })
   expect(read({ file: `http: {enabled: true}\n${database}` }).http).toEqual({
     host: '*',
@@ -211,6 +213,27 @@ test('a connection string stands for its parts, each of which may be said otherw
   expect(problemsOf({ environment: { ESPALIER_DB_2_URI: 'secret://nonsense' } })).toEqual([
     expect.stringMatching(/^databases\[1\] \(environment, ESPALIER_DB_2_URI\) must be a connection string/),
   ])
+})
+
+test('a connection string is refused by the keyword that is not heeded, and its others count', () => {
+  const uri = (parameters: string) => ({ ESPALIER_DB_URI: `postgresql://ada@db.internal/sales?${parameters}` })
+  const kept = 'channel_binding=require&connect_timeout=7&application_name=x&keepalives=1'
+  expect(read({ environment: uri(kept) }).databases).toMatchObject([
+    { channelBinding: 'require', connectTimeoutMs: 7_000 },
+  ])
+  expect(read({ environment: uri('connect_timeout=0') }).databases).toMatchObject([{ connectTimeoutMs: 10_000 }])
+  expect(problemsOf({ environment: uri('sslcrl=/secret') })).toEqual([
+    'databases[0] (environment, ESPALIER_DB_URI) must not have the keyword sslcrl, which is not supported',
+  ])
+  expect(problemsOf({ environment: uri('Pa%24sword=secret') }).join()).toMatch(/must be a connection string[^$]*$/)
+  expect(problemsOf({ environment: uri('channel_binding=maybe') }).join()).toContain('databases[0].channel_binding')
+})
+
+test('the audit log has the text of reads unless it is told otherwise', () => {
+  expect(read({ file: database }).auditStatements).toBe('reads')
+  expect(read({ file: `${database}audit: {statements: none}` }).auditStatements).toBe('none')
+  expect(read({ file: database, environment: { ESPALIER_AUDIT_STATEMENTS: 'all' } }).auditStatements).toBe('all')
+  expect(problemsOf({ file: `${database}audit: {statements: some}` }).join()).toContain('audit.statements')
 })
 
 test('the limits of logins have the variables that are documented', () => {

@@ -7,7 +7,7 @@ import { ConfigurationError } from '../../configuration/errors.ts'
 import { choice, text, truth, whole } from '../../configuration/values.ts'
 import { readDisabled } from './builtins.ts'
 import { withoutConnectionStrings } from './connection-strings.ts'
-import { readDatabases } from './databases.ts'
+import { countDatabases, readDatabases } from './databases.ts'
 import { readHttp } from './http.ts'
 import { path } from './kinds.ts'
 import { readEmbedding, readKnowledgebase, readLlm } from './providers.ts'
@@ -42,17 +42,20 @@ function readLogLevel(reader: SettingsReader): string {
   return isDebugging ? 'debug' : level
 }
 
-function readAll(sources: McpSources): { settings: McpSettings; reader: SettingsReader } {
+/** `isUsable`: of the databases as connection strings name them. */
+function readerOf(sources: McpSources): { reader: SettingsReader; isUsable: boolean } {
   const { environment, wrong } = withoutConnectionStrings(sources.environment)
   const reader = new SettingsReader({ ...sources, environment })
-  for (const { key, variable } of wrong) {
-    const rule = 'must be a connection string of Postgres, such as postgresql://user@host/database'
-    reader.refuse(key, rule, { variables: [variable] })
-  }
+  for (const { key, variable, rule } of wrong) reader.refuse(key, rule, { variables: [variable] })
+  return { reader, isUsable: wrong.length === 0 }
+}
+
+function readAll(sources: McpSources): { settings: McpSettings; reader: SettingsReader } {
+  const { reader, isUsable } = readerOf(sources)
   const settings: McpSettings = {
     http: readHttp(reader),
     // What cannot be read of a database is told, not that there is none.
-    databases: wrong.length > 0 ? [] : readDatabases(reader),
+    databases: isUsable ? readDatabases(reader) : [],
     embedding: readEmbedding(reader),
     llm: readLlm(reader),
     knowledgebase: readKnowledgebase(reader),
@@ -61,6 +64,8 @@ function readAll(sources: McpSources): { settings: McpSettings; reader: Settings
     limits: readLimits(reader),
     sealingKey: readSealingKey(reader),
     logLevel: readLogLevel(reader),
+    auditStatements:
+      reader.take('audit.statements', choice('none', 'reads', 'all'), { variables: ['AUDIT_STATEMENTS'] }) ?? 'reads',
   }
   reader.refuseUnknown()
   return { settings, reader }
@@ -78,6 +83,14 @@ export function readMcpSettings(sources: McpSources): McpSettings {
  * @throws ConfigurationError with everything that is wrong, of the rest too
  */
 export const readMcpDatabases = (sources: McpSources): readonly DatabaseSettings[] => readMcpSettings(sources).databases
+
+/** What the configured databases are called, for commands; none where none is configured. @throws ConfigurationError */
+export function readDatabaseNames(sources: McpSources): readonly string[] {
+  const { reader, isUsable } = readerOf(sources)
+  const databases = isUsable && countDatabases(reader) > 0 ? readDatabases(reader) : []
+  if (reader.problems.length > 0) throw new ConfigurationError(reader.problems)
+  return databases.map(({ name }) => name)
+}
 
 /** Where tokens and users are, for commands that need no database. @throws ConfigurationError */
 export function readCredentialPaths(sources: McpSources): { readonly tokenFile: string; readonly userFile: string } {

@@ -12,6 +12,7 @@ export type DatabaseSettings = {
   readonly sslrootcert: string | undefined
   readonly sslcert: string | undefined
   readonly sslkey: string | undefined
+  readonly channelBinding: 'disable' | 'prefer' | 'require'
   readonly allowWrites: boolean
   /** Connections at most. */
   readonly poolSize: number
@@ -83,4 +84,6 @@ export type McpSettings = {
   /** 32 bytes that seal what clients carry for the server; made for this process where none is given. */
   readonly sealingKey: Uint8Array
   readonly logLevel: string
+  /** Whose text the audit log has. */
+  readonly auditStatements: 'none' | 'reads' | 'all'
 }

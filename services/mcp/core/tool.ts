@@ -28,6 +28,7 @@ export type ToolResult = {
 }
 
 export type Tool = {
+  /** Its name stays; the rest may be another after the settings have changed. */
   readonly definition: ToolDefinition
   /** Called by those who know of it, and not listed. */
   readonly isHidden?: true

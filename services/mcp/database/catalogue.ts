@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
 import type { CatalogueFacts, ViewFacts, VolatileFunction } from '../statement/facts.ts'
+import { secretNames } from '../statement/settings.ts'
 import type { DatabaseAccess, Rows } from './access.ts'
 
 /** What a database has more of is refused nothing by name alone: READ ONLY still bounds it. */
@@ -64,6 +65,8 @@ const sessionSql = `SELECT pg_catalog.array_to_json(pg_catalog.current_schemas(t
     OR pg_catalog.pg_has_role('pg_execute_server_program', 'USAGE')
   FROM pg_catalog.pg_roles WHERE rolname = current_user`
 
+const settingsSql = `SELECT pg_catalog.lower(name), vartype = 'string', setting <> '' FROM pg_catalog.pg_settings WHERE name ~* '${secretNames}' LIMIT ${maximumRows}`
+
 export type Catalogue = {
   /**
    * Read again where one of these functions is not among those it knows: it may be new.
@@ -105,8 +108,9 @@ const viewOf = ([, schema, functionSchema, name, extension]: Cells): ViewFacts =
 
 const searchPathOf = (text: string | null | undefined): readonly string[] => JSON.parse(text ?? '[]') as string[] // an array of names, by current_schemas
 
-function factsOf([session, names, functions, operators, casts, views]: readonly Rows[]): CatalogueFacts {
+function factsOf([session, names, functions, operators, casts, views, settings]: readonly Rows[]): CatalogueFacts {
   const all = operators?.rows ?? []
+  const secrets = settings?.rows ?? []
   return {
     searchPath: searchPathOf(session?.rows[0]?.[0]),
     functions: new Set((names?.rows ?? []).map(([name]) => name ?? '')),
@@ -119,6 +123,8 @@ function factsOf([session, names, functions, operators, casts, views]: readonly 
     ownOperators: new Set(all.flatMap(([name, , isOwn]) => (isOwn === 't' && name ? [name] : []))),
     casts: grouped(casts?.rows ?? [], 0, ([, schema]) => schema ?? ''),
     views: grouped(views?.rows ?? [], 0, viewOf),
+    harmlessSettings: new Set(secrets.flatMap(([name, isText]) => (isText !== 't' && name ? [name] : []))),
+    hasHiddenSettings: secrets.some(([, isText, hasValue]) => isText === 't' && hasValue === 't'),
   }
 }
 
@@ -133,7 +139,7 @@ export function createCatalogue(
   const reading = new Map<string, Promise<CatalogueFacts>>()
 
   async function read(database: DatabaseSettings, context: CallContext): Promise<CatalogueFacts> {
-    const texts = [sessionSql, namesSql, functionsSql, operatorsSql, castsSql, viewsSql]
+    const texts = [sessionSql, namesSql, functionsSql, operatorsSql, castsSql, viewsSql, settingsSql]
     const results = await access.read(
       database,
       texts.map(text => ({ text })),

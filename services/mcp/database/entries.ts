@@ -12,6 +12,8 @@ export type DatabaseEntries = {
   available(caller: Caller): readonly DatabaseSettings[]
   current(caller: Caller): DatabaseSettings | undefined
   select(caller: Caller, name: string): Selection
+  /** Whether any of the databases takes writes. */
+  takeWrites(): boolean
 }
 
 const maximumSelections = 10_000
@@ -39,5 +41,6 @@ export function createEntries(databases: () => readonly DatabaseSettings[]): Dat
       selected.set(caller.session, name)
       return 'selected'
     },
+    takeWrites: () => databases().some(({ allowWrites }) => allowWrites),
   }
 }

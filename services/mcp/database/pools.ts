@@ -17,7 +17,7 @@ type Pools = {
 const quoted = (value: string): string => `'${value.replace(/['\\]/g, '\\$&')}'`
 
 function connectionText(database: DatabaseSettings): string {
-  const { host, port, user, password, sslmode, sslrootcert, sslcert, sslkey, connectTimeoutMs } = database
+  const { host, port, user, password, sslmode, sslrootcert, sslcert, sslkey, channelBinding } = database
   const keywords = {
     host,
     port: String(port),
@@ -28,7 +28,8 @@ function connectionText(database: DatabaseSettings): string {
     sslrootcert,
     sslcert,
     sslkey,
-    connect_timeout: String(Math.max(1, Math.ceil(connectTimeoutMs / 1_000))),
+    channel_binding: channelBinding,
+    connect_timeout: String(Math.max(1, Math.ceil(database.connectTimeoutMs / 1_000))),
     application_name: 'espalier-mcp',
   }
   return Object.entries(keywords)

@@ -120,12 +120,12 @@ test.each([
   ['/api/llm/models?provider=voyage', null, 'provider: "voyage" is not configured; configured: openai'],
   ['/api/llm/chat', { ...hi, provider: 'eliza' }, 'provider: "eliza" is not configured; configured: openai'],
   ['/api/llm/chat', hi, 'model: is required: none is configured for openai'],
-  ['/api/llm/chat', {}, 'messages: Invalid input: expected array, received undefined'],
-  ['/api/llm/chat', { messages: [] }, 'messages: Too small: expected array to have >=1 items'],
+  ['/api/llm/chat', {}, 'messages: must be given'],
+  ['/api/llm/chat', { messages: [] }, 'messages: must have at least 1 entries'],
   [
     '/api/llm/chat',
     { messages: [{ role: 'robot', content: 'x' }] },
-    'messages.0.role: Invalid option: expected one of "user"|"assistant"|"system"',
+    'messages.0.role: must be one of "user", "assistant", "system"',
   ],
   [
     '/api/llm/chat',

@@ -1,5 +1,6 @@
 /** What the server's own resources are read by, each as one statement that gives one JSON document. What may hold a password is left out. */
 import type { OwnStatement } from '../database/access.ts'
+import { secretNames } from '../statement/settings.ts'
 
 export const systemInfo: OwnStatement = {
   text: `
@@ -11,7 +12,7 @@ select pg_catalog.json_build_object('postgresql_version', pg_catalog.current_set
 
 /** Values of parameters that hold passwords, such as those in primary_conninfo, are not shown to anyone. */
 const shownSetting = `case
-  when setting.name ~* '(password|passphrase|secret|token|api_?key|conninfo)' and setting.name not in ('password_encryption') and setting.setting <> ''
+  when setting.name ~* '${secretNames}' and setting.vartype = 'string' and setting.setting <> ''
   then '(hidden)' else setting.setting end`
 
 export const settings: OwnStatement = {

@@ -11,6 +11,7 @@ const entries: DatabaseEntries = {
   available: () => [database],
   current: () => database,
   select: () => 'selected',
+  takeWrites: () => false,
 }
 
 function watching(fingerprint: (looks: number) => string | undefined | Error) {

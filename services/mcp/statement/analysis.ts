@@ -29,6 +29,8 @@ export type Analysis = {
   readonly operators: readonly Name[]
   readonly types: readonly Name[]
   readonly relations: readonly Name[]
+  /** Settings that SHOW and current_setting read, `all` being all of them; undefined: one whose name is computed. */
+  readonly settings: readonly (string | undefined)[]
   /** Whether an INSERT, UPDATE, DELETE or MERGE is anywhere in it. */
   readonly hasWrite: boolean
   readonly hasInto: boolean
@@ -105,6 +107,7 @@ type Found = {
   operators: Name[]
   types: Name[]
   relations: Name[]
+  settings: (string | undefined)[]
   hasWrite: boolean
   hasInto: boolean
   hasLock: boolean
@@ -127,14 +130,26 @@ function namesOfSource(functions: unknown): readonly string[] {
   return [(isNode(call) ? nameOf(call.funcname)?.name : undefined) ?? anyName]
 }
 
+const readsSetting = 'current_setting'
+
+/** A text that is written out, with or without its type. */
+function literalOf(value: unknown): string | undefined {
+  if (!isNode(value)) return undefined
+  if (isNode(value.TypeCast)) return literalOf(value.TypeCast.arg)
+  const text = isNode(value.A_Const) ? value.A_Const.sval : undefined
+  return isNode(text) && typeof text.sval === 'string' ? text.sval : undefined
+}
+
 /** What each kind of node adds, by its name. */
 const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => void } = {
-  FuncCall: (node, { calls }) => {
+  FuncCall: (node, { calls, settings }) => {
     const name = nameOf(node.funcname)
     const length = (list: unknown) => (Array.isArray(list) ? list.length : 0)
     const given = length(node.args) + (node.agg_within_group === true ? length(node.agg_order) : 0)
     if (name !== undefined) calls.push({ ...name, arguments: node.func_variadic === true ? undefined : given })
+    if (name?.name === readsSetting) settings.push(literalOf(Array.isArray(node.args) ? node.args[0] : undefined))
   },
+  VariableShowStmt: ({ name }, { settings }) => void settings.push(typeof name === 'string' ? name : undefined),
   A_Expr: (node, { operators }) => push(operators, nameOf(node.name)),
   SubLink: (node, { operators }) => push(operators, nameOf(node.operName)),
   SortBy: (node, { operators }) => push(operators, nameOf(node.useOp)),
@@ -221,6 +236,7 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
     operators: [],
     types: [],
     relations: [],
+    settings: [],
     hasWrite: false,
     hasInto: false,
     hasLock: false,
@@ -231,6 +247,8 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
     name,
     isOfAny: of === undefined || found.sources.has(of) || found.sources.has(anyName),
   }))
+  // `'x'.f` is f('x').
+  if (attributes.some(({ name, isOfAny }) => isOfAny && name === readsSetting)) found.settings.push(undefined)
   const select = isNode(node.SelectStmt) ? node.SelectStmt : {}
   const hasLimit = select.limitCount !== undefined || select.limitOffset !== undefined
   const { sources, ...rest } = found

@@ -25,6 +25,10 @@ export type CatalogueFacts = {
   readonly ownOperators: ReadonlySet<string>
   /** Types that a volatile function casts to, by name, with their schemas. */
   readonly casts: ReadonlyMap<string, readonly string[]>
+  /** Names of settings that sound as if they held a password, and do not. */
+  readonly harmlessSettings: ReadonlySet<string>
+  /** Whether the role sees one that may, with a value, among all settings. */
+  readonly hasHiddenSettings: boolean
   /** Views that call functions, by name: which, as schema and name. */
   readonly views: ReadonlyMap<string, readonly ViewFacts[]>
 }

@@ -16,6 +16,7 @@ export function databaseOf(postgres: TestPostgres, changed: Partial<DatabaseSett
     sslrootcert: undefined,
     sslcert: undefined,
     sslkey: undefined,
+    channelBinding: 'prefer',
     allowWrites: false,
     poolSize: 4,
     connectTimeoutMs: 5_000,

@@ -13,6 +13,7 @@ import type { Tool } from '../core/tool.ts'
 import { createEntries } from '../database/entries.ts'
 import { createDatabaseAccess, type Databases } from '../database/index.ts'
 import { callContext, databaseOf } from '../testing/calls.ts'
+import { createConfirmations } from './confirmation.ts'
 import { countRows } from './count-rows.ts'
 import { executeExplain } from './execute-explain.ts'
 import { queryDatabase } from './query-database.ts'
@@ -20,6 +21,7 @@ import { queryDatabase } from './query-database.ts'
 let postgres: TestPostgres
 let databases: Databases
 let watcher: pg.Client
+const confirmations = createConfirmations(new Uint8Array(32), Date.now)
 let tools: { readonly query: Tool; readonly explain: Tool; readonly count: Tool }
 const sent: string[] = []
 const refusals: string[] = []
@@ -66,7 +68,7 @@ beforeAll(async () => {
     databases,
     limits: { resultTokens: 10_000, resultBytes: 10_000_000, requestBytes: 10_000_000 },
   }
-  tools = { query: queryDatabase(parts, undefined), explain: executeExplain(parts), count: countRows(parts) }
+  tools = { query: queryDatabase(parts, confirmations), explain: executeExplain(parts), count: countRows(parts) }
 })
 afterAll(async () => {
   databases?.close()
@@ -277,7 +279,7 @@ test('strings end where the server thinks they do, whatever the role has set', a
     databases,
     limits: { resultTokens: 10_000, resultBytes: 1, requestBytes: 1 },
   }
-  const { text } = await call(queryDatabase(parts, undefined), {
+  const { text } = await call(queryDatabase(parts, confirmations), {
     query: `SELECT 'x\\'' || pg_read_file(''PG_VERSION'') --' AS v`,
   })
   expect(text).toContain(`\nx\\\\' || pg_read_file('PG_VERSION') --\n`)
@@ -378,4 +380,46 @@ test('statements end in time, whatever they do', async () => {
 test('no program has run, no file was written, and the log says once that the login may do too much', () => {
   expect(existsSync('/tmp/pwned') || existsSync(join(postgres.directory, 'data', 'pwned'))).toBe(false)
   expect(warnings.filter(message => message.includes('"main"') && message.includes('superuser'))).toHaveLength(1)
+})
+
+test('settings that may hold a password are not shown, by whatever statement asks for them', async () => {
+  const own = databaseOf(postgres, { name: 'settings' })
+  const limits = { resultTokens: 10_000, resultBytes: 1_000_000, requestBytes: 1 }
+  const access = createDatabaseAccess({ maximumBytes: 1_000_000, audit: () => {}, warn: () => {} })
+  const tool = queryDatabase({ entries: createEntries(() => [own]), databases: access, limits }, confirmations)
+  const asked = (sql: string) => call(tool, { query: sql })
+  const shown = async (sql: string) => expect((await asked(sql)).text, sql).not.toContain('Refused')
+  const hidden = async (sql: string) => {
+    const { isError, text } = await asked(sql)
+    expect([isError, text], sql).toEqual([true, expect.stringContaining('Settings that may hold a password')])
+    expect(text).not.toContain('hunter2')
+  }
+  await shown('SELECT name, setting FROM pg_settings')
+  await shown('SHOW ALL')
+  await hidden('SHOW primary_conninfo')
+  await postgres.run("ALTER SYSTEM SET primary_conninfo = 'host=other password=hunter2'")
+  await postgres.run('SELECT pg_reload_conf()')
+  try {
+    access.forget(own)
+    for (const sql of [
+      'SHOW Primary_ConnInfo',
+      'SHOW "ssl_passphrase_command"',
+      'SHOW app.jwt_secret',
+      'SHOW ALL',
+      'SELECT * FROM pg_settings',
+      'SELECT * FROM pg_catalog.pg_settings',
+      'SELECT * FROM pg_show_all_settings()',
+      "SELECT current_setting('primary_conninfo')",
+      "SELECT pg_catalog.current_setting('PRIMARY_CONNINFO'::text, true)",
+      "SELECT current_setting('primary_' || 'conninfo')",
+      "SELECT s.current_setting FROM (SELECT 1) x, current_setting('work_mem') s",
+      'EXPLAIN ANALYZE SELECT current_setting(n) FROM t',
+    ])
+      await hidden(sql)
+    for (const sql of ['SHOW work_mem', "SELECT current_setting('work_mem')", 'SHOW password_encryption'])
+      await shown(sql)
+  } finally {
+    await postgres.run('ALTER SYSTEM RESET primary_conninfo')
+    access.close()
+  }
 })

@@ -25,14 +25,16 @@ const bare: McpSettings = {
   limits: { resultTokens: 10_000, resultBytes: 1_000_000, requestBytes: 1_000_000 },
   sealingKey: new Uint8Array(32),
   logLevel: 'silent',
+  auditStatements: 'reads',
 }
 
 function toolsOf(changed: Partial<McpSettings>) {
   const databases = createDatabaseAccess({ maximumBytes: 1_000, audit: () => {}, warn: () => {} })
   const catalogue = createCatalogue(databases, Date.now)
-  const entries = createEntries(() => [])
+  const settings = { ...bare, ...changed }
+  const entries = createEntries(() => settings.databases)
   return createTools({
-    settings: { ...bare, ...changed },
+    settings,
     entries,
     databases,
     catalogue,

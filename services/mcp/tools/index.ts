@@ -46,9 +46,8 @@ export function createTools({ settings, entries, databases, catalogue, resources
   const query = { entries, databases, limits }
   const look = { entries, access: databases, limits }
   const embedder = settings.embedding && createEmbedder(settings.embedding)
-  const allowsWrites = settings.databases.some(({ allowWrites }) => allowWrites)
   const tools = [
-    queryDatabase(query, allowsWrites ? createConfirmations(sealingKey, now) : undefined),
+    queryDatabase(query, createConfirmations(sealingKey, now)),
     executeExplain(query),
     getSchemaInfo({ ...look, catalogue }),
     countRows(query),

@@ -48,7 +48,7 @@ async function call(tool: Tool, args: JsonObject, context: Partial<CallContext> 
   return { ...outcome.result, text: content?.type === 'text' ? content.text : '' }
 }
 const query = (args: JsonObject, context: Partial<CallContext> = {}) =>
-  call(queryDatabase(parts(), undefined), args, context)
+  call(queryDatabase(parts(), confirmations), args, context)
 const write = (args: JsonObject, context: Partial<CallContext> = {}) => {
   current = { ...current, allowWrites: true }
   return call(queryDatabase(parts(), confirmations), args, context)
@@ -396,8 +396,9 @@ describe('count_rows', () => {
 })
 
 test('definitions are few tokens', () => {
+  expect(queryDatabase(parts(), confirmations).definition.annotations.readOnlyHint).toBe(true)
+  current = { ...current, allowWrites: true }
   const tools = [queryDatabase(parts(), confirmations), executeExplain(parts()), countRows(parts())]
   expect(countTokens(JSON.stringify(tools.map(tool => tool.definition)))).toBeLessThan(900)
   expect(tools[0]?.definition.annotations).toMatchObject({ readOnlyHint: false, destructiveHint: true })
-  expect(queryDatabase(parts(), undefined).definition.annotations.readOnlyHint).toBe(true)
 })

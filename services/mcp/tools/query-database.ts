@@ -81,19 +81,16 @@ function written({ tag, class: kind }: Analysis, { affected, columns }: Ran): st
     : undefined
 }
 
-/** `confirmations`: where databases may allow writes; undefined where none does. */
-export function queryDatabase(
-  { entries, databases, limits }: QueryParts,
-  confirmations: Confirmations | undefined,
-): Tool {
-  const allowWrites = (database: DatabaseSettings) => database.allowWrites && confirmations !== undefined
+/** What there is to be read of it while no database takes writes, and while one does. */
+const [readDefinition, writeDefinition] = [definitionFor(false), definitionFor(true)]
 
+export function queryDatabase({ entries, databases, limits }: QueryParts, confirmations: Confirmations): Tool {
   async function judged(query: string, database: DatabaseSettings, context: CallContext): Promise<Judged> {
     const analysis = analyse(await parseStatement(query))
     const verdict = judge(
       analysis,
       await databases.facts(database, context, calledNames(analysis)),
-      allowWrites(database),
+      database.allowWrites,
     )
     if (verdict.mode === 'write' && !context.caller.scopes.has('mcp:write'))
       throw new CoreError({ kind: 'insufficient scope', scopes: ['mcp:write'] })
@@ -152,12 +149,19 @@ export function queryDatabase(
     const { confirm } = found.verdict
     if (confirm !== undefined) {
       const subject = { statement: found.analysis.text, database: database.name, tool: name, effect: confirm }
-      const outcome = confirmations?.check(subject, textArgument(args, 'confirm'), context)
+      const outcome = confirmations.check(subject, textArgument(args, 'confirm'), context)
       if (outcome !== undefined) return outcome
     }
     return run(database, found, page, context)
   }
 
   // What a statement takes is known once it has been judged; a read is what every call takes.
-  return { definition: definitionFor(confirmations !== undefined), task: 'optional', scopeOf: () => 'mcp:read', call }
+  return {
+    get definition() {
+      return entries.takeWrites() ? writeDefinition : readDefinition
+    },
+    task: 'optional',
+    scopeOf: () => 'mcp:read',
+    call,
+  }
 }

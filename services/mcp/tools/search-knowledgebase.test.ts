@@ -8,6 +8,7 @@ import { createEmbedder } from '../../providers/embedding.ts'
 import { type ProviderDouble, startProviderDouble } from '../../providers/testing/double.ts'
 import { answerOf } from '../catalogue/testing/server.ts'
 import type { JsonObject } from '../core/json.ts'
+import { createEntries } from '../database/entries.ts'
 import { createKnowledgeBase } from '../knowledge/index.ts'
 import { type TestChunk, writeKnowledge } from '../knowledge/testing/file.ts'
 import { callContext } from '../testing/calls.ts'
@@ -121,7 +122,7 @@ test.each([
 
 test('the tools for meaning take at most 900 tokens to tell of', () => {
   const access = { read: () => Promise.reject(new Error('not asked')) }
-  const entries = { available: () => [], current: () => undefined, select: () => 'unknown' as const }
+  const entries = createEntries(() => [])
   const similar = similaritySearch({ entries, access, embedder: embedder(), limits })
   const all = [similar, generateEmbedding(embedder(), limits), tool()].map(({ definition }) => definition)
   expect(encode(JSON.stringify(all)).length).toBeLessThanOrEqual(900)

@@ -7,6 +7,7 @@ import type { CallContext, Outcome } from '../core/call.ts'
 import { CoreError } from '../core/errors.ts'
 import type { Core } from '../core/index.ts'
 import type { JsonObject, JsonSchema } from '../core/json.ts'
+import { ruleOf } from '../core/rule.ts'
 import { toolError } from '../core/tool.ts'
 import { isObject } from './json-rpc.ts'
 import { compileSchema, type Violation } from './schema.ts'
@@ -41,7 +42,7 @@ const shapes = {
 
 /** @throws CoreError that names the parameter and what it must be */
 export function parseParams<Shape>(shape: z.ZodType<Shape>, params: JsonObject): Shape {
-  const { data, error } = shape.safeParse(params)
+  const { data, error } = shape.safeParse(params, { error: ruleOf })
   if (error === undefined) return data
   const [issue] = error.issues
   const at = issue?.path.join('.')

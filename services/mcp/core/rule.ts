@@ -1,0 +1,46 @@
+/** What a value from outside breaks, in words that continue its name: `must be a string`. Given to a parse of zod as `error`; a schema that has words of its own keeps them. */
+import type { z } from 'zod'
+
+const kinds: Readonly<Record<string, string>> = {
+  string: 'a string',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+  null: 'null',
+}
+
+/** What is counted of a value of each kind; a number itself is compared. */
+const units: Readonly<Record<string, string>> = {
+  string: 'characters',
+  array: 'entries',
+  set: 'entries',
+  object: 'fields',
+  map: 'fields',
+}
+
+function bound(origin: string, words: string, limit: number | bigint): string {
+  const unit = units[origin]
+  return unit === undefined ? `must be ${words} ${limit}` : `must have ${words} ${limit} ${unit}`
+}
+
+export function ruleOf(issue: z.core.$ZodRawIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'must be given' : `must be ${kinds[issue.expected] ?? issue.expected}`
+    case 'invalid_value':
+      return `must be ${issue.values.length === 1 ? '' : 'one of '}${issue.values.map(value => JSON.stringify(value)).join(', ')}`
+    case 'too_small':
+      return bound(issue.origin, issue.inclusive === false ? 'more than' : 'at least', issue.minimum)
+    case 'too_big':
+      return bound(issue.origin, issue.inclusive === false ? 'less than' : 'at most', issue.maximum)
+    case 'unrecognized_keys':
+      return `must not have ${issue.keys.map(key => JSON.stringify(key.slice(0, 100))).join(', ')}`
+    case 'invalid_union':
+      return 'must be of one of the kinds that are known'
+    default:
+      return 'is not of a form that is taken'
+  }
+}
