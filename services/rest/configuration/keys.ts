@@ -5,6 +5,7 @@
  */
 import { type Field as FieldOf, fieldsByName, fieldsOf, key, optional } from '../../configuration/catalogue.ts'
 import * as values from '../../configuration/values.ts'
+import { parseRoleLimits } from '../limits/role-limits.ts'
 
 const alsoFromDatabase = { inDatabase: true }
 
@@ -227,6 +228,15 @@ export const keys = {
     'openapi-server-proxy-uri',
     values.httpUri(),
     'Where the OpenAPI document says the server is.',
+    alsoFromDatabase,
+  ),
+  roleLimits: optional(
+    'role-limits',
+    values.text(
+      'must be roles with limits and commas between them, like "web_anon rows=1000 cost=50000 concurrency=20, * rows=10000"',
+      text => parseRoleLimits(text) !== undefined,
+    ),
+    'Most rows, planned cost and requests at once of each role; none where not set.',
     alsoFromDatabase,
   ),
   serverCorsAllowedOrigins: optional(

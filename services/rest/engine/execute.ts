@@ -1,11 +1,12 @@
 /** Runs a plan: one round trip where the end is known beforehand, two where the result decides whether it may stand. */
 
-import type { Row, Rows, Step } from '../../postgres/connection.ts'
+import type { Connection, Row, Rows, Step } from '../../postgres/connection.ts'
 import type { Pool } from '../../postgres/pool.ts'
 import { transact } from '../../postgres/transact.ts'
 import { notSingular, putOfAnotherRow, tooManyAffected } from '../errors/catalogue.ts'
+import { checkCost, checkRows } from '../limits/plan-limits.ts'
 import type { Plan } from '../plan/types.ts'
-import type { Rendered } from '../sql/index.ts'
+import { type Rendered, render } from '../sql/index.ts'
 import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
 
 /** What came back of a plan. */
@@ -69,8 +70,11 @@ function estimatedRows(rows: readonly Row[]): number {
   return Plan['Plan Rows']
 }
 
-/** Whether the result of this plan can be one that must not stand. */
+/** Whether the plan itself, or its result, can be one that must not stand. */
 export const decides = (plan: Plan): boolean =>
+  plan.limits?.cost !== undefined || (plan.limits !== undefined && plan.kind !== 'read') || decidesByForm(plan)
+
+const decidesByForm = (plan: Plan): boolean =>
   plan.body.explain === undefined &&
   ((plan.kind === 'write' &&
     (plan.body.singular || plan.maximumAffected !== undefined || (plan.write.kind === 'insert' && plan.write.isPut))) ||
@@ -79,6 +83,7 @@ export const decides = (plan: Plan): boolean =>
 /** Whether the result may stand; if not, whatever was written is taken back. */
 function checkOutcome(plan: Plan, { rows }: Outcome): void {
   if (plan.body.explain !== undefined) return
+  checkRows(plan, rows)
   if (plan.kind === 'write' && plan.write.kind === 'insert' && plan.write.isPut && rows !== 1) {
     throw putOfAnotherRow()
   }
@@ -122,13 +127,28 @@ export async function execute(
     { ...main, formats: isExplain ? [] : mainFormats },
   ]
   return transact(pool, signal, async connection => {
-    const results = await connection.run([...before, ...own, ...after], prepared)
-    const counted = write === undefined ? undefined : connection.affected[before.length]
-    const outcome = read(results.slice(before.length), rendered, plan, counted)
+    const asked = await askedCost(connection, plan, before)
+    const results = await connection.run([...before.slice(asked), ...own, ...after], prepared)
+    const first = before.length - asked
+    const counted = write === undefined ? undefined : connection.affected[first]
+    const outcome = read(results.slice(first), rendered, plan, counted)
     checkOutcome(plan, outcome)
     if (mode.end === 'decide') await connection.run(endSteps('commit'), prepared)
     return outcome
   })
+}
+
+/** Where the role's limits say so, what the plan costs, before anything of it runs. Returns how many of the transaction's first statements have been run for it. */
+async function askedCost(connection: Connection, plan: Plan, before: readonly Step[]): Promise<number> {
+  if (plan.limits?.cost === undefined) return 0
+  const { write, main } = render({ ...plan, body: { ...plan.body, explain: undefined } })
+  const { text, values } = write ?? main
+  const results = await connection.run(
+    [...before, { text: `EXPLAIN (FORMAT JSON) ${text}`, values, isUnique: true }],
+    false,
+  )
+  checkCost(plan, String(results.at(-1)?.[0]?.[0]))
+  return before.length
 }
 
 /** From the rows of a request's own statements; `counted` is how many a write of its own has touched. */

@@ -117,7 +117,7 @@ export class Loader {
     const start = performance.now()
     try {
       const cache = await readSchemaCache(this.#configured.configuration)
-      this.#state = stateOf(this.#configured, cache)
+      this.#state = stateOf(this.#configured, cache, this.#state)
     } catch (error) {
       onLoad(false, (performance.now() - start) / 1_000)
       throw error

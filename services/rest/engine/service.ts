@@ -5,6 +5,8 @@ import type { Pool } from '../../postgres/pool.ts'
 import { anonymousRefused } from '../errors/catalogue.ts'
 import { errorResponse, restErrorOf } from '../errors/index.ts'
 import type { RestError } from '../errors/rest-error.ts'
+import { limited } from '../limits/plan-limits.ts'
+import { limitsOf } from '../limits/role-limits.ts'
 import { type Payload, payloadReader } from '../parse/payload.ts'
 import type { Preferences } from '../parse/preferences.ts'
 import { type ApiRequest, parseRequest } from '../parse/request.ts'
@@ -72,7 +74,9 @@ async function payloadOf(exchange: Exchange, request: ApiRequest, action: Planne
 async function answerPlanned(exchange: Exchange, request: ApiRequest, action: PlannedAction): Promise<HttpResponse> {
   const { state, pool, timing, signal } = exchange
   const payload = await payloadOf(exchange, request, action)
-  const plan = planRequest(request, action, payload, state.cache, state.planSettings)
+  const { role } = exchange.session
+  const planned = planRequest(request, action, payload, state.cache, state.planSettings)
+  const plan = limited(planned, role, limitsOf(state.roleLimits, role))
   const rendered = render(plan)
   exchange.onStatement(rendered.write?.text ?? rendered.main.text)
   timing.mark('plan')
@@ -118,6 +122,10 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
   return profile.length === 0 ? response : { ...response, headers: [...response.headers, ...profile] }
 }
 
+/** Of what all workers may have at once, what this one may. */
+const shareOf = (concurrency: number | undefined, { configuration }: State): number | undefined =>
+  concurrency === undefined ? undefined : Math.ceil(concurrency / configuration.serverWorkers)
+
 /** Answers a request; every error becomes a response. The body is read once it is known who asks, and for what: whoever may not ask is not listened to. */
 export async function answerRequest(
   state: State,
@@ -141,7 +149,11 @@ export async function answerRequest(
   try {
     session = await authenticate(state, http)
     timing.mark('jwt')
-    const response = await respond({ state, pool, http, body, session, timing, signal, onStatement })
+    const exchange: Exchange = { state, pool, http, body, session, timing, signal, onStatement }
+    const { concurrency } = limitsOf(state.roleLimits, session.role)
+    const response = await state.inFlight.admit(session.role, shareOf(concurrency, state), signal, () =>
+      respond(exchange),
+    )
     return { response: timed(response), role: session.role, error: undefined, sql }
   } catch (cause) {
     const error = restErrorOf(cause, session?.isAuthenticated === true)

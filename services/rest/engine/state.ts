@@ -2,6 +2,8 @@
 import { type Authenticator, type CacheEvent, createAuthenticator } from '../../authentication/index.ts'
 import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
+import { InFlight } from '../limits/in-flight.ts'
+import { parseRoleLimits, type RoleLimits } from '../limits/role-limits.ts'
 import type { RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/context.ts'
 import { type Admissions, noAdmissions } from './admissions.ts'
@@ -13,6 +15,7 @@ export type ConfiguredState = {
   readonly authenticator: Authenticator
   readonly roleSettings: ReadonlyMap<string, RoleSettings>
   readonly planSettings: PlanSettings
+  readonly roleLimits: ReadonlyMap<string, RoleLimits>
   /** `app.settings.*`, by full name. */
   readonly appSettings: readonly (readonly [string, string])[]
 }
@@ -21,6 +24,7 @@ export type State = ConfiguredState & {
   readonly cache: SchemaCache
   readonly rules: RequestRules
   readonly admissions: Admissions
+  readonly inFlight: InFlight
 }
 
 export function configuredState(
@@ -49,16 +53,19 @@ export function configuredState(
       plansEnabled: configuration.dbPlanEnabled,
       ndjsonEnabled: configuration.ndjsonEnabled,
     },
+    roleLimits: parseRoleLimits(configuration.roleLimits ?? '') ?? new Map(),
     appSettings: Object.entries(configuration.appSettings).map(([name, value]) => [`app.settings.${name}`, value]),
   }
 }
 
-export function stateOf(configured: ConfiguredState, cache: SchemaCache): State {
+/** `before` is what has been answered from until now. */
+export function stateOf(configured: ConfiguredState, cache: SchemaCache, before: State | undefined): State {
   const { configuration } = configured
   return {
     ...configured,
     cache,
     admissions: noAdmissions(),
+    inFlight: before?.inFlight ?? new InFlight(),
     rules: {
       schemas: configuration.dbSchemas,
       rootFunction: configuration.dbRootSpec,

@@ -387,6 +387,36 @@ function describeFault(fault: ClaimsFault): string {
   }
 }
 
+// Group B: what PostgREST does not have.
+
+export const tooManyAtOnce = (role: string, maximum: number): RestError =>
+  new RestError({
+    status: 429,
+    code: 'RSTB00',
+    message: `Too many requests of the role '${role}' at once`,
+    details: `Its limit in role-limits is concurrency=${maximum}`,
+    headers: [retryAfter],
+  })
+
+export const tooManyRows = (role: string, maximum: number): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RSTB01',
+    message: `The request comes to more rows than the role '${role}' may have`,
+    details: `Its limit in role-limits is rows=${maximum}`,
+    hint: 'Ask for fewer: by filters, or by limit and offset.',
+  })
+
+/** What it would cost tells of data that the role may not see. */
+export const planTooCostly = (role: string, maximum: number): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RSTB02',
+    message: `The request is planned to cost more than the role '${role}' may`,
+    details: `Its limit in role-limits is cost=${maximum}`,
+    hint: 'Filter or order by columns that have an index, or embed less.',
+  })
+
 // Group X: what nobody foresaw. It says nothing of itself.
 
 export const internalError = (cause: unknown): RestError =>

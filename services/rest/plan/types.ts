@@ -156,7 +156,10 @@ export type CallArguments =
   /** The whole body for the one unnamed parameter. */
   | { readonly kind: 'unnamed'; readonly value: Bytes | string; readonly type: string }
 
-export type Plan =
+/** What a role may have of a plan, by the role's name. */
+type PlanLimits = { readonly role: string; readonly rows: number | undefined; readonly cost: number | undefined }
+
+export type Plan = { readonly limits?: PlanLimits } & (
   | {
       readonly kind: 'read'
       readonly read: ReadNode
@@ -191,3 +194,4 @@ export type Plan =
       readonly headersOnly: boolean
       readonly maximumAffected: number | undefined
     }
+)

@@ -1,0 +1,32 @@
+/** A plan under the limits of its role: before it runs, and when it has. Pure. */
+import { planTooCostly, tooManyRows } from '../errors/catalogue.ts'
+import type { Plan, ReadNode } from '../plan/types.ts'
+import type { RoleLimits } from './role-limits.ts'
+
+/** One row more than allowed tells that there are too many; no more than that need be found. */
+function bounded(read: ReadNode, rows: number): ReadNode {
+  const { offset, limit } = read.range
+  return { ...read, range: { offset, limit: limit === undefined ? rows + 1 : Math.min(limit, rows + 1) } }
+}
+
+export function limited(plan: Plan, role: string, { rows, cost }: RoleLimits): Plan {
+  if (rows === undefined && cost === undefined) return plan
+  const limits = { role, rows, cost }
+  if (plan.kind === 'write' || rows === undefined) return { ...plan, limits }
+  return { ...plan, limits, read: bounded(plan.read, rows) }
+}
+
+/** @throws RestError where there are more rows than the role may have */
+export function checkRows({ limits }: Plan, rows: number): void {
+  if (limits?.rows !== undefined && rows > limits.rows) throw tooManyRows(limits.role, limits.rows)
+}
+
+/**
+ * `explained` is of EXPLAIN (FORMAT JSON).
+ * @throws RestError where the plan costs more than the role may
+ */
+export function checkCost({ limits }: Plan, explained: string): void {
+  // The form is Postgres's own: a list of one object with a plan.
+  const [{ Plan: found }] = JSON.parse(explained) as [{ Plan: { 'Total Cost': number } }]
+  if (limits?.cost !== undefined && found['Total Cost'] > limits.cost) throw planTooCostly(limits.role, limits.cost)
+}

@@ -1,0 +1,169 @@
+/** What a role may have, on a real Postgres: what is over is refused by the name of its limit, and nothing of it stands. */
+import fc from 'fast-check'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { until } from '../../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
+import { jwtSecret, startService, type TestService, tokenOf } from '../testing/service.ts'
+import { limitsOf, parseRoleLimits } from './role-limits.ts'
+
+const schema = `
+  CREATE ROLE anon; CREATE ROLE clerk; CREATE ROLE boss; CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon, clerk, boss;
+  CREATE TABLE api.things (id int PRIMARY KEY, note text);
+  CREATE FUNCTION api.some(number int) RETURNS SETOF int LANGUAGE sql STABLE AS 'SELECT generate_series(1, number)';
+  CREATE FUNCTION api.add(number int) RETURNS SETOF api.things LANGUAGE sql AS
+    $$ INSERT INTO api.things SELECT -n, 'added' FROM generate_series(1, number) n RETURNING * $$;
+  CREATE FUNCTION api.sleep() RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(0.3)';
+  GRANT ALL ON api.things TO anon, clerk, boss;`
+const content = `TRUNCATE api.things; INSERT INTO api.things SELECT n, 'thing' FROM generate_series(1, 2000) n; ANALYZE api.things`
+
+let postgres: TestPostgres
+let service: TestService
+
+beforeAll(async () => {
+  postgres = await startPostgres('18')
+  await postgres.run(schema)
+  service = await startService(postgres.uri('postgres'), {
+    'db-schemas': 'api',
+    'db-anon-role': 'anon',
+    'jwt-secret': jwtSecret,
+    'role-limits': 'anon rows=3, clerk cost=20 concurrency=2, * rows=1999',
+  })
+})
+beforeEach(async () => {
+  await postgres.run(content)
+})
+afterAll(async () => {
+  await service?.stop()
+  await postgres?.stop()
+})
+
+const as = async (role: string) => ({ authorization: `Bearer ${await tokenOf({ role })}` })
+const codeOf = (text: string) => (text.startsWith('{') ? JSON.parse(text).code : undefined)
+const count = async () => Number((await postgres.run('SELECT count(*) FROM api.things')).rows[0]?.count)
+
+describe('rows', () => {
+  test.each([
+    ['/things?id=lte.3', 200],
+    ['/things?limit=3', 200],
+    ['/things?offset=1997', 200],
+    ['/things?id=lte.4', 400],
+    ['/things', 400],
+    ['/things?limit=4', 400],
+    ['/rpc/some?number=3', 200],
+    ['/rpc/some?number=4', 400],
+  ])('%s is answered %i', async (path, status) => {
+    const answer = await service.ask(path)
+    expect([answer.status, codeOf(answer.text)]).toEqual([status, status === 400 ? 'RSTB01' : undefined])
+    if (status === 400) expect(JSON.parse(answer.text).details).toBe('Its limit in role-limits is rows=3')
+  })
+
+  test('are counted as ever where there are not too many', async () => {
+    const answer = await service.ask('/things?id=lte.3', { headers: { prefer: 'count=exact' } })
+    expect(answer.headers['content-range']).toBe('0-2/3')
+  })
+
+  const json = { 'content-type': 'application/json' }
+  test.each([
+    ['an insert', 'POST', '/things', JSON.stringify([1, 2, 3, 4].map(id => ({ id: -id }))), json],
+    ['an update', 'PATCH', '/things?id=lte.4', '{"id": null}', json],
+    ['a delete', 'DELETE', '/things?id=lte.4', '', {}],
+    ['a delete that is shown', 'DELETE', '/things?id=lte.4', '', { prefer: 'return=representation' }],
+    ['a function that writes', 'POST', '/rpc/add', '{"number": 4}', json],
+  ])('of %s are none where they are too many', async (_, method, path, body, headers) => {
+    const sent = body.replace('{"id": null}', '{"note": "changed"}')
+    const answer = await service.ask(path, { method, body: sent, headers })
+    expect([answer.status, codeOf(answer.text)]).toEqual([400, 'RSTB01'])
+    expect(await count()).toBe(2_000)
+    expect((await postgres.run(`SELECT FROM api.things WHERE note <> 'thing'`)).rowCount).toBe(0)
+  })
+
+  test('of other roles are as many as every role may have', async () => {
+    expect(codeOf((await service.ask('/things', { headers: await as('boss') })).text)).toBe('RSTB01')
+    expect((await service.ask('/things?limit=1999', { headers: await as('boss') })).status).toBe(200)
+  })
+})
+
+describe('cost', () => {
+  test('is that of the plan, before it runs', async () => {
+    const headers = await as('clerk')
+    expect((await service.ask('/things?id=eq.1', { headers })).text).toBe('[{"id":1,"note":"thing"}]')
+    const refused = await service.ask('/things?note=eq.thing', { headers })
+    expect(refused.status).toBe(400)
+    expect(JSON.parse(refused.text)).toMatchObject({ code: 'RSTB02', details: 'Its limit in role-limits is cost=20' })
+    expect(refused.text).not.toMatch(/\d{2}\.\d/)
+  })
+
+  test('of a write that is refused leaves nothing', async () => {
+    const headers = await as('clerk')
+    const one = await service.ask('/things?id=eq.1', { method: 'DELETE', headers })
+    const all = await service.ask('/things?note=eq.thing', { method: 'DELETE', headers })
+    expect([one.status, codeOf(all.text)]).toEqual([204, 'RSTB02'])
+    expect(await count()).toBe(1_999)
+  })
+})
+
+test('as many requests of a role are answered at once as it may have, and others wait for none of them', async () => {
+  const headers = await as('clerk')
+  const many = await Promise.all([1, 2, 3, 4].map(() => service.ask('/rpc/sleep', { method: 'POST', headers })))
+  expect(many.map(({ status }) => status).sort()).toEqual([204, 204, 429, 429])
+  const refused = many.find(({ status }) => status === 429)
+  expect(JSON.parse(refused?.text ?? '')).toMatchObject({
+    code: 'RSTB00',
+    details: 'Its limit in role-limits is concurrency=2',
+  })
+  expect(refused?.headers['retry-after']).toBe('1')
+  expect((await service.ask('/rpc/sleep', { method: 'POST', headers })).status).toBe(204)
+})
+
+test('a request whose client is gone counts no more', async () => {
+  const headers = await as('clerk')
+  for (let round = 0; round < 3; round++) {
+    const gone = new AbortController()
+    const asked = service.ask('/rpc/sleep', { method: 'POST', headers, signal: gone.signal }).catch(() => {})
+    setTimeout(() => gone.abort(), 20)
+    await asked
+  }
+  await until(async () => (await service.ask('/things?id=eq.1', { headers })).status === 200)
+})
+
+describe('the key', () => {
+  const role = fc.stringMatching(/^[a-z*][a-z_. -]{0,8}[a-z]$/)
+  const limit = fc.option(fc.integer({ min: 1, max: 1_000_000 }), { nil: undefined })
+  const limits = fc
+    .record({ rows: limit, cost: limit, concurrency: limit })
+    .map(one => Object.fromEntries(Object.entries(one).filter(([, value]) => value !== undefined)))
+    .filter(one => Object.keys(one).length > 0)
+
+  test('is read as it was written', () => {
+    fc.assert(
+      fc.property(fc.dictionary(role, limits, { minKeys: 1, maxKeys: 4 }), all => {
+        const text = Object.entries(all)
+          .map(([name, one]) => [name, ...Object.entries(one).map(([key, value]) => `${key}=${value}`)].join(' '))
+          .join(', ')
+        expect(parseRoleLimits(text)).toEqual(new Map(Object.entries(all)))
+      }),
+    )
+  })
+
+  test.each([
+    'anon',
+    'anon rows=0',
+    'anon rows=-1',
+    'anon rows=1 rows=2',
+    'anon row=1',
+    'rows=1',
+    'a rows=1,',
+    'a rows=1, a cost=1',
+    'a rows=1 b',
+  ])('is not %j', text => {
+    expect(parseRoleLimits(text)).toBeUndefined()
+  })
+
+  test('gives a role what it does not say itself of what every role has', () => {
+    const all = parseRoleLimits('a rows=1, * rows=5 cost=9') ?? new Map()
+    expect([limitsOf(all, 'a'), limitsOf(all, 'b')]).toEqual([
+      { rows: 1, cost: 9 },
+      { rows: 5, cost: 9 },
+    ])
+  })
+})
