@@ -33,10 +33,12 @@ export const charsetOf = (contentType: string | undefined): string | undefined =
     .join('')
     .toLowerCase()
 
+export const idempotencyKeyPattern = /^[\x21-\x7e]{1,255}$/
+
 /** @throws ApiError 400 */
 export function idempotencyKey(value: HeaderValue): string | undefined {
   if (value === undefined) return undefined
-  if (typeof value !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(value)) {
+  if (typeof value !== 'string' || !idempotencyKeyPattern.test(value)) {
     throw badRequest('Idempotency-Key: must be 1 to 255 visible ASCII characters')
   }
   return value

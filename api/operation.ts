@@ -32,8 +32,8 @@ export type Documentation = {
   summary: string
   description?: string
   success: Success
-  /** Beyond 401, 403, 429 and 503, which any request with a token can meet. */
-  errors?: readonly (400 | 404 | 409)[]
+  /** Beyond 401, 403, 429 and 503, which any request with a token can meet, and 413 and 415, which any with a body can. */
+  errors?: readonly (400 | 404 | 409 | 503)[]
   /** Request headers that mean something here. */
   takes?: readonly ('Idempotency-Key' | 'Prefer')[]
   /** No token is needed. */
@@ -42,16 +42,41 @@ export type Documentation = {
 
 /** Headers that answers carry, and what they say. */
 export const responseHeaders = {
-  'X-Request-Id':
-    'The id of this request in the logs: the X-Request-Id of the request where it brings a usable one, else a new one.',
-  'X-Task-Id': 'The id of the task that records the operation. Absent where there is nothing left to do.',
-  Location: 'The path of that task.',
-  'Retry-After': 'Wait this many seconds before you try again.',
-  'X-Total-Count': 'The number of objects on all pages together.',
-  'X-Applied-Limit': 'The most that this answer could hold: the limit that was asked for, or the highest there is.',
-  Link: 'The next page, as `rel="next"` (RFC 8288). Absent on the last page.',
-  'Preference-Applied': 'The wait that was applied (RFC 7240).',
-  'WWW-Authenticate': 'What is wrong with the credential (RFC 6750).',
+  'X-Request-Id': {
+    description:
+      'The id of this request in the logs: the X-Request-Id of the request where it brings a usable one, else a new one.',
+    required: true,
+    schema: { type: 'string', minLength: 1, maxLength: 128 },
+  },
+  'X-Task-Id': {
+    description: 'The id of the task that records the operation. Absent where there is nothing left to do.',
+    schema: { type: 'string', format: 'uuid' },
+  },
+  Location: { description: 'The path of that task.', schema: { type: 'string', format: 'uri-reference' } },
+  'Retry-After': {
+    description: 'Wait this many seconds before you try again.',
+    schema: { type: 'integer', minimum: 1 },
+  },
+  'X-Total-Count': {
+    description: 'The number of objects on all pages together.',
+    required: true,
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'X-Applied-Limit': {
+    description: 'The most that this answer could hold: the limit that was asked for, or the highest there is.',
+    required: true,
+    schema: { type: 'integer', minimum: 1 },
+  },
+  Link: {
+    description: 'The next page, as `rel="next"` (RFC 8288). Absent on the last page.',
+    schema: { type: 'string' },
+  },
+  'Preference-Applied': { description: 'The wait that was applied (RFC 7240).', schema: { type: 'string' } },
+  'WWW-Authenticate': {
+    description: 'What is wrong with the credential (RFC 6750).',
+    required: true,
+    schema: { type: 'string' },
+  },
 } as const
 export type HeaderName = keyof typeof responseHeaders
 

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { branchPhases, displayName, timestamp } from '../../crds/index.ts'
 import { allowlistInput, allowlistShape } from '../databases/allowlist.ts'
-import { connection, id, paging, queryBoolean, time } from '../schemas/common.ts'
+import { connection, id, idText, paging, queryBoolean, time } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
 import { plainText } from '../schemas/plain-text.ts'
 import { serviceShape } from '../services/schema.ts'
@@ -11,8 +11,8 @@ export const branchShape = output(
   'Branch',
   z
     .strictObject({
-      id: z.string().describe('The id of the branch, a UUID.'),
-      database_id: z.string().describe('The id of the database that the branch comes from, at any depth.'),
+      id: idText.describe('The id of the branch, a UUID.'),
+      database_id: idText.describe('The id of the database that the branch comes from, at any depth.'),
       depth: z.int().describe('1 for a branch of the database, 2 for a branch of that branch, and so on.'),
       name: z.string().describe('The name, assigned by the server. It is also the first label of the host name.'),
       region: z.string().describe('The region that the branch is in.'),
@@ -38,8 +38,7 @@ export const branchShape = output(
       display_name: displayName.nullable().optional().describe('A name for people, at most 25 characters.'),
       domain: z.string().optional().describe('The host name of the branch.'),
       options: z.array(z.string()).optional().describe("The source's options."),
-      parent_branch_id: z
-        .string()
+      parent_branch_id: idText
         .nullable()
         .optional()
         .describe('The id of the branch that this is a branch of. Absent for a branch of the database.'),
@@ -51,7 +50,28 @@ export const branchShape = output(
       port: z.int().optional().describe('The port of Postgres, as clients reach it.'),
       services: z.array(serviceShape).optional().describe('The services, copied from the source.'),
     })
-    .describe('A copy of a database, with an address and passwords of its own.'),
+    .meta({
+      description: 'A copy of a database, with an address and passwords of its own.',
+      example: {
+        id: '0198c0de-0000-7000-8000-000000000003',
+        database_id: '0198c0de-0000-7000-8000-000000000001',
+        depth: 1,
+        name: 'shop-00000003',
+        region: 'local',
+        size: 'small',
+        status: 'available',
+        pg_version: '18',
+        created_at: '2026-01-31T12:00:00.000Z',
+        updated_at: '2026-01-31T12:00:04.250Z',
+        ip_allowlist: { rules: [{ cidr: '203.0.113.7/32' }], state: 'restricted' },
+        connectable_at: '2026-01-31T12:00:04.250Z',
+        display_name: 'Preview',
+        domain: 'shop-00000003.espalier.localhost',
+        options: [],
+        port: 15433,
+        services: [],
+      },
+    }),
 )
 export type BranchShape = z.output<typeof branchShape>
 

@@ -15,6 +15,7 @@ export function addPgVersions(app: App, offered: readonly PgVersion[]): void {
       tag: 'catalog',
       summary: 'List Postgres versions',
       success: { status: 200, description: 'The versions, newest first.', shape: z.array(pgVersionShape) },
+      errors: [400],
     },
     { querystring: z.strictObject({}) },
   )

@@ -12,6 +12,7 @@ export function addRegions(app: App, { caches }: ApiContext): void {
       tag: 'catalog',
       summary: 'List regions',
       success: { status: 200, description: 'The regions, ordered by name.', shape: z.array(regionShape) },
+      errors: [400],
     },
     { querystring: z.strictObject({}) },
   )

@@ -1,14 +1,16 @@
 /** What is on offer: sizes, regions, Postgres versions; and the caller's own address. */
 import { z } from 'zod'
 import { sizeStatuses } from '../../crds/index.ts'
-import { queryList, time } from '../schemas/common.ts'
+import { idText, queryList, time } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
+
+const pricing = { price_amount: 1500, currency: 'eur', billing_interval: 'month' }
 
 export const sizeShape = output(
   'Size',
   z
     .strictObject({
-      id: z.string().describe('The id of this version of the size, a UUID.'),
+      id: idText.describe('The id of this version of the size, a UUID.'),
       name: z.string().describe('The name of the size, the same in every version.'),
       version: z.int().describe('The version of the size, from 1 on. A new shape is a new version.'),
       display_name: z.string().describe('A name for people.'),
@@ -43,10 +45,33 @@ export const sizeShape = output(
             currency: z.string().describe('The currency, as ISO 4217 in lower case.'),
             billing_interval: z.string().describe('What the price is for, for example month.'),
           })
-          .describe('What a size costs.'),
+          .meta({ description: 'What a size costs.', example: pricing }),
       ).optional(),
     })
-    .describe('One version of a size: what a database can be like.'),
+    .meta({
+      description: 'One version of a size: what a database can be like.',
+      example: {
+        id: '0198c0de-0000-7000-8000-000000000004',
+        name: 'small',
+        version: 1,
+        display_name: 'Small',
+        qos_class: 'burstable',
+        cpu_request: '250m',
+        cpu_limit: '1',
+        memory_request: '512Mi',
+        memory_limit: '1Gi',
+        storage_size: '10Gi',
+        temporary_data_size: '2Gi',
+        shared_memory_size: '256Mi',
+        connections: 50,
+        postgres_settings: { work_mem: '4MB' },
+        status: 'active',
+        created_at: '2026-01-31T12:00:00.000Z',
+        deprecated_at: null,
+        retired_at: null,
+        pricing,
+      },
+    }),
 )
 export type SizeShapeOut = z.output<typeof sizeShape>
 

@@ -6,43 +6,41 @@ import { z } from 'zod'
 import { allowlistRule, type IpAllowlist } from '../../crds/index.ts'
 import { allowlistState, maskCidr } from '../../values/cidr.ts'
 import { ignored } from '../schemas/common.ts'
-import { input, output } from '../schemas/components.ts'
+import { both } from '../schemas/components.ts'
 import { plainText } from '../schemas/plain-text.ts'
 
-const example = { rules: [{ cidr: '203.0.113.0/24', label: 'office' }] }
-
+const states = ['closed', 'open', 'restricted'] as const
 const { label } = allowlistRule.shape
-const ruleInput = allowlistRule.extend({
-  label: plainText(label.unwrap())
-    .optional()
-    .describe(label.description ?? ''),
-})
+const ruleInput = allowlistRule
+  .extend({
+    label: plainText(label.unwrap())
+      .optional()
+      .describe(label.description ?? ''),
+  })
+  .meta({
+    description: 'An address or a block of addresses that is let in.',
+    example: { cidr: '203.0.113.0/24', label: 'office' },
+  })
+const rules = both('IPAllowlistRule', ruleInput, allowlistRule)
 
-export const allowlistInput = input(
-  'IPAllowlistInput',
-  z
-    .strictObject({
-      rules: z.array(ruleInput).max(50).describe('The rules, at most 50. An empty list closes the endpoint.'),
-      state: ignored('Follows from the rules. Ignored on input.'),
-    })
-    .meta({ description: 'The addresses that may reach one endpoint. Without rules nobody may.', example }),
-)
-
-export const allowlistShape = output(
+const { taken, given } = both(
   'IPAllowlist',
   z
     .strictObject({
-      rules: z.array(allowlistRule).max(50).describe('The rules, at most 50.'),
-      state: z
-        .enum(['closed', 'open', 'restricted'])
-        .optional()
-        .describe(
-          '`closed`: no rules, so nobody may connect. `open`: a rule admits every address. `restricted`: anything else.',
-        )
-        .meta({ readOnly: true }),
+      rules: z.array(rules.taken).max(50).describe('The rules, at most 50. An empty list closes the endpoint.'),
+      state: ignored(
+        '`closed`: no rules, so nobody may connect. `open`: a rule admits every address. `restricted`: anything else. Follows from the rules; ignored on input.',
+        { type: 'string', 'x-extensible-enum': states },
+      ),
     })
-    .meta({ description: 'The addresses that may reach one endpoint.', example: { ...example, state: 'restricted' } }),
+    .meta({
+      description: 'The addresses that may reach one endpoint. Without rules nobody may.',
+      example: { rules: [{ cidr: '203.0.113.0/24', label: 'office' }], state: 'restricted' },
+    }),
+  z.strictObject({ rules: z.array(rules.given), state: z.enum(states).optional() }),
 )
+export const allowlistInput = taken
+export const allowlistShape = given
 
 /** The rules as they are stored: masked, the state left out. */
 export function storedAllowlist(given: z.output<typeof allowlistInput>): IpAllowlist {

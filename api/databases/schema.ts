@@ -1,7 +1,7 @@
 /** Databases as the API takes and gives them. */
 import { z } from 'zod'
 import { databaseName, databasePhases, displayName, options, pgVersion } from '../../crds/index.ts'
-import { connection, createdRange, id, paging, queryBoolean, time } from '../schemas/common.ts'
+import { connection, createdRange, id, idText, paging, queryBoolean, time } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
 import { plainText } from '../schemas/plain-text.ts'
 import { newServiceInputs, serviceInputs, serviceShape } from '../services/schema.ts'
@@ -19,7 +19,7 @@ export const databaseShape = output(
   'ManagedDatabase',
   z
     .strictObject({
-      id: z.string().describe('The id of the database, a UUID.'),
+      id: idText.describe('The id of the database, a UUID.'),
       region: z.string().describe('The region that the database is in.'),
       name: z.string().describe('The name of the database, unique in the account.'),
       size: z

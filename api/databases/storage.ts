@@ -4,36 +4,32 @@ import type { Kinds } from '../../cluster/index.ts'
 import { autogrow, type ManagedDatabaseSpec, type PinnedSize } from '../../crds/index.ts'
 import { bytesTold } from '../../values/quantity.ts'
 import { badRequest } from '../errors.ts'
-import { input, output } from '../schemas/components.ts'
+import { ignored } from '../schemas/common.ts'
+import { both } from '../schemas/components.ts'
 
 const { atPercent, stepPercent, maxSize } = autogrow.shape
 const fields = { at_percent: atPercent, step_percent: stepPercent, max_size: maxSize }
 
-export const storageInput = input(
-  'StorageInput',
-  z
-    .strictObject({
-      autogrow: input('AutogrowInput', z.strictObject(fields).describe('When and how far the volume grows by itself.'))
-        .nullable()
-        .optional()
-        .describe('Lets the volume grow by itself as it fills. Null switches that off, and the volume keeps its size.'),
-    })
-    .describe('The storage of a database.'),
-)
-type StorageInput = z.output<typeof storageInput>
+const example = { at_percent: 80, step_percent: 20, max_size: '100Gi' }
+const growth = z.strictObject(fields).meta({ description: 'When and how far the volume grows by itself.', example })
+const autogrows = both('Autogrow', growth, growth)
 
-export const storageShape = output(
+const { taken, given } = both(
   'Storage',
   z
     .strictObject({
-      autogrow: output('Autogrow', z.strictObject(fields).describe('When and how far the volume grows by itself.'))
+      autogrow: autogrows.taken
         .nullable()
         .optional()
-        .describe('Null: it does not grow by itself.'),
-      volume_size: z.string().optional().describe('What the volume has, as a resource quantity.'),
+        .describe('Lets the volume grow by itself as it fills. Null switches that off, and the volume keeps its size.'),
+      volume_size: ignored('What the volume has, as a resource quantity. Ignored on input.', { type: 'string' }),
     })
-    .describe('The storage of a database, where it grows by itself.'),
+    .meta({ description: 'The storage of a database.', example: { autogrow: example } }),
+  z.strictObject({ autogrow: autogrows.given.nullable().optional(), volume_size: z.string().optional() }),
 )
+export const storageInput = taken
+export const storageShape = given
+type StorageInput = z.output<typeof storageInput>
 type StorageShape = z.output<typeof storageShape>
 
 type Storage = ManagedDatabaseSpec['storage']

@@ -45,7 +45,7 @@ export function addCertificateAuthority(app: App, { cluster, now }: ApiContext):
         shape: z.string(),
         mediaType: 'application/x-pem-file',
       },
-      errors: [404],
+      errors: [400, 404, 503],
       open: true,
     },
     { querystring: z.strictObject({}) },

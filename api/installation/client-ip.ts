@@ -15,6 +15,7 @@ export function addClientAddress(app: App): void {
       description:
         'A help for filling in an allowlist. It is the address that the request arrived with; forwarding headers change it, so rely on it for nothing else.',
       success: { status: 200, description: 'The address.', shape: clientAddressShape },
+      errors: [400],
     },
     { querystring: z.strictObject({}) },
   )

@@ -17,6 +17,7 @@ export function addDescription(app: App): void {
       tag: 'service',
       summary: 'Read this description',
       success: { status: 200, description: 'An OpenAPI 3.1 document.', shape: z.looseObject({}) },
+      errors: [400],
       open: true,
     },
     { querystring: z.strictObject({}) },

@@ -8,8 +8,14 @@ import { statesOf, unreadiness } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { unavailable } from '../errors.ts'
 import { operation } from '../operation.ts'
+import { output } from '../schemas/components.ts'
 
-const shape = z.strictObject({ status: z.literal('ok') })
+const shape = output(
+  'Health',
+  z
+    .strictObject({ status: z.literal('ok').describe('Nothing else: what is not well is an error.') })
+    .meta({ description: 'That all is well.', example: { status: 'ok' } }),
+)
 const ok = JSON.stringify({ status: 'ok' })
 
 export function addHealth(app: App, { caches, stopping, unready, now }: ApiContext): void {
@@ -19,6 +25,7 @@ export function addHealth(app: App, { caches, stopping, unready, now }: ApiConte
       tag: 'service',
       summary: 'Ask whether the process lives',
       success: { status: 200, description: 'It lives.', shape },
+      errors: [400],
       open: true,
     },
     { querystring: z.strictObject({}) },
@@ -33,6 +40,7 @@ export function addHealth(app: App, { caches, stopping, unready, now }: ApiConte
       description:
         'Answers 503 until the caches are filled, when the cluster has been out of reach for long, and once the process begins to stop.',
       success: { status: 200, description: 'They can.', shape },
+      errors: [400, 503],
       open: true,
     },
     { querystring: z.strictObject({}) },

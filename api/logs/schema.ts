@@ -5,6 +5,17 @@ import type { LogEntry } from '../../instance/log/entry.ts'
 import { queryLimit, time } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
 
+const example = {
+  timestamp: '2026-01-31T12:00:09.120Z',
+  level: 'ERROR',
+  message: 'relation "orders" does not exist',
+  state_code: '42P01',
+  user: 'app',
+  dbname: 'app',
+  pid: 4711,
+  statement: 'SELECT * FROM orders',
+}
+
 export const logEntry = output(
   'LogEntry',
   z
@@ -28,12 +39,14 @@ export const logEntry = output(
       context: z.string().optional().describe('Where in functions it happened.'),
       statement: z.string().optional().describe('The statement that failed, without what may be a password.'),
     })
-    .describe('One entry of a log.'),
+    .meta({ description: 'One entry of a log.', example }),
 ) satisfies z.ZodType<LogEntry>
 
 export const logsShape = output(
   'DatabaseLogsResponse',
-  z.strictObject({ logs: z.array(logEntry).describe('Newest first.') }).describe('A part of a log.'),
+  z
+    .strictObject({ logs: z.array(logEntry).describe('Newest first.') })
+    .meta({ description: 'A part of a log.', example: { logs: [example] } }),
 )
 
 export const logsQuery = z

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { timestamp, uuid } from '../../crds/index.ts'
 import { refusalReasons } from '../errors.ts'
-import { output } from './components.ts'
+import { input, output } from './components.ts'
 
 /** A filter by text: what nothing is called finds nothing. */
 export const queryText = z.string()
@@ -19,16 +19,19 @@ export const id = z.preprocess(lowerCase, uuid.meta({ format: 'uuid' }))
 /** Every path of one object of `/managed/v1/<resource>/{id}`. */
 export const idParameter = z.strictObject({ id: id.describe('The id of the object, a UUID.') })
 
+/** An id as it goes out. */
+export const idText = z.string().meta({ format: 'uuid' })
+
 /** A date and time as it goes out. Plain text here, since what goes out is not checked again. */
 export const time = z.string().meta({ format: 'date-time' })
 
-/** What an answer holds and an input may therefore repeat: taken, and not kept, however much it is. */
-export const ignored = (description: string) =>
+/** What an answer holds and an input may therefore repeat: taken, and not kept, however much it is. `as` is what an answer has. */
+export const ignored = (description: string, as: Record<string, unknown> = {}) =>
   z
     .unknown()
     .optional()
     .transform(() => undefined)
-    .meta({ readOnly: true, description })
+    .meta({ readOnly: true, description, ...as })
 
 /** Digits beyond what a number can hold are a number out of every range, and told so. */
 const numberOf = (text: unknown): unknown =>
@@ -77,15 +80,15 @@ export const createdRange = {
   created_before: timestamp.optional().describe('Only objects created before this time.'),
 }
 
-const userTypes = ['application', 'admin', 'application_read_only'] as const
-export type UserType = (typeof userTypes)[number]
+const userType = input(
+  'UserType',
+  z
+    .enum(['application', 'admin', 'application_read_only'])
+    .describe('`application` is the role app, `admin` the role admin, `application_read_only` the role app_read_only.'),
+)
+export type UserType = z.output<typeof userType>
 export const userTypeQuery = z.strictObject({
-  user_type: z
-    .enum(userTypes)
-    .default('application')
-    .describe(
-      'Whose credentials `connection` has: `application` is the role app, `admin` the role admin, `application_read_only` the role app_read_only.',
-    ),
+  user_type: userType.default('application').describe('Whose credentials `connection` has.'),
 })
 
 export const connection = output(

@@ -18,3 +18,5 @@ export const interval = z
   .string()
   .regex(form, 'must be a number and a unit, such as "5 minutes": second, minute, hour or day')
   .refine(text => !form.test(text) || intervalMs(text) > 0, 'must be longer than nothing')
+  // Both rules at once, for the description.
+  .meta({ pattern: '^(?!0+[ ,])[0-9]{1,4}[ ,](second|minute|hour|day)s?$' })

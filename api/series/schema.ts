@@ -5,6 +5,12 @@ import { queryDefault } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
 import { defaultInterval, interval } from './interval.ts'
 
+const example = {
+  name: 'connections',
+  columns: ['time', 'active', 'idle'],
+  values: [['2026-01-31T12:00:00.000Z', 2, 5]],
+}
+
 const series = output(
   'MetricSeries',
   z
@@ -15,12 +21,14 @@ const series = output(
         .array(z.array(z.union([z.string(), z.number(), z.null()])))
         .describe('A row for each interval of which something is known, oldest first. Null: not known.'),
     })
-    .describe('What was measured of one thing, by time.'),
+    .meta({ description: 'What was measured of one thing, by time.', example }),
 )
 
 export const metricsShape = output(
   'MetricSeriesContainer',
-  z.strictObject({ series: z.array(series).describe('Every series, also one without rows.') }).describe('Metrics.'),
+  z
+    .strictObject({ series: z.array(series).describe('Every series, also one without rows.') })
+    .meta({ description: 'Metrics.', example: { series: [example] } }),
 )
 
 export const metricsQuery = z.strictObject({

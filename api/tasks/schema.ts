@@ -1,18 +1,20 @@
 /** Tasks as the API gives them. */
 import { z } from 'zod'
 import { messageLevels, operationNames, subjectKinds, taskStatuses } from '../../crds/index.ts'
-import { paging, queryText, time } from '../schemas/common.ts'
+import { idText, paging, queryText, time } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
+
+const message = { time: '2026-01-31T12:00:09.120Z', level: 'info', text: 'the database is available' }
 
 export const taskShape = output(
   'Task',
   z
     .strictObject({
-      id: z.string().describe('The id of the task, a UUID.'),
+      id: idText.describe('The id of the task, a UUID.'),
       created_at: time.describe('When the operation was asked for.'),
       updated_at: time.describe('When the task last changed.'),
       subject_kind: z.enum(subjectKinds).describe('What the operation is done to.'),
-      subject_id: z.string().describe('The id of the object that the operation is done to.'),
+      subject_id: idText.describe('The id of the object that the operation is done to.'),
       name: z.enum(operationNames).describe('The operation.'),
       messages: z
         .array(
@@ -29,7 +31,7 @@ export const taskShape = output(
                 status: z.string().optional().describe('The state of the step.'),
                 step: z.string().optional().describe('The step of the operation.'),
               })
-              .describe('One line of the story of a task.'),
+              .meta({ description: 'One line of the story of a task.', example: message }),
           ),
         )
         .describe('What happened, oldest first.'),
@@ -38,7 +40,20 @@ export const taskShape = output(
       request: z.record(z.string(), z.unknown()).optional().describe('What was asked for, without secrets.'),
       response: z.record(z.string(), z.unknown()).optional().describe('What came of it.'),
     })
-    .describe('The record of one asynchronous operation.'),
+    .meta({
+      description: 'The record of one asynchronous operation.',
+      example: {
+        id: '0198c0de-0000-7000-8000-000000000005',
+        created_at: '2026-01-31T12:00:00.000Z',
+        updated_at: '2026-01-31T12:00:09.120Z',
+        subject_kind: 'database',
+        subject_id: '0198c0de-0000-7000-8000-000000000001',
+        name: 'create-managed',
+        messages: [message],
+        status: 'succeeded',
+        request: { name: 'shop', region: 'local', size: 'small' },
+      },
+    }),
 )
 export type TaskShape = z.output<typeof taskShape>
 

@@ -4,8 +4,14 @@ import { z } from 'zod'
 import type { App } from '../context.ts'
 
 type Schema = Record<string, unknown>
-type Response = { content?: { 'application/json'?: { schema: Schema } }; headers?: Record<string, unknown> }
-type Parameter = { name: string; in: string; required?: boolean; schema: Schema }
+type Reference = { $ref: string }
+type Header = { description: string; schema: Schema; required?: boolean }
+type Response = {
+  description: string
+  content?: Record<string, { schema: Schema }>
+  headers?: Record<string, Reference>
+}
+type Parameter = { name: string; in: string; description: string; required: boolean; schema: Schema }
 export type DocumentedOperation = {
   operationId: string
   summary?: string
@@ -13,18 +19,42 @@ export type DocumentedOperation = {
   tags?: string[]
   parameters?: Parameter[]
   requestBody?: { content: { 'application/json': { schema: Schema } } }
-  responses: Record<string, Response>
+  responses: Record<string, Response | Reference>
   security?: unknown[]
 }
 export type Description = {
   openapi: string
   info: { version: string }
   paths: Record<string, Record<string, DocumentedOperation>>
-  components: { schemas: Record<string, Schema>; securitySchemes: Record<string, Schema> }
+  servers: { url: string }[]
+  components: {
+    schemas: Record<string, Schema>
+    responses: Record<string, Response>
+    headers: Record<string, Header>
+    securitySchemes: Record<string, Schema>
+  }
 }
 
 export async function descriptionOf(app: App): Promise<Description> {
   return (await app.inject({ url: '/managed/v1/openapi.json' })).json()
+}
+
+/** What an operation answers with a status, also where that is a component. */
+export function responseOf(
+  { components }: Description,
+  { responses }: DocumentedOperation,
+  status: string | number,
+): Response | undefined {
+  const found = responses[status]
+  return found && '$ref' in found ? components.responses[found.$ref.split('/').at(-1) ?? ''] : found
+}
+
+/** The named shapes as zod reads them: it knows no `dependentRequired`, which no answer has. */
+export function definitionsOf({ components }: Description): Record<string, Schema> {
+  const text = JSON.stringify(closed(components.schemas), (key, value) =>
+    key === 'dependentRequired' ? undefined : value,
+  )
+  return JSON.parse(text.replaceAll('#/components/schemas/', '#/$defs/'))
 }
 
 /** Answers are open in the description, so that fields can be added; today's must have no others. */
@@ -38,10 +68,9 @@ function closed(node: unknown): unknown {
 
 export type Contract = (method: string, url: string, answer: { status: number; body: unknown }) => void
 
-export function contractOf({ paths, components }: Description): Contract {
-  const definitions = JSON.parse(
-    JSON.stringify(closed(components.schemas)).replaceAll('#/components/schemas/', '#/$defs/'),
-  ) as Schema
+export function contractOf(description: Description): Contract {
+  const { paths } = description
+  const definitions = definitionsOf(description)
   const compiled = new Map<string, z.ZodType>()
   const schemaFor = (schema: Schema): z.ZodType => {
     const text = JSON.stringify(closed(schema)).replaceAll('#/components/schemas/', '#/$defs/')
@@ -58,7 +87,7 @@ export function contractOf({ paths, components }: Description): Contract {
     const template = templates.find(({ pattern }) => pattern.test(path))
     const operation = template && paths[template.path]?.[method.toLowerCase()]
     if (operation === undefined) return
-    const response = operation.responses[status] ?? operation.responses.default
+    const response = responseOf(description, operation, status) ?? responseOf(description, operation, 'default')
     expect(response, `${method} ${path} ${status} is documented`).toBeDefined()
     const schema = response?.content?.['application/json']?.schema
     if (schema === undefined) return expect(body).toBe('')

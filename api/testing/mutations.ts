@@ -23,21 +23,25 @@ export function withValue(whole: unknown, [step, ...rest]: Path, value: unknown)
 }
 
 export function mutationsOf(description: Description, schema: Schema, value: unknown): Mutation[] {
-  const resolve = (node: Schema): Schema => {
+  const resolve = (node: Schema, value: unknown): Schema => {
     // Something, or null.
     const [one, other] = Array.isArray(node.anyOf) ? node.anyOf : []
-    if (other?.type === 'null') return orNull(resolve(one))
+    if (other?.type === 'null') return orNull(resolve(one, value))
+    const { propertyName, mapping } = isRecord(node.discriminator) ? node.discriminator : {}
+    const type = isRecord(value) ? value[String(propertyName)] : undefined
+    if (isRecord(mapping)) return resolve({ $ref: mapping[String(type)] }, value)
     const name = typeof node.$ref === 'string' ? node.$ref.split('/').at(-1) : undefined
-    return name === undefined ? node : { ...description.components.schemas[name], readOnly: node.readOnly }
+    if (name === undefined) return node
+    return resolve({ ...description.components.schemas[name], readOnly: node.readOnly }, value)
   }
   const orNull = (node: Schema): Schema => ({ ...node, type: [node.type, 'null'].flat() })
   const walk = (given: Schema, present: unknown, path: Path): Mutation[] => {
-    const node = resolve(given)
+    const node = resolve(given, present)
     if (node.readOnly) return []
     const bad = (rule: string, ...values: unknown[]): Mutation[] => values.map(wrong => ({ path, rule, value: wrong }))
     const types = [node.type].flat()
     const found = types.includes('null') ? [] : bad('null', null)
-    if (node.enum !== undefined) return [...found, ...bad('enum', 'nonsense', '', 1, [])]
+    if (node.enum !== undefined || node.const !== undefined) return [...found, ...bad('enum', 'nonsense', '', 1, [])]
     if (types.includes('string')) return [...found, ...stringFaults(node, bad)]
     if (types.includes('integer') || types.includes('number')) return [...found, ...numberFaults(node, types, bad)]
     if (types.includes('boolean')) return [...found, ...bad('type', 'true', 1, [], {})]
@@ -64,7 +68,10 @@ export function mutationsOf(description: Description, schema: Schema, value: unk
     const items = Array.isArray(present) ? present : []
     return [
       ...bad('type', {}, 'x', 1),
-      ...(isNumber(node.maxItems) ? bad('maxItems', new Array(node.maxItems + 1).fill(items[0])) : []),
+      // None are taken yet: what one is refused for is not its number.
+      ...(isNumber(node.maxItems) && node.maxItems > 0
+        ? bad('maxItems', new Array(node.maxItems + 1).fill(items[0]))
+        : []),
       ...(isNumber(node.minItems) && node.minItems > 0 ? bad('minItems', []) : []),
       ...items.flatMap((item, index) => walk(node.items as Schema, item, [...path, index])),
     ]

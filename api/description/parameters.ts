@@ -1,0 +1,33 @@
+/** The parameters of an operation in the description: of its path, its query and its headers, each with all its rules. */
+import { z } from 'zod'
+import { isRecord } from '../../values/record.ts'
+import { idempotencyKeyPattern } from '../headers.ts'
+import type { Documentation } from '../operation.ts'
+import { type JsonSchema, schemaOf } from './json-schema.ts'
+
+const requestHeaders = {
+  'Idempotency-Key': {
+    description:
+      'Makes it safe to send the request again: for 24 hours, the same request with the same key does nothing more and gets the first answer.',
+    schema: { type: 'string', minLength: 1, maxLength: 255, pattern: idempotencyKeyPattern.source },
+  },
+  Prefer: {
+    description: '`wait=N` holds the answer until the object has settled, for at most N seconds. 60 is the most.',
+    schema: { type: 'string' },
+    example: 'wait=30',
+  },
+} as const
+
+function membersOf(shape: unknown, place: 'path' | 'query'): JsonSchema[] {
+  if (!(shape instanceof z.ZodType)) return []
+  const { properties } = schemaOf(shape, 'input')
+  return Object.entries(isRecord(properties) ? properties : {}).map(([name, member]) => {
+    const { description, ...schema } = isRecord(member) ? member : {}
+    return { name, in: place, required: place === 'path', description, schema }
+  })
+}
+
+export function parametersOf({ takes = [] }: Documentation, params: unknown, query: unknown): JsonSchema[] {
+  const headers = takes.map(name => ({ name, in: 'header', required: false, ...requestHeaders[name] }))
+  return [...membersOf(params, 'path'), ...membersOf(query, 'query'), ...headers]
+}

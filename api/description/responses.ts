@@ -1,0 +1,58 @@
+/** The answers in the description: each refusal and each header once, by name, and what an operation can answer of them. */
+import type { Documentation, HeaderName } from '../operation.ts'
+import { responseHeaders } from '../operation.ts'
+import { componentPath } from '../schemas/components.ts'
+import { type JsonSchema, schemaOf } from './json-schema.ts'
+
+type Refusal = { name: string; description: string; headers?: readonly HeaderName[] }
+
+const refusals: Record<number, Refusal> = {
+  400: { name: 'BadRequest', description: 'The request is wrong. The message names the field and the rule.' },
+  401: { name: 'Unauthorized', description: 'The token is missing or not valid.', headers: ['WWW-Authenticate'] },
+  403: {
+    name: 'Forbidden',
+    description: 'The account may not do this. Where the account itself is the cause, `reason` names it.',
+  },
+  404: { name: 'NotFound', description: 'There is no such object.' },
+  409: { name: 'Conflict', description: 'The object is busy, or is protected.', headers: ['Retry-After'] },
+  413: { name: 'ContentTooLarge', description: 'The body is longer than 1 MiB.' },
+  415: { name: 'UnsupportedMediaType', description: 'The body is not application/json.' },
+  429: { name: 'TooManyRequests', description: 'Too many requests.', headers: ['Retry-After'] },
+  503: {
+    name: 'ServiceUnavailable',
+    description: 'The API cannot serve the request at the moment.',
+    headers: ['Retry-After'],
+  },
+}
+const otherError: Refusal = { name: 'UnexpectedError', description: 'Any other error.' }
+
+const headersOf = (names: readonly HeaderName[] = []) =>
+  Object.fromEntries(['X-Request-Id' as const, ...names].map(name => [name, { $ref: `#/components/headers/${name}` }]))
+
+const referenceTo = ({ name }: Refusal) => ({ $ref: `#/components/responses/${name}` })
+
+const error = { 'application/json': { schema: { $ref: componentPath('Error') } } }
+
+/** What operations refer to. */
+export const responseComponents = {
+  headers: responseHeaders,
+  responses: Object.fromEntries(
+    [...Object.values(refusals), otherError].map(({ name, description, headers }) => [
+      name,
+      { description, headers: headersOf(headers), content: error },
+    ]),
+  ),
+}
+
+/** All that an operation answers: its success, what it refuses, and what any request can meet. */
+export function responsesOf({ success, errors = [], open }: Documentation, method: string): JsonSchema {
+  const { status, description, shape, mediaType = 'application/json', headers } = success
+  const content = shape && { content: { [mediaType]: { schema: schemaOf(shape, 'output') } } }
+  const ofBody = method === 'GET' ? [] : [413, 415]
+  const refused = [...new Set([...errors, ...ofBody, ...(open ? [] : [401, 403, 429, 503])])].sort()
+  return {
+    [status]: { description, headers: headersOf(headers), ...content },
+    ...Object.fromEntries(refused.map(code => [code, referenceTo(refusals[code] ?? otherError)])),
+    default: referenceTo(otherError),
+  }
+}

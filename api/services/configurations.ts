@@ -1,0 +1,215 @@
+/**
+ * The configuration of each type of service as the API takes and gives it: the fields of `crds/services.ts` in snake case
+ * with the same limits, plus the secrets, which resources never hold.
+ */
+import { z } from 'zod'
+import {
+  embeddingTable,
+  llmConfig,
+  mcpServiceConfig,
+  ragPipeline,
+  ragServiceConfig,
+  restServiceConfig,
+} from '../../crds/index.ts'
+import { both, input, output } from '../schemas/components.ts'
+
+const mcp = mcpServiceConfig.shape
+const rest = restServiceConfig.shape
+const rag = ragServiceConfig.shape
+const pipeline = ragPipeline.shape
+const table = embeddingTable.shape
+
+const secret = z.string().min(1).max(4096)
+const usersDescription = 'Users, as username:password pairs with commas between them.'
+
+const embeddingProvider = input(
+  'EmbeddingProvider',
+  mcp.embeddingProvider.unwrap().describe('A provider of embeddings.'),
+)
+const mcpFields = {
+  allow_writes: mcp.allowWrites.describe('`true` lets the query tool write. For development and test databases only.'),
+  embedding_provider: embeddingProvider
+    .optional()
+    .describe('Whose embeddings to use. Turns on the generate_embedding tool, and needs embedding_model.'),
+  embedding_model: mcp.embeddingModel.describe('The embedding model.'),
+}
+
+export const mcpInput = input(
+  'MCPServiceConfigInput',
+  z
+    .strictObject({
+      ...mcpFields,
+      embedding_api_key: secret
+        .optional()
+        .describe(
+          'The key of the provider. Required with embedding_provider on a new service. An existing service keeps its key where none is given.',
+        ),
+      init_tokens: secret.optional().describe('The bearer token that clients send. Omitted: the server makes one.'),
+      init_users: secret.optional().describe(usersDescription),
+    })
+    .meta({
+      description: 'What an `mcp` service is to be set to.',
+      dependentRequired: { embedding_provider: ['embedding_model'] },
+      example: { allow_writes: false },
+    })
+    .superRefine((config, context) => {
+      if (config.embedding_provider !== undefined && config.embedding_model === undefined) {
+        context.addIssue({
+          code: 'custom',
+          path: ['embedding_model'],
+          message: 'is required where embedding_provider is set',
+        })
+      }
+    }),
+)
+export const mcpShape = output(
+  'MCPServiceConfig',
+  z
+    .strictObject({
+      ...mcpFields,
+      embedding_api_key: z.string().optional().describe('The key of the provider.'),
+      init_tokens: z.string().optional().describe('The bearer token that clients send.'),
+      init_users: z.string().optional().describe(usersDescription),
+    })
+    .meta({ description: 'What an `mcp` service is set to.', example: { allow_writes: false } }),
+)
+
+const restFields = {
+  db_schemas: rest.dbSchemas.describe('The schemas to serve, with commas between them.'),
+  db_anon_role: rest.dbAnonRole.describe('The role of requests without a token.'),
+  db_pool: rest.dbPool.describe('The most connections to the database.'),
+  max_rows: rest.maxRows.describe('The most rows in one answer.'),
+  jwt_audience: rest.jwtAudience.describe('The audience that a token must be for.'),
+  jwt_role_claim_key: rest.jwtRoleClaimKey.describe('The path to the claim that names the role.'),
+  cors_origins: rest.corsOrigins.describe('The origins that browsers may ask from, with commas between them.'),
+}
+const restExample = { db_schemas: 'public', db_anon_role: 'web_anonymous' }
+
+export const restInput = input(
+  'RestServiceConfigInput',
+  z
+    .strictObject({
+      ...restFields,
+      jwt_secret: z
+        .string()
+        .min(32)
+        .max(4096)
+        .optional()
+        .meta({ writeOnly: true })
+        .describe('The secret that tokens are verified with, at least 32 characters. It is never returned.'),
+    })
+    .meta({ description: 'What a `rest` service is to be set to.', example: restExample }),
+)
+export const restShape = output(
+  'RestServiceConfig',
+  z.strictObject(restFields).meta({
+    description: 'What a `rest` service is set to.',
+    example: { ...restExample, db_pool: 10, max_rows: 1000 },
+  }),
+)
+
+const llmProvider = input('LLMProvider', llmConfig.shape.provider.describe('A provider of language models.'))
+const llmFields = {
+  provider: llmProvider.describe('Whose model it is.'),
+  model: llmConfig.shape.model.describe('The name of the model.'),
+}
+const llmExample = { provider: 'openai', model: 'gpt-4o-mini' }
+const llmInput = input(
+  'RAGLLMConfigInput',
+  z
+    .strictObject({
+      ...llmFields,
+      api_key: secret.optional().meta({ writeOnly: true }).describe('The key of the provider. It is never returned.'),
+    })
+    .meta({ description: 'A model of a provider.', example: { ...llmExample, api_key: '<LLM_API_KEY>' } }),
+)
+const llmShape = output(
+  'RAGLLMConfig',
+  z.strictObject(llmFields).meta({ description: 'A model of a provider.', example: llmExample }),
+)
+
+const tableExample = { table: 'documents', text_column: 'content', vector_column: 'embedding' }
+const tableConfig = z
+  .strictObject({
+    table: table.table.describe('The table to search.'),
+    text_column: table.textColumn.describe('The column with the text.'),
+    vector_column: table.vectorColumn.describe("The column with the text's embedding."),
+    id_column: table.idColumn.describe('The column that names a row.'),
+    filter: table.filter.describe('An SQL condition that every row found must meet.'),
+  })
+  .meta({ description: 'A table with texts and their embeddings.', example: tableExample })
+const tables = both('RAGEmbeddingTable', tableConfig, tableConfig)
+
+const corsConfig = z
+  .strictObject({
+    enabled: z.boolean().describe('`true` answers requests of other origins.'),
+    allowed_origins: z.array(z.string().max(300)).max(50).optional().describe('The origins that may ask.'),
+  })
+  .meta({
+    description: 'Requests of other origins. Off by default.',
+    example: { enabled: true, allowed_origins: ['https://app.example.com'] },
+  })
+const cors = both('RAGCorsConfig', corsConfig, corsConfig)
+
+const pipelineExample = {
+  name: 'documents',
+  tables: [tableExample],
+  hybrid_enabled: true,
+  min_similarity: 0,
+  vector_weight: 0.5,
+}
+const ragExample = {
+  embedding_llm: llmExample,
+  completion_llm: llmExample,
+  pipelines: [pipelineExample],
+  token_budget: 1000,
+  top_n: 10,
+}
+
+/** A pipeline or a service's RAG configuration, whose models come in with a key and go out without one. */
+const ragFields = <L extends z.ZodType>(llm: L) => {
+  const pipelineConfig = z
+    .strictObject({
+      name: pipeline.name.describe('The name of the pipeline. It is part of request paths.'),
+      tables: z.array(tables.taken).min(1).max(50).describe('The tables to search.'),
+      description: pipeline.description.describe('What the pipeline is for.'),
+      embedding_llm: llm.optional().describe("The model for embeddings. Omitted: the service's."),
+      completion_llm: llm.optional().describe("The model for answers. Omitted: the service's."),
+      hybrid_enabled: pipeline.hybridEnabled.describe('`true` searches by full text as well as by embedding.'),
+      min_similarity: pipeline.minSimilarity.describe('The least similarity of a result. 0 takes all.'),
+      system_prompt: pipeline.systemPrompt.describe('The system prompt. Omitted: a built-in one.'),
+      token_budget: pipeline.tokenBudget.describe("The most tokens of an answer. Omitted: the service's."),
+      top_n: pipeline.topN.describe("The most results to use. Omitted: the service's."),
+      vector_weight: pipeline.vectorWeight.describe('How much the embedding counts against the full text.'),
+    })
+    .meta({ description: 'What one pipeline searches, and how it answers.', example: pipelineExample })
+  const ragConfig = z
+    .strictObject({
+      embedding_llm: llm.describe('The model for embeddings, where a pipeline names none.'),
+      completion_llm: llm.describe('The model for answers, where a pipeline names none.'),
+      pipelines: z
+        .array(pipelineConfig)
+        .min(1)
+        .max(50)
+        .superRefine((pipelines, context) => {
+          const seen = new Set<string>()
+          for (const [index, { name }] of pipelines.entries()) {
+            if (seen.has(name))
+              context.addIssue({ code: 'custom', path: [index, 'name'], message: 'names another pipeline already' })
+            seen.add(name)
+          }
+        })
+        .describe('The pipelines. No two have the same name.'),
+      cors: cors.taken.optional(),
+      token_budget: rag.tokenBudget.describe('The most tokens of an answer.'),
+      top_n: rag.topN.describe('The most results to use.'),
+    })
+    .meta({ description: 'What a `rag` service is set to.', example: ragExample })
+  return { pipelineConfig, ragConfig }
+}
+const ragIn = ragFields(llmInput)
+const ragOut = ragFields(llmShape)
+input('RAGPipelineConfigInput', ragIn.pipelineConfig)
+output('RAGPipelineConfig', ragOut.pipelineConfig)
+export const ragInput = input('RAGServiceConfigInput', ragIn.ragConfig)
+export const ragShape = output('RAGServiceConfig', ragOut.ragConfig)
