@@ -1,6 +1,6 @@
 /**
  * Clients of others as judges: the official SDKs of Python and Go, over HTTP, over stdio and through the bridge, in every revision that they speak. Each lists, asks, is
- * refused, reads, is told of a change, and gives a call up.
+ * refused, reads, is told of a change, and gives a call up. And the inspector's command line, which is a process for each question.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,9 +8,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { npmPackage } from '../testing/npm-package.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { pythonLibrary } from '../testing/python-package.ts'
 import { startTestBridge, type TestBridge } from './bridge/testing/bridge.ts'
@@ -48,7 +50,16 @@ function goProgram(): Program | undefined {
   return status === 0 ? { command, args: [], env: bare } : undefined
 }
 
+/** undefined: it cannot be had. */
+function inspectorProgram(): Program | undefined {
+  const folder = npmPackage('@modelcontextprotocol/inspector', '2.12.0')
+  if (folder === undefined) return undefined
+  const launcher = join(folder, 'clients/launcher/build/index.js')
+  return { command: process.execPath, args: [launcher, '--cli', '--format', 'json'], env: { ...bare, HOME: scratch } }
+}
+
 const python = pythonProgram()
+const inspector = inspectorProgram()
 const go = goProgram()
 
 let postgres: TestPostgres
@@ -150,3 +161,40 @@ else test.concurrent('the client of Python', () => judge(python), 60_000)
 if (go === undefined)
   test.skip('clients of others: need the Go module github.com/modelcontextprotocol/go-sdk', () => {})
 else test.concurrent('the client of Go', () => judge(go), 60_000)
+
+type Way = ReturnType<typeof ways>[number]
+
+/** What the inspector answers to one question. */
+async function inspected({ command, args, env }: Program, way: Way, question: readonly string[]): Promise<unknown> {
+  const where =
+    way.command === undefined
+      ? ['--transport', 'http', '--server-url', way.url, '--header', `Authorization: Bearer ${way.token}`]
+      : Object.entries(way.env).flatMap(([name, value]) => ['-e', `${name}=${value}`])
+  const target = way.command === undefined ? [] : ['--transport', 'stdio', ...way.command]
+  const all = [...args, '--protocol-era', way.mode === 'auto' ? 'modern' : 'legacy', ...where, ...question, ...target]
+  const child = spawn(command, all, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
+  return child.exitCode === 0 ? JSON.parse(output) : errors
+}
+
+async function judgeByInspector(by: Program): Promise<void> {
+  const query = ['--method', 'tools/call', '--tool-name', 'query_database', '--tool-args-json']
+  for (const way of ways()) {
+    const [listed, called, read] = await Promise.all([
+      // Problems that other clients could have with a schema are errors then.
+      inspected(by, way, ['--method', 'tools/list', '--strict']),
+      inspected(by, way, [...query, JSON.stringify({ query: 'SELECT name FROM fruit ORDER BY name' })]),
+      inspected(by, way, ['--method', 'resources/read', '--uri', 'pg://system_info']),
+    ])
+    expect([way.name, listed, called, read]).toMatchObject([
+      way.name,
+      { result: { tools: expect.arrayContaining([expect.objectContaining({ name: 'query_database' })]) } },
+      { result: { content: [{ text: expect.stringMatching(/^name\npear\nquince$/m) }] } },
+      { result: { contents: [{ uri: 'pg://system_info', text: expect.stringContaining('"postgres') }] } },
+    ])
+  }
+}
+
+if (inspector === undefined)
+  test.skip('clients of others: need the npm package @modelcontextprotocol/inspector', () => {})
+else test('the inspector', () => judgeByInspector(inspector), 120_000)

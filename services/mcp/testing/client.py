@@ -38,7 +38,7 @@ async def cancelled(client, name):
         running = await client.call_tool("query_database", {"query": RUNS.format(name)})
         if "\nrunning\n0\n" in running.content[0].text:
             # This SDK fails where an answer comes while it closes, and that of the call that was given up may be on its way.
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(2)
             return True
         await asyncio.sleep(0.1)
     return False
