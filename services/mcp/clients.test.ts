@@ -2,7 +2,7 @@
  * Clients of others as judges: the official SDKs of Python and Go, over HTTP, over stdio and through the bridge, in every revision that they speak. Each lists, asks, is
  * refused, reads, is told of a change, and gives a call up. And the inspector's command line, which is a process for each question.
  */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,41 +14,14 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { npmPackage } from '../testing/npm-package.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
-import { pythonLibrary } from '../testing/python-package.ts'
 import { startTestBridge, type TestBridge } from './bridge/testing/bridge.ts'
 import { readMcpSettings } from './configuration/index.ts'
 import { addToken } from './credentials/administration.ts'
 import { makeFolder } from './credentials/testing/files.ts'
 import { type McpService, startMcp } from './index.ts'
+import { bare, goProgram, type Program, pythonProgram } from './testing/clients-of-others.ts'
 
-type Program = { readonly command: string; readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv }
-
-const bare = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: tmpdir() }
 const scratch = mkdtempSync(join(tmpdir(), 'espalier-mcp-clients-'))
-const besides = (name: string) => fileURLToPath(new URL(`testing/${name}`, import.meta.url))
-
-/** undefined: the SDK, or Python 3.10 for it, cannot be had. */
-function pythonProgram(): Program | undefined {
-  const library = pythonLibrary('mcp', '2.3.0')
-  if (library === undefined) return undefined
-  return {
-    command: 'python3',
-    args: [besides('client.py')],
-    env: { ...bare, PYTHONPATH: library, PYTHONWARNINGS: 'ignore' },
-  }
-}
-
-/** undefined: the SDK, or Go for it, cannot be had. */
-function goProgram(): Program | undefined {
-  const command = join(scratch, 'client')
-  const { status } = spawnSync('go', ['build', '-o', command, '.'], {
-    cwd: besides('go-client'),
-    env: { ...process.env, GOFLAGS: '-mod=readonly', GOTOOLCHAIN: 'local' },
-    stdio: 'ignore',
-    timeout: 100_000,
-  })
-  return status === 0 ? { command, args: [], env: bare } : undefined
-}
 
 /** undefined: it cannot be had. */
 function inspectorProgram(): Program | undefined {
@@ -58,9 +31,9 @@ function inspectorProgram(): Program | undefined {
   return { command: process.execPath, args: [launcher, '--cli', '--format', 'json'], env: { ...bare, HOME: scratch } }
 }
 
-const python = pythonProgram()
+const python = pythonProgram('client.py')
 const inspector = inspectorProgram()
-const go = goProgram()
+const go = goProgram('.', scratch)
 
 let postgres: TestPostgres
 let service: McpService

@@ -1,7 +1,11 @@
-/** Clients as people have them, both majors of the TypeScript SDK, through the bridge to the tool server's own stdio side: with the whole of OAuth, which the protocol's judge has a look at as well. */
+/** Clients as people have them, both majors of the TypeScript SDK and those of Python and Go, through the bridge to the tool server's own stdio side: with the whole of OAuth, which the protocol's judge has a look at as well. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js'
@@ -9,6 +13,7 @@ import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprot
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../../testing/postgres.ts'
+import { goProgram, type Program, pythonProgram } from '../testing/clients-of-others.ts'
 import { hashPassword } from './oauth/passwords.ts'
 import { startTestBridge, type TestBridge } from './testing/bridge.ts'
 import { locationOf, password, redirectUri, sendPage } from './testing/oauth.ts'
@@ -18,6 +23,7 @@ const judge = fileURLToPath(
   new URL('../../../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url),
 )
 const mcp_server = { args: [fixture] }
+const scratch = mkdtempSync(join(tmpdir(), 'espalier-bridge-clients-'))
 const information = { name: 'test', version: '1' }
 
 let guarded: TestBridge
@@ -29,7 +35,10 @@ beforeAll(async () => {
     oauth_server: { allow_dynamic_registration: true, builtin: { users } },
   })
 })
-afterAll(() => guarded.stop())
+afterAll(async () => {
+  await guarded.stop()
+  rmSync(scratch, { recursive: true, force: true })
+})
 
 /** What a client keeps of OAuth; its user is a script that fills in the form. */
 function provider(bridge: TestBridge) {
@@ -111,6 +120,55 @@ test('the older SDK registers, signs in, calls, and is asked', async () => {
   const called = await connected.callTool({ name: 'test_elicitation', arguments: { message: 'who?' } })
   expect(JSON.stringify(called.content)).toContain('ann')
 })
+
+const tokenSeconds = 2
+
+/** How many refresh tokens a bridge has given, and how many of them were used. */
+function refreshTokens({ folder }: TestBridge): readonly [given: number, used: number] {
+  const database = new DatabaseSync(join(folder, 'oauth-state.sqlite'), { readOnly: true })
+  const row = database.prepare(`SELECT count(*) AS given, sum(uses) AS used FROM oauth_records WHERE kind = 'refresh'`)
+  const { given, used } = row.get() ?? {}
+  database.close()
+  return [Number(given), Number(used)]
+}
+
+/** Registers, signs in, calls, and calls again by a token that it has fetched anew. */
+async function signsIn({ command, args, env }: Program): Promise<void> {
+  const users = [{ username: 'alice', password_hash: await hashPassword(password) }]
+  const bridge = await startTestBridge({
+    mcp_server,
+    server: { auth: { type: 'oauth' } },
+    oauth_server: { allow_dynamic_registration: true, token_lifetime: `${tokenSeconds}s`, builtin: { users } },
+  })
+  onTestFinished(() => bridge.stop())
+  const asked = [...args, `${bridge.url}/mcp`, redirectUri, 'test_simple_text', String(tokenSeconds + 0.5)]
+  const child = spawn(command, asked, { env, stdio: ['pipe', 'pipe', 'pipe'] })
+  onTestFinished(() => void child.kill())
+  let said = ''
+  child.stderr.setEncoding('utf8').on('data', piece => {
+    said += piece
+  })
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
+  const { value: goTo } = await lines.next()
+  if (goTo === undefined) throw new Error(said)
+  const { pathname, search } = new URL(goTo)
+  const page = await bridge.ask(`${pathname}${search}`)
+  const back = locationOf(await sendPage(bridge, page, { username: 'alice', password, decision: 'allow' }))
+  child.stdin.write(`${back.href}\n`)
+  const { value: texts } = await lines.next()
+  expect(JSON.parse(texts ?? JSON.stringify(said))).toEqual([expect.stringContaining('simple'), expect.anything()])
+  const [given, used] = refreshTokens(bridge)
+  expect([given > 1, used]).toEqual([true, given - 1])
+}
+
+const python = pythonProgram('oauth_client.py')
+if (python === undefined) test.skip('clients of others: need the Python package mcp', () => {})
+else test('the client of Python registers, signs in, calls, and fetches a new token', () => signsIn(python), 60_000)
+
+const go = goProgram('./oauth', scratch)
+if (go === undefined)
+  test.skip('clients of others: need the Go module github.com/modelcontextprotocol/go-sdk', () => {})
+else test('the client of Go registers, signs in, calls, and fetches a new token', () => signsIn(go), 60_000)
 
 test('the protocol’s judge gets a code and a token of the authorization server', async () => {
   const port = await freePort()
