@@ -28,8 +28,8 @@ function* operations(
   for (const [template, methods] of Object.entries(description.paths)) {
     const kind = /\/(databases|backups|tasks|sizes)\/\{id\}/.exec(template)?.[1] ?? ''
     const path = template
-      .replace('{id}', ids[kind] ?? '')
-      .replace('{branch_id}', ids.branches ?? '')
+      .replace('{id}', ids[kind] ?? 'none')
+      .replace('{branch_id}', ids.branches ?? 'none')
       .replace('{role}', 'app')
     for (const [method, operation] of Object.entries(methods)) {
       if (operation.security !== undefined) continue
@@ -224,6 +224,32 @@ describe('limits', () => {
       now += 500
       expect((await ask()).status).toBe(200)
       expect((await ask()).status).toBe(429)
+    } finally {
+      await limited.close()
+    }
+  })
+
+  test('every answer says what the limit is and what is left of it', async () => {
+    let now = Date.now()
+    const limited = await startClient({ configuration: configurationOf({ rateLimits }), now: () => now })
+    const told = async (path = '/regions', options = {}) => {
+      const { status, headers } = await limited.call('GET', path, options)
+      return [status, headers['ratelimit-policy'], headers.ratelimit, headers['retry-after']]
+    }
+    const policy = '"account";q=3;w=2'
+    try {
+      expect(await told()).toEqual([200, policy, '"account";r=2;t=1', undefined])
+      expect(await told('/databases?x=1')).toEqual([400, policy, '"account";r=1;t=1', undefined])
+      expect(await told('/databases/x')).toEqual([400, policy, '"account";r=0;t=2', undefined])
+      expect(await told()).toEqual([429, policy, '"account";r=0;t=2', '1'])
+      now += 2_000
+      expect(await told()).toEqual([200, policy, '"account";r=2;t=1', undefined])
+      const failures = '"failures";q=2;w=2'
+      const refused = { token: 'x' }
+      expect(await told('/regions', refused)).toEqual([401, failures, '"failures";r=1;t=1', undefined])
+      expect(await told('/regions', refused)).toEqual([401, failures, '"failures";r=0;t=2', undefined])
+      expect(await told('/regions', refused)).toEqual([429, failures, '"failures";r=0;t=2', '1'])
+      expect(await told('./healthz', { token: null })).toEqual([200, undefined, undefined, undefined])
     } finally {
       await limited.close()
     }

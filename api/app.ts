@@ -2,7 +2,7 @@
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Cluster } from '../cluster/index.ts'
-import { TokenBuckets } from '../server/token-bucket.ts'
+import { type Rate, TokenBuckets } from '../server/token-bucket.ts'
 import { createIds } from '../values/id.ts'
 import { type Agents, createAgents, type ResolveService, resolveByName } from './agents.ts'
 import { basePath } from './answers.ts'
@@ -31,8 +31,11 @@ import { createAudit } from './plugins/audit.ts'
 import { useAuthentication } from './plugins/authentication.ts'
 import { bodyLimit, useJsonBodies } from './plugins/body.ts'
 import { useBodyBudget } from './plugins/body-budget.ts'
-import { answerClientError, sendError, useErrors } from './plugins/errors.ts'
-import { watchMethods } from './plugins/methods.ts'
+import { type Connections, createConnections } from './plugins/connections.ts'
+import { useCrossOrigin } from './plugins/cross-origin.ts'
+import { sendError, useErrors } from './plugins/errors.ts'
+import { useHost } from './plugins/host.ts'
+import { refuseOthers } from './plugins/methods.ts'
 import { useRateLimit } from './plugins/rate-limit.ts'
 import { newRequestId, useRequestId } from './plugins/request-id.ts'
 import { useTenant } from './plugins/tenant.ts'
@@ -75,7 +78,8 @@ const mostBuckets = 10_000
 export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   const { configuration, caches, cluster, now, audit } = options
   const auditLog = createAudit(audit, now)
-  const app = createFramework(options)
+  const connections = createConnections()
+  const app = createFramework(options, connections)
   const surroundingsEpoch = createSurroundingsEpoch(caches)
   const agents = options.agents ?? createAgents(cluster, options.resolve ?? resolveByName, now)
   const context: ApiContext = {
@@ -106,12 +110,15 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   useRequestId(app)
   useAccessLog(app)
   useErrors(app)
+  useCrossOrigin(app, configuration.cors)
+  useHost(app)
+  connections.watch(app.server, refuseOthers(app))
   await describeRoutes(app)
-  const refuseOtherMethods = watchMethods(app)
 
-  const { tenantPerSecond, tenantBurst, failuresPerSecond, failureBurst } = configuration.rateLimits
-  const ofTenants = new TokenBuckets(now, { perSecond: tenantPerSecond, burst: tenantBurst }, mostBuckets)
-  const ofFailures = new TokenBuckets(now, { perSecond: failuresPerSecond, burst: failureBurst }, mostBuckets)
+  const limits = configuration.rateLimits
+  const limitOf = (name: string, rate: Rate) => ({ name, rate, buckets: new TokenBuckets(now, rate, mostBuckets) })
+  const ofTenants = limitOf('account', { perSecond: limits.tenantPerSecond, burst: limits.tenantBurst })
+  const ofFailures = limitOf('failures', { perSecond: limits.failuresPerSecond, burst: limits.failureBurst })
   const verify = createVerifier(configuration.authentication, now)
   await app.register(
     async scope => {
@@ -143,16 +150,18 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     { prefix: basePath },
   )
   addHealth(app, context)
-  refuseOtherMethods()
+  app.get('/', { schema: { hide: true } }, async (_request, reply) => reply.redirect('/docs'))
   await addDocumentationPage(app)
   return { app, context }
 }
 
-function createFramework({ configuration, certificate, logger }: AppOptions): App {
+function createFramework({ configuration, certificate, logger }: AppOptions, connections: Connections): App {
+  // `useHost` refuses requests without one, in the shape of every error.
+  const http = { requireHostHeader: false }
   // An https.Server does all that an http.Server does; to the types of Fastify both are the same here.
-  const https: object = certificate === undefined ? {} : { https: certificate }
+  const server: object = certificate === undefined ? { http } : { https: { ...certificate, ...http } }
   return Fastify({
-    ...https,
+    ...server,
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: newRequestId,
@@ -164,6 +173,6 @@ function createFramework({ configuration, certificate, logger }: AppOptions): Ap
     forceCloseConnections: 'idle',
     requestTimeout: 60_000,
     frameworkErrors: sendError,
-    clientErrorHandler: answerClientError,
+    clientErrorHandler: connections.answerClientError,
   }).withTypeProvider<ZodTypeProvider>()
 }

@@ -1,4 +1,6 @@
 /** Every field of every input made bad in every way its schema knows, and bodies that are no input at all. */
+import { type IncomingMessage, METHODS, request } from 'node:http'
+import { text } from 'node:stream/consumers'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Client, createSettled, expectError, startClient } from './testing/client.ts'
@@ -440,7 +442,6 @@ describe('bodies', () => {
 describe('paths and methods', () => {
   test('unknown paths are 404, known ones with another method 405 with Allow', async () => {
     for (const path of [
-      './',
       './managed',
       './managed/v1',
       './managed/v2/databases',
@@ -448,7 +449,7 @@ describe('paths and methods', () => {
       `/databases/${id}/nope`,
       './metrics',
     ]) {
-      expectError(await client.call('GET', path, { token: null }), 404, /nothing at this path/)
+      expectError(await client.call('GET', path, { token: null }), 404, /^there is nothing at this path: \//)
     }
     for (const [path, operations] of Object.entries(description.paths)) {
       for (const method of ['PUT', 'POST', 'PATCH', 'DELETE', 'OPTIONS'] as const) {
@@ -461,6 +462,54 @@ describe('paths and methods', () => {
         for (const known of Object.keys(operations)) expect(answer.headers.allow).toContain(known.toUpperCase())
       }
     }
+  })
+})
+
+describe('a path', () => {
+  test('that is not there is named as it was sent', async () => {
+    const ask = (path: string, method: 'GET' | 'POST' | 'DELETE' = 'GET') => client.call(method, path, { token: null })
+    expectError(await ask('/databases/'), 404, ': /managed/v1/databases/: leave out the slash at its end')
+    expectError(await ask('/databases/', 'POST'), 404, ': /managed/v1/databases/: leave out the slash at its end')
+    expectError(await ask('/databases/', 'DELETE'), 404, ': /managed/v1/databases/: leave out the slash at its end')
+    expectError(await ask(`/databases/${id}/?x=1`), 404, /leave out the slash at its end$/)
+    expectError(await ask('/databases//branches'), 404, /: \/managed\/v1\/databases\/\/branches$/)
+    expectError(await ask(`/nope/${'x'.repeat(80)}?secret=1`), 404, /x{80}$/)
+    expectError(await ask(`/databases/%zz`), 400, 'the path is not a valid URL path')
+  })
+
+  test('at the root leads to the documentation', async () => {
+    expect(await client.call('GET', './', { token: null })).toMatchObject({
+      status: 302,
+      headers: { location: '/docs' },
+    })
+    expect((await client.call('GET', './docs', { token: null })).status).toBeLessThan(400)
+  })
+
+  test('takes no other method, whatever it is called', async () => {
+    const { port } = new URL(await client.app.listen({ host: '127.0.0.1', port: 0 }))
+    const ask = async (method: string, path: string) => {
+      const { resolve, reject, promise } = Promise.withResolvers<IncomingMessage>()
+      request({ host: '127.0.0.1', port, method, path }, resolve).on('error', reject).end()
+      const response = await promise
+      const body = JSON.parse(await text(response))
+      return {
+        status: response.statusCode,
+        allow: response.headers.allow,
+        code: body.code,
+        id: response.headers['x-request-id'],
+      }
+    }
+    const methods = METHODS.filter(method => !['GET', 'HEAD', 'PATCH', 'DELETE', 'CONNECT', 'QUERY'].includes(method))
+    for (const method of [...methods, 'QUERY'])
+      expect(await ask(method, `/managed/v1/databases/${id}`), method).toEqual({
+        status: 405,
+        allow: 'GET, HEAD, PATCH, DELETE',
+        code: 405,
+        id: expect.any(String),
+      })
+    for (const path of ['/', '/docs/static/index.html', '/healthz', '/managed/v1/openapi.json', '/managed/v1/ca.pem'])
+      expect(await ask('PROPFIND', path), path).toMatchObject({ status: 405, allow: 'GET, HEAD' })
+    expect(await ask('PROPFIND', '/managed/v1/nothing')).toMatchObject({ status: 404 })
   })
 })
 

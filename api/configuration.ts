@@ -45,6 +45,9 @@ const withoutCredentials = (text: string): boolean => {
   return username === '' && password === ''
 }
 
+/** As a browser sends it: scheme, host and port, in lower case, and nothing else. */
+const isOrigin = (text: string): boolean => /^https?:[^*]*$/.test(text) && URL.parse(text)?.origin === text
+
 export const apiConfiguration = z.strictObject({
   listen: z
     .strictObject({
@@ -71,6 +74,16 @@ export const apiConfiguration = z.strictObject({
       tenantBurst: burst.default(1000),
       failuresPerSecond: perSecond.default(5).describe('refused credentials of one address, sustained'),
       failureBurst: burst.default(50),
+    })
+    .prefault({}),
+  cors: z
+    .strictObject({
+      origins: z
+        .array(z.string().max(300).refine(isOrigin, 'must be an origin, for example https://console.example.com'))
+        .max(100)
+        .default([])
+        .describe('whose pages may ask from a browser, each exactly; omitted: nobody’s'),
+      maxAgeSeconds: z.int().min(0).max(86_400).default(3600).describe('how long a browser remembers that it may'),
     })
     .prefault({}),
   newTenants: z

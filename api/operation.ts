@@ -72,6 +72,18 @@ export const responseHeaders = {
     schema: { type: 'string' },
   },
   'Preference-Applied': { description: 'The wait that was applied (RFC 7240).', schema: { type: 'string' } },
+  'RateLimit-Policy': {
+    description:
+      'How much may be asked (draft-ietf-httpapi-ratelimit-headers): `q` requests at once, and as many again in `w` seconds. `account` is the limit of the account, `failures` that of refused credentials of one address.',
+    schema: { type: 'string' },
+    example: '"account";q=1000;w=5',
+  },
+  RateLimit: {
+    description: 'How much is left: `r` requests now, and all of them again in `t` seconds.',
+    schema: { type: 'string' },
+    example: '"account";r=999;t=1',
+  },
+  Allow: { description: 'The methods that the path takes.', schema: { type: 'string' } },
   'WWW-Authenticate': {
     description: 'What is wrong with the credential (RFC 6750).',
     required: true,
@@ -81,6 +93,7 @@ export const responseHeaders = {
 export type HeaderName = keyof typeof responseHeaders
 
 export const asynchronous: readonly HeaderName[] = ['X-Task-Id', 'Location', 'Preference-Applied']
+export const limited: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit']
 export const paged: readonly HeaderName[] = ['X-Total-Count', 'X-Applied-Limit', 'Link']
 
 type Inputs = {

@@ -248,6 +248,9 @@ describe('the wire', () => {
   test('what is no HTTP request is answered in the usual shape, and the connection closed', async () => {
     for (const [text, status] of [
       ['nonsense\r\n\r\n', 400],
+      ['GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
+      ['GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: magic\r\n\r\n', 417],
+      ['FOO /healthz HTTP/1.1\r\nHost: x\r\n\r\n', 405],
       ['GET / HTTP/9.9\r\n\r\n', 400],
       [`GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
       [
@@ -257,6 +260,7 @@ describe('the wire', () => {
     ] as const) {
       const answer = await raw(text)
       expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+      expect(answer).toMatch(/\r\nx-request-id: [0-9a-f-]{36}\r\n/i)
       expect(JSON.parse(answer.split('\r\n\r\n')[1] ?? '')).toMatchObject({ code: status, message: expect.any(String) })
     }
   })

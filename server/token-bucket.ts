@@ -33,6 +33,13 @@ export class TokenBucket {
     return (Math.max(0, 1 - this.#tokens) * 1000) / this.#rate.perSecond
   }
 
+  /** Tokens there are to take now, and the ms after which it is full again. */
+  get left(): { tokens: number; fullInMs: number } {
+    this.#fill()
+    const missing = this.#rate.burst - this.#tokens
+    return { tokens: Math.max(0, Math.floor(this.#tokens)), fullInMs: (missing * 1000) / this.#rate.perSecond }
+  }
+
   /** Takes a token in any case, and gives the ms after which it may be used. */
   reserveMs(): number {
     this.#fill()

@@ -1,6 +1,6 @@
 /** The answers in the description: each refusal and each header once, by name, and what an operation can answer of them. */
 import type { Documentation, HeaderName } from '../operation.ts'
-import { responseHeaders } from '../operation.ts'
+import { limited, responseHeaders } from '../operation.ts'
 import { componentPath } from '../schemas/components.ts'
 import { type JsonSchema, schemaOf } from './json-schema.ts'
 
@@ -37,21 +37,22 @@ const error = { 'application/json': { schema: { $ref: componentPath('Error') } }
 export const responseComponents = {
   headers: responseHeaders,
   responses: Object.fromEntries(
-    [...Object.values(refusals), otherError].map(({ name, description, headers }) => [
+    [...Object.values(refusals), otherError].map(({ name, description, headers = [] }) => [
       name,
-      { description, headers: headersOf(headers), content: error },
+      // Where nobody has shown a token they are left out, as they are optional.
+      { description, headers: headersOf([...limited, ...headers]), content: error },
     ]),
   ),
 }
 
 /** All that an operation answers: its success, what it refuses, and what any request can meet. */
 export function responsesOf({ success, errors = [], open }: Documentation, method: string): JsonSchema {
-  const { status, description, shape, mediaType = 'application/json', headers } = success
+  const { status, description, shape, mediaType = 'application/json', headers = [] } = success
   const content = shape && { content: { [mediaType]: { schema: schemaOf(shape, 'output') } } }
   const ofBody = method === 'GET' ? [] : [413, 415]
   const refused = [...new Set([...errors, ...ofBody, ...(open ? [] : [401, 403, 429, 503])])].sort()
   return {
-    [status]: { description, headers: headersOf(headers), ...content },
+    [status]: { description, headers: headersOf([...(open ? [] : limited), ...headers]), ...content },
     ...Object.fromEntries(refused.map(code => [code, referenceTo(refusals[code] ?? otherError)])),
     default: referenceTo(otherError),
   }

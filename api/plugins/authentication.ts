@@ -3,12 +3,12 @@
  * limit they are answered with 429. A good token is never refused for the failures of others behind the same address.
  */
 import type { Socket } from 'node:net'
-import type { FastifyRequest } from 'fastify'
-import type { TokenBuckets } from '../../server/token-bucket.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../context.ts'
 import { ApiError, tooManyRequests, unauthorized } from '../errors.ts'
 import { bearerToken } from '../headers.ts'
 import type { Principal, VerifyToken } from '../tokens/verify.ts'
+import { type Limit, leftOf, policyOf } from './rate-limit.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -16,11 +16,12 @@ declare module 'fastify' {
   }
 }
 
-export function useAuthentication(app: App, verify: VerifyToken, failures: TokenBuckets, now: () => number): void {
+export function useAuthentication(app: App, verify: VerifyToken, failures: Limit, now: () => number): void {
+  const policy = policyOf(failures.name, failures.rate)
   /** What came last by each connection, since a client sends the same token with every request. */
   const lastOf = new WeakMap<Socket, { header: string; principal: Principal }>()
 
-  app.addHook('onRequest', (request, _reply, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const header = request.headers.authorization
     const last = lastOf.get(request.socket)
     if (last !== undefined && last.header === header && last.principal.goodUntil > now()) {
@@ -37,16 +38,18 @@ export function useAuthentication(app: App, verify: VerifyToken, failures: Token
       if (token === undefined) throw missing(request)
       const verified = verify(token)
       if (!(verified instanceof Promise)) return admit(verified)
-      verified.then(admit, error => done(limited(request, error)))
+      verified.then(admit, error => done(limited(request, reply, error)))
     } catch (error) {
-      done(limited(request, error))
+      done(limited(request, reply, error))
     }
   })
 
-  function limited(request: FastifyRequest, error: unknown): Error {
+  function limited(request: FastifyRequest, reply: FastifyReply, error: unknown): Error {
     if (error instanceof ApiError && error.status === 401) {
-      const bucket = failures.of(request.ip)
-      if (!bucket.take()) return tooManyRequests(bucket.waitMs() / 1000)
+      const bucket = failures.buckets.of(request.ip)
+      const isTaken = bucket.take()
+      reply.header('ratelimit-policy', policy).header('ratelimit', leftOf(failures.name, bucket))
+      if (!isTaken) return tooManyRequests(bucket.waitMs() / 1000)
     }
     return error instanceof Error ? error : new Error('verification failed', { cause: error })
   }

@@ -1,27 +1,69 @@
-/** A path that exists, asked with a method that does not: 405 with Allow, rather than 404. */
-import type { HTTPMethods } from 'fastify'
+/**
+ * What no route serves: 404 that names the path, or 405 with Allow where the path is served by other methods. On request already,
+ * so that no body is read: here nobody has shown a token.
+ */
+import type { FastifyRequest } from 'fastify'
 import type { App } from '../context.ts'
 import { ApiError } from '../errors.ts'
+import { sendError } from './errors.ts'
 
-const allMethods: HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']
+/** How much of a path an answer repeats. */
+const longestShown = 200
 
-/** Watches routes being added; the function it returns adds the refusals to all seen so far. */
-export function watchMethods(app: App): () => void {
-  const seen = new Map<string, Set<string>>()
+const pathOf = (url: string): string => url.split(/[?#;]/, 1)[0] ?? ''
+
+/** Finds the methods that a path is served by; undefined where it is no path of ours. */
+export type MethodsOf = (url: string) => readonly string[] | undefined
+
+/** `:name` stands for one segment that is not empty, `*` for all the rest. */
+const patternOf = (route: string): RegExp =>
+  new RegExp(
+    `^${route
+      .replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&')
+      .replaceAll(/:[^/]+/g, '[^/]+')
+      .replaceAll('*', '.*')}$`,
+  )
+
+function nothingAt(url: string, methodsOf: MethodsOf): ApiError {
+  const path = pathOf(url)
+  const trimmed = path.replace(/\/+$/, '')
+  const isNearly = trimmed !== path && methodsOf(trimmed) !== undefined
+  const hint = isNearly ? ': leave out the slash at its end' : ''
+  return new ApiError(404, `there is nothing at this path: ${path.slice(0, longestShown)}${hint}`)
+}
+
+const notAllowed = (methods: readonly string[]): ApiError => {
+  const allow = methods.join(', ')
+  return new ApiError(405, `the path takes ${allow} only`, { headers: { Allow: allow } })
+}
+
+/** The refusal of a request that no route serves. */
+export function refusalOf(url: string, methodsOf: MethodsOf): ApiError {
+  const methods = methodsOf(url)
+  return methods === undefined ? nothingAt(url, methodsOf) : notAllowed(methods)
+}
+
+/** An empty segment is no id, though the router would take it for one. */
+const hasEmptySegment = ({ url, routeOptions }: FastifyRequest): boolean =>
+  routeOptions.url?.includes(':') === true && pathOf(url).slice(1).split('/').includes('')
+
+/** Watches routes being added from now on, and refuses what none of them serves. */
+export function refuseOthers(app: App): MethodsOf {
+  const seen = new Map<string, { pattern: RegExp; methods: Set<string> }>()
   app.addHook('onRoute', ({ url, method }) => {
-    const methods = seen.get(url) ?? new Set()
-    for (const name of [method].flat()) methods.add(name)
-    seen.set(url, methods)
+    const known = seen.get(url) ?? { pattern: patternOf(url), methods: new Set() }
+    for (const name of [method].flat()) known.methods.add(name)
+    seen.set(url, known)
   })
-  return () => {
-    for (const [url, methods] of [...seen]) {
-      const allow = [...methods].join(', ')
-      // On request, so that no body is read first.
-      const onRequest = async () => {
-        throw new ApiError(405, `the path takes ${allow} only`, { headers: { Allow: allow } })
-      }
-      const method = allMethods.filter(name => !methods.has(name))
-      app.route({ method, url, exposeHeadRoute: false, schema: { hide: true }, onRequest, handler: onRequest })
-    }
+  const methodsOf: MethodsOf = url => {
+    const path = pathOf(url)
+    const served = seen.values().filter(({ pattern }) => pattern.test(path))
+    const methods = new Set(served.flatMap(route => route.methods))
+    return methods.size === 0 ? undefined : [...methods]
   }
+  app.setNotFoundHandler((request, reply) => sendError(refusalOf(request.url, methodsOf), request, reply))
+  app.addHook('onRequest', (request, _reply, done) => {
+    done(request.is404 || hasEmptySegment(request) ? refusalOf(request.url, methodsOf) : undefined)
+  })
+  return methodsOf
 }

@@ -1,19 +1,41 @@
 /**
  * How fast one tenant may ask; beyond it 429 with Retry-After. Each replica counts for itself. A member whose membership was
- * revoked, but whose token still counts, takes nothing of what the tenant may.
+ * revoked, but whose token still counts, takes nothing of what the tenant may. Every answer says what is left, as
+ * draft-ietf-httpapi-ratelimit-headers has it.
  */
-import type { TokenBuckets } from '../../server/token-bucket.ts'
+import type { Rate, TokenBucket, TokenBuckets } from '../../server/token-bucket.ts'
 import type { App } from '../context.ts'
 import { tooManyRequests } from '../errors.ts'
 import type { Tenants } from '../tenants.ts'
 import type { Principal } from '../tokens/verify.ts'
 
-export function useRateLimit(app: App, requests: TokenBuckets, tenants: Tenants): void {
+/** The highest integer of a structured field (RFC 9651, section 3.3.1). */
+const highest = 999_999_999_999_999
+
+const wholeSeconds = (ms: number): number => Math.min(highest, Math.ceil(ms / 1000))
+
+/** `q` requests at once, and as many again in `w` seconds. */
+export const policyOf = (name: string, { perSecond, burst }: Rate): string =>
+  `"${name}";q=${burst};w=${Math.max(1, wholeSeconds((burst * 1000) / perSecond))}`
+
+/** `r` requests are left, and all of them again after `t` seconds. */
+export function leftOf(name: string, bucket: TokenBucket): string {
+  const { tokens, fullInMs } = bucket.left
+  return `"${name}";r=${tokens};t=${wholeSeconds(fullInMs)}`
+}
+
+/** A limit by the name that clients see, and the rate of each of its buckets. */
+export type Limit = { name: string; rate: Rate; buckets: TokenBuckets }
+
+export function useRateLimit(app: App, { name, rate, buckets }: Limit, tenants: Tenants): void {
+  const policy = policyOf(name, rate)
   const keyOf = (principal: Principal): string =>
     tenants.isRevoked(principal) ? JSON.stringify([principal.tenantId, principal.subject]) : principal.tenantId
 
-  app.addHook('onRequest', (request, _reply, done) => {
-    const bucket = requests.of(request.principal === undefined ? '' : keyOf(request.principal))
-    done(bucket.take() ? undefined : tooManyRequests(bucket.waitMs() / 1000))
+  app.addHook('onRequest', (request, reply, done) => {
+    const bucket = buckets.of(request.principal === undefined ? '' : keyOf(request.principal))
+    const isTaken = bucket.take()
+    reply.header('ratelimit-policy', policy).header('ratelimit', leftOf(name, bucket))
+    done(isTaken ? undefined : tooManyRequests(bucket.waitMs() / 1000))
   })
 }
