@@ -53,15 +53,13 @@ export function createCatalogue(access: DatabaseAccess, now: () => number): Cata
   const begin = (): Begun => ({ at: now(), changes })
   const isBelieved = ({ at, changes: before }: Begun, database: DatabaseSettings, maximumMs: number) =>
     now() - at <= maximumMs && before >= (forgotten.get(keyOf(database)) ?? 0)
-  const read = ({ database, context, tool }: Reading, statements: Parameters<DatabaseAccess['read']>[1]) =>
-    access.read(database, statements, context, tool)
-
   const running = new Map<string, { overview: Promise<Overview>; begun: Begun }>()
 
   async function readOverview(reading: Reading): Promise<Overview> {
     const key = keyOf(reading.database)
     const begun = begin()
-    const overview = read(reading, overviewStatements).then(overviewOf)
+    const { database, context, tool } = reading
+    const overview = access.read(database, overviewStatements, context, tool, true).then(overviewOf)
     running.set(key, { overview, begun })
     try {
       const found = await overview
@@ -89,7 +87,7 @@ export function createCatalogue(access: DatabaseAccess, now: () => number): Cata
       return readOverview(reading)
     },
     async details(reading, relations) {
-      const { database } = reading
+      const { database, context, tool } = reading
       const keyFor = (oid: string) => `${keyOf(database)} ${oid}`
       const found = new Map<string, RelationDetails>()
       for (const { oid } of relations) {
@@ -99,7 +97,8 @@ export function createCatalogue(access: DatabaseAccess, now: () => number): Cata
       const missing = relations.flatMap(({ oid }) => (found.has(oid) ? [] : [oid]))
       if (missing.length === 0) return found
       const begun = begin()
-      for (const [oid, details] of detailsOf(missing, await read(reading, detailStatements(missing)))) {
+      const rows = await access.read(database, detailStatements(missing), context, tool)
+      for (const [oid, details] of detailsOf(missing, rows)) {
         found.set(oid, details)
         known.set(keyFor(oid), { details, begun })
       }

@@ -4,6 +4,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
 import { freePort, startPostgres, type TestPostgres } from '../../testing/postgres.ts'
+import type { CallContext } from '../core/call.ts'
+import { anyone } from '../core/caller.ts'
 import { callContext, databaseOf } from '../testing/calls.ts'
 import type { AuditEntry, JudgedStatement } from './access.ts'
 import { createDatabaseAccess, type Databases } from './index.ts'
@@ -36,6 +38,30 @@ const run = (text: string, changed: Partial<JudgedStatement> = {}, settings = {}
     'query_database',
   )
 const one = async (text: string) => (await run(text)).rows[0]?.[0]
+
+test('slow statements of one caller make no other wait, also where the catalogue is to be read first', async () => {
+  const access = createDatabaseAccess({ maximumBytes: 10_000_000, audit: () => {}, warn: () => {} })
+  const database = databaseOf(postgres, { name: 'shared', connectTimeoutMs: 30_000 })
+  const leaving = new AbortController()
+  const as = (name: string, signal = leaving.signal) =>
+    callContext({ caller: { ...anyone, kind: 'user', principal: `user:${name}` }, signal })
+  const select = (text: string, context: CallContext) =>
+    access.run(database, { text, mode: 'read', maximumRows: 1 }, context, 'query_database')
+  try {
+    const slow = Array.from({ length: 20 }, () => select('SELECT pg_sleep(60)', as('slow')).catch(() => 'ended'))
+    const ofSlow = access.facts(database, as('slow'), [])
+    for (const name of ['alice', 'bob']) {
+      const context = as(name, new AbortController().signal)
+      const quick = access.facts(database, context, []).then(() => select('SELECT 1', context))
+      expect(await Promise.race([quick, ...slow])).toMatchObject({ rows: [['1']] })
+    }
+    await ofSlow
+    leaving.abort(new Error('over'))
+    expect(new Set(await Promise.all(slow))).toEqual(new Set(['ended']))
+  } finally {
+    access.close()
+  }
+})
 
 test('why there is no connection is in the log, and of which kind it is told to callers', async () => {
   const failed = (settings: object) => run('SELECT 1', {}, settings).catch((error: unknown) => error)

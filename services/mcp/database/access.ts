@@ -20,7 +20,8 @@ export type OwnStatement = { readonly text: string; readonly values?: readonly (
 export type DatabaseAccess = {
   /**
    * Runs statements of our own one after the other, in one READ ONLY transaction on one snapshot, with the database's time limit, each tagged with
-   * tool, user and request. Cancelled in Postgres where the signal is aborted. `tool` names who asks, in the tag and in the audit log.
+   * tool, user and request. Cancelled in Postgres where the signal is aborted. `tool` names who asks, in the tag and in the audit log. `isForAll`: other callers wait for
+   * it too.
    * @throws DatabaseError, ConnectionFailure, AcquisitionTimeout of services/postgres/errors.ts; what the signal is aborted with
    */
   read(
@@ -28,6 +29,7 @@ export type DatabaseAccess = {
     statements: readonly OwnStatement[],
     context: CallContext,
     tool: string,
+    isForAll?: boolean,
   ): Promise<readonly Rows[]>
 }
 

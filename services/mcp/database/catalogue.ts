@@ -145,6 +145,7 @@ export function createCatalogue(
       texts.map(text => ({ text })),
       context,
       'catalogue',
+      true,
     )
     const [, , isPowerful] = results[0]?.rows[0] ?? []
     if (isPowerful === 't' && !warned.has(database.name)) {

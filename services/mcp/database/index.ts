@@ -11,6 +11,7 @@ import type { AuditEntry, DatabaseAccess, JudgedStatement, OwnStatement, Ran, Ro
 import { type Catalogue, createCatalogue } from './catalogue.ts'
 import { ResultTooLarge } from './errors.ts'
 import { createPools } from './pools.ts'
+import { ownerOf } from './shares.ts'
 import { statementTag } from './tag.ts'
 import { beginSteps, commit, endOfRead, type TransactionKind } from './transaction.ts'
 
@@ -24,8 +25,16 @@ type DatabaseAccessOptions = {
 
 export type Databases = DatabaseAccess & StatementRunner & Catalogue & { close(): void }
 
-/** Who asks, and for what. */
-type Asked = { readonly database: DatabaseSettings; readonly context: CallContext; readonly tool: string }
+/** Who asks, and for what. `isForAll`: what others wait for too, which takes from nobody's share. */
+type Asked = {
+  readonly database: DatabaseSettings
+  readonly context: CallContext
+  readonly tool: string
+  readonly isForAll?: boolean
+}
+
+/** No principal and no address is called so. */
+const everybody = ''
 
 const decoded = (rows: readonly Row[]): (string | null)[][] =>
   rows.map(row => row.map(cell => (cell === null ? null : cell.toString('utf8'))))
@@ -44,17 +53,20 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
 
   /** Works in a transaction that has begun; what was left of the signal is what it is aborted with. */
   async function within<T>(
-    { database, context }: Asked,
+    { database, context, isForAll = false }: Asked,
     kind: TransactionKind,
     work: (connection: Connection, begin: readonly Step[]) => Promise<T>,
   ): Promise<T> {
     const { signal } = context
-    signal.throwIfAborted()
+    const { pool, shares } = pools.of(database)
+    const giveBack = await shares.take(isForAll ? everybody : ownerOf(context), signal)
     try {
-      return await transact(pools.of(database), signal, connection => work(connection, beginSteps(kind, database)))
+      return await transact(pool, signal, connection => work(connection, beginSteps(kind, database)))
     } catch (error) {
       signal.throwIfAborted()
       throw error
+    } finally {
+      giveBack()
     }
   }
 
@@ -142,8 +154,8 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
     })
   }
 
-  const read: DatabaseAccess['read'] = (database, statements, context, tool) => {
-    const asked = { database, context, tool }
+  const read: DatabaseAccess['read'] = (database, statements, context, tool, isForAll = false) => {
+    const asked = { database, context, tool, isForAll }
     const entry = {
       mode: 'read',
       author: 'server',

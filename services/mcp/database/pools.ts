@@ -1,15 +1,18 @@
-/** One pool of connections for each configured database, whoever asks: made when it is first needed, and anew when its settings have changed. */
+/** One pool of connections for each configured database, and the shares in it: made when it is first needed, and anew when its settings have changed. */
 import { AddressError, connectionAddress } from '../../postgres/address.ts'
 import { ConnectionFailure } from '../../postgres/errors.ts'
 import { Pool } from '../../postgres/pool.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
+import { createShares, type Shares } from './shares.ts'
 
 const maximumLifetimeMs = 3_600_000
 const maximumIdleMs = 1_800_000
 
+type Shared = { readonly pool: Pool; readonly shares: Shares }
+
 type Pools = {
   /** @throws ConnectionFailure where the settings are of no use */
-  of(database: DatabaseSettings): Pool
+  of(database: DatabaseSettings): Shared
   close(): void
 }
 
@@ -48,16 +51,16 @@ function addressOf(database: DatabaseSettings) {
 }
 
 export function createPools(now: () => number): Pools {
-  const pools = new Map<string, { database: DatabaseSettings; readonly settings: string; readonly pool: Pool }>()
+  const pools = new Map<string, Shared & { database: DatabaseSettings; readonly settings: string }>()
   return {
     of: database => {
       const known = pools.get(database.name)
       // The very settings of the last call, until they are read again: what they say need not be compared.
-      if (known?.database === database) return known.pool
+      if (known?.database === database) return known
       const settings = `${database.poolSize} ${connectionText(database)}`
       if (known?.settings === settings) {
         known.database = database
-        return known.pool
+        return known
       }
       known?.pool.close()
       const pool = new Pool(
@@ -70,8 +73,9 @@ export function createPools(now: () => number): Pools {
         },
         now,
       )
-      pools.set(database.name, { database, settings, pool })
-      return pool
+      const made = { database, settings, pool, shares: createShares(database.poolSize, database.connectTimeoutMs) }
+      pools.set(database.name, made)
+      return made
     },
     close: () => {
       for (const { pool } of pools.values()) pool.close()

@@ -212,7 +212,7 @@ describe('failures are told so that they can be mended', () => {
     const slow = query({ query: 'SELECT pg_sleep(30)' })
     await sleep(50)
     expect((await query({ query: 'SELECT 1' })).text).toBe(
-      'All connections to the database "busy" are in use. Try again in a moment.',
+      'All connections to the database "busy" are in use, or as many as one caller may use. Try again in a moment.',
     )
     await postgres.crash()
     expect((await slow).text).toMatch(/cannot be reached/)

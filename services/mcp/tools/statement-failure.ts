@@ -74,7 +74,7 @@ export function statementFailure(
   }
   if (error instanceof ResultTooLarge) return `Refused: ${error.message}.`
   if (error instanceof AcquisitionTimeout)
-    return `All connections to the database "${database.name}" are in use. Try again in a moment.`
+    return `All connections to the database "${database.name}" are in use, or as many as one caller may use. Try again in a moment.`
   if (error instanceof ConnectionFailure || (error instanceof DatabaseError && isOfConnection(error)))
     return unreachable(database.name, error).message
   return error instanceof DatabaseError ? refused(error, statement, prefix, database) : undefined
