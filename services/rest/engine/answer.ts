@@ -29,8 +29,10 @@ function databaseHeaders(text: string | undefined): HeaderList {
     const [entry] = entries
     if (entry === undefined || entries.length !== 1) throw invalidResponseHeaders()
     const [name, value] = entry
-    if (typeof value !== 'string' || !isHeaderName(name) || !isHeaderValue(value)) throw invalidResponseHeaders()
-    return [name, value]
+    // Node writes a byte for a character.
+    const bytes = typeof value === 'string' ? Buffer.from(value, 'utf8').toString('latin1') : undefined
+    if (bytes === undefined || !isHeaderName(name) || !isHeaderValue(bytes)) throw invalidResponseHeaders()
+    return [name, bytes]
   })
 }
 
@@ -48,19 +50,23 @@ const merged = (database: HeaderList, own: HeaderList): HeaderList => {
 }
 
 /** Of the wishes those that this request could follow. */
-function applied({ action, preferences }: ApiRequest, transactionEnd: Preferences['tx']): [string, string][] {
+function applied(
+  { action, preferences }: ApiRequest,
+  plan: Plan,
+  transactionEnd: Preferences['tx'],
+): [string, string][] {
   const { kind } = action
+  const isUpsert = plan.kind === 'write' && plan.write.kind === 'insert' && plan.write.onConflict !== undefined
   const isWrite = kind === 'insert' || kind === 'update' || kind === 'put' || kind === 'delete'
   const text = appliedPreferences({
-    resolution: kind === 'insert' ? preferences.resolution : undefined,
-    missing: kind === 'insert' || kind === 'update' || kind === 'put' ? preferences.missing : undefined,
+    resolution: kind === 'insert' && isUpsert ? preferences.resolution : undefined,
+    missing: kind === 'insert' || kind === 'update' ? preferences.missing : undefined,
     return: isWrite ? preferences.return : undefined,
     count: preferences.count,
     tx: transactionEnd,
     handling: preferences.handling,
     timezone: preferences.timezone,
-    maxAffected:
-      kind === 'update' || kind === 'delete' || kind === 'put' || kind === 'call' ? preferences.maxAffected : undefined,
+    maxAffected: kind === 'update' || kind === 'delete' || kind === 'call' ? preferences.maxAffected : undefined,
   })
   return text === undefined ? [] : [['Preference-Applied', text]]
 }
@@ -98,6 +104,9 @@ export function answer(facts: AnswerFacts): HttpResponse {
   const { plan, outcome } = facts
   const database = databaseHeaders(outcome.headers)
   const status = databaseStatus(outcome.status)
+  if (plan.body.explain !== undefined) {
+    return { status: 200, headers: [['Content-Type', contentType(plan.body.mediaType)]], body: outcome.body }
+  }
   const own = plan.kind === 'write' ? writeAnswer(facts, plan) : rowsAnswer(facts, plan)
   return { ...own, status: status ?? own.status, headers: merged(database, own.headers) }
 }
@@ -107,11 +116,8 @@ function rowsAnswer(
   rows: Extract<Plan, { kind: 'read' | 'call' }>,
 ): HttpResponse {
   const type: [string, string] = ['Content-Type', contentType(plan.body.mediaType)]
-  if (plan.body.explain !== undefined) {
-    return { status: 200, headers: [type, ...applied(request, transactionEnd)], body: outcome.body }
-  }
   const { status, header } = page(rows, outcome)
-  const preferences = applied(request, transactionEnd)
+  const preferences = applied(request, plan, transactionEnd)
   if (rows.kind === 'call') {
     if (rows.routine.returnsVoid) return { status: 204, headers: [header, ...preferences], body: undefined }
     return { status, headers: [type, header, ...preferences], body: rows.headersOnly ? undefined : outcome.body }
@@ -129,16 +135,16 @@ function writeAnswer(
   plan: Extract<Plan, { kind: 'write' }>,
 ): HttpResponse {
   const { write, wants } = plan
-  const preferences = applied(request, transactionEnd)
+  const preferences = applied(request, plan, transactionEnd)
   const type: [string, string] = ['Content-Type', contentType(plan.body.mediaType)]
-  const isShown = wants === 'representation' || plan.body.explain !== undefined
+  const isShown = wants === 'representation'
   const { rows } = outcome
   const total = plan.countsExactly ? rows : undefined
   const inserted = rows - outcome.updated
   switch (write.kind) {
     case 'insert': {
       if (write.isPut) {
-        const status = inserted > 0 ? 201 : isShown ? 200 : 204
+        const status = !isShown ? 204 : inserted > 0 ? 201 : 200
         return {
           status,
           headers: isShown ? [type, ...preferences] : preferences,
@@ -147,7 +153,7 @@ function writeAnswer(
       }
       const isMerge = write.onConflict?.resolution === 'merge'
       const location: HeaderList =
-        wants === 'headers-only' && outcome.location.length > 0
+        wants === 'headers-only' && rows === 1 && outcome.location.length > 0
           ? [
               [
                 'Location',

@@ -104,7 +104,6 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
   const request = parseRequest(http, state.rules)
   timing.mark('parse')
   const { action, schema } = request
-  const profile: [string, string][] = state.rules.schemas.length > 1 ? [['Content-Profile', headerBytes(schema)]] : []
   const response = await (() => {
     switch (action.kind) {
       case 'openapi':
@@ -119,7 +118,11 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
         return answerPlanned(exchange, request, action)
     }
   })()
-  return profile.length === 0 ? response : { ...response, headers: [...response.headers, ...profile] }
+  // It says of what is sent which schema it is from.
+  const isProfiled = state.rules.schemas.length > 1 && response.headers.some(([name]) => name === 'Content-Type')
+  return isProfiled
+    ? { ...response, headers: [...response.headers, ['Content-Profile', headerBytes(schema)]] }
+    : response
 }
 
 /** Of what all workers may have at once, what this one may. */

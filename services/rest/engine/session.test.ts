@@ -97,7 +97,7 @@ test('a statement that one role has prepared shows another role no rows of the f
   }
 })
 
-test.each(['/rpc/path', '/rpc/path/', '/rpc/p%61th', '/%72pc/path', '/rpc/path?select=*'])(
+test.each(['/rpc/path', '/rpc/p%61th', '/%72pc/path', '/rpc/path?select=*'])(
   'a function is told one path, however the client writes it: %s',
   async path => {
     expect((await service.ask(path)).text).toBe('"/rpc/path"')

@@ -8,7 +8,11 @@ const facts: SessionFacts = {
   claims: '{"role":"somebody"}',
   method: 'GET',
   path: '/things',
-  headers: { accept: '*/*', cookie: 'a=1; b="x=y"; broken' },
+  headers: {
+    accept: '*/*',
+    'x-name': Buffer.from('Jörg').toString('latin1'),
+    cookie: 'a=1; b="x=y"; bare;; c=\xc3\xa4',
+  },
   timezone: undefined,
   settings: [['statement_timeout', '5s']],
   preRequest: undefined,
@@ -31,8 +35,8 @@ describe('a transaction', () => {
       'request.jwt.claims': '{"role":"somebody"}',
       'request.method': 'GET',
       'request.path': '/things',
-      'request.headers': JSON.stringify(facts.headers),
-      'request.cookies': '{"a":"1","b":"\\"x=y\\""}',
+      'request.headers': '{"accept":"*/*","x-name":"Jörg"}',
+      'request.cookies': '{"a":"1","b":"\\"x=y\\"","bare":"","c":"ä"}',
     })
   })
 

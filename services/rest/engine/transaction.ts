@@ -31,13 +31,25 @@ export type TransactionMode = {
   readonly end: 'commit' | 'rollback' | 'decide'
 }
 
+/** Bytes of a header are UTF-8; Node reads a character for a byte. */
+const decoded = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8')
+
 function cookies(header: string | undefined): string {
   if (header === undefined) return '{}'
-  const pairs = header.split(';').flatMap(part => {
-    const equals = part.indexOf('=')
-    return equals === -1 ? [] : [[part.slice(0, equals).trim(), part.slice(equals + 1).trim()]]
-  })
+  const pairs = decoded(header)
+    .split(';')
+    .filter(part => part.trim() !== '')
+    .map(part => {
+      const equals = part.indexOf('=')
+      return equals === -1 ? [part.trim(), ''] : [part.slice(0, equals).trim(), part.slice(equals + 1).trim()]
+    })
   return JSON.stringify(Object.fromEntries(pairs))
+}
+
+/** Cookies are told apart, in a setting of their own. */
+function headersText({ cookie: _, ...headers }: Headers): string {
+  const text = JSON.stringify(headers)
+  return /[\x80-\xff]/.test(text) ? decoded(text) : text
 }
 
 const schemaList = ({ schema, extraSearchPath }: SessionFacts): string =>
@@ -58,7 +70,7 @@ function settingsStep(facts: SessionFacts, readOnly: boolean): Step {
     ['request.jwt.claims', facts.claims],
     ['request.method', facts.method],
     ['request.path', facts.path],
-    ['request.headers', JSON.stringify(facts.headers)],
+    ['request.headers', headersText(facts.headers)],
     ['request.cookies', cookies(facts.headers.cookie)],
     ...(facts.timezone === undefined ? [] : [['timezone', facts.timezone] as const]),
     ...(readOnly ? [['transaction_read_only', 'on'] as const] : []),

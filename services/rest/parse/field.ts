@@ -14,8 +14,21 @@ const jsonIdentifier = /(?:[^(\-:.,>)]|-(?!>)(?=[^(\-:.,>)]))+/uy
 const index = /-?[0-9]+(?=->|::|[.,)]|$)/y
 const castName = /[\p{L}\p{N}\p{M}_ $[\]]+/uy
 
+const wholeQuoted = /"(?:[^"\\]|\\[\s\S])*"/uy
+
+/** The inside of double quotes, where they end and what ends a value follows; nothing is consumed otherwise. */
+export function quotedValue(scanner: Scanner): string | undefined {
+  const start = scanner.at
+  const found = scanner.takes(wholeQuoted)
+  if (found !== undefined && (scanner.done || scanner.sees(',') || scanner.sees(')'))) {
+    return found.slice(1, -1).replace(/\\([\s\S])/gu, '$1')
+  }
+  scanner.at = start
+  return undefined
+}
+
 /** The inside of double quotes; a backslash keeps the character after it. */
-export function quoted(scanner: Scanner): string {
+function quoted(scanner: Scanner): string {
   scanner.expects('"')
   let text = ''
   for (;;) {

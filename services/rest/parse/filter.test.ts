@@ -168,7 +168,6 @@ describe('a logic tree', () => {
     ['and(a.xx.1)', 7],
     ['and((a.eq.1))', 5],
     ['and(ä.xx.1)', 7],
-    ['and(a.eq."x)', 13],
   ])('%s is RST100 at column %i', (text, place) => {
     const { code, message } = refusal(() => tree(text))
     expect(code).toBe('RST100')

@@ -1,5 +1,5 @@
 /** The grammar of filters: `column=not.op(modifier).value`, and the logic trees of `and` and `or`. */
-import { commaSeparated, field, fieldName, maximumDepth, quoted } from './field.ts'
+import { commaSeparated, field, fieldName, maximumDepth, quotedValue } from './field.ts'
 import type { Scanner } from './scanner.ts'
 import {
   isValues,
@@ -20,12 +20,8 @@ const untilTheEnd: Operand = scanner => scanner.takes(/[\s\S]+/y) ?? ''
 
 /** Of a logic tree: quoted, or `{...}` whole (an array or range may hold commas), or up to the next reserved character. */
 const untilReserved: Operand = scanner => {
-  if (scanner.sees('"')) {
-    const start = scanner.at
-    const text = quoted(scanner)
-    if (scanner.done || scanner.sees(',') || scanner.sees(')')) return text
-    scanner.at = start
-  }
+  const text = quotedValue(scanner)
+  if (text !== undefined) return text
   if (scanner.sees('{')) {
     const text = scanner.takes(/\{[^{}]*\}/y)
     if (text !== undefined) return text
@@ -36,15 +32,8 @@ const untilReserved: Operand = scanner => {
 /** `(a,"b,c",d)`. */
 function list(scanner: Scanner): string[] {
   scanner.expects('(')
-  const values = commaSeparated(scanner, one => {
-    if (one.sees('"')) {
-      const start = one.at
-      const text = quoted(one)
-      if (one.sees(',') || one.sees(')')) return text
-      one.at = start
-    }
-    return one.takes(/[^,)]+/y)?.trim() ?? ''
-  })
+  scanner.takes(/[ \t]+/y)
+  const values = commaSeparated(scanner, one => quotedValue(one) ?? one.takes(/[^,)]+/y) ?? '')
   scanner.expects(')', '"," or ")"')
   return values.length === 1 && values[0] === '' ? [] : values
 }

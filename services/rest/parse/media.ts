@@ -82,11 +82,11 @@ export function acceptedTypes(header: string): AcceptedType[] {
     .map(({ parsed }) => parsed)
 }
 
-/** The same, each as it is understood. Nothing said is anything. */
+/** The same, each as it is understood. No header is anything, an empty one nothing. */
 export function parseAccept(header: string | undefined): MediaType[] {
   if (header === undefined || header === '*/*') return [{ kind: 'any' }]
   const types = acceptedTypes(header)
-  return types.length === 0 ? [{ kind: 'any' }] : types.map(understood)
+  return types.length === 0 ? [{ kind: 'named', name: '' }] : types.map(understood)
 }
 
 /** The name in a Content-Type header, in lower case. */

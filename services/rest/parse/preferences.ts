@@ -1,5 +1,4 @@
 /** The Prefer header (RFC 7240): what a client would like, told apart from what nobody knows. */
-import { invalidPreferences } from '../errors/catalogue.ts'
 
 export type Preferences = {
   readonly resolution: 'merge-duplicates' | 'ignore-duplicates' | undefined
@@ -10,6 +9,8 @@ export type Preferences = {
   readonly handling: 'strict' | 'lenient' | undefined
   readonly timezone: string | undefined
   readonly maxAffected: number | undefined
+  /** What nobody knows. */
+  readonly invalid: readonly string[]
 }
 
 const choices: Record<string, readonly string[]> = {
@@ -21,7 +22,7 @@ const choices: Record<string, readonly string[]> = {
   handling: ['strict', 'lenient'],
 }
 
-const none: Preferences = {
+const none = {
   resolution: undefined,
   return: undefined,
   count: undefined,
@@ -32,9 +33,9 @@ const none: Preferences = {
   maxAffected: undefined,
 }
 
-/** The first of several wishes for one thing counts. With handling=strict, anything unknown is RST122. */
+/** The first of several wishes for one thing counts. */
 export function parsePreferences(header: string | undefined, timeZones: ReadonlySet<string>): Preferences {
-  if (header === undefined) return none
+  if (header === undefined) return { ...none, invalid: [] }
   const found = new Map<string, string>()
   const invalid: string[] = []
   for (const wish of header.split(',').map(part => part.trim())) {
@@ -48,12 +49,11 @@ export function parsePreferences(header: string | undefined, timeZones: Readonly
     if (!known) invalid.push(wish)
     else if (!found.has(key)) found.set(key, value)
   }
-  const preferences = {
+  const wishes = {
     ...Object.fromEntries(Object.keys(none).map(key => [key, found.get(key)])),
     maxAffected: found.has('max-affected') ? Number(found.get('max-affected')) : undefined,
-  } as Preferences // each value was looked up in `choices` above
-  if (preferences.handling === 'strict' && invalid.length > 0) throw invalidPreferences(invalid)
-  return preferences
+  } as Omit<Preferences, 'invalid'> // each value was looked up in `choices` above
+  return { ...wishes, invalid }
 }
 
 /** `Preference-Applied` for those that made a difference, in a fixed order. */

@@ -16,7 +16,6 @@ const action = (...given: Parameters<typeof read>) => read(...given).action
 describe('an action', () => {
   test.each<[string, string, object]>([
     ['GET', '/a', { kind: 'read', relation: 'a', headersOnly: false }],
-    ['GET', '/a/', { kind: 'read', relation: 'a' }],
     ['HEAD', '/a', { kind: 'read', headersOnly: true }],
     ['GET', '/a%20b%2Fc', { relation: 'a b/c' }],
     ['GET', '/%C3%A4', { relation: 'ä' }],
@@ -67,6 +66,8 @@ describe('an action', () => {
     ['DELETE', '/rpc/f', 405, 'RST101'],
     ['TRACE', '/rpc/f', 405, 'RST101'],
     ['GET', '/a/b', 404, 'RST125'],
+    ['GET', '/a/', 404, 'RST125'],
+    ['GET', '//', 404, 'RST125'],
     ['GET', '/rpc/f/g', 404, 'RST125'],
     ['GET', '/rpc//', 404, 'RST125'],
     ['GET', '/%ff', 404, 'RST125'],

@@ -45,8 +45,9 @@ export type RequestRules = {
 }
 
 function segments(path: string): string[] {
+  if (path === '/') return []
   const parts = path.split('/').slice(1)
-  if (parts.at(-1) === '') parts.pop()
+  if (parts.includes('')) throw invalidPath()
   try {
     return parts.map(decodeURIComponent)
   } catch {
@@ -55,7 +56,7 @@ function segments(path: string): string[] {
 }
 
 /**
- * The one way to write a path: no slash at its end, and encoded only what has to be. A function that runs before the request may compare it, and must not be
+ * The one way to write a path: encoded only what has to be. A function that runs before the request may compare it, and must not be
  * passed by who writes it in another way.
  */
 export const canonicalPath = (path: string): string => `/${segments(path).map(encodeURIComponent).join('/')}`
@@ -139,14 +140,15 @@ function bodyOf(action: Action, contentType: string | undefined, keysAreNamed: b
   }
 }
 
-/** Parses a request; what is wrong with it is said as a RestError. */
+/** Parses a request; what is wrong with it is said as a RestError, of several faults the first in this order: path, schema, method, query string, range, body's type. */
 export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequest {
   const { method, path, headers } = request
   const resource = resourceOf(path, rules, method)
   const schema = schemaOf(method, headers, rules.schemas)
+  const action = actionOf(method, resource)
   const isCallByGet = resource.kind === 'function' && (method === 'GET' || method === 'HEAD')
   const query = parseQuery(request.query, isCallByGet)
-  const action = actionOf(method, resource)
+  const range = parseRangeHeader(method === 'GET' ? headers.range : undefined)
   return {
     action,
     body: bodyOf(action, headers['content-type'], query.columns !== undefined),
@@ -154,6 +156,6 @@ export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequ
     query,
     preferences: parsePreferences(headers.prefer, rules.timeZones),
     accept: parseAccept(headers.accept),
-    range: parseRangeHeader(method === 'GET' ? headers.range : undefined),
+    range,
   }
 }

@@ -147,8 +147,8 @@ describe('a call', () => {
   test('by POST passes the body on, for the parameters that it has', () => {
     const body = '{"a": 1}'
     expect(plan('POST /rpc/add', { body }).arguments).toEqual({
-      ...{ kind: 'json', json: Buffer.from(body) },
-      parameters: [parameter('a', 'integer')],
+      ...{ kind: 'json', json: Buffer.from(body), isArray: false },
+      parameters: [{ parameter: parameter('a', 'integer'), key: 'a' }],
     })
     expect(plan('POST /rpc/take_json', { body: '[]' }).arguments).toEqual({
       ...{ kind: 'unnamed', value: Buffer.from('[]'), type: 'json' },

@@ -70,7 +70,7 @@ function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Rest
   } else {
     const signatures = overloads.map(({ parameters }) => parameters.map(({ name }) => name).join(', '))
     const signature = suggestion(given, signatures, likely)
-    meant = signature && `${qualified(wanted)}(${signature})`
+    meant = signature === undefined ? undefined : `${qualified(wanted)}(${signature})`
   }
   return functionNotFound(wanted, { called, searched: `the function ${qualified(wanted)}${searched}`, meant })
 }
@@ -127,7 +127,12 @@ export function emptyArguments({ parameters }: Routine): CallArguments {
   const [only] = parameters
   return only !== undefined && isUnnamed(parameters)
     ? { kind: 'unnamed', value: emptyValues[only.type] ?? '', type: only.type }
-    : { kind: 'json', json: '{}', parameters }
+    : {
+        kind: 'json',
+        json: '{}',
+        isArray: false,
+        parameters: parameters.map(parameter => ({ parameter, key: parameter.name })),
+      }
 }
 
 type NamedValues = readonly (readonly [name: string, value: string | Bytes])[]
@@ -177,7 +182,11 @@ export function callArguments(
         return { kind: 'unnamed', value: payload.json, type: only.type }
       const keys = columns ?? payload.keys
       const given = routine.parameters.filter(({ name }) => keys === undefined || keys.includes(name))
-      return { kind: 'json', json: payload.json, parameters: given }
+      const parameters = given.map(parameter => ({
+        parameter,
+        key: payload.csvKeys?.get(parameter.name) ?? parameter.name,
+      }))
+      return { kind: 'json', json: payload.json, isArray: payload.isArray, parameters }
     }
   }
 }

@@ -1,6 +1,6 @@
 /** What every plan is made from, and what plans of all kinds have in common: their relation, and the body they are answered with. */
 import type { QualifiedName, SchemaCache, Table } from '../../schema-cache/types.ts'
-import { tableNotFound } from '../errors/catalogue.ts'
+import { invalidPreferences, tableNotFound } from '../errors/catalogue.ts'
 import type { Action, ApiRequest } from '../parse/request.ts'
 import type { ParsedQuery } from '../parse/types.ts'
 import type { Output } from './fields.ts'
@@ -41,12 +41,29 @@ const selectsAll = ({ select }: ParsedQuery): boolean => {
   )
 }
 
-export function bodyOf({ request, cache, settings }: Context, subject: QualifiedName): BodyPlan {
+/** What is answered; that nothing acceptable can be is said by `made`, once the rest of the request has been found right. */
+type NegotiatedBody = { readonly output: Output; readonly made: () => BodyPlan }
+
+export function bodyOf({ request, cache, settings }: Context, subject: QualifiedName): NegotiatedBody {
   const wholeRows = selectsAll(request.query)
-  const { plansEnabled, ndjsonEnabled } = settings
-  return negotiate(request.accept, { cache, subject, wholeRows, plansEnabled, ndjsonEnabled })
+  try {
+    const { plansEnabled, ndjsonEnabled } = settings
+    const body = negotiate(request.accept, { cache, subject, wholeRows, plansEnabled, ndjsonEnabled })
+    return { output: body.shape.kind === 'csv' ? 'text' : 'json', made: () => body }
+  } catch (error) {
+    return {
+      output: 'json',
+      made() {
+        throw error
+      },
+    }
+  }
 }
 
-export const outputOf = ({ shape }: BodyPlan): Output => (shape.kind === 'csv' ? 'text' : 'json')
+/** With handling=strict, what nobody knows is RST122. */
+export function checkPreferences({ preferences: { handling, invalid } }: ApiRequest): void {
+  if (handling === 'strict' && invalid.length > 0) throw invalidPreferences(invalid)
+}
+
 export const withoutBody = (body: BodyPlan): BodyPlan =>
   body.explain === undefined ? { ...body, shape: { kind: 'none' } } : body

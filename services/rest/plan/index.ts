@@ -5,7 +5,15 @@ import { affectedOfNoSet } from '../errors/catalogue.ts'
 import type { JsonPayload, Payload } from '../parse/payload.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import { callArguments, emptyArguments, findRoutine, offerOf, possibleRoutines } from './call.ts'
-import { type ActionOf, bodyOf, type Context, findTable, outputOf, type PlanSettings, withoutBody } from './context.ts'
+import {
+  type ActionOf,
+  bodyOf,
+  type Context,
+  checkPreferences,
+  findTable,
+  type PlanSettings,
+  withoutBody,
+} from './context.ts'
 import { planRead } from './read.ts'
 import type { CallArguments, Plan } from './types.ts'
 import { planWrite } from './write.ts'
@@ -68,11 +76,14 @@ const noRecords = (keys: readonly string[]): JsonPayload => ({ kind: 'json', jso
 function planReading(context: Context, { relation, headersOnly }: ActionOf<'read'>): Plan {
   const { request, cache, settings } = context
   const table = findTable(cache, request.schema, relation)
-  const body = bodyOf(context, table)
-  const reading = { cache, output: outputOf(body), ...settings }
+  const { output, made } = bodyOf(context, table)
+  const reading = { cache, output, ...settings }
+  const read = planRead(reading, { schema: table.schema, name: table.name }, request.query, request.range)
+  const body = made()
+  checkPreferences(request)
   return {
     kind: 'read',
-    read: planRead(reading, { schema: table.schema, name: table.name }, request.query, request.range),
+    read,
     body: headersOnly ? withoutBody(body) : body,
     count: request.preferences.count,
     maximumRows: settings.maximumRows,
@@ -94,22 +105,25 @@ function planRoutine(
   given: CallArguments,
 ): Extract<Plan, { kind: 'call' }> {
   const { request, cache, settings } = context
-  const body = bodyOf(context, routine)
-  const { maxAffected, handling } = request.preferences
-  const maximumAffected = handling === 'strict' ? maxAffected : undefined
-  if (maximumAffected !== undefined && !routine.returnsSet) throw affectedOfNoSet()
   const returned =
     routine.returns.kind === 'composite' && routine.returns.type.schema !== 'pg_catalog'
       ? routine.returns.type
       : { schema: routine.schema, name: routine.name }
   const isRead = action.method !== 'POST'
   const headersOnly = action.method === 'HEAD'
-  const reading = { cache, output: outputOf(body), ...settings }
+  // What is made for a relation is made of a function's rows of it as well.
+  const { output, made } = bodyOf(context, returned)
+  const read = planRead({ cache, output, ...settings }, returned, request.query, request.range)
+  const body = made()
+  checkPreferences(request)
+  const { maxAffected, handling } = request.preferences
+  const maximumAffected = handling === 'strict' ? maxAffected : undefined
+  if (maximumAffected !== undefined && !routine.returnsSet) throw affectedOfNoSet()
   return {
     kind: 'call',
     routine,
     arguments: given,
-    read: planRead(reading, returned, request.query, request.range),
+    read,
     body: headersOnly ? withoutBody(body) : body,
     count: request.preferences.count,
     maximumRows: settings.maximumRows,

@@ -38,7 +38,7 @@ function fitsSelf(one: KeyRelationship, target: string, hint: string | undefined
     return isParent && (hasConstraint(one, target) || ownColumn(one) === target)
   }
   if (target !== one.target.name) return false
-  return (!isParent && (hasConstraint(one, hint) || columnOfOther(one) === hint)) || throughJunction(one, hint)
+  return !isParent && (hasConstraint(one, hint) || columnOfOther(one) === hint)
 }
 
 function fits(one: Relationship, target: string, hint: string | undefined): boolean {
@@ -78,7 +78,7 @@ function noRelationship(
   return relationshipNotFound(source, target, hint, guess)
 }
 
-function described(one: Relationship): { cardinality: string; relationship: string; embedding: string; hint: string } {
+function described(one: Relationship): { cardinality: string; embedding: string; relationship: string; hint: string } {
   const embedding = `${one.source.name} with ${one.target.name}`
   if (one.kind === 'computed') {
     const { name } = one.function
@@ -109,7 +109,7 @@ function described(one: Relationship): { cardinality: string; relationship: stri
 
 function ambiguous(source: QualifiedName, target: string, found: readonly Relationship[]): RestError {
   const all = found.map(described)
-  const details = all.map(({ cardinality, relationship, embedding }) => ({ cardinality, relationship, embedding }))
+  const details = all.map(({ cardinality, embedding, relationship }) => ({ cardinality, embedding, relationship }))
   return ambiguousRelationship(
     source.name,
     target,

@@ -152,7 +152,13 @@ export type Argument = {
 
 export type CallArguments =
   | { readonly kind: 'values'; readonly list: readonly Argument[] }
-  | { readonly kind: 'json'; readonly json: Bytes | string; readonly parameters: readonly Parameter[] }
+  /** Of a list the first record counts; each parameter goes with its key in the JSON. */
+  | {
+      readonly kind: 'json'
+      readonly json: Bytes | string
+      readonly isArray: boolean
+      readonly parameters: readonly { readonly parameter: Parameter; readonly key: string }[]
+    }
   /** The whole body for the one unnamed parameter. */
   | { readonly kind: 'unnamed'; readonly value: Bytes | string; readonly type: string }
 

@@ -1,5 +1,6 @@
 /** What a request can come to before its body is there: found out so that who may not write need not send one. */
 import { describe, expect, test } from 'vitest'
+import type { Routine } from '../../schema-cache/types.ts'
 import { column, parameter, routine, table } from '../testing/openapi.ts'
 import { refusal } from '../testing/parsing.ts'
 import { cacheOf, own, planned, plannedWithoutBody } from '../testing/schema-cache.ts'
@@ -52,10 +53,12 @@ describe('before its body is there', () => {
 
     test('can mean each function of its name, with arguments that say nothing', () => {
       const [one, , two] = routines
+      const parametersOf = (routine: Routine | undefined) =>
+        routine?.parameters.map(parameter => ({ parameter, key: parameter.name }))
       expect(calls('POST /rpc/f')).toEqual([
-        ['a integer', { kind: 'json', json: '{}', parameters: one?.parameters }],
+        ['a integer', { kind: 'json', json: '{}', isArray: false, parameters: parametersOf(one) }],
         [' jsonb', { kind: 'unnamed', value: '{}', type: 'jsonb' }],
-        ['a text,b integer', { kind: 'json', json: '{}', parameters: two?.parameters }],
+        ['a text,b integer', { kind: 'json', json: '{}', isArray: false, parameters: parametersOf(two) }],
       ])
     })
     test('means the one whose columns are named', () => {

@@ -6,7 +6,7 @@ import { unlimited } from '../parse/range.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import type { ParsedQuery } from '../parse/types.ts'
 import { planConditions } from './conditions.ts'
-import { type ActionOf, bodyOf, type Context, findTable, outputOf, withoutBody } from './context.ts'
+import { type ActionOf, bodyOf, type Context, checkPreferences, findTable, withoutBody } from './context.ts'
 import { planRead } from './read.ts'
 import type { Condition, Plan, ReadNode, WriteSource, WrittenColumn } from './types.ts'
 
@@ -21,11 +21,7 @@ export function planWrite(
   const table = findTable(cache, request.schema, action.relation)
   const relation = { schema: table.schema, name: table.name }
   const { preferences, query } = request
-  const conditions = planConditions(cache, relation, query)
-  if (action.kind === 'put') checkPut(table, request, conditions)
-  const body = bodyOf(context, table)
   const wants = preferences.return ?? 'minimal'
-  const shown = wants === 'representation' ? body : withoutBody(body)
   // Filters, limits and order of the root are the write's; what is returned is all that was written.
   const isRoot = ({ path }: { path: readonly string[] }) => path.length === 0
   const returnedQuery: ParsedQuery = {
@@ -41,17 +37,23 @@ export function planWrite(
     wants === 'representation'
       ? returnedQuery
       : { ...returnedQuery, filters: [], logic: [], order: [], limits: [], offsets: [] }
-  const reading = { cache, output: outputOf(body), ...settings, maximumRows: undefined }
+  const { output, made } = bodyOf(context, table)
+  const reading = { cache, output, ...settings, maximumRows: undefined }
   const read = planRead(reading, relation, dropped, unlimited)
+  const conditions = planConditions(cache, relation, query)
+  if (action.kind === 'put') checkPut(table, request, conditions)
+  const write = writeOf(context, action, payload, table, conditions)
+  checkPreferences(request)
+  const body = made()
   const locationKey = action.kind === 'insert' && wants === 'headers-only' ? table.primaryKey : []
   return {
     kind: 'write',
     relation,
-    write: writeOf(context, action, payload, table, conditions),
+    write,
     read,
     returning: wants === 'representation' ? returningOf(read, locationKey) : locationKey,
-    body: shown,
-    countsExactly: preferences.count === 'exact',
+    body: wants === 'representation' ? body : withoutBody(body),
+    countsExactly: preferences.count === 'exact' || preferences.count === 'estimated',
     locationKey,
     wants,
     maximumAffected:

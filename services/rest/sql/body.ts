@@ -24,14 +24,14 @@ export function bodySql({ shape }: BodyPlan, { scalar, single }: Rows): string {
     case 'none':
       return `''`
     case 'object': {
-      const one = scalar ? 'to_json(rst_rows.rst_scalar)' : 'row_to_json(rst_rows)'
+      const one = scalar ? 'to_json(rst_rows.pgrst_scalar)' : 'row_to_json(rst_rows)'
       return `coalesce(string_agg(${stripped(one, shape.stripNulls)}::text, ','), 'null')`
     }
     case 'json': {
       if (scalar) {
         return single
-          ? `coalesce(string_agg(${stripped('to_json(rst_rows.rst_scalar)', shape.stripNulls)}::text, ','), 'null')`
-          : `coalesce(${stripped('json_agg(rst_rows.rst_scalar)', shape.stripNulls)}, '[]')`
+          ? `coalesce(string_agg(${stripped('to_json(rst_rows.pgrst_scalar)', shape.stripNulls)}::text, ','), 'null')`
+          : `coalesce(${stripped('json_agg(rst_rows.pgrst_scalar)', shape.stripNulls)}, '[]')`
       }
       return single
         ? `coalesce(string_agg(${stripped('row_to_json(rst_rows)', shape.stripNulls)}::text, ','), 'null')`
@@ -45,7 +45,7 @@ export function bodySql({ shape }: BodyPlan, { scalar, single }: Rows): string {
       return geojson
     case 'handler': {
       const { aggregate, subject } = shape.handler
-      if (aggregate === undefined) return '(SELECT rst_scalar FROM rst_source)'
+      if (aggregate === undefined) return '(SELECT pgrst_scalar FROM rst_source)'
       return `${qualified(aggregate)}(rst_rows${subject === undefined ? '' : `::${qualified(subject)}`})`
     }
   }

@@ -10,51 +10,58 @@ const columns = ['id', 'name', 'client_id', 'data', 'tags', 'color', 'search'].m
   name === 'color' ? '"test"."color_to_json"("projects"."color") AS "color"' : `"projects"."${name}" AS "${name}"`,
 )
 const rows = `SELECT ${columns.join(', ')} FROM rst_call AS "projects"`
-const scalar = { body: "coalesce(string_agg(to_json(rst_rows.rst_scalar)::text, ','), 'null')" }
+const scalar = { rows: '1', body: "coalesce(string_agg(to_json(rst_rows.pgrst_scalar)::text, ','), 'null')" }
 
 test.each<Called>([
-  ['GET /rpc/add?a=1&b=2', {}, 'SELECT "test"."add"("a" := $1::integer, "b" := $2::integer) AS rst_scalar', ['1', '2']],
-  ['GET /rpc/add?a=1', {}, 'SELECT "test"."add"("a" := $1::integer) AS rst_scalar', ['1']],
+  [
+    'GET /rpc/add?a=1&b=2',
+    {},
+    'SELECT "test"."add"("a" := $1::integer, "b" := $2::integer) AS pgrst_scalar',
+    ['1', '2'],
+  ],
+  ['GET /rpc/add?a=1', {}, 'SELECT "test"."add"("a" := $1::integer) AS pgrst_scalar', ['1']],
   [
     'GET /rpc/join?words=a&words=b"c\\d',
     {},
-    'SELECT "test"."join"(VARIADIC "words" := $1::text[]) AS rst_scalar',
+    'SELECT "test"."join"(VARIADIC "words" := $1::text[]) AS pgrst_scalar',
     ['{"a","b\\"c\\\\d"}'],
   ],
   [
     'POST /rpc/join',
     { body: 'words=a&words=b"c\\d', type: 'application/x-www-form-urlencoded' },
-    'SELECT "test"."join"(VARIADIC "words" := $1::text[]) AS rst_scalar',
+    'SELECT "test"."join"(VARIADIC "words" := $1::text[]) AS pgrst_scalar',
     ['{"a","b\\"c\\\\d"}'],
   ],
   [
     'POST /rpc/add',
     { body: '{"a":1,"b":2}' },
-    'SELECT "test"."add"("a" := rst_arguments."a", "b" := rst_arguments."b") AS rst_scalar FROM json_to_record($1::json) AS rst_arguments("a" integer, "b" integer)',
+    'SELECT "test"."add"("a" := rst_arguments."a", "b" := rst_arguments."b") AS pgrst_scalar FROM json_to_record($1::json) AS rst_arguments("a" integer, "b" integer)',
     ['{"a":1,"b":2}'],
   ],
   [
     'POST /rpc/join',
     { body: '{"words":["a"]}' },
-    'SELECT "test"."join"(VARIADIC "words" := rst_arguments."words") AS rst_scalar FROM json_to_record($1::json) AS rst_arguments("words" text[])',
+    'SELECT "test"."join"(VARIADIC "words" := rst_arguments."words") AS pgrst_scalar FROM json_to_record($1::json) AS rst_arguments("words" text[])',
     ['{"words":["a"]}'],
   ],
   [
     'POST /rpc/add',
     { body: 'a=1&b=2', type: 'application/x-www-form-urlencoded' },
-    'SELECT "test"."add"("a" := $1::integer, "b" := $2::integer) AS rst_scalar',
+    'SELECT "test"."add"("a" := $1::integer, "b" := $2::integer) AS pgrst_scalar',
     ['1', '2'],
   ],
-  ['POST /rpc/take_json', { body: '{"x":1}' }, 'SELECT "test"."take_json"($1::json) AS rst_scalar', ['{"x":1}']],
+  ['POST /rpc/take_json', { body: '{"x":1}' }, 'SELECT "test"."take_json"($1::json) AS pgrst_scalar', ['{"x":1}']],
   [
     'POST /rpc/take_bytes',
     { body: 'abc', type: 'application/octet-stream' },
-    'SELECT "test"."take_bytes"($1::bytea) AS rst_scalar',
+    'SELECT "test"."take_bytes"($1::bytea) AS pgrst_scalar',
     [{ binary: 'abc' }],
   ],
 ])('a function that returns a value: %s %j', (request, asked, call, values) => {
   const { main } = rendered(request, asked)
-  expect(main.text).toBe(answering(`rst_call AS (${call}), rst_source AS (SELECT rst_scalar FROM rst_call)`, scalar))
+  const name = /"test"\."(\w+)"/.exec(call)?.[1]
+  const source = `SELECT "${name}".* FROM rst_call AS "${name}"`
+  expect(main.text).toBe(answering(`rst_call AS (${call}), rst_source AS (${source})`, scalar))
   expect(told(main.values)).toEqual(values)
 })
 
@@ -72,6 +79,15 @@ test.each<Called>([
   const { main } = rendered(request, asked)
   expect(main.text).toBe(answering(`rst_call AS (${call}), rst_source AS (${rows})`))
   expect(told(main.values)).toEqual(values)
+})
+
+test('of a list a function takes the first record, and from CSV its columns by their place', () => {
+  const { main } = rendered('POST /rpc/add', { body: '[{"a":1,"b":2},{"a":3,"b":4}]' })
+  expect(main.text).toContain(
+    'FROM (SELECT * FROM json_to_recordset($1::json) AS rst_record("a" integer, "b" integer) LIMIT 1) AS rst_arguments',
+  )
+  const csv = rendered('POST /rpc/add', { body: 'b,a\n1,2', type: 'text/csv' })
+  expect(csv.main.text).toContain('"test"."add"("a" := rst_arguments."1", "b" := rst_arguments."0")')
 })
 
 test('what is asked of the rows is asked of those that the function returns', () => {

@@ -30,12 +30,15 @@ function argumentsSql(writer: StatementWriter, given: CallArguments): { list: st
       }
     case 'json': {
       if (given.parameters.length === 0) return { list: '', from: undefined }
-      const columns = given.parameters.map(({ name, castType }) => `${identifier(name)} ${castType}`)
+      const columns = given.parameters.map(({ parameter, key }) => `${identifier(key)} ${parameter.castType}`)
       const list = given.parameters.map(
-        ({ name, variadic }) =>
-          `${variadic ? 'VARIADIC ' : ''}${identifier(name)} := rst_arguments.${identifier(name)}`,
+        ({ parameter: { name, variadic }, key }) =>
+          `${variadic ? 'VARIADIC ' : ''}${identifier(name)} := rst_arguments.${identifier(key)}`,
       )
-      const from = `json_to_record(${writer.value(given.json)}::json) AS rst_arguments(${columns.join(', ')})`
+      const json = `${writer.value(given.json)}::json`
+      const from = given.isArray
+        ? `(SELECT * FROM json_to_recordset(${json}) AS rst_record(${columns.join(', ')}) LIMIT 1) AS rst_arguments`
+        : `json_to_record(${json}) AS rst_arguments(${columns.join(', ')})`
       return { list: list.join(', '), from }
     }
   }
@@ -43,11 +46,11 @@ function argumentsSql(writer: StatementWriter, given: CallArguments): { list: st
 
 export const isScalar = ({ routine }: CallPlan): boolean => routine.returns.kind === 'scalar'
 
-/** The rows that the function returns; of a scalar, one column `rst_scalar`. */
+/** The rows that the function returns; of a scalar, one column `pgrst_scalar`. */
 export function callSql(writer: StatementWriter, plan: CallPlan): string {
   const { list, from } = argumentsSql(writer, plan.arguments)
   const call = `${qualified(plan.routine)}(${list})`
-  if (isScalar(plan)) return `SELECT ${call} AS rst_scalar${from === undefined ? '' : ` FROM ${from}`}`
+  if (isScalar(plan)) return `SELECT ${call} AS pgrst_scalar${from === undefined ? '' : ` FROM ${from}`}`
   return from === undefined
     ? `SELECT rst_call.* FROM ${call} AS rst_call`
     : `SELECT rst_call.* FROM ${from}, LATERAL ${call} AS rst_call`

@@ -120,17 +120,17 @@ describe('the body', () => {
     ['GET /tasks?select=id', array + stripped, "coalesce(json_strip_nulls(json_agg(rst_rows)), '[]')"],
     ['GET /clients', 'text/xml', '"test"."as_xml"(rst_rows::"test"."clients")'],
     ['GET /clients', 'application/x-any', '"test"."as_any"(rst_rows)'],
-    ['GET /rpc/add?a=1', undefined, "coalesce(string_agg(to_json(rst_rows.rst_scalar)::text, ','), 'null')"],
-    ['GET /rpc/add?a=1', object, "coalesce(string_agg(to_json(rst_rows.rst_scalar)::text, ','), 'null')"],
+    ['GET /rpc/add?a=1', undefined, "coalesce(string_agg(to_json(rst_rows.pgrst_scalar)::text, ','), 'null')"],
+    ['GET /rpc/add?a=1', object, "coalesce(string_agg(to_json(rst_rows.pgrst_scalar)::text, ','), 'null')"],
     [
       'GET /rpc/add?a=1',
       object + stripped,
-      "coalesce(string_agg(json_strip_nulls(to_json(rst_rows.rst_scalar))::text, ','), 'null')",
+      "coalesce(string_agg(json_strip_nulls(to_json(rst_rows.pgrst_scalar))::text, ','), 'null')",
     ],
     [
       'GET /rpc/add?a=1',
       array + stripped,
-      "coalesce(string_agg(json_strip_nulls(to_json(rst_rows.rst_scalar))::text, ','), 'null')",
+      "coalesce(string_agg(json_strip_nulls(to_json(rst_rows.pgrst_scalar))::text, ','), 'null')",
     ],
     ['GET /rpc/find', array + stripped, "coalesce(json_strip_nulls(json_agg(rst_rows)), '[]')"],
     ['HEAD /rpc/find', undefined, "''"],
@@ -158,15 +158,15 @@ describe('the body', () => {
       / AS updated, (.*) AS body FROM rst_source AS rst_rows$/s.exec(
         rendered(request, accept === undefined ? {} : { accept }, {}, cache).main.text,
       )?.[1]
-    expect(body('GET /rpc/many')).toBe("coalesce(json_agg(rst_rows.rst_scalar), '[]')")
+    expect(body('GET /rpc/many')).toBe("coalesce(json_agg(rst_rows.pgrst_scalar), '[]')")
     expect(body('GET /rpc/many', array + stripped)).toBe(
-      "coalesce(json_strip_nulls(json_agg(rst_rows.rst_scalar)), '[]')",
+      "coalesce(json_strip_nulls(json_agg(rst_rows.pgrst_scalar)), '[]')",
     )
     expect(body('GET /rpc/one')).toBe("coalesce(string_agg(row_to_json(rst_rows)::text, ','), 'null')")
     expect(body('GET /rpc/one', array + stripped)).toBe(
       "coalesce(string_agg(json_strip_nulls(row_to_json(rst_rows))::text, ','), 'null')",
     )
-    expect(body('GET /rpc/picture', 'image/png')).toBe('(SELECT rst_scalar FROM rst_source)')
+    expect(body('GET /rpc/picture', 'image/png')).toBe('(SELECT pgrst_scalar FROM rst_source)')
   })
 
   test.each<[string, string]>([

@@ -119,13 +119,16 @@ function writeStatement(plan: WritePlan): Rendered {
 function callStatement(plan: Extract<Plan, { kind: 'call' }>): Rendered {
   const writer = new StatementWriter()
   const call = callSql(writer, plan)
-  const scalar = isScalar(plan)
   const from = sourceSql(plan.read, 'rst_call')
-  const total = totalSql(writer, plan.count, plan.read, from, plan.maximumRows)
-  const source = scalar ? 'SELECT rst_scalar FROM rst_call' : selectSql(writer, plan.read, from)
-  const body = bodySql(plan.body, { scalar, single: !plan.routine.returnsSet })
+  const { returnsSet } = plan.routine
+  // A function that returns no set has one value, whatever is left of it.
+  const one = plan.count === undefined || plan.count === 'planned' ? 'NULL::int8' : '1'
+  const total = returnsSet ? totalSql(writer, plan.count, plan.read, from, plan.maximumRows) : one
+  const rows = returnsSet ? 'count(*)' : '1'
+  const source = selectSql(writer, plan.read, from)
+  const body = bodySql(plan.body, { scalar: isScalar(plan), single: !returnsSet })
   const text =
-    `WITH rst_call AS (${call}), rst_source AS (${source}) SELECT ${total} AS total, count(*) AS rows, NULL::text[] AS location, ${settings}, ` +
+    `WITH rst_call AS (${call}), rst_source AS (${source}) SELECT ${total} AS total, ${rows} AS rows, NULL::text[] AS location, ${settings}, ` +
     `NULL::text AS updated, ${body} AS body FROM rst_source AS rst_rows`
   return {
     write: undefined,

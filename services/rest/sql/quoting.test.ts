@@ -23,7 +23,7 @@ const words = new Set(
   bigint bit boolean bytea char character color date dec decimal double float int int4 int8 integer json jsonb
   numeric precision real regconfig smallint test time timestamp tsvector varying without xml zone
   body data each head headers key keys location one parts row rows rst_arguments rst_body rst_call rst_counted rst_element
-  rst_rows rst_scalar rst_source rst_values status total updated value`
+  rst_record rst_rows pgrst_scalar rst_source rst_values status total updated value`
     .split(/\s+/)
     .filter(word => word !== ''),
 )

@@ -286,7 +286,7 @@ test.each<Read>([
   ],
   [
     'GET /tasks?select=projects(name),id.avg()',
-    'SELECT row_to_json("tasks_projects".*) AS "projects", avg("tasks"."id") AS "avg" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects" ON TRUE GROUP BY "tasks_projects"',
+    'SELECT to_jsonb("tasks_projects".*) AS "projects", avg("tasks"."id") AS "avg" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects" ON TRUE GROUP BY to_jsonb("tasks_projects".*)',
     [],
   ],
   [

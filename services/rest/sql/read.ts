@@ -84,8 +84,10 @@ class ReadWriter {
     const { aggregate } = column
     if (aggregate === undefined) {
       level.list.push(`${expression} AS ${identifier(name)}`)
-      level.groups.push(expression)
-      level.keys.push(expression)
+      // What a conversion makes of a domain is json, which cannot be compared.
+      const group = column.field.toOutput === undefined ? expression : fieldSql(this.#writer, source, column.field)
+      level.groups.push(group)
+      level.keys.push(group)
       level.handed.push({ column: name, name, aggregate })
     } else if (handsUp) {
       const hidden = `rst_aggregate_${level.handed.length + 1}_${name}`
@@ -119,14 +121,16 @@ class ReadWriter {
     }
   }
 
-  #embedded(level: Level, child: EmbeddedNode): void {
+  #embedded(level: Level, child: EmbeddedNode, isGrouped: boolean): void {
     // What selects nothing is joined for its rows alone.
     if (isEmpty(child.node)) return
     const alias = identifier(child.alias)
     const name = identifier(child.name)
     if (child.toOne) {
-      level.list.push(`row_to_json(${alias}.*) AS ${name}`)
-      level.groups.push(alias)
+      // json cannot be compared, nor can a row that holds some.
+      const object = isGrouped ? `to_jsonb(${alias}.*)` : `row_to_json(${alias}.*)`
+      level.list.push(`${object} AS ${name}`)
+      level.groups.push(object)
     } else {
       level.list.push(`COALESCE(${alias}."rst_rows", '[]') AS ${name}`)
       level.groups.push(`${alias}."rst_rows"`)
@@ -148,7 +152,7 @@ class ReadWriter {
     const kind = child.inner ? 'INNER' : 'LEFT'
     if (child.toOne) {
       // What the rows of the page only show is looked up for each: they stay in their order, and the page costs what it shows.
-      const fence = isOnlyShown ? ' OFFSET 0' : ''
+      const fence = isOnlyShown && child.node.range.offset === 0 ? ' OFFSET 0' : ''
       return { text: ` ${kind} JOIN LATERAL (${text}${fence}) AS ${alias} ON TRUE`, handed }
     }
     const spread = child.spread ? handed : []
@@ -223,7 +227,7 @@ class ReadWriter {
       const { text, handed } = this.#join(node, item, isGrouped)
       joins.push(text)
       if (item.spread) this.#spread(level, item, handed, handsUp)
-      else this.#embedded(level, item)
+      else this.#embedded(level, item, isGrouped)
     }
     const scope: Scope = { source: node.alias, children: embeddings(node) }
     const conditions = [...joined, ...node.conditions.map(one => conditionSql(this.#writer, scope, one))]

@@ -31,14 +31,14 @@ const setting = (name: string) => `nullif(current_setting('${name}', true), '')`
 export const settings = `${setting('response.headers')} AS headers, ${setting('response.status')} AS status`
 export const arrayOfRows = `coalesce(json_agg(rst_rows), '[]')`
 
-type Parts = { total?: string; location?: string; updated?: string; body?: string; from?: string }
+type Parts = { total?: string; rows?: string; location?: string; updated?: string; body?: string; from?: string }
 
 /** The one row of an answer, over the rows of `source`. */
 export const answering = (source: string, parts: Parts = {}): string => {
-  const { total = 'NULL::int8', location = 'NULL::text[]', updated = 'NULL::text' } = parts
+  const { total = 'NULL::int8', rows = 'count(*)', location = 'NULL::text[]', updated = 'NULL::text' } = parts
   const { body = arrayOfRows, from = 'rst_source AS rst_rows' } = parts
   return (
-    `WITH ${source} SELECT ${total} AS total, count(*) AS rows, ${location} AS location, ${settings}, ` +
+    `WITH ${source} SELECT ${total} AS total, ${rows} AS rows, ${location} AS location, ${settings}, ` +
     `${updated} AS updated, ${body} AS body FROM ${from}`
   )
 }
