@@ -21,11 +21,13 @@ export type CatalogueTest = {
 /** Bytes enough for catalogues of ten thousand tables. */
 const maximumBytes = 16_000_000
 
-export async function startCatalogueTest(
+export const startCatalogueTest = async (
   settings: Record<string, string> = {},
   now: () => number = Date.now,
-): Promise<CatalogueTest> {
-  const postgres = await startPostgres('18', settings)
+): Promise<CatalogueTest> => catalogueTestOf(await startPostgres('18', settings), now)
+
+/** The Postgres goes with it. */
+export function catalogueTestOf(postgres: TestPostgres, now: () => number = Date.now): CatalogueTest {
   const access = createDatabaseAccess({ maximumBytes, audit: () => {}, warn: () => {} })
   const database = (changed: Partial<DatabaseSettings> = {}) => databaseOf(postgres, changed)
   return {

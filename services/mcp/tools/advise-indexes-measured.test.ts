@@ -1,0 +1,80 @@
+/** advise_indexes with the real HypoPG: the planner says itself which of the indexes it would use, what it says is what it does once they are made, and nothing pretended is left behind. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasHypopg, startHypopg } from '../../testing/hypopg.ts'
+import { answerOf, type CatalogueTest, catalogueTestOf } from '../catalogue/testing/server.ts'
+import { createCatalogue } from '../database/catalogue.ts'
+import { callContext } from '../testing/calls.ts'
+import { adviseIndexes } from './advise-indexes.ts'
+
+function measured(): void {
+  let server: CatalogueTest
+  beforeAll(async () => {
+    server = catalogueTestOf(await startHypopg())
+    await server.postgres.run(`
+      CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA "own tools" TO reader;
+      CREATE TABLE orders (id int PRIMARY KEY, customer_id int, status text, at timestamptz);
+      INSERT INTO orders SELECT n, n % 20000 + 1, (ARRAY['open','done'])[n % 2 + 1], now() - n * interval '1 minute' FROM generate_series(1, 60000) n;
+      CREATE TABLE notes (order_id int, text text);
+      INSERT INTO notes SELECT n % 100, 'note ' || n FROM generate_series(1, 60000) n;
+      GRANT SELECT ON orders, notes TO reader; ANALYZE orders, notes`)
+  })
+  afterAll(() => server?.stop())
+
+  async function told(query: string, user = 'reader'): Promise<string> {
+    const { access, catalogue, limits } = server
+    const statements = createCatalogue(access, () => {})
+    // One connection, so that what a call left behind in its session the next one would find.
+    const entries = server.entries({ user, poolSize: 1 })
+    const tool = adviseIndexes({ entries, access, catalogue, statements, limits })
+    const { text, isError } = answerOf(await tool.call({ query }, callContext()))
+    expect(isError, text).toBe(false)
+    return text
+  }
+  const costsIn = (text: string): number[] => {
+    const [, before, after] =
+      /Cost of the plan: ([\d.]+), with the indexes that are used: ([\d.]+) \(HypoPG\)/.exec(text) ?? []
+    return [Number(before), Number(after)]
+  }
+
+  test('the cost with an index is what the planner then asks for it', async () => {
+    const query = 'SELECT * FROM orders WHERE customer_id = 42'
+    const text = await told(query)
+    expect(text).toContain('CREATE INDEX CONCURRENTLY ON public.orders (customer_id); --')
+    const [before = 0, after = 0] = costsIn(text)
+    expect(after).toBeLessThan(before / 10)
+    await server.postgres.run('CREATE INDEX made ON orders (customer_id)')
+    const { rows } = await server.postgres.run(`EXPLAIN (FORMAT JSON) ${query}`)
+    const [
+      {
+        'QUERY PLAN': [{ Plan: plan }],
+      },
+    ] = rows
+    expect(Math.abs(plan['Total Cost'] - after)).toBeLessThan(after / 2)
+    await server.postgres.run('DROP INDEX made')
+  })
+
+  test('an index that the planner would not use is named as such, and it does not use it', async () => {
+    const query =
+      'SELECT * FROM orders o JOIN notes n ON n.order_id = o.customer_id WHERE o.id = 7 ORDER BY n.text LIMIT 3'
+    const text = await told(query)
+    expect(text).toContain('CREATE INDEX CONCURRENTLY ON public.notes (order_id); --')
+    expect(text).toContain('not worth it: CREATE INDEX CONCURRENTLY ON public.notes (text); --')
+    await server.postgres.run('CREATE INDEX advised ON notes (order_id); CREATE INDEX unused ON notes (text)')
+    const plan = JSON.stringify((await server.postgres.run(`EXPLAIN (FORMAT JSON) ${query}`)).rows)
+    expect([plan.includes('advised'), plan.includes('unused')]).toEqual([true, false])
+    await server.postgres.run('DROP INDEX advised, unused')
+  })
+
+  test('no index that was pretended is left, nor one that is real', async () => {
+    await told('SELECT * FROM orders WHERE customer_id = 42')
+    const again = await told('SELECT * FROM orders WHERE customer_id = 42')
+    expect(costsIn(again)[0]).toBeGreaterThan(1_000)
+    const { rows } = await server.postgres.run(
+      `SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = 'orders'::regclass`,
+    )
+    expect(rows).toEqual([{ indexrelid: 'orders_pkey' }])
+  })
+}
+
+if (hasHypopg) describe('with HypoPG', measured)
+else test.skip('advice that is measured: needs a Postgres with HypoPG', () => {})

@@ -1,0 +1,27 @@
+/** Debian's Postgres with HypoPG, the extension that pretends indexes: the newest major of this machine that has it. */
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { postgresEnvironment } from '../../operator/postgres/testing/postgres.ts'
+import { startPostgres, type TestPostgres } from './postgres.ts'
+
+const installations = '/usr/lib/postgresql'
+const extensionOf = (major: string) => `/usr/share/postgresql/${major}/extension/hypopg.control`
+
+/** Whether there is one: Debian's package is `postgresql-<major>-hypopg`. */
+const majors = existsSync(installations)
+  ? readdirSync(installations).filter(major => existsSync(extensionOf(major)))
+  : []
+
+export const hasHypopg = majors.length > 0
+
+/** Starts one, with the extension in a schema of its own. */
+export async function startHypopg(): Promise<TestPostgres> {
+  const major = majors.sort((one, other) => Number(other) - Number(one))[0]
+  if (major === undefined) throw new Error('there is no Postgres with HypoPG')
+  // Where and as whom it runs is the same for each major; the programs are found by PATH.
+  const environment = postgresEnvironment('16')
+  const env = { ...environment.env, PATH: `${join(installations, major, 'bin')}:/usr/bin:/bin` }
+  const postgres = await startPostgres('16', {}, { ...environment, env })
+  await postgres.run('CREATE SCHEMA "own tools"; CREATE EXTENSION hypopg SCHEMA "own tools"')
+  return postgres
+}
