@@ -1,4 +1,5 @@
 /** The API's description: complete, sound in itself, and fit to generate clients from. */
+import { createConfig, lintFromString } from '@redocly/openapi-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type Client, startClient } from './testing/client.ts'
@@ -64,6 +65,23 @@ test('describes exactly the routes there are', () => {
     'POST /managed/v1/databases/{id}/roles/{role}/rotate-password',
     'POST /managed/v1/databases/{id}/size',
     'POST /managed/v1/databases/{id}/suspend',
+  ])
+})
+
+test('a validator of others finds nothing in it', async () => {
+  const config = await createConfig({ extends: ['recommended'] })
+  const problems = await lintFromString({ source: JSON.stringify(description), config })
+  expect(problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([])
+})
+
+test('operations have the names that clients know them by', () => {
+  expect(operations.map(({ operation }) => operation.operationId).sort()).toEqual([
+    ...['createBackup', 'createBranch', 'createDatabase', 'deleteBackup', 'deleteBranch', 'deleteDatabase'],
+    ...['getBackup', 'getBranch', 'getBranchLogs', 'getBranchMetrics', 'getCertificateAuthority', 'getClientIp'],
+    ...['getDatabase', 'getDatabaseLogs', 'getDatabaseMetrics', 'getHealth', 'getOpenapi', 'getReadiness'],
+    ...['getSize', 'getTask', 'listBackups', 'listBranches', 'listDatabases', 'listPgVersions', 'listRegions'],
+    ...['listSizes', 'listTasks', 'resizeDatabase', 'restartDatabase', 'restoreDatabase', 'resumeDatabase'],
+    ...['rotatePassword', 'suspendDatabase', 'updateDatabase', 'verifyBackup'],
   ])
 })
 

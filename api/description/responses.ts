@@ -24,7 +24,8 @@ const refusals: Record<number, Refusal> = {
     headers: ['Retry-After'],
   },
 }
-const otherError: Refusal = { name: 'UnexpectedError', description: 'Any other error.' }
+// A method that the path does not take is one of them.
+const otherError: Refusal = { name: 'UnexpectedError', description: 'Any other error.', headers: ['Allow'] }
 
 const headersOf = (names: readonly HeaderName[] = []) =>
   Object.fromEntries(['X-Request-Id' as const, ...names].map(name => [name, { $ref: `#/components/headers/${name}` }]))
