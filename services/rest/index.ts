@@ -138,7 +138,8 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     maximumHeldBytes: base.serverMaxHeldBytes,
     rules: () => {
       const { configuration } = loader.state ?? { configuration: base }
-      const cors = { origins: configuration.serverCorsAllowedOrigins, methods, exposedHeaders }
+      const exposed = configuration.keysetParameter === undefined ? exposedHeaders : `${exposedHeaders}, Link`
+      const cors = { origins: configuration.serverCorsAllowedOrigins, methods, exposedHeaders: exposed }
       return { cors, traceHeader: configuration.serverTraceHeader }
     },
     handle,

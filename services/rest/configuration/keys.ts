@@ -5,6 +5,7 @@
  */
 import { type Field as FieldOf, fieldsByName, fieldsOf, key, optional } from '../../configuration/catalogue.ts'
 import * as values from '../../configuration/values.ts'
+import { isKeysetParameter } from '../keyset/parameter.ts'
 import { parseRoleLimits } from '../limits/role-limits.ts'
 
 const alsoFromDatabase = { inDatabase: true }
@@ -182,6 +183,15 @@ export const keys = {
     ...alsoFromDatabase,
     aliases: ['secret-is-base64'],
   }),
+  keysetParameter: optional(
+    'keyset-parameter',
+    values.text(
+      "must be a name of letters, digits, - and _, and none of PostgREST's own parameters",
+      isKeysetParameter,
+    ),
+    'Query parameter of cursors, which page by keys; there is no such paging where not set.',
+    alsoFromDatabase,
+  ),
   logLevel: key(
     'log-level',
     values.choice('crit', 'error', 'warn', 'info', 'debug'),

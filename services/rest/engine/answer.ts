@@ -3,6 +3,7 @@
 import { type HeaderList, isHeaderName, isHeaderValue } from '../../http/headers.ts'
 import type { HttpResponse } from '../../http/message.ts'
 import { invalidResponseHeaders, invalidResponseStatus, offsetBeyondRows } from '../errors/catalogue.ts'
+import { nextLink, pageQuery } from '../keyset/link.ts'
 import { contentType } from '../parse/media.ts'
 import { appliedPreferences, type Preferences } from '../parse/preferences.ts'
 import type { ApiRequest } from '../parse/request.ts'
@@ -77,10 +78,15 @@ function page(
 ): { status: number; header: [string, string] } {
   const first = plan.read.range.offset
   const last = first + rows - 1
+  // Which rows of all a page by keys has, nobody has counted.
+  const isLater = plan.kind === 'read' && plan.keyset?.after !== undefined
   if (total !== undefined && first > total) {
     throw offsetBeyondRows(first, total)
   }
-  return { status: total !== undefined && rows < total ? 206 : 200, header: contentRange(first, last, total) }
+  return {
+    status: total !== undefined && rows < total ? 206 : 200,
+    header: contentRange(first, isLater ? -1 : last, total),
+  }
 }
 
 /** The encoded path of a relation, and the query that names what is answered. */
@@ -98,6 +104,8 @@ type AnswerFacts = {
   readonly outcome: Outcome
   /** The end that the client asked for, where it may. */
   readonly transactionEnd: Preferences['tx']
+  /** The parameter of cursors. */
+  readonly keysetParameter: string | undefined
 }
 
 export function answer(facts: AnswerFacts): HttpResponse {
@@ -112,7 +120,7 @@ export function answer(facts: AnswerFacts): HttpResponse {
 }
 
 function rowsAnswer(
-  { request, plan, outcome, transactionEnd }: AnswerFacts,
+  { request, plan, outcome, transactionEnd, keysetParameter = '' }: AnswerFacts,
   rows: Extract<Plan, { kind: 'read' | 'call' }>,
 ): HttpResponse {
   const type: [string, string] = ['Content-Type', contentType(plan.body.mediaType)]
@@ -122,10 +130,14 @@ function rowsAnswer(
     if (rows.routine.returnsVoid) return { status: 204, headers: [header, ...preferences], body: undefined }
     return { status, headers: [type, header, ...preferences], body: rows.headersOnly ? undefined : outcome.body }
   }
-  const location: [string, string] = ['Content-Location', located(rows.read.relation.name, request.query.canonical)]
+  const { keyset } = rows
+  const { canonical } = request.query
+  const query = keyset === undefined ? canonical : pageQuery(keyset, keysetParameter, keyset.cursor)
+  const location: [string, string] = ['Content-Location', located(rows.read.relation.name, query)]
+  const next = keyset === undefined ? [] : nextLink(keyset, keysetParameter, outcome.location)
   return {
     status,
-    headers: [type, header, location, ...preferences],
+    headers: [type, header, location, ...next, ...preferences],
     body: rows.headersOnly ? undefined : outcome.body,
   }
 }

@@ -93,7 +93,8 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
     signal,
   })
   timing.mark('transaction')
-  return answer({ request, plan, outcome, transactionEnd: chosen })
+  const { keysetParameter } = state.configuration
+  return answer({ request, plan, outcome, transactionEnd: chosen, keysetParameter })
 }
 
 /** Names are UTF-8 in headers as they are in requests'; Node writes a character for a byte. */

@@ -70,6 +70,7 @@ export function stateOf(configured: ConfiguredState, cache: SchemaCache, before:
       schemas: configuration.dbSchemas,
       rootFunction: configuration.dbRootSpec,
       openApiDisabled: configuration.openapiMode === 'disabled',
+      keysetParameter: configuration.keysetParameter,
       timeZones: cache.timeZones,
     },
   }

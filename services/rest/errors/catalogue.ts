@@ -417,6 +417,29 @@ export const planTooCostly = (role: string, maximum: number): RestError =>
     hint: 'Filter or order by columns that have an index, or embed less.',
   })
 
+/** Why a request cannot be answered in pages by keys. */
+export const keysetRefused = (details: string): RestError =>
+  new RestError({ status: 400, code: 'RSTB10', message: 'The request cannot be paged by keys', details })
+
+export const cursorUnreadable = (): RestError =>
+  new RestError({ status: 400, code: 'RSTB11', message: 'The cursor is none of this service' })
+
+export const cursorOfAnother = (): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RSTB12',
+    message: 'The cursor belongs to another request',
+    hint: 'Follow the link as it is, or begin anew: but for limit, all of the request has to be the same.',
+  })
+
+export const cursorTooLong = (maximum: number): RestError =>
+  new RestError({
+    status: 400,
+    code: 'RSTB13',
+    message: `The cursor would be longer than ${maximum} characters`,
+    hint: 'Order by columns with shorter values.',
+  })
+
 // Group X: what nobody foresaw. It says nothing of itself.
 
 export const internalError = (cause: unknown): RestError =>

@@ -1,6 +1,7 @@
 /** A request as a whole, parsed: which resource, what is to be done with it, and how the answer is to look. */
 import type { Headers, RequestHead } from '../../http/message.ts'
 import { functionTakesNo, invalidPath, rootDisabled, schemaNotServed, unsupportedMethod } from '../errors/catalogue.ts'
+import { takeCursor } from '../keyset/parameter.ts'
 import { type MediaType, parseAccept } from './media.ts'
 import { type BodyForm, bodyForm } from './payload.ts'
 import { type Preferences, parsePreferences } from './preferences.ts'
@@ -33,6 +34,8 @@ export type ApiRequest = {
   readonly accept: readonly MediaType[]
   /** Of the Range header. */
   readonly range: Range
+  /** Of a read that asks for a page by keys; empty for the first one. */
+  readonly cursor: string | undefined
 }
 
 /** What of the configuration parsing depends on. */
@@ -41,6 +44,8 @@ export type RequestRules = {
   /** The function that answers at the root, as schema and name or name alone. */
   readonly rootFunction: string | undefined
   readonly openApiDisabled: boolean
+  /** The parameter of cursors; undefined where there are none. */
+  readonly keysetParameter?: string | undefined
   readonly timeZones: ReadonlySet<string>
 }
 
@@ -147,7 +152,9 @@ export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequ
   const schema = schemaOf(method, headers, rules.schemas)
   const action = actionOf(method, resource)
   const isCallByGet = resource.kind === 'function' && (method === 'GET' || method === 'HEAD')
-  const query = parseQuery(request.query, isCallByGet)
+  const isRead = resource.kind === 'relation' && (method === 'GET' || method === 'HEAD')
+  const { query: text, cursor } = takeCursor(request.query, isRead ? rules.keysetParameter : undefined)
+  const query = parseQuery(text, isCallByGet)
   const range = parseRangeHeader(method === 'GET' ? headers.range : undefined)
   return {
     action,
@@ -157,5 +164,6 @@ export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequ
     preferences: parsePreferences(headers.prefer, rules.timeZones),
     accept: parseAccept(headers.accept),
     range,
+    cursor,
   }
 }

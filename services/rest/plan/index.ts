@@ -2,6 +2,7 @@
 
 import type { QualifiedName, Routine, SchemaCache } from '../../schema-cache/types.ts'
 import { affectedOfNoSet } from '../errors/catalogue.ts'
+import { planKeyset } from '../keyset/plan.ts'
 import type { JsonPayload, Payload } from '../parse/payload.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import { callArguments, emptyArguments, findRoutine, offerOf, possibleRoutines } from './call.ts'
@@ -78,12 +79,15 @@ function planReading(context: Context, { relation, headersOnly }: ActionOf<'read
   const table = findTable(cache, request.schema, relation)
   const { output, made } = bodyOf(context, table)
   const reading = { cache, output, ...settings }
-  const read = planRead(reading, { schema: table.schema, name: table.name }, request.query, request.range)
+  const whole = planRead(reading, { schema: table.schema, name: table.name }, request.query, request.range)
+  const { cursor } = request
+  const paged = cursor === undefined ? undefined : planKeyset(cache, request, table, whole, output, cursor)
   const body = made()
   checkPreferences(request)
   return {
     kind: 'read',
-    read,
+    read: paged?.read ?? whole,
+    keyset: paged?.keyset,
     body: headersOnly ? withoutBody(body) : body,
     count: request.preferences.count,
     maximumRows: settings.maximumRows,

@@ -5,6 +5,7 @@
 
 import type { Bytes } from '../../postgres/messages.ts'
 import type { ColumnPair, MediaHandler, Parameter, QualifiedName, Routine } from '../../schema-cache/types.ts'
+import type { Position, Shape } from '../keyset/cursor.ts'
 import type { MediaType } from '../parse/media.ts'
 import type { AggregateName, JsonStep, Operation, Range } from '../parse/types.ts'
 
@@ -162,6 +163,22 @@ export type CallArguments =
   /** The whole body for the one unnamed parameter. */
   | { readonly kind: 'unnamed'; readonly value: Bytes | string; readonly type: string }
 
+/** A column that the rows of a page are ordered by. */
+export type KeysetKey = {
+  readonly field: PlannedField
+  readonly isDescending: boolean
+  readonly nullsFirst: boolean
+  readonly isNullable: boolean
+}
+
+/** A page by keys: the whole order, and where the page before has ended. */
+export type Keyset = {
+  readonly cursor: string
+  readonly shape: Shape
+  readonly keys: readonly KeysetKey[]
+  readonly after: Position | undefined
+}
+
 /** What a role may have of a plan, by the role's name. */
 type PlanLimits = { readonly role: string; readonly rows: number | undefined; readonly cost: number | undefined }
 
@@ -169,6 +186,7 @@ export type Plan = { readonly limits?: PlanLimits } & (
   | {
       readonly kind: 'read'
       readonly read: ReadNode
+      readonly keyset: Keyset | undefined
       readonly body: BodyPlan
       readonly count: Count | undefined
       readonly maximumRows: number | undefined

@@ -2,7 +2,8 @@
  * A plan as the statements that answer it. Each main statement gives one row: total, rows, location, headers, status, updated, body; so one round trip says everything
  * that the response needs, and the body is last and in binary, as bytes that are passed on.
  */
-import type { Count, Plan, ReadNode } from '../plan/types.ts'
+import { keysetSql } from '../keyset/sql.ts'
+import type { Count, Keyset, Plan, ReadNode } from '../plan/types.ts'
 import { bodySql, type Rows } from './body.ts'
 import { callSql, isScalar } from './call.ts'
 import { countableSql, selectSql, sourceSql } from './read.ts'
@@ -66,6 +67,8 @@ function explained(text: string, { body }: Plan): string {
 const rowsOf: Rows = { scalar: false, single: false }
 
 function readStatement(plan: Extract<Plan, { kind: 'read' }>): Rendered {
+  const { keyset } = plan
+  if (keyset !== undefined) return pageStatement({ ...plan, keyset })
   const writer = new StatementWriter()
   const from = sourceSql(plan.read)
   const source = selectSql(writer, plan.read, from)
@@ -74,6 +77,17 @@ function readStatement(plan: Extract<Plan, { kind: 'read' }>): Rendered {
   const text =
     `WITH rst_source AS (${source}) SELECT ${total} AS total, count(*) AS rows, NULL::text[] AS location, ${settings}, NULL::text AS updated, ` +
     `${body} AS body FROM rst_source AS rst_rows`
+  return {
+    write: undefined,
+    main: { text: explained(text, plan), values: writer.values },
+    estimate: estimateOf(plan.count, plan.read, () => ''),
+    isExplain: plan.body.explain !== undefined,
+  }
+}
+
+function pageStatement(plan: Extract<Plan, { kind: 'read' }> & { keyset: Keyset }): Rendered {
+  const writer = new StatementWriter()
+  const text = keysetSql(writer, plan, settings)
   return {
     write: undefined,
     main: { text: explained(text, plan), values: writer.values },

@@ -215,6 +215,7 @@ class ReadWriter {
     from: string,
     joined: readonly string[],
     handsUp: boolean,
+    more?: string,
   ): { text: string; handed: Handed[] } {
     const level: Level = { list: [], groups: [], keys: [], handed: [], hasAggregates: false }
     const isGrouped = hasAggregates(node)
@@ -232,7 +233,8 @@ class ReadWriter {
     const scope: Scope = { source: node.alias, children: embeddings(node) }
     const conditions = [...joined, ...node.conditions.map(one => conditionSql(this.#writer, scope, one))]
     const groups = level.hasAggregates && level.groups.length > 0 ? ` GROUP BY ${level.groups.join(', ')}` : ''
-    const list = level.list.length === 0 ? '1 AS "rst_nothing"' : level.list.join(', ')
+    const columns = more === undefined ? level.list : [...level.list, more]
+    const list = columns.length === 0 ? '1 AS "rst_nothing"' : columns.join(', ')
     // Groups come in the order of their keys, where no other is asked for: hashing would make it one of chance.
     const grouped = groups !== '' && node.order.length === 0 && level.keys.length > 0
     const order = grouped ? ` ORDER BY ${level.keys.join(', ')}` : this.#order(node.alias, node.order)
@@ -263,6 +265,18 @@ export const sourceSql = (node: ReadNode, source: string = qualified(node.relati
 
 export const selectSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
   new ReadWriter(writer, node).select(node, from, [], false).text
+
+/** The same with conditions and a column of somebody else's; `names` are those of the columns before it. */
+export function keyedSql(
+  writer: StatementWriter,
+  node: ReadNode,
+  from: string,
+  conditions: readonly string[],
+  column: string,
+): { text: string; names: string[] } {
+  const { text, handed } = new ReadWriter(writer, node).select(node, from, conditions, false, column)
+  return { text, names: handed.map(one => one.column) }
+}
 
 export const countableSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
   new ReadWriter(writer, node).countable(node, from)

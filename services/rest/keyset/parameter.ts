@@ -1,0 +1,20 @@
+/** The query parameter that a cursor comes in, as `keyset-parameter` names it. Pure. */
+
+/** Parameters that mean something of their own. */
+const taken = new Set(['select', 'order', 'limit', 'offset', 'columns', 'on_conflict', 'and', 'or', 'not'])
+
+/** A name that needs no encoding, and takes no other parameter's place. */
+export const isKeysetParameter = (name: string): boolean =>
+  /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/.test(name) && !taken.has(name)
+
+/** The query without the cursor, and the cursor, where there is one: of several the last. */
+export function takeCursor(
+  query: string,
+  parameter: string | undefined,
+): { readonly query: string; readonly cursor: string | undefined } {
+  if (parameter === undefined || !query.includes(parameter)) return { query, cursor: undefined }
+  const parts = query.split('&')
+  const isCursor = (part: string) => part === parameter || part.startsWith(`${parameter}=`)
+  const cursor = parts.findLast(isCursor)?.slice(parameter.length + 1)
+  return cursor === undefined ? { query, cursor } : { query: parts.filter(part => !isCursor(part)).join('&'), cursor }
+}

@@ -1,0 +1,91 @@
+/**
+ * The statement of a page by keys. It reads one row more than the page has, which tells whether there is a next one, and whether the key tells the last row of this page
+ * from it. In place of a location it gives those rows' keys, each as a list in JSON.
+ */
+import { keysetRefused } from '../errors/catalogue.ts'
+import type { Keyset, KeysetKey, Plan } from '../plan/types.ts'
+import { bodySql } from '../sql/body.ts'
+import { fieldSql } from '../sql/condition.ts'
+import { countableSql, keyedSql, sourceSql } from '../sql/read.ts'
+import { identifier, type StatementWriter } from '../sql/statement.ts'
+
+type KeysetPlan = Extract<Plan, { kind: 'read' }> & { readonly keyset: Keyset }
+
+/** Where a key stands against that of the cursor. */
+type Compared = {
+  readonly key: KeysetKey
+  /** The column. */
+  readonly left: string
+  /** The cursor's value; undefined where it is null. */
+  readonly right: string | undefined
+}
+
+const same = ({ left, right }: Compared): string => (right === undefined ? `${left} IS NULL` : `${left} = ${right}`)
+
+function beyond({ key, left, right }: Compared): string {
+  if (right === undefined) return key.nullsFirst ? `${left} IS NOT NULL` : 'FALSE'
+  const further = `${left} ${key.isDescending ? '<' : '>'} ${right}`
+  return key.isNullable && !key.nullsFirst ? `(${further} OR ${left} IS NULL)` : further
+}
+
+/** Rows after the cursor: beyond it by the first key that is not the same. */
+function afterSql(compared: readonly Compared[]): string {
+  const [first] = compared
+  if (first === undefined) return 'TRUE'
+  const isPlain = compared.every(
+    ({ key, right }) => !key.isNullable && right !== undefined && key.isDescending === first.key.isDescending,
+  )
+  if (isPlain) {
+    const list = (side: 'left' | 'right') => compared.map(one => one[side]).join(', ')
+    // As one comparison, for which an index is made.
+    return `(${list('left')}) ${first.key.isDescending ? '<' : '>'} (${list('right')})`
+  }
+  const cases = compared.map((one, index) => [...compared.slice(0, index).map(same), beyond(one)].join(' AND '))
+  const anyCase = `(${cases.map(text => `(${text})`).join(' OR ')})`
+  // Says nothing new, but what an index can be entered with.
+  const isBound = !first.key.isNullable && first.right !== undefined
+  return isBound ? `${first.left} ${first.key.isDescending ? '<=' : '>='} ${first.right} AND ${anyCase}` : anyCase
+}
+
+/** A value of the cursor as one of the column, whose declared type the schema cache knows. */
+function valueSql(writer: StatementWriter, { field }: KeysetKey, value: string): string {
+  const place = writer.value(value)
+  return field.type === undefined || field.path.length > 0 ? place : `${place}::${field.type}`
+}
+
+/** Names that come twice would be one. */
+function checkNames(names: readonly string[]): void {
+  const twice = names.find((name, index) => names.indexOf(name) < index)
+  if (twice !== undefined) throw keysetRefused(`'${twice}' is selected twice`)
+}
+
+export function keysetSql(writer: StatementWriter, plan: KeysetPlan, settings: string): string {
+  const { read, keyset, count } = plan
+  const { limit } = read.range
+  const from = sourceSql(read)
+  const left = keyset.keys.map(({ field }) => fieldSql(writer, read.alias, field))
+  const compared = keyset.keys.flatMap((key, index): Compared[] => {
+    const value = keyset.after?.[index]
+    if (value === undefined) return []
+    return [{ key, left: left[index] ?? '', right: value === null ? undefined : valueSql(writer, key, value) }]
+  })
+  const page = limit === undefined ? read : { ...read, range: { offset: 0, limit: limit + 1 } }
+  const keyList = `json_build_array(${left.map(key => `(${key})::text`).join(', ')})::text AS "rst_key"`
+  const { text, names } = keyedSql(writer, page, from, compared.length === 0 ? [] : [afterSql(compared)], keyList)
+  checkNames([...names, 'rst_key'])
+  const shown = names.length === 0 ? '1 AS "rst_nothing"' : names.map(identifier).join(', ')
+  const most = limit === undefined ? '' : ` LIMIT ${writer.value(String(limit))}`
+  const ends =
+    limit === undefined || limit === 0
+      ? 'NULL::text[]'
+      : `(SELECT array_agg("rst_key") FROM (SELECT "rst_key" FROM rst_keyed OFFSET ${writer.value(String(limit - 1))}) AS rst_ends)`
+  const total =
+    count === undefined || count === 'planned'
+      ? 'NULL::int8'
+      : `(SELECT count(*) FROM (${countableSql(writer, read, from)}) AS rst_counted)`
+  return (
+    `WITH rst_keyed AS MATERIALIZED (${text}), rst_source AS (SELECT ${shown} FROM rst_keyed${most}) ` +
+    `SELECT ${total} AS total, count(*) AS rows, ${ends} AS location, ${settings}, NULL::text AS updated, ` +
+    `${bodySql(plan.body, { scalar: false, single: false })} AS body FROM rst_source AS rst_rows`
+  )
+}
