@@ -93,6 +93,9 @@ describe.each([
       const found = await call('query_database', { query: 'SELECT id, name, born FROM people ORDER BY id', limit: 2 })
       expect(textOf(found)).toMatch(/id\tname\tborn\n1\tname 1\t2000-01-02\n2\tname 2\t2000-01-03/)
       expect(textOf(found)).toContain('offset=2')
+      const [, cursor] = /cursor="(\S+)"/.exec(textOf(found)) ?? []
+      const next = await call('query_database', { query: 'SELECT id, name, born FROM people ORDER BY id', cursor })
+      expect(textOf(next)).toContain('\n3\tname 3\t')
       const all = await call('query_database', { query: 'SELECT * FROM people', limit: 1000 })
       expect(countTokens(textOf(all))).toBeLessThanOrEqual(10_000)
       expect(await call('query_database', { query: 'DELETE FROM people' })).toMatchObject({ isError: true })

@@ -57,7 +57,7 @@ const authentication: Authentication = {
 }
 
 const named = (name: string) => ({
-  ...databaseOf({ port: 5432 } as Parameters<typeof databaseOf>[0]), // of a cluster no more is read than its port
+  ...databaseOf({ port: 5432 }),
   name,
   host: `${name}.internal`,
   password: 'of the database',

@@ -4,7 +4,10 @@ import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
 import { anyone } from '../core/caller.ts'
 
-export function databaseOf(postgres: TestPostgres, changed: Partial<DatabaseSettings> = {}): DatabaseSettings {
+export function databaseOf(
+  postgres: Pick<TestPostgres, 'port'>,
+  changed: Partial<DatabaseSettings> = {},
+): DatabaseSettings {
   return {
     name: 'main',
     host: '127.0.0.1',

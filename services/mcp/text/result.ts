@@ -13,13 +13,17 @@ type ResultRows = {
   readonly hasMore: boolean
   /** Whether rows are missing since all of them were too large for this server. */
   readonly isCut: boolean
+  /** What goes on from a row; undefined where the statement must not run again. */
+  readonly cursorAt: ((offset: number) => string) | undefined
 }
 
 /** For heads and hints, besides the fence and what names the database and the columns. */
-const wordTokens = 300
+const wordTokens = 350
 
-function headOf(rows: number, { offset, isCut }: ResultRows, hasMore: boolean): string {
+function headOf(rows: number, { offset, isCut, cursorAt }: ResultRows, hasMore: boolean): string {
   const next = offset + rows
+  if (hasMore && cursorAt === undefined)
+    return `Results (${rows} rows shown of more; the statement may have written, so do not run it again for the others):`
   if (offset > 0 && rows > 0) {
     return `Results (rows ${offset + 1}-${next}${hasMore ? `, more available - use offset=${next} for next page` : ''}):`
   }
@@ -36,11 +40,11 @@ function shortenedHint(places: readonly number[]): string {
 }
 
 export function resultText(result: ResultRows, maximumTokens: number): string {
-  const { database, columns, rows, isCut, hasMore } = result
+  const { database, columns, rows, isCut, hasMore, cursorAt } = result
   const name = database.length > 100 ? `${database.slice(0, 100)}…` : database
   const room = Math.max(50, maximumTokens - fenceTokens - wordTokens - atMostTokens(name))
   const table = tableText(columns, rows, room)
-  const isMore = hasMore || isCut || table.rows < rows.length
+  const goesOn = (hasMore || isCut || table.rows < rows.length) && table.rows > 0
   const notes = [
     ...(table.rows < rows.length
       ? [`Only ${table.rows} of ${rows.length} rows fit into one result; select fewer columns for more at once.`]
@@ -52,10 +56,8 @@ export function resultText(result: ResultRows, maximumTokens: number): string {
       ? ['The rows were too large to be read at once: select fewer columns, or substring(column FROM 1 FOR 1000).']
       : []),
     ...(table.shortened.length > 0 ? [shortenedHint(table.shortened)] : []),
+    ...(goesOn && cursorAt ? [`Next page: the same query with cursor="${cursorAt(result.offset + table.rows)}".`] : []),
   ]
-  const parts = [
-    `Database: ${name}\n\n${headOf(table.rows, result, isMore && table.rows > 0)}\n${fenced(table.text)}`,
-    ...notes,
-  ]
+  const parts = [`Database: ${name}\n\n${headOf(table.rows, result, goesOn)}\n${fenced(table.text)}`, ...notes]
   return parts.join('\n')
 }

@@ -122,7 +122,18 @@ test('a result stays within its tokens and shows a row at least, however wide th
     fc.property(shapes, text, text, fc.nat(10), ([width, height], value, name, offset) => {
       const columns = Array.from({ length: width }, (_, at) => `${name.slice(0, 63)}${at}`)
       const rows = Array.from({ length: height }, () => columns.map(() => value))
-      const result = resultText({ database: 'main', columns, rows, offset, hasMore: true, isCut: false }, 4_000)
+      const result = resultText(
+        {
+          database: 'main',
+          columns,
+          rows,
+          offset,
+          hasMore: true,
+          isCut: false,
+          cursorAt: at => `cursor of ${at}`.padEnd(40, 'x'),
+        },
+        4_000,
+      )
       expect(countTokens(result)).toBeLessThanOrEqual(4_000)
       expect(result).toMatch(/use offset=\d+/)
       expect(Number(/use offset=(\d+)/.exec(result)?.[1])).toBeGreaterThan(offset)
@@ -134,7 +145,10 @@ test('a result stays within its tokens and shows a row at least, however wide th
 test('of more columns than there is room for, the first are shown', () => {
   const columns = Array.from({ length: 1_600 }, (_, at) => `column_${at}_of_a_wide_table`)
   const rows = [columns.map(() => '漢字漢字漢字漢字')]
-  const result = resultText({ database: 'main', columns, rows, offset: 0, hasMore: false, isCut: false }, 4_000)
+  const result = resultText(
+    { database: 'main', columns, rows, offset: 0, hasMore: false, isCut: false, cursorAt: undefined },
+    4_000,
+  )
   expect(countTokens(result)).toBeLessThanOrEqual(4_000)
   expect(result).toMatch(/Only the first \d+ of 1600 columns fit/)
   expect(result).toContain('Results (1 row):')

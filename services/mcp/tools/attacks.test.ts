@@ -15,6 +15,7 @@ import { createDatabaseAccess, type Databases } from '../database/index.ts'
 import { callContext, databaseOf } from '../testing/calls.ts'
 import { createConfirmations } from './confirmation.ts'
 import { countRows } from './count-rows.ts'
+import { createCursors } from './cursor.ts'
 import { executeExplain } from './execute-explain.ts'
 import { queryDatabase } from './query-database.ts'
 
@@ -22,6 +23,7 @@ let postgres: TestPostgres
 let databases: Databases
 let watcher: pg.Client
 const confirmations = createConfirmations(new Uint8Array(32), Date.now)
+const cursors = createCursors(new Uint8Array(32), Date.now)
 let tools: { readonly query: Tool; readonly explain: Tool; readonly count: Tool }
 const sent: string[] = []
 const refusals: string[] = []
@@ -68,7 +70,11 @@ beforeAll(async () => {
     databases,
     limits: { resultTokens: 10_000, resultBytes: 10_000_000, requestBytes: 10_000_000 },
   }
-  tools = { query: queryDatabase(parts, confirmations), explain: executeExplain(parts), count: countRows(parts) }
+  tools = {
+    query: queryDatabase(parts, confirmations, cursors),
+    explain: executeExplain(parts),
+    count: countRows(parts),
+  }
 })
 afterAll(async () => {
   databases?.close()
@@ -279,7 +285,7 @@ test('strings end where the server thinks they do, whatever the role has set', a
     databases,
     limits: { resultTokens: 10_000, resultBytes: 1, requestBytes: 1 },
   }
-  const { text } = await call(queryDatabase(parts, confirmations), {
+  const { text } = await call(queryDatabase(parts, confirmations, cursors), {
     query: `SELECT 'x\\'' || pg_read_file(''PG_VERSION'') --' AS v`,
   })
   expect(text).toContain(`\nx\\\\' || pg_read_file('PG_VERSION') --\n`)
@@ -386,7 +392,7 @@ test('settings that may hold a password are not shown, by whatever statement ask
   const own = databaseOf(postgres, { name: 'settings' })
   const limits = { resultTokens: 10_000, resultBytes: 1_000_000, requestBytes: 1 }
   const access = createDatabaseAccess({ maximumBytes: 1_000_000, audit: () => {}, warn: () => {} })
-  const tool = queryDatabase({ entries: createEntries(() => [own]), databases: access, limits }, confirmations)
+  const tool = queryDatabase({ entries: createEntries(() => [own]), databases: access, limits }, confirmations, cursors)
   const asked = (sql: string) => call(tool, { query: sql })
   const shown = async (sql: string) => expect((await asked(sql)).text, sql).not.toContain('Refused')
   const hidden = async (sql: string) => {

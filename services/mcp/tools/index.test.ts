@@ -5,6 +5,7 @@ import { createCatalogue } from '../catalogue/index.ts'
 import type { EmbeddingSettings, McpSettings } from '../configuration/types.ts'
 import { createEntries } from '../database/entries.ts'
 import { createDatabaseAccess } from '../database/index.ts'
+import { databaseOf } from '../testing/calls.ts'
 import { createTools } from './index.ts'
 
 const embedding: EmbeddingSettings = {
@@ -57,7 +58,11 @@ test('what needs a model is listed where one is configured, and is there all the
 })
 
 test('all of them take at most 4,000 tokens to be listed', () => {
-  const all = listed({ embedding, knowledgebase: { path: '/nowhere.db', embedding } })
+  const all = listed({
+    embedding,
+    knowledgebase: { path: '/nowhere.db', embedding },
+    databases: [databaseOf({ port: 5432 }, { allowWrites: true })],
+  })
   expect(all.length).toBeGreaterThan(9)
   expect(encode(JSON.stringify(all)).length).toBeLessThanOrEqual(4_000)
 })

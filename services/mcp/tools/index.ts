@@ -13,6 +13,7 @@ import { authenticateUser } from './authenticate-user.ts'
 import { checkHealth } from './check-health.ts'
 import { createConfirmations } from './confirmation.ts'
 import { countRows } from './count-rows.ts'
+import { createCursors } from './cursor.ts'
 import { executeExplain } from './execute-explain.ts'
 import { generateEmbedding } from './generate-embedding.ts'
 import { getSchemaInfo } from './get-schema-info.ts'
@@ -47,7 +48,7 @@ export function createTools({ settings, entries, databases, catalogue, resources
   const look = { entries, access: databases, limits }
   const embedder = settings.embedding && createEmbedder(settings.embedding)
   const tools = [
-    queryDatabase(query, createConfirmations(sealingKey, now)),
+    queryDatabase(query, createConfirmations(sealingKey, now), createCursors(sealingKey, now)),
     executeExplain(query),
     getSchemaInfo({ ...look, catalogue }),
     countRows(query),

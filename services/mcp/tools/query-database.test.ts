@@ -15,6 +15,7 @@ import { createDatabaseAccess, type Databases } from '../database/index.ts'
 import { callContext, databaseOf } from '../testing/calls.ts'
 import { type Confirmations, createConfirmations } from './confirmation.ts'
 import { countRows } from './count-rows.ts'
+import { createCursors } from './cursor.ts'
 import { executeExplain } from './execute-explain.ts'
 import { queryDatabase } from './query-database.ts'
 
@@ -25,6 +26,7 @@ let now = 1_000_000
 let current: DatabaseSettings
 const limits = { resultTokens: 2_000, resultBytes: 10_000_000, requestBytes: 10_000_000 }
 const confirmations: Confirmations = createConfirmations(new Uint8Array(32), () => now)
+const cursors = createCursors(new Uint8Array(32), () => now)
 
 beforeAll(async () => {
   postgres = await startPostgres('17')
@@ -48,10 +50,10 @@ async function call(tool: Tool, args: JsonObject, context: Partial<CallContext> 
   return { ...outcome.result, text: content?.type === 'text' ? content.text : '' }
 }
 const query = (args: JsonObject, context: Partial<CallContext> = {}) =>
-  call(queryDatabase(parts(), confirmations), args, context)
+  call(queryDatabase(parts(), confirmations, cursors), args, context)
 const write = (args: JsonObject, context: Partial<CallContext> = {}) => {
   current = { ...current, allowWrites: true }
-  return call(queryDatabase(parts(), confirmations), args, context)
+  return call(queryDatabase(parts(), confirmations, cursors), args, context)
 }
 /** Header and rows, without head and fence. */
 const tableIn = (text: string) => /\n<data-\w+>\n(.*)\n<\/data-\w+>/s.exec(text)?.[1]?.split('\n') ?? []
@@ -76,6 +78,62 @@ describe('pages', () => {
     expect(last.text).toContain('Results (rows 7-7):')
     expect((await query({ query: 'SELECT n FROM t WHERE n < 3' })).text).toContain('Results (2 rows):')
     expect((await query({ query: 'SELECT 1', offset: 5 })).text).toContain('there are no more')
+  })
+
+  test('go on by a cursor, for the same query, database and caller, until it is old', async () => {
+    const sql = 'SELECT n FROM t ORDER BY n LIMIT 7'
+    const cursorIn = (text: string) => /with cursor="([\w.-]+)"/.exec(text)?.[1] ?? ''
+    const first = await query({ query: sql, limit: 3 })
+    const cursor = cursorIn(first.text)
+    expect(countTokens(cursor)).toBeLessThan(40)
+    const second = await query({ query: ` ${sql}; `, limit: 2, cursor })
+    expect(second.text).toContain('Results (rows 4-5, more available')
+    expect(tableIn(second.text)).toEqual(['n', '4', '5'])
+    const last = await query({ query: sql, cursor: cursorIn(second.text) })
+    expect(tableIn(last.text)).toEqual(['n', '6', '7'])
+    expect(cursorIn(last.text)).toBe('')
+    // Another process with the same key.
+    const other = queryDatabase(
+      parts(),
+      confirmations,
+      createCursors(new Uint8Array(32), () => now),
+    )
+    expect(tableIn((await call(other, { query: sql, cursor })).text)).toEqual(['n', '4', '5', '6', '7'])
+
+    const refused = async (args: JsonObject, context: Partial<CallContext>, reason: string) => {
+      const { isError, text } = await query({ query: sql, cursor, ...args }, context)
+      expect([isError, text]).toEqual([true, expect.stringMatching(reason)])
+    }
+    await refused({ query: `${sql}0` }, {}, '^cursor: is of another query')
+    await refused({}, { caller: { ...callContext().caller, principal: 'user:bob' } }, '^cursor: is of another query')
+    await refused({ cursor: cursor.replace(/.$/, '!') }, {}, '^cursor: is of another query')
+    await refused({ cursor: `1${cursor}` }, {}, '^cursor: is of another query')
+    await refused({ offset: 3 }, {}, '^offset: must not be given with cursor')
+    const another = queryDatabase(
+      parts(),
+      confirmations,
+      createCursors(new Uint8Array(32).fill(1), () => now),
+    )
+    expect((await call(another, { query: sql, cursor })).text).toMatch(/^cursor: is of another query/)
+    current = { ...current, name: 'another' }
+    await refused({}, {}, '^cursor: is of another query')
+    current = databaseOf(postgres)
+    now += 3_602_000
+    await refused({}, {}, '^cursor: is older than 60 minutes')
+  })
+
+  test('of a write are none, since it would be made again', async () => {
+    const sql = 'INSERT INTO w SELECT generate_series(1, 5) RETURNING n'
+    const { text } = await write({ query: sql, limit: 2 })
+    expect(text).toContain('Results (2 rows shown of more; the statement may have written, so do not run it again')
+    expect(text).not.toMatch(/cursor=|offset=/)
+    const cursor = createCursors(new Uint8Array(32), () => now).at(2, {
+      statement: sql,
+      database: current,
+      context: callContext(),
+    })
+    expect((await write({ query: sql, cursor })).text).toBe('cursor: is for what only reads. Nothing was run.')
+    expect(await postgres.run('DELETE FROM w')).toMatchObject({ rowCount: 5 })
   })
 
   test('have a hundred rows unless a limit says otherwise, which is a thousand at most', async () => {
@@ -280,7 +338,7 @@ describe('writes', () => {
   test('that cannot be taken back ask the user where the client can', async () => {
     for (const sql of risky) {
       current = { ...current, allowWrites: true }
-      const tool = queryDatabase(parts(), confirmations)
+      const tool = queryDatabase(parts(), confirmations, cursors)
       const abilities = new Set(['elicitation-form'] as const)
       const asked = await tool.call({ query: sql }, callContext({ abilities }))
       if (asked.kind !== 'input-required') throw new Error(`not asked: ${sql}`)
@@ -302,7 +360,7 @@ describe('writes', () => {
     }
     const sql = 'DELETE FROM w'
     await write({ query: 'INSERT INTO w VALUES (1), (2)' })
-    const tool = queryDatabase(parts(), confirmations)
+    const tool = queryDatabase(parts(), confirmations, cursors)
     const abilities = new Set(['elicitation-form'] as const)
     const asked = await tool.call({ query: sql }, callContext({ abilities }))
     if (asked.kind !== 'input-required') throw new Error('not asked')
@@ -396,9 +454,9 @@ describe('count_rows', () => {
 })
 
 test('definitions are few tokens', () => {
-  expect(queryDatabase(parts(), confirmations).definition.annotations.readOnlyHint).toBe(true)
+  expect(queryDatabase(parts(), confirmations, cursors).definition.annotations.readOnlyHint).toBe(true)
   current = { ...current, allowWrites: true }
-  const tools = [queryDatabase(parts(), confirmations), executeExplain(parts()), countRows(parts())]
+  const tools = [queryDatabase(parts(), confirmations, cursors), executeExplain(parts()), countRows(parts())]
   expect(countTokens(JSON.stringify(tools.map(tool => tool.definition)))).toBeLessThan(900)
   expect(tools[0]?.definition.annotations).toMatchObject({ readOnlyHint: false, destructiveHint: true })
 })

@@ -14,6 +14,7 @@ import { StatementRefusal } from '../statement/refusal.ts'
 import { resultText } from '../text/result.ts'
 import { numberArgument, textArgument } from './arguments.ts'
 import type { Confirmations } from './confirmation.ts'
+import type { Cursors } from './cursor.ts'
 import { type Page, pageOf } from './page.ts'
 import { statementFailure } from './statement-failure.ts'
 
@@ -47,8 +48,9 @@ const definitionFor = (allowWrites: boolean): ToolDefinition => ({
         minimum: 0,
         maximum: maximumOffset,
         default: 0,
-        description: 'Rows to skip, for the next page',
+        description: 'Rows to skip',
       },
+      cursor: { type: 'string', description: 'From the page before: goes on there, for the same query' },
       ...(allowWrites
         ? { confirm: { type: 'string', description: 'The code that a refusal gave, once the user agrees' } }
         : {}),
@@ -69,6 +71,8 @@ function pageArguments(args: JsonObject): Page | string {
   const offset = numberArgument(args, 'offset') ?? 0
   if (!Number.isInteger(limit) || limit < 1 || limit > maximumLimit)
     return `limit: must be a whole number from 1 to ${maximumLimit}.`
+  if (args.offset !== undefined && textArgument(args, 'cursor') !== undefined)
+    return 'offset: must not be given with cursor, which says where to go on.'
   if (!Number.isInteger(offset) || offset < 0 || offset > maximumOffset)
     return `offset: must be a whole number from 0 to ${maximumOffset}.`
   return { limit, offset }
@@ -84,7 +88,11 @@ function written({ tag, class: kind }: Analysis, { affected, columns }: Ran): st
 /** What there is to be read of it while no database takes writes, and while one does. */
 const [readDefinition, writeDefinition] = [definitionFor(false), definitionFor(true)]
 
-export function queryDatabase({ entries, databases, limits }: QueryParts, confirmations: Confirmations): Tool {
+export function queryDatabase(
+  { entries, databases, limits }: QueryParts,
+  confirmations: Confirmations,
+  cursors: Cursors,
+): Tool {
   async function judged(query: string, database: DatabaseSettings, context: CallContext): Promise<Judged> {
     const analysis = analyse(await parseStatement(query))
     const verdict = judge(
@@ -97,15 +105,26 @@ export function queryDatabase({ entries, databases, limits }: QueryParts, confir
     return { analysis, verdict }
   }
 
+  /** Where the cursor goes on; undefined: there is none. */
+  function placeOf(args: JsonObject, { analysis, verdict }: Judged, database: DatabaseSettings, context: CallContext) {
+    const cursor = textArgument(args, 'cursor')
+    if (cursor === undefined) return undefined
+    if (verdict.mode === 'write') return 'cursor: is for what only reads. Nothing was run.'
+    return cursors.offsetOf(cursor, { statement: analysis.text, database, context })
+  }
+
   async function run(database: DatabaseSettings, { analysis, verdict }: Judged, page: Page, context: CallContext) {
     const { statement, skip, prefix } = pageOf(analysis, verdict.mode, page)
     try {
       const ran = await databases.run(database, statement, context, name)
       if (verdict.mode === 'write' && analysis.class !== 'write') databases.forget(database)
       const rows = ran.rows.slice(skip, skip + page.limit)
+      const subject = { statement: analysis.text, database, context }
       const shown = resultText(
         {
           database: database.name,
+          // Another page of a write would write again.
+          cursorAt: verdict.mode === 'read' ? at => cursors.at(at, subject) : undefined,
           columns: ran.columns.map(column => column.name),
           rows,
           offset: page.offset,
@@ -146,13 +165,15 @@ export function queryDatabase({ entries, databases, limits }: QueryParts, confir
     } catch (error) {
       return failed(error, query, database, context)
     }
+    const place = placeOf(args, found, database, context)
+    if (typeof place === 'string') return toolError(place)
     const { confirm } = found.verdict
     if (confirm !== undefined) {
       const subject = { statement: found.analysis.text, database: database.name, tool: name, effect: confirm }
       const outcome = confirmations.check(subject, textArgument(args, 'confirm'), context)
       if (outcome !== undefined) return outcome
     }
-    return run(database, found, page, context)
+    return run(database, found, place === undefined ? page : { ...page, offset: place }, context)
   }
 
   // What a statement takes is known once it has been judged; a read is what every call takes.
