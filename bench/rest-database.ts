@@ -61,21 +61,22 @@ export async function makeManyTables(postgres: TestPostgres, name: string): Prom
 const entry = (number: number) => ({ name: `entry ${number}`, amount: number / 4, note: 'a note of some length' })
 const thousand = JSON.stringify(Array.from({ length: 1_000 }, (_, number) => entry(number)))
 
-export type Question = { readonly name: string; readonly request: string }
+export type Question = { readonly name: string; readonly request: string; readonly isRead: boolean }
 
 export const bulkInsert = 'a bulk insert of 1,000 rows'
 
 /** What is asked, as the issue lists it. */
 export const questions: readonly Question[] = [
-  { name: 'one row by key', request: requestText('/items?id=eq.4711') },
-  { name: '100 rows', request: requestText('/items?limit=100') },
+  { name: 'one row by key', request: requestText('/items?id=eq.4711'), isRead: true },
+  { name: '100 rows', request: requestText('/items?limit=100'), isRead: true },
   {
     name: 'an embedding over two relations',
     request: requestText('/projects?select=id,name,clients(name,city),tasks(id,title,done)&id=lte.10'),
+    isRead: true,
   },
-  { name: 'an RPC', request: requestText('/rpc/add', JSON.stringify({ a: 1, b: 2 })) },
-  { name: 'a single insert', request: requestText('/entries', JSON.stringify(entry(1))) },
-  { name: bulkInsert, request: requestText('/entries', thousand) },
+  { name: 'an RPC', request: requestText('/rpc/add', JSON.stringify({ a: 1, b: 2 })), isRead: true },
+  { name: 'a single insert', request: requestText('/entries', JSON.stringify(entry(1))), isRead: false },
+  { name: bulkInsert, request: requestText('/entries', thousand), isRead: false },
 ]
 
 /** The bulk insert with no server before Postgres, of the same JSON and of rows that Postgres makes itself: inserts per second of each. */

@@ -8,11 +8,15 @@ import { connect, createServer, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { percentile } from './statistics.ts'
 
-/** `request`: the whole text of one. With `seconds` 0 each connection asks once. */
-type Order = { port: number; request: string; connections: number; seconds: number }
-/** Latencies in milliseconds; failures are answers that are not 2xx. */
+/**
+ * `request`: the whole text of one. With `seconds` 0 each connection asks once. With `perSecond` the load is an open loop: so many requests fall due a second, whether
+ * or not those before them have been answered, and time counts from when they are due.
+ */
+type Order = { port: number; request: string; connections: number; seconds: number; perSecond?: number }
+/** Latencies in milliseconds; failures are answers that are not 2xx. `firstByte` is the longest that one was waited for. */
 export type Measure = {
   perSecond: number
+  firstByte: number
   p50: number
   p99: number
   worst: number
@@ -75,40 +79,88 @@ async function open(port: number): Promise<Socket> {
   return socket
 }
 
+/** Says when a connection asks next, and that there is nothing more to ask. */
+type Turn = { ask(due: number): void; end(): void }
+type Pace = (turn: Turn) => void
+
+/** The next as soon as the last is answered; each connection asks once at least. */
+function closedLoop(until: number, connections: number): Pace {
+  let begun = 0
+  return turn => {
+    const now = performance.now()
+    if (begun++ < connections || now < until) turn.ask(now)
+    else turn.end()
+  }
+}
+
+/** A timer that goes off each millisecond tells how many are due: to look more often would take the processor from those that are measured. */
+function openLoop(perSecond: number, until: number): Pace {
+  const due: number[] = []
+  const waiting: Turn[] = []
+  let last = performance.now()
+  let owed = 0
+  const timer = setInterval(() => {
+    const now = performance.now()
+    owed += ((now - last) / 1000) * perSecond
+    last = now
+    for (; owed >= 1; owed--) due.push(now)
+    for (; due.length > 0 && waiting.length > 0; ) waiting.shift()?.ask(due.shift() ?? now)
+    if (now < until) return
+    clearInterval(timer)
+    for (const turn of waiting.splice(0)) turn.end()
+  }, 1)
+  return turn => {
+    const time = due.shift()
+    if (performance.now() >= until) turn.end()
+    else if (time === undefined) waiting.push(turn)
+    else turn.ask(time)
+  }
+}
+
 /** In the child: one run. */
-async function fire({ port, request, connections, seconds }: Order): Promise<Measure> {
+async function fire({ port, request, connections, seconds, perSecond }: Order): Promise<Measure> {
   const sockets = await Promise.all(Array.from({ length: connections }, () => open(port)))
   const bytes = Buffer.from(request)
   const times: number[] = []
   let failures = 0
   let received = 0
+  let firstByte = 0
   const began = performance.now()
   const until = began + seconds * 1000
-  const ask = (socket: Socket) =>
+  const pace = perSecond === undefined ? closedLoop(until, connections) : openLoop(perSecond, until)
+  const work = (socket: Socket) =>
     new Promise<void>((resolve, reject) => {
       const reader = new AnswerReader()
-      let sent = performance.now()
-      socket.write(bytes)
+      let due = 0
+      let isBegun = false
+      const turn: Turn = {
+        ask(time) {
+          due = time
+          isBegun = false
+          socket.write(bytes)
+        },
+        end: resolve,
+      }
       socket.on('error', reject).on('close', () => reject(new Error('the server has hung up')))
       socket.on('data', chunk => {
         received += chunk.length
-        if (!reader.push(chunk)) return
-        const now = performance.now()
-        times.push(now - sent)
-        if (!reader.isSuccess) failures++
-        if (now >= until) {
-          resolve()
-          return
+        if (!isBegun) {
+          isBegun = true
+          firstByte = Math.max(firstByte, performance.now() - due)
         }
-        sent = now
-        socket.write(bytes)
+        if (!reader.push(chunk)) return
+        times.push(performance.now() - due)
+        if (!reader.isSuccess) failures++
+        pace(turn)
       })
+      pace(turn)
     })
-  await Promise.all(sockets.map(ask))
+  await Promise.all(sockets.map(work))
   const took = (performance.now() - began) / 1000
   for (const socket of sockets) socket.destroy()
   return {
     perSecond: times.length / took,
+    firstByte,
     p50: percentile(times, 0.5),
     p99: percentile(times, 0.99),
     worst: percentile(times, 1),
