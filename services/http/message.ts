@@ -36,6 +36,8 @@ export type AnswerStream = {
    * @returns false where the client is slower than this: whoever can, waits until `drained`
    */
   write(text: string | Buffer): boolean
+  /** Lets so many more bytes wait for a client that is slow; false where the server has no room for them. */
+  allow(bytes: number): boolean
   /** Resolves once the client has fetched what there is, or is gone. */
   drained(): Promise<void>
 }
@@ -47,6 +49,8 @@ export type HttpResponse = {
   readonly body: Buffer | string | undefined
   /** Writes the answer, instead of a body; it ends when this does. The handler's signal is aborted when the client goes. */
   readonly stream?: (out: AnswerStream) => Promise<void>
+  /** Of what is streamed, in bytes, where it is known. */
+  readonly streamLength?: number | undefined
 }
 
 /** The signal is aborted when the client is gone. */

@@ -13,7 +13,7 @@ import { HttpError } from './errors.ts'
 import { type HeaderList, isFraming } from './headers.ts'
 import type { Handler, Headers, HttpResponse, IncomingBody } from './message.ts'
 import { RequestQueue } from './request-queue.ts'
-import { writeStream } from './stream.ts'
+import { boundSending, writeStream } from './stream.ts'
 import { createTlsServer } from './tls.ts'
 
 /** What may change while the server runs. */
@@ -52,12 +52,6 @@ const originForm = (target: string): string =>
 /** Where HTTP/1.0 sends chunks, a proxy before us may see another end of the request than we do (RFC 9112 section 6.1). */
 const isDoubtful = ({ httpVersion, headers }: IncomingMessage): boolean =>
   httpVersion === '1.0' && headers['transfer-encoding'] !== undefined
-
-/** Who fetches an answer more slowly than 10 kB a second would hold it in memory for as long as they like. */
-function boundSending(response: ServerResponse, bytes: number): void {
-  const timer = setTimeout(() => response.destroy(), 60_000 + bytes / 10)
-  response.on('close', () => clearTimeout(timer))
-}
 
 function headerLines(answer: HttpResponse, extra: HeaderList): string[] {
   const list: string[] = []
@@ -150,8 +144,11 @@ export function makeServer(service: HttpService): Server {
       }
       if (stream === undefined || isHead) send(response, answer, extra, isHead)
       else {
-        response.writeHead(answer.status, headerLines(answer, extra))
-        await writeStream(response, stream)
+        const lines = headerLines(answer, extra)
+        if (answer.streamLength !== undefined) lines.push('Content-Length', String(answer.streamLength))
+        if (answer.statusText === undefined) response.writeHead(answer.status, lines)
+        else response.writeHead(answer.status, answer.statusText, lines)
+        await writeStream(response, stream, { reservation, held })
       }
     } catch (error) {
       if (response.destroyed || response.headersSent) return

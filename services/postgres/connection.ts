@@ -17,7 +17,9 @@ import {
   MessageReader,
   MessageWriter,
   type Parameter,
+  type RowSink,
   rowDescription,
+  rowHead,
 } from './messages.ts'
 
 export type Step = {
@@ -31,12 +33,15 @@ export type Step = {
   readonly isDescribed?: true
   /** The rest of its rows is never made. */
   readonly maximumRows?: number
+  /** Takes its rows, which are none of the run's result then. */
+  readonly sink?: RowSink
 }
 export type Row = readonly (Buffer | null)[]
 /** Rows of each step, in order. */
 export type Rows = readonly (readonly Row[])[]
 
 type Running = {
+  readonly steps: readonly Step[]
   readonly results: Row[][]
   /** Statements that have been sent to be prepared and are not confirmed. */
   readonly preparing: { text: string; name: string }[]
@@ -103,10 +108,14 @@ export class Connection {
     const reader = new MessageReader(
       (type, buffer, start, end) => this.#message(type, buffer, start, end),
       bytes => this.#admits(bytes),
+      () => this.#sink,
     )
     const socket = this.#socket
     for (const event of ['data', 'end', 'error', 'close']) socket.removeAllListeners(event)
-    socket.on('data', chunk => reader.push(chunk))
+    socket.on('data', chunk => {
+      reader.push(chunk)
+      this.#sink?.flush()
+    })
     socket.on('error', error => this.#end(error))
     socket.on('close', () => this.#end(new Error('the connection has been closed')))
     socket.on('end', () => socket.destroy())
@@ -119,6 +128,20 @@ export class Connection {
 
   get isUsable(): boolean {
     return this.#ended === undefined && this.#running === undefined && this.transaction === 'idle' && !this.#isLost
+  }
+
+  /** Of the step whose rows come. */
+  get #sink(): RowSink | undefined {
+    return this.#running?.steps[this.#running.step]?.sink
+  }
+
+  /** Reads no more until `resume`: Postgres waits once what lies between is full. */
+  pause(): void {
+    this.#socket.pause()
+  }
+
+  resume(): void {
+    this.#socket.resume()
   }
 
   /**
@@ -140,6 +163,7 @@ export class Connection {
     }
     return new Promise((resolve, reject) => {
       this.#running = {
+        steps,
         results: steps.map(() => []),
         preparing,
         affected: [],
@@ -222,9 +246,7 @@ export class Connection {
         this.#surplus.shift()
         return
       case 0x44: // D, DataRow
-        running.bytesLeft -= end - start
-        if (running.bytesLeft < 0) this.#cut(running)
-        else running.results[running.step]?.push(dataRow(buffer, start))
+        this.#row(running, buffer, start, end)
         return
       case 0x54: // T, RowDescription
         running.fields[running.step] = rowDescription(buffer, start)
@@ -251,6 +273,18 @@ export class Connection {
           running.reject(running.error)
         }
       }
+    }
+  }
+
+  #row(running: Running, buffer: Buffer, start: number, end: number): void {
+    const sink = running.steps[running.step]?.sink
+    running.bytesLeft -= end - start
+    if (running.bytesLeft < 0) this.#cut(running)
+    else if (sink === undefined) running.results[running.step]?.push(dataRow(buffer, start))
+    else {
+      const head = rowHead(buffer, start)
+      sink.begin(head?.cells ?? [], head?.lastLength ?? -1)
+      if (head !== undefined && head.lastLength > 0) sink.push(buffer.subarray(head.at, end))
     }
   }
 

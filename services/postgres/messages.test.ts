@@ -1,6 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { dataRow, errorResponse, MessageReader, MessageWriter, rowDescription } from './messages.ts'
+import {
+  dataRow,
+  errorResponse,
+  MessageReader,
+  MessageWriter,
+  type RowSink,
+  rowDescription,
+  rowHead,
+} from './messages.ts'
 
 /** A message of the backend: type, length, content. */
 function message(type: string, content: Buffer): Buffer {
@@ -8,6 +16,29 @@ function message(type: string, content: Buffer): Buffer {
   head.write(type, 'latin1')
   head.writeInt32BE(content.length + 4, 1)
   return Buffer.concat([head, content])
+}
+
+function rowBytes(cells: readonly (string | null)[]): Buffer {
+  const int = (value: number, bytes: 2 | 4) => {
+    const buffer = Buffer.alloc(bytes)
+    buffer.writeIntBE(value, 0, bytes)
+    return buffer
+  }
+  const parts = cells.map(cell =>
+    cell === null ? int(-1, 4) : Buffer.concat([int(Buffer.byteLength(cell), 4), Buffer.from(cell)]),
+  )
+  return Buffer.concat([int(cells.length, 2), ...parts])
+}
+
+/** In pieces of these sizes, over and over. */
+function cutInto(bytes: Buffer, sizes: readonly number[]): Buffer[] {
+  const pieces: Buffer[] = []
+  for (let at = 0, turn = 0; at < bytes.length; turn++) {
+    const size = sizes[turn % sizes.length] ?? bytes.length
+    pieces.push(bytes.subarray(at, at + size))
+    at += size
+  }
+  return pieces
 }
 
 const contents = fc.array(fc.tuple(fc.constantFrom('D', 'C', 'Z', 'E', '1', '2'), fc.uint8Array({ maxLength: 300 })), {
@@ -23,11 +54,7 @@ describe('reading', () => {
         const reader = new MessageReader((type, buffer, start, end) => {
           read.push([String.fromCharCode(type), buffer.toString('hex', start, end)])
         })
-        for (let at = 0, turn = 0; at < bytes.length; turn++) {
-          const size = sizes[turn % sizes.length] ?? 1
-          reader.push(bytes.subarray(at, at + size))
-          at += size
-        }
+        for (const piece of cutInto(bytes, sizes)) reader.push(piece)
         expect(read).toEqual(sent.map(([type, content]) => [type, Buffer.from(content).toString('hex')]))
       }),
     )
@@ -78,6 +105,52 @@ describe('reading', () => {
     for (let at = 0; at < bytes.length; at += 65_536) reader.push(bytes.subarray(at, at + 65_536))
     expect(found?.equals(content)).toBe(true)
     expect(found?.buffer.byteLength).toBe(bytes.length)
+  })
+})
+
+describe('rows that are handed on', () => {
+  test('are the same however the bytes are cut, and of a large one no more is kept than has come', () => {
+    const cell = fc.option(fc.string({ maxLength: 40 }))
+    const row = fc.record({ head: fc.array(cell, { maxLength: 3 }), last: fc.option(fc.string({ maxLength: 3_000 })) })
+    fc.assert(
+      fc.property(fc.array(row, { maxLength: 8 }), fc.array(fc.integer({ min: 1, max: 700 })), (rows, cuts) => {
+        const bytes = Buffer.concat([
+          ...rows.map(({ head, last }) => message('D', rowBytes([...head, last]))),
+          message('C', Buffer.from('SELECT 1\0')),
+        ])
+        const found: { head: (string | undefined)[]; length: number; last: string }[] = []
+        let ended = 0
+        const sink: RowSink = {
+          begin: (cells, length) => found.push({ head: cells.map(one => one?.toString()), length, last: '' }),
+          push(part) {
+            const open = found.at(-1)
+            if (open !== undefined) open.last += part.toString('latin1')
+          },
+          flush() {},
+        }
+        const reader = new MessageReader(
+          (type, buffer, start, end) => {
+            const head = type === 0x44 ? rowHead(buffer, start) : undefined
+            if (head === undefined) ended++
+            else {
+              sink.begin(head.cells, head.lastLength)
+              sink.push(buffer.subarray(head.at, end))
+            }
+          },
+          () => true,
+          () => sink,
+        )
+        for (const piece of cutInto(bytes, cuts)) reader.push(piece)
+        expect(ended).toBe(1)
+        expect(found).toEqual(
+          rows.map(({ head, last }) => ({
+            head: head.map(one => one ?? undefined),
+            length: last === null ? -1 : Buffer.byteLength(last),
+            last: Buffer.from(last ?? '').toString('latin1'),
+          })),
+        )
+      }),
+    )
   })
 })
 

@@ -187,25 +187,52 @@ export class MessageWriter {
 /** Takes each message: its type, and where its content stands in the buffer. */
 type MessageHandler = (type: number, buffer: Buffer, start: number, end: number) => void
 
-/** Cuts a stream of bytes into messages. A large one is put together in one buffer of its size, so that it is in memory once. */
+/** Takes rows as they come: of what is large in the last cell, each part is in memory only while it is handed on. */
+export type RowSink = {
+  /** A row begins: all its cells but the last, and how many bytes that one has. */
+  begin(cells: readonly (Buffer | null)[], lastLength: number): void
+  /** What comes next of the last cell. */
+  push(part: Buffer): void
+  /** All that has come of the connection by now has been handed on. */
+  flush(): void
+}
+
+const dataRowType = 0x44
+
+/** Cuts a stream of bytes into messages. A large one is put together in one buffer of its size, so that it is in memory once; or handed on in parts, where it is a row for a sink. */
 export class MessageReader {
   readonly #handle: MessageHandler
   readonly #admits: (bytes: number) => boolean
+  readonly #sink: () => RowSink | undefined
+  /** A row that is handed on, and how much of it is still to come. */
+  #through: { sink: RowSink; left: number } | undefined
   /** Of what comes after a message that was not admitted, nothing is read. */
   #isOver = false
   #rest: Buffer | undefined
   /** A message that has begun, and how much of it is there. */
   #large: { buffer: Buffer; filled: number } | undefined
 
-  /** `admits` is asked before a message is put together. */
-  constructor(handle: MessageHandler, admits: (bytes: number) => boolean = () => true) {
+  /** `admits` is asked before a message is put together, `sink` whether it is to be handed on in parts. */
+  constructor(
+    handle: MessageHandler,
+    admits: (bytes: number) => boolean = () => true,
+    sink: () => RowSink | undefined = () => undefined,
+  ) {
     this.#handle = handle
     this.#admits = admits
+    this.#sink = sink
   }
 
   push(chunk: Buffer): void {
     if (this.#isOver) return
     let at = 0
+    if (this.#through !== undefined) {
+      at = Math.min(chunk.length, this.#through.left)
+      this.#through.left -= at
+      this.#through.sink.push(chunk.subarray(0, at))
+      if (this.#through.left > 0) return
+      this.#through = undefined
+    }
     if (this.#large !== undefined) {
       const { buffer, filled } = this.#large
       const taken = chunk.copy(buffer, filled)
@@ -224,6 +251,11 @@ export class MessageReader {
     while (data.length - at >= 5) {
       const end = at + 1 + data.readInt32BE(at + 1)
       if (end > data.length) {
+        const sink = data[at] === dataRowType ? this.#sink() : undefined
+        if (sink !== undefined) {
+          this.#begin(sink, data.subarray(at), end - at)
+          return
+        }
         if (!this.#admits(end - at)) {
           this.#isOver = true
           return
@@ -237,6 +269,38 @@ export class MessageReader {
     }
     if (at < data.length) this.#rest = data.subarray(at)
   }
+
+  /** Of a row that has begun to come, `whole` bytes long; where not all its cells but the last are there, they are waited for. */
+  #begin(sink: RowSink, data: Buffer, whole: number): void {
+    const head = rowHead(data, 5)
+    if (head === undefined) {
+      this.#rest = data
+      return
+    }
+    sink.begin(head.cells, head.lastLength)
+    this.#through = { sink, left: whole - data.length }
+    sink.push(data.subarray(head.at))
+  }
+}
+
+/** All cells but the last of a DataRow, how long that one is (-1: null) and where it begins; undefined where the buffer ends before it. */
+export function rowHead(
+  buffer: Buffer,
+  start: number,
+): { cells: (Buffer | null)[]; lastLength: number; at: number } | undefined {
+  const cells: (Buffer | null)[] = []
+  let at = start + 2
+  if (at > buffer.length) return undefined
+  for (let left = buffer.readInt16BE(start); left > 0; left--) {
+    if (at + 4 > buffer.length) return undefined
+    const length = buffer.readInt32BE(at)
+    at += 4
+    if (left === 1) return { cells, lastLength: length, at }
+    if (at + length > buffer.length) return undefined
+    cells.push(length === -1 ? null : buffer.subarray(at, at + length))
+    at += Math.max(0, length)
+  }
+  return { cells, lastLength: -1, at }
 }
 
 /** The cells of a DataRow, as they stand in its buffer. */

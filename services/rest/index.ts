@@ -123,13 +123,31 @@ export async function startRest(options: RestOptions): Promise<RestService> {
       milliseconds: Math.round(seconds * 1_000),
       sql,
     }
+    const cause = causeOf(error)
+    if (response.stream !== undefined && !signal.aborted)
+      return { ...response, stream: logged(response.stream, line, signal) }
     if (signal.aborted) logger.info(line, 'the client is gone')
     else if (status >= 500)
-      logger.error({ ...line, code: error?.code, reason: error?.message, cause: causeOf(error) }, 'request failed')
+      logger.error({ ...line, code: error?.code, reason: error?.message, cause }, 'request failed')
     else if (status >= 400) logger.warn({ ...line, code: error?.code }, 'request refused')
     else if (logger.isLevelEnabled('info')) logger.info(line, 'request answered')
     return response
   }
+
+  /** Of an answer that goes out as it comes, only its end tells how it went. */
+  const logged =
+    (stream: NonNullable<HttpResponse['stream']>, line: object, signal: AbortSignal): HttpResponse['stream'] =>
+    async out => {
+      try {
+        await stream(out)
+        logger.info(line, 'request answered')
+      } catch (error) {
+        const { code, message } = restErrorOf(error, false)
+        if (signal.aborted) logger.info(line, 'the client is gone')
+        else logger.error({ ...line, code, reason: message }, 'an answer that had begun was cut off')
+        throw error
+      }
+    }
 
   const server = makeServer({
     product,

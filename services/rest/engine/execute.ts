@@ -1,5 +1,9 @@
-/** Runs a plan: one round trip where the end is known beforehand, two where the result decides whether it may stand. */
+/**
+ * Runs a plan: one round trip where the end is known beforehand, two where the result decides whether it may stand. Of what only reads, an answer of some size is handed
+ * on as it comes.
+ */
 
+import type { AnswerStream } from '../../http/message.ts'
 import type { Connection, Row, Rows, Step } from '../../postgres/connection.ts'
 import type { Pool } from '../../postgres/pool.ts'
 import { transact } from '../../postgres/transact.ts'
@@ -7,6 +11,8 @@ import { notSingular, putOfAnotherRow, tooManyAffected } from '../errors/catalog
 import { checkCost, checkRows } from '../limits/plan-limits.ts'
 import type { Plan } from '../plan/types.ts'
 import { type Rendered, render } from '../sql/index.ts'
+import { ComingAnswer, TextSink } from './coming-answer.ts'
+import { retrying } from './retry.ts'
 import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
 
 /** What came back of a plan. */
@@ -20,6 +26,16 @@ export type Outcome = {
   /** How many rows of an upsert were there before. */
   readonly updated: number
   readonly body: Buffer
+  /** In place of the body, where it is not there yet. */
+  readonly coming: ComingBody | undefined
+}
+
+/** A body whose transaction is still open: somebody has to write it, or to give it up. */
+type ComingBody = {
+  /** In bytes, where it is known. */
+  readonly length: number | undefined
+  writeTo(out: AnswerStream): Promise<void>
+  giveUp(): void
 }
 
 const nothing = Buffer.alloc(0)
@@ -38,8 +54,7 @@ function arrayElements(literal: string): string[] {
   return elements.map(element => (element.startsWith('"') ? element.slice(1, -1).replace(/\\(.)/gs, '$1') : element))
 }
 
-function outcomeOf(rows: readonly Row[]): Outcome {
-  const [row] = rows
+function outcomeOf(row: Row | undefined, body = row?.[6] ?? nothing): Outcome {
   const location = text(row?.[2])
   return {
     total: count(row?.[0]),
@@ -48,7 +63,8 @@ function outcomeOf(rows: readonly Row[]): Outcome {
     headers: text(row?.[3]),
     status: text(row?.[4]),
     updated: count(row?.[5]) ?? 0,
-    body: row?.[6] ?? nothing,
+    body,
+    coming: undefined,
   }
 }
 
@@ -60,11 +76,12 @@ const explainOutcome = (rows: readonly Row[]): Outcome => ({
   status: undefined,
   updated: 0,
   body: Buffer.from(rows.map(row => text(row[0]) ?? '').join('\n')),
+  coming: undefined,
 })
 
 /** The rows that Postgres expects, of EXPLAIN (FORMAT JSON). */
-function estimatedRows(rows: readonly Row[]): number {
-  const explained: unknown = JSON.parse(text(rows[0]?.[0]) ?? '[]')
+function estimatedRows(json: string | undefined): number {
+  const explained: unknown = JSON.parse(json ?? '[]')
   // The form of EXPLAIN's JSON is Postgres's own: a list of one object with a plan.
   const [{ Plan }] = explained as [{ Plan: { 'Plan Rows': number } }]
   return Plan['Plan Rows']
@@ -98,6 +115,10 @@ type Execution = {
   readonly facts: SessionFacts
   readonly mode: TransactionMode
   readonly prepared: boolean
+  /** How long Postgres lets the statement run; 0 is for ever. */
+  readonly statementTimeoutMs: number
+  /** Whether an answer of some size is handed on as it comes. */
+  readonly isStreamed: boolean
   /** When the client is gone, what runs for it is stopped. */
   readonly signal: AbortSignal
 }
@@ -111,14 +132,61 @@ function withEstimate(outcome: Outcome, estimate: number, plan: Plan): Outcome {
   return isCut ? { ...outcome, total: Math.max(total, estimate) } : outcome
 }
 
-/**
- * Runs a plan in a transaction of its own.
- * @throws RestError where the result must not stand, DatabaseError, ConnectionFailure, AcquisitionTimeout
- */
-export async function execute(
-  pool: Pool,
-  { plan, rendered, facts, mode, prepared, signal }: Execution,
-): Promise<Outcome> {
+/** Whether nothing that comes after the head can change it: neither what has been written, nor how much it was, nor how the transaction ends. */
+export const canStream = (plan: Plan, { end, isolationLevel }: TransactionMode): boolean =>
+  plan.kind !== 'write' &&
+  plan.limits === undefined &&
+  !plan.headersOnly &&
+  !plan.body.singular &&
+  plan.body.explain === undefined &&
+  (plan.kind === 'read' || (plan.readOnly && plan.maximumAffected === undefined)) &&
+  end !== 'decide' &&
+  isolationLevel !== 'serializable'
+
+/** Reads, and resolves once all is there, or there is more than is waited for. */
+function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
+  const { plan, rendered, facts, mode, prepared, signal, statementTimeoutMs } = execution
+  const { before, after } = transactionSteps(facts, mode)
+  const { main, estimate } = rendered
+  const estimated = new TextSink()
+  const counted = (outcome: Outcome): Outcome =>
+    estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(estimated.text), plan)
+  return new Promise((resolve, reject) => {
+    const ended = transact(pool, signal, async connection => {
+      const began = performance.now()
+      const isLate = () => statementTimeoutMs > 0 && performance.now() - began > statementTimeoutMs / 2
+      const giveUp = () => {
+        if (!coming.isEnded) connection.close()
+      }
+      const coming = new ComingAnswer({
+        connection,
+        rowBody: rendered.rowBody,
+        isPressed: () => isLate() || pool.figures.waiting > 0,
+        onOpen() {
+          // What Postgres has sent already is not waited for.
+          signal.addEventListener('abort', giveUp)
+          if (signal.aborted) giveUp()
+          const writeTo = (out: AnswerStream) => coming.writeTo(out, ended)
+          const outcome = counted(outcomeOf(coming.head, nothing))
+          resolve({ ...outcome, coming: { length: coming.length, writeTo, giveUp } })
+        },
+      })
+      const own = estimate === undefined ? [] : [{ ...estimate, sink: estimated }]
+      try {
+        await connection.run([...before, ...own, { ...main, formats: mainFormats, sink: coming }, ...after], prepared)
+      } finally {
+        coming.end()
+        signal.removeEventListener('abort', giveUp)
+      }
+      return coming
+    })
+    ended.then(coming => {
+      if (!coming.isOpen) resolve(counted(outcomeOf(coming.head, coming.whole())))
+    }, reject)
+  })
+}
+
+function run(pool: Pool, { plan, rendered, facts, mode, prepared, signal }: Execution): Promise<Outcome> {
   const { before, after } = transactionSteps(facts, mode)
   const { write, main, estimate, isExplain } = rendered
   const own: Step[] = [
@@ -151,6 +219,13 @@ async function askedCost(connection: Connection, plan: Plan, before: readonly St
   return before.length
 }
 
+/**
+ * Runs a plan in a transaction of its own; once more where that has failed for others' that ran beside it.
+ * @throws RestError where the result must not stand, DatabaseError, ConnectionFailure, AcquisitionTimeout
+ */
+export const execute = (pool: Pool, execution: Execution): Promise<Outcome> =>
+  retrying(execution.signal, () => (execution.isStreamed ? readComing(pool, execution) : run(pool, execution)))
+
 /** From the rows of a request's own statements; `counted` is how many a write of its own has touched. */
 function read(
   results: Rows,
@@ -160,7 +235,7 @@ function read(
 ): Outcome {
   const main = results[(estimate === undefined ? 0 : 1) + (write === undefined ? 0 : 1)] ?? []
   if (isExplain) return explainOutcome(main)
-  const outcome = outcomeOf(main)
+  const outcome = outcomeOf(main[0])
   if (counted !== undefined) return { ...outcome, rows: counted }
-  return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(results[0] ?? []), plan)
+  return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(text(results[0]?.[0]?.[0])), plan)
 }

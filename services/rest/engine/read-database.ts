@@ -7,7 +7,13 @@ import type { SchemaCache } from '../../schema-cache/types.ts'
 import type { RestConfiguration } from '../configuration/index.ts'
 import { fields, keys } from '../configuration/keys.ts'
 import { identifier } from '../sql/statement.ts'
-import { type RoleSettingRow, type RoleSettings, roleSettings, roleSettingsQuery } from './role-settings.ts'
+import {
+  type RoleSettingRow,
+  type RoleSettings,
+  roleSettings,
+  roleSettingsQuery,
+  statementTimeoutQuery,
+} from './role-settings.ts'
 
 /** Names of settings as the database has them: `db_schemas` of `db-schemas`. */
 const settingNames = fields()
@@ -51,10 +57,19 @@ export function readDatabaseConfiguration({ dbUri, dbPreConfig }: RestConfigurat
   })
 }
 
-export function readRoleSettings({ dbUri }: RestConfiguration): Promise<ReadonlyMap<string, RoleSettings>> {
-  return withClient(connectionAddress(dbUri), async client =>
-    roleSettings((await client.query<RoleSettingRow>(roleSettingsQuery)).rows),
-  )
+/** What requests run with by the roles they run as, and as whom they log in. */
+export type SettingsOfRoles = {
+  readonly byRole: ReadonlyMap<string, RoleSettings>
+  /** How long a statement may take where the role does not say it; 0 is for ever. */
+  readonly statementTimeoutMs: number
+}
+
+export function readRoleSettings({ dbUri }: RestConfiguration): Promise<SettingsOfRoles> {
+  return withClient(connectionAddress(dbUri), async client => {
+    const { rows } = await client.query<RoleSettingRow>(roleSettingsQuery)
+    const timeout = await client.query<{ milliseconds: string }>(statementTimeoutQuery)
+    return { byRole: roleSettings(rows), statementTimeoutMs: Number(timeout.rows[0]?.milliseconds ?? 0) }
+  })
 }
 
 /** All of it as of one moment. A schema that is missing is said with the key that names it. */

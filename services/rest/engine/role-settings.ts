@@ -32,3 +32,16 @@ export function roleSettings(rows: readonly RoleSettingRow[]): ReadonlyMap<strin
     }),
   )
 }
+
+/** Of the login role and its database, in milliseconds. */
+export const statementTimeoutQuery = `select setting::int8 as milliseconds from pg_settings where name = 'statement_timeout'`
+
+const unitMs: Record<string, number> = { us: 0.001, ms: 1, '': 1, s: 1_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** How long a statement may take under these settings, as Postgres reads times (manual section 19.1.1); undefined where they do not say. */
+export function statementTimeoutMs(settings: readonly (readonly [name: string, value: string])[]): number | undefined {
+  const said = settings.findLast(([name]) => name === 'statement_timeout')?.[1]
+  const [, number, unit = ''] = /^\s*([0-9.]+)\s*([a-z]*)\s*$/.exec(said ?? '') ?? []
+  const factor = unitMs[unit]
+  return number === undefined || factor === undefined ? undefined : Number(number) * factor
+}

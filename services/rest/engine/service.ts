@@ -11,15 +11,17 @@ import { type Payload, payloadReader } from '../parse/payload.ts'
 import type { Preferences } from '../parse/preferences.ts'
 import { type ApiRequest, parseRequest } from '../parse/request.ts'
 import { findTable } from '../plan/context.ts'
+import { deliveryOf } from '../plan/delivery.ts'
 import { type PlannedAction, plan as planRequest, planWithoutBody } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import { render } from '../sql/index.ts'
 import { admit } from './admission.ts'
 import { answer } from './answer.ts'
 import { type Exchange, type Session, sessionFacts } from './exchange.ts'
-import { decides, execute } from './execute.ts'
+import { canStream, decides, execute, type Outcome } from './execute.ts'
 import { answerOpenApi } from './openapi.ts'
 import { allowed, functionMethods, tableMethods } from './options.ts'
+import { statementTimeoutMs } from './role-settings.ts'
 import type { State } from './state.ts'
 import { Timing } from './timing.ts'
 import type { TransactionMode } from './transaction.ts'
@@ -77,24 +79,44 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
   const { role } = exchange.session
   const planned = planRequest(request, action, payload, state.cache, state.planSettings)
   const plan = limited(planned, role, limitsOf(state.roleLimits, role))
-  const rendered = render(plan)
-  exchange.onStatement(rendered.write?.text ?? rendered.main.text)
-  timing.mark('plan')
   const chosen = chosenEnd(state, request)
   const mode = transactionMode(exchange, plan, chosen)
+  const isStreamed = canStream(plan, mode)
+  const rendered = render(plan, isStreamed ? deliveryOf(plan, state.cache) : 'whole')
+  exchange.onStatement(rendered.write?.text ?? rendered.main.text)
+  timing.mark('plan')
   const facts = sessionFacts(exchange, request.schema)
   const routineSettings = plan.kind === 'call' ? plan.routine.settings : []
+  const settings = [...facts.settings, ...routineSettings]
   const outcome = await execute(pool, {
     plan,
     rendered,
-    facts: { ...facts, timezone: request.preferences.timezone, settings: [...facts.settings, ...routineSettings] },
+    facts: { ...facts, timezone: request.preferences.timezone, settings },
     mode,
     prepared: state.configuration.dbPreparedStatements,
+    isStreamed,
+    statementTimeoutMs: statementTimeoutMs(settings) ?? state.statementTimeoutMs,
     signal,
   })
   timing.mark('transaction')
   const { keysetParameter } = state.configuration
-  return answer({ request, plan, outcome, transactionEnd: chosen, keysetParameter })
+  return streamed(outcome, () => answer({ request, plan, outcome, transactionEnd: chosen, keysetParameter }))
+}
+
+/** The answer of a body that is still to come, which is given up where the answer has none. */
+function streamed({ coming }: Outcome, make: () => HttpResponse): HttpResponse {
+  if (coming === undefined) return make()
+  try {
+    const made = make()
+    if (made.status !== 204 && made.status !== 304) {
+      return { ...made, body: undefined, stream: coming.writeTo, streamLength: coming.length }
+    }
+    coming.giveUp()
+    return made
+  } catch (error) {
+    coming.giveUp()
+    throw error
+  }
 }
 
 /** Names are UTF-8 in headers as they are in requests'; Node writes a character for a byte. */

@@ -7,6 +7,7 @@ import { parseRoleLimits, type RoleLimits } from '../limits/role-limits.ts'
 import type { RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/context.ts'
 import { type Admissions, noAdmissions } from './admissions.ts'
+import type { SettingsOfRoles } from './read-database.ts'
 import type { RoleSettings } from './role-settings.ts'
 
 /** What the configuration comes to. */
@@ -14,6 +15,8 @@ export type ConfiguredState = {
   readonly configuration: RestConfiguration
   readonly authenticator: Authenticator
   readonly roleSettings: ReadonlyMap<string, RoleSettings>
+  /** Of statements, where the role does not say it; 0 is for ever. */
+  readonly statementTimeoutMs: number
   readonly planSettings: PlanSettings
   readonly roleLimits: ReadonlyMap<string, RoleLimits>
   /** `app.settings.*`, by full name. */
@@ -29,7 +32,7 @@ export type State = ConfiguredState & {
 
 export function configuredState(
   configuration: RestConfiguration,
-  roleSettings: ReadonlyMap<string, RoleSettings>,
+  roles: SettingsOfRoles,
   now: () => number,
   onTokenCache: (event: CacheEvent) => void,
 ): ConfiguredState {
@@ -46,7 +49,8 @@ export function configuredState(
       },
       now,
     ),
-    roleSettings,
+    roleSettings: roles.byRole,
+    statementTimeoutMs: roles.statementTimeoutMs,
     planSettings: {
       maximumRows: configuration.dbMaxRows,
       aggregatesEnabled: configuration.dbAggregatesEnabled,

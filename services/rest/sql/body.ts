@@ -9,14 +9,41 @@ const stripped = (expression: string, stripNulls: boolean) =>
   stripNulls ? `json_strip_nulls(${expression})` : expression
 
 /** The columns' names, then a line for each row in the text form of a record (Postgres manual section 8.16.6). */
-const csv = `(SELECT coalesce(string_agg(key, ','), '') FROM (
+const csvNames = `(SELECT coalesce(string_agg(key, ','), '') FROM (
     SELECT json_object_keys(row_to_json(head)) AS key FROM (SELECT * FROM rst_source LIMIT 1) AS head
-  ) AS keys) || chr(10) || coalesce(string_agg(substr(rst_rows::text, 2, length(rst_rows::text) - 2), chr(10)), '')`
+  ) AS keys) || chr(10)`
+const csvRow = `substr(rst_rows::text, 2, length(rst_rows::text) - 2)`
+const csv = `${csvNames} || coalesce(string_agg(${csvRow}, chr(10)), '')`
 
 const geojson = `json_build_object('type', 'FeatureCollection', 'features', coalesce(json_agg(ST_AsGeoJSON(rst_rows)::json), '[]'))`
 
 /** A line is one value: what breaks lines inside of it (a column of json as it was written, the rows of an embedding) is space between its parts, since texts escape it. */
 const line = (json: string) => `translate(coalesce(${json}::text, 'null'), E'\\n\\r', '  ')`
+
+/** A body row by row: the text before the first and of each, both as expressions, what stands between two, and what stands at the end. */
+export type RowBody = {
+  readonly opening: string
+  readonly row: string
+  readonly separator: string
+  readonly closing: string
+}
+
+/** The same bytes as of the whole; undefined where the shape has none but the whole. */
+export function rowBodySql({ shape }: BodyPlan): RowBody | undefined {
+  switch (shape.kind) {
+    case 'json': {
+      const row = `${stripped('row_to_json(rst_rows)', shape.stripNulls)}::text`
+      // As json_agg writes them, and as json_strip_nulls does.
+      return { opening: `'['`, row, separator: shape.stripNulls ? ',' : ', \n ', closing: ']' }
+    }
+    case 'csv':
+      return { opening: csvNames, row: csvRow, separator: '\n', closing: '' }
+    case 'ndjson':
+      return { opening: `''`, row: `${line('row_to_json(rst_rows)')} || E'\\n'`, separator: '', closing: '' }
+    default:
+      return undefined
+  }
+}
 
 /** The expression for the body; the rows stand in `rst_source`, and go by `rst_rows` in the outer query. */
 export function bodySql({ shape }: BodyPlan, { scalar, single }: Rows): string {
@@ -40,7 +67,7 @@ export function bodySql({ shape }: BodyPlan, { scalar, single }: Rows): string {
     case 'csv':
       return csv
     case 'ndjson':
-      return `coalesce(string_agg(${line(scalar ? 'to_json(rst_rows.rst_scalar)' : 'row_to_json(rst_rows)')} || E'\\n', ''), '')`
+      return `coalesce(string_agg(${line(scalar ? 'to_json(rst_rows.pgrst_scalar)' : 'row_to_json(rst_rows)')} || E'\\n', ''), '')`
     case 'geojson':
       return geojson
     case 'handler': {

@@ -1,10 +1,12 @@
 /**
  * A plan as the statements that answer it. Each main statement gives one row: total, rows, location, headers, status, updated, body; so one round trip says everything
- * that the response needs, and the body is last and in binary, as bytes that are passed on.
+ * that the response needs, and the body is last and in binary, as bytes that are passed on. Row by row, that row has only what stands before the first, and each of
+ * those after it one row of the body.
  */
 import { keysetSql } from '../keyset/sql.ts'
+import type { Delivery } from '../plan/delivery.ts'
 import type { Count, Keyset, Plan, ReadNode } from '../plan/types.ts'
-import { bodySql, type Rows } from './body.ts'
+import { bodySql, type RowBody, type Rows, rowBodySql } from './body.ts'
 import { callSql, isScalar } from './call.ts'
 import { countableSql, selectSql, sourceSql } from './read.ts'
 import { type Statement, StatementWriter } from './statement.ts'
@@ -20,6 +22,8 @@ export type Rendered = {
   readonly estimate: Statement | undefined
   /** Whether the main statement is an EXPLAIN: its rows are the body. */
   readonly isExplain: boolean
+  /** What stands between the rows of the body, and after the last, where they come one by one. */
+  readonly rowBody: Pick<RowBody, 'separator' | 'closing'> | undefined
 }
 
 const setting = (name: string) => `nullif(current_setting('${name}', true), '')`
@@ -66,22 +70,50 @@ function explained(text: string, { body }: Plan): string {
 
 const rowsOf: Rows = { scalar: false, single: false }
 
-function readStatement(plan: Extract<Plan, { kind: 'read' }>): Rendered {
+/** The rows and their answer: `sources` ends with rst_source, and the counts are of it. */
+function rowsStatement(
+  sources: { readonly before: string; readonly source: string },
+  { total, rows }: { readonly total: string; readonly rows: string },
+  whole: string,
+  rowBody: RowBody | undefined,
+  isMade: boolean,
+): string {
+  const { before, source } = sources
+  const head = (from: string, body: string) =>
+    `SELECT ${total} AS total, ${rows} AS rows, NULL::text[] AS location, ${settings}, NULL::text AS updated, ${body} AS body FROM ${from}`
+  if (rowBody === undefined) return `WITH ${before}rst_source AS (${source}) ${head('rst_source AS rst_rows', whole)}`
+  const { opening, row } = rowBody
+  const each = (text: string, from: string) => `SELECT NULL, NULL, NULL, NULL, NULL, NULL, ${text} FROM ${from}`
+  // What is counted has been found, or made, before the first row goes out.
+  return isMade
+    ? `WITH ${before}rst_source AS (${source}), rst_made AS MATERIALIZED (SELECT ${row} AS body FROM rst_source AS rst_rows) ` +
+        `${head('rst_made', opening)} UNION ALL ${each('body', 'rst_made')}`
+    : `WITH ${before}rst_source AS MATERIALIZED (${source}) ` +
+        `${head('rst_source', opening)} UNION ALL ${each(row, 'rst_source AS rst_rows')}`
+}
+
+function readStatement(plan: Extract<Plan, { kind: 'read' }>, delivery: Delivery): Rendered {
   const { keyset } = plan
   if (keyset !== undefined) return pageStatement({ ...plan, keyset })
   const writer = new StatementWriter()
   const from = sourceSql(plan.read)
   const source = selectSql(writer, plan.read, from)
   const total = totalSql(writer, plan.count, plan.read, from, plan.maximumRows)
+  const rowBody = delivery === 'whole' ? undefined : rowBodySql(plan.body)
   const body = bodySql(plan.body, rowsOf)
-  const text =
-    `WITH rst_source AS (${source}) SELECT ${total} AS total, count(*) AS rows, NULL::text[] AS location, ${settings}, NULL::text AS updated, ` +
-    `${body} AS body FROM rst_source AS rst_rows`
+  const text = rowsStatement(
+    { before: '', source },
+    { total, rows: 'count(*)' },
+    body,
+    rowBody,
+    delivery === 'made rows',
+  )
   return {
     write: undefined,
     main: { text: explained(text, plan), values: writer.values },
     estimate: estimateOf(plan.count, plan.read, () => ''),
     isExplain: plan.body.explain !== undefined,
+    rowBody,
   }
 }
 
@@ -93,6 +125,7 @@ function pageStatement(plan: Extract<Plan, { kind: 'read' }> & { keyset: Keyset 
     main: { text: explained(text, plan), values: writer.values },
     estimate: estimateOf(plan.count, plan.read, () => ''),
     isExplain: plan.body.explain !== undefined,
+    rowBody: undefined,
   }
 }
 
@@ -107,7 +140,7 @@ function bareWrite(plan: WritePlan): Rendered {
   const writer = new StatementWriter()
   const write = { text: writeSql(writer, plan, false), values: writer.values }
   const text = `SELECT NULL::int8 AS total, NULL::int8 AS rows, NULL::text[] AS location, ${settings}, ${updatedSql(plan)} AS updated, '' AS body`
-  return { write, main: { text, values: [] }, estimate: undefined, isExplain: false }
+  return { write, main: { text, values: [] }, estimate: undefined, isExplain: false, rowBody: undefined }
 }
 
 function writeStatement(plan: WritePlan): Rendered {
@@ -127,10 +160,11 @@ function writeStatement(plan: WritePlan): Rendered {
     main: { text: explained(text, plan), values: writer.values },
     estimate: undefined,
     isExplain: plan.body.explain !== undefined,
+    rowBody: undefined,
   }
 }
 
-function callStatement(plan: Extract<Plan, { kind: 'call' }>): Rendered {
+function callStatement(plan: Extract<Plan, { kind: 'call' }>, delivery: Delivery): Rendered {
   const writer = new StatementWriter()
   const call = callSql(writer, plan)
   const from = sourceSql(plan.read, 'rst_call')
@@ -140,25 +174,27 @@ function callStatement(plan: Extract<Plan, { kind: 'call' }>): Rendered {
   const total = returnsSet ? totalSql(writer, plan.count, plan.read, from, plan.maximumRows) : one
   const rows = returnsSet ? 'count(*)' : '1'
   const source = selectSql(writer, plan.read, from)
-  const body = bodySql(plan.body, { scalar: isScalar(plan), single: !returnsSet })
-  const text =
-    `WITH rst_call AS (${call}), rst_source AS (${source}) SELECT ${total} AS total, ${rows} AS rows, NULL::text[] AS location, ${settings}, ` +
-    `NULL::text AS updated, ${body} AS body FROM rst_source AS rst_rows`
+  const rowBody = delivery === 'whole' ? undefined : rowBodySql(plan.body)
+  const whole = bodySql(plan.body, { scalar: isScalar(plan), single: !returnsSet })
+  const sources = { before: `rst_call AS (${call}), `, source }
+  const text = rowsStatement(sources, { total, rows }, whole, rowBody, delivery === 'made rows')
   return {
     write: undefined,
     main: { text: explained(text, plan), values: writer.values },
     estimate: estimateOf(plan.count, plan.read, inner => callSql(inner, plan)),
     isExplain: plan.body.explain !== undefined,
+    rowBody,
   }
 }
 
-export function render(plan: Plan): Rendered {
+/** By `delivery` the rows come; as one value where it is not said. */
+export function render(plan: Plan, delivery: Delivery = 'whole'): Rendered {
   switch (plan.kind) {
     case 'read':
-      return readStatement(plan)
+      return readStatement(plan, delivery)
     case 'write':
       return writeStatement(plan)
     case 'call':
-      return callStatement(plan)
+      return callStatement(plan, delivery)
   }
 }

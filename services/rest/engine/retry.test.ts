@@ -1,0 +1,73 @@
+/** What Postgres ends for the sake of others is tried again: in bounds, and told to the client only where it does not help. Against a real Postgres. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
+import { startService, type TestService } from '../testing/service.ts'
+import { retryPauseMs } from './retry.ts'
+
+const schema = `
+  CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; GRANT anon TO authenticator;
+  CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon;
+  CREATE TABLE api.accounts (id int PRIMARY KEY, amount int); INSERT INTO api.accounts VALUES (1, 0), (2, 0);
+  CREATE SEQUENCE api.calls;
+  CREATE FUNCTION api.move(source int, target int, seconds float) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+    UPDATE api.accounts SET amount = amount - 1 WHERE id = source; PERFORM pg_sleep(seconds);
+    UPDATE api.accounts SET amount = amount + 1 WHERE id = target; RETURN nextval('api.calls'); END $$;
+  CREATE FUNCTION api.fail(state text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM nextval('api.calls'); RAISE EXCEPTION 'no' USING ERRCODE = state; END $$;
+  GRANT ALL ON ALL TABLES IN SCHEMA api TO anon; GRANT ALL ON ALL SEQUENCES IN SCHEMA api TO anon;`
+
+let postgres: TestPostgres
+let service: TestService
+beforeAll(async () => {
+  postgres = await startPostgres('18')
+  await postgres.run(schema)
+  await postgres.run(`ALTER SYSTEM SET deadlock_timeout TO '50ms'`)
+  await postgres.run('SELECT pg_reload_conf()')
+  service = await startService(postgres.uri('authenticator'), { 'db-schemas': 'api', 'db-anon-role': 'anon' })
+})
+afterAll(async () => {
+  await service?.stop()
+  await postgres?.stop()
+})
+
+const call = (name: string, body: unknown) =>
+  service.ask(`/rpc/${name}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+const count = async (sql: string): Promise<number> => Number((await postgres.run(`SELECT ${sql} AS n`)).rows[0]?.n)
+const deadlocks = () =>
+  count(`(SELECT pg_stat_get_db_deadlocks(oid) FROM pg_database WHERE datname = current_database())`)
+/** How often the function has been entered, which no rollback takes back. */
+async function callsOf(state: string): Promise<number> {
+  await postgres.run(`SELECT setval('api.calls', 1)`)
+  await call('fail', { state })
+  return (await count(`nextval('api.calls')`)) - 2
+}
+
+describe('a request', () => {
+  test('that another has met in a deadlock succeeds all the same, once', async () => {
+    const before = await deadlocks()
+    const answers = await Promise.all([
+      call('move', { source: 1, target: 2, seconds: 0.3 }),
+      call('move', { source: 2, target: 1, seconds: 0.3 }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+    expect(await count('(SELECT count(*) FROM api.accounts WHERE amount <> 0)')).toBe(0)
+    await expect.poll(deadlocks, { timeout: 10_000 }).toBeGreaterThan(before)
+  })
+
+  test.each(['40001', '40P01'])('that fails with %s again and again is tried four times', async state => {
+    expect(await callsOf(state)).toBe(4)
+  })
+
+  test('that fails with anything else is not tried again', async () => {
+    expect(await callsOf('40002')).toBe(1)
+  })
+})
+
+test('pauses grow, and no two need be the same', () => {
+  expect([1, 2, 3].map(failures => retryPauseMs(failures, 0.5))).toEqual([10, 20, 40])
+  expect(retryPauseMs(1, 0)).toBeLessThan(retryPauseMs(1, 0.9))
+})

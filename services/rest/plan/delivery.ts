@@ -1,0 +1,104 @@
+/**
+ * How the rows of a plan reach its client: as one value that Postgres makes of them, or row by row. Row by row, the head goes out once Postgres has found all rows, and
+ * what is left can fail no more: where that is not known of a row's own types, its text is made beforehand as well. Pure.
+ */
+import type { Column, SchemaCache } from '../../schema-cache/types.ts'
+import type { Condition, Plan, PlannedColumn, ReadNode } from './types.ts'
+
+export type Delivery =
+  /** One value. Quickest where there is little. */
+  | 'whole'
+  /** Each row when its turn comes: its text is made only then. */
+  | 'rows'
+  /** Each row when its turn comes, of a text that has been made before the first goes out. */
+  | 'made rows'
+
+/** So few rows are not worth more than one value. */
+const fewRows = 1_000
+
+/** Types of Postgres itself, none of which fails to be written as text or JSON: that of a type of somebody else is that one's own code. */
+const ownTypes = new Set([
+  'bigint',
+  'bit',
+  'bit varying',
+  'boolean',
+  'bytea',
+  'character',
+  'character varying',
+  'cidr',
+  'date',
+  'double precision',
+  'inet',
+  'integer',
+  'interval',
+  'json',
+  'jsonb',
+  'macaddr',
+  'money',
+  'name',
+  'numeric',
+  'oid',
+  'real',
+  'smallint',
+  'text',
+  'time with time zone',
+  'time without time zone',
+  'timestamp with time zone',
+  'timestamp without time zone',
+  'tsvector',
+  'uuid',
+  'xml',
+])
+
+/** `numeric(10,2)[]` is `numeric`. */
+const bareType = (type: string): string =>
+  type
+    .replace(/(\[\])+$/, '')
+    .replace(/\([0-9, -]*\)/, '')
+    .trimEnd()
+
+const isOwn = ({ baseType }: Column): boolean => ownTypes.has(bareType(baseType))
+
+function cannotFail({ field, cast, aggregate }: PlannedColumn, columns: ReadonlyMap<string, Column>): boolean {
+  if (cast !== undefined || aggregate !== undefined) return false
+  // What is taken out of JSON is JSON or text, and so is what a representation makes.
+  if (field.path.length > 0 || field.toOutput !== undefined) return true
+  if (field.name === '*') return columns.values().every(isOwn)
+  const column = columns.get(field.name)
+  return column !== undefined && isOwn(column)
+}
+
+/** Whether there is one row at most: each column of the primary key equals something. */
+function isOneByKey(conditions: readonly Condition[], primaryKey: readonly string[]): boolean {
+  const equals = (name: string) =>
+    conditions.some(
+      condition =>
+        condition.kind === 'filter' &&
+        !condition.negated &&
+        condition.field.name === name &&
+        condition.field.path.length === 0 &&
+        condition.operation.kind === 'compare' &&
+        condition.operation.operator === 'eq' &&
+        condition.operation.quantifier === undefined,
+    )
+  return primaryKey.length > 0 && primaryKey.every(equals)
+}
+
+const isShort = ({ range }: ReadNode): boolean => range.limit !== undefined && range.limit <= fewRows
+
+export function deliveryOf(plan: Plan, cache: SchemaCache): Delivery {
+  if (plan.kind === 'write' || plan.body.explain !== undefined || plan.body.singular || isShort(plan.read)) {
+    return 'whole'
+  }
+  const { kind } = plan.body.shape
+  if (kind !== 'json' && kind !== 'csv' && kind !== 'ndjson') return 'whole'
+  if (plan.kind === 'call') {
+    const { returns, returnsSet } = plan.routine
+    return plan.readOnly && returnsSet && returns.kind === 'composite' ? 'made rows' : 'whole'
+  }
+  const { relation, conditions, select } = plan.read
+  const table = cache.tables.get(relation.schema)?.get(relation.name)
+  if (table === undefined || isOneByKey(conditions, table.primaryKey)) return 'whole'
+  const isSafe = select.every(item => (item.kind === 'column' ? cannotFail(item, table.columns) : !item.spread))
+  return isSafe ? 'rows' : 'made rows'
+}

@@ -1,0 +1,197 @@
+/** Answers of some size go out as they come from Postgres, in the same bytes as any other; against a real Postgres, whose view of it counts. */
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { until } from '../testing/client.ts'
+import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
+import { startService, type TestService } from './testing/service.ts'
+
+const schema = `
+  CREATE ROLE authenticator LOGIN NOINHERIT; CREATE ROLE anon; GRANT anon TO authenticator;
+  CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon;
+  CREATE TABLE api.large (id int PRIMARY KEY, content text NOT NULL);
+  INSERT INTO api.large SELECT n, repeat(md5(n::text), 128) FROM generate_series(1, 12800) n;
+  CREATE TABLE api.kinds (id int PRIMARY KEY, name text, price numeric(8, 2), at timestamptz, tags text[], details jsonb, raw json, is_it bool);
+  INSERT INTO api.kinds SELECT n, CASE WHEN n % 7 > 0 THEN E'a "name",\\n' || n END, n * 1.25, timestamptz '2024-01-01 00:00Z' + n * interval '1 hour',
+    ARRAY['a,b', NULL, n::text], jsonb_build_object('n', n, 'nothing', NULL), E'{"a":\\n 1}', n % 2 = 0 FROM generate_series(1, 900) n;
+  CREATE TABLE api.nothing (id int PRIMARY KEY);
+  CREATE FUNCTION api.some(lowest int) RETURNS SETOF api.kinds LANGUAGE sql STABLE AS 'SELECT * FROM api.kinds WHERE id >= lowest ORDER BY id';
+  CREATE FUNCTION api.text_of(bytes int) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT repeat('x', bytes) $$;
+  CREATE TYPE api.mood AS ENUM ('good', 'bad');
+  CREATE FUNCTION api.mood_json(mood api.mood) RETURNS json LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+    IF mood = 'bad' THEN RAISE EXCEPTION 'a bad mood' USING ERRCODE = 'PT418'; END IF; RETURN to_json(mood::text); END $$;
+  CREATE CAST (api.mood AS json) WITH FUNCTION api.mood_json(api.mood);
+  CREATE TABLE api.moods (id int, mood api.mood, content text);
+  INSERT INTO api.moods SELECT n, CASE WHEN n < 4000 THEN 'good' ELSE 'bad' END::api.mood, repeat('x', 1000) FROM generate_series(1, 4000) n;
+  GRANT SELECT ON ALL TABLES IN SCHEMA api TO anon;
+  ANALYZE;`
+
+let postgres: TestPostgres
+let service: TestService
+const keys = { 'db-schemas': 'api', 'db-anon-role': 'anon', 'ndjson-enabled': true }
+beforeAll(async () => {
+  postgres = await startPostgres('18')
+  await postgres.run(schema)
+  service = await startService(postgres.uri('authenticator'), { ...keys, 'db-pool': 1 })
+})
+afterAll(async () => {
+  await service?.stop()
+  await postgres?.stop()
+})
+
+/** `"content":` and 4,096 characters a row. */
+const rowBytes = '{"content":"'.length + 4_096 + '"}'.length
+const largeBytes = 12_800 * (rowBytes + ', \n '.length) - ', \n '.length + 2
+
+/** A client that reads nothing but what the kernel takes for it, until it is told to. */
+async function slowClient(line: string, port = service.port): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  socket.pause()
+  socket.write(`${line}\r\nHost: x\r\n\r\n`)
+  return socket
+}
+
+/** All that comes until the server hangs up or the answer ends: by its last chunk, or after `length` bytes. */
+async function rest(
+  socket: Socket,
+  length = Number.POSITIVE_INFINITY,
+): Promise<{ head: string; bytes: number; isWhole: boolean; error: string | undefined }> {
+  let head = ''
+  let tail = ''
+  let bytes = 0
+  let error: string | undefined
+  const isWhole = () => tail.endsWith('\r\n0\r\n\r\n')
+  socket.on('error', (cause: NodeJS.ErrnoException) => {
+    error = cause.code
+  })
+  await new Promise<void>(resolve => {
+    socket.on('close', resolve)
+    socket.on('data', (chunk: Buffer) => {
+      if (bytes === 0) head = chunk.toString('latin1').split('\r\n\r\n')[0] ?? ''
+      bytes += chunk.length
+      tail = (tail + chunk.toString('latin1', Math.max(0, chunk.length - 16))).slice(-16)
+      if (isWhole() || bytes >= head.length + '\r\n\r\n'.length + length) resolve()
+    })
+    socket.resume()
+  })
+  return { head, bytes, isWhole: isWhole(), error }
+}
+
+/** What the connections of the service wait for, as Postgres sees it. */
+const waits = async (): Promise<string[]> => {
+  const text = `SELECT coalesce(wait_event, state) AS wait FROM pg_stat_activity WHERE usename = 'authenticator' AND query LIKE 'WITH %'`
+  return (await postgres.run(text)).rows.map(row => String(row.wait))
+}
+const isHeldBack = async () => (await waits()).includes('ClientWrite')
+
+describe('an answer of 50 MiB', () => {
+  test('goes to a slow client as it reads, and Postgres waits meanwhile', async () => {
+    const before = process.memoryUsage().arrayBuffers
+    const socket = await slowClient('GET /large?select=content HTTP/1.1')
+    await until(isHeldBack)
+    // Of the kernel's own buffers and of what has gone through ours something is left, and far from all.
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(25_000_000)
+    const { head, bytes, isWhole } = await rest(socket)
+    expect(isWhole).toBe(true)
+    expect(bytes).toBeGreaterThan(largeBytes)
+    expect(head).toContain('Content-Range: 0-12799/*')
+    expect(head).toContain('Transfer-Encoding: chunked')
+  })
+
+  test('is the same bytes as Postgres would make of all rows', async () => {
+    const { text, headers } = await service.ask('/large?select=content&order=id', {
+      headers: { prefer: 'count=exact' },
+    })
+    const { rows } = await postgres.run(
+      'SELECT md5(json_agg(x)::text) AS hash FROM (SELECT content FROM api.large ORDER BY id) x',
+    )
+    expect(text).toHaveLength(largeBytes)
+    expect(createHash('md5').update(text).digest('hex')).toBe(rows[0]?.hash)
+    expect(headers['content-range']).toBe('0-12799/12800')
+  })
+
+  test('that is one value goes out as it comes too, and says how long it is', async () => {
+    const socket = await slowClient('GET /rpc/text_of?bytes=30000000 HTTP/1.1')
+    await until(isHeldBack)
+    const length = 30_000_002
+    const { head, bytes } = await rest(socket, length)
+    expect(head).toContain(`Content-Length: ${length}`)
+    expect(bytes).toBe(head.length + '\r\n\r\n'.length + length)
+  })
+
+  test('is stopped in Postgres when its client goes', async () => {
+    const socket = await slowClient('GET /large HTTP/1.1')
+    await until(isHeldBack)
+    socket.destroy()
+    await until(async () => !(await isHeldBack()))
+    expect((await service.ask('/nothing')).text).toBe('[]')
+  })
+
+  test.each(['HTTP/1.1', 'HTTP/1.0'])('that fails in the middle is cut off, as a client sees: %s', async version => {
+    const socket = await slowClient(`GET /large ${version}`)
+    await until(isHeldBack)
+    await postgres.run(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'ClientWrite'`)
+    const { head, isWhole, error } = await rest(socket)
+    expect(head).toContain('200 OK')
+    expect(isWhole).toBe(false)
+    if (version === 'HTTP/1.0') expect(error).toBe('ECONNRESET')
+    expect(service.log.at(-1)).toContain('cut off')
+    expect((await service.ask('/nothing')).status).toBe(200)
+  })
+
+  test('keeps nobody from its connection: it is read into memory where another needs that', async () => {
+    const socket = await slowClient('GET /large HTTP/1.1')
+    await until(isHeldBack)
+    expect((await service.ask('/nothing')).text).toBe('[]')
+    expect((await rest(socket)).isWhole).toBe(true)
+  })
+
+  test('is not lost to the time limit of its statement because its client is slow', async () => {
+    await postgres.run(`ALTER ROLE anon SET statement_timeout TO '3s'`)
+    const limited = await startService(postgres.uri('authenticator'), keys)
+    onTestFinished(async () => {
+      await limited.stop()
+      await postgres.run('ALTER ROLE anon RESET statement_timeout')
+    })
+    const socket = await slowClient('GET /large HTTP/1.1', limited.port)
+    await new Promise(resolve => setTimeout(resolve, 3_500))
+    expect((await rest(socket)).isWhole).toBe(true)
+  })
+})
+
+describe('row by row, an answer is the same as one made as a whole', () => {
+  test.each([
+    ['/kinds?order=id', {}],
+    ['/kinds?select=id,name,price::text,tags,n:details->n,details->>n&order=id', {}],
+    ['/kinds?order=id', { accept: 'application/vnd.pgrst.array+json;nulls=stripped' }],
+    ['/kinds?order=id', { accept: 'text/csv' }],
+    ['/kinds?order=id', { accept: 'application/x-ndjson' }],
+    ['/kinds?order=id&id=gt.10', { prefer: 'count=exact' }],
+    ['/kinds?order=id&offset=10', { prefer: 'count=exact' }],
+    ['/kinds?order=id', { prefer: 'count=planned' }],
+    ['/kinds?order=id&id=gt.1000', { prefer: 'count=estimated' }],
+    ['/kinds?order=id&id=gt.1000', { accept: 'text/csv' }],
+    ['/nothing', {}],
+    ['/rpc/some?lowest=5', {}],
+    ['/rpc/some?lowest=5', { accept: 'text/csv', prefer: 'count=exact' }],
+    ['/rpc/some?lowest=5&select=id,name&id=lt.20', { accept: 'application/x-ndjson' }],
+  ])('%s %o', async (path, headers) => {
+    const streamed = await service.ask(path, { headers })
+    // So few rows are never asked for one by one.
+    const whole = await service.ask(`${path}${path.includes('?') ? '&' : '?'}limit=1000`, { headers })
+    expect(streamed.text).toBe(whole.text)
+    expect(streamed.status).toBe(whole.status)
+    const { 'content-location': _, 'content-length': __, date: ___, ...same } = whole.headers
+    expect(streamed.headers).toMatchObject(same)
+  })
+
+  test('a row that cannot be written is found before the head goes out', async () => {
+    const { status, text } = await service.ask('/moods?order=id')
+    expect(status).toBe(418)
+    expect(JSON.parse(text)).toMatchObject({ message: 'a bad mood' })
+    expect(JSON.parse((await service.ask('/moods?order=id&mood=eq.good')).text)).toHaveLength(3_999)
+  })
+})
