@@ -10,7 +10,7 @@ const { version } = packageFile
 const textOf = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8')
 
 /** They have to state it, and are held to it here. */
-const repeats = ['package.json', 'package-lock.json', 'CHANGELOG.md', ...globSync('charts/*/Chart.yaml')]
+const repeats = ['package.json', 'package-lock.json', 'server.json', 'CHANGELOG.md', ...globSync('charts/*/Chart.yaml')]
 /** They state the version of something else, which may be the same. */
 const others = ['services/testing/embedding-model.ts']
 

@@ -17,6 +17,7 @@ import { addToken, addUser } from './credentials/administration.ts'
 import { makeFolder, recordingLogger, settingsOf } from './credentials/testing/files.ts'
 import { type McpService, serveMcpOverStdio, startMcp } from './index.ts'
 import { databaseOf } from './testing/calls.ts'
+import { at, modern, post, call as rpc } from './testing/rpc.ts'
 
 const silent = pino({ level: 'silent' })
 const folder = makeFolder()
@@ -63,6 +64,26 @@ afterAll(async () => {
 const url = () => new URL(`http://127.0.0.1:${service.address.port}/mcp/v1`)
 const requestInit = () => ({ headers: { authorization: `Bearer ${token}` } })
 const textOf = (result: unknown) => (result as { content: { text: string }[] }).content.map(({ text }) => text).join('')
+
+test('clients of revisions that know icons are shown one, which has to be fetched from nowhere, and it is no part of other answers', async () => {
+  const { port } = service.address
+  const authorization = { Authorization: `Bearer ${token}` }
+  const initialized = async (protocolVersion: string) => {
+    const params = { protocolVersion, capabilities: {}, clientInfo: { name: 'test', version: '1' } }
+    const { body } = await post(port, rpc('initialize', params), authorization)
+    return at(body, 'result', 'serverInfo', 'icons', 0, 'src')
+  }
+  const discovered = await modern(port, 'server/discover', {}, { headers: authorization })
+  const key = 'io.modelcontextprotocol/serverInfo'
+  const shown = [await initialized('2025-11-25'), at(discovered.body, 'result', '_meta', key, 'icons', 0, 'src')]
+  const [drawing = ''] = shown.map(src => Buffer.from(String(src).split('base64,')[1] ?? '', 'base64').toString())
+  expect(drawing).toMatch(/^<svg .*<\/svg>$/s)
+  expect(new Set(shown).size).toBe(1)
+  expect(drawing).not.toMatch(/script|href|url\(/)
+  const listed = await modern(port, 'tools/list', {}, { headers: authorization })
+  expect(JSON.stringify(listed.body)).not.toContain('icons')
+  expect(await initialized('2025-06-18')).toBeUndefined()
+})
 
 describe.each([
   [

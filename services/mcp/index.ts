@@ -7,7 +7,6 @@ import type { AddressInfo } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import type { Logger } from 'pino'
 import { type Certificate, type CertificateFiles, readCertificate } from '../../server/certificate.ts'
-import { version } from '../../server/version.ts'
 import { closeServer, listen } from '../http/listen.ts'
 import { followTls } from '../http/tls.ts'
 import { createChatProvider } from '../providers/chat/index.ts'
@@ -32,6 +31,7 @@ import { createFingerprint } from './resources/fingerprint.ts'
 import { createResources } from './resources/index.ts'
 import { createWatch } from './resources/watch.ts'
 import { createMcpServer } from './server.ts'
+import { serverInfo } from './server-info.ts'
 import { warmParser } from './statement/parser.ts'
 import { createTools } from './tools/index.ts'
 import { createWires, type Wires } from './wire/index.ts'
@@ -61,7 +61,6 @@ type Parts = {
   setDatabases(databases: readonly DatabaseSettings[]): void
 }
 
-const serverInfo = { name: 'espalier-mcp', title: 'Espalier Postgres', version }
 const stopMs = 10_000
 
 function assemble({ settings, logger, now = Date.now }: McpOptions, logins: Logins | undefined): Parts {

@@ -51,6 +51,9 @@ const maximumRunning = 256
 const maximumSubscriptions = 1_000
 const maximumUriLength = 8_192
 
+/** As revisions before 2025-11-25 have it. */
+const withoutIcons = ({ name, title, version }: Core['server']) => ({ name, title, version })
+
 export class LegacySession {
   readonly #options: LegacyOptions
   readonly #running = new Map<RequestId, AbortController>()
@@ -172,7 +175,7 @@ export class LegacySession {
         ...(send === undefined ? {} : { logging: {} }),
         ...(experimental === undefined ? {} : { experimental }),
       },
-      serverInfo: core.server,
+      serverInfo: this.#version === '2025-11-25' ? core.server : withoutIcons(core.server),
       instructions: core.instructions(caller),
     }
   }

@@ -69,11 +69,14 @@ export function createModern(parts: ModernParts): Modern {
   const tasks = new Tasks(parts.now)
   const subscriptions = new Subscriptions(core, tasks)
   const { name, version, title } = core.server
-  const serverMeta = `"_meta":${JSON.stringify({ [serverInfoKey]: { name, title, version } })}`
+  const metaOf = (server: object) => `"_meta":${JSON.stringify({ [serverInfoKey]: server })}`
+  const serverMeta = metaOf({ name, title, version })
+  /** With the icons, which are long. */
+  const discoverMeta = metaOf(core.server)
 
   /** A result by its members, without braces. */
-  const complete = (inner: string): string =>
-    `{${inner}${inner === '' ? '' : ','}"resultType":"complete",${serverMeta}}`
+  const complete = (inner: string, meta = serverMeta): string =>
+    `{${inner}${inner === '' ? '' : ','}"resultType":"complete",${meta}}`
   const membersOf = (result: object): string => JSON.stringify(result).slice(1, -1)
   const other = (result: JsonObject): string => `{${membersOf(result)},${serverMeta}}`
 
@@ -87,7 +90,7 @@ export function createModern(parts: ModernParts): Modern {
       extensions: { [tasksExtension]: {} },
     }
     const result = { supportedVersions: [modernVersion], capabilities, instructions: core.instructions(caller) }
-    return complete(`${membersOf(result)},${cacheHint(listTtlMs)}`)
+    return complete(`${membersOf(result)},${cacheHint(listTtlMs)}`, discoverMeta)
   }
 
   /** What an earlier call has asked for; undefined in the first. Without its state answers belong to nothing, and are asked for again. */
