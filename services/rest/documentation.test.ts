@@ -1,6 +1,7 @@
 /** What docs/rest.md shows of what goes beyond PostgREST: its examples answer as they are printed, on the tour's database. */
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { until } from '../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { jwtSecret, startService, type TestService, tokenOf } from './testing/service.ts'
 
@@ -57,8 +58,18 @@ function words(command: string): string[] {
   )
 }
 
+/** Does what `tail -n 1 rest.log | jq` would: of the last line that has them all, these keys. */
+async function lastLine(names: readonly string[]): Promise<string> {
+  const lines = () => service.log.map(line => JSON.parse(line)).filter(line => names.every(name => name in line))
+  await until(() => lines().length > 0)
+  const last = lines().at(-1)
+  return JSON.stringify(Object.fromEntries(names.map(name => [name, last[name]])))
+}
+
 /** Does what `curl` would, with the options that the examples use. `| grep -i -e ^name` keeps those lines of the head. */
 async function run(command: string): Promise<string> {
+  const [, picked] = /^tail .* \| jq -c '\{(.*)\}'$/.exec(command) ?? []
+  if (picked !== undefined) return lastLine(picked.split(', '))
   const [curl = '', grep] = command.split(' | ')
   const given = words(curl)
   const headers: Record<string, string> = {}

@@ -20,6 +20,7 @@ import { schemaNotLoaded } from './errors/catalogue.ts'
 import { errorResponse, restErrorOf } from './errors/index.ts'
 import type { RestError } from './errors/rest-error.ts'
 import { product } from './product.ts'
+import { RefusalLog } from './refusals/log.ts'
 
 export type { ReloadScope }
 
@@ -86,6 +87,7 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     },
     now,
   )
+  const refusals = new RefusalLog(logger, pool)
   const metrics = createMetrics(() => pool.figures)
   const listener = base.dbChannelEnabled
     ? new Listener({
@@ -107,9 +109,10 @@ export async function startRest(options: RestOptions): Promise<RestService> {
             role: undefined,
             error: undefined,
             sql: undefined,
+            refused: undefined,
           }
         : await answerRequest(state, pool, request, body, signal)
-    const { response, role, error } = answered
+    const { response, role, error, refused } = answered
     const sql = state?.configuration.logQuery ? answered.sql : undefined
     // 499 is what nginx calls it; nobody is there to be told.
     const status = signal.aborted ? 499 : response.status
@@ -124,6 +127,9 @@ export async function startRest(options: RestOptions): Promise<RestService> {
       sql,
     }
     const cause = causeOf(error)
+    if (refused !== undefined && state?.configuration.logRefusals) {
+      refusals.tell(refused, { method: request.method, path: request.path })
+    }
     if (response.stream !== undefined && !signal.aborted)
       return { ...response, stream: logged(response.stream, line, signal) }
     if (signal.aborted) logger.info(line, 'the client is gone')

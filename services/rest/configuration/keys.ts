@@ -198,6 +198,13 @@ export const keys = {
     'error',
     'What is logged: from failures of the server only to everything.',
   ),
+  logRefusals: key(
+    'log-refusals',
+    values.truth(),
+    false,
+    'Whether the log says which grant or policy has refused a request (42501), by one more query.',
+    alsoFromDatabase,
+  ),
   logQuery: key('log-query', values.truth(), false, 'Whether the SQL of requests is logged.'),
   ndjsonEnabled: key(
     'ndjson-enabled',

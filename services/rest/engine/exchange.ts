@@ -3,6 +3,7 @@
 import type { IncomingBody, RequestHead } from '../../http/message.ts'
 import type { Pool } from '../../postgres/pool.ts'
 import { canonicalPath } from '../parse/request.ts'
+import type { Plan } from '../plan/types.ts'
 import type { State } from './state.ts'
 import type { Timing } from './timing.ts'
 import type { SessionFacts } from './transaction.ts'
@@ -26,6 +27,8 @@ export type Exchange = {
   readonly signal: AbortSignal
   /** Told the statement that is run, without its values. */
   readonly onStatement: (sql: string) => void
+  /** Told what is asked of Postgres, or may be: of a function that has others of its name, each. */
+  readonly onPlans: (plans: readonly Plan[]) => void
 }
 
 /** What Postgres is told of a request to a schema. */

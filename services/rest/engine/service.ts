@@ -14,6 +14,7 @@ import { findTable } from '../plan/context.ts'
 import { deliveryOf } from '../plan/delivery.ts'
 import { type PlannedAction, plan as planRequest, planWithoutBody } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
+import type { Refused } from '../refusals/log.ts'
 import { render } from '../sql/index.ts'
 import { admit } from './admission.ts'
 import { answer } from './answer.ts'
@@ -33,6 +34,7 @@ type Answered = {
   readonly error: RestError | undefined
   /** The statement that was run for it, without its values. */
   readonly sql: string | undefined
+  readonly refused: Refused | undefined
 }
 
 async function authenticate(state: State, request: RequestHead): Promise<Session> {
@@ -65,7 +67,9 @@ async function payloadOf(exchange: Exchange, request: ApiRequest, action: Planne
   if (request.body === undefined) return undefined
   const { state, body, timing } = exchange
   if (body.length === undefined || body.length > largeBodyBytes) {
-    await admit(exchange, request.schema, planWithoutBody(request, action, state.cache, state.planSettings))
+    const plans = planWithoutBody(request, action, state.cache, state.planSettings)
+    exchange.onPlans(plans)
+    await admit(exchange, request.schema, plans)
   }
   const reader = payloadReader(request.body)
   await body.read(reader)
@@ -79,6 +83,7 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
   const { role } = exchange.session
   const planned = planRequest(request, action, payload, state.cache, state.planSettings)
   const plan = limited(planned, role, limitsOf(state.roleLimits, role))
+  exchange.onPlans([plan])
   const chosen = chosenEnd(state, request)
   const mode = transactionMode(exchange, plan, chosen)
   const isStreamed = canStream(plan, mode)
@@ -164,6 +169,10 @@ export async function answerRequest(
   const timing = new Timing()
   let session: Session | undefined
   let sql: string | undefined
+  let plans: readonly Plan[] = []
+  const onPlans = (list: readonly Plan[]) => {
+    plans = list
+  }
   const onStatement = (text: string) => {
     sql = text
   }
@@ -175,15 +184,17 @@ export async function answerRequest(
   try {
     session = await authenticate(state, http)
     timing.mark('jwt')
-    const exchange: Exchange = { state, pool, http, body, session, timing, signal, onStatement }
+    const exchange: Exchange = { state, pool, http, body, session, timing, signal, onStatement, onPlans }
     const { concurrency } = limitsOf(state.roleLimits, session.role)
     const response = await state.inFlight.admit(session.role, shareOf(concurrency, state), signal, () =>
       respond(exchange),
     )
-    return { response: timed(response), role: session.role, error: undefined, sql }
+    return { response: timed(response), role: session.role, error: undefined, sql, refused: undefined }
   } catch (cause) {
     const error = restErrorOf(cause, session?.isAuthenticated === true)
     const response = errorResponse(error, configuration.clientErrorVerbosity === 'verbose')
-    return { response: timed(response), role: session?.role, error, sql }
+    const role = session?.role
+    const refused: Refused = { cause, role, plans, preRequest: configuration.dbPreRequest }
+    return { response: timed(response), role, error, sql, refused }
   }
 }
