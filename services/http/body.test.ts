@@ -30,7 +30,7 @@ function reading() {
   const request = Object.assign(new EventEmitter(), { headers: {}, socket }) as unknown as IncomingMessage
   const taken: number[] = []
   const into = { held: 0, push: (chunk: Buffer) => void taken.push(chunk.length) }
-  const reservation = { grow: () => true, release: () => {} }
+  const reservation = { grow: () => true, release: () => {}, coming: () => () => {} }
   const whole = readBody({ request, into, maximumBytes: 1_000_000, reservation, gone: new AbortController().signal })
   /** So many chunks of a byte, each of which takes so long. */
   const tiny = (count: number, ms: number) => {

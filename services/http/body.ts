@@ -68,8 +68,10 @@ export function readBody({ request, into, maximumBytes, reservation, gone }: Rea
     if (gone.aborted) return reject(gone.reason)
     const { socket } = request
     let isOver = false
+    const arrived = reservation.coming(() => end(new HttpError({ kind: 'memory exhausted' })))
     const end = (error?: unknown) => {
       isOver = true
+      arrived()
       if (error === undefined) resolve()
       else reject(error)
     }

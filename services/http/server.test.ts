@@ -153,6 +153,72 @@ describe('the server', () => {
     await until(() => third.said().endsWith(String(3 * megabyte)))
   })
 
+  test('holds a body that has no end no longer than a while, where another needs the room', async () => {
+    let now = 0
+    vi.spyOn(performance, 'now').mockImplementation(() => now)
+    onTestFinished(() => void vi.restoreAllMocks())
+    const bodies: Pieces[] = []
+    const handle: Handler = async (_, body) => {
+      const pieces = new Pieces()
+      bodies.push(pieces)
+      return answered([], String((await wholeOf(body, pieces)).length))
+    }
+    const server = await serve(handle, { maximumHeldBytes: 4 * megabyte })
+    const send = async (bytes: number, isWhole: boolean) => {
+      const client = await dial(server)
+      client.socket.write(post(bytes))
+      client.socket.write(Buffer.alloc(bytes - (isWhole ? 0 : 1)))
+      return client
+    }
+    const [slow, younger] = [await send(3 * megabyte, false), await send(megabyte / 2, false)]
+    await until(() => bodies.reduce((sum, { length }) => sum + length, 0) === 3.5 * megabyte - 2)
+    const early = await send(2 * megabyte, true)
+    await until(() => early.said() !== '')
+    expect(early.said()).toMatch(/^HTTP\/1.1 503 /)
+    now = 10_000
+    const late = await send(2 * megabyte, true)
+    await until(() => late.said().endsWith(String(2 * megabyte)))
+    expect(slow.said()).toMatch(/^HTTP\/1.1 503 /)
+    // Nobody needs what the other one holds.
+    younger.socket.write('x')
+    await until(() => younger.said().endsWith(String(megabyte / 2)))
+  })
+
+  test('has so many connections and no more, and those that are not answered make room, the oldest first', async () => {
+    let finish = () => {}
+    const finished = new Promise<void>(resolve => {
+      finish = resolve
+    })
+    let isAsked = false
+    const handle: Handler = async (_, body) => {
+      await wholeOf(body)
+      isAsked = true
+      await finished
+      return answered()
+    }
+    const server = await serve(handle, { maximumConnections: 4 })
+    const waiting = await dial(server)
+    waiting.socket.write(`${post(3)}abc`)
+    await until(() => isAsked)
+    const idle: { socket: Socket }[] = []
+    for (const begun of ['GET / HTTP/1.1\r\nX: ', post(60_000), '']) {
+      const client = await dial(server)
+      client.socket.write(begun)
+      idle.push(client)
+      // So that the server sees them in this order.
+      await until(async () => (await connections(server)) === idle.length + 1)
+    }
+    const ended = () => idle.map(({ socket }) => socket.readableEnded)
+    expect(ended()).toEqual([false, false, false])
+    const next = await dial(server)
+    next.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await until(() => ended()[0] === true)
+    expect(await connections(server)).toBe(4)
+    finish()
+    await until(() => waiting.said().endsWith('done') && next.said().endsWith('done'))
+    expect(ended()).toEqual([true, false, false])
+  })
+
   test('takes nothing of a body that nobody reads, and goes on serving the connection', async () => {
     const server = await serve(
       async ({ headers }, body) =>

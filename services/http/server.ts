@@ -8,6 +8,7 @@ import { createServer } from '../../server/node-http.ts'
 import { type Block, clientAddress, trustedBlocks } from './address.ts'
 import { bodyLength, discardBody, readBody } from './body.ts'
 import { Budget, smallBodyBytes } from './budget.ts'
+import { Connections, mostConnections } from './connections.ts'
 import { type CorsRules, corsHeaders, preflight } from './cors.ts'
 import { HttpError } from './errors.ts'
 import { type HeaderList, isFraming } from './headers.ts'
@@ -31,6 +32,10 @@ export type HttpService = {
   readonly maximumHeaderBytes: number
   /** Of the bodies of all requests and answers together; 256 MiB or four bodies where it is not given. */
   readonly maximumHeldBytes?: number | undefined
+  /** Those that are not in use make room; 10,000 where it is not given, or what the system allows. */
+  readonly maximumConnections?: number | undefined
+  /** A client that fetches nothing of a stream for so long is hung up on; three minutes where it is not given. */
+  readonly stalledMs?: number | undefined
   /** undefined: plain HTTP. */
   readonly tls?: Certificate | undefined
   /** IPv4 addresses and blocks of proxies whose X-Forwarded-For is believed; nobody's where it is not given. */
@@ -73,6 +78,11 @@ function send(response: ServerResponse, answer: HttpResponse, extra: HeaderList,
   else response.end(body)
 }
 
+/** Of what waits in all streams of a server, beside what each may have that is small. */
+const maximumBacklogBytes = 67_108_864
+/** A client that reads little is seen to fetch only as the system's own buffers run empty. */
+const usualStalledMs = 180_000
+
 const refusals: Record<string, string> = {
   HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
@@ -82,6 +92,7 @@ const refusals: Record<string, string> = {
 export function makeServer(service: HttpService): Server {
   const { product, maximumBodyBytes, maximumHeldBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = service
   const budget = new Budget(maximumHeldBytes)
+  const backlog = { budget: new Budget(maximumBacklogBytes), stalledMs: service.stalledMs ?? usualStalledMs }
   const queue = new RequestQueue()
   const serverHeader: [string, string] = ['Server', product]
   const trusted: readonly Block[] = trustedBlocks(service.trustedProxies ?? [])
@@ -102,8 +113,10 @@ export function makeServer(service: HttpService): Server {
     }
     const gone = new AbortController()
     const reservation = budget.reserve()
+    const { socket } = incoming
     response.on('close', () => {
       reservation.release()
+      connections.leave(socket)
       if (!response.writableFinished) gone.abort(new Error('the client is gone'))
     })
     const question = url.indexOf('?')
@@ -129,8 +142,10 @@ export function makeServer(service: HttpService): Server {
           throw error
         })
         held = into.held
+        connections.use(socket)
       },
     }
+    if (body.length === 0) connections.use(socket)
     try {
       const answer = await service.handle(head, body, gone.signal)
       if (response.destroyed) return
@@ -148,7 +163,7 @@ export function makeServer(service: HttpService): Server {
         if (answer.streamLength !== undefined) lines.push('Content-Length', String(answer.streamLength))
         if (answer.statusText === undefined) response.writeHead(answer.status, lines)
         else response.writeHead(answer.status, answer.statusText, lines)
-        await writeStream(response, stream, { reservation, held })
+        await writeStream(response, stream, { reservation, held, backlog })
       }
     } catch (error) {
       if (response.destroyed || response.headersSent) return
@@ -165,6 +180,7 @@ export function makeServer(service: HttpService): Server {
   }
   const listener =
     service.tls === undefined ? createServer(options, receive) : createTlsServer(service.tls, options, receive)
+  const connections = new Connections(listener, mostConnections(service.maximumConnections))
   listener.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const status = refusals[error.code ?? ''] ?? '400 Bad Request'
     // Whoever does not close their side would keep the socket; so it is not left to them.

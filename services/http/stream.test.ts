@@ -1,7 +1,7 @@
 /** Answers that come bit by bit, over sockets of their own. */
 import { once } from 'node:events'
 import { type IncomingMessage, request, type Server } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { until } from '../testing/client.ts'
 import type { AnswerStream, Handler } from './message.ts'
@@ -9,6 +9,7 @@ import { makeServer } from './server.ts'
 
 async function serve(
   stream: (out: AnswerStream, signal: AbortSignal) => Promise<void>,
+  limits: { readonly stalledMs?: number } = {},
 ): Promise<{ server: Server; port: number }> {
   const handle: Handler = async (_, __, signal) => ({
     status: 200,
@@ -23,6 +24,7 @@ async function serve(
     rules: () => ({ cors: { origins: [], methods: 'GET', exposedHeaders: '' }, traceHeader: undefined }),
     handle,
     renderError: error => ({ status: 500, headers: [], body: String(error) }),
+    ...limits,
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => {
@@ -124,4 +126,41 @@ test('a client that fetches nothing, of a writer that does not wait, is hung up 
   onTestFinished(() => void socket.destroy())
   socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
   await until(() => isGone)
+})
+
+test('a client that has fetched nothing for a while is hung up on, however little is sent to it; one that reads is not', async () => {
+  let written = 0
+  let isGone = 0
+  const { port } = await serve(
+    async (out, signal) => {
+      // More than the system holds for a client, and less than may wait for it.
+      for (; written < 16_000_000 && !signal.aborted; written += 100_000) {
+        if (!out.write('x'.repeat(100_000)))
+          await Promise.race([out.drained(), new Promise(resolve => setTimeout(resolve, 20))])
+      }
+      while (!signal.aborted) {
+        out.write(': keepalive\n\n')
+        await new Promise(resolve => setTimeout(resolve, 20))
+      }
+      isGone += 1
+    },
+    { stalledMs: 200 },
+  )
+  const ask = (socket: Socket) => {
+    socket.on('error', () => {})
+    onTestFinished(() => void socket.destroy())
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  }
+  const [reading, stalled] = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1').pause()]
+  let read = 0
+  reading.on('data', piece => {
+    read += piece.length
+  })
+  ask(reading)
+  await until(() => read > 0)
+  written = 0
+  ask(stalled)
+  await until(() => isGone === 1)
+  const before = read
+  await until(() => read > before)
 })

@@ -1,9 +1,9 @@
 /**
- * Answers that come bit by bit. It promises that what is held for a client that reads slowly has a bound, that the writer learns of it, and
- * that an answer whose writer fails is cut off, so that no client takes it for whole.
+ * Answers that come bit by bit. It promises that what is held for a client that reads slowly has a bound, and for all of them together; that the writer learns of it; that
+ * a client that reads nothing any more is hung up on; and that an answer whose writer fails is cut off, so that no client takes it for whole.
  */
 import type { ServerResponse } from 'node:http'
-import type { Reservation } from './budget.ts'
+import type { Budget, Reservation } from './budget.ts'
 import type { AnswerStream } from './message.ts'
 
 /** A client that has so much to fetch and is sent more is hung up on. */
@@ -25,13 +25,66 @@ function cutOff(response: ServerResponse): void {
   response.destroy()
 }
 
+/** What waits in streams whose clients are slow: the room for all of it, and how long one may fetch nothing. */
+type Backlog = { readonly budget: Budget; readonly stalledMs: number }
+
+/** Whether a client still fetches what it is sent, though its writer does not wait for it. */
+class Fetching {
+  readonly #response: ServerResponse
+  readonly #backlog: Backlog
+  /** undefined: nothing waits. */
+  #reservation: Reservation | undefined
+  #written = 0
+  #fetched = 0
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(response: ServerResponse, backlog: Backlog) {
+    this.#response = response
+    this.#backlog = backlog
+    response.on('close', () => {
+      clearTimeout(this.#timer)
+      this.#reservation?.release()
+    })
+  }
+
+  /** @returns whether there is room for so much that waits */
+  holds(bytes: number): boolean {
+    if (bytes > 0) {
+      this.#reservation ??= this.#backlog.budget.reserve()
+      return this.#reservation.grow(bytes)
+    }
+    this.#reservation?.release()
+    this.#reservation = undefined
+    return true
+  }
+
+  wrote(bytes: number): void {
+    this.#written += bytes
+    if (this.#timer === undefined && this.#response.writableLength > 0) this.#watch()
+  }
+
+  #watch(): void {
+    this.#fetched = this.#written - this.#response.writableLength
+    this.#timer = setTimeout(() => this.#look(), this.#backlog.stalledMs)
+  }
+
+  #look(): void {
+    this.#timer = undefined
+    const waiting = this.#response.writableLength
+    if (waiting === 0) return
+    if (this.#written - waiting > this.#fetched) this.#watch()
+    else this.#response.destroy()
+  }
+}
+
 /** Writes to a response whose head is written, and ends it. `reservation` is asked for memory where `held` bytes are not enough. */
 export async function writeStream(
   response: ServerResponse,
   stream: (out: AnswerStream) => Promise<void>,
-  { reservation, held }: { readonly reservation: Reservation; readonly held: number },
+  { reservation, held, backlog }: { readonly reservation: Reservation; readonly held: number; backlog: Backlog },
 ): Promise<void> {
   response.flushHeaders()
+  const fetching = new Fetching(response, backlog)
   let allowed = 0
   let waiting: { readonly promise: Promise<void>; wake(): void } | undefined
   const wait = () => {
@@ -50,11 +103,14 @@ export async function writeStream(
   const out: AnswerStream = {
     write(text) {
       if (response.destroyed || response.writableEnded) return false
-      if (response.writableLength > maximumPendingBytes + allowed) {
+      const waits = Math.max(0, response.writableLength - allowed)
+      if (waits > maximumPendingBytes || !fetching.holds(waits)) {
         response.destroy()
         return false
       }
-      return response.write(text)
+      const isQuick = response.write(text)
+      fetching.wrote(Buffer.byteLength(text))
+      return isQuick
     },
     allow(bytes) {
       if (!reservation.grow(held + allowed + bytes)) return false

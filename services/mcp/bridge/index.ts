@@ -28,6 +28,7 @@ type Bridge = {
 
 const headerBytes = 32_768
 const farewellMs = 2_000
+const leastConnections = 10_000
 /** Before authentication, and so before a Host or Origin is asked for. */
 const probes = ['/health', '/ready']
 
@@ -122,6 +123,7 @@ export async function startBridge(
     maximumHeaderBytes: headerBytes,
     tls: settings.tls?.certificate,
     trustedProxies: settings.trustedProxies,
+    maximumConnections: Math.max(leastConnections, 2 * settings.maximumStreams),
     rules: () => ({ cors: undefined, traceHeader: undefined }),
     handle,
     renderError: error => {
