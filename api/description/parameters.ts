@@ -14,7 +14,6 @@ const requestHeaders = {
   Prefer: {
     description: '`wait=N` holds the answer until the object has settled, for at most N seconds. 60 is the most.',
     schema: { type: 'string' },
-    example: 'wait=30',
   },
 } as const
 

@@ -1,0 +1,57 @@
+/** The API by its description, as a fuzzer that knows nothing else asks it: no finding but those that are listed with their reasons. */
+import { randomInt } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { isSoak } from '../operator/testing/soak.ts'
+import { pythonLibrary } from '../services/testing/python-package.ts'
+import type { Agents } from './agents.ts'
+import { type Client, setSnapshotClass, startClient } from './testing/client.ts'
+import { descriptionOf } from './testing/contract.ts'
+import { unexcused } from './testing/fuzz-exceptions.ts'
+import { token } from './testing/harness.ts'
+import { runSchemathesis } from './testing/schemathesis.ts'
+import { startStandIn } from './testing/stand-in.ts'
+
+const library = pythonLibrary('schemathesis', '4.32.5')
+
+/** Of databases that have nothing to tell. */
+const agents: Agents = {
+  ask: async ({ id }, path) => (path.startsWith('/samples') ? { id, samples: [] } : { id, isWhole: true, entries: [] }),
+}
+
+let client: Client
+let url: string
+let stopStandIn: () => Promise<void>
+beforeAll(async () => {
+  client = await startClient({ agents })
+  await setSnapshotClass(client, { name: 'snapshots', atomic: true })
+  stopStandIn = await startStandIn(client)
+  url = await client.app.listen({ host: '127.0.0.1', port: 0 })
+})
+afterAll(async () => {
+  await stopStandIn?.()
+  await client?.close()
+})
+
+const seconds = isSoak ? 120 : undefined
+
+if (library === undefined) test.skip('a fuzzer: needs the Python package schemathesis', () => {})
+else
+  test('a fuzzer finds nothing in two minutes of a soak, or in a few examples of each operation', async () => {
+    const seed = isSoak ? Number(process.env.ESPALIER_SOAK_SEED || randomInt(2 ** 31)) : 1
+    if (isSoak) console.log(`ESPALIER_SOAK_SEED=${seed}`)
+    const outcome = await runSchemathesis({
+      library,
+      url,
+      token: await token(),
+      seed,
+      ...(seconds === undefined ? {} : { seconds }),
+    })
+    expect(unexcused(outcome.findings)).toEqual([])
+    expect(outcome).toMatchObject({ stopped: expect.stringMatching(/completed|time/), errors: [] })
+    const described = Object.entries((await descriptionOf(client.app)).paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
+    )
+    // What it has read the description from it does not ask again.
+    expect(described.filter(operation => !outcome.operations.has(operation))).toEqual(['GET /managed/v1/openapi.json'])
+    expect(outcome.cases).toBeGreaterThan(2000)
+  }, 300_000)

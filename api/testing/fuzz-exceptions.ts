@@ -1,0 +1,61 @@
+/**
+ * What a fuzzer may find without being right, each with its reason. Nearly all are refusals of requests that are sound by
+ * the description: they depend on what there is, on the time, or on two parameters at once, which no schema can tell.
+ */
+import type { Finding } from './schemathesis.ts'
+
+type Exception = { check: string; status: number; operation?: RegExp; message: RegExp; reason: string }
+
+const refused = (message: RegExp, reason: string): Exception => ({
+  check: 'positive_data_acceptance',
+  status: 400,
+  message,
+  reason,
+})
+
+const exceptions: readonly Exception[] = [
+  refused(/^(region|size): there is no such/, 'the regions and sizes on offer are those of the installation'),
+  refused(/^size: this size is (deprecated|retired)/, 'likewise, and they are withdrawn in time'),
+  refused(/^name: another database of the account has this name/, 'a name is taken by what there is'),
+  refused(/^size: the database has this size already/, 'what a database has is not in the description'),
+  refused(/^size: .* storage/, 'a size is refused by the storage that the database has: it never shrinks'),
+  refused(/^storage\.autogrow\.max_size: /, 'the least is the storage of the size'),
+  refused(/^kind: the durable tier is not enabled/, 'an installation may have it or not'),
+  refused(/^source_branch_id: /, 'the branch is to be one of this database, and not too deep'),
+  refused(/^(source_)?backup_id: the backup is /, 'the backup is to be a completed one of this database'),
+  refused(/^(region|pg_version): the backup is /, 'a copy is where its backup is, in the version of its backup'),
+  refused(/^expires_at: must be in the future/, 'what the future is changes'),
+  refused(/^start_time: must be before end_time/, 'a schema knows one parameter at a time'),
+  refused(/^interval: more than 1000 points/, 'likewise'),
+  refused(/^Idempotency-Key: was already used/, 'what a key stood for is not in the description'),
+  {
+    check: 'use_after_free',
+    status: 200,
+    operation: /^GET /,
+    message: /./,
+    reason: 'a deletion goes on after its answer: until it is done the object can be read, and is `deleting`',
+  },
+]
+
+const messageOf = (body: string): string => {
+  try {
+    return String(JSON.parse(body).message)
+  } catch {
+    return body
+  }
+}
+
+/** Those that nothing excuses, each once. */
+export function unexcused(findings: readonly Finding[]): Finding[] {
+  const rest = findings.filter(
+    ({ operation, check, status, message }) =>
+      !exceptions.some(
+        exception =>
+          exception.check === check &&
+          exception.status === status &&
+          exception.operation?.test(operation) !== false &&
+          exception.message.test(messageOf(message)),
+      ),
+  )
+  return [...new Map(rest.map(one => [`${one.operation} ${one.check} ${one.status} ${one.message}`, one])).values()]
+}
