@@ -205,7 +205,7 @@ function settingsOf(file: z.infer<typeof fileSchema>, folder: string): BridgeSet
       timeoutMs: session.timeout,
       maximumSessions: session.max_sessions,
       cleanupIntervalMs: session.cleanup_interval,
-      streamLimits: { events: session.notification_buffer, bytes: streamBytes },
+      streamBounds: { events: session.notification_buffer, bytes: streamBytes },
     },
     oauth,
     logLevel: log.level,

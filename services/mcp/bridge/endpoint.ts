@@ -11,7 +11,7 @@ import type { Backend } from './backend.ts'
 import type { BridgeCaller } from './callers.ts'
 import { argumentMismatch, eraOf, isModernVersion } from './era.ts'
 import { BridgeRefusal } from './errors.ts'
-import { EventStream, type StreamLimits } from './event-stream.ts'
+import { discardWithClient, EventStream, type StreamLimits } from './event-stream.ts'
 import {
   errorResponse,
   invalidRequest,
@@ -176,6 +176,7 @@ export class Endpoint {
       let stream: EventStream | undefined
       const begin = () => {
         const made = session?.openRequestStream() ?? new EventStream('0', streamLimits, false)
+        if (session === undefined) discardWithClient(made, signal)
         resolve(
           watchers.counted(streamAnswer(made, { after: undefined, isPrimed: session?.isPrimed ?? false, signal })),
         )

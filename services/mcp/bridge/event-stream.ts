@@ -3,12 +3,20 @@
  * goes on where its connection broke. What is kept is bounded; the oldest goes first.
  */
 import type { AnswerStream } from '../../http/message.ts'
+import type { EventMemory } from './event-memory.ts'
 import { type Message, writeMessage } from './message.ts'
 
 type KeptEvent = { readonly position: number; readonly text: string }
 
 /** Of one stream; those that nobody has seen included. */
-export type StreamLimits = { readonly events: number; readonly bytes: number }
+export type StreamBounds = { readonly events: number; readonly bytes: number }
+export type StreamLimits = StreamBounds & { readonly memory: EventMemory }
+
+/** For a stream that nobody can come back to. */
+export function discardWithClient(stream: EventStream, signal: AbortSignal): void {
+  if (signal.aborted) stream.discard()
+  else signal.addEventListener('abort', () => stream.discard())
+}
 
 const closeEvent = (reason: string): string => `event: close\ndata: ${JSON.stringify({ reason })}\n\n`
 
@@ -23,6 +31,7 @@ export class EventStream {
   #seen = 0
   #out: { readonly stream: AnswerStream; readonly end: () => void } | undefined
   #isEnded = false
+  #isDiscarded = false
 
   constructor(name: string, limits: StreamLimits, hasIds: boolean) {
     this.name = name
@@ -56,13 +65,24 @@ export class EventStream {
   }
 
   #keep(event: KeptEvent): void {
+    if (this.#isDiscarded) return
     this.#kept.push(event)
     this.#keptBytes += event.text.length
-    while (this.#kept.length > this.#limits.events || this.#keptBytes > this.#limits.bytes) {
+    this.#shrink(this.#limits.events, this.#limits.bytes)
+  }
+
+  #shrink(events: number, bytes: number): void {
+    while (this.#kept.length > events || this.#keptBytes > bytes) {
       const oldest = this.#kept.shift()
-      if (oldest === undefined) return
+      if (oldest === undefined) break
       this.#keptBytes -= oldest.text.length
     }
+    this.#limits.memory.hold(this, this.#keptBytes)
+  }
+
+  /** All streams together keep too much, and this one most. */
+  shed(): void {
+    this.#shrink(this.#limits.events, Math.floor(this.#keptBytes / 2))
   }
 
   /**
@@ -105,8 +125,15 @@ export class EventStream {
     out?.end()
   }
 
+  /** Nobody can come back to it. */
+  discard(): void {
+    this.#isDiscarded = true
+    this.#forget()
+  }
+
   #forget(): void {
     this.#kept = []
     this.#keptBytes = 0
+    this.#limits.memory.hold(this, 0)
   }
 }

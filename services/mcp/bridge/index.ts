@@ -11,6 +11,7 @@ import { Backend } from './backend.ts'
 import { type Authenticate, allowAnyone, byConfiguredTokens } from './callers.ts'
 import { Endpoint } from './endpoint.ts'
 import { BridgeConfigurationError } from './errors.ts'
+import { EventMemory } from './event-memory.ts'
 import type { AuthorizationServer } from './oauth/index.ts'
 import type { OAuthSettings } from './oauth/settings.ts'
 import { checkOrigin, corsHeaders } from './origin.ts'
@@ -28,6 +29,8 @@ type Bridge = {
 
 const headerBytes = 32_768
 const farewellMs = 2_000
+/** Of events that clients may come back for, in all. */
+const keptBytes = 67_108_864
 const leastConnections = 10_000
 /** Before authentication, and so before a Host or Origin is asked for. */
 const probes = ['/health', '/ready']
@@ -69,7 +72,7 @@ export async function startBridge(
   logger: Logger,
   { certificateIntervalMs }: BridgeOptions = {},
 ): Promise<Bridge> {
-  const { streamLimits } = settings.session
+  const streamLimits = { ...settings.session.streamBounds, memory: new EventMemory(keptBytes) }
   const oauth = settings.oauth && (await authorizationServer(settings.oauth, logger))
   const authenticate = authenticator(settings, oauth)
   const metadataUrlOf = (path: string) =>
@@ -81,13 +84,16 @@ export async function startBridge(
     { onBroadcast: message => watchers.tell(undefined, message), sessions: () => sessions.all() },
     logger,
   )
-  const sessions = new Sessions(settings.session, {
-    onClose: session => backend.closed(session),
-    onNotification: (session, message) => {
-      // Of a server that tells no sessions apart, streams without one are told by `onBroadcast`.
-      if (backend.tellsSessionsApart) watchers.tell(session.caller.principal, message)
+  const sessions = new Sessions(
+    { ...settings.session, streamLimits },
+    {
+      onClose: session => backend.closed(session),
+      onNotification: (session, message) => {
+        // Of a server that tells no sessions apart, streams without one are told by `onBroadcast`.
+        if (backend.tellsSessionsApart) watchers.tell(session.caller.principal, message)
+      },
     },
-  })
+  )
   const endpoint = new Endpoint({ backend, sessions, watchers, streamLimits })
 
   async function answer(head: RequestHead, body: IncomingBody, signal: AbortSignal): Promise<HttpResponse> {

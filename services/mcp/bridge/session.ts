@@ -44,6 +44,7 @@ export class Session implements Owner {
   /** Requests whose answer is still to come. */
   readonly #runs = new Set<Run>()
   #lastStream = 0
+  #isClosed = false
 
   readonly #onNotification: NotificationListener
 
@@ -70,6 +71,7 @@ export class Session implements Owner {
     if (first !== undefined) return first
     const made = new EventStream('0', this.#limits, this.hasEventIds)
     this.#streams.push(made)
+    if (this.#isClosed) made.discard()
     return made
   }
 
@@ -83,8 +85,9 @@ export class Session implements Owner {
     const { general } = this
     const made = new EventStream(String(++this.#lastStream), this.#limits, this.hasEventIds)
     this.#streams.push(made)
+    if (this.#isClosed) made.discard()
     const oldest = this.#streams.findIndex(stream => stream !== general && stream.isEnded)
-    if (oldest > 0 && this.#streams.length > mostStreams) this.#streams.splice(oldest, 1)
+    if (oldest > 0 && this.#streams.length > mostStreams) this.#streams.splice(oldest, 1)[0]?.discard()
     return made
   }
 
@@ -124,7 +127,11 @@ export class Session implements Owner {
   }
 
   close(reason: string): void {
-    for (const stream of this.#streams) stream.detach(reason)
+    this.#isClosed = true
+    for (const stream of this.#streams) {
+      stream.detach(reason)
+      stream.discard()
+    }
   }
 }
 
@@ -145,16 +152,29 @@ export class Sessions {
     this.#events = events
   }
 
-  /** @throws BridgeRefusal where there are as many as there may be */
+  /** Where there are as many as there may be, a caller who has fewer takes the place of one who has most. @throws BridgeRefusal where nobody has more */
   create(caller: BridgeCaller, initialize: JsonObject | undefined): Session {
     this.expire()
-    if (this.#sessions.size >= this.#settings.maximumSessions)
+    if (this.#sessions.size >= this.#settings.maximumSessions && !this.#makeRoom(caller))
       throw new BridgeRefusal({ status: 503 }, 'there are as many sessions as there may be; try again later')
     const { streamLimits: limits } = this.#settings
     const { onNotification } = this.#events
     const session = new Session({ number: ++this.#lastNumber, caller, initialize, limits, onNotification })
     this.#sessions.set(session.id, session)
     return session
+  }
+
+  /** One of the largest caller goes, if that leaves it no fewer than the other has then: one that is not in use, if there is any, and of those the one unused for longest. */
+  #makeRoom({ principal }: BridgeCaller): boolean {
+    const byCaller = Map.groupBy(this.#sessions.values(), session => session.caller.principal)
+    const own = byCaller.get(principal)?.length ?? 0
+    const largest = [...byCaller.values()].reduce((most, list) => (list.length > most.length ? list : most), [])
+    if (largest.length <= own + 1) return false
+    const order = (one: Session, other: Session) =>
+      Number(one.isInUse) - Number(other.isInUse) || one.lastUsed - other.lastUsed
+    const [first] = largest.sort(order)
+    if (first !== undefined) this.close(first, 'another caller needs the room')
+    return true
   }
 
   /** Another's session is none. @throws BridgeRefusal */

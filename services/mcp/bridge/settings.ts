@@ -1,7 +1,7 @@
 /** The settings of the bridge, as they are once its file has been read and checked. */
 import type { Certificate, CertificateFiles } from '../../../server/certificate.ts'
 import type { ConfiguredToken } from './callers.ts'
-import type { StreamLimits } from './event-stream.ts'
+import type { StreamBounds } from './event-stream.ts'
 import type { OAuthSettings } from './oauth/settings.ts'
 import type { OriginSettings } from './origin.ts'
 import type { SubprocessSettings } from './subprocess.ts'
@@ -29,7 +29,7 @@ export type BridgeSettings = {
     readonly timeoutMs: number
     readonly maximumSessions: number
     readonly cleanupIntervalMs: number
-    readonly streamLimits: StreamLimits
+    readonly streamBounds: StreamBounds
   }
   readonly oauth: OAuthSettings | undefined
   readonly logLevel: string

@@ -3,7 +3,7 @@ import type { AnswerStream, HttpResponse } from '../../http/message.ts'
 import { keepAlive } from '../wire/event-stream.ts'
 import { streamAnswer } from './answers.ts'
 import type { BridgeCaller } from './callers.ts'
-import { EventStream, type StreamLimits } from './event-stream.ts'
+import { discardWithClient, EventStream, type StreamLimits } from './event-stream.ts'
 import type { NotificationMessage } from './message.ts'
 
 type Watcher = { readonly principal: string; readonly stream: EventStream }
@@ -40,7 +40,8 @@ export class Watchers {
 
   watch({ principal }: BridgeCaller, signal: AbortSignal): HttpResponse {
     const watcher = { principal, stream: new EventStream('0', this.#limits, false) }
-    this.#watchers.add(watcher)
+    discardWithClient(watcher.stream, signal)
+    if (!signal.aborted) this.#watchers.add(watcher)
     signal.addEventListener('abort', () => this.#watchers.delete(watcher))
     return streamAnswer(watcher.stream, { after: undefined, isPrimed: false, signal })
   }
