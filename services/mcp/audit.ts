@@ -2,7 +2,7 @@
  * A line in the log for each statement that was sent to a database: who, by which tool, what came of it. Literals in a statement may be secrets and personal data, most of all in what is
  * written, so the text itself is logged for reads alone unless the settings say otherwise; the hash tells statements apart in any case.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { McpSettings } from './configuration/types.ts'
 import type { AuditEntry } from './database/access.ts'
@@ -19,7 +19,7 @@ export function createAudit(
       {
         audit: {
           ...entry,
-          statementHash: createHash('sha256').update(statement).digest('hex').slice(0, 32),
+          statementHash: hash('sha256', statement).slice(0, 32),
           // This server's own statements are long and always the same.
           ...(isLogged && entry.author === 'caller' ? { statement: statement.slice(0, maximumText) } : {}),
         },

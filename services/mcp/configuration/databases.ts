@@ -102,7 +102,7 @@ function readDatabase(reader: SettingsReader, index: number): DatabaseSettings {
     sslkey,
     channelBinding: take('channel_binding', (one, elsewhere) => reader.take(one, bindings, elsewhere)) ?? 'prefer',
     allowWrites: take('allow_writes', (one, elsewhere) => reader.take(one, truth(), elsewhere)) ?? false,
-    poolSize: take('pool_max_conns', (one, elsewhere) => reader.take(one, whole(1, 1_000), elsewhere)) ?? 4,
+    poolSize: take('pool_max_conns', (one, elsewhere) => reader.take(one, whole(1, 1_000), elsewhere)) ?? 8,
     connectTimeoutMs: time('connect_timeout', 100, 600_000) ?? 10_000,
     statementTimeoutMs: time('statement_timeout', 100, 86_400_000) ?? 30_000,
     metadataMs: time('metadata_ttl', 0, 86_400_000) ?? 300_000,

@@ -53,7 +53,7 @@ test('what nobody sets has its default', () => {
         sslkey: undefined,
         channelBinding: 'prefer',
         allowWrites: false,
-        poolSize: 4,
+        poolSize: 8,
         connectTimeoutMs: 10_000,
         statementTimeoutMs: 30_000,
         metadataMs: 300_000,

@@ -14,16 +14,15 @@ type Attempt =
 
 export type Failures = { begin(address: string): Attempt }
 
-const mostAddresses = 50_000
-/** Of all addresses. */
+/** Of all addresses, each of which counts as some attempts more. */
 const mostAttempts = 1_000_000
+const sizeOfAddress = 20
 
 export function createFailures({ windowMs, most }: Rule, now: () => number): Failures {
   /** When each attempt of the window was made, the oldest first. */
   const byAddress = new LRUCache<string, number[]>({
-    max: mostAddresses,
     maxSize: mostAttempts,
-    sizeCalculation: attempts => 1 + attempts.length,
+    sizeCalculation: attempts => sizeOfAddress + attempts.length,
   })
   return {
     begin(address) {

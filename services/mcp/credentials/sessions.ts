@@ -27,7 +27,9 @@ export type Sessions = {
 
 export function createSessions(now: () => number): Sessions {
   const byDigest = new LRUCache<string, Session>({
-    max: mostSessions,
+    // By `max` room for all of them would be taken at once.
+    maxSize: mostSessions,
+    sizeCalculation: () => 1,
     dispose: ({ username }, digest) => forget(username, digest),
   })
   const byUser = new Map<string, Set<string>>()

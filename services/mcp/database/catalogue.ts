@@ -158,8 +158,13 @@ export function createCatalogue(
     return factsOf(results)
   }
 
-  const keyOf = ({ name, host, port, database, user }: DatabaseSettings) =>
-    JSON.stringify([name, host, port, database, user])
+  const keys = new WeakMap<DatabaseSettings, string>()
+  function keyOf(settings: DatabaseSettings): string {
+    const { name, host, port, database, user } = settings
+    const key = keys.get(settings) ?? JSON.stringify([name, host, port, database, user])
+    keys.set(settings, key)
+    return key
+  }
 
   return {
     facts: async (database, context, functions) => {

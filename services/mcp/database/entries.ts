@@ -25,7 +25,7 @@ const mayUse = ({ databases, kind, username }: Caller, { name, availableToUsers 
 }
 
 export function createEntries(databases: () => readonly DatabaseSettings[]): DatabaseEntries {
-  const selected = new LRUCache<string, string>({ max: maximumSelections })
+  const selected = new LRUCache<string, string>({ maxSize: maximumSelections, sizeCalculation: () => 1 })
   const available = (caller: Caller) => databases().filter(database => mayUse(caller, database))
   return {
     available,

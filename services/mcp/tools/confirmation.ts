@@ -3,10 +3,10 @@
  * other the refusal tells a code, with which the call is repeated.
  */
 import { createHash, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import type { CallContext, Outcome } from '../core/call.ts'
 import type { JsonObject } from '../core/json.ts'
 import { type ToolResult, toolError } from '../core/tool.ts'
+import { createUsed } from '../core/used.ts'
 
 /** What is to be confirmed. */
 type Subject = {
@@ -23,7 +23,6 @@ export type Confirmations = {
 }
 
 const lifetimeMs = 300_000
-const maximumSpent = 100_000
 const key = 'confirm'
 
 function questionOf({ statement, database, effect }: Subject): JsonObject {
@@ -41,7 +40,7 @@ function questionOf({ statement, database, effect }: Subject): JsonObject {
 
 export function createConfirmations(sealingKey: Uint8Array, now: () => number): Confirmations {
   const secret = Buffer.from(hkdfSync('sha256', sealingKey, '', 'espalier mcp: confirmation of statements', 32))
-  const spent = new LRUCache<string, true>({ max: maximumSpent, ttl: lifetimeMs })
+  const spent = createUsed(lifetimeMs, now)
 
   function sealOf({ statement, database, tool }: Subject, principal: string, expires: string, nonce: string): Buffer {
     const digest = createHash('sha256').update(statement).digest('base64url')
@@ -64,7 +63,7 @@ export function createConfirmations(sealingKey: Uint8Array, now: () => number): 
     const wanted = sealOf(subject, caller.principal, expires, nonce)
     if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return false
     if (Number.parseInt(expires, 36) < now() || spent.has(nonce)) return false
-    spent.set(nonce, true)
+    spent.add(nonce)
     return true
   }
 

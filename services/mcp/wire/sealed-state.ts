@@ -3,9 +3,9 @@
  * parameters it was sealed for, within minutes, and once in this process; and that any process with the same key can open it.
  */
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import { CoreError } from '../core/errors.ts'
 import type { JsonObject } from '../core/json.ts'
+import { createUsed } from '../core/used.ts'
 import { canonical } from './canonical.ts'
 
 /** What a sealed state belongs to. */
@@ -19,8 +19,6 @@ export type Sealer = {
 
 const lifetimeMs = 600_000
 const maximumLength = 65_536
-/** Of used ones that are remembered: a replay of one that is older than so many others passes until it expires. */
-const maximumRemembered = 100_000
 const version = 'v1.'
 const nonceBytes = 12
 const tagBytes = 16
@@ -43,7 +41,7 @@ function boundData({ principal, method, params }: Binding): Buffer {
 export function createSealer(key: Uint8Array, now: () => number): Sealer {
   if (key.length < 32) throw new RangeError('the sealing key must have at least 32 bytes')
   const derived = Buffer.from(hkdfSync('sha256', key, '', 'espalier mcp requestState', 32))
-  const used = new LRUCache<string, true>({ max: maximumRemembered })
+  const used = createUsed(lifetimeMs, now)
 
   function decrypt(sealed: string, binding: Binding): { readonly payload: Buffer; readonly nonce: string } | undefined {
     if (!sealed.startsWith(version) || sealed.length > maximumLength) return undefined
@@ -80,7 +78,7 @@ export function createSealer(key: Uint8Array, now: () => number): Sealer {
       // Written by a process with this key: nobody else can.
       const { expires, state } = JSON.parse(opened.payload.toString()) as { expires: number; state?: JsonObject }
       if (expires <= now()) throw refused()
-      used.set(opened.nonce, true)
+      used.add(opened.nonce)
       return state
     },
   }
