@@ -70,7 +70,7 @@ test.each([
   ['/managed/v1/nothing', '404'],
   ['/nothing', '404'],
   ['/managed/v1/openapi.json', '405'],
-  ['/docs', '404'],
+  ['/docs', '405'],
 ])('of a stranger nothing is read at %s: %s before any body', async (path, status) => {
   const answer = beginAt(path, `Content-Length: ${bodyLimit}`)
   await until(() => answer().startsWith(`HTTP/1.1 ${status}`))

@@ -52,7 +52,7 @@ function addCreate(app: App, context: ApiContext): void {
       description:
         'Answers as soon as the database is recorded, with the status `creating`. With `source_backup_id` it begins with the data of a backup and passwords of its own. The password is returned only by a single read.',
       success: { status: 200, description: 'The new database.', shape: databaseShape, headers: asynchronous },
-      errors: [400],
+      errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],
     },
     { body: createDatabaseInput, querystring: z.strictObject({}) },

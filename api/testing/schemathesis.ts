@@ -57,7 +57,7 @@ export async function runSchemathesis({ library, url, token, seed, seconds }: Op
   const report = join(scratch, 'report.ndjson')
   const asked = [
     ...['-m', 'schemathesis.cli', 'run', `${url}/managed/v1/openapi.json`, '--checks', 'all', '--continue-on-failure'],
-    ...['--seed', String(seed), ...(seconds === undefined ? ['--max-examples', '5'] : ['--max-time', String(seconds)])],
+    ...['--seed', String(seed), ...(seconds === undefined ? ['--max-examples', '3'] : ['--max-time', String(seconds)])],
     ...['--header', `Authorization: Bearer ${token}`, '--no-color'],
     ...['--report', 'ndjson', '--report-ndjson-path', report, '--output-sanitize', 'false'],
   ]
