@@ -25,8 +25,12 @@ const examples: Example[] = [...section.matchAll(/^```console\n([\s\S]*?)^```/gm
     .split(/^\$ /m)
     .slice(1)
     .map(text => {
-      const [command = '', ...lines] = text.split('\n')
-      return { command, expected: lines.join('\n').trimEnd() }
+      const lines = text.split('\n')
+      // A command goes on as long as a quote is open.
+      const isOpen = (count: number) => lines.slice(0, count).join('\n').split("'").length % 2 === 0
+      let count = 1
+      while (isOpen(count) && count < lines.length) count++
+      return { command: lines.slice(0, count).join('\n'), expected: lines.slice(count).join('\n').trimEnd() }
     }),
 )
 

@@ -5,6 +5,7 @@
  */
 import { type Field as FieldOf, fieldsByName, fieldsOf, key, optional } from '../../configuration/catalogue.ts'
 import * as values from '../../configuration/values.ts'
+import { isBatchPath } from '../batch/path.ts'
 import { isKeysetParameter } from '../keyset/parameter.ts'
 import { parseRoleLimits } from '../limits/role-limits.ts'
 
@@ -21,6 +22,19 @@ export const keys = {
     'admin-server-port',
     values.whole(0, 65_535),
     'Port of the admin server, which is off where not set; 0 takes a free one.',
+  ),
+  batchMaxRequests: key(
+    'batch-max-requests',
+    values.whole(1, 1_000),
+    100,
+    'Most requests of a batch.',
+    alsoFromDatabase,
+  ),
+  batchPath: optional(
+    'batch-path',
+    values.text('must be a path like /batch, of letters, digits, -, ., _ and ~, and not under /rpc', isBatchPath),
+    'Where several requests are taken to run in one transaction; nowhere where not set.',
+    alsoFromDatabase,
   ),
   clientErrorVerbosity: key(
     'client-error-verbosity',

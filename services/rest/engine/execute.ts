@@ -186,21 +186,36 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
   })
 }
 
-function run(pool: Pool, { plan, rendered, facts, mode, prepared, signal }: Execution): Promise<Outcome> {
-  const { before, after } = transactionSteps(facts, mode)
+/**
+ * Runs the statements of a plan between others of its transaction.
+ * @throws RestError where the result must not stand, DatabaseError, ConnectionFailure
+ */
+export async function runOn(
+  connection: Connection,
+  { plan, rendered, prepared }: Pick<Execution, 'plan' | 'rendered' | 'prepared'>,
+  before: readonly Step[],
+  after: readonly Step[],
+): Promise<Outcome> {
   const { write, main, estimate, isExplain } = rendered
   const own: Step[] = [
     ...(estimate === undefined ? [] : [estimate]),
     ...(write === undefined ? [] : [write]),
     { ...main, formats: isExplain ? [] : mainFormats },
   ]
+  const asked = await askedCost(connection, plan, before)
+  const results = await connection.run([...before.slice(asked), ...own, ...after], prepared)
+  const first = before.length - asked
+  const counted = write === undefined ? undefined : connection.affected[first]
+  const outcome = read(results.slice(first), rendered, plan, counted)
+  checkOutcome(plan, outcome)
+  return outcome
+}
+
+function run(pool: Pool, execution: Execution): Promise<Outcome> {
+  const { facts, mode, prepared, signal } = execution
+  const { before, after } = transactionSteps(facts, mode)
   return transact(pool, signal, async connection => {
-    const asked = await askedCost(connection, plan, before)
-    const results = await connection.run([...before.slice(asked), ...own, ...after], prepared)
-    const first = before.length - asked
-    const counted = write === undefined ? undefined : connection.affected[first]
-    const outcome = read(results.slice(first), rendered, plan, counted)
-    checkOutcome(plan, outcome)
+    const outcome = await runOn(connection, execution, before, after)
     if (mode.end === 'decide') await connection.run(endSteps('commit'), prepared)
     return outcome
   })

@@ -8,7 +8,6 @@ import type { RestError } from '../errors/rest-error.ts'
 import { limited } from '../limits/plan-limits.ts'
 import { limitsOf } from '../limits/role-limits.ts'
 import { type Payload, payloadReader } from '../parse/payload.ts'
-import type { Preferences } from '../parse/preferences.ts'
 import { type ApiRequest, parseRequest } from '../parse/request.ts'
 import { findTable } from '../plan/context.ts'
 import { deliveryOf } from '../plan/delivery.ts'
@@ -18,14 +17,16 @@ import type { Refused } from '../refusals/log.ts'
 import { render } from '../sql/index.ts'
 import { admit } from './admission.ts'
 import { answer } from './answer.ts'
+import { answerBatch, isBatch } from './batch.ts'
 import { type Exchange, type Session, sessionFacts } from './exchange.ts'
-import { canStream, decides, execute, type Outcome } from './execute.ts'
+import { canStream, execute, type Outcome } from './execute.ts'
+import { chosenEnd, transactionMode } from './mode.ts'
 import { answerOpenApi } from './openapi.ts'
 import { allowed, functionMethods, tableMethods } from './options.ts'
+import { withProfile } from './profile.ts'
 import { statementTimeoutMs } from './role-settings.ts'
 import type { State } from './state.ts'
 import { Timing } from './timing.ts'
-import type { TransactionMode } from './transaction.ts'
 
 /** What a request is answered with, and by whom it was asked: for the log. */
 type Answered = {
@@ -42,21 +43,6 @@ async function authenticate(state: State, request: RequestHead): Promise<Session
   const asked = role ?? state.configuration.dbAnonRole
   if (asked === undefined) throw anonymousRefused()
   return { role: asked, claims: JSON.stringify({ ...claims, role: asked }), isAuthenticated: authenticated }
-}
-
-/** The end of the transaction that the client chose, where it may choose. */
-function chosenEnd({ configuration }: State, { preferences }: ApiRequest): Preferences['tx'] {
-  return configuration.dbTxEnd.endsWith('allow-override') ? preferences.tx : undefined
-}
-
-function transactionMode({ state, session }: Exchange, plan: Plan, chosen: Preferences['tx']): TransactionMode {
-  const end = chosen ?? (state.configuration.dbTxEnd.startsWith('rollback') ? 'rollback' : 'commit')
-  const routineLevel = plan.kind === 'call' ? plan.routine.isolationLevel : null
-  return {
-    readOnly: plan.kind === 'read' || (plan.kind === 'call' && plan.readOnly),
-    isolationLevel: routineLevel ?? state.roleSettings.get(session.role)?.isolationLevel,
-    end: end === 'commit' && decides(plan) ? 'decide' : end,
-  }
 }
 
 /** What is larger is taken only from who may write: the others have been let have as much by the first read of the socket. */
@@ -84,7 +70,7 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
   const planned = planRequest(request, action, payload, state.cache, state.planSettings)
   const plan = limited(planned, role, limitsOf(state.roleLimits, role))
   exchange.onPlans([plan])
-  const chosen = chosenEnd(state, request)
+  const chosen = chosenEnd(state, request.preferences)
   const mode = transactionMode(exchange, plan, chosen)
   const isStreamed = canStream(plan, mode)
   const rendered = render(plan, isStreamed ? deliveryOf(plan, state.cache) : 'whole')
@@ -124,11 +110,9 @@ function streamed({ coming }: Outcome, make: () => HttpResponse): HttpResponse {
   }
 }
 
-/** Names are UTF-8 in headers as they are in requests'; Node writes a character for a byte. */
-const headerBytes = (name: string): string => Buffer.from(name, 'utf8').toString('latin1')
-
 async function respond(exchange: Exchange): Promise<HttpResponse> {
   const { state, http, timing } = exchange
+  if (isBatch(exchange)) return answerBatch(exchange)
   const request = parseRequest(http, state.rules)
   timing.mark('parse')
   const { action, schema } = request
@@ -146,11 +130,7 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
         return answerPlanned(exchange, request, action)
     }
   })()
-  // It says of what is sent which schema it is from.
-  const isProfiled = state.rules.schemas.length > 1 && response.headers.some(([name]) => name === 'Content-Type')
-  return isProfiled
-    ? { ...response, headers: [...response.headers, ['Content-Profile', headerBytes(schema)]] }
-    : response
+  return withProfile(state, schema, response)
 }
 
 /** Of what all workers may have at once, what this one may. */

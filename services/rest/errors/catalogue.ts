@@ -440,6 +440,43 @@ export const cursorTooLong = (maximum: number): RestError =>
     hint: 'Order by columns with shorter values.',
   })
 
+export const batchWrong = (): RestError => invalidBatch('The body must be a list of requests, in JSON')
+
+export const batchTooLong = (maximum: number): RestError => invalidBatch(`A batch has at most ${maximum} requests`)
+
+export const batchAnswerTooLarge = (maximumBytes: number): RestError =>
+  invalidBatch(`The answers of a batch come to at most ${maximumBytes} bytes`)
+
+/** Of one of its requests. */
+export const batchEntryWrong = (details: string): RestError => invalidBatch(details)
+
+function invalidBatch(details: string): RestError {
+  return new RestError({ status: 400, code: 'RSTB20', message: 'The batch cannot be run', details })
+}
+
+export const batchUnsigned = (maximumBytes: number): RestError =>
+  new RestError({
+    status: 413,
+    code: 'RSTB21',
+    message: `A batch of more than ${maximumBytes} bytes, or of unknown length, needs a token`,
+  })
+
+/** What one of a batch is refused with, and which. */
+export const ofRequest = (request: number, error: RestError): RestError =>
+  new RestError(
+    {
+      status: error.status,
+      ...(error.statusText === undefined ? {} : { statusText: error.statusText }),
+      code: error.code,
+      message: error.message,
+      details: error.details,
+      hint: error.hint,
+      headers: error.headers,
+      request,
+    },
+    error.cause,
+  )
+
 // Group X: what nobody foresaw. It says nothing of itself.
 
 export const internalError = (cause: unknown): RestError =>

@@ -58,8 +58,9 @@ function refusalOfConnection(failure: ConnectionFailure): RestError {
 
 /** An error as a response; `verbose` says details and hint as well. */
 export function errorResponse(error: RestError, verbose: boolean): HttpResponse {
-  const { code, message, details, hint } = error
-  const body = verbose ? { code, message, details, hint } : { code, message }
+  const { code, message, details, hint, request } = error
+  // A request that is undefined is not written.
+  const body = verbose ? { code, message, details, hint, request } : { code, message, request }
   // The code of a raised error is the function's text: what HTTP cannot carry stays out of the header.
   const proxyStatus = /^[\x21-\x7e]+$/.test(code) && !code.includes('"') ? `${serviceName}; error=${code}` : serviceName
   return {

@@ -13,6 +13,8 @@ type RestErrorParts = {
   message: string
   details?: Json
   hint?: string | null
+  /** Of a batch, the place of the request that is refused, from 0. */
+  request?: number | undefined
   headers?: [name: string, value: string][]
 }
 
@@ -23,6 +25,7 @@ export class RestError extends Error {
   readonly code: string
   readonly details: Json
   readonly hint: string | null
+  readonly request: number | undefined
   readonly headers: [name: string, value: string][]
 
   constructor(parts: RestErrorParts, cause?: unknown) {
@@ -33,6 +36,7 @@ export class RestError extends Error {
     this.code = parts.code
     this.details = parts.details ?? null
     this.hint = parts.hint ?? null
+    this.request = parts.request
     this.headers = parts.headers ?? []
   }
 }

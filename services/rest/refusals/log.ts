@@ -2,6 +2,7 @@
 import type { Logger } from 'pino'
 import { DatabaseError } from '../../postgres/errors.ts'
 import type { Pool } from '../../postgres/pool.ts'
+import { RestError } from '../errors/rest-error.ts'
 import type { Plan } from '../plan/types.ts'
 import { diagnose } from './diagnosis.ts'
 
@@ -29,7 +30,9 @@ export class RefusalLog {
 
   /** `line` says which request it was. */
   tell({ cause, role, plans, preRequest }: Refused, line: Readonly<Record<string, unknown>>): void {
-    const isRefusal = cause instanceof DatabaseError && cause.sqlState === noPrivilege
+    // Of a batch, the error says which request it is of, and is not Postgres's own.
+    const origin = cause instanceof RestError ? cause.cause : cause
+    const isRefusal = origin instanceof DatabaseError && origin.sqlState === noPrivilege
     if (!isRefusal || role === undefined || this.#isBusy || !this.#logger.isLevelEnabled('warn')) return
     this.#isBusy = true
     diagnose(this.#pool, role, plans, preRequest)

@@ -1,0 +1,75 @@
+/** Values of a JSON text as they stand in it: what is passed on of a batch is what its client wrote, digit for digit. For text that has been found to be JSON; it goes as deep as that. */
+
+const space = new Set([' ', '\t', '\n', '\r'])
+const isOpening = (character: string | undefined) => character === '{' || character === '['
+const isClosing = (character: string | undefined) => character === '}' || character === ']'
+
+class Cursor {
+  readonly #text: string
+  at = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  /** What stands here, past space. */
+  peek(): string | undefined {
+    while (space.has(this.#text[this.at] ?? '')) this.at++
+    return this.#text[this.at]
+  }
+
+  #skipString(): void {
+    for (this.at++; this.#text[this.at] !== '"'; this.at++) if (this.#text[this.at] === '\\') this.at++
+    this.at++
+  }
+
+  /** The text of the value that begins here. */
+  value(): string {
+    const first = this.peek()
+    const from = this.at
+    let depth = 0
+    do {
+      const character = this.#text[this.at]
+      if (character === '"') {
+        this.#skipString()
+        continue
+      }
+      if (isOpening(character)) depth++
+      else if (isClosing(character)) depth--
+      this.at++
+    } while (depth > 0)
+    if (isOpening(first) || first === '"') return this.#text.slice(from, this.at)
+    while (/[^\s,\]}]/.test(this.#text[this.at] ?? ' ')) this.at++
+    return this.#text.slice(from, this.at)
+  }
+}
+
+/** The elements of an array, each as it is written. */
+export function elementsOf(array: string): string[] {
+  const cursor = new Cursor(array)
+  cursor.peek()
+  cursor.at++
+  const elements: string[] = []
+  while (cursor.peek() !== ']') {
+    elements.push(cursor.value())
+    if (cursor.peek() === ',') cursor.at++
+  }
+  return elements
+}
+
+/** The members of an object, each value as it is written. */
+export function membersOf(object: string): [name: string, value: string][] {
+  const cursor = new Cursor(object)
+  cursor.peek()
+  cursor.at++
+  const members: [string, string][] = []
+  while (cursor.peek() !== '}') {
+    const name: unknown = JSON.parse(cursor.value())
+    cursor.peek()
+    // The colon.
+    cursor.at++
+    members.push([String(name), cursor.value()])
+    if (cursor.peek() === ',') cursor.at++
+  }
+  return members
+}

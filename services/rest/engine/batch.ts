@@ -1,0 +1,171 @@
+/**
+ * Several requests in one transaction: all of them, or none. It promises that nothing runs before all of them have been found to be right; that each runs as it
+ * would alone, by the same role, but sees what those before it have written; and that an error names the request that it is of, by its place from 0.
+ */
+import { smallBodyBytes } from '../../http/budget.ts'
+import type { HttpResponse } from '../../http/message.ts'
+import { piecesOf } from '../../postgres/messages.ts'
+import { transact } from '../../postgres/transact.ts'
+import { BatchAnswer } from '../batch/answer.ts'
+import { type BatchEntry, parseEntry } from '../batch/entry.ts'
+import { elementsOf } from '../batch/slices.ts'
+import {
+  batchEntryWrong,
+  batchTooLong,
+  batchUnsigned,
+  batchWrong,
+  ofRequest,
+  unsupportedMethod,
+} from '../errors/catalogue.ts'
+import { restErrorOf } from '../errors/index.ts'
+import { limited } from '../limits/plan-limits.ts'
+import { limitsOf } from '../limits/role-limits.ts'
+import { bodyForm, payloadReader } from '../parse/payload.ts'
+import { appliedPreferences, type Preferences, parsePreferences } from '../parse/preferences.ts'
+import { type ApiRequest, canonicalPath, parseRequest } from '../parse/request.ts'
+import { type PlannedAction, plan as planRequest } from '../plan/index.ts'
+import type { Plan } from '../plan/types.ts'
+import { type Rendered, render } from '../sql/index.ts'
+import { answer } from './answer.ts'
+import { type Exchange, sessionFacts } from './exchange.ts'
+import { runOn } from './execute.ts'
+import { chosenEnd, endOf, isolationLevelOf, isReadOnly } from './mode.ts'
+import { allowed } from './options.ts'
+import { withProfile } from './profile.ts'
+import { retrying } from './retry.ts'
+import { endSteps, type SessionFacts, transactionSteps } from './transaction.ts'
+
+/** Whether a path is the one of batches. */
+export const isBatch = ({ http, state }: Exchange): boolean =>
+  state.configuration.batchPath !== undefined && canonicalPath(http.path) === state.configuration.batchPath
+
+/** One of them, ready to run. */
+type Prepared = {
+  readonly request: ApiRequest
+  readonly plan: Plan
+  readonly rendered: Rendered
+  readonly facts: SessionFacts
+}
+
+/** The text of the body. Nobody can say beforehand who may do what is in it: a large one is taken from those who have a token. */
+async function read({ http, body, session, timing }: Exchange): Promise<string> {
+  const isLarge = body.length === undefined || body.length > smallBodyBytes
+  if (isLarge && !session.isAuthenticated) throw batchUnsigned(smallBodyBytes)
+  const form = bodyForm(http.headers['content-type'], true, true)
+  if (form.type !== 'json') throw batchWrong()
+  const reader = payloadReader(form)
+  await body.read(reader)
+  timing.leaveOut()
+  const payload = reader.end()
+  if (payload.kind !== 'json' || !payload.isArray) throw batchWrong()
+  const { json } = payload
+  return typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString('utf8')
+}
+
+/** What a batch may hold: not another one, and nothing that asks no statement of the database. */
+function plannedAction({ action }: ApiRequest): PlannedAction {
+  switch (action.kind) {
+    case 'openapi':
+    case 'options':
+    case 'options-root':
+    case 'options-function':
+      throw batchEntryWrong('path must be one of a relation or a function')
+    default:
+      return action
+  }
+}
+
+function prepare(exchange: Exchange, { head, body }: BatchEntry): Prepared {
+  const { state, session } = exchange
+  if (isBatch({ ...exchange, http: head }))
+    throw batchEntryWrong('path must not be that of batches: they are not nested')
+  const request = parseRequest(head, state.rules)
+  const action = plannedAction(request)
+  const reader = request.body === undefined ? undefined : payloadReader(request.body)
+  if (body !== undefined) reader?.push(body)
+  const planned = planRequest(request, action, reader?.end(), state.cache, state.planSettings)
+  const plan = limited(planned, session.role, limitsOf(state.roleLimits, session.role))
+  const facts = sessionFacts({ ...exchange, http: head }, request.schema)
+  const routineSettings = plan.kind === 'call' ? plan.routine.settings : []
+  const { timezone } = request.preferences
+  return {
+    request,
+    plan,
+    rendered: render(plan),
+    facts: { ...facts, timezone, settings: [...facts.settings, ...routineSettings] },
+  }
+}
+
+const levels = ['serializable', 'repeatable read', 'read committed', 'read uncommitted']
+
+/** The strictest that one of them asks for. */
+const strictest = (exchange: Exchange, batch: readonly Prepared[]): string | undefined => {
+  const asked = batch.map(({ plan }) => isolationLevelOf(exchange, plan))
+  return levels.find(level => asked.includes(level))
+}
+
+type Run = {
+  readonly batch: readonly Prepared[]
+  readonly end: 'commit' | 'rollback'
+  /** Told which one runs; undefined is none of them. */
+  readonly onTurn: (index: number | undefined) => void
+}
+
+/** Statements of one transaction, one request after the other. Among those that write, one that reads cannot: it has a subtransaction of its own, which is read-only. */
+async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buffer> {
+  const { pool, signal, state } = exchange
+  const { dbPreparedStatements: prepared, keysetParameter, serverMaxBodyBytes } = state.configuration
+  const level = strictest(exchange, batch)
+  const reads = batch.every(({ plan }) => isReadOnly(plan))
+  return transact(pool, signal, async connection => {
+    const answers = new BatchAnswer(serverMaxBodyBytes)
+    const begin = { text: `BEGIN${level === undefined ? '' : ` ISOLATION LEVEL ${level.toUpperCase()}`}`, values: [] }
+    await connection.run([begin], prepared)
+    for (const [index, { request, plan, rendered, facts }] of batch.entries()) {
+      onTurn(index)
+      const readOnly = isReadOnly(plan)
+      const isApart = readOnly && !reads
+      const { before } = transactionSteps(facts, { readOnly, isolationLevel: undefined, end: 'commit' })
+      const savepoint = isApart ? [{ text: 'SAVEPOINT rst_read', values: [] }] : []
+      const release = isApart ? [{ text: 'RELEASE SAVEPOINT rst_read', values: [] }] : []
+      const outcome = await runOn(connection, { plan, rendered, prepared }, [...savepoint, ...before], release)
+      const answered = answer({ request, plan, outcome, transactionEnd: undefined, keysetParameter })
+      answers.add(plan, withProfile(state, request.schema, answered))
+    }
+    onTurn(undefined)
+    await connection.run(endSteps(end), prepared)
+    return answers.end()
+  })
+}
+
+export async function answerBatch(exchange: Exchange): Promise<HttpResponse> {
+  const { http, state, session, timing, signal } = exchange
+  if (http.method === 'OPTIONS') return allowed(['POST'])
+  if (http.method !== 'POST') throw unsupportedMethod(http.method)
+  const preferences: Pick<Preferences, 'tx'> = parsePreferences(http.headers.prefer, state.rules.timeZones)
+  const entries = elementsOf(await read(exchange))
+  const { batchMaxRequests } = state.configuration
+  if (entries.length > batchMaxRequests) throw batchTooLong(batchMaxRequests)
+  const chosen = chosenEnd(state, preferences)
+  let turn: number | undefined
+  const onTurn = (index: number | undefined) => {
+    turn = index
+  }
+  try {
+    const batch = entries.map((written, index) => {
+      turn = index
+      return prepare(exchange, parseEntry(written, http))
+    })
+    onTurn(undefined)
+    exchange.onPlans(batch.map(({ plan }) => plan))
+    exchange.onStatement(batch.map(({ rendered }) => rendered.write?.text ?? rendered.main.text).join(';\n'))
+    timing.mark('plan')
+    const body = await retrying(signal, () => run(exchange, { batch, end: endOf(state, chosen), onTurn }))
+    timing.mark('transaction')
+    const applied = appliedPreferences({ tx: chosen })
+    const headers: [string, string][] = applied === undefined ? [] : [['Preference-Applied', applied]]
+    return { status: 200, headers: [['Content-Type', 'application/json; charset=utf-8'], ...headers], body }
+  } catch (error) {
+    throw turn === undefined ? error : ofRequest(turn, restErrorOf(error, session.isAuthenticated))
+  }
+}
