@@ -8,8 +8,8 @@ type AdminFacts = {
   /** Whether it can answer from what it knows. */
   isReady(): boolean
   metrics(): Promise<string>
-  /** The configuration in force, without its secrets. */
-  configuration(): string
+  /** The configuration in force, without its secrets; there is no such page where it is not given. */
+  readonly configuration: (() => string) | undefined
 }
 
 async function pageAt(path: string, facts: AdminFacts): Promise<Page | undefined> {
@@ -21,7 +21,7 @@ async function pageAt(path: string, facts: AdminFacts): Promise<Page | undefined
     case '/metrics':
       return { status: 200, type: 'text/plain; version=0.0.4; charset=utf-8', body: await facts.metrics() }
     case '/config':
-      return { status: 200, type: plainText, body: facts.configuration() }
+      return facts.configuration && { status: 200, type: plainText, body: facts.configuration() }
     default:
       return undefined
   }

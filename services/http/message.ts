@@ -53,5 +53,8 @@ export type HttpResponse = {
   readonly streamLength?: number | undefined
 }
 
+/** Why nothing that has come on a connection could be made a request of. */
+export type UnreadRequest = 'malformed' | 'head too large' | 'too slow'
+
 /** The signal is aborted when the client is gone. */
 export type Handler = (head: RequestHead, body: IncomingBody, signal: AbortSignal) => Promise<HttpResponse>

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Certificate } from '../../server/certificate.ts'
-import { createServer } from '../../server/node-http.ts'
+import { createServer, STATUS_CODES } from '../../server/node-http.ts'
 import { type Block, clientAddress, trustedBlocks } from './address.ts'
 import { bodyLength, discardBody, readBody } from './body.ts'
 import { Budget, smallBodyBytes } from './budget.ts'
@@ -12,7 +12,7 @@ import { Connections, mostConnections } from './connections.ts'
 import { type CorsRules, corsHeaders, preflight } from './cors.ts'
 import { HttpError } from './errors.ts'
 import { type HeaderList, isFraming } from './headers.ts'
-import type { Handler, Headers, HttpResponse, IncomingBody } from './message.ts'
+import type { Handler, Headers, HttpResponse, IncomingBody, UnreadRequest } from './message.ts'
 import { RequestQueue } from './request-queue.ts'
 import { boundSending, writeStream } from './stream.ts'
 import { createTlsServer } from './tls.ts'
@@ -44,6 +44,8 @@ export type HttpService = {
   readonly handle: Handler
   /** What is answered where the handler rejects, or the server itself refuses (HttpError). */
   readonly renderError: (error: unknown) => HttpResponse
+  /** What is answered where there is no request to handle; a status alone where it is not given. */
+  readonly renderUnread?: (why: UnreadRequest) => HttpResponse
 }
 
 /** Each name once; Node has joined or dropped repeated ones, but for Set-Cookie, which no request has. */
@@ -83,9 +85,18 @@ const maximumBacklogBytes = 67_108_864
 /** A client that reads little is seen to fetch only as the system's own buffers run empty. */
 const usualStalledMs = 180_000
 
-const refusals: Record<string, string> = {
-  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
-  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+const unreadOf: Record<string, UnreadRequest> = {
+  HPE_HEADER_OVERFLOW: 'head too large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'too slow',
+}
+const unreadStatus: Record<UnreadRequest, number> = { malformed: 400, 'head too large': 431, 'too slow': 408 }
+const bareRefusal = (why: UnreadRequest): HttpResponse => ({ status: unreadStatus[why], headers: [], body: '' })
+
+/** Where Node has made no response to write to. */
+function lastWords({ status, headers, body = '' }: HttpResponse, product: string): string {
+  const lines = headers.filter(([name, value]) => !isFraming(name, value)).map(([name, value]) => `${name}: ${value}`)
+  const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, `Server: ${product}`, 'Connection: close']
+  return `${head.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 }
 
 /** Makes the server; it does not listen yet. */
@@ -182,9 +193,9 @@ export function makeServer(service: HttpService): Server {
     service.tls === undefined ? createServer(options, receive) : createTlsServer(service.tls, options, receive)
   const connections = new Connections(listener, mostConnections(service.maximumConnections))
   listener.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    const status = refusals[error.code ?? ''] ?? '400 Bad Request'
+    const { renderUnread = bareRefusal } = service
+    const last = lastWords(renderUnread(unreadOf[error.code ?? ''] ?? 'malformed'), product)
     // Whoever does not close their side would keep the socket; so it is not left to them.
-    const last = `HTTP/1.1 ${status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`
     if (socket.writable) socket.end(last, () => socket.destroy())
     else socket.destroy()
   })

@@ -97,8 +97,8 @@ type WorkersOptions = {
   readonly workers: number
   /** Connections to the database that the workers share out. */
   readonly poolSize: number
-  /** What the admin server shows as configuration until a worker has told. */
-  readonly configuration: string
+  /** What the admin server shows as configuration until a worker has told; undefined where it does not show it. */
+  readonly configuration: string | undefined
   /** Where the admin server listens; there is none where undefined. */
   readonly admin: ListenAddress | undefined
   /** Where the workers listen, if it is a Unix socket: what an earlier run has left there is removed. */
@@ -141,7 +141,7 @@ export async function startWorkers<Scope extends string>({
   const shares = poolShares(poolSize, count)
   const workers = new Map<Worker, Known>()
   const listening = Promise.withResolvers<AddressInfo | string>()
-  let inForce = configuration
+  let inForce = configuration ?? ''
   let retained: Promise<ProcessMetrics> = Promise.resolve([])
   let hasListened = false
   let isStopping = false
@@ -208,7 +208,7 @@ export async function startWorkers<Scope extends string>({
       isReady: () =>
         workers.size === shares.length && [...workers.values()].every(known => known.ready && isHeard(known)),
       metrics,
-      configuration: () => inForce,
+      configuration: configuration === undefined ? undefined : () => inForce,
     })
     await listen(admin, adminAddress)
   }

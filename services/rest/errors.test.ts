@@ -84,7 +84,7 @@ function expectError(
   expect(answer.headers['proxy-status']).toBe(`espalier-rest; error=${code}`)
   expect(answer.headers['content-length']).toBe(String(Buffer.byteLength(answer.text)))
   expect(answer.headers['www-authenticate'] === undefined).toBe(status !== 401)
-  expect(answer.headers['retry-after']).toBe(/^RST00[012]$/.test(code) ? '1' : undefined)
+  expect(answer.headers['retry-after']).toBe(status === 503 ? '1' : undefined)
   return body
 }
 
@@ -145,6 +145,13 @@ test.each([
 ])('SQLSTATE %s raised by a function is %i', async (state, status) => {
   const body = expectError(await full.ask('/rpc/fail', json({ state })), status, state)
   expect(body).toEqual({ code: state, message: 'it failed', details: 'on purpose', hint: 'do not' })
+})
+
+test('a head above 64 KiB is an error like any other', async () => {
+  expect((await full.ask('/authors', { headers: { 'x-long': 'x'.repeat(65_000) } })).status).toBe(200)
+  const answer = await full.ask('/authors', { headers: { 'x-long': 'x'.repeat(66_000) } })
+  expectError(answer, 431, 'RST140')
+  expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
 })
 
 test('42501 is 403 for whoever has a token, 400 for others', async () => {

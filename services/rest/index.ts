@@ -16,7 +16,7 @@ import { Listener } from './engine/listener.ts'
 import { Loader, type ReloadScope } from './engine/loader.ts'
 import { createMetrics } from './engine/metrics.ts'
 import { answerRequest } from './engine/service.ts'
-import { schemaNotLoaded } from './errors/catalogue.ts'
+import { requestUnread, schemaNotLoaded } from './errors/catalogue.ts'
 import { errorResponse, restErrorOf } from './errors/index.ts'
 import type { RestError } from './errors/rest-error.ts'
 import { product } from './product.ts'
@@ -162,13 +162,18 @@ export async function startRest(options: RestOptions): Promise<RestService> {
     maximumHeldBytes: base.serverMaxHeldBytes,
     rules: () => {
       const { configuration } = loader.state ?? { configuration: base }
-      const exposed = configuration.keysetParameter === undefined ? exposedHeaders : `${exposedHeaders}, Link`
+      const own = [
+        ...(configuration.keysetParameter === undefined ? [] : ['Link']),
+        ...(configuration.serverEtagEnabled ? ['ETag'] : []),
+      ]
+      const exposed = [exposedHeaders, ...own].join(', ')
       const cors = { origins: configuration.serverCorsAllowedOrigins, methods, exposedHeaders: exposed }
       return { cors, traceHeader: configuration.serverTraceHeader }
     },
     handle,
     // What comes here has no part in a request's own answer: how much of it is said is not configured.
     renderError: error => errorResponse(restErrorOf(error, false), true),
+    renderUnread: why => errorResponse(requestUnread(why, base.serverMaxHeaderBytes), true),
   })
   const address = await listen(server, listenAddress(base))
   const isReady = () =>
@@ -177,7 +182,12 @@ export async function startRest(options: RestOptions): Promise<RestService> {
   const metricsText = () => metrics.registry.metrics()
   const adminServer =
     admin && base.adminServerPort !== undefined
-      ? makeAdminServer({ isLive: () => server.listening, isReady, metrics: metricsText, configuration })
+      ? makeAdminServer({
+          isLive: () => server.listening,
+          isReady,
+          metrics: metricsText,
+          configuration: base.adminServerConfigEnabled ? configuration : undefined,
+        })
       : undefined
   async function stop(): Promise<void> {
     listener?.stop()

@@ -163,7 +163,12 @@ test('the admin server: live, ready, metrics, and the configuration without its 
   const name = `place_${++databases}`
   await postgres.run(`CREATE ROLE ${name} LOGIN`)
   const uri = postgres.uri(name).replace('@', ':hidden-password@')
-  const service = await startService(uri, { ...secrets, 'db-anon-role': name, 'server-timing-enabled': true })
+  const service = await startService(uri, {
+    ...secrets,
+    'db-anon-role': name,
+    'server-timing-enabled': true,
+    'admin-server-config-enabled': true,
+  })
   try {
     const admin = (path: string, method = 'GET') => ask(service.adminPort, path, { method })
     expect([(await admin('/live')).status, (await admin('/ready')).status]).toEqual([200, 200])

@@ -56,6 +56,7 @@ async function launch(
     'server-workers': 2,
     'server-host': '127.0.0.1',
     'admin-server-port': adminPort,
+    'admin-server-config-enabled': 'true',
     'log-level': 'info',
     ...own,
   }

@@ -21,7 +21,7 @@ export async function startRestWorkers({
   return startWorkers({
     workers: configuration.serverWorkers,
     poolSize: configuration.dbPool,
-    configuration: describeConfiguration(configuration),
+    configuration: configuration.adminServerConfigEnabled ? describeConfiguration(configuration) : undefined,
     admin: port === undefined ? undefined : { host: adminServerHost ?? serverHost, port },
     socketPath: configuration.serverUnixSocket,
     logger,

@@ -38,7 +38,7 @@ test('without any source there are the defaults', () => {
     serverCorsAllowedOrigins: undefined,
     serverWorkers: 1,
     serverMaxBodyBytes: 10 * 1024 * 1024,
-    serverMaxHeaderBytes: 16 * 1024,
+    serverMaxHeaderBytes: 64 * 1024,
     serverMaxHeldBytes: undefined,
     appSettings: {},
   })

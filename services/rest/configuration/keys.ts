@@ -13,6 +13,12 @@ const alsoFromDatabase = { inDatabase: true }
 
 /** By the field of RestConfiguration that holds the value. */
 export const keys = {
+  adminServerConfigEnabled: key(
+    'admin-server-config-enabled',
+    values.truth(),
+    false,
+    'Whether the admin server shows the configuration, at /config.',
+  ),
   adminServerHost: optional(
     'admin-server-host',
     values.listenHost(),
@@ -276,6 +282,13 @@ export const keys = {
     'Origins whose pages may send requests; all where not set.',
     alsoFromDatabase,
   ),
+  serverEtagEnabled: key(
+    'server-etag-enabled',
+    values.truth(),
+    false,
+    'Whether what GET answers has an ETag, and If-None-Match is heeded; such answers are held as a whole.',
+    alsoFromDatabase,
+  ),
   serverHost: key(
     'server-host',
     values.listenHost(),
@@ -291,7 +304,7 @@ export const keys = {
   serverMaxHeaderBytes: key(
     'server-max-header-bytes',
     values.whole(1_024, 1_048_576),
-    16_384,
+    65_536,
     'Most bytes of the head of a request.',
   ),
   serverMaxHeldBytes: optional(

@@ -18,6 +18,7 @@ import { render } from '../sql/index.ts'
 import { admit } from './admission.ts'
 import { answer } from './answer.ts'
 import { answerBatch, isBatch } from './batch.ts'
+import { forCaches, isTagged } from './caching.ts'
 import { type Exchange, type Session, sessionFacts } from './exchange.ts'
 import { canStream, execute, type Outcome } from './execute.ts'
 import { chosenEnd, transactionMode } from './mode.ts'
@@ -72,7 +73,7 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
   exchange.onPlans([plan])
   const chosen = chosenEnd(state, request.preferences)
   const mode = transactionMode(exchange, plan, chosen)
-  const isStreamed = canStream(plan, mode)
+  const isStreamed = !isTagged(state, exchange.http) && canStream(plan, mode)
   const rendered = render(plan, isStreamed ? deliveryOf(plan, state.cache) : 'whole')
   exchange.onStatement(rendered.write?.text ?? rendered.main.text)
   timing.mark('plan')
@@ -130,7 +131,7 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
         return answerPlanned(exchange, request, action)
     }
   })()
-  return withProfile(state, schema, response)
+  return forCaches(state, http, withProfile(state, schema, response))
 }
 
 /** Of what all workers may have at once, what this one may. */

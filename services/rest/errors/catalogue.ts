@@ -4,9 +4,11 @@
  */
 import { bearerChallenge } from '../../authentication/challenge.ts'
 import type { ClaimsFault, Undecodable } from '../../authentication/errors.ts'
+import type { UnreadRequest } from '../../http/message.ts'
 import { type Json, RestError } from './rest-error.ts'
 
-const retryAfter: [string, string] = ['Retry-After', '1']
+/** Of a 503 that does not say itself when to ask again. */
+export const retryAfter: [string, string] = ['Retry-After', '1']
 
 // Group 0: the connection to the database, and the room for what is on its way.
 
@@ -79,6 +81,22 @@ function invalidBody(message: string, details: string | null = null): RestError 
 
 export const bodyTooLarge = (maximumBytes: number): RestError =>
   new RestError({ status: 413, code: 'RST102', message: `The request body is larger than ${maximumBytes} bytes` })
+
+/** What has come could not be made a request of. */
+export function requestUnread(why: UnreadRequest, maximumHeaderBytes: number): RestError {
+  switch (why) {
+    case 'head too large':
+      return new RestError({
+        status: 431,
+        code: 'RST140',
+        message: `The head of the request, the URL in it, is larger than ${maximumHeaderBytes} bytes`,
+      })
+    case 'too slow':
+      return new RestError({ status: 408, code: 'RST141', message: 'The request did not come in time' })
+    case 'malformed':
+      return new RestError({ status: 400, code: 'RST142', message: 'The request is not HTTP/1.1' })
+  }
+}
 
 export const rangeReversed = (): RestError =>
   rangeNotSatisfiable('The lower boundary must be lower than or equal to the upper boundary in the Range header.')

@@ -4,7 +4,7 @@ import { isRecord } from '../../../values/record.ts'
 import { bearerChallenge } from '../../authentication/challenge.ts'
 import { isHeaderName, isHeaderValue } from '../../http/headers.ts'
 import type { DatabaseError } from '../../postgres/errors.ts'
-import { invalidRaiseDetail, invalidRaiseMessage } from './catalogue.ts'
+import { invalidRaiseDetail, invalidRaiseMessage, retryAfter } from './catalogue.ts'
 import { type Json, RestError } from './rest-error.ts'
 
 /** The longest prefix of an SQLSTATE that stands here decides. */
@@ -91,6 +91,7 @@ function raised({ sqlState, message, detail }: DatabaseError): RestError {
     if (typeof value !== 'string' || !isHeaderName(name) || !isHeaderValue(value)) return invalid()
     list.push([name, value])
   }
+  if (status === 503 && !list.some(([name]) => name.toLowerCase() === 'retry-after')) list.push(retryAfter)
   return new RestError({
     status,
     ...(typeof statusText === 'string' && isHeaderValue(statusText) ? { statusText } : {}),
@@ -114,7 +115,7 @@ export function refusalOfDatabase(error: DatabaseError, isAuthenticated: boolean
       details: error.detail,
       hint: error.hint,
       // RFC 9110 section 15.5.2: a 401 says how to do better.
-      headers: status === 401 ? [bearerChallenge()] : [],
+      headers: status === 401 ? [bearerChallenge()] : status === 503 ? [retryAfter] : [],
     },
     error,
   )
