@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import { stopSignal } from '../../server/signals.ts'
 import { readBridgeConfiguration } from '../../services/mcp/bridge/configuration.ts'
 import { startBridge } from '../../services/mcp/bridge/index.ts'
-import { hashPassword } from '../../services/mcp/bridge/oauth/passwords.ts'
+import { hashPassword } from '../../services/mcp/credentials/password.ts'
 import { type Command, parseFlags, UsageError } from '../command.ts'
 
 const help = `Serves a tool server that speaks MCP over stdio at /mcp and / by HTTP.

@@ -321,6 +321,7 @@ describe('what is refused', () => {
     ['another method', { method: 'PUT' }, 405],
     ['a foreign origin', { method: 'POST', headers: { Origin: 'https://evil.example.com' }, body: '{}' }, 403],
     ['an origin of no page', { method: 'POST', headers: { Origin: 'null' }, body: '{}' }, 403],
+    ['an origin that is not of the web', { method: 'POST', headers: { Origin: 'app://localhost' }, body: '{}' }, 403],
     ['a foreign host', { method: 'POST', headers: { Host: 'evil.example.com' }, body: '{}' }, 403],
   ])('%s', async (_, asked, status) => {
     const answer = await bridge.ask('/mcp', asked)

@@ -13,8 +13,8 @@ import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprot
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../../testing/postgres.ts'
+import { hashPassword } from '../credentials/password.ts'
 import { goProgram, type Program, pythonProgram } from '../testing/clients-of-others.ts'
-import { hashPassword } from './oauth/passwords.ts'
 import { startTestBridge, type TestBridge } from './testing/bridge.ts'
 import { locationOf, password, redirectUri, sendPage } from './testing/oauth.ts'
 

@@ -4,12 +4,13 @@
  */
 import type { HttpResponse, IncomingBody, RequestHead } from '../../http/message.ts'
 import { Pieces } from '../../http/pieces.ts'
+import { isModernVersion } from '../wire/era.ts'
 import { isLegacyVersion, legacyVersions } from '../wire/errors.ts'
 import { shapeProblem } from '../wire/json-rpc.ts'
 import { empty, insufficientScope, json, streamAnswer, withHeaders } from './answers.ts'
 import type { Backend } from './backend.ts'
 import type { BridgeCaller } from './callers.ts'
-import { argumentMismatch, eraOf, isModernVersion } from './era.ts'
+import { argumentMismatch, eraOf } from './era.ts'
 import { BridgeRefusal } from './errors.ts'
 import { discardWithClient, EventStream, type StreamLimits } from './event-stream.ts'
 import {

@@ -4,7 +4,8 @@
  */
 import type { Headers } from '../../http/message.ts'
 import type { JsonSchema } from '../core/json.ts'
-import { isLegacyVersion, modernVersion, WireError } from '../wire/errors.ts'
+import { isModernVersion } from '../wire/era.ts'
+import { modernVersion, WireError } from '../wire/errors.ts'
 import { checkArguments, checkRequired, checkSaid } from '../wire/modern/headers.ts'
 import {
   errorResponse,
@@ -19,9 +20,6 @@ import {
 
 const headerMismatch = -32_020
 const unsupportedVersion = -32_022
-
-export const isModernVersion = (version: string | undefined): boolean =>
-  version !== undefined && version >= modernVersion && !isLegacyVersion(version)
 
 /** `refused` goes with status 400. */
 type Era =

@@ -2,6 +2,7 @@
 import { isIP } from 'node:net'
 import type { HeaderList } from '../../http/headers.ts'
 import type { Headers } from '../../http/message.ts'
+import { isLoopbackName, nameOfHost, nameOfOrigin } from '../wire/access.ts'
 import { BridgeRefusal } from './errors.ts'
 
 export type OriginSettings = {
@@ -10,34 +11,24 @@ export type OriginSettings = {
   readonly hosts: readonly string[]
 }
 
-const loopback = ['localhost', '127.0.0.1', '[::1]']
-
-/** The name of a Host header without its port, in lower case. */
-function hostnameOf(host: string): string | undefined {
-  const [, name] = /^(\[[0-9a-f:.]+\]|[^:/@\s]+)(?::\d{1,5})?$/i.exec(host) ?? []
-  return name?.toLowerCase()
-}
-
 const isAddress = (name: string) => isIP(name.replace(/^\[|\]$/g, '')) !== 0
 
 function isKnownHost(name: string | undefined, { hosts }: OriginSettings): boolean {
-  return name !== undefined && (loopback.includes(name) || isAddress(name) || hosts.includes(name))
+  return name !== undefined && (isLoopbackName(name) || isAddress(name) || hosts.includes(name))
 }
 
 /** Pages of the bridge itself are among them: its login posts to it. */
 function isAllowedOrigin(origin: string, settings: OriginSettings): boolean {
   const { isEnabled, origins } = settings.cors
   if (isEnabled && (origins.includes('*') || origins.includes(origin))) return true
-  if (!URL.canParse(origin)) return false
-  const { hostname, protocol } = new URL(origin)
-  if (protocol !== 'http:' && protocol !== 'https:') return false
-  return loopback.includes(hostname) || settings.hosts.includes(hostname)
+  const name = nameOfOrigin(origin)
+  return isLoopbackName(name) || (name !== undefined && settings.hosts.includes(name))
 }
 
 /** @throws BridgeRefusal with 403 */
 export function checkOrigin(headers: Headers, settings: OriginSettings): void {
   const { host, origin } = headers
-  if (!isKnownHost(host === undefined ? undefined : hostnameOf(host), settings))
+  if (!isKnownHost(host === undefined ? undefined : nameOfHost(host), settings))
     throw new BridgeRefusal({ status: 403 }, 'this Host is not allowed: server.allowed_hosts lists those that are')
   if (origin !== undefined && !isAllowedOrigin(origin, settings))
     throw new BridgeRefusal(

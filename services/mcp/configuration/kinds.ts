@@ -1,14 +1,8 @@
 /** Kinds of value that the tool server's keys have beside those of all services: how each is read, and the rule that is told. */
 
 import { parseCidr } from '../../../values/cidr.ts'
+import { durationMs } from '../../configuration/duration.ts'
 import { text, whole } from '../../configuration/values.ts'
-
-const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-
-function durationMs(value: string): number {
-  const [, count = '', unit = ''] = /^(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h|d)$/.exec(value) ?? []
-  return Math.round(Number(count) * (unitMs[unit] ?? Number.NaN))
-}
 
 /** As milliseconds. */
 export function duration(leastMs: number, mostMs: number) {

@@ -1,3 +1,4 @@
+import { randomBytes, scryptSync } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { hashPassword, isPassword, isPasswordHash } from './password.ts'
 import { quickHash } from './testing/files.ts'
@@ -14,6 +15,28 @@ test('a password fits its hash and no other, and two hashes of it differ', async
 
 test('letters may be composed in either way', async () => {
   expect(await isPassword('Zu\u0308rich-see', await quickHash('Z\u00fcrich-see'))).toBe(true)
+})
+
+test('a hash that a bridge made before is read as well, with the letters that it was made of', async () => {
+  const salt = randomBytes(16)
+  const hash = scryptSync('\ufb01ne horse'.normalize('NFKC'), salt, 32, { N: 1_024, r: 8, p: 1 })
+  const former = `scrypt$1024$8$1$${salt.toString('base64url')}$${hash.toString('base64url')}`
+  expect(isPasswordHash(former)).toBe(true)
+  expect(await isPassword('\ufb01ne horse', former)).toBe(true)
+  expect(await isPassword('fine horse', former)).toBe(true)
+  expect(await isPassword('fine horsf', former)).toBe(false)
+  for (const wrong of ['1023', '0', '1073741824']) expect(isPasswordHash(former.replace('1024', wrong))).toBe(false)
+})
+
+test('nobody has the password of another, and takes as long', async () => {
+  const another = await quickHash('of another')
+  expect(await isPassword('of another', undefined, another)).toBe(false)
+  const took = async (...given: Parameters<typeof isPassword>) => {
+    const from = performance.now()
+    await isPassword(...given)
+    return performance.now() - from
+  }
+  expect(await took('x', undefined, another)).toBeLessThan((await took('x', undefined)) / 2)
 })
 
 test('nobody has a password', async () => {

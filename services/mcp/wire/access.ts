@@ -13,20 +13,27 @@ export type Access = {
 
 const loopback = new Set(['localhost', '127.0.0.1', '[::1]'])
 
-function hostOf(url: string): string | undefined {
-  try {
-    return new URL(url).hostname
-  } catch {
-    return undefined
-  }
+/** Whether this is a name of this machine, as URLs have it. */
+export const isLoopbackName = (name: string | undefined): boolean => name !== undefined && loopback.has(name)
+
+/** The name in a header Host, without the port, in lower case; undefined where it is none. */
+export const nameOfHost = (host: string): string | undefined =>
+  /^(\[[0-9a-f:.]+\]|[^:/@\s]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase()
+
+/** The name in an Origin; undefined where it is no page of the web's. */
+export function nameOfOrigin(origin: string): string | undefined {
+  if (!URL.canParse(origin)) return undefined
+  const { hostname, protocol } = new URL(origin)
+  return protocol === 'http:' || protocol === 'https:' ? hostname : undefined
 }
 
 export function isAllowedSite({ origin, host }: Headers, { origins, isLocal }: Access): boolean {
-  if (origin !== undefined && !origins.includes(origin) && !loopback.has(hostOf(origin) ?? '')) return false
+  if (origin !== undefined && !origins.includes(origin) && !isLoopbackName(nameOfOrigin(origin))) return false
   if (!isLocal || host === undefined) return true
-  const name = hostOf(`http://${host}`)
-  return name !== undefined && (loopback.has(name) || origins.some(allowed => hostOf(allowed) === name))
+  const name = nameOfHost(host)
+  return isLoopbackName(name) || (name !== undefined && origins.some(allowed => nameOfOrigin(allowed) === name))
 }
 
 /** `host`: where the server listens. */
-export const isLocalAddress = (host: string): boolean => loopback.has(host) || host === '::1' || host.startsWith('127.')
+export const isLocalAddress = (host: string): boolean =>
+  isLoopbackName(host) || host === '::1' || host.startsWith('127.')

@@ -191,6 +191,8 @@ describe('errors of HTTP', () => {
     ['GET', '/', {}, '', 404],
     ['POST', '/mcp/v1', { ...json, Origin: 'https://evil.example.com' }, '{}', 403],
     ['POST', '/mcp/v1', { ...json, Origin: 'null' }, '{}', 403],
+    ['POST', '/mcp/v1', { ...json, Origin: 'app://localhost' }, '{}', 403],
+    ['POST', '/mcp/v1', { ...json, Host: 'anybody@localhost' }, '{}', 403],
     ['POST', '/mcp/v1', { ...json, Host: 'evil.example.com' }, '{}', 403],
     ['GET', '/api/databases', { Origin: 'https://evil.example.com' }, '', 403],
   ])('%s %s with %j', async (method, path, headers, body, status) => {

@@ -3,10 +3,10 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../../testing/client.ts'
+import { hashPassword } from '../../credentials/password.ts'
 import { startTestBridge, type TestBridge } from '../testing/bridge.ts'
 import { type Browser, hasChromium, startBrowser } from '../testing/browser.ts'
 import { formOf, password, pkce, register, request } from '../testing/oauth.ts'
-import { hashPassword } from './passwords.ts'
 
 if (!hasChromium) test.skip('the login page in a browser: needs Chromium', () => {})
 

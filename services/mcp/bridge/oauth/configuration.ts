@@ -1,8 +1,9 @@
 /** `oauth_server` of the bridge's file. */
 import { z } from 'zod'
 import { scopes } from '../../core/caller.ts'
+import { isPasswordHash } from '../../credentials/password.ts'
+import { isLoopbackName } from '../../wire/access.ts'
 import { BridgeConfigurationError } from '../errors.ts'
-import { readHash } from './passwords.ts'
 import { isRedirectUri } from './redirect.ts'
 import type { OAuthSettings } from './settings.ts'
 import { duration } from './values.ts'
@@ -17,7 +18,9 @@ const redirectUri = z
 
 const user = z.strictObject({
   username: z.string().regex(/^[^\s\p{C}]{1,128}$/u, 'has 1 to 128 characters, none of them a space'),
-  password_hash: z.string().refine(hash => readHash(hash) !== undefined, 'must be of the form scrypt$N$r$p$salt$hash'),
+  password_hash: z
+    .string()
+    .refine(isPasswordHash, 'must be an scrypt hash, as espalier mcp-bridge --hash-password makes it'),
   scopes: z
     .array(scope)
     .nonempty()
@@ -76,7 +79,7 @@ export const oauthSchema = z.strictObject({
   login_window: duration(1_000, 86_400_000).default(900_000),
 })
 
-const isLocal = (url: string) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(url).hostname)
+const isLocal = (url: string) => isLoopbackName(new URL(url).hostname)
 
 /** @throws BridgeConfigurationError */
 export function oauthSettings(

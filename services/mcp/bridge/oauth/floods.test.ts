@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answer } from '../../../testing/client.ts'
+import { hashPassword } from '../../credentials/password.ts'
 import { startTestBridge, type TestBridge } from '../testing/bridge.ts'
 import { formHeaders, formOf, openPage, password, pkce, redirectUri, request, sendPage } from '../testing/oauth.ts'
-import { hashPassword } from './passwords.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'espalier-floods-'))
 let bridge: TestBridge

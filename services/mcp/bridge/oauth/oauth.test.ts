@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { decodeJwt, decodeProtectedHeader, importJWK, SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hashPassword } from '../../credentials/password.ts'
 import { startTestBridge, type TestBridge } from '../testing/bridge.ts'
 import {
   cookieFrom,
@@ -25,7 +26,6 @@ import {
   signIn,
   tokensFor,
 } from '../testing/oauth.ts'
-import { hashPassword } from './passwords.ts'
 
 const machineSecret = 'a-secret-of-a-machine'
 let bridge: TestBridge

@@ -1,10 +1,9 @@
 /** Where a client may be sent back to: what it has registered, to the letter; of a native client on loopback the port may be any (RFC 8252 section 7.3). */
-
-const loopbackHosts = ['localhost', '127.0.0.1', '[::1]']
+import { isLoopbackName } from '../../wire/access.ts'
 
 export const isLoopback = (uri: string): boolean => {
   const url = new URL(uri)
-  return url.protocol === 'http:' && loopbackHosts.includes(url.hostname)
+  return url.protocol === 'http:' && isLoopbackName(url.hostname)
 }
 
 /** Such as may be registered at all. */

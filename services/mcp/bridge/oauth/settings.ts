@@ -3,7 +3,7 @@ import type { Scope } from '../../core/caller.ts'
 
 export type BuiltinUser = {
   readonly username: string
-  /** `scrypt$N$r$p$salt$hash`, the last two in base64url. */
+  /** Of scrypt. */
   readonly passwordHash: string
   readonly scopes: readonly Scope[]
 }
