@@ -6,11 +6,23 @@ import { branchPhase, isEnded, verificationOf } from '../crds/index.ts'
 import type { ApiContext } from './context.ts'
 import { isSettled } from './databases/decide.ts'
 import { preferredWait } from './headers.ts'
+import { entityTag, isNotModified } from './preconditions.ts'
 
 export const basePath = '/managed/v1'
 
 export const sendJson = (reply: FastifyReply, text: string): FastifyReply =>
   reply.type('application/json; charset=utf-8').send(text)
+
+/** The answer to a read of one object: its body with its tag, or 304 where the client has just that. */
+export function sendRead(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  text: string,
+  tag = entityTag(text),
+): FastifyReply {
+  reply.header('ETag', tag)
+  return isNotModified(request.headers, tag) ? reply.code(304).send() : sendJson(reply, text)
+}
 
 export const taskHeaders = (taskId: string | undefined): Record<string, string> =>
   taskId === undefined ? {} : { 'X-Task-Id': taskId, Location: `${basePath}/tasks/${taskId}` }

@@ -32,8 +32,8 @@ export class ApiError extends Error {
   }
 }
 
-/** Seconds after which trying again makes sense: an operation in flight, another writer, or the user's own action. */
-export const retryAfter = { busy: 2, conflict: 1, ownAction: 60, unavailable: 2 } as const
+/** Seconds after which trying again makes sense: an operation in flight, another writer, a cluster that is away. */
+export const retryAfter = { busy: 2, conflict: 1, unavailable: 2 } as const
 
 const withRetryAfter = (seconds: number) => ({ headers: { 'Retry-After': String(Math.max(1, Math.ceil(seconds))) } })
 
@@ -41,8 +41,10 @@ export const badRequest = (message: string): ApiError => new ApiError(400, messa
 export const notFound = (what: string): ApiError => new ApiError(404, `${what} not found`)
 export const forbidden = (message: string, reason?: RefusalReason): ApiError =>
   new ApiError(403, message, reason === undefined ? {} : { reason })
-export const conflict = (message: string, seconds: number): ApiError =>
-  new ApiError(409, message, withRetryAfter(seconds))
+/** `seconds`: only where waiting helps, not where the user has to act first. */
+export const conflict = (message: string, seconds?: number): ApiError =>
+  new ApiError(409, message, seconds === undefined ? {} : withRetryAfter(seconds))
+export const preconditionFailed = (message: string): ApiError => new ApiError(412, message)
 export const tooManyRequests = (seconds: number): ApiError =>
   new ApiError(429, 'too many requests: slow down and try again', withRetryAfter(seconds))
 export const unavailable = (message: string, cause?: unknown, seconds: number = retryAfter.unavailable): ApiError =>

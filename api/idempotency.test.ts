@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { ClusterError } from '../cluster/index.ts'
 import { labels, tenantNamespace } from '../crds/index.ts'
 import { createIdempotency, idempotencyComponent } from './idempotency.ts'
-import { type Client, expectError, startClient } from './testing/client.ts'
+import { type Client, createSettled, expectError, setSnapshotClass, startClient, until } from './testing/client.ts'
+import { settle } from './testing/harness.ts'
 
 const namespace = tenantNamespace('acme')
 let client: Client
@@ -100,6 +101,120 @@ describe('the same key', () => {
     expect((await post(client, 'k1')).body).toEqual(first.body)
     expect(await count()).toBe(0)
   })
+})
+
+describe('a replay that prefers to wait', () => {
+  const withKey = { 'idempotency-key': 'w1', prefer: 'wait=30' }
+  test('waits, and answers what is now; without that wish it is answered as at first', async () => {
+    const first = await post(client, 'w1', 'waited')
+    expect(first.body.status).toBe('creating')
+    const body = { name: 'waited', region: 'local', size: 'small' }
+    const pending = other.call('POST', '/databases', { body, headers: withKey })
+    await settle(client.cluster, 'acme', 'waited')
+    const waited = await pending
+    expect(waited).toMatchObject({ status: 200, body: { id: first.body.id, status: 'available' } })
+    expect(waited.headers).toMatchObject({
+      'preference-applied': 'wait=30',
+      'x-task-id': first.headers['x-task-id'],
+      location: first.headers.location,
+    })
+    expect(waited.body).not.toHaveProperty('connection')
+    expect((await post(client, 'w1', 'waited')).body).toEqual(first.body)
+    expect((await records()).length).toBe(1)
+  })
+
+  test('answers as at first what is gone meanwhile', async () => {
+    const first = await post(client, 'w1', 'gone')
+    await client.cluster.delete('ManagedDatabase', { namespace, name: 'gone' })
+    await until(async () => (await client.call('GET', `/databases/${first.body.id}`)).status === 404)
+    const body = { name: 'gone', region: 'local', size: 'small' }
+    expect((await client.call('POST', '/databases', { body, headers: withKey })).body).toEqual(first.body)
+  })
+
+  test('keeps the first answer before anything is waited for', async () => {
+    const waiting = client.call('POST', '/databases', {
+      body: { name: 'dying', region: 'local', size: 'small' },
+      headers: withKey,
+    })
+    await until(async () => (await records()).some(({ data }) => data?.['record.json']?.includes('"answer"')))
+    client.stop.abort()
+    expect((await waiting).body.status).toBe('creating')
+  })
+})
+
+describe('PATCH and DELETE', () => {
+  test('are done once, and a key of one is none of the other', async () => {
+    const id = await createSettled(client, 'changed')
+    const headers = { 'idempotency-key': 'p1' }
+    const patch = (options: string[]) => client.call('PATCH', `/databases/${id}`, { body: { options }, headers })
+    const first = await patch(['a'])
+    expect((await client.call('PATCH', `/databases/${id}`, { body: { options: ['b'] } })).status).toBe(200)
+    expect(await patch(['a'])).toMatchObject({ status: 200, body: first.body })
+    expect((await client.call('GET', `/databases/${id}`)).body.options).toEqual(['b'])
+    expectError(await patch(['c']), 400, /^Idempotency-Key: was already used/)
+    expectError(await client.call('DELETE', `/databases/${id}`, { headers }), 400, /^Idempotency-Key: was already used/)
+  })
+
+  test('an allowlist that is being changed: the same task, from either replica', async () => {
+    const id = await createSettled(client, 'listed')
+    const body = { ip_allowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }
+    const headers = { 'idempotency-key': 'p2' }
+    const answers = await Promise.all(
+      [client, other].map(it => it.call('PATCH', `/databases/${id}`, { body, headers })),
+    )
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+    expect(new Set(answers.map(answer => answer.headers['x-task-id'])).size).toBe(1)
+    const tasks = await client.cluster.list('Task', { namespace })
+    expect(tasks.items.filter(({ spec }) => spec.name === 'update-managed-ip-allowlists')).toHaveLength(1)
+  })
+
+  test('a deletion that is over is answered as at first', async () => {
+    const id = await createSettled(client, 'deleted')
+    const remove = (query = '') =>
+      client.call('DELETE', `/databases/${id}${query}`, { headers: { 'idempotency-key': 'd1' } })
+    const first = await remove()
+    await until(async () => (await client.call('GET', `/databases/${id}`)).status === 404)
+    expect(await remove()).toMatchObject({ status: 204, headers: { 'x-task-id': first.headers['x-task-id'] } })
+    expectError(await remove('?force=true'), 400, /^Idempotency-Key/)
+    expectError(await client.call('DELETE', `/databases/${id}`), 404)
+  })
+
+  test('of an account that has nothing yet find nothing', async () => {
+    const asked = { headers: { 'idempotency-key': 'n1' }, claims: { tenant: 'fresh' } }
+    const path = '/databases/0198c0de-0000-7000-8000-000000000001'
+    expectError(await client.call('DELETE', path, asked), 404)
+    expectError(await client.call('PATCH', path, { ...asked, body: {} }), 404)
+    expectError(await client.call('POST', `${path}/restart`, asked), 404)
+  })
+})
+
+test('no answer that is kept holds a password, a token or how to connect', async () => {
+  await setSnapshotClass(client, { name: 'snapshots', atomic: true })
+  const id = await createSettled(client, 'secret')
+  expect((await client.call('GET', `/databases/${id}`)).body.connection.password).toBe('password-of-app')
+  const settled = async () => {
+    await settle(client.cluster, 'acme', 'secret')
+    await until(async () => (await client.call('GET', `/databases/${id}`)).body.status === 'available')
+  }
+  let key = 0
+  const ask = async (method: 'POST' | 'PATCH', path: string, body?: unknown) => {
+    const headers = { 'idempotency-key': `s${++key}`, prefer: 'wait=0' }
+    const answer = await client.call(method, `/databases/${id}${path}`, { body, headers })
+    expect({ path, status: answer.status < 300 }).toEqual({ path, status: true })
+  }
+  await ask('POST', '/backup', { kind: 'hot' })
+  await ask('POST', '/branches')
+  await ask('PATCH', '', { options: ['a'] })
+  await ask('POST', '/size', { size: 'large' })
+  await settled()
+  await ask('POST', '/roles/app/rotate-password')
+  await settled()
+  await ask('POST', '/restart')
+  await settled()
+  await ask('POST', '/suspend')
+  const kept = await records()
+  expect(kept).toHaveLength(key)
+  for (const { data } of kept) expect(data?.['record.json']).not.toMatch(/connection"|password-of|_tokens|_key"/)
 })
 
 describe('a process that dies on the way', () => {

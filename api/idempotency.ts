@@ -1,5 +1,5 @@
 /**
- * Idempotency-Key: within 24 hours a repeated POST with the same key and body does nothing twice and gets the first
+ * Idempotency-Key: within 24 hours a repeated write with the same key and body does nothing twice and gets the first
  * one's answer. The record is a ConfigMap in the tenant's namespace, named by the key, so the API server itself lets
  * one of several concurrent claims win, whichever replica they reach.
  *
@@ -33,13 +33,15 @@ export type Answer = NonNullable<Content['answer']>
 /** A record in the cluster, and what it says. */
 type Claim = { object: ConfigMap; content: Content }
 export type Ids = { objectId: string; taskId: string }
+/** The answer, be it of now or of before, and the ids that the work has used. */
+type Done = { answer: Answer; ids: Ids }
 
 export type Idempotency = {
   /**
    * Does the work once: `work` gets the ids to use, the same in every retry. Without a key it is simply done.
    * @throws ApiError 400 where the key stood for another request
    */
-  once: (request: IdempotentRequest, fresh: () => Ids, work: (ids: Ids) => Promise<Answer>) => Promise<Answer>
+  once: (request: IdempotentRequest, fresh: () => Ids, work: (ids: Ids) => Promise<Answer>) => Promise<Done>
   /** Deletes the records whose time is over. */
   sweep: () => Promise<void>
 }
@@ -73,12 +75,13 @@ export function createIdempotency(cluster: Cluster, now: () => number): Idempote
     data: { [recordKey]: JSON.stringify(content) },
   })
 
-  /** The record that stands under the name: ours, or the one that was there first. */
-  async function claim(namespace: string, name: string, content: Content): Promise<Claim> {
+  /** The record that stands under the name: ours, or the one that was there first. Undefined: the tenant has nothing yet, no place for one either. */
+  async function claim(namespace: string, name: string, content: Content): Promise<Claim | undefined> {
     for (;;) {
       try {
         return { object: await cluster.create('ConfigMap', draft(namespace, name, content)), content }
       } catch (error) {
+        if (isClusterError(error, 'NotFound')) return undefined
         if (!isClusterError(error, 'AlreadyExists')) throw error
       }
       const existing = await cluster.get('ConfigMap', { namespace, name })
@@ -109,17 +112,19 @@ export function createIdempotency(cluster: Cluster, now: () => number): Idempote
 
   return {
     async once({ namespace, key, method, path, body }, fresh, work) {
-      if (key === undefined) return work(fresh())
+      const ids = fresh()
+      if (key === undefined) return { answer: await work(ids), ids }
       const request = sha256(canonicalJson({ method, path, body: body ?? null }))
       const name = `idempotency-${sha256(key).slice(0, 40)}`
-      const claimed = await claim(namespace, name, { request, claimedAt: now(), ...fresh() })
+      const claimed = await claim(namespace, name, { request, claimedAt: now(), ...ids })
+      if (claimed === undefined) return { answer: await work(ids), ids }
       const { content } = claimed
       if (content.request !== request) throw badRequest('Idempotency-Key: was already used for another request')
-      if (content.answer !== undefined) return content.answer
+      if (content.answer !== undefined) return { answer: content.answer, ids: content }
       try {
         const answer = await work(content)
         await finish(claimed, answer)
-        return answer
+        return { answer, ids: content }
       } catch (error) {
         // A refusal is final; after any other failure the retry goes on from here.
         if (error instanceof ApiError && error.status < 500) await remove(claimed.object)

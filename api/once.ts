@@ -1,13 +1,15 @@
-/** A POST that is safe to repeat: with an Idempotency-Key it is done once, and answered as it was answered then. */
+/** A write that is safe to repeat: with an Idempotency-Key it is done once, and answered as it was answered then. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { basePath, sendJson } from './answers.ts'
 import type { ApiContext } from './context.ts'
-import { idempotencyKey } from './headers.ts'
+import { badRequest } from './errors.ts'
+import { idempotencyKey, preferredWait } from './headers.ts'
 import type { Answer, Ids } from './idempotency.ts'
 
-type Once = {
+type Asked = {
   context: ApiContext
   request: FastifyRequest
+  reply: FastifyReply
   namespace: string
   /** What was asked, as it was read: a key stands for this. */
   body: unknown
@@ -15,17 +17,33 @@ type Once = {
   objectId?: string
 }
 
+type Write = {
+  /** Does it. What it answers is kept for whoever asks again, so there are no passwords and no tokens in it. */
+  work: (ids: Ids) => Promise<Answer>
+  /** Waits as the request prefers to. The body as it is then; undefined: there is none, or the object is gone. */
+  settled: (ids: Ids) => Promise<string | undefined>
+}
+
 /** The path as clients' documents have it, whatever stands before and behind it. */
 const pathOf = ({ url }: FastifyRequest): string => (url.split('?')[0] ?? '').slice(basePath.length)
 
-/** @throws ApiError 400 for a key that cannot be one, or that stood for another request; and whatever `work` throws */
-export function once({ context, request, namespace, body, objectId }: Once, work: (ids: Ids) => Promise<Answer>) {
-  const key = idempotencyKey(request.headers['idempotency-key'])
+/**
+ * Does a write once, and answers it. Who prefers to wait waits, and is told what is now, also where the write was done before.
+ * @throws ApiError 400 for a key that cannot be one, or that stood for another request; and whatever `work` throws
+ */
+export async function answerOnce(asked: Asked, { work, settled }: Write): Promise<FastifyReply> {
+  const { context, request, reply, namespace, body, objectId } = asked
+  const { headers, method } = request
+  // What is made or done anew has no version to compare: to ignore it would be to write unconditionally.
+  if (method === 'POST' && headers['if-match'] !== undefined)
+    throw badRequest('If-Match: is taken by PATCH and DELETE only')
+  const key = idempotencyKey(headers['idempotency-key'])
   const fresh = (): Ids => ({ objectId: objectId ?? context.newId(), taskId: context.newId() })
-  return context.idempotency.once({ namespace, key, method: 'POST', path: pathOf(request), body }, fresh, work)
-}
-
-export function sendAnswer(reply: FastifyReply, { status, headers, body }: Answer): FastifyReply {
-  reply.code(status).headers(headers)
-  return body === '' ? reply.send() : sendJson(reply, body)
+  const what = { namespace, key, method, path: pathOf(request), body }
+  const { answer, ids } = await context.idempotency.once(what, fresh, work)
+  if (objectId === undefined) request.subjectId = ids.objectId
+  const now = preferredWait(headers.prefer) === undefined ? undefined : await settled(ids)
+  reply.code(answer.status).headers(answer.headers)
+  const text = answer.body === '' ? '' : (now ?? answer.body)
+  return text === '' ? reply.send() : sendJson(reply, text)
 }

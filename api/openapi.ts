@@ -32,7 +32,10 @@ const transform: SwaggerTransform = ({ schema, url }) => {
 const about = `The control plane of Espalier: managed Postgres with branches, on Kubernetes.
 
 Every answer has an X-Request-Id. Every error is \`{code, message, reason?}\`. A write that goes on after its answer has an
-X-Task-Id, and the path of that task in Location. Unknown fields and query parameters are refused.`
+X-Task-Id, and the path of that task in Location. Unknown fields and query parameters are refused.
+
+A read of one object has an ETag: with If-None-Match it is 304 while nothing has changed, and a PATCH or DELETE with If-Match
+goes through only if nothing has. RateLimit says how much may still be asked. Retry-After is there where waiting helps.`
 
 type Described = { documentation: Documentation; parameters: object[]; bodyIsOptional: boolean }
 

@@ -26,6 +26,8 @@ type Success = {
   headers?: readonly HeaderName[]
 }
 
+type RequestHeaderName = 'Idempotency-Key' | 'If-Match' | 'If-None-Match' | 'Prefer'
+
 export type Documentation = {
   operationId: string
   tag: keyof typeof tags
@@ -33,9 +35,11 @@ export type Documentation = {
   description?: string
   success: Success
   /** Beyond 401, 403, 429 and 503, which any request with a token can meet, and 413 and 415, which any with a body can. */
-  errors?: readonly (400 | 404 | 409 | 503)[]
+  errors?: readonly (400 | 404 | 409 | 412 | 503)[]
   /** Request headers that mean something here. */
-  takes?: readonly ('Idempotency-Key' | 'Prefer')[]
+  takes?: readonly RequestHeaderName[]
+  /** It answers 304 where the client has what there is. */
+  conditional?: true
   /** No token is needed. */
   open?: boolean
 }
@@ -53,6 +57,10 @@ export const responseHeaders = {
     schema: { type: 'string', format: 'uuid' },
   },
   Location: { description: 'The path of that task.', schema: { type: 'string', format: 'uri-reference' } },
+  ETag: {
+    description: 'The tag of this body (RFC 9110): strong, so the same tag is the same body.',
+    schema: { type: 'string', pattern: '^"[^"]+"$' },
+  },
   'Retry-After': {
     description: 'Wait this many seconds before you try again.',
     schema: { type: 'integer', minimum: 1 },

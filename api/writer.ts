@@ -29,24 +29,54 @@ export const writerOf = (context: ApiContext, request: FastifyRequest): Writer =
 /** What a write says of when it was made (RFC 3339). */
 export const timeNow = ({ now }: ApiContext): string => new Date(now()).toISOString()
 
-const attempts = 9
+const attempts = 16
 /**
  * Who came in between, as the operator, mostly writes once more; and on a busy cluster it takes a while until a cache has heard of that. All together some
- * two seconds.
+ * four seconds.
  */
-const backoff = { minimumMs: 20, maximumMs: 1_000 }
+const backoff = { minimumMs: 20, maximumMs: 400 }
+/** The longest that a write waits for those before it. */
+const longestTurnMs = 10_000
+
+/** Of each object that is being written in this process, the end of the last write that was begun. */
+const turns = new Map<string, Promise<void>>()
+
+/**
+ * Writes of one object in this process go one after the other, so that they do not lose to each other. What else writes it, as another
+ * replica, is told by the version of the object.
+ */
+async function inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+  const before = turns.get(key)
+  const turn = Promise.withResolvers<void>()
+  turns.set(key, turn.promise)
+  const impatience = new AbortController()
+  try {
+    if (before !== undefined)
+      await Promise.race([before, pause(longestTurnMs, undefined, { signal: impatience.signal }).catch(() => {})])
+    impatience.abort()
+    return await work()
+  } finally {
+    turn.resolve()
+    if (turns.get(key) === turn.promise) turns.delete(key)
+  }
+}
+
+/** An object that is written, and what it is called in errors. */
+type Written = { namespace: string; id: string; what: 'database' | 'branch' | 'backup' }
 
 /** Runs a read-decide-write until nobody came in between. @throws ApiError 409 where that does not come to pass */
-export async function guarded<T>(attempt: () => Promise<T>, what = 'database'): Promise<T> {
-  for (let failures = 0; failures < attempts; failures++) {
-    if (failures > 0) await pause(backoffMs(failures, backoff))
-    try {
-      return await attempt()
-    } catch (error) {
-      if (!isClusterError(error, 'Conflict')) throw error
+export function guarded<T>({ namespace, id, what }: Written, attempt: () => Promise<T>): Promise<T> {
+  return inTurn(`${namespace}/${id}`, async () => {
+    for (let failures = 0; failures < attempts; failures++) {
+      if (failures > 0) await pause(backoffMs(failures, backoff))
+      try {
+        return await attempt()
+      } catch (error) {
+        if (!isClusterError(error, 'Conflict')) throw error
+      }
     }
-  }
-  throw conflict(`the ${what} is being changed by somebody else: try again`, retryAfter.conflict)
+    throw conflict(`the ${what} is being changed by somebody else: try again`, retryAfter.conflict)
+  })
 }
 
 type TaskDraft = {

@@ -1,6 +1,6 @@
 /** Whether a backup of a database can be asked for now: a pure function. It refuses by throwing ApiError. */
 import type { Kinds } from '../../cluster/index.ts'
-import { type Backup, snapshotRefusal, verificationOf, visiblePhase } from '../../crds/index.ts'
+import { type Backup, type DatabasePhase, snapshotRefusal, verificationOf, visiblePhase } from '../../crds/index.ts'
 import { badRequest, conflict, retryAfter } from '../errors.ts'
 
 /** Most backups of one database that users keep: each holds storage until somebody deletes it. */
@@ -22,12 +22,14 @@ export function serves(database: Kinds['ManagedDatabase']): boolean {
   return (phase === 'modifying' || phase === 'degraded') && ready?.status === 'True'
 }
 
+/** Whether one that does not serve now does so by itself after a while. */
+export const comesToServe = (phase: DatabasePhase): boolean => phase !== 'failed' && phase !== 'deleting'
+
 /** @throws ApiError 409 where there is nothing to verify, or not yet */
 export function decideVerification(backup: Backup): void {
   const { phase = 'pending' } = backup.status ?? {}
-  if (backup.metadata.deletionTimestamp !== undefined)
-    throw conflict('the backup is being deleted', retryAfter.ownAction)
-  if (phase === 'failed') throw conflict('the backup failed: there is nothing to verify', retryAfter.ownAction)
+  if (backup.metadata.deletionTimestamp !== undefined) throw conflict('the backup is being deleted')
+  if (phase === 'failed') throw conflict('the backup failed: there is nothing to verify')
   if (phase !== 'completed')
     throw conflict(`the backup is ${phase}: one that is completed can be verified`, retryAfter.busy)
   if (verificationOf(backup) === 'pending') throw conflict('the backup is being verified already', retryAfter.busy)
@@ -45,12 +47,12 @@ export function decideBackup({ kind, database, region, kept }: Asked): void {
   if (refusal !== undefined) throw badRequest(`kind: ${refusal.message}`)
   const phase = visiblePhase(database)
   if (phase === 'suspended' || phase === 'suspending')
-    throw conflict(`the database is ${phase}: resume it, then take a backup`, retryAfter.ownAction)
+    throw conflict(`the database is ${phase}: resume it, then take a backup`)
   if (!serves(database))
     throw conflict(
       `the database is ${phase}: a backup is taken of one that serves; its tasks say what holds it up`,
-      retryAfter.busy,
+      comesToServe(phase) ? retryAfter.busy : undefined,
     )
   if (kept >= highestUserBackups)
-    throw conflict(`the database has ${kept} backups that were asked for: delete one first`, retryAfter.ownAction)
+    throw conflict(`the database has ${kept} backups that were asked for: delete one first`)
 }

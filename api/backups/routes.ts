@@ -1,15 +1,16 @@
 /** `/backups` and `/databases/{id}/backup`: take, list, read and delete backups. */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
-import { sendJson, taskHeaders, waitUntilTaken, waitUntilVerified } from '../answers.ts'
+import { sendJson, sendRead, taskHeaders, waitUntilTaken, waitUntilVerified } from '../answers.ts'
 import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import type { Answer, Ids } from '../idempotency.ts'
-import { once, sendAnswer } from '../once.ts'
+import { answerOnce } from '../once.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
+import { preconditionOf } from '../preconditions.ts'
 import { renderBackup } from '../render/others.ts'
 import { idParameter, noBody } from '../schemas/common.ts'
 import { requireBackupsInPlan, requireCurrentPlan } from '../tenants.ts'
@@ -19,6 +20,8 @@ import { backupShape, createBackupInput, listBackupsQuery } from './schema.ts'
 import { createBackup, deleteBackup, verifyBackup } from './write.ts'
 
 type Backup = Kinds['Backup']
+
+const rendered = (backup: Backup): string => JSON.stringify(renderBackup(backup))
 
 export function addBackups(app: App, context: ApiContext): void {
   addList(app, context)
@@ -61,8 +64,10 @@ function addRead(app: App, { cluster, caches }: ApiContext): void {
       operationId: 'getBackup',
       tag: 'backups',
       summary: 'Read a backup',
-      success: { status: 200, description: 'The backup.', shape: backupShape },
+      success: { status: 200, description: 'The backup.', shape: backupShape, headers: ['ETag'] },
       errors: [400, 404],
+      takes: ['If-None-Match'],
+      conditional: true,
     },
     { params: idParameter, querystring: z.strictObject({}) },
   )
@@ -70,7 +75,7 @@ function addRead(app: App, { cluster, caches }: ApiContext): void {
     const { namespace } = accountOf(request)
     const backup = await findOwned(cluster, caches.Backup, 'Backup', namespace, request.params.id)
     if (backup === undefined) throw notFound('backup')
-    return sendJson(reply, JSON.stringify(renderBackup(backup)))
+    return sendRead(request, reply, rendered(backup))
   })
 }
 
@@ -102,13 +107,18 @@ function addCreate(app: App, context: ApiContext): void {
     if (database === undefined) throw notFound('database')
     requireCurrentPlan(account, context.now())
     requireBackupsInPlan(account)
+    const { namespace } = account
     const work = async (ids: Ids): Promise<Answer> => {
       const backup = await createBackup(writer, id, request.body, ids)
       context.audit.done(request, { status: 202, taskId: ids.taskId, subjectId: ids.objectId })
-      const taken = (await waitUntilTaken(context, request, reply, backup)) ?? backup
-      return { status: 202, body: JSON.stringify(renderBackup(taken)), headers: taskHeaders(ids.taskId) }
+      return { status: 202, body: rendered(backup), headers: taskHeaders(ids.taskId) }
     }
-    return sendAnswer(reply, await once({ context, request, namespace: account.namespace, body: request.body }, work))
+    const settled = async ({ objectId }: Ids) => {
+      const found = await findOwned(context.cluster, context.caches.Backup, 'Backup', namespace, objectId)
+      const taken = found && (await waitUntilTaken(context, request, reply, found))
+      return taken && rendered(taken)
+    }
+    return answerOnce({ context, request, reply, namespace, body: request.body }, { work, settled })
   })
 }
 
@@ -120,9 +130,9 @@ function addVerify(app: App, context: ApiContext): void {
       summary: 'Verify a backup',
       description:
         'A copy of the backup is made, checked and thrown away: Postgres recovers it, compares every table with its indexes, and every page with its checksum. Scheduled backups are verified by themselves. Answers at once, with the `metadata` member `verification` as `pending`. Answers 409 while the backup is not completed, or is being verified.',
-      success: { status: 202, description: 'The backup.', shape: backupShape },
+      success: { status: 202, description: 'The backup.', shape: backupShape, headers: ['Preference-Applied'] },
       errors: [400, 404, 409],
-      takes: ['Prefer'],
+      takes: ['Idempotency-Key', 'Prefer'],
     },
     { params: idParameter, querystring: z.strictObject({}) },
   )
@@ -130,10 +140,19 @@ function addVerify(app: App, context: ApiContext): void {
     const writer = writerOf(context, request)
     validate(noBody, request.body ?? undefined, 'body')
     requireCurrentPlan(writer.account, context.now())
-    const backup = await verifyBackup(writer, request.params.id)
-    context.audit.done(request, { status: 202 })
-    const checked = (await waitUntilVerified(context, request, reply, backup)) ?? backup
-    return sendJson(reply.code(202), JSON.stringify(renderBackup(checked)))
+    const { namespace } = writer.account
+    const { id } = request.params
+    const work = async (): Promise<Answer> => {
+      const backup = await verifyBackup(writer, id)
+      context.audit.done(request, { status: 202 })
+      return { status: 202, body: rendered(backup), headers: {} }
+    }
+    const settled = async () => {
+      const found = await findOwned(context.cluster, context.caches.Backup, 'Backup', namespace, id)
+      const checked = found && (await waitUntilVerified(context, request, reply, found))
+      return checked && rendered(checked)
+    }
+    return answerOnce({ context, request, reply, namespace, body: {}, objectId: id }, { work, settled })
   })
 }
 
@@ -146,13 +165,23 @@ function addDelete(app: App, context: ApiContext): void {
       description:
         'Its snapshot goes with it. A backup that is being taken is broken off. Answers 409 while a branch is being made from it.',
       success: { status: 204, description: 'The deletion has begun.' },
-      errors: [400, 404, 409],
+      errors: [400, 404, 409, 412],
+      takes: ['Idempotency-Key', 'If-Match'],
     },
     { params: idParameter, querystring: z.strictObject({}) },
   )
   app.delete('/backups/:id', { schema }, async (request, reply) => {
-    await deleteBackup(writerOf(context, request), request.params.id)
-    context.audit.done(request, { status: 204 })
-    return reply.code(204).send()
+    const writer = writerOf(context, request)
+    const { namespace } = writer.account
+    const { id } = request.params
+    const condition = preconditionOf(request.headers)
+    const requireCurrent = condition && ((current: Backup) => condition(async () => [rendered(current)]))
+    const work = async (): Promise<Answer> => {
+      await deleteBackup(writer, id, requireCurrent)
+      context.audit.done(request, { status: 204 })
+      return { status: 204, body: '', headers: {} }
+    }
+    const settled = async () => undefined
+    return answerOnce({ context, request, reply, namespace, body: {}, objectId: id }, { work, settled })
   })
 }

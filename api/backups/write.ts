@@ -88,13 +88,13 @@ const keptOf = ({ caches }: ApiContext, namespace: string, databaseId: string): 
 /** Asks for a check of a copy. @throws ApiError 404, 409 */
 export async function verifyBackup({ context, account }: Writer, id: string): Promise<Backup> {
   const { cluster, caches } = context
-  const backup = await guarded(async () => {
+  const backup = await guarded({ namespace: account.namespace, id, what: 'backup' }, async () => {
     const current = await readOwned(cluster, 'Backup', account.namespace, id)
     if (current === undefined) throw notFound('backup')
     decideVerification(current)
     const marks = { ...current.metadata.annotations, [annotations.verify]: timeNow(context) }
     return cluster.replace('Backup', { ...current, metadata: { ...current.metadata, annotations: marks } })
-  }, 'backup')
+  })
   caches.Backup.writeThrough(backup)
   return backup
 }
@@ -107,14 +107,30 @@ function madeFrom({ caches }: ApiContext, backup: Backup): Kinds['Branch'] | und
   )
 }
 
-/** Asks for deletion; asking again changes nothing. @throws ApiError 404, 409 while a branch is being made from it */
-export async function deleteBackup({ context, account }: Writer, id: string): Promise<void> {
+/** Asks for deletion; asking again changes nothing. @throws ApiError 404, 409 while a branch is being made from it, 412 */
+export async function deleteBackup(
+  { context, account }: Writer,
+  id: string,
+  requireCurrent: ((current: Backup) => Promise<void>) | undefined,
+): Promise<void> {
   const { cluster } = context
-  const backup = await readOwned(cluster, 'Backup', account.namespace, id)
-  if (backup === undefined) throw notFound('backup')
-  const branch = madeFrom(context, backup)
-  if (branch !== undefined)
-    throw conflict(`the branch ${branch.metadata.name} is being made from it: it goes by itself then`, retryAfter.busy)
-  const { namespace, name, uid } = backup.metadata
-  await cluster.delete('Backup', { namespace, name }, { uid })
+  await guarded({ namespace: account.namespace, id, what: 'backup' }, async () => {
+    const backup = await readOwned(cluster, 'Backup', account.namespace, id)
+    if (backup === undefined) throw notFound('backup')
+    if (backup.metadata.deletionTimestamp !== undefined) return
+    await requireCurrent?.(backup)
+    const branch = madeFrom(context, backup)
+    if (branch !== undefined)
+      throw conflict(
+        `the branch ${branch.metadata.name} is being made from it: it goes by itself then`,
+        retryAfter.busy,
+      )
+    const { namespace, name, uid, resourceVersion } = backup.metadata
+    // Where nothing depends on its version, what the operator writes meanwhile is no reason to try again.
+    await cluster.delete(
+      'Backup',
+      { namespace, name },
+      requireCurrent === undefined ? { uid } : { uid, resourceVersion },
+    )
+  })
 }

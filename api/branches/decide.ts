@@ -1,7 +1,7 @@
 /** Whether a branch can be made or deleted now, and what it is to be: pure functions, which refuse by throwing ApiError. */
 import type { Kinds } from '../../cluster/index.ts'
 import { type Branch, branchPhase, snapshotRefusal, visiblePhase } from '../../crds/index.ts'
-import { serves } from '../backups/decide.ts'
+import { comesToServe, serves } from '../backups/decide.ts'
 import { idOf } from '../caches.ts'
 import { storedAllowlist } from '../databases/allowlist.ts'
 import { sizeInForce } from '../databases/resize.ts'
@@ -36,33 +36,32 @@ export function decideBranch(asked: Asked): Branch['spec'] {
   if (input.expires_at !== undefined && Date.parse(input.expires_at) <= now)
     throw badRequest('expires_at: must be in the future')
   const refusal = snapshotRefusal(database.spec.region, region)
-  if (refusal !== undefined) throw conflict(`no branch can be made: ${refusal.message}`, retryAfter.ownAction)
+  if (refusal !== undefined) throw conflict(`no branch can be made: ${refusal.message}`)
   if (sourceBranch === undefined) requireServing(database)
   else requireAvailable(database, sourceBranch)
   if (limit !== undefined && count >= limit)
-    throw conflict(`the database has ${count} branches, and may have ${limit}: delete one first`, retryAfter.ownAction)
+    throw conflict(`the database has ${count} branches, and may have ${limit}: delete one first`)
   return specOf(asked, depth)
 }
 
 function requireServing(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase === 'suspended' || phase === 'suspending')
-    throw conflict(`the database is ${phase}: resume it, then make a branch`, retryAfter.ownAction)
+    throw conflict(`the database is ${phase}: resume it, then make a branch`)
   if (!serves(database))
     throw conflict(
       `the database is ${phase}: a branch is made of one that serves; its tasks say what holds it up`,
-      retryAfter.busy,
+      comesToServe(phase) ? retryAfter.busy : undefined,
     )
 }
 
 function requireAvailable(database: ManagedDatabase, source: Branch): void {
-  if (database.metadata.deletionTimestamp !== undefined)
-    throw conflict('the database is being deleted', retryAfter.ownAction)
+  if (database.metadata.deletionTimestamp !== undefined) throw conflict('the database is being deleted')
   const phase = branchPhase(source)
   if (phase !== 'available')
     throw conflict(
       `the branch ${source.metadata.name} is ${phase}: a branch is made of one that is available`,
-      phase === 'creating' ? retryAfter.busy : retryAfter.ownAction,
+      phase === 'creating' ? retryAfter.busy : undefined,
     )
 }
 
@@ -89,19 +88,19 @@ function specOf({ input, database, sourceBranch }: Asked, depth: number): Branch
   }
 }
 
+/** Whether it is being deleted, or is deleted. */
+export const isEnding = (branch: Branch): boolean => ['deleting', 'deleted'].includes(branchPhase(branch))
+
 /**
- * Whether a DELETE goes ahead: `underway` where the branch is being deleted, or is deleted. `branches`: the live ones of its database.
+ * Of one that is not ending. `branches`: the live ones of its database.
  * @throws ApiError 409 while it is being made, or another one out of it
  */
-export function decideDeletion(branch: Branch, branches: readonly Branch[]): 'delete' | 'underway' {
-  const phase = branchPhase(branch)
-  if (phase === 'deleting' || phase === 'deleted') return 'underway'
-  if (phase === 'creating')
+export function decideDeletion(branch: Branch, branches: readonly Branch[]): void {
+  if (branchPhase(branch) === 'creating')
     throw conflict('the branch is being created: wait until it is available, then try again', retryAfter.busy)
   const isCopied = ({ spec, status }: Branch) =>
     spec.sourceBranch?.id === idOf(branch) && status?.source === undefined && status?.volume === undefined
   const child = branches.find(isCopied)
   if (child !== undefined)
     throw conflict(`the branch ${child.metadata.name} is being made from it: try again in a moment`, retryAfter.busy)
-  return 'delete'
 }

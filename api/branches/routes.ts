@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
 import { branchPhase } from '../../crds/index.ts'
-import { sendJson, taskHeaders, waitUntilMade } from '../answers.ts'
+import { sendJson, sendRead, taskHeaders, waitUntilMade } from '../answers.ts'
 import { byDatabase, findOwned, idOf } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { renderConnection } from '../databases/credentials.ts'
@@ -10,11 +10,12 @@ import { withConnection } from '../databases/render.ts'
 import { branchParameters } from '../databases/schema.ts'
 import { notFound } from '../errors.ts'
 import type { Answer, Ids } from '../idempotency.ts'
-import { once, sendAnswer } from '../once.ts'
+import { answerOnce } from '../once.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { compareByCreation, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
-import { idParameter, userTypeQuery } from '../schemas/common.ts'
+import { preconditionOf } from '../preconditions.ts'
+import { idParameter, type UserType, userTypeQuery, userTypes } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { validate } from '../validation.ts'
 import { writerOf } from '../writer.ts'
@@ -35,6 +36,20 @@ export function addBranches(app: App, context: ApiContext): void {
 
 const rendered = ({ caches }: ApiContext, branch: Branch): string =>
   JSON.stringify(renderBranch(branch, caches.Region.get({ name: branch.spec.region })))
+
+/** What a read of the branch answers, `connection` included where there is one. @throws ApiError 503 */
+async function readBy(context: ApiContext, branch: Branch, userType: UserType) {
+  const text = rendered(context, branch)
+  const endpoint = branchPhase(branch) === 'available' ? branch.status?.endpoint : undefined
+  const secret = endpoint && (await context.readCredentials(branch))
+  const password = secret && (await context.openPassword(secret, userType))
+  if (endpoint === undefined || password === undefined) return { text, holdsPassword: false }
+  return { text: withConnection(text, renderConnection(endpoint, userType, password)), holdsPassword: true }
+}
+
+/** Every body that a read of the branch can have now. @throws ApiError 503 */
+const bodiesOf = async (context: ApiContext, branch: Branch): Promise<string[]> =>
+  (await Promise.all(userTypes.map(userType => readBy(context, branch, userType)))).map(({ text }) => text)
 
 function addCreate(app: App, context: ApiContext): void {
   const schema = operation(
@@ -58,13 +73,18 @@ function addCreate(app: App, context: ApiContext): void {
       const { id } = request.params
       const input = validate(createBranchInput, request.body ?? {}, 'body')
       requireCurrentPlan(writer.account, context.now())
+      const { namespace } = writer.account
       const work = async (ids: Ids): Promise<Answer> => {
         const branch = await createBranch(writer, id, input, ids)
         context.audit.done(request, { status: 201, taskId: ids.taskId, subjectId: ids.objectId })
-        const made = (await waitUntilMade(context, request, reply, branch)) ?? branch
-        return { status: 201, body: rendered(context, made), headers: taskHeaders(ids.taskId) }
+        return { status: 201, body: rendered(context, branch), headers: taskHeaders(ids.taskId) }
       }
-      return sendAnswer(reply, await once({ context, request, namespace: writer.account.namespace, body: input }, work))
+      const settled = async ({ objectId }: Ids) => {
+        const found = await findOwned(context.cluster, context.caches.Branch, 'Branch', namespace, objectId)
+        const made = found && (await waitUntilMade(context, request, reply, found))
+        return made && rendered(context, made)
+      }
+      return answerOnce({ context, request, reply, namespace, body: input }, { work, settled })
     },
   )
 }
@@ -98,7 +118,7 @@ function addList(app: App, context: ApiContext): void {
 }
 
 function addRead(app: App, context: ApiContext): void {
-  const { cluster, caches, readCredentials, openPassword } = context
+  const { cluster, caches } = context
   const schema = operation(
     {
       operationId: 'getBranch',
@@ -106,9 +126,10 @@ function addRead(app: App, context: ApiContext): void {
       summary: 'Read a branch',
       description:
         '`connection` is present while the branch is `available` and the role of `user_type` has a password.',
-      success: { status: 200, description: 'The branch.', shape: branchShape, headers: ['Preference-Applied'] },
+      success: { status: 200, description: 'The branch.', shape: branchShape, headers: ['ETag', 'Preference-Applied'] },
       errors: [400, 404],
-      takes: ['Prefer'],
+      takes: ['If-None-Match', 'Prefer'],
+      conditional: true,
     },
     { params: branchParameters, querystring: userTypeQuery },
   )
@@ -119,15 +140,10 @@ function addRead(app: App, context: ApiContext): void {
     if (found === undefined || found.spec.databaseId !== id) throw notFound('branch')
     const branch = await waitUntilMade(context, request, reply, found)
     if (branch === undefined) throw notFound('branch')
-    const text = rendered(context, branch)
-    const endpoint = branchPhase(branch) === 'available' ? branch.status?.endpoint : undefined
-    const secret = endpoint && (await readCredentials(branch))
-    const userType = request.query.user_type
-    const password = secret && (await openPassword(secret, userType))
-    if (endpoint === undefined || password === undefined) return sendJson(reply, text)
+    const { text, holdsPassword } = await readBy(context, branch, request.query.user_type)
     // What holds a password is nobody's to keep.
-    reply.header('cache-control', 'no-store')
-    return sendJson(reply, withConnection(text, renderConnection(endpoint, userType, password)))
+    if (holdsPassword) reply.header('cache-control', 'no-store')
+    return sendRead(request, reply, text)
   })
 }
 
@@ -140,17 +156,27 @@ function addDelete(app: App, context: ApiContext): void {
       description:
         'Billing stops, and the slot is free, with the answer. The data cannot be recovered. Branches of the branch stay. Asking again changes nothing. Answers 409 while the branch is being created, and while another one is being copied from it.',
       success: { status: 204, description: 'The deletion has begun.', headers: asynchronous },
-      errors: [400, 404, 409],
-      takes: ['Prefer'],
+      errors: [400, 404, 409, 412],
+      takes: ['Idempotency-Key', 'If-Match', 'Prefer'],
     },
     { params: branchParameters, querystring: z.strictObject({}) },
   )
   app.delete('/databases/:id/branches/:branch_id', { schema }, async (request, reply) => {
-    const { id, branch_id: branchId } = request.params
-    const { branch, taskId } = await deleteBranch(writerOf(context, request), id, branchId)
-    context.audit.done(request, { status: 204, taskId, subjectId: branchId })
-    reply.headers(taskHeaders(taskId))
-    await waitUntilMade(context, request, reply, branch)
-    return reply.code(204).send()
+    const { id: databaseId, branch_id: id } = request.params
+    const writer = writerOf(context, request)
+    const { namespace } = writer.account
+    const condition = preconditionOf(request.headers)
+    const requireCurrent = condition && ((current: Branch) => condition(() => bodiesOf(context, current)))
+    const work = async (ids: Ids): Promise<Answer> => {
+      const { taskId } = await deleteBranch(writer, id, { databaseId, taskId: ids.taskId, requireCurrent })
+      context.audit.done(request, { status: 204, taskId, subjectId: id })
+      return { status: 204, body: '', headers: taskHeaders(taskId) }
+    }
+    const settled = async () => {
+      const found = await findOwned(context.cluster, context.caches.Branch, 'Branch', namespace, id)
+      if (found !== undefined) await waitUntilMade(context, request, reply, found)
+      return undefined
+    }
+    return answerOnce({ context, request, reply, namespace, body: {}, objectId: id }, { work, settled })
   })
 }

@@ -17,7 +17,7 @@ import { conflict, notFound, retryAfter } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
-import { decideBranch, decideDeletion } from './decide.ts'
+import { decideBranch, decideDeletion, isEnding } from './decide.ts'
 import type { CreateBranchInput } from './schema.ts'
 import { occupancyOf, withSlot } from './slots.ts'
 
@@ -32,7 +32,7 @@ const marksOf = ({ context }: Writer, taskId: string, name: OperationName) => ({
 async function takeSlot(writer: Writer, databaseId: string, input: CreateBranchInput, id: string) {
   const { context, account } = writer
   const { cluster, caches } = context
-  return guarded(async () => {
+  return guarded({ namespace: account.namespace, id: databaseId, what: 'database' }, async () => {
     const database = await readOwned(cluster, 'ManagedDatabase', account.namespace, databaseId)
     if (database === undefined) throw notFound('database')
     const occupancy = await occupancyOf(writer, database)
@@ -111,20 +111,29 @@ export async function createBranch(
 /** What a deletion left: the branch as stored, and the task that follows it, if one does. */
 type Written = { branch: Branch; taskId: string | undefined }
 
-/** The slot is free with the write that asks for it. Asking again changes nothing. @throws ApiError 404, 409 */
-export async function deleteBranch(writer: Writer, databaseId: string, id: string): Promise<Written> {
+/** Of a branch to delete: which database's it is, its task, and on what the write depends. */
+type Deletion = { databaseId: string; taskId: string; requireCurrent: ((current: Branch) => Promise<void>) | undefined }
+
+/** The slot is free with the write that asks for it. Asking again changes nothing. @throws ApiError 404, 409, 412 */
+export async function deleteBranch(writer: Writer, id: string, deletion: Deletion): Promise<Written> {
+  const { databaseId, taskId, requireCurrent } = deletion
   const { context, account } = writer
   const { cluster, caches } = context
-  const { isAsked, ...written } = await guarded(async (): Promise<Written & { isAsked: boolean }> => {
+  const object = { namespace: account.namespace, id, what: 'branch' as const }
+  const { isAsked, ...written } = await guarded(object, async (): Promise<Written & { isAsked: boolean }> => {
     const current = await readOwned(cluster, 'Branch', account.namespace, id)
     if (current === undefined || current.spec.databaseId !== databaseId) throw notFound('branch')
-    const { items } = await cluster.list('Branch', { namespace: account.namespace })
-    if (decideDeletion(current, items) === 'underway') {
+    if (isEnding(current)) {
       const operation = annotatedOperation(current)
-      const taskId = operation?.name === 'delete-branch' ? operation.taskId : undefined
-      return { branch: current, taskId, isAsked: false }
+      return {
+        branch: current,
+        taskId: operation?.name === 'delete-branch' ? operation.taskId : undefined,
+        isAsked: false,
+      }
     }
-    const taskId = context.newId()
+    await requireCurrent?.(current)
+    const { items } = await cluster.list('Branch', { namespace: account.namespace })
+    decideDeletion(current, items)
     const { metadata, spec } = current
     const marks = marksOf(writer, taskId, 'delete-branch')
     const branch = await cluster.replace('Branch', {
@@ -133,7 +142,7 @@ export async function deleteBranch(writer: Writer, databaseId: string, id: strin
       spec: { ...spec, deletionRequestedAt: timeNow(context) },
     })
     return { branch, taskId, isAsked: true }
-  }, 'branch')
+  })
   caches.Branch.writeThrough(written.branch)
   if (isAsked && written.taskId !== undefined) {
     const subject = { kind: 'branch' as const, id, name: written.branch.metadata.name }

@@ -1,6 +1,6 @@
 /** `/sizes`: what a database can be made as large as. */
 import { z } from 'zod'
-import { sendJson } from '../answers.ts'
+import { sendJson, sendRead } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { operation } from '../operation.ts'
@@ -33,14 +33,20 @@ export function addSizes(app: App, { caches }: ApiContext): void {
       tag: 'catalog',
       summary: 'Read one version of a size',
       description: 'Returns it whatever its status: databases keep the version they were made with.',
-      success: { status: 200, description: 'The size.', shape: sizeShape },
+      success: { status: 200, description: 'The size.', shape: sizeShape, headers: ['ETag'] },
       errors: [400, 404],
+      takes: ['If-None-Match'],
+      conditional: true,
     },
     { params: idParameter, querystring: sizeQuery },
   )
   app.get('/sizes/:id', { schema: read }, async (request, reply) => {
     const size = caches.Size.list().find(candidate => candidate.spec.id === request.params.id)
     if (size === undefined) throw notFound('size')
-    return sendJson(reply, JSON.stringify(renderSize(size, request.query.include?.includes('pricing') === true)))
+    return sendRead(
+      request,
+      reply,
+      JSON.stringify(renderSize(size, request.query.include?.includes('pricing') === true)),
+    )
   })
 }

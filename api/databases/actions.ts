@@ -1,15 +1,16 @@
 /** `/databases/{id}/restart`, `/suspend`, `/resume`: operations that are asked for by a POST without a body. */
 import { z } from 'zod'
-import { taskHeaders, waitUntilSettled } from '../answers.ts'
+import { taskHeaders } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
 import type { Answer, Ids } from '../idempotency.ts'
-import { once, sendAnswer } from '../once.ts'
+import { answerOnce } from '../once.ts'
 import { asynchronous, type Documentation, operation } from '../operation.ts'
 import { idParameter, noBody } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { validate } from '../validation.ts'
 import { type Writer, writerOf } from '../writer.ts'
 import { databaseShape } from './schema.ts'
+import { settledText } from './settled.ts'
 import { restartDatabase, suspendDatabase, type Written } from './write.ts'
 
 type DatabaseAction = Pick<Documentation, 'operationId' | 'summary' | 'description'> & {
@@ -64,16 +65,15 @@ function addAction(app: App, context: ApiContext, { name, ask, ...documentation 
     const { id } = request.params
     validate(noBody, request.body ?? undefined, 'body')
     requireCurrentPlan(writer.account, context.now())
+    const { account } = writer
     const work = async (ids: Ids): Promise<Answer> => {
       const { database, ...written } = await ask(writer, id, ids.taskId)
       context.audit.done(request, { status: 202, taskId: written.taskId })
-      const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
-      const body = context.databaseText(settled, writer.account.tenant)
+      const body = context.databaseText(database, account.tenant)
       return { status: 202, body, headers: taskHeaders(written.taskId) }
     }
-    return sendAnswer(
-      reply,
-      await once({ context, request, namespace: writer.account.namespace, body: {}, objectId: id }, work),
-    )
+    const settled = () => settledText({ context, request, reply, account }, id)
+    const asked = { context, request, reply, namespace: account.namespace, body: {}, objectId: id }
+    return answerOnce(asked, { work, settled })
   })
 }

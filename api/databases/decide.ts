@@ -15,9 +15,10 @@ import {
   operationOfChange,
   type PgVersion,
   type PinnedSize,
+  readOperation,
   visiblePhase,
 } from '../../crds/index.ts'
-import { badRequest, conflict, retryAfter } from '../errors.ts'
+import { type ApiError, badRequest, conflict, retryAfter } from '../errors.ts'
 import { storedAllowlist } from './allowlist.ts'
 import type { CreateDatabaseInput, UpdateDatabaseInput } from './schema.ts'
 import { refuseVainGrowth, storedStorage } from './storage.ts'
@@ -50,13 +51,21 @@ export function refuseWhileChangedSuspended(database: ManagedDatabase): void {
     )
 }
 
-export const busy = (phase: DatabasePhase) =>
-  phase === 'suspended'
-    ? conflict('the database is suspended: resume it, then try again', retryAfter.ownAction)
-    : conflict(
+export function busy(phase: DatabasePhase): ApiError {
+  switch (phase) {
+    case 'suspended':
+      return conflict('the database is suspended: resume it, then try again')
+    case 'failed':
+      return conflict('the database is failed: it takes no such change; its tasks say what is wrong')
+    case 'deleting':
+      return conflict('the database is deleting: it takes no changes any more')
+    default:
+      return conflict(
         `the database is ${phase}: wait until it is available, then try again; its tasks say what holds it up`,
         retryAfter.busy,
       )
+  }
+}
 
 /** @throws ApiError 400: no service can run beside a database in this version */
 export function refuseServices(services: readonly unknown[] | undefined): void {
@@ -85,6 +94,24 @@ export function specOfNew(
 /** What a PATCH makes of a spec; `operation` where the operator has to act. */
 export type Update = { spec: ManagedDatabaseSpec; operation: OperationName | undefined }
 
+/** What a PATCH has the operator do, by which it is told from another operation. */
+const updates: readonly OperationName[] = ['update-managed', 'update-managed-ip-allowlists']
+
+const changesNothing = (database: ManagedDatabase, spec: ManagedDatabaseSpec): boolean =>
+  canonicalJson(spec) === canonicalJson(database.spec)
+
+/**
+ * The task of the very PATCH that is asked for, which is being brought into force: whoever has lost its answer asks again.
+ * @throws ApiError 400
+ */
+export function updateUnderway(database: ManagedDatabase, input: UpdateDatabaseInput): string | undefined {
+  refuseServices(input.services)
+  if (visiblePhase(database) !== 'modifying' || !changesNothing(database, updatedSpec(database.spec, input)))
+    return undefined
+  const operation = readOperation(database)
+  return operation !== undefined && updates.includes(operation.name) ? operation.taskId : undefined
+}
+
 /** Undefined where nothing would change. @throws ApiError 400, 409 while the database is busy */
 export function decideUpdate(
   database: ManagedDatabase,
@@ -96,7 +123,7 @@ export function decideUpdate(
   const phase = visiblePhase(database)
   if (!atRest.includes(phase)) throw busy(phase)
   const spec = updatedSpec(database.spec, input)
-  if (canonicalJson(spec) === canonicalJson(database.spec)) return undefined
+  if (changesNothing(database, spec)) return undefined
   if (desiredHash(spec) === desiredHash(database.spec)) return { spec, operation: undefined }
   if (!takesChanges.includes(phase)) throw busy(phase)
   return { spec, operation: operationOfChange(desiredDigests(database.spec), desiredDigests(spec)) }
@@ -121,10 +148,7 @@ function updatedSpec(current: ManagedDatabaseSpec, input: UpdateDatabaseInput): 
 export function decideRestart(database: ManagedDatabase): void {
   const phase = visiblePhase(database)
   if (phase === 'suspended')
-    throw conflict(
-      'the database is suspended: what waits for a restart takes effect when it is resumed',
-      retryAfter.ownAction,
-    )
+    throw conflict('the database is suspended: what waits for a restart takes effect when it is resumed')
   if (!takesChanges.includes(phase)) throw busy(phase)
 }
 
@@ -141,30 +165,19 @@ const takesResumption: readonly DatabasePhase[] = ['suspended', 'degraded', 'fai
 export function decideSuspension(database: ManagedDatabase, suspended: boolean): Update {
   const phase = visiblePhase(database)
   if (database.spec.suspended === suspended && atRest.includes(phase))
-    throw conflict(
-      suspended ? 'the database is suspended already' : 'the database is not suspended',
-      retryAfter.ownAction,
-    )
+    throw conflict(suspended ? 'the database is suspended already' : 'the database is not suspended')
   if (!(suspended ? takesChanges : takesResumption).includes(phase)) throw busy(phase)
   refuseWhileChangedSuspended(database)
   return { spec: { ...database.spec, suspended }, operation: suspended ? 'suspend-managed' : 'resume-managed' }
 }
 
-/**
- * Whether a DELETE goes ahead: `underway` where the database is being deleted already.
- * @throws ApiError 409 under deletion protection, or with branches and without force
- */
-export function decideDeletion(database: ManagedDatabase, liveBranches: number, force: boolean): 'delete' | 'underway' {
-  if (database.metadata.deletionTimestamp !== undefined) return 'underway'
+/** @throws ApiError 409 under deletion protection, or with branches and without force */
+export function decideDeletion(database: ManagedDatabase, liveBranches: number, force: boolean): void {
   if (database.spec.deletionProtection) {
-    throw conflict(
-      'the database is protected from deletion: set deletion_protection to false first',
-      retryAfter.ownAction,
-    )
+    throw conflict('the database is protected from deletion: set deletion_protection to false first')
   }
   if (liveBranches > 0 && !force) {
     const [count, them] = liveBranches === 1 ? ['a branch', 'it'] : [`${liveBranches} branches`, 'them']
-    throw conflict(`the database has ${count}: delete ${them} first, or give force=true`, retryAfter.ownAction)
+    throw conflict(`the database has ${count}: delete ${them} first, or give force=true`)
   }
-  return 'delete'
 }

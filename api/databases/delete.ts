@@ -8,7 +8,7 @@ import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import { decideDeletion } from './decide.ts'
 import type { DeleteDatabaseQuery } from './schema.ts'
-import { annotated, type Written } from './write.ts'
+import { annotated, type Terms, type Written } from './write.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
@@ -38,17 +38,25 @@ function markedForDeletion(
   return annotated(asked, { ...marks, [updatedAtAnnotation]: timeNow(context) })
 }
 
-/** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409 */
-export async function deleteDatabase(writer: Writer, id: string, query: DeleteDatabaseQuery): Promise<Written> {
+/** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409, 412 */
+export async function deleteDatabase(
+  writer: Writer,
+  id: string,
+  query: DeleteDatabaseQuery,
+  { taskId: fresh, requireCurrent }: Terms,
+): Promise<Written> {
   const { context, account } = writer
   const { cluster, caches } = context
-  const written = await guarded(async (): Promise<Written & { asked: boolean }> => {
+  const object = { namespace: account.namespace, id, what: 'database' as const }
+  const written = await guarded(object, async (): Promise<Written & { asked: boolean }> => {
     const current = await readOwned(cluster, 'ManagedDatabase', account.namespace, id)
     if (current === undefined) throw notFound('database')
-    const decision = decideDeletion(current, await countBranches(writer, current), query.force)
-    if (decision === 'underway') return { database: current, taskId: deletionTask(current), asked: false }
+    if (current.metadata.deletionTimestamp !== undefined)
+      return { database: current, taskId: deletionTask(current), asked: false }
+    await requireCurrent?.(current)
+    decideDeletion(current, await countBranches(writer, current), query.force)
     // A deletion that was marked before but never asked for keeps its task.
-    const taskId = deletionTask(current) ?? context.newId()
+    const taskId = deletionTask(current) ?? fresh
     // The operator answers a mark with a write: one that stands already is not made again, or the two would go on for ever.
     const asked = markedForDeletion(writer, current, taskId, query)
     const marked = asked === current ? current : await cluster.replace('ManagedDatabase', asked)

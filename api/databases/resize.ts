@@ -10,7 +10,7 @@ import {
 } from '../../crds/index.ts'
 import { bytesTold } from '../../values/quantity.ts'
 import { sizeForNew } from '../catalogue/versions.ts'
-import { badRequest, conflict, retryAfter } from '../errors.ts'
+import { badRequest, conflict } from '../errors.ts'
 import { busy, type Update } from './decide.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
@@ -69,7 +69,6 @@ export function decideResize(database: ManagedDatabase, sizes: readonly Size[], 
 const waits = (database: ManagedDatabase) =>
   conflict(
     `this size was already asked for: ${hindrance(database) ?? 'it is being restarted with it'}; wait for it, or ask for another size`,
-    retryAfter.ownAction,
   )
 
 function refuseSmaller(sizes: readonly Size[], inForce: PinnedSize, wanted: PinnedSize): void {

@@ -13,12 +13,12 @@ import {
   renderOperation,
   visiblePhase,
 } from '../../crds/index.ts'
-import { taskHeaders, waitUntilSettled } from '../answers.ts'
+import { taskHeaders } from '../answers.ts'
 import { readOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { badRequest, notFound } from '../errors.ts'
 import type { Answer, Ids } from '../idempotency.ts'
-import { once, sendAnswer } from '../once.ts'
+import { answerOnce } from '../once.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { id, idParameter } from '../schemas/common.ts'
@@ -27,6 +27,7 @@ import { requireCurrentPlan } from '../tenants.ts'
 import { guarded, recordTask, timeNow, type Writer, writerOf } from '../writer.ts'
 import { atRest, busy, refuseWhileChangedSuspended } from './decide.ts'
 import { databaseShape } from './schema.ts'
+import { settledText } from './settled.ts'
 import { annotated, type Written } from './write.ts'
 
 const restoreInput = input(
@@ -54,7 +55,7 @@ async function restoreDatabase(writer: Writer, databaseId: string, backupId: str
   const { context, account } = writer
   const { namespace } = account
   const { taskId } = ids
-  const stored = await guarded(async () => {
+  const stored = await guarded({ namespace, id: databaseId, what: 'database' }, async () => {
     const database = await readOwned(context.cluster, 'ManagedDatabase', namespace, databaseId)
     if (database === undefined) throw notFound('database')
     // An earlier try with the same ids came as far as this.
@@ -95,19 +96,15 @@ export function addRestore(app: App, context: ApiContext): void {
     const writer = writerOf(context, request)
     const { id: databaseId } = request.params
     requireCurrentPlan(writer.account, context.now())
+    const { account } = writer
     const work = async (ids: Ids): Promise<Answer> => {
       const { database, taskId } = await restoreDatabase(writer, databaseId, request.body.backup_id, ids)
       context.audit.done(request, { status: 202, taskId })
-      const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
-      const body = context.databaseText(settled, writer.account.tenant)
+      const body = context.databaseText(database, account.tenant)
       return { status: 202, body, headers: taskHeaders(taskId) }
     }
-    return sendAnswer(
-      reply,
-      await once(
-        { context, request, namespace: writer.account.namespace, body: request.body, objectId: databaseId },
-        work,
-      ),
-    )
+    const settled = () => settledText({ context, request, reply, account }, databaseId)
+    const asked = { context, request, reply, namespace: account.namespace, body: request.body, objectId: databaseId }
+    return answerOnce(asked, { work, settled })
   })
 }

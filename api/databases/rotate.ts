@@ -1,15 +1,16 @@
 /** `/databases/{id}/roles/{role}/rotate-password`: another password for one role of a database. */
 import { z } from 'zod'
 import { databaseRoles } from '../../sealing/credentials.ts'
-import { taskHeaders, waitUntilSettled } from '../answers.ts'
+import { taskHeaders } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
 import type { Answer, Ids } from '../idempotency.ts'
-import { once, sendAnswer } from '../once.ts'
+import { answerOnce } from '../once.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { idParameter, noBody } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { validate } from '../validation.ts'
 import { writerOf } from '../writer.ts'
+import { settledText } from './settled.ts'
 import { rotatePassword } from './write.ts'
 
 const parameters = idParameter.extend({ role: z.enum(databaseRoles).describe('The role whose password is replaced.') })
@@ -33,15 +34,14 @@ export function addRotation(app: App, context: ApiContext): void {
     const { id, role } = request.params
     validate(noBody, request.body ?? undefined, 'body')
     requireCurrentPlan(writer.account, context.now())
+    const { account } = writer
     const work = async (ids: Ids): Promise<Answer> => {
-      const { database, ...written } = await rotatePassword(writer, id, role, ids.taskId)
-      context.audit.done(request, { status: 204, taskId: written.taskId })
-      await waitUntilSettled(context, request, reply, database)
-      return { status: 204, body: '', headers: taskHeaders(written.taskId) }
+      const { taskId } = await rotatePassword(writer, id, role, ids.taskId)
+      context.audit.done(request, { status: 204, taskId })
+      return { status: 204, body: '', headers: taskHeaders(taskId) }
     }
-    return sendAnswer(
-      reply,
-      await once({ context, request, namespace: writer.account.namespace, body: {}, objectId: id }, work),
-    )
+    const settled = () => settledText({ context, request, reply, account }, id)
+    const asked = { context, request, reply, namespace: account.namespace, body: {}, objectId: id }
+    return answerOnce(asked, { work, settled })
   })
 }

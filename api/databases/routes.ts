@@ -1,43 +1,36 @@
-/** `/databases`: create, list, read, change and delete managed databases. */
-import type { FastifyReply } from 'fastify'
+/** `/databases`: create, list, read and resize managed databases, and what else can be done to one. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { isRecord } from '../../values/record.ts'
-import { sendJson, taskHeaders, waitUntilGone, waitUntilSettled } from '../answers.ts'
+import { sendJson, sendRead, taskHeaders, waitUntilSettled } from '../answers.ts'
 import { cachedOwned, readOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
 import type { Answer, Ids } from '../idempotency.ts'
-import { once, sendAnswer } from '../once.ts'
+import { answerOnce } from '../once.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter, userTypeQuery } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
 import { writerOf } from '../writer.ts'
 import { addActions } from './actions.ts'
+import { addChanges } from './changes.ts'
 import { refuseServices } from './decide.ts'
-import { deleteDatabase } from './delete.ts'
 import { createPageAnswers } from './page.ts'
 import { addRestore } from './restore.ts'
 import { addRotation } from './rotate.ts'
-import {
-  createDatabaseInput,
-  databaseShape,
-  deleteDatabaseQuery,
-  listDatabasesQuery,
-  resizeDatabaseInput,
-  updateDatabaseInput,
-} from './schema.ts'
-import { createSingleAnswers, type SingleAnswer } from './single.ts'
-import { createDatabase, requireOffer, resizeDatabase, updateDatabase } from './write.ts'
+import { createDatabaseInput, databaseShape, listDatabasesQuery, resizeDatabaseInput } from './schema.ts'
+import { settledText } from './settled.ts'
+import { createSingleAnswers, type SingleAnswer, type Singles } from './single.ts'
+import { createDatabase, requireOffer, resizeDatabase } from './write.ts'
 
 export function addDatabases(app: App, context: ApiContext): void {
   addCreate(app, context)
   addList(app, context)
-  addRead(app, context)
-  addUpdate(app, context)
+  const singles = createSingleAnswers(context)
+  addRead(app, context, singles)
   addResize(app, context)
-  addDelete(app, context)
+  addChanges(app, context, singles)
   addActions(app, context)
   addRotation(app, context)
   addRestore(app, context)
@@ -69,16 +62,15 @@ function addCreate(app: App, context: ApiContext): void {
     }
     const tenant = await context.tenants.ensure(asking.account, context.stopping)
     const writer = { ...asking, account: { ...asking.account, tenant } }
+    const { account } = writer
     const work = async (ids: Ids): Promise<Answer> => {
-      const { database, ...written } = await createDatabase(writer, request.body, ids)
-      context.audit.done(request, { status: 200, taskId: written.taskId, subjectId: ids.objectId })
-      const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
-      return { status: 200, body: context.databaseText(settled, tenant), headers: taskHeaders(written.taskId) }
+      const { database, taskId } = await createDatabase(writer, request.body, ids)
+      context.audit.done(request, { status: 200, taskId, subjectId: ids.objectId })
+      return { status: 200, body: context.databaseText(database, tenant), headers: taskHeaders(taskId) }
     }
-    const answer = await once({ context, request, namespace: writer.account.namespace, body: request.body }, work)
-    const made: unknown = JSON.parse(answer.body)
-    if (isRecord(made) && 'id' in made) request.subjectId = String(made.id)
-    return sendAnswer(reply, answer)
+    const settled = ({ objectId }: Ids) => settledText({ context, request, reply, account }, objectId)
+    const asked = { context, request, reply, namespace: account.namespace, body: request.body }
+    return answerOnce(asked, { work, settled })
   })
 }
 
@@ -101,7 +93,7 @@ function addList(app: App, context: ApiContext): void {
   })
 }
 
-function addRead(app: App, context: ApiContext): void {
+function addRead(app: App, context: ApiContext, singles: Singles): void {
   const schema = operation(
     {
       operationId: 'getDatabase',
@@ -109,19 +101,28 @@ function addRead(app: App, context: ApiContext): void {
       summary: 'Read a database',
       description:
         '`connection` is present once the database has an address and the role of `user_type` has a password.',
-      success: { status: 200, description: 'The database.', shape: databaseShape, headers: ['Preference-Applied'] },
+      success: {
+        status: 200,
+        description: 'The database.',
+        shape: databaseShape,
+        headers: ['ETag', 'Preference-Applied'],
+      },
       errors: [400, 404],
-      takes: ['Prefer'],
+      takes: ['If-None-Match', 'Prefer'],
+      conditional: true,
     },
     { params: idParameter, querystring: userTypeQuery },
   )
   const { cluster, caches } = context
-  const answerSingle = createSingleAnswers(context)
 
-  function send(reply: FastifyReply, { text, holdsPassword }: SingleAnswer): FastifyReply {
+  function send(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { text, holdsPassword, tag }: SingleAnswer,
+  ): FastifyReply {
     // What holds a password is nobody's to keep.
     if (holdsPassword) reply.header('cache-control', 'no-store')
-    return sendJson(reply, text)
+    return sendRead(request, reply, text, tag)
   }
 
   app.get('/databases/:id', { schema }, (request, reply) => {
@@ -130,42 +131,17 @@ function addRead(app: App, context: ApiContext): void {
     const userType = request.query.user_type
     const cached = cachedOwned(caches.ManagedDatabase, namespace, id)
     if (cached === undefined || request.headers.prefer !== undefined) return slowly()
-    const answer = answerSingle(cached, tenant, userType)
-    if (answer instanceof Promise) return answer.then(made => send(reply, made))
+    const answer = singles.answer(cached, tenant, userType)
+    if (answer instanceof Promise) return answer.then(made => send(request, reply, made))
     // At once, without a promise: this is the request that clients send most.
-    send(reply, answer)
+    send(request, reply, answer)
 
     async function slowly(): Promise<FastifyReply> {
       const found = cached ?? (await readOwned(cluster, 'ManagedDatabase', namespace, id))
       const database = found && (await waitUntilSettled(context, request, reply, found))
       if (database === undefined) throw notFound('database')
-      return send(reply, await answerSingle(database, tenant, userType))
+      return send(request, reply, await singles.answer(database, tenant, userType))
     }
-  })
-}
-
-function addUpdate(app: App, context: ApiContext): void {
-  const schema = operation(
-    {
-      operationId: 'updateDatabase',
-      tag: 'databases',
-      summary: 'Change a database',
-      description:
-        'Changes the fields that are given. A new allowlist takes effect once every gateway has it; until then the status is `modifying`. All else takes effect at once. Answers 409 while another operation is running.',
-      success: { status: 200, description: 'The changed database.', shape: databaseShape, headers: asynchronous },
-      errors: [400, 404, 409],
-      takes: ['Prefer'],
-    },
-    { params: idParameter, body: updateDatabaseInput, querystring: z.strictObject({}) },
-  )
-  app.patch('/databases/:id', { schema }, async (request, reply) => {
-    const writer = writerOf(context, request)
-    requireCurrentPlan(writer.account, context.now())
-    const { database, ...written } = await updateDatabase(writer, request.params.id, request.body)
-    context.audit.done(request, { status: 200, taskId: written.taskId })
-    reply.headers(taskHeaders(written.taskId))
-    const settled = (await waitUntilSettled(context, request, reply, database)) ?? database
-    return sendJson(reply, context.databaseText(settled, writer.account.tenant))
   })
 }
 
@@ -187,39 +163,14 @@ function addResize(app: App, context: ApiContext): void {
     const writer = writerOf(context, request)
     const { id } = request.params
     requireCurrentPlan(writer.account, context.now())
+    const { account } = writer
     const work = async (ids: Ids): Promise<Answer> => {
-      const { database, ...written } = await resizeDatabase(writer, id, request.body, ids.taskId)
-      context.audit.done(request, { status: 204, taskId: written.taskId })
-      await waitUntilSettled(context, request, reply, database)
-      return { status: 204, body: '', headers: taskHeaders(written.taskId) }
+      const { taskId } = await resizeDatabase(writer, id, request.body, ids.taskId)
+      context.audit.done(request, { status: 204, taskId })
+      return { status: 204, body: '', headers: taskHeaders(taskId) }
     }
-    return sendAnswer(
-      reply,
-      await once({ context, request, namespace: writer.account.namespace, body: request.body, objectId: id }, work),
-    )
-  })
-}
-
-function addDelete(app: App, context: ApiContext): void {
-  const schema = operation(
-    {
-      operationId: 'deleteDatabase',
-      tag: 'databases',
-      summary: 'Delete a database',
-      description:
-        'The data cannot be recovered, and its backups go too unless `keep_backups=true` is given. Asking again while the deletion is running changes nothing.',
-      success: { status: 204, description: 'The deletion has begun.', headers: asynchronous },
-      errors: [400, 404, 409],
-      takes: ['Prefer'],
-    },
-    { params: idParameter, querystring: deleteDatabaseQuery },
-  )
-  app.delete('/databases/:id', { schema }, async (request, reply) => {
-    const writer = writerOf(context, request)
-    const { database, ...written } = await deleteDatabase(writer, request.params.id, request.query)
-    context.audit.done(request, { status: 204, taskId: written.taskId })
-    reply.headers(taskHeaders(written.taskId))
-    await waitUntilGone(context, request, reply, database)
-    return reply.code(204).send()
+    const settled = () => settledText({ context, request, reply, account }, id)
+    const asked = { context, request, reply, namespace: account.namespace, body: request.body, objectId: id }
+    return answerOnce(asked, { work, settled })
   })
 }

@@ -4,13 +4,14 @@
  */
 import type { Kinds, Secret } from '../../cluster/index.ts'
 import type { ApiContext } from '../context.ts'
-import type { UserType } from '../schemas/common.ts'
+import { entityTag } from '../preconditions.ts'
+import { type UserType, userTypes } from '../schemas/common.ts'
 import { awaitsPassword, renderConnection } from './credentials.ts'
 import { withConnection } from './render.ts'
 
 type Tenant = Kinds['Tenant'] | undefined
 
-export type SingleAnswer = { text: string; holdsPassword: boolean }
+export type SingleAnswer = { text: string; holdsPassword: boolean; tag: string }
 /** @throws ApiError 503 where the password cannot be opened */
 type AnswerSingle = (
   database: Kinds['ManagedDatabase'],
@@ -20,7 +21,15 @@ type AnswerSingle = (
 
 type Kept = { plain: string; answer: SingleAnswer }
 
-export function createSingleAnswers({ databaseText, readCredentials, openPassword }: ApiContext): AnswerSingle {
+const withoutPassword = (text: string): SingleAnswer => ({ text, holdsPassword: false, tag: entityTag(text) })
+
+export type Singles = {
+  answer: AnswerSingle
+  /** Every body that a read of the database can have now, whoever it is for. @throws ApiError 503 */
+  bodies: (database: Kinds['ManagedDatabase'], tenant: Tenant) => Promise<string[]>
+}
+
+export function createSingleAnswers({ databaseText, readCredentials, openPassword }: ApiContext): Singles {
   const kept = new WeakMap<Secret, Map<UserType, Kept>>()
 
   async function make(
@@ -30,24 +39,28 @@ export function createSingleAnswers({ databaseText, readCredentials, openPasswor
     userType: UserType,
   ) {
     const endpoint = database.status?.endpoint
-    if (secret !== undefined && awaitsPassword(database, secret, userType)) return { text: plain, holdsPassword: false }
+    if (secret !== undefined && awaitsPassword(database, secret, userType)) return withoutPassword(plain)
     const password = secret && (await openPassword(secret, userType))
-    if (secret === undefined || endpoint === undefined || password === undefined)
-      return { text: plain, holdsPassword: false }
+    if (secret === undefined || endpoint === undefined || password === undefined) return withoutPassword(plain)
     const text = withConnection(plain, renderConnection(endpoint, userType, password))
-    const answer = { text, holdsPassword: true }
+    const answer = { text, holdsPassword: true, tag: entityTag(text) }
     const ofSecret = kept.get(secret) ?? new Map<UserType, Kept>()
     kept.set(secret, ofSecret.set(userType, { plain, answer }))
     return answer
   }
 
-  return (database, tenant, userType) => {
+  const answerSingle: AnswerSingle = (database, tenant, userType) => {
     const plain = databaseText(database, tenant)
-    if (database.status?.endpoint === undefined) return { text: plain, holdsPassword: false }
+    if (database.status?.endpoint === undefined) return withoutPassword(plain)
     const found = readCredentials(database)
     if (found instanceof Promise) return found.then(secret => make(plain, database, secret, userType))
     const before = kept.get(found)?.get(userType)
     // The same text object unless the database or what surrounds it has changed, its endpoint included.
     return before !== undefined && before.plain === plain ? before.answer : make(plain, database, found, userType)
+  }
+  return {
+    answer: answerSingle,
+    bodies: async (database, tenant) =>
+      (await Promise.all(userTypes.map(userType => answerSingle(database, tenant, userType)))).map(({ text }) => text),
   }
 }

@@ -58,7 +58,7 @@ describe('409, with the reason', () => {
     ['suspend', 'degraded', true, /the database is suspended already/],
     ['suspend', 'creating', false, /the database is creating: wait/],
     ['suspend', 'restoring', false, /the database is restoring: wait/],
-    ['suspend', 'failed', false, /the database is failed: wait/],
+    ['suspend', 'failed', false, /the database is failed: it takes no such change/],
     ['resume', 'available', false, /the database is not suspended/],
     ['resume', 'failed', false, /the database is not suspended/],
     ['resume', 'creating', true, /the database is creating: wait/],

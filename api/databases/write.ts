@@ -23,7 +23,15 @@ import { badRequest, limitReached, notFound, unavailable } from '../errors.ts'
 import type { Ids } from '../idempotency.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
-import { decideRestart, decideRotation, decideSuspension, decideUpdate, specOfNew, type Update } from './decide.ts'
+import {
+  decideRestart,
+  decideRotation,
+  decideSuspension,
+  decideUpdate,
+  specOfNew,
+  type Update,
+  updateUnderway,
+} from './decide.ts'
 import { decideResize } from './resize.ts'
 import type { CreateDatabaseInput, ResizeDatabaseInput, UpdateDatabaseInput } from './schema.ts'
 import { sourceOfNew } from './source.ts'
@@ -170,21 +178,32 @@ const askedOf = (
 
 /** A change of a spec, decided on the object as it is; undefined: nothing would change. */
 type Decision = (current: ManagedDatabase) => Update | undefined
-type Change = {
+/** Refuses where the object is not the one that was meant. @throws ApiError 412 */
+export type RequireCurrent = (current: ManagedDatabase) => Promise<void>
+/** The id of the task, where the write has one, and on what it depends. */
+export type Terms = { taskId: string; requireCurrent: RequireCurrent | undefined }
+type Change = Pick<Terms, 'taskId'> & {
+  /** The task of this very change, where it is under way already. */
+  underway?: (current: ManagedDatabase) => string | undefined
+  requireCurrent?: RequireCurrent | undefined
   decide: Decision
   asked: Asked
-  taskId: string
 }
 
 /** @throws ApiError 404, and what the decision throws */
-async function changeDatabase(writer: Writer, id: string, { decide, asked, taskId }: Change): Promise<Written> {
+async function changeDatabase(writer: Writer, id: string, change: Change): Promise<Written> {
   const { context, account } = writer
-  const { database, operation } = await guarded(async () => {
+  const { underway, requireCurrent, decide, asked, taskId } = change
+  const object = { namespace: account.namespace, id, what: 'database' as const }
+  const { database, operation, begun } = await guarded(object, async () => {
     const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
     if (current === undefined) throw notFound('database')
     // An earlier try with the same ids came as far as this.
     const before = readOperation(current)
     if (before?.taskId === taskId) return { database: current, operation: before.name }
+    const begun = underway?.(current)
+    if (begun !== undefined) return { database: current, operation: undefined, begun }
+    await requireCurrent?.(current)
     const update = decide(current)
     if (update === undefined) return { database: current, operation: undefined }
     const { spec, operation } = update
@@ -199,18 +218,24 @@ async function changeDatabase(writer: Writer, id: string, { decide, asked, taskI
     return { database: stored, operation }
   })
   context.caches.ManagedDatabase.writeThrough(database)
-  if (operation === undefined) return { database, taskId: undefined }
+  if (operation === undefined) return { database, taskId: begun }
   const subject = { kind: 'database' as const, id, name: database.metadata.name }
   await recordTask(writer, { taskId, name: operation, subject, request: askedOf(asked, database.spec) })
   return { database, taskId }
 }
 
-/** @throws ApiError 404, 409 */
-export const updateDatabase = (writer: Writer, id: string, input: UpdateDatabaseInput): Promise<Written> =>
+/** @throws ApiError 404, 409, 412 */
+export const updateDatabase = (
+  writer: Writer,
+  id: string,
+  input: UpdateDatabaseInput,
+  terms: Terms,
+): Promise<Written> =>
   changeDatabase(writer, id, {
+    ...terms,
+    underway: current => updateUnderway(current, input),
     decide: current => decideUpdate(current, writer.context.caches.Size.list(), input),
     asked: input,
-    taskId: writer.context.newId(),
   })
 
 /** @throws ApiError 400, 404, 409 */
@@ -245,7 +270,7 @@ type Deed = {
 async function askDeed(writer: Writer, id: string, taskId: string, deed: Deed): Promise<Written> {
   const { context, account } = writer
   const { operation: name, annotation, asked, decide } = deed
-  const database = await guarded(async () => {
+  const database = await guarded({ namespace: account.namespace, id, what: 'database' }, async () => {
     const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
     if (current === undefined) throw notFound('database')
     // An earlier try with the same ids came as far as this.

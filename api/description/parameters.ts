@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { isRecord } from '../../values/record.ts'
 import { idempotencyKeyPattern } from '../headers.ts'
 import type { Documentation } from '../operation.ts'
+import { entityTagsPattern } from '../preconditions.ts'
 import { type JsonSchema, schemaOf } from './json-schema.ts'
 
 const requestHeaders = {
@@ -10,6 +11,18 @@ const requestHeaders = {
     description:
       'Makes it safe to send the request again: for 24 hours, the same request with the same key does nothing more and gets the first answer.',
     schema: { type: 'string', minLength: 1, maxLength: 255, pattern: idempotencyKeyPattern.source },
+  },
+  'If-Match': {
+    description:
+      'Only if a read of the object has one of these entity tags, as `ETag` told them; `*`: whatever it has. Else 412. What was done already is answered again all the same.',
+    schema: { type: 'string', pattern: entityTagsPattern.source },
+    example: '"KhVqZ0kYF2m5bTq1c9sLJ8uOe3w"',
+  },
+  'If-None-Match': {
+    description:
+      'Entity tags of bodies that you have. Where one is that of the answer, the answer is 304 without a body.',
+    schema: { type: 'string' },
+    example: '"KhVqZ0kYF2m5bTq1c9sLJ8uOe3w"',
   },
   Prefer: {
     description: '`wait=N` holds the answer until the object has settled, for at most N seconds. 60 is the most.',

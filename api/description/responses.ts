@@ -15,6 +15,7 @@ const refusals: Record<number, Refusal> = {
   },
   404: { name: 'NotFound', description: 'There is no such object.' },
   409: { name: 'Conflict', description: 'The object is busy, or is protected.', headers: ['Retry-After'] },
+  412: { name: 'PreconditionFailed', description: 'The object has changed since it was read.' },
   413: { name: 'ContentTooLarge', description: 'The body is longer than 1 MiB.' },
   415: { name: 'UnsupportedMediaType', description: 'The body is not application/json.' },
   429: { name: 'TooManyRequests', description: 'Too many requests.', headers: ['Retry-After'] },
@@ -37,23 +38,27 @@ const error = { 'application/json': { schema: { $ref: componentPath('Error') } }
 /** What operations refer to. */
 export const responseComponents = {
   headers: responseHeaders,
-  responses: Object.fromEntries(
-    [...Object.values(refusals), otherError].map(({ name, description, headers = [] }) => [
-      name,
-      // Where nobody has shown a token they are left out, as they are optional.
-      { description, headers: headersOf([...limited, ...headers]), content: error },
-    ]),
-  ),
+  responses: {
+    NotModified: { description: 'What the client has is what there is.', headers: headersOf([...limited, 'ETag']) },
+    ...Object.fromEntries(
+      [...Object.values(refusals), otherError].map(({ name, description, headers = [] }) => [
+        name,
+        // Where nobody has shown a token they are left out, as they are optional.
+        { description, headers: headersOf([...limited, ...headers]), content: error },
+      ]),
+    ),
+  },
 }
 
 /** All that an operation answers: its success, what it refuses, and what any request can meet. */
-export function responsesOf({ success, errors = [], open }: Documentation, method: string): JsonSchema {
+export function responsesOf({ success, errors = [], open, conditional }: Documentation, method: string): JsonSchema {
   const { status, description, shape, mediaType = 'application/json', headers = [] } = success
   const content = shape && { content: { [mediaType]: { schema: schemaOf(shape, 'output') } } }
   const ofBody = method === 'GET' ? [] : [413, 415]
   const refused = [...new Set([...errors, ...ofBody, ...(open ? [] : [401, 403, 429, 503])])].sort()
   return {
     [status]: { description, headers: headersOf([...(open ? [] : limited), ...headers]), ...content },
+    ...(conditional ? { 304: { $ref: '#/components/responses/NotModified' } } : {}),
     ...Object.fromEntries(refused.map(code => [code, referenceTo(refusals[code] ?? otherError)])),
     default: referenceTo(otherError),
   }

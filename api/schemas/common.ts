@@ -87,6 +87,7 @@ const userType = input(
     .describe('`application` is the role app, `admin` the role admin, `application_read_only` the role app_read_only.'),
 )
 export type UserType = z.output<typeof userType>
+export const userTypes: readonly UserType[] = userType.options
 export const userTypeQuery = z.strictObject({
   user_type: userType.default('application').describe('Whose credentials `connection` has.'),
 })

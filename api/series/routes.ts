@@ -7,7 +7,7 @@ import { atMost } from '../at-once.ts'
 import { findOwned, idOf } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { branchParameters } from '../databases/schema.ts'
-import { type ApiError, conflict, notFound, retryAfter, unavailable } from '../errors.ts'
+import { type ApiError, conflict, notFound, unavailable } from '../errors.ts'
 import { type Documentation, operation } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter } from '../schemas/common.ts'
@@ -95,11 +95,8 @@ function awaitsAgent(owner: Owner): ApiError | undefined {
   const what = owner.kind === 'Branch' ? 'branch' : 'database'
   const phase = owner.kind === 'Branch' ? branchPhase(owner) : visiblePhase(owner)
   if (phase !== 'available' && phase !== 'degraded' && phase !== 'modifying')
-    return conflict(`the ${what} is ${phase}: metrics are of a Postgres that runs`, retryAfter.ownAction)
+    return conflict(`the ${what} is ${phase}: metrics are of a Postgres that runs`)
   const isOlder = owner.status?.pendingRestart?.some(({ reason }) => reason === 'PodTemplate' || reason === 'Image')
   if (!isOlder) return undefined
-  return conflict(
-    `the ${what} may have been started before metrics were sampled: they begin with its next restart`,
-    retryAfter.ownAction,
-  )
+  return conflict(`the ${what} may have been started before metrics were sampled: they begin with its next restart`)
 }

@@ -1,7 +1,7 @@
 /** `/tasks`: the records of asynchronous operations, newest first. */
 import { z } from 'zod'
 import type { Kinds } from '../../cluster/index.ts'
-import { sendJson, waitUntilEnded } from '../answers.ts'
+import { sendJson, sendRead, waitUntilEnded } from '../answers.ts'
 import { findOwned, idOf } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
@@ -49,9 +49,10 @@ export function addTasks(app: App, context: ApiContext): void {
       operationId: 'getTask',
       tag: 'tasks',
       summary: 'Read a task',
-      success: { status: 200, description: 'The task.', shape: taskShape, headers: ['Preference-Applied'] },
+      success: { status: 200, description: 'The task.', shape: taskShape, headers: ['ETag', 'Preference-Applied'] },
       errors: [400, 404],
-      takes: ['Prefer'],
+      takes: ['If-None-Match', 'Prefer'],
+      conditional: true,
     },
     { params: idParameter, querystring: z.strictObject({}) },
   )
@@ -60,6 +61,6 @@ export function addTasks(app: App, context: ApiContext): void {
     const task = await findOwned(cluster, caches.Task, 'Task', namespace, request.params.id)
     if (task === undefined) throw notFound('task')
     const ended = (await waitUntilEnded(context, request, reply, task)) ?? task
-    return sendJson(reply, JSON.stringify(renderTask(ended)))
+    return sendRead(request, reply, JSON.stringify(renderTask(ended)))
   })
 }

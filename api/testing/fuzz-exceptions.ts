@@ -27,7 +27,17 @@ const exceptions: readonly Exception[] = [
   refused(/^expires_at: must be in the future/, 'what the future is changes'),
   refused(/^start_time: must be before end_time/, 'a schema knows one parameter at a time'),
   refused(/^interval: more than 1000 points/, 'likewise'),
+  refused(
+    /^If-Match: must be /,
+    'the fuzzer calls values sound that the pattern of this header does not match, as `0`',
+  ),
   refused(/^Idempotency-Key: was already used/, 'what a key stood for is not in the description'),
+  {
+    check: 'positive_data_acceptance',
+    status: 412,
+    message: /^If-Match: the object has changed since/,
+    reason: 'which tags an object has is not in the description',
+  },
   {
     check: 'use_after_free',
     status: 200,

@@ -1,0 +1,126 @@
+/** PATCH and DELETE of `/databases/{id}`: writes that can depend on what was read before. */
+import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import type { Kinds } from '../../cluster/index.ts'
+import { taskHeaders, waitUntilGone } from '../answers.ts'
+import { findOwned } from '../caches.ts'
+import type { ApiContext, App } from '../context.ts'
+import type { Answer, Ids } from '../idempotency.ts'
+import { answerOnce } from '../once.ts'
+import { asynchronous, operation } from '../operation.ts'
+import { accountOf } from '../plugins/tenant.ts'
+import { preconditionOf } from '../preconditions.ts'
+import { idParameter } from '../schemas/common.ts'
+import { type Account, requireCurrentPlan } from '../tenants.ts'
+import { writerOf } from '../writer.ts'
+import { deleteDatabase } from './delete.ts'
+import { databaseShape, deleteDatabaseQuery, updateDatabaseInput } from './schema.ts'
+import { settledDatabase } from './settled.ts'
+import type { Singles } from './single.ts'
+import { type RequireCurrent, updateDatabase } from './write.ts'
+
+export function addChanges(app: App, context: ApiContext, singles: Singles): void {
+  addUpdate(app, context, singles)
+  addDelete(app, context, singles)
+}
+
+/** What a request says of the version that it is about; undefined: nothing. @throws ApiError 400 */
+function requirementOf(request: FastifyRequest, singles: Singles): RequireCurrent | undefined {
+  const condition = preconditionOf(request.headers)
+  const { tenant } = accountOf(request)
+  return condition && (current => condition(() => singles.bodies(current, tenant)))
+}
+
+/** The tag that a read of the database has now; undefined where that cannot be told. */
+async function tagOf({ answer }: Singles, database: Kinds['ManagedDatabase'], { tenant }: Account) {
+  try {
+    return (await answer(database, tenant, 'application')).tag
+  } catch {
+    return undefined
+  }
+}
+
+function addUpdate(app: App, context: ApiContext, singles: Singles): void {
+  const schema = operation(
+    {
+      operationId: 'updateDatabase',
+      tag: 'databases',
+      summary: 'Change a database',
+      description:
+        'Changes the fields that are given. A new allowlist takes effect once every gateway has it; until then the status is `modifying`. All else takes effect at once. Answers 409 while another operation is running.',
+      success: {
+        status: 200,
+        description: 'The changed database.',
+        shape: databaseShape,
+        headers: [...asynchronous, 'ETag'],
+      },
+      errors: [400, 404, 409, 412],
+      takes: ['Idempotency-Key', 'If-Match', 'Prefer'],
+    },
+    { params: idParameter, body: updateDatabaseInput, querystring: z.strictObject({}) },
+  )
+  app.patch('/databases/:id', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { account } = writer
+    const { id } = request.params
+    const requireCurrent = requirementOf(request, singles)
+    requireCurrentPlan(account, context.now())
+    /** With the tag that a read has now, so that the next change can depend on it. */
+    const rendered = async (database: Kinds['ManagedDatabase']): Promise<string> => {
+      const tag = await tagOf(singles, database, account)
+      if (tag !== undefined) reply.header('ETag', tag)
+      return context.databaseText(database, account.tenant)
+    }
+    const work = async ({ taskId }: Ids): Promise<Answer> => {
+      const { database, ...written } = await updateDatabase(writer, id, request.body, { taskId, requireCurrent })
+      context.audit.done(request, { status: 200, taskId: written.taskId })
+      return { status: 200, body: await rendered(database), headers: taskHeaders(written.taskId) }
+    }
+    const settled = async () => {
+      const database = await settledDatabase({ context, request, reply, account }, id)
+      return database && rendered(database)
+    }
+    const asked = { context, request, reply, namespace: account.namespace, body: request.body, objectId: id }
+    return answerOnce(asked, { work, settled })
+  })
+}
+
+function addDelete(app: App, context: ApiContext, singles: Singles): void {
+  const schema = operation(
+    {
+      operationId: 'deleteDatabase',
+      tag: 'databases',
+      summary: 'Delete a database',
+      description:
+        'The data cannot be recovered, and its backups go too unless `keep_backups=true` is given. Asking again while the deletion is running changes nothing.',
+      success: { status: 204, description: 'The deletion has begun.', headers: asynchronous },
+      errors: [400, 404, 409, 412],
+      takes: ['Idempotency-Key', 'If-Match', 'Prefer'],
+    },
+    { params: idParameter, querystring: deleteDatabaseQuery },
+  )
+  app.delete('/databases/:id', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { account } = writer
+    const { id } = request.params
+    const requireCurrent = requirementOf(request, singles)
+    const work = async ({ taskId: fresh }: Ids): Promise<Answer> => {
+      const { taskId } = await deleteDatabase(writer, id, request.query, { taskId: fresh, requireCurrent })
+      context.audit.done(request, { status: 204, taskId })
+      return { status: 204, body: '', headers: taskHeaders(taskId) }
+    }
+    const settled = async () => {
+      const found = await findOwned(
+        context.cluster,
+        context.caches.ManagedDatabase,
+        'ManagedDatabase',
+        account.namespace,
+        id,
+      )
+      if (found !== undefined) await waitUntilGone(context, request, reply, found)
+      return undefined
+    }
+    const asked = { context, request, reply, namespace: account.namespace, body: request.query, objectId: id }
+    return answerOnce(asked, { work, settled })
+  })
+}

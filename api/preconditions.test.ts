@@ -1,0 +1,236 @@
+/** Entity tags: what is read of them, and what reads and writes that depend on them come to. */
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { labels, tenantNamespace } from '../crds/index.ts'
+import { entityTag, parseTags } from './preconditions.ts'
+import {
+  type Client,
+  createSettled,
+  expectError,
+  setSnapshotClass,
+  startClient,
+  storedDatabase,
+  until,
+} from './testing/client.ts'
+import { giveCredentials, settle, sizeId } from './testing/harness.ts'
+
+describe('a list of tags', () => {
+  test.each([
+    ['*', '*'],
+    [' * ', '*'],
+    ['"a"', ['"a"']],
+    ['"a", W/"b" ,"c,d"', ['"a"', 'W/"b"', '"c,d"']],
+    [',"a",,', ['"a"']],
+    ['""', ['""']],
+    ['', undefined],
+    [',', undefined],
+    ['a', undefined],
+    ['"a', undefined],
+    ['"a" "b"', undefined],
+    ['"a", *', undefined],
+    ['w/"a"', undefined],
+    ['"a b"', undefined],
+  ])('%j', (text, tags) => {
+    expect(parseTags(text)).toEqual(tags)
+  })
+
+  test('is read as it was put together', () => {
+    const characters = Array.from({ length: 0x5e }, (_, n) => String.fromCharCode(0x21 + n)).filter(it => it !== '"')
+    const tag = fc
+      .tuple(fc.constantFrom('', 'W/'), fc.string({ unit: fc.constantFrom(...characters) }))
+      .map(([weak, text]) => `${weak}"${text}"`)
+    const separator = fc.constantFrom(',', ', ', ' ,\t', ',,')
+    fc.assert(
+      fc.property(fc.array(tag, { minLength: 1 }), separator, (tags, between) => {
+        expect(parseTags(tags.join(between))).toEqual(tags)
+      }),
+    )
+  })
+})
+
+let client: Client
+let id: string
+let branch: string
+let backup: string
+beforeAll(async () => {
+  client = await startClient()
+  await setSnapshotClass(client, { name: 'snapshots', atomic: true })
+  id = await createSettled(client, 'tagged')
+  branch = (await client.call('POST', `/databases/${id}/branches`)).body.id
+  backup = (await client.call('POST', `/databases/${id}/backup`, { body: { kind: 'hot' } })).body.id
+})
+afterAll(() => client.close())
+
+const get = (path: string, headers: Record<string, string> = {}) => client.call('GET', path, { headers })
+const patch = (headers: Record<string, string>, body: object, at = id) =>
+  client.call('PATCH', `/databases/${at}`, { headers, body })
+const stale = '"stale"'
+
+describe('a read of one object', () => {
+  const paths = () => [
+    `/databases/${id}`,
+    `/databases/${id}?user_type=admin`,
+    `/databases/${id}/branches/${branch}`,
+    `/backups/${backup}`,
+    `/sizes/${sizeId}`,
+    `/sizes/${sizeId}?include=pricing`,
+  ]
+  test('has the tag of its body, and is 304 for who has it', async () => {
+    const { body: tasks } = await get(`/tasks?subject_id=${id}`)
+    for (const path of [...paths(), `/tasks/${tasks[0].id}`]) {
+      const read = await get(path)
+      const tag = String(read.headers.etag)
+      expect({ path, status: read.status, tag }).toEqual({
+        path,
+        status: 200,
+        tag: entityTag(JSON.stringify(read.body)),
+      })
+      for (const known of [tag, `W/${tag}`, `${stale}, ${tag}`, '*']) {
+        const again = await get(path, { 'if-none-match': known })
+        expect(again).toMatchObject({ status: 304, body: '', headers: { etag: tag } })
+        expect(again.headers).not.toHaveProperty('content-type')
+        expect(again.headers['cache-control']).toBe(read.headers['cache-control'])
+        expect(again.headers['x-request-id']).toBeDefined()
+      }
+      // What cannot be read is no condition, and a tag of something else no reason.
+      for (const other of [stale, 'nonsense', '"'])
+        expect((await get(path, { 'if-none-match': other })).status).toBe(200)
+      expect((await client.call('HEAD', path)).headers.etag).toBe(tag)
+    }
+  })
+
+  test('what one role is shown has another tag than what another is', async () => {
+    const tags = await Promise.all(
+      ['application', 'admin', 'application_read_only'].map(
+        async type => (await get(`/databases/${id}?user_type=${type}`)).headers.etag,
+      ),
+    )
+    expect(new Set(tags).size).toBe(3)
+    expect((await get(`/databases/${id}`)).headers['cache-control']).toBe('no-store')
+  })
+
+  test('its tag changes exactly when its body does', async () => {
+    const body = async () => {
+      const { headers, body: read } = await get(`/databases/${id}`)
+      return { tag: headers.etag, text: JSON.stringify(read) }
+    }
+    const seen = [await body(), await body()]
+    for (const change of [{ options: ['x'] }, { options: ['x'] }, { display_name: 'T' }, {}]) {
+      await patch({}, change)
+      seen.push(await body())
+    }
+    await client.call('PATCH', `/databases/${id}`, { body: { options: [], display_name: null } })
+    const byTag = new Map(seen.map(({ tag, text }) => [tag, text]))
+    const byText = new Map(seen.map(({ tag, text }) => [text, tag]))
+    expect([byTag.size, byText.size]).toEqual([3, 3])
+    for (const { tag, text } of seen) expect([byTag.get(tag), byText.get(text)]).toEqual([text, tag])
+  })
+})
+
+describe('a change', () => {
+  test('is made where nothing has changed since, whichever role it was read for', async () => {
+    for (const type of ['application', 'admin', 'application_read_only']) {
+      const { headers } = await get(`/databases/${id}?user_type=${type}`)
+      const tag = String(headers.etag)
+      expect((await patch({ 'if-match': `${stale}, ${tag}` }, { display_name: type })).status).toBe(200)
+      const late = await patch({ 'if-match': tag }, { display_name: 'late' })
+      expectError(late, 412, /^If-Match: the object has changed since/)
+      expect(late.headers).not.toHaveProperty('retry-after')
+    }
+    expect((await get(`/databases/${id}`)).body.display_name).toBe('application_read_only')
+  })
+
+  test('tells the tag that the next one can depend on', async () => {
+    const first = await patch({}, { options: ['1'] })
+    const tag = String(first.headers.etag)
+    expect((await get(`/databases/${id}`, { 'if-none-match': tag })).status).toBe(304)
+    expect((await patch({ 'if-match': tag }, { options: ['2'] })).status).toBe(200)
+    expect((await patch({ 'if-match': tag }, { options: ['3'] })).status).toBe(412)
+  })
+
+  test('of two that have read the same, one is made', async () => {
+    const { headers } = await get(`/databases/${id}`)
+    const tag = String(headers.etag)
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => patch({ 'if-match': tag }, { options: [`of ${n}`] })),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(7).fill(412)])
+  })
+
+  test('depends on nothing but that it is there, for *', async () => {
+    expect((await patch({ 'if-match': '*' }, { options: [] })).status).toBe(200)
+    expectError(await patch({ 'if-match': '*' }, {}, '0198c0de-0000-7000-8000-000000000001'), 404)
+    expectError(await patch({ 'if-none-match': '*' }, {}), 412, /^If-None-Match/)
+  })
+
+  test('never matches a weak tag, and is refused where nobody can tell what it depends on', async () => {
+    const { headers } = await get(`/databases/${id}`)
+    expectError(await patch({ 'if-match': `W/${headers.etag}` }, {}), 412)
+    for (const malformed of ['', 'abc', '"a" "b"', '"a", *', String(headers.etag).slice(1)])
+      expectError(await patch({ 'if-match': malformed }, {}), 400, /^If-Match: must be \* or a list of entity tags/)
+    expectError(
+      await client.call('POST', `/databases/${id}/restart`, { headers: { 'if-match': String(headers.etag) } }),
+      400,
+      /^If-Match: is taken by PATCH and DELETE only$/,
+    )
+  })
+
+  test('that is being made already is answered again, whatever its tag has become', async () => {
+    const other = await createSettled(client, 'again')
+    const tag = String((await get(`/databases/${other}`)).headers.etag)
+    const body = { ip_allowlist: { rules: [{ cidr: '10.0.0.0/8' }] } }
+    const first = await patch({ 'if-match': tag }, body, other)
+    const again = await patch({ 'if-match': tag }, body, other)
+    expect(again).toMatchObject({ status: 200, body: first.body })
+    expect(again.headers['x-task-id']).toBe(first.headers['x-task-id'])
+  })
+
+  test('is decided on what is stored, not on what a cache still holds', async () => {
+    const other = await createSettled(client, 'cached')
+    const tag = String((await get(`/databases/${other}`)).headers.etag)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    client.cluster.silence = promise
+    const object = await storedDatabase(client, 'cached')
+    await client.cluster.replace('ManagedDatabase', { ...object, spec: { ...object.spec, options: ['theirs'] } })
+    expect((await get(`/databases/${other}`)).headers.etag).toBe(tag)
+    expectError(await patch({ 'if-match': tag }, { options: ['ours'] }, other), 412)
+    client.cluster.silence = undefined
+    resolve()
+  })
+})
+
+describe('a deletion', () => {
+  const remove = (path: string, tag: string) => client.call('DELETE', path, { headers: { 'if-match': tag } })
+
+  test('of a database, a branch and a backup goes ahead where nothing has changed since', async () => {
+    const other = await createSettled(client, 'doomed')
+    const made = (await client.call('POST', `/databases/${id}/branches`)).body.id
+    const namespace = tenantNamespace('acme')
+    const { items } = await client.cluster.list('Branch', { namespace, labels: { [labels.id]: made } })
+    await giveCredentials(client.cluster, namespace, made)
+    for (const item of items)
+      await client.cluster.replaceStatus('Branch', {
+        ...item,
+        status: { phase: 'available', endpoint: { host: '127.0.0.1', port: 15433 } },
+      })
+    const ofBranch = `/databases/${id}/branches/${made}`
+    await until(async () => (await get(ofBranch)).body.status === 'available')
+    expect((await get(ofBranch)).body.connection.username).toBe('app')
+    for (const path of [`/databases/${other}`, ofBranch, `/backups/${backup}`]) {
+      const tag = String((await get(path)).headers.etag)
+      expectError(await remove(path, stale), 412, /^If-Match/)
+      expectError(await remove(path, `W/${tag}`), 412, /^If-Match/)
+      expect({ path, status: (await remove(path, tag)).status }).toEqual({ path, status: 204 })
+    }
+  })
+
+  test('asks for a precondition before it refuses for what is in the way', async () => {
+    const kept = await createSettled(client, 'kept', {})
+    await patch({}, { deletion_protection: true }, kept)
+    expectError(await remove(`/databases/${kept}`, stale), 412)
+    const refused = await client.call('DELETE', `/databases/${kept}`)
+    expectError(refused, 409, /protected/)
+    expect(refused.headers).not.toHaveProperty('retry-after')
+    await settle(client.cluster, 'acme', 'kept')
+  })
+})
