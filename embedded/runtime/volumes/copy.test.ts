@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import {
   appendFileSync,
   chmodSync,
@@ -24,6 +24,9 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryDirectory } from '../testing/runtime.ts'
 import { copyHot, openCopier } from './copier.ts'
 import { compareMarks, createTreeCopy, type Mark } from './copy.ts'
+
+const isRoot = process.getuid?.() === 0
+const canShareBlocks = isRoot && existsSync('/dev/loop-control') && spawnSync('mkfs.xfs', ['-V']).status === 0
 
 /** All of a tree: kinds, modes, contents, targets of links. */
 function contents(root: string, path = ''): Record<string, string> {
@@ -199,7 +202,7 @@ describe('createTreeCopy', () => {
     expect(existsSync(`${target}2`)).toBe(false)
   })
 
-  test.runIf(process.getuid?.() === 0)('leaves room to whoever writes meanwhile, where nothing can be shared', () => {
+  test.runIf(isRoot)('leaves room to whoever writes meanwhile, where nothing can be shared', () => {
     const disk = temporaryDirectory()
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=100m', 'tmpfs', disk])
     onTestFinished(() => void execFileSync('umount', ['-l', disk]))
@@ -214,4 +217,30 @@ describe('createTreeCopy', () => {
     rmSync(join(source, 'b'))
     expect(copy.pass(true).bytes).toBe(12 * 1024 * 1024)
   })
+
+  test.runIf(canShareBlocks)(
+    'where blocks are shared, a long file that is being written is copied once, by the last pass',
+    () => {
+      const disk = temporaryDirectory()
+      execFileSync('truncate', ['-s', '400M', join(disk, 'image')])
+      execFileSync('mkfs.xfs', ['-q', join(disk, 'image')])
+      const mounted = join(disk, 'mounted')
+      mkdirSync(mounted)
+      execFileSync('mount', ['-o', 'loop', join(disk, 'image'), mounted])
+      onTestFinished(() => void execFileSync('umount', ['-l', mounted]))
+      const source = join(mounted, 'source')
+      mkdirSync(source)
+      const long = Buffer.alloc(20 * 1024 * 1024, 'x')
+      writeFileSync(join(source, 'a-short'), 'short')
+      for (const name of ['old', 'young']) writeFileSync(join(source, name), long)
+      const made = statSync(join(source, 'young')).ctimeMs
+      // Only a time that has passed makes a file old: nobody can set the time of its last change.
+      while (Date.now() < made + 10_500) execFileSync('sleep', ['0.5'])
+      appendFileSync(join(source, 'young'), 'y')
+      const copy = createTreeCopy(source, join(mounted, 'target'))
+      expect(copy.pass(false)).toMatchObject({ copiedBytes: 5 + long.length, writtenBytes: 0 })
+      expect(copy.pass(true)).toMatchObject({ copiedBytes: long.length + 1 })
+      expect(contents(join(mounted, 'target'))).toEqual(contents(source))
+    },
+  )
 })

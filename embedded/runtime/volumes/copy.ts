@@ -18,6 +18,7 @@ import {
   closeSync,
   constants,
   copyFileSync,
+  fdatasyncSync,
   fstatSync,
   lchownSync,
   lstatSync,
@@ -29,6 +30,7 @@ import {
   realpathSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { errorCode } from '../errors.ts'
@@ -40,7 +42,7 @@ import { requireRoom } from './room.ts'
  */
 const uncertainNs = 10_000_000_000n
 
-/** Up to this size a file that may have changed is compared rather than copied. */
+/** Up to this size a file that may have changed is compared rather than copied; of a longer one, only the last pass's copy counts. */
 const comparedBytes = 16n * 1024n * 1024n
 const blockBytes = 1024 * 1024
 
@@ -94,8 +96,12 @@ export function compareMarks(copied: Copied | undefined, mark: Mark): 'same' | '
     old.modified === mark.modified &&
     old.changed === mark.changed
   if (!alike) return 'changed'
-  return mark.modified < certainBefore && mark.changed < certainBefore ? 'same' : 'uncertain'
+  return isCertain(mark, certainBefore) ? 'same' : 'uncertain'
 }
+
+/** Whether a change after the mark was taken would show in another mark. */
+const isCertain = (mark: Mark, certainBefore: bigint): boolean =>
+  mark.modified < certainBefore && mark.changed < certainBefore
 
 /** Copies `source` to `target`, which is made and must not exist, in a directory that nobody else can enter. */
 export function createTreeCopy(origin: string, target: string): TreeCopy {
@@ -103,6 +109,7 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
   /** By path from the root; what the target holds, and what it was copied from. */
   const known = new Map<string, Copied>()
   mkdirSync(target, { mode: 0o700 })
+  const sharesBlocks = canShareBlocks(target)
 
   /** The file system's own time: that of a directory that it has just made. */
   function fileSystemTime(): bigint {
@@ -124,6 +131,13 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
     )
   }
 
+  /**
+   * Whether to leave a file to the last pass, which has to copy it in any case: it is being written, and to share its blocks takes as long
+   * whatever has changed. Only what is still to be written of it is written now.
+   */
+  const isLeft = (mark: Mark, certainBefore: bigint): boolean =>
+    sharesBlocks && mark.kind === 'file' && mark.size > comparedBytes && !isCertain(mark, certainBefore)
+
   return {
     pass(frozen) {
       const certainBefore = fileSystemTime() - uncertainNs
@@ -140,7 +154,10 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
         if (kind === 'file') result.bytes += Number(stats.size)
         // The entries of a directory are looked at in any case: its own times say nothing about their contents.
         if (isCopied(path, mark)) known.set(path, { mark, certainBefore })
-        else {
+        else if (!frozen && isLeft(mark, certainBefore)) {
+          known.delete(path)
+          flush(from, mark)
+        } else {
           const to = join(target, path)
           if (known.get(path)?.mark.kind !== kind) rmSync(to, { recursive: true, force: true })
           known.delete(path)
@@ -206,6 +223,24 @@ function openSource(from: string, mark: Mark): number {
     return file
   closeSync(file)
   throw new Error(`${from} was replaced while it was copied`)
+}
+
+function flush(from: string, mark: Mark): void {
+  const file = openSource(from, mark)
+  try {
+    fdatasyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Tries it with a file of its own in an empty directory. */
+function canShareBlocks(directory: string): boolean {
+  const [from, to] = [join(directory, 'from'), join(directory, 'to')]
+  writeFileSync(from, 'shared')
+  const canShare = shareBlocks(from, to)
+  for (const file of [from, to]) rmSync(file, { force: true })
+  return canShare
 }
 
 /** Where the file system can, which takes no room. @returns whether it did */
