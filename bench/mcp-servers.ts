@@ -48,17 +48,28 @@ const environmentOf = (database: string): NodeJS.ProcessEnv => {
   return { ...process.env, PGHOST: hostname, PGPORT: port, PGUSER: username, PGDATABASE: pathname.slice(1) }
 }
 
-export function startToolServer(database: string): Promise<McpServer> {
+export function startToolServer(database: string, authentication = ['-no-auth']): Promise<McpServer> {
   const began = performance.now()
-  const flags = ['mcp', '-http', '-no-auth', '-addr', '127.0.0.1:0']
+  const flags = ['mcp', '-http', ...authentication, '-addr', '127.0.0.1:0']
   return started(spawn(process.execPath, [program, ...flags], { env: environmentOf(database) }), began)
 }
 
-export function startBridge(database: string, directory: string, port: number): Promise<McpServer> {
+export const startBridge = (database: string, directory: string, port: number): Promise<McpServer> =>
+  startBridgeWith(database, directory, port, { server: { auth: { type: 'none' } } })
+
+type BridgeFile = { readonly server: object; readonly oauth_server?: object }
+
+export function startBridgeWith(
+  database: string,
+  directory: string,
+  port: number,
+  { server, oauth_server }: BridgeFile,
+): Promise<McpServer> {
   const began = performance.now()
   const configuration = join(directory, 'bridge.yaml')
   const file = {
-    server: { listen: `127.0.0.1:${port}`, auth: { type: 'none' } },
+    server: { listen: `127.0.0.1:${port}`, ...server },
+    ...(oauth_server && { oauth_server }),
     mcp_server: { command: process.execPath, args: [program, 'mcp'], env: { ...environmentOf(database) } },
   }
   // JSON is YAML.

@@ -1,13 +1,15 @@
 /**
  * Figures of the tool server, directly and through the bridge, in both eras of the protocol: requests per second, p99 and processor time per request of the server (of the
  * bridge with the tool server behind it) over 16 keep-alive connections. Against a bare node:http that parses the request, runs the same statement by `pg` where there is one,
- * and answers with the same bytes. Short rounds alternate, and the median of the ratios of neighbours counts. And how long a start takes, and the memory at rest.
+ * and answers with the same bytes. Short rounds alternate, and the median of the ratios of neighbours counts. And how long a start takes, the memory at rest, and what logins
+ * do to whoever else asks.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../gateway/testing/sockets.ts'
 import { startPostgres } from '../services/testing/postgres.ts'
+import { measureLogins } from './mcp-logins.ts'
 import { type McpServer, startBare, startBridge, startToolServer } from './mcp-servers.ts'
 import { memoryMiB, processorSeconds, processTree } from './processes.ts'
 import { type Load, type Measure, startLoad } from './rest-load.ts'
@@ -127,6 +129,9 @@ try {
   print('bridge with its tool server: start, memory', `${bridge.startMs.toFixed(0)} ms, ${memory.toFixed(0)} MiB`)
   const begun = await post(bridge.port, '/mcp', asked({ ...(questions[0] as Question) }, undefined)) // there are some
   const session = begun.headers.get('mcp-session-id') ?? undefined
+  if (wanted.length === 0 || wanted.includes('logins')) {
+    await measureLogins(load, database, directory, await freePort('127.0.0.1'))
+  }
   for (const question of chosen) {
     const plain = asked(question, undefined)
     const body = await (await post(direct.port, '/mcp/v1', plain)).text()

@@ -3,11 +3,22 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Answer } from '../../../testing/client.ts'
 import { hashPassword } from '../../credentials/password.ts'
 import { startTestBridge, type TestBridge } from '../testing/bridge.ts'
-import { formHeaders, formOf, openPage, password, pkce, redirectUri, request, sendPage } from '../testing/oauth.ts'
+import {
+  formHeaders,
+  formOf,
+  openPage,
+  password,
+  pkce,
+  redirectUri,
+  request,
+  sendPage,
+  tokensFor,
+} from '../testing/oauth.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'espalier-floods-'))
 let bridge: TestBridge
@@ -70,4 +81,22 @@ test('a state full of clients that nobody uses has room for one more, which stay
   for (let round = 0; round < 11; round++) await Promise.all(Array.from({ length: 20 }, () => registering(other)))
   const page = await openPage(user, request(JSON.parse(registered.text).client_id, pkce()))
   expect(page.status).toBe(200)
+})
+
+test('while many log in at once, tokens are checked all the same', async () => {
+  const { access_token: token } = await tokensFor(from('192.0.2.9'), 'known')
+  const users = Array.from({ length: 12 }, (_, at) => from(`203.0.113.${at}`))
+  const pages = await Promise.all(users.map(user => openPage(user, request('known', pkce()))))
+  let done = 0
+  const logins = users.map(async (user, at) => {
+    const page = pages[at]
+    if (page !== undefined) await sendPage(user, page, { username: 'alice', password, decision: 'allow' })
+    done += 1
+  })
+  // So that all of them have come.
+  await setTimeout(20)
+  const ping = { jsonrpc: '2.0', id: 1, method: 'ping' }
+  expect((await bridge.post(ping, { Authorization: `Bearer ${token}` })).status).toBe(200)
+  expect(done).toBeLessThan(6)
+  await Promise.all(logins)
 })
