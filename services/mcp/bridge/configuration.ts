@@ -8,6 +8,7 @@ import { parseDocument } from 'yaml'
 import { z } from 'zod'
 import type { CertificateFiles } from '../../../server/certificate.ts'
 import { scopes } from '../core/caller.ts'
+import { ruleOf } from '../core/rule.ts'
 import type { ConfiguredToken } from './callers.ts'
 import { BridgeConfigurationError } from './errors.ts'
 import { oauthSchema, oauthSettings } from './oauth/configuration.ts'
@@ -143,14 +144,10 @@ export function readBridgeConfiguration(path: string, environment: NodeJS.Proces
   const problems: string[] = []
   const expanded = expand(document.toJS(), environment, problems, '')
   if (problems.length > 0) throw new BridgeConfigurationError(problems)
-  const read = fileSchema.safeParse(expanded)
+  const read = fileSchema.safeParse(expanded, { error: ruleOf })
   if (!read.success) {
     throw new BridgeConfigurationError(
-      read.error.issues.map(({ path: at, message }) => {
-        // What a key that is not there has instead of a value.
-        const rule = message.endsWith('received undefined') ? 'must be given' : message
-        return `${at.length === 0 ? 'the file' : at.join('.')}: ${rule}`
-      }),
+      read.error.issues.map(({ path: at, message }) => `${at.length === 0 ? 'the file' : at.join('.')}: ${message}`),
     )
   }
   return settingsOf(read.data, dirname(resolve(path)))

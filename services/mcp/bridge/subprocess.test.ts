@@ -202,7 +202,10 @@ describe('the configuration', () => {
   test.each([
     ['server: {}\nmcp_server: { command: tool }', /^server\.auth: must be given$/],
     [`${least}session: { timeout: soon }`, /session\.timeout: must be a duration/],
-    [`${least}sesion: {}`, /sesion/],
+    [`${least}session: { timeout: 5 }`, /session\.timeout: must be a duration/],
+    [`${least}session: { max_sessions: 0 }`, /^session\.max_sessions: must be at least 1$/],
+    [`${least}log: { level: loud }`, /^log\.level: must be one of "debug", "info", "warn", "error", "silent"$/],
+    [`${least}sesion: {}`, /^the file: must not have "sesion"$/],
     [
       'server: { auth: { type: none } }\nmcp_server: { command: "%TOOL%" }'.replace(/%(\w+)%/, variable),
       /mcp_server\.command: .* TOOL is not set/,
