@@ -261,7 +261,7 @@ describe('what is no batch is refused:', () => {
     [
       'CSV that is no text',
       [{ method: 'POST', path: '/log', headers: { 'content-type': 'text/csv' }, body: {} }],
-      wrong('body must be a text where content-type is text/csv', 0),
+      wrong('body must be a text where content-type says that it is no JSON', 0),
     ],
   ])('%s', async (_, entries, error) => {
     const answer = await send(entries as string | unknown[])

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Headers, RequestHead } from '../../http/message.ts'
 import { batchEntryWrong } from '../errors/catalogue.ts'
-import { bodyForm } from '../parse/payload.ts'
+import type { BodyForm } from '../parse/payload.ts'
 import { membersOf } from './slices.ts'
 
 /** What it may say of itself; who asks, and all else, is said once for the whole batch. */
@@ -34,8 +34,8 @@ const entry = z.strictObject(
 
 export type BatchEntry = {
   readonly head: RequestHead
-  /** Undefined where there is none. */
-  readonly body: Buffer | undefined
+  /** As it is written; undefined where there is none. */
+  readonly body: string | undefined
 }
 
 /** Header bytes come as Latin-1 elsewhere; these are texts. */
@@ -45,12 +45,10 @@ const inherited = (headers: Headers): [string, string | undefined][] =>
   Object.entries(headers).filter(([name]) => !outerHeaders.has(name))
 
 /** JSON is passed on as it is written; what is not JSON comes as a text. */
-function bodyOf(written: string, contentType: string | undefined): Buffer {
-  // Whether a function may take it is found when it is known what is called.
-  const { type } = bodyForm(contentType, true, true)
+export function bodyBytes(written: string, { type }: BodyForm): Buffer {
   if (type === 'json') return Buffer.from(written)
   const text: unknown = JSON.parse(written)
-  if (typeof text !== 'string') throw batchEntryWrong(`body must be a text where content-type is ${contentType}`)
+  if (typeof text !== 'string') throw batchEntryWrong('body must be a text where content-type says that it is no JSON')
   return Buffer.from(text)
 }
 
@@ -77,7 +75,6 @@ export function parseEntry(written: string, outer: RequestHead): BatchEntry {
   const own = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), asBytes(value)] as const)
   const foreign = own.find(([name]) => !ownHeaders.includes(name))
   if (foreign !== undefined) throw batchEntryWrong(`headers.${foreign[0]} is none of ${ownHeaders.join(', ')}`)
-  const contentType = own.findLast(([name]) => name === 'content-type')?.[1]
   const isRead = method === 'GET' || method === 'HEAD'
   if (isRead && body !== undefined) throw batchEntryWrong(`body is nothing that ${method} takes`)
   return {
@@ -88,6 +85,6 @@ export function parseEntry(written: string, outer: RequestHead): BatchEntry {
       headers: Object.fromEntries([...inherited(outer.headers), ...own]),
       address: outer.address,
     },
-    body: body === undefined ? undefined : bodyOf(body, contentType),
+    body,
   }
 }

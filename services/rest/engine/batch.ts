@@ -7,7 +7,7 @@ import type { HttpResponse } from '../../http/message.ts'
 import { piecesOf } from '../../postgres/messages.ts'
 import { transact } from '../../postgres/transact.ts'
 import { BatchAnswer } from '../batch/answer.ts'
-import { type BatchEntry, parseEntry } from '../batch/entry.ts'
+import { type BatchEntry, bodyBytes, parseEntry } from '../batch/entry.ts'
 import { elementsOf } from '../batch/slices.ts'
 import {
   batchEntryWrong,
@@ -81,8 +81,9 @@ function prepare(exchange: Exchange, { head, body }: BatchEntry): Prepared {
     throw batchEntryWrong('path must not be that of batches: they are not nested')
   const request = parseRequest(head, state.rules)
   const action = plannedAction(request)
-  const reader = request.body === undefined ? undefined : payloadReader(request.body)
-  if (body !== undefined) reader?.push(body)
+  const form = request.body
+  const reader = form === undefined ? undefined : payloadReader(form)
+  if (form !== undefined && body !== undefined) reader?.push(bodyBytes(body, form))
   const planned = planRequest(request, action, reader?.end(), state.cache, state.planSettings)
   const plan = limited(planned, session.role, limitsOf(state.roleLimits, session.role))
   const facts = sessionFacts({ ...exchange, http: head }, request.schema)
