@@ -45,6 +45,16 @@ const configurations = [
   { type: 'rag', field: 'rag_config', name: 'RAGServiceInput', required: true, shape: ragInput },
 ] as const
 
+/** The condition that a member is there. */
+const has = (member: string) => ({ properties: { [member]: {} }, required: [member] })
+const configured = (condition: object) => ({ properties: { mcp_config: condition }, required: ['mcp_config'] })
+/** A new service has no key yet that it could keep. */
+const newNeedsKey = {
+  if: { not: has('service_id'), ...configured(has('embedding_provider')) },
+  // biome-ignore lint/suspicious/noThenProperty: the keyword of JSON Schema
+  then: configured(has('embedding_api_key')),
+}
+
 for (const { type, field, name, required, shape } of configurations) {
   const example = { service_type: type, [field]: shape.meta()?.example }
   const fields = {
@@ -52,7 +62,12 @@ for (const { type, field, name, required, shape } of configurations) {
     ...common,
     [field]: required ? shape : shape.optional(),
   }
-  input(name, z.strictObject(fields).meta({ description: `A service of the type \`${type}\`.`, example }))
+  input(
+    name,
+    z
+      .strictObject(fields)
+      .meta({ description: `A service of the type \`${type}\`.`, example, ...(type === 'mcp' ? newNeedsKey : {}) }),
+  )
 }
 
 /** Checked as one shape, so that a fault is told by the service's own type; the description has the three. */
@@ -110,16 +125,18 @@ export const serviceInputs = z
   .meta({ maxItems: 0 })
 
 /** On a create: the server assigns the id. */
-export const newServiceInputs = serviceInputs.superRefine((services, context) => {
-  for (const [index, { service_id: serviceId }] of services.entries()) {
-    if (serviceId !== undefined)
-      context.addIssue({
-        code: 'custom',
-        path: [index, 'service_id'],
-        message: 'is assigned by the server: leave it out',
-      })
-  }
-})
+export const newServiceInputs = serviceInputs
+  .superRefine((services, context) => {
+    for (const [index, { service_id: serviceId }] of services.entries()) {
+      if (serviceId !== undefined)
+        context.addIssue({
+          code: 'custom',
+          path: [index, 'service_id'],
+          message: 'is assigned by the server: leave it out',
+        })
+    }
+  })
+  .meta({ items: { $ref: componentPath('ServiceConfigInput'), not: has('service_id') } })
 
 export const serviceShape = output(
   'ServiceConfig',

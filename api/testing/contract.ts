@@ -49,11 +49,12 @@ export function responseOf(
   return found && '$ref' in found ? components.responses[found.$ref.split('/').at(-1) ?? ''] : found
 }
 
-/** The named shapes as zod reads them: it knows no `dependentRequired`, which no answer has. */
+/** What zod does not read, and no answer has. */
+const unread = ['dependentRequired', 'if', 'then', 'not']
+
+/** The named shapes as zod reads them. */
 export function definitionsOf({ components }: Description): Record<string, Schema> {
-  const text = JSON.stringify(closed(components.schemas), (key, value) =>
-    key === 'dependentRequired' ? undefined : value,
-  )
+  const text = JSON.stringify(closed(components.schemas), (key, value) => (unread.includes(key) ? undefined : value))
   return JSON.parse(text.replaceAll('#/components/schemas/', '#/$defs/'))
 }
 
