@@ -79,7 +79,7 @@ export type AuthorizationRequest = z.infer<typeof requestSchema>
 
 /** What a database has to offer; times are in milliseconds since 1970. What has expired is not there. */
 export type RawStore = {
-  /** @returns false where there is one of this key */
+  /** `owner`: of what a stranger makes; else empty. @returns false where there is one of this key */
   insert(kind: string, key: string, value: string, expiresAt: number, owner: string): Promise<boolean>
   /** Of what this owner has that expires until `before`, all go but so many of the newest. */
   keepNewest(kind: string, owner: string, most: number, before: number): Promise<void>
