@@ -35,9 +35,11 @@ function unavailable(code: string, message: string, details: string | null = nul
 
 // Group 1: the request by itself.
 
-/** What does not parse: where that shows (a column from 1), and what could have stood there. */
-export const unparsable = (what: string, text: string, column: number, details: string): RestError =>
-  invalidQuery(`"failed to parse ${what} (${text})" (line 1, column ${column})`, details)
+type Place = { readonly line: number; readonly column: number }
+
+/** What does not parse: where that shows (lines and columns from 1), and what could have stood there. */
+export const unparsable = (what: string, text: string, { line, column }: Place, details: string): RestError =>
+  invalidQuery(`"failed to parse ${what} (${text})" (line ${line}, column ${column})`, details)
 
 export const tooManyParameters = (maximum: number): RestError =>
   invalidQuery(`A query string has at most ${maximum} parameters`)

@@ -1,7 +1,27 @@
 /** The grammar of filters: `column=not.op(modifier).value`, and the logic trees of `and` and `or`. */
-import { commaSeparated, field, fieldName, maximumDepth, quotedValue } from './field.ts'
-import type { Scanner } from './scanner.ts'
+import { comma, dot, field, identifier, maximumDepth, quoted, spaced } from './field.ts'
 import {
+  after,
+  always,
+  any,
+  attempt,
+  before,
+  chain,
+  choice,
+  found,
+  list,
+  map,
+  named,
+  nested,
+  never,
+  notBefore,
+  optional,
+  type Parser,
+  some,
+  token,
+} from './parser.ts'
+import {
+  type Filter,
   isValues,
   type LogicTree,
   type Operation,
@@ -11,116 +31,151 @@ import {
   searchOperators,
 } from './types.ts'
 
-const operatorExpected = '"not" or operator (eq, gt, ...)'
+/** One of these words; of two that begin alike the longer has to stand first. */
+const word = <T extends string>(words: readonly T[]): Parser<T> =>
+  found(new RegExp(words.join('|'), 'y'), choice(...words.map(one => attempt(map(token(one), () => one)))))
 
-/** Reads an operand: what is left of the text, or inside a logic tree what ends at a comma or parenthesis. */
-type Operand = (scanner: Scanner) => string
+/** Quoted, where nothing else follows before what ends a value. */
+const quotedValue = attempt(before(quoted, notBefore(/[^,)]/uy)))
+const listItem = choice(quotedValue, any(/[^,)]*/uy))
+const values: Parser<string[]> = map(
+  after(spaced(token('(')), before(list(listItem, token(',')), spaced(token(')')))),
+  found => (found.length === 1 && found[0] === '' ? [] : found),
+)
 
-const untilTheEnd: Operand = scanner => scanner.takes(/[\s\S]+/y) ?? ''
+/** A word in small letters or capitals. */
+const anyCase = <T extends string>(one: T): Parser<T> => {
+  const letters = [...one].map(letter =>
+    some(letter === '_' ? /_/y : new RegExp(`[${letter}${letter.toUpperCase()}]`, 'y')),
+  )
+  return map(
+    letters.reduce((first, next) => after(first, next)),
+    () => one,
+  )
+}
+/* A letter at a time: of a word that is nearly right the place is told where it goes wrong. */
+const isValue: Parser<(typeof isValues)[number]> = named(
+  'isVal: (null, not_null, true, false, unknown)',
+  choice(...isValues.map(one => attempt(anyCase(one)))),
+)
 
-/** Of a logic tree: quoted, or `{...}` whole (an array or range may hold commas), or up to the next reserved character. */
-const untilReserved: Operand = scanner => {
-  const text = quotedValue(scanner)
-  if (text !== undefined) return text
-  if (scanner.sees('{')) {
-    const text = scanner.takes(/\{[^{}]*\}/y)
-    if (text !== undefined) return text
-  }
-  return scanner.takes(/[^,)]+/y) ?? ''
+const quantifier: Parser<Quantifier | undefined> = optional(
+  attempt(
+    after(
+      token('('),
+      before(
+        choice<Quantifier>(
+          attempt(map(token('any'), () => 'any')),
+          map(token('all'), () => 'all'),
+        ),
+        token(')'),
+      ),
+    ),
+  ),
+)
+
+/** Postgres takes a number or a dash for the id of a configuration, and where there is none of that id for a fault of its own. */
+const language: Parser<string | undefined> = optional(
+  attempt(
+    after(
+      token('('),
+      before(
+        chain(identifier, found => (/^[0-9]*$/.test(found) ? never : always(found))),
+        token(')'),
+      ),
+    ),
+  ),
+)
+
+/** An operation whose value is read so. */
+function operation(value: Parser<string>): Parser<Operation> {
+  const after_ = (name: string) => attempt(after(token(name), dot))
+  const searched = chain(word(searchOperators), operator =>
+    chain(language, chosen =>
+      after(
+        dot,
+        map(value, text => ({ kind: 'search' as const, operator, language: chosen, value: text })),
+      ),
+    ),
+  )
+  const plain = chain(named('unknown single value operator', word(plainOperators)), operator =>
+    after(
+      dot,
+      map(value, text => ({ kind: 'plain' as const, operator, value: text })),
+    ),
+  )
+  const compared = chain(named('unknown single value operator', word(quantifiableOperators)), operator =>
+    chain(quantifier, all =>
+      after(
+        dot,
+        map(value, text => ({ kind: 'compare' as const, operator, quantifier: all, value: text })),
+      ),
+    ),
+  )
+  return named(
+    'operator (eq, gt, ...)',
+    choice<Operation>(
+      after(
+        after_('in'),
+        map(values, found => ({ kind: 'in' as const, values: found })),
+      ),
+      after(
+        after_('is'),
+        map(isValue, found => ({ kind: 'is' as const, value: found })),
+      ),
+      after(
+        after_('isdistinct'),
+        map(value, text => ({ kind: 'isdistinct' as const, value: text })),
+      ),
+      attempt(searched),
+      attempt(plain),
+      attempt(compared),
+    ),
+  )
 }
 
-/** `(a,"b,c",d)`. */
-function list(scanner: Scanner): string[] {
-  scanner.expects('(')
-  scanner.takes(/[ \t]+/y)
-  const values = commaSeparated(scanner, one => quotedValue(one) ?? one.takes(/[^,)]+/y) ?? '')
-  scanner.expects(')', '"," or ")"')
-  return values.length === 1 && values[0] === '' ? [] : values
+type Negatable = Pick<Filter, 'negated' | 'operation'>
+
+function negatable(value: Parser<string>): Parser<Negatable> {
+  const plain = operation(value)
+  const not = choice(attempt(map(after(token('not'), dot), () => true)), always(false))
+  return chain(not, negated => map(plain, found => ({ negated, operation: found })))
 }
 
-function operation(scanner: Scanner, operand: Operand, start: number): Operation {
-  const word = scanner.takes(/[a-z]+/y) ?? ''
-  const found = <T extends string>(names: readonly T[]): T | undefined => names.find(known => known === word)
-  const comparison = found(quantifiableOperators)
-  if (comparison !== undefined) {
-    const quantifier: Quantifier | undefined = scanner.skips('(any)')
-      ? 'any'
-      : scanner.skips('(all)')
-        ? 'all'
-        : undefined
-    scanner.expects('.')
-    return { kind: 'compare', operator: comparison, quantifier, value: operand(scanner) }
-  }
-  const plain = found(plainOperators)
-  if (plain !== undefined) {
-    scanner.expects('.')
-    return { kind: 'plain', operator: plain, value: operand(scanner) }
-  }
-  const search = found(searchOperators)
-  if (search !== undefined) {
-    let language: string | undefined
-    if (scanner.skips('(')) {
-      const start = scanner.at
-      language = scanner.takes(/[\p{L}\p{N}_ $-]+/uy)?.trim() ?? ''
-      // Postgres takes a number or a dash for the id of a configuration, and where there is none of that id for a fault of its own.
-      if (/^(?:[0-9]*|-)$/.test(language)) scanner.fail('the name of a text search configuration', start)
-      scanner.expects(')')
-    }
-    scanner.expects('.')
-    return { kind: 'search', operator: search, language, value: operand(scanner) }
-  }
-  switch (word) {
-    case 'in':
-      scanner.expects('.')
-      return { kind: 'in', values: list(scanner) }
-    case 'is': {
-      scanner.expects('.')
-      const value = scanner.takes(/[A-Za-z_]+/y)?.toLowerCase()
-      const known = isValues.find(one => one === value)
-      return known === undefined
-        ? scanner.fail('null, not_null, true, false or unknown', scanner.at - (value?.length ?? 0))
-        : { kind: 'is', value: known }
-    }
-    case 'isdistinct':
-      scanner.expects('.')
-      return { kind: 'isdistinct', value: operand(scanner) }
-    default:
-      return scanner.fail(operatorExpected, start)
-  }
-}
+/** The value of a filter parameter: all that is left of it. */
+export const filterValue: Parser<Negatable> = negatable(any(/[\s\S]*/uy))
 
-function negatable(scanner: Scanner, operand: Operand): { negated: boolean; operation: Operation } {
-  const start = scanner.at
-  const negated = scanner.skips('not.')
-  return { negated, operation: operation(scanner, operand, negated ? scanner.at : start) }
-}
+/** In a logic tree: quoted, or `{...}` whole (an array or range may hold commas), or up to the next reserved character. */
+const memberValue = choice(quotedValue, attempt(some(/\{[^{}]*\}/uy)), any(/[^,)]*/uy))
+const memberOperation = negatable(memberValue)
+const member: Parser<LogicTree> = chain(field, target =>
+  after(
+    dot,
+    map(memberOperation, found => ({ kind: 'filter' as const, filter: { field: target, ...found } })),
+  ),
+)
+const groupNot = named(
+  'negation operator (not)',
+  choice(attempt(map(after(token('not'), dot), () => true)), always(false)),
+)
+const groupOperator = named(
+  'logic operator (and, or)',
+  choice<'and' | 'or'>(
+    attempt(map(token('and'), () => 'and')),
+    map(token('or'), () => 'or'),
+  ),
+)
 
-/** The value of a filter parameter. */
-export const filterValue = (scanner: Scanner): { negated: boolean; operation: Operation } =>
-  negatable(scanner, untilTheEnd)
+const treeAt = (depth: number): Parser<LogicTree> =>
+  nested(depth, maximumDepth, 'groups', () => {
+    const members = after(spaced(token('(')), before(list(treeAt(depth + 1), comma), spaced(token(')'))))
+    const group = chain(groupNot, negated =>
+      chain(groupOperator, operator =>
+        map(members, found => ({ kind: 'group' as const, operator, negated, members: found })),
+      ),
+    )
+    return choice<LogicTree>(attempt(member), group)
+  })
 
 /** `and(...)`, `or(...)`, `not.and(...)`, `not.or(...)`, or a filter inside of one of them. */
-export function logicTree(scanner: Scanner, depth = 0): LogicTree {
-  if (depth > maximumDepth) scanner.fail(`at most ${maximumDepth} nested groups`)
-  scanner.takes(/ +/y)
-  const opening = scanner.takes(/(?:not\.)?(?:and|or)(?= *\()/y)
-  scanner.takes(/ +/y)
-  if (opening === undefined) return { kind: 'filter', filter: memberFilter(scanner) }
-  scanner.expects('(')
-  const members = commaSeparated(scanner, one => {
-    const member = logicTree(one, depth + 1)
-    one.takes(/ +/y)
-    return member
-  })
-  scanner.expects(')', '"," or ")"')
-  return { kind: 'group', operator: opening.endsWith('or') ? 'or' : 'and', negated: opening.startsWith('not'), members }
-}
-
-function memberFilter(scanner: Scanner) {
-  if (scanner.done || scanner.sees(')') || scanner.sees('(')) {
-    scanner.fail(`${fieldName}, negation operator (not) or logic operator (and, or)`)
-  }
-  const target = field(scanner)
-  scanner.expects('.')
-  return { field: target, ...negatable(scanner, untilReserved) }
-}
+export const logicTree: Parser<LogicTree> = treeAt(0)

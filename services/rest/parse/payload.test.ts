@@ -6,8 +6,12 @@ import { cut, refusal, wholeCsv } from '../testing/parsing.ts'
 import { maximumFields } from './csv.ts'
 import { maximumJsonDepth } from './json-scanner.ts'
 import { type BodyForm, bodyForm, type Payload, payloadReader } from './payload.ts'
-import { maximumParameters, queryParameters } from './query.ts'
+import { maximumParameters, queryParameters as sentParameters } from './query.ts'
 import { maximumKeyBytes } from './record-keys.ts'
+
+/** Of a form, where a name alone has an empty value. */
+const queryParameters = (body: string): [string, string][] =>
+  sentParameters(body).map(([name, value = '']) => [name, value])
 
 type How = Partial<Pick<BodyForm, 'forFunction' | 'keysAreNamed'>>
 

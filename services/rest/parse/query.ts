@@ -1,11 +1,25 @@
 /** A query string as a whole: which parameter is what, and for which resource. */
 import { nulInQuery, tooManyParameters } from '../errors/catalogue.ts'
-import { RestError } from '../errors/rest-error.ts'
-import { commaSeparated, field, jsonPath, name } from './field.ts'
+import { dot, field, jsonPath, name, names, spaced } from './field.ts'
 import { filterValue, logicTree } from './filter.ts'
-import { parseAll, type Scanner } from './scanner.ts'
+import {
+  after,
+  ahead,
+  always,
+  attempt,
+  before,
+  chain,
+  choice,
+  end,
+  list,
+  map,
+  optional,
+  type Parser,
+  parse,
+  token,
+} from './parser.ts'
 import { select } from './select.ts'
-import type { At, Field, Filter, LogicTree, OrderTerm, ParsedQuery } from './types.ts'
+import type { At, Field, Filter, LogicTree, OrderTerm, ParsedQuery, SelectItem } from './types.ts'
 
 /** At most so many parameters: each costs a look at all that came before. */
 export const maximumParameters = 1_000
@@ -23,8 +37,10 @@ function decoded(text: string): string {
   }
 }
 
-/** The parameters in order; one without `=` has an empty value. */
-export function queryParameters(query: string): [name: string, value: string][] {
+type Parameter = [name: string, value: string]
+
+/** The parameters in order; one without `=` has no value. */
+export function queryParameters(query: string): [name: string, value: string | undefined][] {
   const parts = query.split('&', maximumParameters + 1)
   if (parts.length > maximumParameters) throw tooManyParameters(maximumParameters)
   if (/\0|%00/.test(query)) throw nulInQuery()
@@ -32,169 +48,133 @@ export function queryParameters(query: string): [name: string, value: string][] 
     .filter(part => part !== '')
     .map(part => {
       const equals = part.indexOf('=')
-      return equals === -1 ? [decoded(part), ''] : [decoded(part.slice(0, equals)), decoded(part.slice(equals + 1))]
+      return equals === -1
+        ? [decoded(part), undefined]
+        : [decoded(part.slice(0, equals)), decoded(part.slice(equals + 1))]
     })
 }
 
 const encoded = (text: string): string =>
   encodeURIComponent(text.toWellFormed()).replace(/[!'()*]/g, one => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
 
-function canonical(parameters: readonly (readonly [string, string])[]): string {
+function canonical(parameters: readonly (readonly [string, string | undefined])[]): string {
   const sorted = [...parameters].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-  return sorted.map(([key, value]) => (value === '' ? encoded(key) : `${encoded(key)}=${encoded(value)}`)).join('&')
+  return sorted
+    .map(([key, value]) => (value === undefined || value === '' ? encoded(key) : `${encoded(key)}=${encoded(value)}`))
+    .join('&')
 }
 
-/** A parenthesis too many at the end is let pass: clients of PostgREST write them unnoticed. */
-function closed<T>(scanner: Scanner, parser: (scanner: Scanner) => T): T {
-  const result = parser(scanner)
-  scanner.takes(/\)+/y)
-  return result
-}
+/** `a.b.column->json`: the path of embeddings, chain the field. */
+const path: Parser<string[]> = list(name, dot)
+const treeField: Parser<{ path: string[]; field: Field }> = chain(path, names =>
+  map(jsonPath, steps => ({ path: names.slice(0, -1), field: { name: names.at(-1) ?? '', path: steps } })),
+)
 
-/** `a.b.column->json`: the path of embeddings, then the field. */
-function treeField(scanner: Scanner): { path: string[]; field: Field } {
-  const names = [name(scanner)]
-  while (scanner.skips('.')) names.push(name(scanner))
-  const last = names.pop() ?? ''
-  return { path: names, field: { name: last, path: jsonPath(scanner) } }
-}
-
-/** `a.b` before `.order`, `.limit`, `.and` and their like. */
-function treePath(scanner: Scanner): string[] {
-  const names = [name(scanner)]
-  while (scanner.skips('.')) names.push(name(scanner))
-  return names
-}
-
-function orderTerm(scanner: Scanner): OrderTerm {
-  let target = field(scanner)
-  let relation: string | undefined
-  if (target.path.length === 0 && scanner.skips('(')) {
-    relation = target.name
-    target = field(scanner)
-    scanner.expects(')')
-  }
-  let direction: OrderTerm['direction']
-  let nulls: OrderTerm['nulls']
-  if (scanner.skips('.asc')) direction = 'asc'
-  else if (scanner.skips('.desc')) direction = 'desc'
-  if (scanner.skips('.nullsfirst')) nulls = 'first'
-  else if (scanner.skips('.nullslast')) nulls = 'last'
-  if (!scanner.done && !scanner.sees(',')) {
-    scanner.fail(direction === undefined ? '"asc", "desc", "nullsfirst" or "nullslast"' : '"nullsfirst" or "nullslast"')
-  }
-  return { field: target, relation, direction, nulls }
-}
-
-/** `prefix.word` as the path of `prefix`; the word alone is the empty path. */
-function pathBefore(key: string, word: string): string[] | undefined {
-  if (key === word) return []
-  if (!key.endsWith(`.${word}`)) return undefined
-  return parseAll('tree path', key.slice(0, -word.length - 1), treePath)
-}
-
-/** `path.not.and`, of which only the last word has to be there: what is before it, and the operator as a logic tree begins. */
-function logicKey(key: string): { prefix: string | undefined; operator: string } | undefined {
-  const found = /^(?:(.+)\.)?(and|or)$/s.exec(key)
-  if (found === null) return undefined
-  const [, before, word = ''] = found
-  if (before === 'not') return { prefix: undefined, operator: `not.${word}` }
-  if (before?.endsWith('.not')) return { prefix: before.slice(0, -'.not'.length), operator: `not.${word}` }
-  return { prefix: before, operator: word }
-}
+const termEnd = choice(attempt(ahead(token(','))), attempt(end))
+const direction: Parser<OrderTerm['direction']> = optional(
+  choice<'asc' | 'desc'>(
+    attempt(map(after(dot, token('asc')), () => 'asc')),
+    attempt(map(after(dot, token('desc')), () => 'desc')),
+  ),
+)
+const nulls: Parser<OrderTerm['nulls']> = optional(
+  choice<'first' | 'last'>(
+    attempt(map(after(dot, token('nullsfirst')), () => 'first')),
+    attempt(map(after(dot, token('nullslast')), () => 'last')),
+  ),
+)
+const termOf = (relation: string | undefined, target: Field): Parser<OrderTerm> =>
+  chain(direction, way =>
+    map(before(nulls, termEnd), last => ({ field: target, relation, direction: way, nulls: last })),
+  )
+const orderTerm: Parser<OrderTerm> = spaced(
+  choice(
+    attempt(
+      chain(name, relation => chain(after(token('('), before(field, token(')'))), target => termOf(relation, target))),
+    ),
+    chain(field, target => termOf(undefined, target)),
+  ),
+)
+const order: Parser<OrderTerm[]> = list(orderTerm, token(','))
 
 /** A whole number that fits a bigint of Postgres' limits here; anything else is as if it were not there. */
-function integer(text: string): number | undefined {
-  return /^-?[0-9]{1,15}$/.test(text) ? Number(text) : undefined
+const integer = (text: string): number | undefined => (/^ *-?[0-9]{1,15} *$/.test(text) ? Number(text) : undefined)
+
+/** The last word of a parameter's name, which may say what the parameter is, and what is before it. */
+function nameParts(key: string): { prefix: string | undefined; last: string } {
+  const dotAt = key.lastIndexOf('.')
+  return dotAt === -1 ? { prefix: undefined, last: key } : { prefix: key.slice(0, dotAt), last: key.slice(dotAt + 1) }
 }
 
-/** Mutable while it is put together, by this file alone. */
-type Draft = {
-  -readonly [key in keyof ParsedQuery]: ParsedQuery[key] extends readonly (infer T)[] ? T[] : ParsedQuery[key]
-}
+const everything: SelectItem[] = [
+  { kind: 'field', field: { name: '*', path: [] }, alias: undefined, cast: undefined, aggregate: undefined },
+]
+const embeddable = new Set(['order', 'limit', 'offset', 'and', 'or'])
+const ownNames = new Set(['select', 'columns', 'on_conflict'])
 
-/** What a request's query string says; `ofFunction` is a call by GET, where a value that is no filter is a parameter. */
+/**
+ * What a request's query string says; `ofFunction` is a call by GET, where a value that is no filter is a parameter.
+ * Of several faults that is told which comes first in this order: order, logic, columns, select, filters, on_conflict, limits.
+ */
 export function parseQuery(query: string, ofFunction: boolean): ParsedQuery {
-  const parameters = queryParameters(query)
-  const draft: Draft = {
-    select: [
-      { kind: 'field', field: { name: '*', path: [] }, alias: undefined, cast: undefined, aggregate: undefined },
-    ],
-    filters: [],
-    logic: [],
-    order: [],
-    limits: [],
-    offsets: [],
-    columns: undefined,
-    onConflict: undefined,
-    parameters: [],
-    canonical: canonical(parameters),
+  const all = queryParameters(query)
+  const given = all.filter((one): one is Parameter => one[1] !== undefined)
+  const first = (wanted: string) => given.find(([key]) => key === wanted)?.[1]
+  const ending = (...words: string[]) => given.filter(([key]) => words.includes(nameParts(key).last))
+  const ordered = ending('order').map(([key, value]) => parseOrder(key, value))
+  const logic = ending('and', 'or').map(([key, value]) => parseLogic(key, value))
+  const columns = first('columns')
+  const columnNames = columns === undefined ? undefined : parse('columns parameter', columns, names)
+  const selected = parse('select parameter', first('select') ?? '*', select)
+  const filters: At<Filter>[] = []
+  const parameters: [name: string, value: string][] = []
+  for (const [key, value] of given) {
+    if (ownNames.has(key) || embeddable.has(nameParts(key).last)) continue
+    const found = parseFilter(key, value, ofFunction)
+    if ('parameter' in found) parameters.push([found.parameter, value])
+    else filters.push(found)
   }
-  for (const [key, value] of parameters) parameter(draft, key, value, ofFunction)
-  return draft
+  const conflict = first('on_conflict')
+  const onConflict = conflict === undefined ? undefined : parse('on_conflict parameter', conflict, names)
+  return {
+    select: selected.length === 0 ? everything : selected,
+    filters,
+    logic,
+    order: ordered,
+    limits: numbers(ending('limit')),
+    offsets: numbers(ending('offset')),
+    columns: columnNames,
+    onConflict,
+    parameters,
+    canonical: canonical(all),
+  }
 }
 
-function parameter(draft: Draft, key: string, value: string, ofFunction: boolean): void {
-  switch (key) {
-    case 'select':
-      if (value !== '') draft.select = parseAll('select parameter', value, scanner => closed(scanner, select))
-      return
-    case 'columns':
-      draft.columns = parseAll('columns parameter', value, scanner => commaSeparated(scanner, name))
-      return
-    case 'on_conflict':
-      draft.onConflict = parseAll('on_conflict parameter', value, scanner => commaSeparated(scanner, name))
-      return
-  }
-  const ordered = pathBefore(key, 'order')
-  if (ordered !== undefined) {
-    draft.order.push({ path: ordered, value: parseAll('order', value, scanner => commaSeparated(scanner, orderTerm)) })
-    return
-  }
-  const limited = pathBefore(key, 'limit')
-  if (limited !== undefined) {
-    pushNumber(draft.limits, limited, value)
-    return
-  }
-  const skipped = pathBefore(key, 'offset')
-  if (skipped !== undefined) {
-    pushNumber(draft.offsets, skipped, value)
-    return
-  }
-  const logic = logicKey(key)
-  if (logic !== undefined) {
-    draft.logic.push(parseLogic(logic.prefix, logic.operator, value))
-    return
-  }
-  if (ofFunction && !isFilter(value)) {
-    draft.parameters.push([key, value])
-    return
-  }
-  draft.filters.push(parseFilter(key, value))
+/** The path of the resource that a parameter is of. */
+const pathOf = (key: string): string[] => parse('tree path', key, treeField).path
+
+const parseOrder = (key: string, value: string): At<OrderTerm[]> => ({
+  path: pathOf(key),
+  value: parse('order', value, order),
+})
+
+function parseLogic(key: string, value: string): At<LogicTree> {
+  const found = parse('logic path', key, path)
+  const operator = `${found.includes('not') ? 'not.' : ''}${found.at(-1)}`
+  const where = found.slice(0, -1).filter(part => part !== 'not')
+  return { path: where, value: parse('logic tree', `${operator}${value}`, logicTree, value) }
 }
 
-function pushNumber(list: At<number>[], path: string[], value: string): void {
-  const number = integer(value)
-  if (number !== undefined) list.push({ path, value: number })
+const filterOrNot = choice<Pick<Filter, 'negated' | 'operation'> | undefined>(filterValue, always(undefined))
+
+function parseFilter(key: string, value: string, ofFunction: boolean): At<Filter> | { readonly parameter: string } {
+  const { path: where, field: target } = parse('tree path', key, treeField)
+  const found = parse('filter', value, ofFunction ? filterOrNot : filterValue)
+  return found === undefined ? { parameter: target.name } : { path: where, value: { field: target, ...found } }
 }
 
-function parseLogic(prefix: string | undefined, operator: string, value: string): At<LogicTree> {
-  const path = prefix === undefined ? [] : parseAll('logic path', prefix, treePath)
-  return { path, value: parseAll('logic tree', `${operator}${value}`, scanner => closed(scanner, logicTree), value) }
-}
-
-function parseFilter(key: string, value: string): At<Filter> {
-  const { path, field: target } = parseAll('tree path', key, treeField)
-  return { path, value: { field: target, ...parseAll('filter', value, filterValue) } }
-}
-
-/** Whether a parameter of a function's GET reads as a filter of its result. */
-function isFilter(value: string): boolean {
-  try {
-    parseAll('filter', value, filterValue)
-    return true
-  } catch (error) {
-    if (error instanceof RestError) return false
-    throw error
-  }
-}
+const numbers = (given: readonly Parameter[]): At<number>[] =>
+  given.flatMap(([key, text]) => {
+    const value = integer(text)
+    return value === undefined ? [] : [{ path: pathOf(key), value }]
+  })

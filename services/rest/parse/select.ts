@@ -1,76 +1,118 @@
 /** The grammar of `select`: fields, embedded relations and spreads, nested. */
-import { cast, commaSeparated, fieldName, jsonPath, maximumDepth, name } from './field.ts'
-import type { Scanner } from './scanner.ts'
-import { aggregateNames, type SelectField, type SelectItem, type SelectRelation } from './types.ts'
+import { cast, comma, field, maximumDepth, name, spaced } from './field.ts'
+import {
+  after,
+  ahead,
+  always,
+  attempt,
+  before,
+  chain,
+  choice,
+  end,
+  list,
+  map,
+  nested,
+  never,
+  notBefore,
+  optional,
+  type Parser,
+  token,
+} from './parser.ts'
+import { type AggregateName, aggregateNames, type SelectField, type SelectItem, type SelectRelation } from './types.ts'
 
-function items(scanner: Scanner, depth: number): SelectItem[] {
-  if (depth > maximumDepth) scanner.fail(`at most ${maximumDepth} nested relations`)
-  return scanner.sees(')') || scanner.done ? [] : commaSeparated(scanner, one => item(one, depth))
-}
+const alias: Parser<string | undefined> = optional(attempt(before(name, before(token(':'), notBefore(/:/y, ['":"'])))))
 
-function item(scanner: Scanner, depth: number): SelectItem {
-  if (scanner.skips('*')) return plainField({ name: '*', path: [] })
-  const spread = scanner.skips('...')
-  const start = scanner.at
-  if (!spread && scanner.skips('count()')) {
-    return { ...plainField({ name: '*', path: [] }), aggregate: { name: 'count', cast: cast(scanner) } }
-  }
-  let alias: string | undefined
-  let found = name(scanner)
-  if (scanner.sees(':') && !scanner.sees('::')) {
-    scanner.skips(':')
-    alias = found
-    if (scanner.skips('count()')) {
-      const aggregate = { name: 'count' as const, cast: cast(scanner) }
-      return { ...plainField({ name: '*', path: [] }), alias, aggregate }
-    }
-    found = name(scanner)
-  }
-  if (spread || scanner.sees('(') || scanner.sees('!')) return relation(scanner, found, alias, spread, depth)
-  if (scanner.at === start) scanner.fail(fieldName)
-  return fieldItem(scanner, found, alias)
-}
+type Parameter = { readonly hint: string } | { readonly join: 'inner' | 'left' }
+const wordEnd = notBefore(/[\p{L}\p{N}\p{M}_$-]/uy)
+const parameter: Parser<Parameter | undefined> = optional(
+  after(
+    token('!'),
+    choice<Parameter>(
+      attempt(map(before(token('left'), wordEnd), () => ({ join: 'left' as const }))),
+      attempt(map(before(token('inner'), wordEnd), () => ({ join: 'inner' as const }))),
+      attempt(map(name, hint => ({ hint }))),
+    ),
+  ),
+)
+const hintOf = (one: Parameter | undefined) => (one !== undefined && 'hint' in one ? one.hint : undefined)
+const joinOf = (one: Parameter | undefined) => (one !== undefined && 'join' in one ? one.join : undefined)
 
-const plainField = (field: SelectField['field']): SelectField => ({
+type Head = Omit<SelectRelation, 'select'>
+
+const headOf = (found: string, shown: string | undefined, spread: boolean): Parser<Head> =>
+  chain(parameter, one =>
+    chain(parameter, other =>
+      map(attempt(ahead(token('('))), () => ({
+        kind: 'relation' as const,
+        name: found,
+        alias: shown,
+        hint: hintOf(one) ?? hintOf(other),
+        join: joinOf(one) ?? joinOf(other),
+        spread,
+      })),
+    ),
+  )
+const spreadHead: Parser<Head> = spaced(chain(after(token('...'), name), found => headOf(found, undefined, true)))
+const relationHead: Parser<Head> = spaced(
+  // count() is an aggregate.
+  chain(alias, shown => chain(name, found => (found === 'count' ? never : headOf(found, shown, false)))),
+)
+
+const itemEnd = choice(attempt(ahead(token(')'))), attempt(ahead(token(','))), attempt(end))
+const all: SelectField['field'] = { name: '*', path: [] }
+const plain = (target: SelectField['field']): SelectField => ({
   kind: 'field',
-  field,
+  field: target,
   alias: undefined,
   cast: undefined,
   aggregate: undefined,
 })
 
-function fieldItem(scanner: Scanner, found: string, alias: string | undefined): SelectField {
-  const path = jsonPath(scanner)
-  const type = cast(scanner)
-  let aggregate: SelectField['aggregate']
-  if (scanner.skips('.')) {
-    const aggregateName = aggregateNames.find(known => scanner.skips(`${known}()`))
-    if (aggregateName === undefined) scanner.fail('sum(), avg(), count(), max() or min()')
-    aggregate = { name: aggregateName, cast: cast(scanner) }
-  }
-  return { kind: 'field', field: { name: found, path }, alias, cast: type, aggregate }
-}
+const star: Parser<SelectField> = map(before(token('*'), itemEnd), () => plain(all))
+const count: Parser<SelectField> = chain(alias, shown =>
+  after(
+    token('count()'),
+    map(before(cast, itemEnd), type => ({
+      ...plain(all),
+      alias: shown,
+      aggregate: { name: 'count' as const, cast: type },
+    })),
+  ),
+)
+/** As many letters as two of them share do not decide. */
+const aggregate: Parser<AggregateName> = choice(
+  ...aggregateNames.map(one => {
+    const found = map(token(one), () => one)
+    return one === 'max' || one === 'min' ? attempt(found) : found
+  }),
+)
+const column: Parser<SelectField> = chain(alias, shown =>
+  chain(field, target =>
+    chain(cast, type =>
+      chain(optional(attempt(after(token('.'), before(aggregate, token('()'))))), function_ =>
+        map(before(cast, itemEnd), resultType => ({
+          ...plain(target),
+          alias: shown,
+          cast: type,
+          aggregate: function_ === undefined ? undefined : { name: function_, cast: resultType },
+        })),
+      ),
+    ),
+  ),
+)
+const fieldItem: Parser<SelectItem> = spaced(choice<SelectItem>(attempt(star), attempt(count), column))
 
-function relation(
-  scanner: Scanner,
-  found: string,
-  alias: string | undefined,
-  spread: boolean,
-  depth: number,
-): SelectRelation {
-  let hint: string | undefined
-  let join: 'inner' | 'left' | undefined
-  while (scanner.skips('!')) {
-    const word = name(scanner)
-    if (join === undefined && (word === 'inner' || word === 'left')) join = word
-    else if (hint === undefined) hint = word
-    else scanner.fail('"("')
-  }
-  scanner.expects('(')
-  const select = items(scanner, depth + 1)
-  scanner.expects(')', '"," or ")"')
-  return { kind: 'relation', name: found, alias, hint, join, spread, select }
-}
+const itemsAt = (depth: number): Parser<SelectItem[]> =>
+  nested(depth, maximumDepth, 'relations', () => {
+    const inside = after(
+      token('('),
+      before((text, at) => itemsAt(depth + 1)(text, at), token(')')),
+    )
+    const embedded = (head: Parser<Head>): Parser<SelectItem> =>
+      chain(attempt(head), found => map(inside, select => ({ ...found, select })))
+    const item = choice<SelectItem>(embedded(spreadHead), embedded(relationHead), fieldItem)
+    return choice<SelectItem[]>(list(item, comma), always([]))
+  })
 
 /** All of `select`; empty is nothing selected at this level. */
-export const select = (scanner: Scanner): SelectItem[] => items(scanner, 0)
+export const select: Parser<SelectItem[]> = itemsAt(0)

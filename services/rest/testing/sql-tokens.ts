@@ -9,7 +9,7 @@ type Token = {
 
 const patterns: [Token['kind'], RegExp][] = [
   ['foreign', /--|\/\*|\*\/|\$[A-Za-z_\u0080-\uffff]?[A-Za-z0-9_\u0080-\uffff]*\$|[EeBbXxNn]'|[Uu]&['"]/y],
-  ['identifier', /"(?:[^"]|"")+"/y],
+  ['identifier', /"(?:[^"]|"")*"/y],
   ['string', /'[^'\\]*'/y],
   ['parameter', /\$[0-9]+(?![0-9A-Za-z_])/y],
   ['word', /[A-Za-z_][A-Za-z0-9_]*/y],
