@@ -61,6 +61,15 @@ describe('the pool', () => {
     expect(await pool.acquire()).toBe(held)
   })
 
+  test('refuses at once who waits, and who comes, when it is closed', async () => {
+    const pool = open({ size: 1, acquisitionTimeoutMs: 60_000 })
+    held.push(await pool.acquire())
+    const waiting = pool.acquire()
+    pool.close()
+    await expect(waiting).rejects.toBeInstanceOf(AcquisitionTimeout)
+    await expect(pool.acquire()).rejects.toBeInstanceOf(AcquisitionTimeout)
+  })
+
   test('replaces a connection that is old, and one that was left in a transaction', async () => {
     const pool = open({ size: 1, maximumLifetimeMs: 1_000 })
     const first = await pool.acquire()

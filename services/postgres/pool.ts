@@ -55,6 +55,8 @@ export class Pool {
    * @throws AcquisitionTimeout, ConnectionFailure
    */
   acquire(): Promise<Connection> {
+    // None is opened any more.
+    if (this.#isClosed) return Promise.reject(new AcquisitionTimeout())
     for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
       if (idle.connection.isUsable && !this.#isOld(idle.connection)) return Promise.resolve(idle.connection)
       this.#drop(idle.connection)
