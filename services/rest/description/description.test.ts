@@ -133,6 +133,8 @@ const keys = {
   'openapi-3-1-enabled': true,
   'openapi-typescript-enabled': true,
   'ndjson-enabled': true,
+  'keyset-parameter': 'after',
+  'batch-path': '/batch',
 }
 
 let postgres: TestPostgres
@@ -199,6 +201,9 @@ describe('the document of OpenAPI 3.1', () => {
     expect(document.info).toMatchObject({ title: 'A library', description: 'With books.' })
     expect(Object.keys(document.paths)).toContain('/books')
     expect(Object.keys(document.paths)).not.toContain('/secrets')
+    expect(Object.keys(document.paths)).toContain('/batch')
+    const readBy = document.paths['/books'].get.parameters.map(({ $ref }: { $ref: string }) => $ref)
+    expect(readBy).toContain('#/components/parameters/cursor..parameter')
     expect(schemas.people.properties).toMatchObject({
       id: { type: 'integer', format: 'int32', description: 'Part of the primary key.' },
       mood: { type: ['string', 'null'], enum: ['glad', `it's "so"`, null], default: 'glad' },

@@ -25,6 +25,10 @@ type DocumentInput = {
   readonly proxyUri: string | undefined
   readonly securityActive: boolean
   readonly ndjsonEnabled: boolean
+  /** The parameter of cursors, where there is one. */
+  readonly keysetParameter: string | undefined
+  /** Where batches are taken, if anywhere. */
+  readonly batchPath: string | undefined
   readonly version: string
 }
 
@@ -82,6 +86,34 @@ const errorSchema: Schema = {
   required: ['code', 'message'],
 }
 
+const cursorName = 'cursor..parameter'
+const cursorParameter = (name: string): Schema =>
+  queryParameter(name, 'Asks for a page by keys: empty for the first one; the `Link` of each has that of the next.')
+
+const batchSchemas: Readonly<Record<string, Schema>> = {
+  'Batch..request': {
+    type: 'object',
+    properties: {
+      method: { type: 'string', enum: ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] },
+      path: { type: 'string', description: 'With its query, encoded as in a URL.' },
+      headers: { type: 'object', additionalProperties: { type: 'string' } },
+      body: { description: 'JSON, or a text where `content-type` says that it is none.' },
+    },
+    required: ['method', 'path'],
+    additionalProperties: false,
+  },
+  'Batch..answer': {
+    type: 'object',
+    properties: {
+      status: { type: 'integer' },
+      headers: { type: 'object', additionalProperties: { type: ['string', 'array'], items: { type: 'string' } } },
+      body: { description: 'JSON, or a text.' },
+      encoding: { type: 'string', description: '`base64` of a body that is no text.' },
+    },
+    required: ['status', 'headers', 'body'],
+  },
+}
+
 const filterParameter = (table: Table, { name, description }: Column): [string, Schema] => [
   componentName('filter', table.name, name),
   queryParameter(name, `${description ?? 'A filter'}: an operator and a value, \`eq.1\` or \`in.(1,2)\`.`),
@@ -111,7 +143,7 @@ class DocumentWriter {
   }
 
   document(): Schema {
-    const { schema, comment, proxyUri, securityActive, version } = this.#input
+    const { schema, comment, proxyUri, securityActive, version, keysetParameter, batchPath } = this.#input
     const { tables } = schema
     const routines = Map.groupBy(schema.routines, ({ name }) => name)
     const title = splitComment(comment)
@@ -135,6 +167,7 @@ class DocumentWriter {
       ],
       paths: Object.fromEntries([
         ['/', this.#root()],
+        ...(batchPath === undefined ? [] : [[batchPath, this.#batch()] as const]),
         ...tables.map(table => [`/${encodeURIComponent(table.name)}`, this.#table(table)]),
         ...[...routines].map(([name, list]) => [`/rpc/${encodeURIComponent(name)}`, this.#function(name, list)]),
       ]),
@@ -142,9 +175,11 @@ class DocumentWriter {
         schemas: Object.fromEntries([
           ...tables.flatMap(table => this.#schemas.ofTable(table)),
           ['Error..body', errorSchema],
+          ...(batchPath === undefined ? [] : Object.entries(batchSchemas)),
         ]),
         parameters: {
           ...sharedParameters,
+          ...(keysetParameter === undefined ? {} : { [cursorName]: cursorParameter(keysetParameter) }),
           ...Object.fromEntries(
             tables.flatMap(table => filteredColumns(table).map(column => filterParameter(table, column))),
           ),
@@ -169,6 +204,19 @@ class DocumentWriter {
     }
   }
 
+  #batch(): Schema {
+    const list = (name: string) => json({ type: 'array', items: schemaReference(name) })
+    return {
+      post: {
+        operationId: 'batch',
+        tags: ['(root)'],
+        summary: 'Run several requests in one transaction',
+        requestBody: { required: true, content: list('Batch..request') },
+        responses: { 200: { description: 'The answer of each', content: list('Batch..answer') }, ...failures },
+      },
+    }
+  }
+
   #rows(table: Table): Schema {
     const row = schemaReference(rowName(table))
     return {
@@ -186,6 +234,7 @@ class DocumentWriter {
     })
     const filters = filteredColumns(table).map(column => parameterReference(filterParameter(table, column)[0]))
     const shared = (...names: string[]) => names.map(parameterReference)
+    const paging = this.#input.keysetParameter === undefined ? [] : [cursorName]
     const content = this.#rows(table)
     const written = {
       200: { description: 'Rows as they are now, where `return=representation` asks for them', content },
@@ -197,7 +246,7 @@ class DocumentWriter {
     const get: Operation = {
       ...about('read'),
       ...said(table.description, `Read ${table.name}`),
-      parameters: [...filters, ...shared('select', 'order', 'limit', 'offset', 'prefer', 'range')],
+      parameters: [...filters, ...shared('select', 'order', 'limit', 'offset', 'prefer', 'range', ...paging)],
       responses: {
         200: { description: 'Rows', content },
         206: { description: 'Some of the rows, where `count` was asked for', content },

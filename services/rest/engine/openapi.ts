@@ -104,6 +104,8 @@ async function openApi31(exchange: Exchange, name: string): Promise<string> {
       proxyUri: configuration.openapiServerProxyUri,
       securityActive: configuration.openapiSecurityActive,
       ndjsonEnabled: configuration.ndjsonEnabled,
+      keysetParameter: configuration.keysetParameter,
+      batchPath: configuration.batchPath,
       version,
     }),
   )

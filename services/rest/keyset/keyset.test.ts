@@ -177,6 +177,17 @@ describe('a page', () => {
     expect([second.status, second.headers['content-range']]).toEqual([206, '*/5'])
   })
 
+  test('has a link also where it is so large that it is sent as it comes', async () => {
+    await postgres.run(
+      `INSERT INTO api.rows (one, two, g) SELECT n, repeat('x', 100), 0 FROM generate_series(10, 3000) n`,
+    )
+    const first = await service.ask('/rows?limit=2000&after=')
+    expect(JSON.parse(first.text)).toHaveLength(2_000)
+    const second = await service.ask(`/rows${nextOf(first.headers.link)}`)
+    expect(JSON.parse(second.text)).toHaveLength(5 + 2_991 - 2_000)
+    expect(second.headers.link).toBeUndefined()
+  })
+
   test('may have another size than the one before', async () => {
     const first = await service.ask('/rows?limit=2&after=')
     const query = nextOf(first.headers.link)?.replace('limit=2', 'limit=10')

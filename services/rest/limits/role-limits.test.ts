@@ -1,4 +1,6 @@
 /** What a role may have, on a real Postgres: what is over is refused by the name of its limit, and nothing of it stands. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { until } from '../../testing/client.ts'
@@ -7,13 +9,14 @@ import { jwtSecret, startService, type TestService, tokenOf } from '../testing/s
 import { limitsOf, parseRoleLimits } from './role-limits.ts'
 
 const schema = `
-  CREATE ROLE anon; CREATE ROLE clerk; CREATE ROLE boss; CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon, clerk, boss;
+  CREATE ROLE anon; CREATE ROLE clerk; CREATE ROLE boss; CREATE ROLE reader; CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon, clerk, boss, reader;
   CREATE TABLE api.things (id int PRIMARY KEY, note text);
   CREATE FUNCTION api.some(number int) RETURNS SETOF int LANGUAGE sql STABLE AS 'SELECT generate_series(1, number)';
   CREATE FUNCTION api.add(number int) RETURNS SETOF api.things LANGUAGE sql AS
     $$ INSERT INTO api.things SELECT -n, 'added' FROM generate_series(1, number) n RETURNING * $$;
+  CREATE FUNCTION api.large() RETURNS SETOF api.things LANGUAGE sql STABLE AS $$ SELECT n, repeat('x', 1000) FROM generate_series(1, 30000) n $$;
   CREATE FUNCTION api.sleep() RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(0.3)';
-  GRANT ALL ON api.things TO anon, clerk, boss;`
+  GRANT ALL ON api.things TO anon, clerk, boss, reader;`
 const content = `TRUNCATE api.things; INSERT INTO api.things SELECT n, 'thing' FROM generate_series(1, 2000) n; ANALYZE api.things`
 
 let postgres: TestPostgres
@@ -26,7 +29,7 @@ beforeAll(async () => {
     'db-schemas': 'api',
     'db-anon-role': 'anon',
     'jwt-secret': jwtSecret,
-    'role-limits': 'anon rows=3, clerk cost=20 concurrency=2, * rows=1999',
+    'role-limits': 'anon rows=3, clerk cost=20 concurrency=2, reader concurrency=1, boss rows=1999',
   })
 })
 beforeEach(async () => {
@@ -77,7 +80,7 @@ describe('rows', () => {
     expect((await postgres.run(`SELECT FROM api.things WHERE note <> 'thing'`)).rowCount).toBe(0)
   })
 
-  test('of other roles are as many as every role may have', async () => {
+  test('of other roles are as many as those may have', async () => {
     expect(codeOf((await service.ask('/things', { headers: await as('boss') })).text)).toBe('RSTB01')
     expect((await service.ask('/things?limit=1999', { headers: await as('boss') })).status).toBe(200)
   })
@@ -113,6 +116,18 @@ test('as many requests of a role are answered at once as it may have, and others
   })
   expect(refused?.headers['retry-after']).toBe('1')
   expect((await service.ask('/rpc/sleep', { method: 'POST', headers })).status).toBe(204)
+})
+
+test('an answer that is still being fetched counts', async () => {
+  const headers = await as('reader')
+  const socket = connect(service.port, '127.0.0.1')
+  await once(socket, 'connect')
+  socket.write(`GET /rpc/large HTTP/1.1\r\nHost: x\r\nAuthorization: ${headers.authorization}\r\n\r\n`)
+  // Nobody reads on from here.
+  await once(socket, 'readable')
+  expect((await service.ask('/things?limit=1', { headers })).status).toBe(429)
+  socket.destroy()
+  await until(async () => (await service.ask('/things?limit=1', { headers })).status === 200)
 })
 
 test('a request whose client is gone counts no more', async () => {
