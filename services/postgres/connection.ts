@@ -33,7 +33,7 @@ export type Step = {
   readonly isDescribed?: true
   /** The rest of its rows is never made. */
   readonly maximumRows?: number
-  /** Takes its rows, which are none of the run's result then. */
+  /** Takes its rows, or those that are large; they are none of the run's result then. */
   readonly sink?: RowSink
 }
 export type Row = readonly (Buffer | null)[]
@@ -280,7 +280,7 @@ export class Connection {
     const sink = running.steps[running.step]?.sink
     running.bytesLeft -= end - start
     if (running.bytesLeft < 0) this.#cut(running)
-    else if (sink === undefined) running.results[running.step]?.push(dataRow(buffer, start))
+    else if (sink === undefined || sink.isForLarge) running.results[running.step]?.push(dataRow(buffer, start))
     else {
       const head = rowHead(buffer, start)
       sink.begin(head?.cells ?? [], head?.lastLength ?? -1)

@@ -121,6 +121,7 @@ describe('rows that are handed on', () => {
         const found: { head: (string | undefined)[]; length: number; last: string }[] = []
         let ended = 0
         const sink: RowSink = {
+          isForLarge: false,
           begin: (cells, length) => found.push({ head: cells.map(one => one?.toString()), length, last: '' }),
           push(part) {
             const open = found.at(-1)

@@ -189,6 +189,8 @@ type MessageHandler = (type: number, buffer: Buffer, start: number, end: number)
 
 /** Takes rows as they come: of what is large in the last cell, each part is in memory only while it is handed on. */
 export type RowSink = {
+  /** Whether it takes only rows that are too large to have come in one go; the others are the run's result. */
+  readonly isForLarge: boolean
   /** A row begins: all its cells but the last, and how many bytes that one has. */
   begin(cells: readonly (Buffer | null)[], lastLength: number): void
   /** What comes next of the last cell. */

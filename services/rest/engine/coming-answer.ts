@@ -17,6 +17,7 @@ const lookAgainMs = 100
 
 /** Takes the text of one row of one column. */
 export class TextSink implements RowSink {
+  readonly isForLarge = false
   text = ''
   begin(): void {}
   push(part: Buffer): void {
@@ -35,6 +36,8 @@ type ComingOptions = {
 }
 
 export class ComingAnswer implements RowSink {
+  /** Of one value that is small, nothing need be put together. */
+  readonly isForLarge: boolean
   readonly #options: ComingOptions
   readonly #separator: Buffer
   #head: Row | undefined
@@ -51,6 +54,7 @@ export class ComingAnswer implements RowSink {
 
   constructor(options: ComingOptions) {
     this.#options = options
+    this.isForLarge = options.rowBody === undefined
     this.#separator = Buffer.from(options.rowBody?.separator ?? '')
   }
 
@@ -99,8 +103,9 @@ export class ComingAnswer implements RowSink {
     this.#options.connection.resume()
   }
 
-  /** The body, once all of it has come. */
-  whole(): Buffer {
+  /** The body, once all of it has come; undefined where it was too small to be handed on. */
+  whole(): Buffer | undefined {
+    if (this.#head === undefined) return undefined
     this.#close()
     const bytes = this.#pending.bytes()
     return Buffer.isBuffer(bytes) ? bytes : Buffer.concat(bytes)

@@ -173,15 +173,16 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
       })
       const own = estimate === undefined ? [] : [{ ...estimate, sink: estimated }]
       try {
-        await connection.run([...before, ...own, { ...main, formats: mainFormats, sink: coming }, ...after], prepared)
+        const steps = [...before, ...own, { ...main, formats: mainFormats, sink: coming }, ...after]
+        const results = await connection.run(steps, prepared)
+        return { coming, row: results[before.length + own.length]?.[0] }
       } finally {
         coming.end()
         signal.removeEventListener('abort', giveUp)
       }
-      return coming
     })
-    ended.then(coming => {
-      if (!coming.isOpen) resolve(counted(outcomeOf(coming.head, coming.whole())))
+    ended.then(({ coming, row }) => {
+      if (!coming.isOpen) resolve(counted(outcomeOf(coming.head ?? row, coming.whole())))
     }, reject)
   })
 }
