@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import type { Scope } from '../core/caller.ts'
 import type { JsonObject } from '../core/json.ts'
 import { legacyVersions } from '../wire/errors.ts'
-import type { BridgeCaller } from './callers.ts'
+import type { BridgeCallerAt } from './callers.ts'
 import { BridgeRefusal, notRunning } from './errors.ts'
 import { connectionField, type Owner } from './exchange.ts'
 import { initializedAs, isMultiplexed, versionIn } from './initialized.ts'
@@ -106,10 +106,10 @@ export class Backend {
     return true
   }
 
-  #fields(connection: string, caller: BridgeCaller): JsonObject {
+  #fields(connection: string, caller: BridgeCallerAt): JsonObject {
     if (this.#known.kind === 'shared') return {}
-    const { kind, principal, username, scopes, session } = caller
-    const said = { kind, principal, ...(username !== undefined && { username }), scopes: [...scopes], session }
+    const { kind, principal, username, scopes, session, address } = caller
+    const said = { kind, principal, ...(username !== undefined && { username }), scopes: [...scopes], session, address }
     return { [connectionField]: connection, [callerField]: said }
   }
 
@@ -225,7 +225,7 @@ export class Backend {
   /** @param session undefined: a request of an older client that has none @throws BridgeRefusal */
   async legacy(
     session: Session | undefined,
-    caller: BridgeCaller,
+    caller: BridgeCallerAt,
     message: RequestMessage,
     onMessage: OnMessage,
   ): Promise<ResponseMessage> {
@@ -268,7 +268,7 @@ export class Backend {
     return undefined
   }
 
-  async notify(session: Session | undefined, caller: BridgeCaller, message: NotificationMessage): Promise<void> {
+  async notify(session: Session | undefined, caller: BridgeCallerAt, message: NotificationMessage): Promise<void> {
     await this.#ready()
     const owner = session ?? this.#shared
     const fields = this.#fields(owner.connection, caller)
@@ -287,7 +287,7 @@ export class Backend {
 
   /** Aborting `signal` cancels it. @throws BridgeRefusal */
   async modern(
-    caller: BridgeCaller,
+    caller: BridgeCallerAt,
     message: RequestMessage,
     onMessage: OnMessage,
     signal: AbortSignal,

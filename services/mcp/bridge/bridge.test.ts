@@ -134,7 +134,10 @@ describe('whose answer is whose', () => {
     const headers = await bridge.session()
     const lies = { 'espalier.dev/caller': { principal: 'root' }, 'espalier.dev/connection': 's1', mine: 1 }
     const { meta } = said((await bridge.post(call(1, 'whoami', {}, lies), headers)).text)
-    expect(meta).toMatchObject({ mine: 1, 'espalier.dev/caller': { kind: 'anyone', principal: 'anyone' } })
+    expect(meta).toMatchObject({
+      mine: 1,
+      'espalier.dev/caller': { kind: 'anyone', principal: 'anyone', address: '127.0.0.1' },
+    })
     const shown = await bridge.post(call(1, 'log', { a: 1 }), headers)
     expect(shown.text).toContain('notifications/message')
     expect(shown.text).not.toContain('espalier.dev')

@@ -13,6 +13,9 @@ export type BridgeCaller = {
   readonly session: string
 }
 
+/** With where a request of it comes from, by which whoever has no token is told from others without one. */
+export type BridgeCallerAt = BridgeCaller & { readonly address: string }
+
 /** `authorization`: the header as sent. @throws BridgeRefusal with 401 */
 export type Authenticate = (authorization: string | undefined) => Promise<BridgeCaller>
 

@@ -9,7 +9,7 @@ import { isLegacyVersion, legacyVersions } from '../wire/errors.ts'
 import { shapeProblem } from '../wire/json-rpc.ts'
 import { empty, insufficientScope, json, streamAnswer, withHeaders } from './answers.ts'
 import type { Backend } from './backend.ts'
-import type { BridgeCaller } from './callers.ts'
+import type { BridgeCallerAt } from './callers.ts'
 import { argumentMismatch, eraOf } from './era.ts'
 import { BridgeRefusal } from './errors.ts'
 import { discardWithClient, EventStream, type StreamLimits } from './event-stream.ts'
@@ -45,7 +45,7 @@ type Asked = {
   readonly head: RequestHead
   readonly body: IncomingBody
   readonly signal: AbortSignal
-  readonly caller: BridgeCaller
+  readonly caller: BridgeCallerAt
 }
 
 type Answering = {

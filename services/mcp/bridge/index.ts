@@ -102,7 +102,7 @@ export async function startBridge(
     const authorized = await oauth?.handle(head, body)
     if (authorized !== undefined) return authorized
     if (path !== '/mcp' && path !== '/') return json(404, { error: 'there is nothing here' })
-    const caller = await authenticate(headers.authorization)
+    const caller = { ...(await authenticate(headers.authorization)), address: head.address }
     return endpoint.answer({ head, body, signal, caller, metadataUrl: metadataUrlOf(path) })
   }
 

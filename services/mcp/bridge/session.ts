@@ -1,7 +1,7 @@
 /** A client's session: whose it is, its streams, and what must be said again for it when the tool server was restarted. It holds no socket; streams come and go. */
 import { randomBytes } from 'node:crypto'
 import type { JsonObject } from '../core/json.ts'
-import type { BridgeCaller } from './callers.ts'
+import type { BridgeCaller, BridgeCallerAt } from './callers.ts'
 import { BridgeRefusal } from './errors.ts'
 import { EventStream, type StreamLimits } from './event-stream.ts'
 import type { Owner } from './exchange.ts'
@@ -22,7 +22,7 @@ type Run = { send(message: Message): void; isGone(): boolean }
 type NotificationListener = (session: Session, message: NotificationMessage) => void
 type SessionParts = {
   readonly number: number
-  readonly caller: BridgeCaller
+  readonly caller: BridgeCallerAt
   readonly initialize: JsonObject | undefined
   readonly limits: StreamLimits
   readonly onNotification: NotificationListener
@@ -31,7 +31,7 @@ type SessionParts = {
 export class Session implements Owner {
   readonly id = randomBytes(24).toString('base64url')
   readonly connection: string
-  readonly caller: BridgeCaller
+  readonly caller: BridgeCallerAt
   readonly #limits: StreamLimits
   /** What the client has sent with `initialize`. */
   readonly initialize: JsonObject | undefined
@@ -153,7 +153,7 @@ export class Sessions {
   }
 
   /** Where there are as many as there may be, a caller who has fewer takes the place of one who has most. @throws BridgeRefusal where nobody has more */
-  create(caller: BridgeCaller, initialize: JsonObject | undefined): Session {
+  create(caller: BridgeCallerAt, initialize: JsonObject | undefined): Session {
     this.expire()
     if (this.#sessions.size >= this.#settings.maximumSessions && !this.#makeRoom(caller))
       throw new BridgeRefusal({ status: 503 }, 'there are as many sessions as there may be; try again later')

@@ -2,8 +2,8 @@
  * One client over stdio: its first message fixes which era it speaks, and what it cancels is answered no more. A bridge has many such clients behind one
  * pair of pipes, each with a connection of its own.
  */
-import type { Caller } from '../core/caller.ts'
 import type { JsonObject } from '../core/json.ts'
+import type { Asking } from './context.ts'
 import { modernError, WireError } from './errors.ts'
 import type { Wires } from './index.ts'
 import {
@@ -16,6 +16,9 @@ import {
 } from './json-rpc.ts'
 import { LegacySession } from './legacy/session.ts'
 import { hasClaim } from './modern/envelope.ts'
+
+/** Who sends a message, and from where, where a bridge says so. */
+export type Asker = Pick<Asking, 'caller' | 'address'>
 
 type Era = 'open' | 'legacy' | 'modern'
 
@@ -44,10 +47,10 @@ export class Connection {
   }
 
   /** @returns the answer; undefined where there is none to be given */
-  async receive(message: RpcMessage, caller: Caller): Promise<string | undefined> {
-    if (this.#eraOf(message) === 'modern') return this.#receiveModern(message, caller)
+  async receive(message: RpcMessage, asker: Asker): Promise<string | undefined> {
+    if (this.#eraOf(message) === 'modern') return this.#receiveModern(message, asker)
     this.#legacy ??= new LegacySession({ ...this.#wires, send: this.#send, experimental: this.#experimental })
-    return this.#legacy.receive(message, { caller, address: undefined, signal: this.#over.signal, notify: undefined })
+    return this.#legacy.receive(message, { ...asker, signal: this.#over.signal, notify: undefined })
   }
 
   close(): void {
@@ -69,10 +72,10 @@ export class Connection {
     return 'modern'
   }
 
-  async #receiveModern(message: RpcMessage, caller: Caller): Promise<string | undefined> {
+  async #receiveModern(message: RpcMessage, asker: Asker): Promise<string | undefined> {
     switch (message.kind) {
       case 'request':
-        return this.#answer(message, caller)
+        return this.#answer(message, asker)
       case 'notification':
         if (message.method === 'notifications/cancelled') this.#cancel(message.params.requestId)
         return undefined
@@ -85,7 +88,7 @@ export class Connection {
     }
   }
 
-  async #answer(request: RpcRequest, caller: Caller): Promise<string | undefined> {
+  async #answer(request: RpcRequest, asker: Asker): Promise<string | undefined> {
     const { id, method, params } = request
     if (method === 'initialize' && !isObject(params._meta)) {
       const { protocolVersion } = params
@@ -101,7 +104,7 @@ export class Connection {
     this.#running.set(id, controller)
     const { signal } = controller
     try {
-      const asking = { caller, address: undefined, signal, notify: this.#send, headers: undefined }
+      const asking = { ...asker, signal, notify: this.#send, headers: undefined }
       const { text } = await this.#wires.modern.answer(request, asking)
       return signal.aborted ? undefined : text
     } finally {

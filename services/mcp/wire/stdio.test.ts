@@ -259,9 +259,13 @@ describe('clients of a bridge', () => {
   test('are who the bridge says, and may do no more than that', async () => {
     const { send, answerTo } = connect()
     const calls = (name: string, id: number) => call('tools/call', { name }, id)
-    send(of('one', calls('test_whoami', 1), reader), of('one', calls('test_write', 2), reader))
+    const from = { ...reader, address: '192.0.2.1' }
+    send(of('one', calls('test_whoami', 1), from), of('one', calls('test_write', 2), reader))
     send(of('one', calls('test_whoami', 3), { principal: 5 }))
-    expect(JSON.parse(String(at(await answerTo(1), 'result', 'content', 0, 'text')))).toEqual({ principal: 'client:a' })
+    expect(JSON.parse(String(at(await answerTo(1), 'result', 'content', 0, 'text')))).toEqual({
+      principal: 'client:a',
+      address: '192.0.2.1',
+    })
     expect(at(await answerTo(2), 'error', 'data', 'scopes')).toEqual(['mcp:write'])
     expect(at(await answerTo(3), 'error', 'data', 'scopes')).toEqual(['mcp:read'])
     const modern = modernCall('tools/call', { name: 'test_write' }, { id: 4 }).body

@@ -7,7 +7,7 @@ import type { Readable, Writable } from 'node:stream'
 import { z } from 'zod'
 import { anyone, type Caller, scopes } from '../core/caller.ts'
 import type { JsonObject } from '../core/json.ts'
-import { Connection } from './connection.ts'
+import { type Asker, Connection } from './connection.ts'
 import { metaOf } from './context.ts'
 import { legacyError, WireError } from './errors.ts'
 import type { Wires } from './index.ts'
@@ -44,33 +44,35 @@ const callerShape = z.object({
   databases: z.array(z.string()).optional(),
   scopes: z.array(z.string()),
   session: z.string(),
+  address: z.string().max(64).optional(),
 })
 
+const starter: Asker = { caller: anyone, address: undefined }
 const nobody: Caller = { ...anyone, principal: 'nobody', databases: [], scopes: new Set(), session: 'nobody' }
 
 /** Who the bridge says it is. Of whom it says nothing that makes sense may do nothing. */
-function callerOf(said: unknown): Caller {
-  if (said === undefined) return anyone
+function askerOf(said: unknown): Asker {
+  if (said === undefined) return starter
   const { data } = callerShape.safeParse(said)
-  if (data === undefined) return nobody
-  const { kind, principal, username, databases, session } = data
+  if (data === undefined) return { caller: nobody, address: undefined }
+  const { kind, principal, username, databases, session, address } = data
   const known = new Set(scopes.filter(scope => data.scopes.includes(scope)))
-  return { kind, principal, username, databases, scopes: known, session }
+  return { caller: { kind, principal, username, databases, scopes: known, session }, address }
 }
 
 /** A message, whose it is, and without what the bridge has added. */
-type Addressed = { readonly name: string | undefined; readonly caller: Caller; readonly message: RpcMessage }
+type Addressed = { readonly name: string | undefined; readonly asker: Asker; readonly message: RpcMessage }
 
 function addressed(message: RpcMessage): Addressed {
-  if (message.kind !== 'request' && message.kind !== 'notification') return { name: undefined, caller: anyone, message }
+  if (message.kind !== 'request' && message.kind !== 'notification') return { name: undefined, asker: starter, message }
   const meta = metaOf(message.params)
   const { [connectionKey]: name, [callerKey]: caller, ...others } = meta
-  if (name === undefined && caller === undefined) return { name: undefined, caller: anyone, message }
+  if (name === undefined && caller === undefined) return { name: undefined, asker: starter, message }
   const { _meta, ...params } = message.params
   const own = Object.keys(others).length === 0 ? params : { ...params, _meta: others }
   return {
     name: typeof name === 'string' ? name : undefined,
-    caller: callerOf(caller),
+    asker: askerOf(caller),
     message: { ...message, params: own },
   }
 }
@@ -92,9 +94,9 @@ class Connections {
     if (message.kind === 'response') {
       const connection = this.#asked.get(message.id)
       this.#asked.delete(message.id)
-      return connection?.receive(message, anyone)
+      return connection?.receive(message, starter)
     }
-    const { name, caller, message: own } = addressed(message)
+    const { name, asker, message: own } = addressed(message)
     if (own.kind === 'notification' && own.method === closedMethod) {
       this.#close(name)
       return undefined
@@ -102,7 +104,7 @@ class Connections {
     // Of a client that is gone already: a connection begins with a request.
     if (name !== undefined && own.kind === 'notification' && !this.#named.has(name)) return undefined
     const connection = this.#of(name)
-    const answer = await connection.receive(own, caller)
+    const answer = await connection.receive(own, asker)
     if (name !== undefined && connection.isIdle && this.#named.get(name) === connection) this.#close(name)
     return answer
   }
