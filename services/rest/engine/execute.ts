@@ -89,7 +89,9 @@ function estimatedRows(json: string | undefined): number {
 
 /** Whether the plan itself, or its result, can be one that must not stand. */
 export const decides = (plan: Plan): boolean =>
-  plan.limits?.cost !== undefined || (plan.limits !== undefined && plan.kind !== 'read') || decidesByForm(plan)
+  plan.limits?.cost !== undefined || (plan.limits !== undefined && writes(plan)) || decidesByForm(plan)
+
+const writes = (plan: Plan): boolean => plan.kind === 'write' || (plan.kind === 'call' && !plan.readOnly)
 
 const decidesByForm = (plan: Plan): boolean =>
   plan.body.explain === undefined &&
@@ -135,7 +137,7 @@ function withEstimate(outcome: Outcome, estimate: number, plan: Plan): Outcome {
 /** Whether nothing that comes after the head can change it: neither what has been written, nor how much it was, nor how the transaction ends. */
 export const canStream = (plan: Plan, { end, isolationLevel }: TransactionMode): boolean =>
   plan.kind !== 'write' &&
-  plan.limits === undefined &&
+  plan.limits?.cost === undefined &&
   !plan.headersOnly &&
   !plan.body.singular &&
   plan.body.explain === undefined &&

@@ -5,7 +5,7 @@ import type { Pool } from '../../postgres/pool.ts'
 import { anonymousRefused } from '../errors/catalogue.ts'
 import { errorResponse, restErrorOf } from '../errors/index.ts'
 import type { RestError } from '../errors/rest-error.ts'
-import { limited } from '../limits/plan-limits.ts'
+import { checkRows, limited } from '../limits/plan-limits.ts'
 import { limitsOf } from '../limits/role-limits.ts'
 import { type Payload, payloadReader } from '../parse/payload.ts'
 import { type ApiRequest, parseRequest } from '../parse/request.ts'
@@ -92,7 +92,11 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
   })
   timing.mark('transaction')
   const { keysetParameter } = state.configuration
-  return streamed(outcome, () => answer({ request, plan, outcome, transactionEnd: chosen, keysetParameter }))
+  return streamed(outcome, () => {
+    // Of what is still to come, nobody has looked yet at how much it is.
+    checkRows(plan, outcome.rows)
+    return answer({ request, plan, outcome, transactionEnd: chosen, keysetParameter })
+  })
 }
 
 /** The answer of a body that is still to come, which is given up where the answer has none. */

@@ -9,12 +9,13 @@ import { jwtSecret, startService, type TestService, tokenOf } from '../testing/s
 import { limitsOf, parseRoleLimits } from './role-limits.ts'
 
 const schema = `
-  CREATE ROLE anon; CREATE ROLE clerk; CREATE ROLE boss; CREATE ROLE reader; CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon, clerk, boss, reader;
+  CREATE ROLE anon; CREATE ROLE clerk; CREATE ROLE boss; CREATE ROLE reader; CREATE ROLE lender; CREATE SCHEMA api; GRANT USAGE ON SCHEMA api TO anon, clerk, boss, reader, lender;
   CREATE TABLE api.things (id int PRIMARY KEY, note text);
   CREATE FUNCTION api.some(number int) RETURNS SETOF int LANGUAGE sql STABLE AS 'SELECT generate_series(1, number)';
   CREATE FUNCTION api.add(number int) RETURNS SETOF api.things LANGUAGE sql AS
     $$ INSERT INTO api.things SELECT -n, 'added' FROM generate_series(1, number) n RETURNING * $$;
-  CREATE FUNCTION api.large() RETURNS SETOF api.things LANGUAGE sql STABLE AS $$ SELECT n, repeat('x', 1000) FROM generate_series(1, 30000) n $$;
+  CREATE FUNCTION api.large(number int DEFAULT 30000) RETURNS SETOF api.things LANGUAGE sql STABLE AS
+    $$ SELECT n, repeat('x', 1000) FROM generate_series(1, number) n $$;
   CREATE FUNCTION api.sleep() RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(0.3)';
   GRANT ALL ON api.things TO anon, clerk, boss, reader;`
 const content = `TRUNCATE api.things; INSERT INTO api.things SELECT n, 'thing' FROM generate_series(1, 2000) n; ANALYZE api.things`
@@ -29,7 +30,7 @@ beforeAll(async () => {
     'db-schemas': 'api',
     'db-anon-role': 'anon',
     'jwt-secret': jwtSecret,
-    'role-limits': 'anon rows=3, clerk cost=20 concurrency=2, reader concurrency=1, boss rows=1999',
+    'role-limits': 'anon rows=3, clerk cost=20 concurrency=2, reader concurrency=1, boss rows=1999, lender rows=30000',
   })
 })
 beforeEach(async () => {
@@ -84,6 +85,16 @@ describe('rows', () => {
     expect(codeOf((await service.ask('/things', { headers: await as('boss') })).text)).toBe('RSTB01')
     expect((await service.ask('/things?limit=1999', { headers: await as('boss') })).status).toBe(200)
   })
+})
+
+test('an answer that is sent as it comes has no more rows than its role may have', async () => {
+  const headers = await as('lender')
+  const whole = await service.ask('/rpc/large', { headers })
+  expect([whole.status, whole.headers['transfer-encoding']]).toEqual([200, 'chunked'])
+  expect(JSON.parse(whole.text)).toHaveLength(30_000)
+  const refused = await service.ask('/rpc/large?number=30001', { headers })
+  expect([refused.status, codeOf(refused.text)]).toEqual([400, 'RSTB01'])
+  expect((await service.ask('/rpc/large?number=1', { headers })).status).toBe(200)
 })
 
 describe('cost', () => {
