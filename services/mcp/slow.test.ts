@@ -20,7 +20,7 @@ beforeAll(async () => {
   const { tokenFile, userFile } = folder
   token = (await addToken(tokenFile, { note: 'a test', lifetimeMs: undefined, database: undefined }, Date.now())).token
   const flags = new Map<string, string | true>([
-    ...([['http', true]] as const),
+    ['http', true],
     ['addr', '127.0.0.1:0'],
     ['token-file', tokenFile],
     ['user-file', userFile],
