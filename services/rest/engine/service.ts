@@ -10,7 +10,7 @@ import { limitsOf } from '../limits/role-limits.ts'
 import { type Payload, payloadReader } from '../parse/payload.ts'
 import { type ApiRequest, parseRequest } from '../parse/request.ts'
 import { findTable } from '../plan/context.ts'
-import { deliveryOf } from '../plan/delivery.ts'
+import { deliveryOf, isUnfiltered } from '../plan/delivery.ts'
 import { type PlannedAction, plan as planRequest, planWithoutBody } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Refused } from '../refusals/log.ts'
@@ -74,7 +74,10 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
   const chosen = chosenEnd(state, request.preferences)
   const mode = transactionMode(exchange, plan, chosen)
   const isStreamed = !isTagged(state, exchange.http) && canStream(plan, mode)
-  const rendered = render(plan, isStreamed ? deliveryOf(plan, state.cache) : 'whole')
+  const delivery = isStreamed ? deliveryOf(plan, state.cache) : 'whole'
+  const whole = render(plan)
+  const isByRows = delivery !== 'whole' && state.answerSizes.isLarge(whole.main.text, isUnfiltered(plan))
+  const rendered = isByRows ? render(plan, delivery) : whole
   exchange.onStatement(rendered.write?.text ?? rendered.main.text)
   timing.mark('plan')
   const facts = sessionFacts(exchange, request.schema)
@@ -91,12 +94,19 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
     signal,
   })
   timing.mark('transaction')
+  if (delivery !== 'whole') learnSize(state, whole.main.text, outcome)
   const { keysetParameter } = state.configuration
   return streamed(outcome, () => {
     // Of what is still to come, nobody has looked yet at how much it is.
     checkRows(plan, outcome.rows)
     return answer({ request, plan, outcome, transactionEnd: chosen, keysetParameter })
   })
+}
+
+/** Row by row, nothing says how large an answer is that has begun: it stays what it was taken for. */
+function learnSize({ answerSizes }: State, text: string, { body, coming }: Outcome): void {
+  const bytes = coming === undefined ? body.length : coming.length
+  if (bytes !== undefined) answerSizes.learn(text, bytes)
 }
 
 /** The answer of a body that is still to come, which is given up where the answer has none. */

@@ -7,6 +7,7 @@ import { parseRoleLimits, type RoleLimits } from '../limits/role-limits.ts'
 import type { RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/context.ts'
 import { type Admissions, noAdmissions } from './admissions.ts'
+import { AnswerSizes } from './answer-sizes.ts'
 import type { SettingsOfRoles } from './read-database.ts'
 import type { RoleSettings } from './role-settings.ts'
 
@@ -27,6 +28,7 @@ export type State = ConfiguredState & {
   readonly cache: SchemaCache
   readonly rules: RequestRules
   readonly admissions: Admissions
+  readonly answerSizes: AnswerSizes
   readonly inFlight: InFlight
 }
 
@@ -69,6 +71,7 @@ export function stateOf(configured: ConfiguredState, cache: SchemaCache, before:
     ...configured,
     cache,
     admissions: noAdmissions(),
+    answerSizes: new AnswerSizes(),
     inFlight: before?.inFlight ?? new InFlight(),
     rules: {
       schemas: configuration.dbSchemas,

@@ -1,5 +1,5 @@
 /**
- * How the rows of a plan reach its client: as one value that Postgres makes of them, or row by row. Row by row, the head goes out once Postgres has found all rows, and
+ * How the rows of a plan can reach its client: as one value that Postgres makes of them, or row by row. Row by row, the head goes out once Postgres has found all rows, and
  * what is left can fail no more: where that is not known of a row's own types, its text is made beforehand as well. Pure.
  */
 import type { Column, SchemaCache } from '../../schema-cache/types.ts'
@@ -85,6 +85,9 @@ function isOneByKey(conditions: readonly Condition[], primaryKey: readonly strin
 }
 
 const isShort = ({ range }: ReadNode): boolean => range.limit !== undefined && range.limit <= fewRows
+
+/** All rows of a relation: there may be many. */
+export const isUnfiltered = (plan: Plan): boolean => plan.kind === 'read' && plan.read.conditions.length === 0
 
 export function deliveryOf(plan: Plan, cache: SchemaCache): Delivery {
   if (plan.kind === 'write' || plan.body.explain !== undefined || plan.body.singular || isShort(plan.read)) {
