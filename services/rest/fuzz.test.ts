@@ -28,6 +28,14 @@ beforeAll(async () => {
     'jwt-secret': jwtSecret,
     'server-timing-enabled': true,
     'server-trace-header': 'X-Trace',
+    // What goes beyond PostgREST has to stand as much.
+    'batch-path': '/batch',
+    'keyset-parameter': 'after',
+    'ndjson-enabled': true,
+    'openapi-3-1-enabled': true,
+    'openapi-typescript-enabled': true,
+    'log-refusals': true,
+    'role-limits': '* rows=1000',
   })
   token = await tokenOf({ role: 'member', deep: { list: [1, null, 'ä'] } })
 })

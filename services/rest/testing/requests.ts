@@ -110,6 +110,7 @@ function queryOf({ columns, embeds }: Shape): fc.Arbitrary<[string, string][]> {
     ),
     fc.tuple(words('limit offset books.limit reviews.offset'), mostly(words('0 1 5 100'), value)),
     fc.tuple(words('columns on_conflict'), columnList),
+    fc.tuple(fc.constant('after'), fc.oneof(fc.constant(''), words('WyJhIiwiMSJd x !'), value)),
     mostly(
       fc.tuple(words('a b list books.title authors reviews'), fc.oneof(value, filter)),
       fc.tuple(anyText, anyText),
@@ -156,6 +157,7 @@ const latin1 = (text: string) => Buffer.from(text).toString('latin1')
 const vendor = 'application/vnd.pgrst.'
 const accept = words(
   `application/json text/csv */* application/octet-stream text/plain application/geo+json image/png application/openapi+json ` +
+    `application/x-ndjson application/typescript application/openapi+json;version=3.1 ` +
     `${vendor}object+json ${vendor}object+json;nulls=stripped ${vendor}array+json;nulls=stripped ${vendor}plan text/csv;q=0.1,*/* ` +
     `${vendor}plan+json;options=analyze|verbose|settings|buffers|wal ${vendor}plan;for="text/csv" a/b;c="`,
 )
