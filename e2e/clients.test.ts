@@ -124,7 +124,7 @@ else
     const { stdout } = await execute(process.execPath, [join(folder, 'program.ts')], { env: environment })
     const changed = ['From TypeScript', ['127.0.0.1/32', '192.0.2.0/24']]
     expect(JSON.parse(stdout)).toEqual({ ...lifetime, changed })
-  })
+  }, 180_000)
 
 if (generator === undefined) test.skip('generated clients: need the Python package openapi-python-client', () => {})
 else
@@ -150,4 +150,4 @@ else
     })
     const changed = ['From Python', ['127.0.0.1/32', '192.0.2.0/24']]
     expect(JSON.parse(stdout)).toEqual({ ...lifetime, changed })
-  })
+  }, 180_000)
