@@ -149,6 +149,16 @@ describe('an answer of 50 MiB', () => {
     expect((await rest(socket)).isWhole).toBe(true)
   })
 
+  test('gives way to others where there is no room to read it into memory', { timeout: 30_000 }, async () => {
+    const small = { ...keys, 'db-pool': 2, 'server-max-held-bytes': 1_048_576 }
+    const crowded = await startService(postgres.uri('authenticator'), small)
+    onTestFinished(() => crowded.stop())
+    for (let count = 0; count < 3; count++) await slowClient('GET /large HTTP/1.1', crowded.port)
+    await until(async () => (await waits()).filter(wait => wait === 'ClientWrite').length === 2)
+    expect((await crowded.ask('/nothing')).status).toBe(200)
+    expect(crowded.log.some(line => line.includes('cut off'))).toBe(true)
+  })
+
   test('is not lost to the time limit of its statement because its client is slow', async () => {
     await postgres.run(`ALTER ROLE anon SET statement_timeout TO '3s'`)
     const limited = await startService(postgres.uri('authenticator'), keys)

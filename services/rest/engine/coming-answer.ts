@@ -14,6 +14,8 @@ const wholeBytes = 65_536
 /** How much more of an answer is taken into memory at a time, where Postgres should not wait. */
 const memoryStep = 262_144
 const lookAgainMs = 100
+/** How long in all a slow client is waited for, where others wait for its connection and there is no room to read its answer into memory. */
+const patienceMs = 5_000
 
 /** Takes the text of one row of one column. */
 export class TextSink implements RowSink {
@@ -31,6 +33,8 @@ type ComingOptions = {
   readonly rowBody: Rendered['rowBody']
   /** Whether Postgres should rather not wait for a slow client: somebody needs the connection, or the statement's time is nearly over. */
   readonly isPressed: () => boolean
+  /** Whether somebody waits who gets a connection only where one is given up. */
+  readonly isWaitedFor: () => boolean
   /** Called once the answer has come to be too large to wait for its end. */
   readonly onOpen: () => void
 }
@@ -49,6 +53,8 @@ export class ComingAnswer implements RowSink {
   #out: AnswerStream | undefined
   #isHeld = false
   #isEnded = false
+  /** For how long the client has been waited for, up to when it fetched something last. */
+  #waitedMs = 0
   /** The end of a body whose length has been said: without it, no client takes what it has for whole. */
   #last: Buffer | undefined
 
@@ -143,9 +149,14 @@ export class ComingAnswer implements RowSink {
     return before === undefined || out.write(before)
   }
 
-  /** Reads no more of Postgres until the client has fetched what there is, or Postgres is pressed and there is room for more. */
+  /**
+   * Reads no more of Postgres until the client has fetched what there is, or Postgres is pressed and there is room for more. Where there is none, a few slow clients would
+   * keep everybody out: they give way.
+   */
   async #hold(out: AnswerStream): Promise<void> {
-    const { connection, isPressed } = this.#options
+    const { connection, isPressed, isWaitedFor } = this.#options
+    const began = performance.now()
+    const waitedMs = () => this.#waitedMs + performance.now() - began
     this.#isHeld = true
     connection.pause()
     let isFetched = false
@@ -153,8 +164,10 @@ export class ComingAnswer implements RowSink {
       isFetched = true
     })
     while (!isFetched && !this.#isEnded && !(isPressed() && out.allow(memoryStep))) {
+      if (waitedMs() > patienceMs && isWaitedFor()) return connection.close()
       await Promise.race([fetched, sleep(lookAgainMs, undefined, { ref: false })])
     }
+    this.#waitedMs = waitedMs()
     this.#isHeld = false
     if (!this.#isEnded) connection.resume()
   }

@@ -164,6 +164,7 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
         connection,
         rowBody: rendered.rowBody,
         isPressed: () => isLate() || pool.figures.waiting > 0,
+        isWaitedFor: () => pool.figures.waiting > pool.figures.size - pool.figures.open,
         onOpen() {
           // What Postgres has sent already is not waited for.
           signal.addEventListener('abort', giveUp)
