@@ -27,7 +27,7 @@ const schema = `
     price numeric(8,2), printed timestamptz, facts jsonb, paint api.color, short text GENERATED ALWAYS AS (left(title, 3)) STORED);
   CREATE TABLE api.covers (book_id bigint PRIMARY KEY REFERENCES api.books, picture bytea NOT NULL);
   CREATE TABLE api.loans (book_id bigint REFERENCES api.books, reader_id int REFERENCES api.people, PRIMARY KEY (book_id, reader_id));
-  CREATE TABLE api.secrets (id int PRIMARY KEY);
+  CREATE TYPE api.plan AS ENUM ('merger'); CREATE TABLE api.secrets (id int PRIMARY KEY, plan api.plan);
   CREATE VIEW api.titles AS SELECT id, title, author_id FROM api.books;
   CREATE TABLE "odd one"."Tä{b}/le 1" ("we ird"":" int PRIMARY KEY, "*/" text, "class" bool, "${'$'}{x}" "char");
   CREATE FUNCTION api.add(a int, b int DEFAULT 1) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT a + b';
@@ -43,7 +43,8 @@ const schema = `
   CREATE FUNCTION api.readers(api.books) RETURNS SETOF api.people LANGUAGE sql STABLE AS 'SELECT * FROM api.people';
   CREATE FUNCTION api.divided(a int, OUT whole int, OUT rest int) LANGUAGE sql IMMUTABLE AS 'SELECT a / 2, a % 2';
   GRANT SELECT, INSERT, UPDATE, DELETE ON api.people, api.books, api.covers, api.loans, api.titles, "odd one"."Tä{b}/le 1" TO author;
-  GRANT SELECT ON api.books TO anon; GRANT anon, author TO postgres;`
+  GRANT SELECT ON api.books TO anon; GRANT anon, author TO postgres;
+  REVOKE EXECUTE ON FUNCTION api.moods() FROM public; GRANT EXECUTE ON FUNCTION api.moods() TO author;`
 
 /** What users write with the types; \`@ts-expect-error\` says where the compiler has to complain. */
 const program = `
@@ -181,7 +182,12 @@ describe('the types of TypeScript', () => {
     const { text } = await typescript({})
     expect(text).toContain('books: {')
     expect(text).not.toContain('people: {')
-    expect((await typescript()).text).not.toContain('secrets')
+    // What only such a table, or nothing at all, has is not told either.
+    for (const name of ['mood', 'glad', 'place', 'street', 'plan', 'merger']) expect(text).not.toContain(name)
+    const own = (await typescript()).text
+    expect(own).toContain(`mood: "glad" | "it's \\"so\\""`)
+    expect(own).not.toContain('secrets')
+    expect(own).not.toContain('merger')
   })
 })
 

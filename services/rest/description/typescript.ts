@@ -1,6 +1,7 @@
 /**
  * The served schemas as a type of TypeScript, in the form that clients of PostgREST take (`new PostgrestClient<Database>`). Pure. It promises text that compiles,
- * whatever the names in the database are: each is an identifier or a quoted string, and a comment holds none.
+ * whatever the names in the database are: each is an identifier or a quoted string, and a comment holds none; and that of named types it tells those only that something
+ * it tells of has.
  */
 import {
   type Column,
@@ -22,10 +23,16 @@ function object(members: readonly string[], indent: string): string {
   return `{\n${members.map(member => `${indent}  ${member}\n`).join('')}${indent}}`
 }
 
+/** A type that is written once, under its name. */
+type NamedType = Extract<DataType, { kind: 'enum' | 'composite' }>
+const nameOf = (type: NamedType): QualifiedName => (type.kind === 'enum' ? type.enum : type.composite)
+
 class TypeWriter {
   readonly #described: Described
   readonly #relations: ReadonlyMap<string, Table>
   readonly #schemas: ReadonlySet<string>
+  /** What has been named so far. */
+  readonly #named = new Map<string, NamedType>()
 
   constructor(described: Described) {
     this.#described = described
@@ -35,7 +42,12 @@ class TypeWriter {
   }
 
   text(): string {
-    const schemas = this.#described.schemas.map(schema => `  ${key(schema.name)}: ${this.#schema(schema)}\n`)
+    const relations = this.#described.schemas.map(schema => this.#relationsAndFunctions(schema))
+    const attributes = this.#attributesOfNamed()
+    const schemas = this.#described.schemas.map(({ name }, index) => {
+      const parts = [...(relations[index] ?? []), ...this.#types(name, attributes)]
+      return `  ${key(name)}: ${object(parts, '  ')}\n`
+    })
     return (
       '/** The database as its REST service shows it. Made by the service; ask it again when the database has changed. */\n' +
       'export type Json = string | number | boolean | null | { [key: string]: Json | undefined } | Json[]\n\n' +
@@ -43,33 +55,48 @@ class TypeWriter {
     )
   }
 
-  #schema(schema: DescribedSchema): string {
+  /** By the types themselves; to write one may name others. */
+  #attributesOfNamed(): ReadonlyMap<NamedType, readonly string[]> {
+    const written = new Map<NamedType, readonly string[]>()
+    // A map that grows while it is gone through is gone through to its end.
+    for (const type of this.#named.values()) {
+      const attributes = type.kind === 'composite' ? type.attributes : []
+      written.set(
+        type,
+        attributes.map(one => `${key(one.name)}: ${this.#type(one.type)} | null`),
+      )
+    }
+    return written
+  }
+
+  #types(schema: string, attributes: ReadonlyMap<NamedType, readonly string[]>): string[] {
+    const indent = '    '
+    const named = [...this.#named.values()].filter(type => nameOf(type).schema === schema)
+    const sorted = named.sort((one, other) => (nameOf(one).name < nameOf(other).name ? -1 : 1))
+    const enums = sorted.flatMap(type =>
+      type.kind === 'enum' ? [`${key(type.enum.name)}: ${type.labels.map(literal).join(' | ') || 'never'}`] : [],
+    )
+    const composites = sorted.flatMap(type =>
+      type.kind === 'composite'
+        ? [`${key(type.composite.name)}: ${object(attributes.get(type) ?? [], `${indent}  `)}`]
+        : [],
+    )
+    return [`Enums: ${object(enums, indent)}`, `CompositeTypes: ${object(composites, indent)}`]
+  }
+
+  #relationsAndFunctions(schema: DescribedSchema): string[] {
     const { tables } = schema
     const indent = '    '
-    const named = [...this.#described.catalog.types.values()].filter(
-      type => type.kind !== 'domain' && type.schema === schema.name,
-    )
-    const enums = named.flatMap(type =>
-      type.kind === 'enum' ? [`${key(type.name)}: ${type.labels.map(literal).join(' | ') || 'never'}`] : [],
-    )
-    const composites = named.flatMap(type => {
-      if (type.kind !== 'composite') return []
-      const members = type.attributes.map(one => `${key(one.name)}: ${this.#type(one.type)} | null`)
-      return [`${key(type.name)}: ${object(members, `${indent}  `)}`]
-    })
     const relations = (isView: boolean) =>
       object(
         tables.filter(table => table.isView === isView).map(table => `${key(table.name)}: ${this.#relation(table)}`),
         indent,
       )
-    const parts = [
+    return [
       `Tables: ${relations(false)}`,
       `Views: ${relations(true)}`,
       `Functions: ${object(this.#functions(schema), indent)}`,
-      `Enums: ${object(enums, indent)}`,
-      `CompositeTypes: ${object(composites, indent)}`,
     ]
-    return object(parts, '  ')
   }
 
   /** A type by its name. */
@@ -96,16 +123,23 @@ class TypeWriter {
       }
       case 'enum':
         return this.#schemas.has(type.enum.schema)
-          ? member(type.enum, 'Enums')
+          ? this.#member(type, 'Enums')
           : type.labels.map(literal).join(' | ') || 'never'
       case 'composite':
-        if (this.#schemas.has(type.composite.schema)) return member(type.composite, 'CompositeTypes')
+        if (this.#schemas.has(type.composite.schema)) return this.#member(type, 'CompositeTypes')
         return `{ ${type.attributes.map(one => `${key(one.name)}: ${this.#type(one.type)} | null`).join('; ')} }`
       case 'row':
         return this.#rowOf(type.relation) ?? 'Record<string, unknown>'
       case 'record':
         return 'Record<string, unknown>'
     }
+  }
+
+  #member(type: NamedType, place: 'Enums' | 'CompositeTypes'): string {
+    const { schema, name } = nameOf(type)
+    const same = JSON.stringify([schema, name])
+    if (!this.#named.has(same)) this.#named.set(same, type)
+    return member({ schema, name }, place)
   }
 
   #rowOf(relation: QualifiedName): string | undefined {
