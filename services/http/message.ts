@@ -27,6 +27,8 @@ export type IncomingBody = {
    * @throws HttpError where it is too large or there is no room for it; what the sink throws; what the signal is aborted with
    */
   read(into: BodySink): Promise<void>
+  /** Takes the room that an answer of so many bytes needs until it has been fetched; false where the server has none. */
+  leavesRoomFor(bytes: number): boolean
 }
 
 /** What an answer is written to that comes bit by bit. */

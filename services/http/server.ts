@@ -160,6 +160,7 @@ export function makeServer(service: HttpService): Server {
         held = into.held
         connections.use(socket)
       },
+      leavesRoomFor: bytes => reservation.grow(held + bytes),
     }
     if (body.length === 0) connections.use(socket)
     try {

@@ -1,6 +1,9 @@
 /** Several requests in one transaction, on a real Postgres: each is answered as it would be alone, and all of them stand, or none. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import fc from 'fast-check'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { until } from '../../testing/client.ts'
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts'
 import { jwtSecret, startService, type TestService, tokenOf } from '../testing/service.ts'
 import { elementsOf, membersOf } from './slices.ts'
@@ -21,6 +24,8 @@ const schema = `
   CREATE FUNCTION api.upper_of(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT upper($1)';
   CREATE FUNCTION api.check_path() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
     IF current_setting('request.path') = '/log' AND current_setting('request.method') = 'DELETE' THEN RAISE SQLSTATE 'PT403' USING MESSAGE = 'never'; END IF; END $$;
+  CREATE FUNCTION api.text_of(bytes int) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT repeat('x', bytes) $$;
+  ALTER ROLE clerk SET log_min_duration_statement = '61s';
   GRANT ALL ON api.accounts, api.log, api.picture TO anon, clerk; GRANT SELECT ON archive.accounts TO clerk;`
 const content = `TRUNCATE api.accounts, api.log, api.picture RESTART IDENTITY;
   INSERT INTO api.accounts VALUES (1, 'Ada', 10), (2, 'Grace', 0); INSERT INTO api.picture VALUES (1, '\\xff00');`
@@ -297,6 +302,32 @@ describe('what is no batch is refused:', () => {
     expect([answer.status, JSON.parse(answer.text).code]).toEqual([404, 'RST205'])
     await other.stop()
   })
+
+  test('has the settings of its role for each request, also those that are not the role’s own to set', async () => {
+    const authorization = `Bearer ${await tokenOf({ role: 'clerk' })}`
+    const answer = await send([get('/log'), get('/log'), { method: 'DELETE', path: '/log?id=eq.9' }, get('/log')], {
+      authorization,
+    })
+    expect(answer.status).toBe(403)
+    expect(JSON.parse(answer.text)).toMatchObject({ message: 'never', request: 2 })
+  })
+
+  test('leaves nothing where there is no room for its answer beside those that nobody has fetched', async () => {
+    const small = await startService(postgres.uri('postgres'), { ...keys, 'server-max-held-bytes': 1_048_576 })
+    onTestFinished(() => small.stop())
+    const body = JSON.stringify([patch(1, 7), get('/rpc/text_of?bytes=9000000')])
+    const socket = connect(small.port, '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    await once(socket, 'connect')
+    socket.pause()
+    const head = `POST /batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`
+    socket.write(`${head}\r\n\r\n${body}`)
+    await until(async () => (await amounts())[0] === 7)
+    await postgres.run(content)
+    const answer = await small.ask('/batch', { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    expect(answer.status).toBe(503)
+    expect(await amounts()).toEqual([10, 0])
+  })
 })
 
 test('values are taken out of JSON as they stand in it', () => {
@@ -306,7 +337,9 @@ test('values are taken out of JSON as they stand in it', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.string(), written)), fc.constantFrom('', ' ', '\r\n '), (members, space) => {
       const values = members.map(([, value]) => value)
-      expect(elementsOf(`[${space}${values.join(`${space},${space}`)}${space}]`)).toEqual(values)
+      const array = `[${space}${values.join(`${space},${space}`)}${space}]`
+      expect(elementsOf(array, values.length)).toEqual(values)
+      expect(elementsOf(array, 3)).toEqual(values.slice(0, 3))
       const object = members.map(([name, value]) => `${JSON.stringify(name)}${space}:${space}${value}`)
       expect(membersOf(`{${space}${object.join(`${space},${space}`)}${space}}`)).toEqual(members)
     }),

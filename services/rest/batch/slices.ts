@@ -44,13 +44,13 @@ class Cursor {
   }
 }
 
-/** The elements of an array, each as it is written. */
-export function elementsOf(array: string): string[] {
+/** The first elements of an array, so many at most, each as it is written. */
+export function elementsOf(array: string, most: number): string[] {
   const cursor = new Cursor(array)
   cursor.peek()
   cursor.at++
   const elements: string[] = []
-  while (cursor.peek() !== ']') {
+  while (cursor.peek() !== ']' && elements.length < most) {
     elements.push(cursor.value())
     if (cursor.peek() === ',') cursor.at++
   }

@@ -3,6 +3,7 @@
  * would alone, by the same role, but sees what those before it have written; and that an error names the request that it is of, by its place from 0.
  */
 import { smallBodyBytes } from '../../http/budget.ts'
+import { HttpError } from '../../http/errors.ts'
 import type { HttpResponse } from '../../http/message.ts'
 import { piecesOf } from '../../postgres/messages.ts'
 import { transact } from '../../postgres/transact.ts'
@@ -114,7 +115,7 @@ type Run = {
 
 /** Statements of one transaction, one request after the other. Among those that write, one that reads cannot: it has a subtransaction of its own, which is read-only. */
 async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buffer> {
-  const { pool, signal, state } = exchange
+  const { pool, signal, state, body: sent } = exchange
   const { dbPreparedStatements: prepared, keysetParameter, serverMaxBodyBytes } = state.configuration
   const level = strictest(exchange, batch)
   const reads = batch.every(({ plan }) => isReadOnly(plan))
@@ -129,13 +130,19 @@ async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buf
       const { before } = transactionSteps(facts, { readOnly, isolationLevel: undefined, end: 'commit' })
       const savepoint = isApart ? [{ text: 'SAVEPOINT rst_read', values: [] }] : []
       const release = isApart ? [{ text: 'RELEASE SAVEPOINT rst_read', values: [] }] : []
-      const outcome = await runOn(connection, { plan, rendered, prepared }, [...savepoint, ...before], release)
+      // Some settings of the role are the login role's to set, which all but the first find switched away.
+      const login = index === 0 ? [] : [{ text: 'SET LOCAL ROLE NONE', values: [] }]
+      const first = [...savepoint, ...login, ...before]
+      const outcome = await runOn(connection, { plan, rendered, prepared }, first, release)
       const answered = answer({ request, plan, outcome, transactionEnd: undefined, keysetParameter })
       answers.add(plan, withProfile(state, request.schema, answered))
     }
     onTurn(undefined)
+    const answered = answers.end()
+    // Said while all of it can be taken back still.
+    if (!sent.leavesRoomFor(answered.length)) throw new HttpError({ kind: 'memory exhausted' })
     await connection.run(endSteps(end), prepared)
-    return answers.end()
+    return answered
   })
 }
 
@@ -144,8 +151,8 @@ export async function answerBatch(exchange: Exchange): Promise<HttpResponse> {
   if (http.method === 'OPTIONS') return allowed(['POST'])
   if (http.method !== 'POST') throw unsupportedMethod(http.method)
   const preferences: Pick<Preferences, 'tx'> = parsePreferences(http.headers.prefer, state.rules.timeZones)
-  const entries = elementsOf(await read(exchange))
   const { batchMaxRequests } = state.configuration
+  const entries = elementsOf(await read(exchange), batchMaxRequests + 1)
   if (entries.length > batchMaxRequests) throw batchTooLong(batchMaxRequests)
   const chosen = chosenEnd(state, preferences)
   let turn: number | undefined
