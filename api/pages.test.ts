@@ -1,7 +1,7 @@
 /** Paging: of plain lists as properties, and through the API. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { apiVersion, labels, tenantNamespace } from '../crds/index.ts'
+import { annotations, apiVersion, labels, tenantNamespace } from '../crds/index.ts'
 import { createIds } from '../values/id.ts'
 import { compareByCreation, createdWithin, filtered, pageHeaders, pageOf } from './pages.ts'
 import { createdTime } from './render/created-at.ts'
@@ -97,6 +97,10 @@ describe('pages of a list', () => {
     const random = made('2026-01-31T12:00:01Z', 'd0e6be7d-f4c4-4f9e-9094-2adfd944e71b')
     const plain = made('2026-01-31T12:00:01Z', at(noon + 1_500))
     const clockAhead = made('2026-01-31T12:00:01Z', at(noon + 60_000))
+    const derived = {
+      metadata: { ...random.metadata, annotations: { [annotations.createdAt]: '2026-01-31T12:00:01.700Z' } },
+    }
+    expect(createdTime(derived)).toBe('2026-01-31T12:00:01.700Z')
     const later = made('2026-01-31T12:00:02Z', at(noon + 1_990))
     const inOrder = [putBack, random, plain, clockAhead, later]
     for (const list of [inOrder.toReversed(), inOrder]) expect(list.toSorted(compareByCreation)).toEqual(inOrder)

@@ -18,6 +18,7 @@ const endpoint = z.strictObject({
 export type Endpoint = z.output<typeof endpoint>
 
 export const instanceStatus = {
+  updatedAt: timestamp.optional().describe('When anything of it that users see last changed.'),
   size: pinnedSize
     .optional()
     .describe(

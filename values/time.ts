@@ -1,5 +1,8 @@
 /** Times as Kubernetes writes them: RFC 3339 in UTC. Those that others write are of any precision; `Date.parse` reads them. */
 
+/** Milliseconds, as clients of the API see them: what happens within one second keeps its order. */
+export const preciseTime = (ms: number): string => new Date(ms).toISOString()
+
 /** Whole seconds, as in metadata and conditions. */
 export const timestamp = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
 

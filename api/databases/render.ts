@@ -17,15 +17,23 @@ type ManagedDatabase = Kinds['ManagedDatabase']
 type Surroundings = {
   region: Kinds['Region'] | undefined
   tenant: Kinds['Tenant'] | undefined
-  branchCount: number
+  /** Of the database, deleted ones included as long as they are kept. */
+  branches: readonly Kinds['Branch'][]
 }
 
 /** `<host label>.<domain of the region>`; undefined where the region is gone. */
 const domainOf = (name: string, id: string, region: Kinds['Region'] | undefined): string | undefined =>
   region && `${hostLabel(name, id)}.${region.spec.domain}`
 
+/** When the number of live branches changed for this one. */
+const countedTimes = (branch: Kinds['Branch']): (string | undefined)[] => [
+  createdTime(branch),
+  branch.spec.deletionRequestedAt,
+  branch.metadata.deletionTimestamp,
+]
+
 /** Everything but `connection`, which only single reads have. The object must have an id. */
-function renderDatabase(database: ManagedDatabase, { region, tenant, branchCount }: Surroundings): DatabaseShape {
+function renderDatabase(database: ManagedDatabase, { region, tenant, branches }: Surroundings): DatabaseShape {
   const { metadata, spec, status } = database
   const id = idOf(database) ?? ''
   const storage = renderStorage(database)
@@ -37,9 +45,9 @@ function renderDatabase(database: ManagedDatabase, { region, tenant, branchCount
     size: sizeInForce(database).name,
     status: visiblePhase(database),
     created_at: createdTime(database),
-    updated_at: updatedAt(database),
+    updated_at: updatedAt(database, branches.flatMap(countedTimes)),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
-    branch_count: branchCount,
+    branch_count: branches.filter(isLiveBranch).length,
     branch_limit: tenant?.spec.limits.branchesPerDatabase ?? null,
     deletion_protection: spec.deletionProtection,
     display_name: spec.displayName ?? null,
@@ -74,17 +82,17 @@ export type DatabaseText = (database: ManagedDatabase, tenant: Kinds['Tenant'] |
 export function createDatabaseText(caches: Caches, epoch: () => number): DatabaseText {
   const known = new WeakMap<ManagedDatabase, { epoch: number; tenant: Kinds['Tenant'] | undefined; text: string }>()
 
-  const liveBranches = (database: ManagedDatabase): number =>
+  const branchesOf = (database: ManagedDatabase): Kinds['Branch'][] =>
     caches.Branch.byIndex(byDatabase, idOf(database) ?? '').filter(
-      branch => branch.metadata.namespace === database.metadata.namespace && isLiveBranch(branch),
-    ).length
+      branch => branch.metadata.namespace === database.metadata.namespace,
+    )
 
   return (database, tenant) => {
     const kept = known.get(database)
     const current = epoch()
     if (kept !== undefined && kept.epoch === current && kept.tenant === tenant) return kept.text
     const region = caches.Region.get({ name: database.spec.region })
-    const text = JSON.stringify(renderDatabase(database, { region, tenant, branchCount: liveBranches(database) }))
+    const text = JSON.stringify(renderDatabase(database, { region, tenant, branches: branchesOf(database) }))
     known.set(database, { epoch: current, tenant, text })
     return text
   }

@@ -23,7 +23,7 @@ export function renderTask(task: Kinds['Task']): TaskShape {
     subject_kind: spec.subject.kind,
     subject_id: spec.subject.id,
     name: spec.name,
-    messages: status?.messages ?? [],
+    messages: (status?.messages ?? []).map(message => ({ ...message, time: apiTime(message.time) })),
     status: status?.phase ?? 'queued',
     ...(status?.error === undefined ? {} : { error: status.error }),
     ...(spec.request === undefined ? {} : { request: taskRequest(spec.request) }),

@@ -8,6 +8,7 @@ import { type Branch, canonicalJson, isUnmadeBranch } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { conditionOf } from '../objects/conditions.ts'
+import { withUpdatedAt } from '../objects/updated-at.ts'
 import { execute, worst } from '../workload/execute.ts'
 import { withProblems } from '../workload/plan/problems.ts'
 import { createWorkloads } from '../workload/workloads.ts'
@@ -72,7 +73,8 @@ export function startBranchController(options: BranchControllerOptions): { stop(
     for (const set of Object.values(waiting)) set.delete(key)
   }
 
-  const report = async (branch: Branch, status: BranchStatus) => {
+  const report = async (branch: Branch, planned: BranchStatus) => {
+    const status = withUpdatedAt(branch.status, planned, now())
     if (canonicalJson(status) === canonicalJson(branch.status ?? {})) return
     const written = await cluster.replaceStatus('Branch', { ...branch, status })
     const before = branch.status

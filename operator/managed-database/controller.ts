@@ -8,6 +8,7 @@ import { canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts
 import { createIds } from '../../values/id.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { ownerKindOf, ownerUidOf } from '../objects/ownership.ts'
+import { withUpdatedAt } from '../objects/updated-at.ts'
 import { execute, worst } from '../workload/execute.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { follow } from './follow.ts'
@@ -85,7 +86,8 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
     return undefined
   }
 
-  const report = async (database: ManagedDatabase, status: ManagedDatabase['status'] & object) => {
+  const report = async (database: ManagedDatabase, planned: ManagedDatabase['status'] & object) => {
+    const status = withUpdatedAt(database.status, planned, now())
     if (canonicalJson(status) === canonicalJson(database.status ?? {})) return
     await cluster.replaceStatus('ManagedDatabase', { ...database, status })
     for (const { type, reason, message } of reportsOf(database.status, status))

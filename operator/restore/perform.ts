@@ -13,6 +13,7 @@ import type { IdSource } from '../../values/id.ts'
 import { createTaken, takenBy } from '../backup/taken.ts'
 import { nextConditions } from '../managed-database/plan/conditions.ts'
 import { no } from '../objects/conditions.ts'
+import { withUpdatedAt } from '../objects/updated-at.ts'
 import { type Executor as InstanceExecutor, type Pass, perform as performInstance } from '../workload/execute.ts'
 import type { Observed } from './observed.ts'
 import type { Action } from './plan.ts'
@@ -116,6 +117,6 @@ async function change(
   const conditions = nextConditions(status.conditions ?? [], findings, status.observedGeneration, now())
   await cluster.replaceStatus('ManagedDatabase', {
     ...database,
-    status: { ...rest, conditions, incarnation: to, volume },
+    status: withUpdatedAt(status, { ...rest, conditions, incarnation: to, volume }, now()),
   })
 }

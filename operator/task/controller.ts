@@ -6,6 +6,7 @@ import type { Draft } from '../../cluster/index.ts'
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, startController } from '../../controller/index.ts'
 import {
+  annotations,
   apiVersion,
   canonicalJson,
   childNames,
@@ -14,6 +15,7 @@ import {
   managedByEspalier,
   type Task,
 } from '../../crds/index.ts'
+import { preciseTime } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { createIfAbsent } from '../objects/create.ts'
 import { finished, progressOf, takenUpWithinMs, verdictOn } from './progress.ts'
@@ -27,7 +29,7 @@ type TaskControllerOptions = ControllerOptions & {
 }
 
 /** The Task of the operation that a subject's status names. */
-function taskDraft({ kind, namespace, name, id, tenant, operation }: Subject): Draft<'Task'> | undefined {
+function taskDraft({ kind, namespace, name, id, tenant, operation }: Subject, now: number): Draft<'Task'> | undefined {
   if (operation === undefined || id === undefined || namespace === '') return undefined
   return {
     apiVersion,
@@ -41,6 +43,7 @@ function taskDraft({ kind, namespace, name, id, tenant, operation }: Subject): D
         [labels.subject]: id,
         ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
       },
+      annotations: { [annotations.createdAt]: preciseTime(now) },
     },
     spec: { name: operation.name, subject: { kind, id, name } },
   }
@@ -73,7 +76,7 @@ export function startTaskController(options: TaskControllerOptions): { stop(): P
   }
 
   const create = async (subject: Subject) => {
-    const draft = taskDraft(subject)
+    const draft = taskDraft(subject, now())
     if (draft === undefined) return
     // Where one is there, the API was faster, and its Task is on its way into the cache; or it has ended.
     await createIfAbsent(cluster, 'Task', draft)

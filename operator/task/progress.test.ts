@@ -60,7 +60,7 @@ describe('progress', () => {
 
   test('ends as its subject did, once', () => {
     const done = progressOf(undefined, database(progressing('False', 'Completed')), now)
-    expect(done).toMatchObject({ phase: 'succeeded', finishedAt: '2026-01-01T00:00:00Z' })
+    expect(done).toMatchObject({ phase: 'succeeded', finishedAt: '2026-01-01T00:00:00.000Z' })
     const failed = progressOf(undefined, database(progressing('False', 'VolumeLost', 'gone')), now)
     expect(failed).toMatchObject({ phase: 'failed', error: 'gone' })
     expect(progressOf(failed, database(progressing('False', 'Completed')), now + 1000)).toBe(failed)

@@ -3,7 +3,7 @@
  * settled; one whose operation is not the subject's any more ends with the reason why.
  */
 import { labels, type Task, type TaskMessage } from '../../crds/index.ts'
-import { timestamp } from '../../values/time.ts'
+import { preciseTime } from '../../values/time.ts'
 import { completed } from '../objects/conditions.ts'
 import type { Subject } from './subject.ts'
 
@@ -43,7 +43,7 @@ function withMessage(messages: readonly TaskMessage[], message: TaskMessage): Ta
 /** The end of a Task; one that has ended never changes. */
 export function finished(status: Task['status'], now: number, error?: string): TaskStatusValue {
   if (status !== undefined && isFinal(status)) return status
-  const time = timestamp(now)
+  const time = preciseTime(now)
   const message: TaskMessage =
     error === undefined
       ? { time, level: 'info', text: 'done', progress: 100, step: completed }
@@ -70,7 +70,7 @@ export function progressOf(status: Task['status'], { progressing, phase }: Subje
   const at = progressAt[step]
   // A step that comes again, as connecting does after the roles, takes nothing back.
   const progress = at === undefined ? undefined : Math.max(at, before)
-  const time = timestamp(now)
+  const time = preciseTime(now)
   return {
     ...status,
     phase: 'running',

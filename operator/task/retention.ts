@@ -11,14 +11,15 @@ const endOf = ({ metadata, status }: Task): string => status?.finishedAt ?? meta
 /** Whether a Task has been kept long enough. */
 export const isOutdated = (task: Task, now: number): boolean => isEnded(task) && now - Date.parse(endOf(task)) >= keptMs
 
-/** By their end, and by name where that is the same. One format, in UTC: as text they order as they do in time. */
-const placeOf = (task: Task): string => `${endOf(task)} ${task.metadata.name}`
+/** By their end, and by name where that is the same. */
+const compareByEnd = (left: Task, right: Task): number =>
+  Date.parse(endOf(left)) - Date.parse(endOf(right)) || (left.metadata.name < right.metadata.name ? -1 : 1)
 
 /** Of one subject's Tasks those that are too many, the oldest first. */
 export function surplusOf(tasks: readonly Task[]): Task[] {
   const ended = tasks.filter(isEnded)
   if (!isTooMany(ended.length)) return []
-  const ordered = ended.toSorted((left, right) => (placeOf(left) < placeOf(right) ? -1 : 1))
+  const ordered = ended.toSorted(compareByEnd)
   return ordered.slice(0, ended.length - keptOfSubject)
 }
 

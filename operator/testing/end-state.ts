@@ -44,6 +44,7 @@ const ownOfEachRun = new Set([
   'volumeName',
   'podIP',
   'data',
+  'espalier.dev/created-at',
   'espalier.dev/volume',
   'espalier.dev/draft',
   'espalier.dev/issued',

@@ -1,6 +1,6 @@
 /** The backup that a restore takes of the volume it is about to replace, and what holds a backup that goes. */
 import { describe, expect, test } from 'vitest'
-import { timestamp } from '../../../values/time.ts'
+import { preciseTime, timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import {
   ago,
@@ -46,7 +46,7 @@ describe('an anchor', () => {
   ])('comes to nothing: %s', (reason, anchorOf, error) => {
     const { actions, status } = planOf({ anchorOf })
     expect(actions).toEqual([])
-    expect(status).toMatchObject({ phase: 'failed', finishedAt: timestamp(now), error: expect.stringMatching(error) })
+    expect(status).toMatchObject({ phase: 'failed', finishedAt: preciseTime(now), error: expect.stringMatching(error) })
     expect(progressing({ anchorOf })?.reason).toBe(reason)
   })
 

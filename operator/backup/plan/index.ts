@@ -5,7 +5,7 @@
  * completed is deleted by nobody here before the backup is, whatever was said of it in between.
  */
 import { type Backup, teardownFinalizer } from '../../../crds/index.ts'
-import { timestamp } from '../../../values/time.ts'
+import { preciseTime, timestamp } from '../../../values/time.ts'
 import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
 import { withFindings } from '../../objects/run-status.ts'
 import type { RestorePoint } from '../../postgres/administrator.ts'
@@ -300,7 +300,7 @@ const finished = (backup: Backup, now: number): Status =>
       ...backup.status,
       phase: 'completed',
       startedAt: backup.status?.startedAt ?? timestamp(now),
-      finishedAt: timestamp(now),
+      finishedAt: preciseTime(now),
     },
     { Ready: yes(completed, 'it can be restored'), Progressing: no(completed, 'the backup is completed') },
     now,
@@ -312,7 +312,7 @@ export const failed = (backup: Backup, { reason, message }: Refusal, now: number
     {
       ...backup.status,
       phase: 'failed',
-      finishedAt: backup.status?.finishedAt ?? timestamp(now),
+      finishedAt: backup.status?.finishedAt ?? preciseTime(now),
       error: message.slice(0, 1000),
     },
     { Ready: no(reason, message), Progressing: no(reason, message) },

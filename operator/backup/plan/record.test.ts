@@ -1,7 +1,7 @@
 /** What is said of a backup as it goes: its status is what a restore goes by. */
 import { describe, expect, test } from 'vitest'
 import { teardownFinalizer } from '../../../crds/index.ts'
-import { timestamp } from '../../../values/time.ts'
+import { preciseTime, timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import {
   ago,
@@ -35,7 +35,7 @@ const notYet = ['False', 'NotCompleted', 'the backup is not completed']
 const recorded = { snapshotName: 'bkp-i', startLsn: '0/1', endLsn: '0/2', timeline: 1, systemIdentifier: '7' }
 const failedFor = (message: string | RegExp) => ({
   phase: 'failed',
-  finishedAt: timestamp(now),
+  finishedAt: preciseTime(now),
   error: expect.stringMatching(message),
 })
 
@@ -147,7 +147,7 @@ describe('completed', () => {
       ...{
         phase: 'completed',
         startedAt: ago(5_000),
-        finishedAt: timestamp(now),
+        finishedAt: preciseTime(now),
         sizeBytes: 7,
         cutAt: timestamp(now - 500),
       },

@@ -1,7 +1,7 @@
 /** Which backups are verified, what is done for it, and what is on record of its end. */
 import { describe, expect, test } from 'vitest'
 import { annotations, type Backup } from '../../../crds/index.ts'
-import { timestamp } from '../../../values/time.ts'
+import { preciseTime } from '../../../values/time.ts'
 import { soundCopy } from '../../testing/fake-verifier.ts'
 import {
   ago,
@@ -111,7 +111,7 @@ describe('a verification', () => {
     expect(status).toEqual({
       ...pending.status,
       verification: 'failed',
-      verificationResult: { endedAt: timestamp(now), error: expect.stringMatching(error) },
+      verificationResult: { endedAt: preciseTime(now), error: expect.stringMatching(error) },
     })
     expect([actions, wakeAt]).toEqual([[], undefined])
     expect(planOf({ ...pending, status }, runs).actions).toEqual([end])
@@ -135,7 +135,7 @@ describe('what it comes to', () => {
   }
   const counts = { version: '18.4', databases: 3, relations: 200, indexes: 500, pages: 4_000 }
   const found = (...findings: string[]) => JSON.stringify({ ...counts, faults: findings.length, findings })
-  const endedAt = timestamp(now)
+  const endedAt = preciseTime(now)
 
   test('is what the pod says', () => {
     const sound = { endedAt, ...counts, faults: 0 }

@@ -5,7 +5,7 @@
  */
 import { type Backup, type BackupVerification, verificationAsked, verificationOf } from '../../../crds/index.ts'
 import { readVerificationResult } from '../../../instance/verify/result.ts'
-import { timestamp } from '../../../values/time.ts'
+import { preciseTime } from '../../../values/time.ts'
 import { readMessage } from '../../workload/pod.ts'
 import { isRelabelled } from '../id.ts'
 import type { Observed, VerifierEnd } from '../observed.ts'
@@ -56,7 +56,7 @@ function ended(backup: Backup, result: Found, now: number): Partial<Status> {
   const asked = verificationAsked(backup)
   return {
     verification: result.error === undefined ? 'verified' : 'failed',
-    verificationResult: { endedAt: timestamp(now), ...result, ...(asked === undefined ? {} : { asked }) },
+    verificationResult: { endedAt: preciseTime(now), ...result, ...(asked === undefined ? {} : { asked }) },
   }
 }
 

@@ -3,7 +3,7 @@
  * credentials and address. What was asked for through the API leaves a record for a while; what came to nothing stays,
  * with its reason, until somebody deletes it. Pure.
  */
-import { timestamp } from '../../../values/time.ts'
+import { preciseTime, timestamp } from '../../../values/time.ts'
 import { completed, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { remove, type Teardown, teardown } from '../../workload/plan/teardown.ts'
@@ -63,7 +63,12 @@ function recordOf(observed: Observed, now: number): BranchStatus {
     ...{ volume: undefined, instances: undefined, endpoint: undefined, storage: undefined },
     ...{ storageUsedBytes: undefined, pendingRestart: undefined },
   }
-  return told(observed, findings, { phase: 'deleted', deletedAt: timestamp(now), ...gone }, now)
+  return told(
+    observed,
+    findings,
+    { phase: 'deleted', deletedAt: timestamp(now), updatedAt: preciseTime(now), ...gone },
+    now,
+  )
 }
 
 /** It came to nothing, and what there was of it goes. */

@@ -4,7 +4,7 @@
  * of it; Postgres, closed, until the data are its own; then its endpoint is opened, and from that moment it bills.
  */
 import { isUnmadeBranch, teardownFinalizer } from '../../../crds/index.ts'
-import { timestamp } from '../../../values/time.ts'
+import { preciseTime } from '../../../values/time.ts'
 import { type Finding, no } from '../../objects/conditions.ts'
 import { missingKey } from '../../workload/plan/keys.ts'
 import { marks } from '../../workload/plan/marks.ts'
@@ -39,7 +39,7 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
   }
   const expiresAt = branch.spec.expiresAt === undefined ? undefined : Date.parse(branch.spec.expiresAt)
   if (expiresAt !== undefined && now >= expiresAt)
-    return { ...nothing(observed), actions: [{ do: 'request-deletion', at: timestamp(now) }] }
+    return { ...nothing(observed), actions: [{ do: 'request-deletion', at: preciseTime(now) }] }
   const volume = recordFromClaim(observed)
   if (volume !== undefined)
     return { ...nothing(observed), status: { ...status, incarnation: observed.incarnation, volume } }

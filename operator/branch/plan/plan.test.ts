@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { AnyObject } from '../../../cluster/index.ts'
 import { annotatedOperation, annotations, type Task } from '../../../crds/index.ts'
+import { preciseTime } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { derivedId } from '../../objects/derived-id.ts'
 import { ownerUidAnnotation } from '../../objects/ownership.ts'
@@ -159,7 +160,7 @@ describe('the time of a branch', () => {
   test('is over when that comes, and not before', () => {
     expect(planOf(at(0))).toEqual({
       ...{ ...nothing, status: settled, wakeAt: undefined },
-      actions: [{ do: 'request-deletion', at: ago(0) }],
+      actions: [{ do: 'request-deletion', at: preciseTime(now) }],
     })
     expect(planOf(at(1))).toMatchObject({ actions: [], wakeAt: now + 1 })
   })

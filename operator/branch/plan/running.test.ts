@@ -8,7 +8,7 @@ import {
   managedByEspalier,
   type Task,
 } from '../../../crds/index.ts'
-import { timestamp } from '../../../values/time.ts'
+import { preciseTime, timestamp } from '../../../values/time.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { branchSettings, type GivenBranch, settledBranch } from '../../testing/settled-branch.ts'
 import { systemIdentifierAnnotation } from '../../workload/children/claim.ts'
@@ -54,7 +54,7 @@ describe('on its way', () => {
     expect(condition(given, 'Ready')[0]).toBe('False')
   })
   test('it is connectable, and billed, from the first pass on in which it serves', () => {
-    expect(statusOf(creating())).toMatchObject({ phase: 'available', connectableAt: ago(0) })
+    expect(statusOf(creating())).toMatchObject({ phase: 'available', connectableAt: preciseTime(now) })
     expect(condition(creating(), 'Progressing')).toEqual(['False', 'Completed', 'the branch has become connectable'])
     expect(statusOf({ status: { connectableAt: ago(9_000) } }).connectableAt).toBe(ago(9_000))
   })

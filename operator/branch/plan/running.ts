@@ -1,6 +1,6 @@
 /** A branch from the moment on in which the copy of its source is on record: its volume, its Postgres, and how it serves. Pure. */
 import type { BranchPhase } from '../../../crds/index.ts'
-import { timestamp } from '../../../values/time.ts'
+import { preciseTime } from '../../../values/time.ts'
 import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
@@ -105,7 +105,7 @@ function statusOf(observed: Observed, assessment: Assessment, time: MaintenanceT
   const { branch, children, pod, incarnation } = observed
   const { status = {} } = branch
   const { answered, desired, findings, fatal, serves, pending } = assessment
-  const connectableAt = status.connectableAt ?? (serves ? timestamp(now) : undefined)
+  const connectableAt = status.connectableAt ?? (serves ? preciseTime(now) : undefined)
   const isMade = connectableAt !== undefined
   const refused = configurationFinding(observed)
   const waiting = pendingRestarts(observed, desired, now)
