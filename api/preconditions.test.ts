@@ -34,6 +34,15 @@ describe('a list of tags', () => {
     expect(parseTags(text)).toEqual(tags)
   })
 
+  test.each([' '.repeat(16_000), `"a",${' '.repeat(16_000)}x`, ','.repeat(16_000), '"'.repeat(16_000)])(
+    'is read in a time that grows with its length, and not faster: %#',
+    text => {
+      const began = performance.now()
+      parseTags(text)
+      expect(performance.now() - began).toBeLessThan(250)
+    },
+  )
+
   test('is read as it was put together', () => {
     const characters = Array.from({ length: 0x5e }, (_, n) => String.fromCharCode(0x21 + n)).filter(it => it !== '"')
     const tag = fc

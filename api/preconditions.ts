@@ -15,7 +15,8 @@ type TagList = '*' | readonly string[]
 /** As a list is to be written, for the API's description; empty items between commas are read, too. */
 export const entityTagsPattern = /^([*]|(W[/])?"[!#-~]*"(, *(W[/])?"[!#-~]*")*)$/
 
-const listItem = /[ \t]*((?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")?[ \t]*(?:,|$)/y
+/** Space can be taken in one way only: in two, a header full of it would be tried in a hundred million. */
+const listItem = /[ \t]*(?:((?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")[ \t]*)?(?:,|$)/y
 
 /** Undefined where it is no list of entity tags. */
 export function parseTags(value: string): TagList | undefined {
