@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { refusal } from '../testing/parsing.ts'
-import { capped, intersection, parseRangeHeader, queryRange, unlimited } from './range.ts'
+import { capped, intersection, parseRangeHeader, rowsOf, unlimited } from './range.ts'
 import type { Range } from './types.ts'
 
 describe('Range', () => {
@@ -33,10 +33,21 @@ describe('Range', () => {
 })
 
 test('limit and offset of the query string', () => {
-  expect(queryRange(undefined, undefined)).toEqual(unlimited)
-  expect(queryRange(0, 5)).toEqual({ offset: 5, limit: 0 })
-  expect(refusal(() => queryRange(-1, 0))).toMatchObject({ code: 'RST103', status: 416 })
-  expect(queryRange(1, -1)).toEqual({ offset: 0, limit: 1 })
+  const pageTwo = { offset: 10, limit: 10 }
+  expect(rowsOf(unlimited, undefined, undefined)).toEqual(unlimited)
+  expect(rowsOf(unlimited, 0, undefined)).toEqual({ offset: 0, limit: 0 })
+  expect(rowsOf(unlimited, 1, -1)).toEqual({ offset: 0, limit: 1 })
+  expect(rowsOf(pageTwo, 15, undefined)).toEqual({ offset: 10, limit: 5 })
+  for (const [header, limit, offset] of [
+    [unlimited, -1, 0],
+    [unlimited, 0, 5],
+    [pageTwo, 5, 0],
+    [pageTwo, undefined, 20],
+  ] as const) {
+    expect(refusal(() => rowsOf(header, limit, offset))).toMatchObject({ code: 'RST103', status: 416 })
+  }
+  // Of what is embedded Postgres says it.
+  expect(rowsOf(undefined, -1, -2)).toEqual({ offset: -2, limit: -1 })
 })
 
 const range = fc.record({ offset: fc.nat(20), limit: fc.option(fc.nat(20), { nil: undefined }) })

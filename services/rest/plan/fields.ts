@@ -7,13 +7,19 @@ import type { PlannedField } from './types.ts'
 /** What the rows are turned into; it decides which conversions of domains apply. */
 export type Output = 'json' | 'text'
 
-/** Resolves fields of a relation. */
+/** Resolves fields of a relation. `isReturned`: its rows come from a function. */
 export function fieldResolver(
   cache: SchemaCache,
   relation: QualifiedName,
   output: Output,
+  isReturned = false,
 ): (field: Field) => PlannedField {
   const columns = cache.tables.get(relation.schema)?.get(relation.name)?.columns
+  const computedOf = (name: string): PlannedField['computed'] => {
+    const functions = cache.routines.get(relation.schema)?.get(name)
+    const takesRow = functions?.some(({ parameters: [only, ...more] }) => only?.name === '' && more.length === 0)
+    return takesRow ? { function: { schema: relation.schema, name }, of: relation } : undefined
+  }
   return ({ name, path }) => {
     const column = columns?.get(name)
     const type = column?.type
@@ -26,6 +32,7 @@ export function fieldResolver(
       baseType: column?.baseType,
       toOutput: type === undefined || path.length > 0 ? undefined : representation(type, output),
       fromText: type === undefined || path.length > 0 ? undefined : representation('text', type),
+      computed: isReturned && columns !== undefined && column === undefined ? computedOf(name) : undefined,
     }
   }
 }

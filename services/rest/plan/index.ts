@@ -117,7 +117,7 @@ function planRoutine(
   const headersOnly = action.method === 'HEAD'
   // What is made for a relation is made of a function's rows of it as well.
   const { output, made } = bodyOf(context, returned)
-  const read = planRead({ cache, output, ...settings }, returned, request.query, request.range)
+  const read = planRead({ cache, output, ...settings, isReturned: true }, returned, request.query, request.range)
   const body = made()
   checkPreferences(request)
   const { maxAffected, handling } = request.preferences
@@ -129,7 +129,8 @@ function planRoutine(
     arguments: given,
     read,
     body: headersOnly ? withoutBody(body) : body,
-    count: request.preferences.count,
+    // Nothing is known beforehand of how many rows a function returns.
+    count: request.preferences.count === 'planned' ? undefined : request.preferences.count && 'exact',
     maximumRows: settings.maximumRows,
     readOnly: isRead || routine.volatility !== 'volatile',
     headersOnly,

@@ -2,7 +2,7 @@
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
 import { aggregateInSpread, aggregatesDisabled, tooManyEmbeddings } from '../errors/catalogue.ts'
-import { capped, intersection, queryRange, unlimited } from '../parse/range.ts'
+import { capped, rowsOf } from '../parse/range.ts'
 import type { Field, ParsedQuery, Range, SelectField, SelectItem, SelectRelation } from '../parse/types.ts'
 import { condition, plannedOrder } from './conditions.ts'
 import { fieldResolver, type Output } from './fields.ts'
@@ -15,6 +15,8 @@ type ReadContext = {
   readonly output: Output
   readonly maximumRows: number | undefined
   readonly aggregatesEnabled: boolean
+  /** Whether the rows of the root are a function's. */
+  readonly isReturned?: boolean
 }
 
 /** Names (NAMEDATALEN in the manual, section 4.1.1). */
@@ -45,11 +47,11 @@ class ReadPlanner {
     relation: QualifiedName,
     select: readonly SelectItem[],
     all: Said,
-    { headerRange, spread }: { headerRange: Range; spread: boolean },
+    { headerRange, spread }: { headerRange: Range | undefined; spread: boolean },
   ): ReadNode {
     const alias = this.#alias(relation.name)
-    const { cache, output } = this.#context
-    const resolve = fieldResolver(cache, relation, output)
+    const { cache, output, isReturned = false } = this.#context
+    const resolve = fieldResolver(cache, relation, output, isReturned && this.#aliases.size === 1)
     const relations = select.filter(item => item.kind === 'relation')
     checkPaths(all, relations)
     const children = new Map<SelectRelation, EmbeddedNode>()
@@ -62,9 +64,9 @@ class ReadPlanner {
     ]
     const order =
       here(all.order)
-        .at(-1)
+        .at(0)
         ?.map(term => plannedOrder(relation, term, resolve, embeddings, cache, output)) ?? []
-    const asked = intersection(queryRange(here(all.limits).at(-1), here(all.offsets).at(-1)), headerRange)
+    const asked = rowsOf(headerRange, here(all.limits).at(-1), here(all.offsets).at(-1))
     return {
       relation,
       alias,
@@ -110,7 +112,7 @@ class ReadPlanner {
     const relationship = findRelationship(cache, source, item.name, item.hint)
     const toOne = isToOne(relationship)
     if (item.spread && !toOne && hasAggregates(item.select)) throw aggregateInSpread()
-    const planned = this.node(relationship.target, item.select, all, { headerRange: unlimited, spread: item.spread })
+    const planned = this.node(relationship.target, item.select, all, { headerRange: undefined, spread: item.spread })
     const node = isThroughJunction(relationship) && !hasAggregates(item.select) ? this.#inKeyOrder(planned) : planned
     return {
       kind: 'embedded',

@@ -34,7 +34,7 @@ function fitsSelf(one: KeyRelationship, target: string, hint: string | undefined
   const { kind } = one.cardinality
   const isParent = kind === 'many-to-one' || (one.cardinality.kind === 'one-to-one' && !one.cardinality.referenced)
   if (hint === undefined) {
-    if (target === one.target.name) return !isParent
+    if (target === one.target.name) return !isParent && kind !== 'many-to-many'
     return isParent && (hasConstraint(one, target) || ownColumn(one) === target)
   }
   if (target !== one.target.name) return false

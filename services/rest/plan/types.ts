@@ -21,6 +21,8 @@ export type PlannedField = {
   readonly toOutput: QualifiedName | undefined
   /** The function that makes one of a text, for comparing. */
   readonly fromText: QualifiedName | undefined
+  /** Of what a function returns, where Postgres has lost the rows' type: the function that computes the column, and the relation that it is of. */
+  readonly computed: { readonly function: QualifiedName; readonly of: QualifiedName } | undefined
 }
 
 export type PlannedColumn = {

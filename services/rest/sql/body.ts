@@ -73,6 +73,7 @@ export function bodySql({ shape }: BodyPlan, { scalar, single }: Rows): string {
     case 'handler': {
       const { aggregate, subject } = shape.handler
       if (aggregate === undefined) return '(SELECT pgrst_scalar FROM rst_source)'
+      if (scalar) return `${qualified(aggregate)}(rst_rows.pgrst_scalar)`
       return `${qualified(aggregate)}(rst_rows${subject === undefined ? '' : `::${qualified(subject)}`})`
     }
   }

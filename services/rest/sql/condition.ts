@@ -40,8 +40,12 @@ const isWords = {
 } as const
 
 /** A column of the rows that go by `source`, and what is inside it. */
-export function fieldSql(writer: StatementWriter, source: string, { name, path, baseType }: PlannedField): string {
-  const column = `${identifier(source)}.${identifier(name)}`
+export function fieldSql(writer: StatementWriter, source: string, field: PlannedField): string {
+  const { name, path, baseType, computed } = field
+  const column =
+    computed === undefined
+      ? `${identifier(source)}.${identifier(name)}`
+      : `${qualified(computed.function)}(${identifier(source)}::${qualified(computed.of)})`
   if (path.length === 0) return column
   // Arrays and composites can be gone into as JSON; and what is JSON already stays as it is.
   const isJson = baseType === 'json' || baseType === 'jsonb'

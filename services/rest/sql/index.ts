@@ -46,16 +46,10 @@ function totalSql(
   return `(SELECT count(*) FROM (${countableSql(writer, node, from)}${limit}) AS rst_counted)`
 }
 
-function estimateOf(
-  count: Count | undefined,
-  node: ReadNode,
-  from: (writer: StatementWriter) => string,
-): Statement | undefined {
+function estimateOf(count: Count | undefined, node: ReadNode): Statement | undefined {
   if (count === undefined || count === 'exact') return undefined
   const writer = new StatementWriter()
-  const text = from(writer)
-  const source = text === '' ? sourceSql(node) : sourceSql(node, `(${text})`)
-  return { text: `EXPLAIN (FORMAT JSON) ${countableSql(writer, node, source)}`, values: writer.values }
+  return { text: `EXPLAIN (FORMAT JSON) ${countableSql(writer, node, sourceSql(node))}`, values: writer.values }
 }
 
 function explained(text: string, { body }: Plan): string {
@@ -111,7 +105,7 @@ function readStatement(plan: Extract<Plan, { kind: 'read' }>, delivery: Delivery
   return {
     write: undefined,
     main: { text: explained(text, plan), values: writer.values },
-    estimate: estimateOf(plan.count, plan.read, () => ''),
+    estimate: estimateOf(plan.count, plan.read),
     isExplain: plan.body.explain !== undefined,
     rowBody,
   }
@@ -123,7 +117,7 @@ function pageStatement(plan: Extract<Plan, { kind: 'read' }> & { keyset: Keyset 
   return {
     write: undefined,
     main: { text: explained(text, plan), values: writer.values },
-    estimate: estimateOf(plan.count, plan.read, () => ''),
+    estimate: estimateOf(plan.count, plan.read),
     isExplain: plan.body.explain !== undefined,
     rowBody: undefined,
   }
@@ -181,7 +175,7 @@ function callStatement(plan: Extract<Plan, { kind: 'call' }>, delivery: Delivery
   return {
     write: undefined,
     main: { text: explained(text, plan), values: writer.values },
-    estimate: estimateOf(plan.count, plan.read, inner => callSql(inner, plan)),
+    estimate: undefined,
     isExplain: plan.body.explain !== undefined,
     rowBody,
   }

@@ -234,7 +234,9 @@ class ReadWriter {
     const conditions = [...joined, ...node.conditions.map(one => conditionSql(this.#writer, scope, one))]
     const groups = level.hasAggregates && level.groups.length > 0 ? ` GROUP BY ${level.groups.join(', ')}` : ''
     const columns = more === undefined ? level.list : [...level.list, more]
-    const list = columns.length === 0 ? '1 AS "rst_nothing"' : columns.join(', ')
+    // Of the root, rows without columns are shown; what is embedded has to be told from a row that is not there.
+    const empty = node === this.#root ? '' : '1 AS "rst_nothing"'
+    const list = columns.length === 0 ? empty : columns.join(', ')
     // Groups come in the order of their keys, where no other is asked for: hashing would make it one of chance.
     const grouped = groups !== '' && node.order.length === 0 && level.keys.length > 0
     const order = grouped ? ` ORDER BY ${level.keys.join(', ')}` : this.#order(node.alias, node.order)

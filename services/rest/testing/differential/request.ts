@@ -1,0 +1,440 @@
+/** Whole requests: reads, writes, calls and what is none of them, with headers and bodies. */
+import { createHmac } from 'node:crypto'
+import { type Parameter, parameters } from './query.ts'
+import { Random } from './random.ts'
+import { type Callable, functions, type Relation, relations } from './resources.ts'
+import { jsonValue, value } from './values.ts'
+
+/** One request, in the pieces that a shorter one can be made of. */
+export type Asked = {
+  readonly method: string
+  /** Encoded. */
+  readonly path: string
+  /** Not encoded. */
+  readonly query: readonly Parameter[]
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | undefined
+}
+
+export const secret = 'a passphrase of tests, longer than 32 characters'
+
+const part = (text: string | object) =>
+  Buffer.from(typeof text === 'string' ? text : JSON.stringify(text)).toString('base64url')
+function token(claims: object, header: object = { alg: 'HS256', typ: 'JWT' }, key = secret): string {
+  const signed = `${part(header)}.${part(claims)}`
+  return `${signed}.${createHmac('sha256', key).update(signed).digest('base64url')}`
+}
+const goodTokens = [
+  token({ role: 'member', sub: 'ada' }),
+  token({ role: 'guest' }),
+  token({ role: 'member', sub: 'bob', exp: 4_000_000_000 }),
+  token({ sub: 'ada' }),
+]
+const badTokens = [
+  token({ role: 'member', exp: 1 }),
+  token({ role: 'member', nbf: 4_000_000_000 }),
+  token({ role: 'member' }, { alg: 'HS256' }, 'another passphrase of the same length, or so'),
+  token({ role: 'nobody at all' }),
+  token({ role: 'member' }, { alg: 'none' }),
+  'a.b.c',
+  'a.b',
+  '',
+  'x',
+]
+
+function authorization(random: Random): string {
+  if (random.percent(75)) return `${random.word('Bearer bearer')} ${random.pick(goodTokens)}`
+  return random.percent(90)
+    ? `Bearer ${random.pick(badTokens)}`
+    : random.pick(['Basic YTpi', 'Bearer', 'bearer  x', random.pick(goodTokens)])
+}
+
+const vendor = 'application/vnd.pgrst.'
+const accepts = [
+  'application/json',
+  'text/csv',
+  '*/*',
+  'application/json',
+  `${vendor}object+json`,
+  `${vendor}object`,
+  `${vendor}object+json;nulls=stripped`,
+  `${vendor}array+json;nulls=stripped`,
+  `${vendor}array`,
+  'text/html',
+  'application/vnd.list+json',
+  'application/octet-stream',
+  'text/plain',
+  'text/csv;q=0.5, application/json',
+  'image/png',
+  'image/png, */*',
+  'text/*',
+  'application/*',
+  `${vendor}plan`,
+  `${vendor}plan+json`,
+  `${vendor}plan+text; for="text/csv"`,
+  'application/json; charset=utf-8',
+  'Text/CSV',
+  'nonsense',
+  '',
+  'application/openapi+json',
+  'application/json;q=0.1, text/csv;q=0.9',
+  `${vendor}object+json, application/json`,
+  'text/xml',
+] // prettier would put each in a line of its own
+
+function prefer(random: Random): string {
+  const all = random.list(1, 3, () =>
+    random.percent(92)
+      ? random.pick([
+          'return=representation',
+          'return=representation',
+          'return=minimal',
+          'return=headers-only',
+          'count=exact',
+          'count=exact',
+          'count=planned',
+          'count=estimated',
+          'resolution=merge-duplicates',
+          'resolution=ignore-duplicates',
+          'missing=default',
+          'missing=null',
+          'handling=strict',
+          'handling=lenient',
+          'tx=rollback',
+          'timezone=Europe/Berlin',
+          'max-affected=1',
+          'max-affected=10',
+        ])
+      : random.pick([
+          'nonsense',
+          'return=x',
+          'tx=commit',
+          'timezone=Nowhere',
+          'count=',
+          'handling',
+          'RETURN=minimal',
+          'a=b; c=d',
+          'max-affected=x',
+          'params=single-object',
+          'tx=rollback;x=1',
+        ]),
+  )
+  return all.join(random.pick([', ', ',', ' , ']))
+}
+
+function headers(random: Random, kind: 'read' | 'write' | 'call'): Record<string, string> {
+  const all: Record<string, string> = {}
+  if (random.percent(30)) all.Accept = random.pick(accepts)
+  if (random.percent(kind === 'write' ? 75 : 30)) all.Prefer = prefer(random)
+  if (random.percent(kind === 'write' ? 3 : 10))
+    all.Range = random.percent(80)
+      ? random.word('0-1 1-2 0-0 2- 0-100 1-1')
+      : random.pick(['5-2', '50-60', 'x', '-1', 'items=0-1', '0-', '1 - 2', '99999999999999999999-'])
+  if (random.percent(1)) all['Range-Unit'] = 'items'
+  if (random.percent(12)) all.Authorization = authorization(random)
+  if (random.percent(2))
+    all[random.word('Accept-Profile Content-Profile')] = random.pick([
+      'api',
+      Buffer.from('склад').toString('latin1'),
+      'nowhere',
+      '',
+    ])
+  if (random.percent(3))
+    all.Cookie = random.pick([
+      'a=1',
+      'a=1; b=2',
+      `c=${Buffer.from('ä').toString('latin1')}`,
+      'novalue',
+      'a=1;a=2',
+      '=x',
+    ])
+  if (random.percent(3)) all['X-Told'] = random.pick(['plain', Buffer.from('grüß 😀').toString('latin1'), 'a"b', ''])
+  if (random.percent(1)) all.Origin = 'http://example.com'
+  return all
+}
+
+const encoded = (text: string): string =>
+  encodeURIComponent(text).replace(/%(2C|3A|2A|28|29|22)/g, found => decodeURIComponent(found))
+
+function record(random: Random, columns: Relation['columns']): Record<string, unknown> {
+  const chosen = columns.filter(([name]) => random.percent(name === 'id' || columns.length < 4 ? 80 : 35))
+  const all: [string, unknown][] = chosen.map(([name, type]) => [
+    name,
+    name === 'id' && random.percent(60) ? 20 + random.below(20) : jsonValue(random, type),
+  ])
+  if (random.percent(2)) all.push([random.pick(['nowhere', '', 'ä', '__proto__', 'ID']), 1])
+  return Object.fromEntries(all)
+}
+
+function csv(random: Random, columns: Relation['columns']): string {
+  const chosen = columns.filter(() => random.percent(50))
+  const cell = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
+  const lines = random.list(0, 3, () =>
+    chosen.map(([, type]) => (random.percent(10) ? 'NULL' : cell(value(random, type)))).join(','),
+  )
+  if (random.percent(5)) lines.push(random.pick(['', '1', '1,2,3,4,5,6', '"a', 'a"b', '"a"b']))
+  return [chosen.map(([name]) => name).join(','), ...lines].join(random.word('\n \r\n')) + random.pick(['', '\n'])
+}
+
+const form = (random: Random, columns: Relation['columns']): string =>
+  columns
+    .filter(() => random.percent(60))
+    .map(
+      ([name, type]) => `${encodeURIComponent(name)}=${encodeURIComponent(value(random, type)).replaceAll('%20', '+')}`,
+    )
+    .join('&')
+
+const badBodies = [
+  '',
+  '{',
+  '[',
+  'null',
+  '1',
+  '"x"',
+  '[1]',
+  '[null]',
+  '{"a":1}{"a":2}',
+  '[{"id":40},{"name":"x"}]',
+  '[[]]',
+  '[{}]',
+  '{}',
+  '[]',
+  ' ',
+  '{"id": 41, "id": 42}',
+  '\ufeff{}',
+  '{"title": "\\u0000"}',
+  '{"title": "\\ud800"}',
+]
+
+type Body = { readonly body: string | undefined; readonly type: string | undefined }
+
+function body(random: Random, columns: Relation['columns']): Body {
+  if (random.percent(5))
+    return { body: random.pick(badBodies), type: random.percent(80) ? 'application/json' : undefined }
+  const how = random.below(100)
+  if (how < 40)
+    return { body: JSON.stringify(record(random, columns)), type: random.percent(90) ? 'application/json' : undefined }
+  if (how < 75) {
+    const first = record(random, columns)
+    const rows = random.list(0, 3, () =>
+      random.percent(90)
+        ? Object.fromEntries(
+            Object.keys(first).map(name => [
+              name,
+              name === 'id'
+                ? 20 + random.below(20)
+                : jsonValue(random, columns.find(([known]) => known === name)?.[1] ?? 'text'),
+            ]),
+          )
+        : record(random, columns),
+    )
+    return { body: JSON.stringify(rows), type: 'application/json' }
+  }
+  if (how < 87) return { body: csv(random, columns), type: 'text/csv' }
+  if (how < 95) return { body: form(random, columns), type: 'application/x-www-form-urlencoded' }
+  return {
+    body: JSON.stringify(record(random, columns)),
+    type: random.pick([
+      'text/plain',
+      'application/json; charset=utf-8',
+      'application/octet-stream',
+      'nonsense',
+      'text/xml',
+      `${vendor}object+json`,
+      `${vendor}array+json`,
+      'Application/JSON',
+      '',
+    ]),
+  }
+}
+
+const withType = (all: Record<string, string>, type: string | undefined): Record<string, string> =>
+  type === undefined ? all : { ...all, 'Content-Type': type }
+
+const served = Object.entries(relations)
+const written = served.filter(([, { isWritten }]) => isWritten === true)
+
+function read(random: Random): Asked {
+  const [name, relation] = random.percent(30)
+    ? random.pick(served.filter(([known]) => known === 'kinds' || known === 'people' || known === 'projects'))
+    : random.pick(served)
+  const path = random.percent(98)
+    ? `/${encodeURIComponent(name)}`
+    : random.pick(
+        [
+          `/${name.slice(1)}`,
+          `/${encodeURIComponent(name)}/`,
+          '/nowhere',
+          '/kind',
+          `/${name.toUpperCase()}`,
+          '/a/b',
+        ].map(text => text.replaceAll(' ', '%20')),
+      )
+  return {
+    method: random.percent(92) ? 'GET' : 'HEAD',
+    path,
+    query: parameters(random, relation),
+    headers: headers(random, 'read'),
+    body: undefined,
+  }
+}
+
+function write(random: Random): Asked {
+  const [name, relation] = random.percent(92) ? random.pick(written) : random.pick(served)
+  const method = random.word('POST POST POST PATCH PATCH DELETE PUT')
+  const columns = relation.columns
+    .filter(([column]) => random.percent(97) || column !== 'twice')
+    .filter(([column]) => column !== 'twice' || random.percent(10))
+  const query: Parameter[] = []
+  if (method === 'PUT') {
+    const key = relation.columns[0]?.[0] ?? 'id'
+    const names = name === 'keyed' ? ['a', 'b'] : [key]
+    const row = { ...record(random, columns), [key]: random.pick([1, 2, 30, 31]) }
+    for (const column of names)
+      query.push([
+        column,
+        `eq.${random.percent(90) ? (Object.entries(row).find(([known]) => known === column)?.[1] ?? '1') : value(random, 'int')}`,
+      ])
+    if (random.percent(10)) query.push(...parameters(random, relation))
+    const all = withType(headers(random, 'write'), random.percent(95) ? 'application/json' : undefined)
+    return {
+      method,
+      path: `/${encodeURIComponent(name)}`,
+      query,
+      headers: all,
+      body: JSON.stringify(random.percent(15) ? [row] : row),
+    }
+  }
+  if (method === 'POST') {
+    if (random.percent(25)) query.push(...parameters(random, relation))
+    else if (random.percent(30)) query.push(['select', random.pick(relation.columns)[0]])
+    if (random.percent(12))
+      query.push([
+        'columns',
+        random.percent(90)
+          ? random.list(1, 3, () => random.pick(relation.columns)[0]).join(',')
+          : random.pick(['', 'nowhere', 'id,', '*', '"id"', 'id.x', 'id->a', ' id']),
+      ])
+    if (random.percent(12))
+      query.push([
+        'on_conflict',
+        random.percent(85)
+          ? random.pick(['id', 'title', 'a,b', 'a', 'name'])
+          : random.pick(['', 'nowhere', 'id,', '*', '"id"']),
+      ])
+  } else query.push(...parameters(random, relation))
+  if (method === 'DELETE')
+    return { method, path: `/${encodeURIComponent(name)}`, query, headers: headers(random, 'write'), body: undefined }
+  if (method === 'PATCH' && random.percent(8)) query.push(['columns', random.pick(relation.columns)[0]])
+  const { body: sent, type } = body(random, columns)
+  return {
+    method,
+    path: `/${encodeURIComponent(name)}`,
+    query,
+    headers: withType(headers(random, 'write'), type),
+    body: sent,
+  }
+}
+
+const resultOf = ({ returns }: Callable): Relation | undefined =>
+  typeof returns === 'string' ? relations[returns] : returns
+
+function call(random: Random): Asked {
+  const [name, callable] = random.pick(Object.entries(functions))
+  const result = resultOf(callable) ?? { columns: [[name, 'text']], embeddings: [] }
+  const query = random.percent(resultOf(callable) === undefined ? 12 : 55) ? parameters(random, result) : []
+  const path = random.percent(98)
+    ? `/rpc/${name}`
+    : random.pick(['/rpc/nowhere', `/rpc/${name}s`, `/rpc/${name}/`, '/rpc', '/rpc/', `/rpc/${name}/x`])
+  const given = callable.parameters.filter(() => random.percent(80))
+  if (random.percent(50)) {
+    const own: Parameter[] = given.flatMap(([parameter, type]) =>
+      random.list(1, random.percent(10) ? 2 : 1, (): Parameter => [parameter, value(random, type)]),
+    )
+    if (random.percent(3)) own.push([random.pick(['nowhere', 'a', 'id']), value(random, 'int')])
+    return {
+      method: random.percent(94) ? 'GET' : 'HEAD',
+      path,
+      query: [...own, ...query],
+      headers: headers(random, 'call'),
+      body: undefined,
+    }
+  }
+  const all = headers(random, 'call')
+  if (callable.raw !== undefined && random.percent(80)) {
+    const type = callable.raw === 'json' ? 'application/json' : callable.raw
+    const sent =
+      callable.raw === 'json'
+        ? JSON.stringify(jsonValue(random, 'json'))
+        : random.pick(['text', 'grüß', '', '{"a":1}', '\\x00'])
+    return {
+      method: 'POST',
+      path,
+      query,
+      headers: withType(
+        all,
+        random.percent(92) ? type : random.pick(['text/plain', 'application/json', 'text/csv', 'text/xml']),
+      ),
+      body: sent,
+    }
+  }
+  if (random.percent(60)) {
+    const sent = JSON.stringify(
+      Object.fromEntries(given.map(([parameter, type]) => [parameter, jsonValue(random, type)])),
+    )
+    return {
+      method: 'POST',
+      path,
+      query,
+      headers: withType(all, random.percent(95) ? 'application/json' : undefined),
+      body: random.percent(97) ? sent : undefined,
+    }
+  }
+  const { body: sent, type } = body(random, callable.parameters)
+  if (random.percent(4)) query.push(['columns', given.map(([parameter]) => parameter).join(',')])
+  return { method: 'POST', path, query, headers: withType(all, type), body: sent }
+}
+
+function other(random: Random): Asked {
+  const path = random.pick([
+    '/',
+    '/clients',
+    '/notes',
+    '/fixed',
+    '/project_names',
+    '/project_counts',
+    '/loose',
+    '/rpc/add',
+    '/rpc/all_clients',
+    '/rpc/over',
+    '/nowhere',
+    '/rpc/nowhere',
+    '/events',
+    '/%D0%B4%D0%B2%D0%B5%D1%80%D1%8C',
+    '/rpc/width',
+    '/a/b',
+    '//',
+    '/rpc',
+    '/rpc/a/b',
+    '/clients/',
+  ])
+  const method = random.word('OPTIONS OPTIONS OPTIONS GET HEAD POST PATCH PUT DELETE TRACE')
+  const all = headers(random, 'read')
+  if (path === '/' && method === 'GET') return { method: 'HEAD', path, query: [], headers: all, body: undefined }
+  const profile = random.percent(30)
+    ? { [random.word('Accept-Profile Content-Profile')]: Buffer.from('склад').toString('latin1') }
+    : {}
+  return { method, path, query: [], headers: { ...all, ...profile }, body: undefined }
+}
+
+/** The requests of a seed: each follows from its number alone, so that any one can be had again. */
+export function requestOf(seed: number, number: number): Asked {
+  const random = new Random(Math.imul(seed + 1, 2_654_435_761) ^ Math.imul(number + 1, 40_503))
+  const kind = random.below(100)
+  if (kind < 45) return read(random)
+  if (kind < 70) return call(random)
+  return kind < 96 ? write(random) : other(random)
+}
+
+export const pathOf = ({ path, query }: Asked): string =>
+  query.length === 0 ? path : `${path}?${query.map(([name, text]) => `${encoded(name)}=${encoded(text)}`).join('&')}`
