@@ -5,10 +5,7 @@
 import { bearerChallenge } from '../../authentication/challenge.ts'
 import type { ClaimsFault, Undecodable } from '../../authentication/errors.ts'
 import type { UnreadRequest } from '../../http/message.ts'
-import { type Json, RestError } from './rest-error.ts'
-
-/** Of a 503 that does not say itself when to ask again. */
-export const retryAfter: [string, string] = ['Retry-After', '1']
+import { type Json, RestError, retryAfter } from './rest-error.ts'
 
 // Group 0: the connection to the database, and the room for what is on its way.
 

@@ -4,8 +4,8 @@ import { isRecord } from '../../../values/record.ts'
 import { bearerChallenge } from '../../authentication/challenge.ts'
 import { isHeaderName, isHeaderValue } from '../../http/headers.ts'
 import type { DatabaseError } from '../../postgres/errors.ts'
-import { invalidRaiseDetail, invalidRaiseMessage, retryAfter } from './catalogue.ts'
-import { type Json, RestError } from './rest-error.ts'
+import { invalidRaiseDetail, invalidRaiseMessage } from './catalogue.ts'
+import { type Json, RestError, retryAfter } from './rest-error.ts'
 
 /** The longest prefix of an SQLSTATE that stands here decides. */
 const statuses = new Map<string, number>([

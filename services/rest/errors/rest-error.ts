@@ -3,6 +3,9 @@
 /** A value that JSON can say; `details` of an ambiguous embedding is a list, not a text. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 
+/** Of what does not say itself when to ask again. */
+export const retryAfter: [name: string, value: string] = ['Retry-After', '1']
+
 type RestErrorParts = {
   /** HTTP status, 100 to 999. */
   status: number
