@@ -9,15 +9,19 @@ main=$(dirname "$(readlink -f "$0")")/main.ts
 
 # It has so many seconds to end by itself.
 grace=5
+agent=
 stop() {
   trap '' TERM INT
+  # The signal may come before the agent is there, and before it has a name.
+  [ -n "$!" ] || exit 143
+  agent=$!
   kill -TERM "$agent"
   (sleep "$grace" && kill -KILL "$agent") &
 }
 
-node "$main" "$@" &
-agent=$!
 trap stop TERM INT
+node "$main" "$@" &
+agent=${agent:-$!}
 
 wait "$agent"
 status=$?
