@@ -16,7 +16,7 @@ import { type SystemCertificate, systemCertificates } from '../../sealing/creden
 import type { Caches } from '../caches.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { isLoaded, issuedAt, isUnder } from '../workload/children/certificate.ts'
-import { podFacts } from '../workload/pod.ts'
+import { podFacts, podsOf } from '../workload/pod.ts'
 
 /** Reasons for which a database that is being deleted goes on serving. */
 const heldBack = new Set(['DeletionProtected', 'HasBranches'])
@@ -38,7 +38,7 @@ function isBehind(caches: Caches, owner: ManagedDatabase | Branch, { mark, mount
   const secret = caches.secrets.get({ namespace, name: childNames.tls(id) })
   if (secret === undefined) return false
   if (!isUnder(secret, mark)) return true
-  const pods = caches.pods.byIndex('database', id).filter(pod => pod.metadata.namespace === namespace)
+  const pods = podsOf(caches, id, namespace)
   // One that starts yet reads what is mounted, which may be older than what stands in the Secret.
   return pods.some(pod =>
     podFacts(pod).address === undefined ? (issuedAt(secret) ?? 0) > mountedBefore : !isLoaded(secret),

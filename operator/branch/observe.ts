@@ -20,10 +20,10 @@ import {
   type Observation,
   type Observer,
   observeInstance,
-  podsOf,
   remainsOf,
   strayClaims,
 } from '../workload/observe.ts'
+import { podsOf } from '../workload/pod.ts'
 import { instanceOf, type Observed, type Source } from './observed.ts'
 
 export async function observe(

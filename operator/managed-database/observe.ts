@@ -8,10 +8,10 @@ import {
   type Observation,
   type Observer,
   observeInstance,
-  podsOf,
   remainsOf,
   strayClaims,
 } from '../workload/observe.ts'
+import { podsOf } from '../workload/pod.ts'
 import { holdOf } from './hold.ts'
 import { isAtRest, type Observed } from './observed.ts'
 import { askedRotations } from './plan/deeds.ts'

@@ -10,6 +10,7 @@
 import type { PersistentVolume, PersistentVolumeClaim } from '../../cluster/index.ts'
 import type { Caches } from '../caches.ts'
 import type { Instance } from './instance.ts'
+import { podsOf } from './pod.ts'
 import { patienceMs } from './provisioning.ts'
 
 /** Kubernetes' own: for which node a claim's volume is to be made, where its class waits for the first consumer. */
@@ -27,15 +28,14 @@ export function isOnlyOn(volume: Pick<PersistentVolume, 'spec'>, node: string): 
 
 /** The node for the claim that is still to be made; undefined where any will do, or where it is not known. */
 export function copyNodeOf(
-  { volumes, pods }: Pick<Caches, 'volumes' | 'pods'>,
+  caches: Pick<Caches, 'volumes' | 'pods'>,
   { metadata: { namespace }, status, dataSource }: Instance,
 ): string | undefined {
   if (status?.volume !== undefined || dataSource === undefined) return undefined
   const { id } = dataSource
-  const [pod] = pods.byIndex('database', id).filter(({ metadata }) => metadata.namespace === namespace)
-  const node = pod?.spec?.nodeName
+  const node = podsOf(caches, id, namespace)[0]?.spec?.nodeName
   // Its id can have volumes of several incarnations; where they are not all in one place, which is meant is for others to say.
-  const sources = volumes.byIndex('database', id)
+  const sources = caches.volumes.byIndex('database', id)
   return node !== undefined && sources.length > 0 && sources.every(volume => isOnlyOn(volume, node)) ? node : undefined
 }
 

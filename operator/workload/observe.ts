@@ -207,9 +207,6 @@ export function remainsOf(
   }
 }
 
-export const podsOf = (caches: Caches, id: string, namespace: string) =>
-  caches.pods.byIndex('database', id).filter(pod => pod.metadata.namespace === namespace)
-
 function childrenOf(caches: Caches, id: string, namespace: string, incarnation: number, remains: Remains): Children {
   const ours = <T extends Parameters<typeof ownerUidOf>[0]>(objects: readonly T[], name: string): T | undefined =>
     objects.find(object => object.metadata.name === name)

@@ -2,6 +2,7 @@
 import type { Pod } from '../../cluster/index.ts'
 import { type RefusalReason, reasonOfExitCode } from '../../instance/refusal.ts'
 import { isRecord } from '../../values/record.ts'
+import type { Caches } from '../caches.ts'
 import { postgresPort } from '../postgres/configuration.ts'
 import {
   imageAnnotation,
@@ -15,6 +16,10 @@ import {
   volumeAnnotation,
 } from './children/stateful-set.ts'
 import { walProbeAnnotation } from './children/wal-probe.ts'
+
+/** Those of a database or branch. */
+export const podsOf = (caches: Pick<Caches, 'pods'>, id: string, namespace: string | undefined): Pod[] =>
+  caches.pods.byIndex('database', id).filter(pod => pod.metadata.namespace === namespace)
 
 export type PodFacts = {
   name: string
