@@ -29,7 +29,7 @@ import { type PlannedAction, plan as planRequest } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import { type Rendered, render } from '../sql/index.ts'
 import { answer } from './answer.ts'
-import { type Exchange, sessionFacts } from './exchange.ts'
+import { type Exchange, plannedFacts } from './exchange.ts'
 import { runOn } from './execute.ts'
 import { chosenEnd, endOf, isolationLevelOf, isReadOnly } from './mode.ts'
 import { allowed } from './options.ts'
@@ -88,15 +88,8 @@ function prepare(exchange: Exchange, { head, body }: BatchEntry): Prepared {
   if (form !== undefined && body !== undefined) reader?.push(bodyBytes(body, form))
   const planned = planRequest(request, action, reader?.end(), state.cache, state.planSettings)
   const plan = limited(planned, session.role, limitsOf(state.roleLimits, session.role))
-  const facts = sessionFacts({ ...exchange, http: head }, request.schema)
-  const routineSettings = plan.kind === 'call' ? plan.routine.settings : []
-  const { timezone } = request.preferences
-  return {
-    request,
-    plan,
-    rendered: render(plan),
-    facts: { ...facts, timezone, settings: [...facts.settings, ...routineSettings] },
-  }
+  const facts = plannedFacts({ ...exchange, http: head }, request, plan)
+  return { request, plan, rendered: render(plan), facts }
 }
 
 const levels = ['serializable', 'repeatable read', 'read committed', 'read uncommitted']

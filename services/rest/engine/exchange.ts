@@ -2,7 +2,7 @@
 
 import type { IncomingBody, RequestHead } from '../../http/message.ts'
 import type { Pool } from '../../postgres/pool.ts'
-import { canonicalPath } from '../parse/request.ts'
+import { type ApiRequest, canonicalPath } from '../parse/request.ts'
 import type { Plan } from '../plan/types.ts'
 import type { State } from './state.ts'
 import type { Timing } from './timing.ts'
@@ -46,4 +46,11 @@ export function sessionFacts({ state, http, session }: Exchange, schema: string)
     settings: [...(state.roleSettings.get(session.role)?.settings ?? []), ...state.appSettings],
     preRequest: configuration.dbPreRequest,
   }
+}
+
+/** The same of a request that is planned, with what it prefers and what its function is set to. */
+export function plannedFacts(exchange: Exchange, { schema, preferences }: ApiRequest, plan: Plan): SessionFacts {
+  const facts = sessionFacts(exchange, schema)
+  const routineSettings = plan.kind === 'call' ? plan.routine.settings : []
+  return { ...facts, timezone: preferences.timezone, settings: [...facts.settings, ...routineSettings] }
 }

@@ -19,7 +19,7 @@ import { admit } from './admission.ts'
 import { answer } from './answer.ts'
 import { answerBatch, isBatch } from './batch.ts'
 import { forCaches, isTagged } from './caching.ts'
-import { type Exchange, type Session, sessionFacts } from './exchange.ts'
+import { type Exchange, plannedFacts, type Session } from './exchange.ts'
 import { canStream, execute, type Outcome } from './execute.ts'
 import { chosenEnd, transactionMode } from './mode.ts'
 import { answerOpenApi } from './openapi.ts'
@@ -80,17 +80,15 @@ async function answerPlanned(exchange: Exchange, request: ApiRequest, action: Pl
   const rendered = isByRows ? render(plan, delivery) : whole
   exchange.onStatement(rendered.write?.text ?? rendered.main.text)
   timing.mark('plan')
-  const facts = sessionFacts(exchange, request.schema)
-  const routineSettings = plan.kind === 'call' ? plan.routine.settings : []
-  const settings = [...facts.settings, ...routineSettings]
+  const facts = plannedFacts(exchange, request, plan)
   const outcome = await execute(pool, {
     plan,
     rendered,
-    facts: { ...facts, timezone: request.preferences.timezone, settings },
+    facts,
     mode,
     prepared: state.configuration.dbPreparedStatements,
     isStreamed,
-    statementTimeoutMs: statementTimeoutMs(settings) ?? state.statementTimeoutMs,
+    statementTimeoutMs: statementTimeoutMs(facts.settings) ?? state.statementTimeoutMs,
     signal,
   })
   timing.mark('transaction')
