@@ -206,7 +206,7 @@ export async function runOn(
     ...(write === undefined ? [] : [write]),
     { ...main, formats: isExplain ? [] : mainFormats },
   ]
-  const asked = await askedCost(connection, plan, before)
+  const asked = await askedCost(connection, plan, rendered, before)
   const results = await connection.run([...before.slice(asked), ...own, ...after], prepared)
   const first = before.length - asked
   const counted = write === undefined ? undefined : connection.affected[first]
@@ -226,9 +226,16 @@ function run(pool: Pool, execution: Execution): Promise<Outcome> {
 }
 
 /** Where the role's limits say so, what the plan costs, before anything of it runs. Returns how many of the transaction's first statements have been run for it. */
-async function askedCost(connection: Connection, plan: Plan, before: readonly Step[]): Promise<number> {
+async function askedCost(
+  connection: Connection,
+  plan: Plan,
+  rendered: Rendered,
+  before: readonly Step[],
+): Promise<number> {
   if (plan.limits?.cost === undefined) return 0
-  const { write, main } = render({ ...plan, body: { ...plan.body, explain: undefined } })
+  const { write, main } = rendered.isExplain
+    ? render({ ...plan, body: { ...plan.body, explain: undefined } })
+    : rendered
   const { text, values } = write ?? main
   const results = await connection.run(
     [...before, { text: `EXPLAIN (FORMAT JSON) ${text}`, values, isUnique: true }],
