@@ -5,7 +5,7 @@
 import { randomInt } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { isSoak } from '../../operator/testing/soak.ts'
-import { unexplained } from './testing/differential/exceptions.ts'
+import { unexplained } from './testing/differential/exceptions/index.ts'
 import { type Asked, requestOf } from './testing/differential/request.ts'
 import { startBoth } from './testing/differential/servers.ts'
 import { curl, shrink } from './testing/differential/shrink.ts'

@@ -1,0 +1,21 @@
+/**
+ * Where our answers may differ from those of PostgREST 12.0.2, and why: what PostgREST has changed itself up to 14, and what our contract says otherwise. Everything
+ * else in which they differ is a fault of ours.
+ */
+import type { Answer } from '../../../../testing/client.ts'
+import { type Difference, differences, type Part } from '../compare.ts'
+import type { Asked } from '../request.ts'
+import type { Exception } from './exception.ts'
+import { ofQueries } from './queries.ts'
+import { ofWrites } from './writes.ts'
+
+const exceptions: readonly Exception[] = [...ofQueries, ...ofWrites]
+
+const covers = ({ parts }: Exception, part: Part): boolean => parts === undefined || parts.includes(part)
+
+/** What in two answers nothing explains. */
+export function unexplained(asked: Asked, theirs: Answer, ours: Answer): Difference[] {
+  return differences(theirs, ours).filter(
+    difference => !exceptions.some(one => covers(one, difference.part) && one.applies({ asked, theirs, ours })),
+  )
+}
