@@ -11,7 +11,7 @@ import type { Audit } from './audit.ts'
 import type { Caches } from './caches.ts'
 import type { OpenPassword, ReadCredentials } from './databases/credentials.ts'
 import type { DatabaseText } from './databases/render.ts'
-import type { Idempotency } from './idempotency.ts'
+import type { Idempotency } from './idempotency/claims.ts'
 import type { SampleSource } from './series/source.ts'
 import type { Tenants } from './tenants.ts'
 

@@ -5,8 +5,8 @@ import { sendJson, sendRead, taskHeaders, waitUntilTaken, waitUntilVerified } fr
 import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
-import type { Answer, Ids } from '../idempotency.ts'
-import { answerOnce } from '../once.ts'
+import { answerOnce } from '../idempotency/answer-once.ts'
+import type { Answer, Ids } from '../idempotency/claims.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
@@ -118,7 +118,7 @@ function addCreate(app: App, context: ApiContext): void {
       const taken = found && (await waitUntilTaken(context, request, reply, found))
       return taken && rendered(taken)
     }
-    return answerOnce({ context, request, reply, namespace, body: request.body }, { work, settled })
+    return answerOnce(context, request, reply, { body: request.body, work, settled })
   })
 }
 
@@ -152,7 +152,7 @@ function addVerify(app: App, context: ApiContext): void {
       const checked = found && (await waitUntilVerified(context, request, reply, found))
       return checked && rendered(checked)
     }
-    return answerOnce({ context, request, reply, namespace, body: {}, objectId: id }, { work, settled })
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
   })
 }
 
@@ -172,7 +172,6 @@ function addDelete(app: App, context: ApiContext): void {
   )
   app.delete('/backups/:id', { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
-    const { namespace } = writer.account
     const { id } = request.params
     const condition = preconditionOf(request.headers)
     const requireCurrent = condition && ((current: Backup) => condition(async () => [rendered(current)]))
@@ -182,6 +181,6 @@ function addDelete(app: App, context: ApiContext): void {
       return { status: 204, body: '', headers: {} }
     }
     const settled = async () => undefined
-    return answerOnce({ context, request, reply, namespace, body: {}, objectId: id }, { work, settled })
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
   })
 }

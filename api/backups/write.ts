@@ -15,7 +15,7 @@ import { timeOfId } from '../../values/id.ts'
 import { byDatabase, findOwned, idOf, readOwned } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
-import type { Ids } from '../idempotency.ts'
+import type { Ids } from '../idempotency/claims.ts'
 import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import { decideBackup, decideVerification } from './decide.ts'
 

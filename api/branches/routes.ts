@@ -9,8 +9,8 @@ import { renderConnection } from '../databases/credentials.ts'
 import { withConnection } from '../databases/render.ts'
 import { branchParameters } from '../databases/schema.ts'
 import { notFound } from '../errors.ts'
-import type { Answer, Ids } from '../idempotency.ts'
-import { answerOnce } from '../once.ts'
+import { answerOnce } from '../idempotency/answer-once.ts'
+import type { Answer, Ids } from '../idempotency/claims.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { compareByCreation, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
@@ -84,7 +84,7 @@ function addCreate(app: App, context: ApiContext): void {
         const made = found && (await waitUntilMade(context, request, reply, found))
         return made && rendered(context, made)
       }
-      return answerOnce({ context, request, reply, namespace, body: input }, { work, settled })
+      return answerOnce(context, request, reply, { body: input, work, settled })
     },
   )
 }
@@ -177,6 +177,6 @@ function addDelete(app: App, context: ApiContext): void {
       if (found !== undefined) await waitUntilMade(context, request, reply, found)
       return undefined
     }
-    return answerOnce({ context, request, reply, namespace, body: {}, objectId: id }, { work, settled })
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
   })
 }

@@ -14,7 +14,7 @@ import {
 } from '../../crds/index.ts'
 import { idOf, readOwned } from '../caches.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
-import type { Ids } from '../idempotency.ts'
+import type { Ids } from '../idempotency/claims.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import { decideBranch, decideDeletion, isEnding } from './decide.ts'

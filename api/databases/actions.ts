@@ -2,8 +2,8 @@
 import { z } from 'zod'
 import { taskHeaders } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
-import type { Answer, Ids } from '../idempotency.ts'
-import { answerOnce } from '../once.ts'
+import { answerOnce } from '../idempotency/answer-once.ts'
+import type { Answer, Ids } from '../idempotency/claims.ts'
 import { asynchronous, type Documentation, operation } from '../operation.ts'
 import { idParameter, noBody } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
@@ -73,7 +73,6 @@ function addAction(app: App, context: ApiContext, { name, ask, ...documentation 
       return { status: 202, body, headers: taskHeaders(written.taskId) }
     }
     const settled = () => settledText({ context, request, reply, account }, id)
-    const asked = { context, request, reply, namespace: account.namespace, body: {}, objectId: id }
-    return answerOnce(asked, { work, settled })
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
   })
 }

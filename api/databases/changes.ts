@@ -5,8 +5,8 @@ import type { Kinds } from '../../cluster/index.ts'
 import { taskHeaders, waitUntilGone } from '../answers.ts'
 import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
-import type { Answer, Ids } from '../idempotency.ts'
-import { answerOnce } from '../once.ts'
+import { answerOnce } from '../idempotency/answer-once.ts'
+import type { Answer, Ids } from '../idempotency/claims.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { preconditionOf } from '../preconditions.ts'
@@ -80,8 +80,7 @@ function addUpdate(app: App, context: ApiContext, singles: Singles): void {
       const database = await settledDatabase({ context, request, reply, account }, id)
       return database && rendered(database)
     }
-    const asked = { context, request, reply, namespace: account.namespace, body: request.body, objectId: id }
-    return answerOnce(asked, { work, settled })
+    return answerOnce(context, request, reply, { body: request.body, objectId: id, work, settled })
   })
 }
 
@@ -120,7 +119,6 @@ function addDelete(app: App, context: ApiContext, singles: Singles): void {
       if (found !== undefined) await waitUntilGone(context, request, reply, found)
       return undefined
     }
-    const asked = { context, request, reply, namespace: account.namespace, body: request.query, objectId: id }
-    return answerOnce(asked, { work, settled })
+    return answerOnce(context, request, reply, { body: request.query, objectId: id, work, settled })
   })
 }

@@ -17,8 +17,8 @@ import { taskHeaders } from '../answers.ts'
 import { readOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { badRequest, notFound } from '../errors.ts'
-import type { Answer, Ids } from '../idempotency.ts'
-import { answerOnce } from '../once.ts'
+import { answerOnce } from '../idempotency/answer-once.ts'
+import type { Answer, Ids } from '../idempotency/claims.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { id, idParameter } from '../schemas/common.ts'
@@ -104,7 +104,6 @@ export function addRestore(app: App, context: ApiContext): void {
       return { status: 202, body, headers: taskHeaders(taskId) }
     }
     const settled = () => settledText({ context, request, reply, account }, databaseId)
-    const asked = { context, request, reply, namespace: account.namespace, body: request.body, objectId: databaseId }
-    return answerOnce(asked, { work, settled })
+    return answerOnce(context, request, reply, { body: request.body, objectId: databaseId, work, settled })
   })
 }

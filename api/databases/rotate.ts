@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { databaseRoles } from '../../sealing/credentials.ts'
 import { taskHeaders } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
-import type { Answer, Ids } from '../idempotency.ts'
-import { answerOnce } from '../once.ts'
+import { answerOnce } from '../idempotency/answer-once.ts'
+import type { Answer, Ids } from '../idempotency/claims.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { idParameter, noBody } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
@@ -41,7 +41,6 @@ export function addRotation(app: App, context: ApiContext): void {
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }
     const settled = () => settledText({ context, request, reply, account }, id)
-    const asked = { context, request, reply, namespace: account.namespace, body: {}, objectId: id }
-    return answerOnce(asked, { work, settled })
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
   })
 }

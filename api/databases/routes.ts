@@ -6,8 +6,8 @@ import { cachedOwned, readOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
-import type { Answer, Ids } from '../idempotency.ts'
-import { answerOnce } from '../once.ts'
+import { answerOnce } from '../idempotency/answer-once.ts'
+import type { Answer, Ids } from '../idempotency/claims.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter, userTypeQuery } from '../schemas/common.ts'
@@ -69,8 +69,7 @@ function addCreate(app: App, context: ApiContext): void {
       return { status: 200, body: context.databaseText(database, tenant), headers: taskHeaders(taskId) }
     }
     const settled = ({ objectId }: Ids) => settledText({ context, request, reply, account }, objectId)
-    const asked = { context, request, reply, namespace: account.namespace, body: request.body }
-    return answerOnce(asked, { work, settled })
+    return answerOnce(context, request, reply, { body: request.body, work, settled })
   })
 }
 
@@ -170,7 +169,6 @@ function addResize(app: App, context: ApiContext): void {
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }
     const settled = () => settledText({ context, request, reply, account }, id)
-    const asked = { context, request, reply, namespace: account.namespace, body: request.body, objectId: id }
-    return answerOnce(asked, { work, settled })
+    return answerOnce(context, request, reply, { body: request.body, objectId: id, work, settled })
   })
 }

@@ -20,7 +20,7 @@ import { idOf, readOwned } from '../caches.ts'
 import { sizeForNew } from '../catalogue/versions.ts'
 import type { ApiContext } from '../context.ts'
 import { badRequest, limitReached, notFound, unavailable } from '../errors.ts'
-import type { Ids } from '../idempotency.ts'
+import type { Ids } from '../idempotency/claims.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import {

@@ -1,23 +1,17 @@
 /** A write that is safe to repeat: with an Idempotency-Key it is done once, and answered as it was answered then. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { basePath, sendJson } from './answers.ts'
-import type { ApiContext } from './context.ts'
-import { badRequest } from './errors.ts'
-import { idempotencyKey, preferredWait } from './headers.ts'
-import type { Answer, Ids } from './idempotency.ts'
+import { basePath, sendJson } from '../answers.ts'
+import type { ApiContext } from '../context.ts'
+import { badRequest } from '../errors.ts'
+import { idempotencyKey, preferredWait } from '../headers.ts'
+import { accountOf } from '../plugins/tenant.ts'
+import type { Answer, Ids } from './claims.ts'
 
-type Asked = {
-  context: ApiContext
-  request: FastifyRequest
-  reply: FastifyReply
-  namespace: string
+type Write = {
   /** What was asked, as it was read: a key stands for this. */
   body: unknown
   /** Of what the request is about; absent where it makes something new. */
   objectId?: string
-}
-
-type Write = {
   /** Does it. What it answers is kept for whoever asks again, so there are no passwords and no tokens in it. */
   work: (ids: Ids) => Promise<Answer>
   /** Waits as the request prefers to. The body as it is then; undefined: there is none, or the object is gone. */
@@ -31,9 +25,14 @@ const pathOf = ({ url }: FastifyRequest): string => (url.split('?')[0] ?? '').sl
  * Does a write once, and answers it. Who prefers to wait waits, and is told what is now, also where the write was done before.
  * @throws ApiError 400 for a key that cannot be one, or that stood for another request; and whatever `work` throws
  */
-export async function answerOnce(asked: Asked, { work, settled }: Write): Promise<FastifyReply> {
-  const { context, request, reply, namespace, body, objectId } = asked
+export async function answerOnce(
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { body, objectId, work, settled }: Write,
+): Promise<FastifyReply> {
   const { headers, method } = request
+  const { namespace } = accountOf(request)
   // What is made or done anew has no version to compare: to ignore it would be to write unconditionally.
   if (method === 'POST' && headers['if-match'] !== undefined)
     throw badRequest('If-Match: is taken by PATCH and DELETE only')

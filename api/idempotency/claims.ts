@@ -9,9 +9,9 @@
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { type Cluster, type ConfigMap, isClusterError } from '../cluster/index.ts'
-import { canonicalJson, labels, managedByEspalier } from '../crds/index.ts'
-import { ApiError, badRequest } from './errors.ts'
+import { type Cluster, type ConfigMap, isClusterError } from '../../cluster/index.ts'
+import { canonicalJson, labels, managedByEspalier } from '../../crds/index.ts'
+import { ApiError, badRequest } from '../errors.ts'
 
 export const idempotencyComponent = 'idempotency'
 const validMs = 24 * 3600 * 1000

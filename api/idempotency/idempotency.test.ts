@@ -1,10 +1,10 @@
 /** Idempotency-Key: done once, whoever asks again, whatever dies in between. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { ClusterError } from '../cluster/index.ts'
-import { labels, tenantNamespace } from '../crds/index.ts'
-import { createIdempotency, idempotencyComponent } from './idempotency.ts'
-import { type Client, createSettled, expectError, setSnapshotClass, startClient, until } from './testing/client.ts'
-import { settle } from './testing/harness.ts'
+import { ClusterError } from '../../cluster/index.ts'
+import { labels, tenantNamespace } from '../../crds/index.ts'
+import { type Client, createSettled, expectError, setSnapshotClass, startClient, until } from '../testing/client.ts'
+import { settle } from '../testing/harness.ts'
+import { createIdempotency, idempotencyComponent } from './claims.ts'
 
 const namespace = tenantNamespace('acme')
 let client: Client
@@ -258,7 +258,7 @@ describe('a record', () => {
   test('whose time is over no longer counts, swept or not', async () => {
     await post(client, 'k1')
     client.now.ms = 24 * 3600 * 1000 + 1000
-    const { authorization } = await import('./testing/harness.ts').then(({ bearer }) =>
+    const { authorization } = await import('../testing/harness.ts').then(({ bearer }) =>
       bearer({ exp: Math.floor(Date.now() / 1000) + 2 * 24 * 3600 }),
     )
     const response = await client.app.inject({
