@@ -8,12 +8,13 @@ import type { RestError } from '../errors/rest-error.ts'
 import { checkRows, limited } from '../limits/plan-limits.ts'
 import { limitsOf } from '../limits/role-limits.ts'
 import { type Payload, payloadReader } from '../parse/payload.ts'
-import { type ApiRequest, parseRequest } from '../parse/request.ts'
+import type { ApiRequest } from '../parse/request.ts'
 import { findTable } from '../plan/context.ts'
 import { deliveryOf, isUnfiltered } from '../plan/delivery.ts'
 import { type PlannedAction, plan as planRequest, planWithoutBody } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Refused } from '../refusals/log.ts'
+import type { Asked, Planned } from '../shapes/shapes.ts'
 import { render } from '../sql/index.ts'
 import { admit } from './admission.ts'
 import { answer } from './answer.ts'
@@ -64,20 +65,27 @@ async function payloadOf(exchange: Exchange, request: ApiRequest, action: Planne
   return reader.end()
 }
 
-async function answerPlanned(exchange: Exchange, request: ApiRequest, action: PlannedAction): Promise<HttpResponse> {
-  const { state, pool, timing, signal } = exchange
+/** What has not been planned without its body. */
+async function planned(exchange: Exchange, request: ApiRequest, action: PlannedAction): Promise<Planned> {
+  const { state, session } = exchange
   const payload = await payloadOf(exchange, request, action)
-  const { role } = exchange.session
-  const planned = planRequest(request, action, payload, state.cache, state.planSettings)
-  const plan = limited(planned, role, limitsOf(state.roleLimits, role))
+  const whole = planRequest(request, action, payload, state.cache, state.planSettings)
+  const plan = limited(whole, session.role, limitsOf(state.roleLimits, session.role))
+  return { plan, render: delivery => render(plan, delivery) }
+}
+
+async function answerPlanned(exchange: Exchange, asked: Asked, action: PlannedAction): Promise<HttpResponse> {
+  const { state, pool, timing, signal } = exchange
+  const { request } = asked
+  const { plan, render: rendering } = asked.planned ?? (await planned(exchange, request, action))
   exchange.onPlans([plan])
   const chosen = chosenEnd(state, request.preferences)
   const mode = transactionMode(exchange, plan, chosen)
   const isStreamed = !isTagged(state, exchange.http) && canStream(plan, mode)
   const delivery = isStreamed ? deliveryOf(plan, state.cache) : 'whole'
-  const whole = render(plan)
+  const whole = rendering('whole')
   const isByRows = delivery !== 'whole' && state.answerSizes.isLarge(whole.main.text, isUnfiltered(plan))
-  const rendered = isByRows ? render(plan, delivery) : whole
+  const rendered = isByRows ? rendering(delivery) : whole
   exchange.onStatement(rendered.write?.text ?? rendered.main.text)
   timing.mark('plan')
   const facts = plannedFacts(exchange, request, plan)
@@ -124,9 +132,11 @@ function streamed({ coming }: Outcome, make: () => HttpResponse): HttpResponse {
 }
 
 async function respond(exchange: Exchange): Promise<HttpResponse> {
-  const { state, http, timing } = exchange
+  const { state, http, timing, session } = exchange
   if (isBatch(exchange)) return answerBatch(exchange)
-  const request = parseRequest(http, state.rules)
+  const { role } = session
+  const asked = state.shapes.ask(http, { role, limits: limitsOf(state.roleLimits, role) })
+  const { request } = asked
   timing.mark('parse')
   const { action, schema } = request
   const response = await (() => {
@@ -140,7 +150,7 @@ async function respond(exchange: Exchange): Promise<HttpResponse> {
       case 'options-function':
         return allowed(functionMethods(state.cache, schema, action.name))
       default:
-        return answerPlanned(exchange, request, action)
+        return answerPlanned(exchange, asked, action)
     }
   })()
   return forCaches(state, http, withProfile(state, schema, response))

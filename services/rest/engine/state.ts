@@ -6,6 +6,7 @@ import { InFlight } from '../limits/in-flight.ts'
 import { parseRoleLimits, type RoleLimits } from '../limits/role-limits.ts'
 import type { RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/context.ts'
+import { Shapes } from '../shapes/shapes.ts'
 import { type Admissions, noAdmissions } from './admissions.ts'
 import { AnswerSizes } from './answer-sizes.ts'
 import type { SettingsOfRoles } from './read-database.ts'
@@ -30,6 +31,7 @@ export type State = ConfiguredState & {
   readonly admissions: Admissions
   readonly answerSizes: AnswerSizes
   readonly inFlight: InFlight
+  readonly shapes: Shapes
 }
 
 export function configuredState(
@@ -66,19 +68,21 @@ export function configuredState(
 
 /** `before` is what has been answered from until now. */
 export function stateOf(configured: ConfiguredState, cache: SchemaCache, before: State | undefined): State {
-  const { configuration } = configured
+  const { configuration, planSettings } = configured
+  const rules: RequestRules = {
+    schemas: configuration.dbSchemas,
+    rootFunction: configuration.dbRootSpec,
+    openApiDisabled: configuration.openapiMode === 'disabled',
+    keysetParameter: configuration.keysetParameter,
+    timeZones: cache.timeZones,
+  }
   return {
     ...configured,
     cache,
     admissions: noAdmissions(),
     answerSizes: new AnswerSizes(),
     inFlight: before?.inFlight ?? new InFlight(),
-    rules: {
-      schemas: configuration.dbSchemas,
-      rootFunction: configuration.dbRootSpec,
-      openApiDisabled: configuration.openapiMode === 'disabled',
-      keysetParameter: configuration.keysetParameter,
-      timeZones: cache.timeZones,
-    },
+    rules,
+    shapes: new Shapes({ rules, cache, planSettings }),
   }
 }

@@ -25,7 +25,7 @@ import type { At, Field, Filter, LogicTree, OrderTerm, ParsedQuery, SelectItem }
 export const maximumParameters = 1_000
 
 /** Percent-encoding and `+` undone; bytes that are no UTF-8 become U+FFFD, as Postgres could not take them. */
-function decoded(text: string): string {
+export function decoded(text: string): string {
   const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text
   if (!spaced.includes('%')) return spaced
   try {
@@ -54,7 +54,7 @@ export function queryParameters(query: string): [name: string, value: string | u
     })
 }
 
-const encoded = (text: string): string =>
+export const encoded = (text: string): string =>
   encodeURIComponent(text.toWellFormed()).replace(/[!'()*]/g, one => `%${one.charCodeAt(0).toString(16).toUpperCase()}`)
 
 function canonical(parameters: readonly (readonly [string, string | undefined])[]): string {

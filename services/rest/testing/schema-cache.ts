@@ -12,7 +12,7 @@ import {
   type Table,
 } from '../../schema-cache/types.ts'
 import { payloadReader } from '../parse/payload.ts'
-import { type ApiRequest, parseRequest } from '../parse/request.ts'
+import { type ApiRequest, parseRequest, type RequestRules } from '../parse/request.ts'
 import type { PlanSettings } from '../plan/context.ts'
 import { type PlannedAction, plan, planWithoutBody } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
@@ -123,7 +123,7 @@ export const sampleCache = cacheOf({
   ],
 })
 
-const sampleSettings: PlanSettings = {
+export const sampleSettings: PlanSettings = {
   maximumRows: undefined,
   aggregatesEnabled: true,
   plansEnabled: true,
@@ -132,14 +132,22 @@ const sampleSettings: PlanSettings = {
 
 export type Sent = Partial<RequestHead> & { body?: string | Buffer }
 
-/** `GET /projects?select=id`, parsed. */
-function parsed(line: string, sent: Sent, rootFunction?: string): ApiRequest {
-  const [, method = '', path = '', query = ''] = /^(\S+) ([^?]*)\??(.*)$/s.exec(line) ?? []
-  return parseRequest(
-    { method, path, query, headers: {}, address: '', ...sent },
-    { schemas: ['test'], rootFunction, openApiDisabled: false, timeZones: new Set(['UTC']) },
-  )
+export const sampleRules: RequestRules = {
+  schemas: ['test'],
+  rootFunction: undefined,
+  openApiDisabled: false,
+  timeZones: new Set(['UTC']),
 }
+
+/** `GET /projects?select=id`, taken apart. */
+export function headOf(line: string): RequestHead {
+  const [, method = '', path = '', query = ''] = /^(\S+) ([^?]*)\??(.*)$/s.exec(line) ?? []
+  return { method, path, query, headers: {}, address: '' }
+}
+
+/** The same, parsed. */
+const parsed = (line: string, sent: Sent, rootFunction?: string): ApiRequest =>
+  parseRequest({ ...headOf(line), ...sent }, { ...sampleRules, rootFunction })
 
 /** `GET /projects?select=id`, parsed and planned. */
 export function planned(
