@@ -96,7 +96,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
       ? createPrometheusSource(configuration.prometheus.url)
       : createAgentSource(agents),
     agents,
-    idempotency: createIdempotency(cluster, now),
+    idempotency: createIdempotency(cluster, now, configuration.idempotency.recordsPerTenant),
     audit: auditLog,
     stopping: options.stopping,
     unready: options.unready ?? (() => undefined),

@@ -76,6 +76,16 @@ export const apiConfiguration = z.strictObject({
       failureBurst: burst.default(50),
     })
     .prefault({}),
+  idempotency: z
+    .strictObject({
+      recordsPerTenant: z
+        .int()
+        .min(10)
+        .max(100_000)
+        .default(2000)
+        .describe('answers kept for Idempotency-Keys of one tenant, each for 24 hours, of at most some 20 KiB'),
+    })
+    .prefault({}),
   cors: z
     .strictObject({
       origins: z

@@ -3,7 +3,7 @@ import { CompactSign } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClusterError } from '../cluster/index.ts'
 import { labels, readOperation, tenantName, tenantNamespace } from '../crds/index.ts'
-import { idempotencyComponent } from './idempotency/claims.ts'
+import { idempotencyComponent } from './idempotency/record.ts'
 import { type Client, createSettled, expectError, startClient, until } from './testing/client.ts'
 import { audience, configurationOf, issuer, secret, settle } from './testing/harness.ts'
 

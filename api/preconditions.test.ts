@@ -233,6 +233,23 @@ describe('a deletion', () => {
     }
   })
 
+  test('that has been found sound is not undone by its own mark, nor by what the operator answers it with', async () => {
+    const other = await createSettled(client, 'marked')
+    const tag = String((await get(`/databases/${other}`)).headers.etag)
+    let deletions = 0
+    client.cluster.before = async (operation, kind) => {
+      if (operation !== 'delete' || kind !== 'ManagedDatabase' || deletions++ > 0) return
+      const database = await storedDatabase(client, 'marked')
+      await client.cluster.replaceStatus('ManagedDatabase', {
+        ...database,
+        status: { ...database.status, storageUsedBytes: 1 },
+      })
+    }
+    expect((await remove(`/databases/${other}`, tag)).status).toBe(204)
+    client.cluster.before = undefined
+    expect(deletions).toBe(2)
+  })
+
   test('asks for a precondition before it refuses for what is in the way', async () => {
     const kept = await createSettled(client, 'kept', {})
     await patch({}, { deletion_protection: true }, kept)

@@ -15,6 +15,7 @@ import {
 } from '../crds/index.ts'
 import type { ApiContext } from './context.ts'
 import { conflict, retryAfter } from './errors.ts'
+import { type Attempt, SpentKeyError } from './idempotency/claims.ts'
 import { accountOf } from './plugins/tenant.ts'
 import type { Account } from './tenants.ts'
 
@@ -77,6 +78,20 @@ export function guarded<T>({ namespace, id, what }: Written, attempt: () => Prom
     }
     throw conflict(`the ${what} is being changed by somebody else: try again`, retryAfter.conflict)
   })
+}
+
+/**
+ * To be called where an object is about to be made that an earlier try would have made. Its tasks outlive it.
+ * @throws ApiError 409 where it was there, and is gone
+ */
+export async function refuseSecondMaking(
+  { context, account }: Writer,
+  { isRepeated, objectId }: Attempt,
+): Promise<void> {
+  if (!isRepeated) return
+  const { namespace } = account
+  const { items } = await context.cluster.list('Task', { namespace, labels: { [labels.subject]: objectId }, limit: 1 })
+  if (items.length > 0) throw new SpentKeyError()
 }
 
 type TaskDraft = {

@@ -43,6 +43,7 @@ const listed: Record<string, unknown> = {
   deadlines: { creatingMs: 60_000 },
   backups: { schedules: false, spreadMs: 0, cutMs: 60_000 },
   rateLimits: { tenantPerSecond: 1 },
+  idempotency: { recordsPerTenant: 50 },
   cors: { origins: ['https://other.test'] },
   trustedProxies: ['10.0.0.0/8'],
   dnsNames: ['other.test'],

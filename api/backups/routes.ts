@@ -6,14 +6,15 @@ import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Answer, Ids } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import type { Answer, Ids } from '../idempotency/record.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { preconditionOf } from '../preconditions.ts'
 import { renderBackup } from '../render/others.ts'
 import { idParameter, noBody } from '../schemas/common.ts'
-import { requireBackupsInPlan, requireCurrentPlan } from '../tenants.ts'
+import { requireCurrentPlan } from '../tenants.ts'
 import { validate } from '../validation.ts'
 import { writerOf } from '../writer.ts'
 import { backupShape, createBackupInput, listBackupsQuery } from './schema.ts'
@@ -97,21 +98,13 @@ function addCreate(app: App, context: ApiContext): void {
     const writer = writerOf(context, request)
     const { account } = writer
     const { id } = request.params
-    const database = await findOwned(
-      context.cluster,
-      context.caches.ManagedDatabase,
-      'ManagedDatabase',
-      account.namespace,
-      id,
-    )
-    if (database === undefined) throw notFound('database')
     requireCurrentPlan(account, context.now())
-    requireBackupsInPlan(account)
     const { namespace } = account
-    const work = async (ids: Ids): Promise<Answer> => {
-      const backup = await createBackup(writer, id, request.body, ids)
-      context.audit.done(request, { status: 202, taskId: ids.taskId, subjectId: ids.objectId })
-      return { status: 202, body: rendered(backup), headers: taskHeaders(ids.taskId) }
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      const { taskId, objectId } = attempt
+      const backup = await createBackup(writer, id, request.body, attempt)
+      context.audit.done(request, { status: 202, taskId, subjectId: objectId })
+      return { status: 202, body: rendered(backup), headers: taskHeaders(taskId) }
     }
     const settled = async ({ objectId }: Ids) => {
       const found = await findOwned(context.cluster, context.caches.Backup, 'Backup', namespace, objectId)
@@ -142,8 +135,8 @@ function addVerify(app: App, context: ApiContext): void {
     requireCurrentPlan(writer.account, context.now())
     const { namespace } = writer.account
     const { id } = request.params
-    const work = async (): Promise<Answer> => {
-      const backup = await verifyBackup(writer, id)
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      const backup = await verifyBackup(writer, id, attempt)
       context.audit.done(request, { status: 202 })
       return { status: 202, body: rendered(backup), headers: {} }
     }
@@ -175,8 +168,8 @@ function addDelete(app: App, context: ApiContext): void {
     const { id } = request.params
     const condition = preconditionOf(request.headers)
     const requireCurrent = condition && ((current: Backup) => condition(async () => [rendered(current)]))
-    const work = async (): Promise<Answer> => {
-      await deleteBackup(writer, id, requireCurrent)
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      await deleteBackup(writer, id, { attempt, requireCurrent })
       context.audit.done(request, { status: 204 })
       return { status: 204, body: '', headers: {} }
     }

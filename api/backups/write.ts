@@ -15,8 +15,10 @@ import { timeOfId } from '../../values/id.ts'
 import { byDatabase, findOwned, idOf, readOwned } from '../caches.ts'
 import type { ApiContext } from '../context.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
-import type { Ids } from '../idempotency/claims.ts'
-import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import { earlierTry, markOf } from '../idempotency/marks.ts'
+import { requireBackupsInPlan } from '../tenants.ts'
+import { guarded, recordTask, refuseSecondMaking, timeNow, type Writer } from '../writer.ts'
 import { decideBackup, decideVerification } from './decide.ts'
 
 type Backup = Kinds['Backup']
@@ -33,23 +35,24 @@ export async function createBackup(
   writer: Writer,
   databaseId: string,
   { kind }: CreateBackup,
-  ids: Ids,
+  ids: Attempt,
 ): Promise<Backup> {
   const { context, account } = writer
   const { cluster, caches } = context
   const { namespace, tenantId } = account
-  const database = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, databaseId)
-  if (database === undefined) throw notFound('database')
-  const key = { namespace, name: nameOf(database.metadata.name, ids.objectId) }
-  const earlier = await cluster.get('Backup', key)
   const finished = async (backup: Backup): Promise<Backup> => {
     caches.Backup.writeThrough(backup)
-    const subject = { kind: 'backup' as const, id: ids.objectId, name: key.name }
+    const subject = { kind: 'backup' as const, id: ids.objectId, name: backup.metadata.name }
     await recordTask(writer, { taskId: ids.taskId, name: 'backup-managed', subject, request: { kind } })
     return backup
   }
-  // An earlier try with the same ids came as far as this.
-  if (earlier !== undefined && idOf(earlier) === ids.objectId) return finished(earlier)
+  const earlier = ids.isRepeated ? await readOwned(cluster, 'Backup', namespace, ids.objectId) : undefined
+  if (earlier !== undefined) return finished(earlier)
+  await refuseSecondMaking(writer, ids)
+  const database = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, databaseId)
+  if (database === undefined) throw notFound('database')
+  requireBackupsInPlan(account)
+  const key = { namespace, name: nameOf(database.metadata.name, ids.objectId) }
   const region =
     caches.Region.get({ name: database.spec.region }) ?? (await cluster.get('Region', { name: database.spec.region }))
   decideBackup({ kind, database, region, kept: keptOf(context, namespace, databaseId) })
@@ -86,14 +89,19 @@ const keptOf = ({ caches }: ApiContext, namespace: string, databaseId: string): 
   ).length
 
 /** Asks for a check of a copy. @throws ApiError 404, 409 */
-export async function verifyBackup({ context, account }: Writer, id: string): Promise<Backup> {
+export async function verifyBackup({ context, account }: Writer, id: string, attempt: Attempt): Promise<Backup> {
   const { cluster, caches } = context
   const backup = await guarded({ namespace: account.namespace, id, what: 'backup' }, async () => {
     const current = await readOwned(cluster, 'Backup', account.namespace, id)
     if (current === undefined) throw notFound('backup')
+    if (earlierTry(current, attempt) !== undefined) return current
     decideVerification(current)
-    const marks = { ...current.metadata.annotations, [annotations.verify]: timeNow(context) }
-    return cluster.replace('Backup', { ...current, metadata: { ...current.metadata, annotations: marks } })
+    const { metadata } = current
+    const marks = { [annotations.verify]: timeNow(context), ...(await markOf(context, current, attempt, undefined)) }
+    return cluster.replace('Backup', {
+      ...current,
+      metadata: { ...metadata, annotations: { ...metadata.annotations, ...marks } },
+    })
   })
   caches.Backup.writeThrough(backup)
   return backup
@@ -107,15 +115,19 @@ function madeFrom({ caches }: ApiContext, backup: Backup): Kinds['Branch'] | und
   )
 }
 
+/** Which try of a deletion it is, and on what it depends. */
+type Deletion = { attempt: Attempt; requireCurrent: ((current: Backup) => Promise<void>) | undefined }
+
 /** Asks for deletion; asking again changes nothing. @throws ApiError 404, 409 while a branch is being made from it, 412 */
 export async function deleteBackup(
   { context, account }: Writer,
   id: string,
-  requireCurrent: ((current: Backup) => Promise<void>) | undefined,
+  { attempt, requireCurrent }: Deletion,
 ): Promise<void> {
   const { cluster } = context
   await guarded({ namespace: account.namespace, id, what: 'backup' }, async () => {
     const backup = await readOwned(cluster, 'Backup', account.namespace, id)
+    if (backup === undefined && attempt.begun !== undefined) return
     if (backup === undefined) throw notFound('backup')
     if (backup.metadata.deletionTimestamp !== undefined) return
     await requireCurrent?.(backup)
@@ -126,6 +138,7 @@ export async function deleteBackup(
         retryAfter.busy,
       )
     const { namespace, name, uid, resourceVersion } = backup.metadata
+    await attempt.begin({ name })
     // Where nothing depends on its version, what the operator writes meanwhile is no reason to try again.
     await cluster.delete(
       'Backup',

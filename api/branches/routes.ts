@@ -10,7 +10,8 @@ import { withConnection } from '../databases/render.ts'
 import { branchParameters } from '../databases/schema.ts'
 import { notFound } from '../errors.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Answer, Ids } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import type { Answer, Ids } from '../idempotency/record.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { compareByCreation, filtered, pageHeaders, pageOf } from '../pages.ts'
 import { accountOf } from '../plugins/tenant.ts'
@@ -74,10 +75,10 @@ function addCreate(app: App, context: ApiContext): void {
       const input = validate(createBranchInput, request.body ?? {}, 'body')
       requireCurrentPlan(writer.account, context.now())
       const { namespace } = writer.account
-      const work = async (ids: Ids): Promise<Answer> => {
-        const branch = await createBranch(writer, id, input, ids)
-        context.audit.done(request, { status: 201, taskId: ids.taskId, subjectId: ids.objectId })
-        return { status: 201, body: rendered(context, branch), headers: taskHeaders(ids.taskId) }
+      const work = async (attempt: Attempt): Promise<Answer> => {
+        const branch = await createBranch(writer, id, input, attempt)
+        context.audit.done(request, { status: 201, taskId: attempt.taskId, subjectId: attempt.objectId })
+        return { status: 201, body: rendered(context, branch), headers: taskHeaders(attempt.taskId) }
       }
       const settled = async ({ objectId }: Ids) => {
         const found = await findOwned(context.cluster, context.caches.Branch, 'Branch', namespace, objectId)
@@ -167,8 +168,8 @@ function addDelete(app: App, context: ApiContext): void {
     const { namespace } = writer.account
     const condition = preconditionOf(request.headers)
     const requireCurrent = condition && ((current: Branch) => condition(() => bodiesOf(context, current)))
-    const work = async (ids: Ids): Promise<Answer> => {
-      const { taskId } = await deleteBranch(writer, id, { databaseId, taskId: ids.taskId, requireCurrent })
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      const taskId = await deleteBranch(writer, id, { databaseId, attempt, requireCurrent })
       context.audit.done(request, { status: 204, taskId, subjectId: id })
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }

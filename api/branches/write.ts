@@ -14,9 +14,9 @@ import {
 } from '../../crds/index.ts'
 import { idOf, readOwned } from '../caches.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
-import type { Ids } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/claims.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
-import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
+import { guarded, recordTask, refuseSecondMaking, timeNow, type Writer } from '../writer.ts'
 import { decideBranch, decideDeletion, isEnding } from './decide.ts'
 import type { CreateBranchInput } from './schema.ts'
 import { occupancyOf, withSlot } from './slots.ts'
@@ -70,7 +70,7 @@ export async function createBranch(
   writer: Writer,
   databaseId: string,
   input: CreateBranchInput,
-  ids: Ids,
+  ids: Attempt,
 ): Promise<Branch> {
   const { context, account } = writer
   const { cluster, caches } = context
@@ -85,6 +85,7 @@ export async function createBranch(
   }
   const earlier = await readOwned(cluster, 'Branch', namespace, ids.objectId)
   if (earlier !== undefined) return finished(earlier)
+  await refuseSecondMaking(writer, ids)
   const spec = await takeSlot(writer, databaseId, input, ids.objectId)
   const name = branchName(spec.databaseName, ids.objectId)
   const metadata = {
@@ -108,45 +109,56 @@ export async function createBranch(
   }
 }
 
-/** What a deletion left: the branch as stored, and the task that follows it, if one does. */
-type Written = { branch: Branch; taskId: string | undefined }
+/** Of a branch to delete: which database's it is, which try of the write it is, and on what it depends. */
+type Deletion = {
+  databaseId: string
+  attempt: Attempt
+  requireCurrent: ((current: Branch) => Promise<void>) | undefined
+}
 
-/** Of a branch to delete: which database's it is, its task, and on what the write depends. */
-type Deletion = { databaseId: string; taskId: string; requireCurrent: ((current: Branch) => Promise<void>) | undefined }
+/** What a deletion found or left. `branch`: as stored, where it is still there. `isOurs`: no other request asked for it. */
+type Deleted = { branch: Branch | undefined; name: string; taskId: string | undefined; isOurs: boolean }
 
-/** The slot is free with the write that asks for it. Asking again changes nothing. @throws ApiError 404, 409, 412 */
-export async function deleteBranch(writer: Writer, id: string, deletion: Deletion): Promise<Written> {
-  const { databaseId, taskId, requireCurrent } = deletion
+function alreadyEnding(branch: Branch, { taskId: ours }: Attempt): Deleted {
+  const operation = annotatedOperation(branch)
+  const taskId = operation?.name === 'delete-branch' ? operation.taskId : undefined
+  return { branch, name: branch.metadata.name, taskId, isOurs: taskId === ours }
+}
+
+/**
+ * The slot is free with the write that asks for it. Asking again changes nothing. Gives the task, if one follows it.
+ * @throws ApiError 404, 409, 412
+ */
+export async function deleteBranch(writer: Writer, id: string, deletion: Deletion): Promise<string | undefined> {
+  const { databaseId, attempt, requireCurrent } = deletion
   const { context, account } = writer
   const { cluster, caches } = context
+  const { taskId } = attempt
   const object = { namespace: account.namespace, id, what: 'branch' as const }
-  const { isAsked, ...written } = await guarded(object, async (): Promise<Written & { isAsked: boolean }> => {
+  const deleted = await guarded(object, async (): Promise<Deleted> => {
     const current = await readOwned(cluster, 'Branch', account.namespace, id)
+    if (current === undefined && attempt.begun !== undefined)
+      return { branch: undefined, name: attempt.begun.name, taskId, isOurs: true }
     if (current === undefined || current.spec.databaseId !== databaseId) throw notFound('branch')
-    if (isEnding(current)) {
-      const operation = annotatedOperation(current)
-      return {
-        branch: current,
-        taskId: operation?.name === 'delete-branch' ? operation.taskId : undefined,
-        isAsked: false,
-      }
-    }
+    if (isEnding(current)) return alreadyEnding(current, attempt)
     await requireCurrent?.(current)
     const { items } = await cluster.list('Branch', { namespace: account.namespace })
     decideDeletion(current, items)
     const { metadata, spec } = current
+    const { name } = metadata
+    await attempt.begin({ name })
     const marks = marksOf(writer, taskId, 'delete-branch')
     const branch = await cluster.replace('Branch', {
       ...current,
       metadata: { ...metadata, annotations: { ...metadata.annotations, ...marks } },
       spec: { ...spec, deletionRequestedAt: timeNow(context) },
     })
-    return { branch, taskId, isAsked: true }
+    return { branch, name, taskId, isOurs: true }
   })
-  caches.Branch.writeThrough(written.branch)
-  if (isAsked && written.taskId !== undefined) {
-    const subject = { kind: 'branch' as const, id, name: written.branch.metadata.name }
-    await recordTask(writer, { taskId: written.taskId, name: 'delete-branch', subject, request: {} })
+  if (deleted.branch !== undefined) caches.Branch.writeThrough(deleted.branch)
+  if (deleted.isOurs) {
+    const subject = { kind: 'branch' as const, id, name: deleted.name }
+    await recordTask(writer, { taskId, name: 'delete-branch', subject, request: {} })
   }
-  return written
+  return deleted.taskId
 }

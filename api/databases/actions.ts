@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { taskHeaders } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Answer, Ids } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, type Documentation, operation } from '../operation.ts'
 import { idParameter, noBody } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
@@ -15,7 +16,7 @@ import { restartDatabase, suspendDatabase, type Written } from './write.ts'
 
 type DatabaseAction = Pick<Documentation, 'operationId' | 'summary' | 'description'> & {
   name: 'restart' | 'suspend' | 'resume'
-  ask: (writer: Writer, id: string, taskId: string) => Promise<Written>
+  ask: (writer: Writer, id: string, attempt: Attempt) => Promise<Written>
 }
 
 const actions: readonly DatabaseAction[] = [
@@ -33,7 +34,7 @@ const actions: readonly DatabaseAction[] = [
     summary: 'Suspend a database',
     description:
       'Stops Postgres. Its data, credentials, allowlist and address are kept until it is resumed. Open sessions end, and new connections are refused. A backup or a branch that is being made from the database is waited for. Answers 409 while another operation is running, and where the database is suspended already.',
-    ask: (writer, id, taskId) => suspendDatabase(writer, id, true, taskId),
+    ask: (writer, id, attempt) => suspendDatabase(writer, id, true, attempt),
   },
   {
     name: 'resume',
@@ -41,7 +42,7 @@ const actions: readonly DatabaseAction[] = [
     summary: 'Resume a suspended database',
     description:
       'Starts Postgres on the data it had, at the address it had. Answers 409 while another operation is running, and where the database is not suspended.',
-    ask: (writer, id, taskId) => suspendDatabase(writer, id, false, taskId),
+    ask: (writer, id, attempt) => suspendDatabase(writer, id, false, attempt),
   },
 ]
 
@@ -66,8 +67,8 @@ function addAction(app: App, context: ApiContext, { name, ask, ...documentation 
     validate(noBody, request.body ?? undefined, 'body')
     requireCurrentPlan(writer.account, context.now())
     const { account } = writer
-    const work = async (ids: Ids): Promise<Answer> => {
-      const { database, ...written } = await ask(writer, id, ids.taskId)
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      const { database, ...written } = await ask(writer, id, attempt)
       context.audit.done(request, { status: 202, taskId: written.taskId })
       const body = context.databaseText(database, account.tenant)
       return { status: 202, body, headers: taskHeaders(written.taskId) }

@@ -6,7 +6,8 @@ import { taskHeaders, waitUntilGone } from '../answers.ts'
 import { findOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Answer, Ids } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { preconditionOf } from '../preconditions.ts'
@@ -71,8 +72,8 @@ function addUpdate(app: App, context: ApiContext, singles: Singles): void {
       if (tag !== undefined) reply.header('ETag', tag)
       return context.databaseText(database, account.tenant)
     }
-    const work = async ({ taskId }: Ids): Promise<Answer> => {
-      const { database, ...written } = await updateDatabase(writer, id, request.body, { taskId, requireCurrent })
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      const { database, ...written } = await updateDatabase(writer, id, request.body, { attempt, requireCurrent })
       context.audit.done(request, { status: 200, taskId: written.taskId })
       return { status: 200, body: await rendered(database), headers: taskHeaders(written.taskId) }
     }
@@ -103,8 +104,8 @@ function addDelete(app: App, context: ApiContext, singles: Singles): void {
     const { account } = writer
     const { id } = request.params
     const requireCurrent = requirementOf(request, singles)
-    const work = async ({ taskId: fresh }: Ids): Promise<Answer> => {
-      const { taskId } = await deleteDatabase(writer, id, request.query, { taskId: fresh, requireCurrent })
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      const taskId = await deleteDatabase(writer, id, request.query, { attempt, requireCurrent })
       context.audit.done(request, { status: 204, taskId })
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }

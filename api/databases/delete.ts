@@ -8,7 +8,7 @@ import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import { decideDeletion } from './decide.ts'
 import type { DeleteDatabaseQuery } from './schema.ts'
-import { annotated, type Terms, type Written } from './write.ts'
+import { annotated, type Terms } from './write.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
@@ -18,12 +18,12 @@ function deletionTask(database: ManagedDatabase): string | undefined {
   return operation?.name === 'delete-managed' ? operation.taskId : undefined
 }
 
-/** The database with all that says it is to be deleted; itself where it says so already. */
+/** The database with all that says it is to be deleted; itself where it says so already. `at`: when this was asked for. */
 function markedForDeletion(
-  { context }: Writer,
   database: ManagedDatabase,
   taskId: string,
   { force, keep_backups }: DeleteDatabaseQuery,
+  at: string,
 ): ManagedDatabase {
   const { metadata, spec } = database
   const marks = {
@@ -35,42 +35,62 @@ function markedForDeletion(
   const isMarked = Object.entries(marks).every(([name, value]) => metadata.annotations?.[name] === value)
   if (isMarked && keepBackups === spec.deletion.keepBackups) return database
   const asked = { ...database, spec: { ...spec, deletion: { ...spec.deletion, keepBackups } } }
-  return annotated(asked, { ...marks, [updatedAtAnnotation]: timeNow(context) })
+  return annotated(asked, { ...marks, [updatedAtAnnotation]: at })
 }
 
-/** Asks for deletion; asking again while it is under way changes nothing. @throws ApiError 404, 409, 412 */
+/** What a deletion found or left. `database`: as stored. `isOurs`: no other request asked for it. */
+type Deleted = { database: ManagedDatabase | undefined; name: string; taskId: string | undefined; isOurs: boolean }
+
+/**
+ * Asks for deletion; asking again while it is under way changes nothing. Gives the task, if one follows it.
+ * @throws ApiError 404, 409, 412
+ */
 export async function deleteDatabase(
   writer: Writer,
   id: string,
   query: DeleteDatabaseQuery,
-  { taskId: fresh, requireCurrent }: Terms,
-): Promise<Written> {
+  { attempt, requireCurrent }: Terms,
+): Promise<string | undefined> {
   const { context, account } = writer
   const { cluster, caches } = context
+  const { begun } = attempt
+  const at = begun?.at ?? timeNow(context)
+  /** Nothing but our own mark came to it since it was found to be the one that was meant. */
+  const isAsWeLeftIt = (database: ManagedDatabase): boolean =>
+    deletionTask(database) === attempt.taskId && database.metadata.annotations?.[updatedAtAnnotation] === at
   const object = { namespace: account.namespace, id, what: 'database' as const }
-  const written = await guarded(object, async (): Promise<Written & { asked: boolean }> => {
+  const deleted = await guarded(object, async (): Promise<Deleted> => {
     const current = await readOwned(cluster, 'ManagedDatabase', account.namespace, id)
+    if (current === undefined && begun !== undefined)
+      return { database: undefined, name: begun.name, taskId: begun.taskId, isOurs: true }
     if (current === undefined) throw notFound('database')
-    if (current.metadata.deletionTimestamp !== undefined)
-      return { database: current, taskId: deletionTask(current), asked: false }
-    await requireCurrent?.(current)
+    const { name, namespace, uid } = current.metadata
+    if (current.metadata.deletionTimestamp !== undefined) {
+      const taskId = deletionTask(current)
+      return { database: current, name, taskId, isOurs: taskId === attempt.taskId }
+    }
+    if (!isAsWeLeftIt(current)) await requireCurrent?.(current)
     decideDeletion(current, await countBranches(writer, current), query.force)
     // A deletion that was marked before but never asked for keeps its task.
-    const taskId = deletionTask(current) ?? fresh
+    const taskId = deletionTask(current) ?? attempt.taskId
+    await attempt.begin({ name, taskId, at })
     // The operator answers a mark with a write: one that stands already is not made again, or the two would go on for ever.
-    const asked = markedForDeletion(writer, current, taskId, query)
+    const asked = markedForDeletion(current, taskId, query, at)
     const marked = asked === current ? current : await cluster.replace('ManagedDatabase', asked)
-    const { name, namespace, uid, resourceVersion } = marked.metadata
-    await cluster.delete('ManagedDatabase', { name, namespace }, { uid, resourceVersion })
+    await cluster.delete(
+      'ManagedDatabase',
+      { name, namespace },
+      { uid, resourceVersion: marked.metadata.resourceVersion },
+    )
     // The cache may have heard of the mark by now, and takes in only what is newer.
     const left = await cluster.get('ManagedDatabase', { name, namespace })
     const gone = { ...marked, metadata: { ...marked.metadata, deletionTimestamp: timeNow(context) } }
-    return { database: left !== undefined && left.metadata.uid === uid ? left : gone, taskId, asked: true }
+    return { database: left?.metadata.uid === uid ? left : gone, name, taskId, isOurs: true }
   })
-  caches.ManagedDatabase.writeThrough(written.database)
-  if (written.asked && written.taskId !== undefined) {
-    const subject = { kind: 'database' as const, id, name: written.database.metadata.name }
-    await recordTask(writer, { taskId: written.taskId, name: 'delete-managed', subject, request: query })
+  if (deleted.database !== undefined) caches.ManagedDatabase.writeThrough(deleted.database)
+  if (deleted.isOurs && deleted.taskId !== undefined) {
+    const subject = { kind: 'database' as const, id, name: deleted.name }
+    await recordTask(writer, { taskId: deleted.taskId, name: 'delete-managed', subject, request: query })
   }
-  return written
+  return deleted.taskId
 }

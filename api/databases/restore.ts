@@ -8,7 +8,6 @@ import {
   annotations,
   askedBy,
   desiredHash,
-  readOperation,
   renderAskedRestore,
   renderOperation,
   visiblePhase,
@@ -18,7 +17,9 @@ import { readOwned } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { badRequest, notFound } from '../errors.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Answer, Ids } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import { earlierTry, markOf } from '../idempotency/marks.ts'
+import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { id, idParameter } from '../schemas/common.ts'
@@ -51,15 +52,19 @@ function decideRestore(database: Kinds['ManagedDatabase'], backup: Kinds['Backup
 }
 
 /** @throws ApiError 400, 404, 409 */
-async function restoreDatabase(writer: Writer, databaseId: string, backupId: string, ids: Ids): Promise<Written> {
+async function restoreDatabase(
+  writer: Writer,
+  databaseId: string,
+  backupId: string,
+  attempt: Attempt,
+): Promise<Written> {
   const { context, account } = writer
   const { namespace } = account
-  const { taskId } = ids
+  const { taskId } = attempt
   const stored = await guarded({ namespace, id: databaseId, what: 'database' }, async () => {
     const database = await readOwned(context.cluster, 'ManagedDatabase', namespace, databaseId)
     if (database === undefined) throw notFound('database')
-    // An earlier try with the same ids came as far as this.
-    if (readOperation(database)?.taskId === taskId) return database
+    if (earlierTry(database, attempt) !== undefined) return database
     const backup = await readOwned(context.cluster, 'Backup', namespace, backupId)
     if (backup === undefined) throw notFound('backup')
     decideRestore(database, backup, databaseId)
@@ -69,7 +74,11 @@ async function restoreDatabase(writer: Writer, databaseId: string, backupId: str
     })
     const asking = annotated(database, { [annotations.restore]: restore })
     const asked = renderOperation({ taskId, name: 'restore-managed', hash: desiredHash(askedBy(asking)) })
-    const marks = { [updatedAtAnnotation]: timeNow(context), [annotations.operation]: asked }
+    const marks = {
+      [updatedAtAnnotation]: timeNow(context),
+      [annotations.operation]: asked,
+      ...(await markOf(context, database, attempt, 'restore-managed')),
+    }
     return context.cluster.replace('ManagedDatabase', annotated(asking, marks))
   })
   context.caches.ManagedDatabase.writeThrough(stored)
@@ -97,8 +106,8 @@ export function addRestore(app: App, context: ApiContext): void {
     const { id: databaseId } = request.params
     requireCurrentPlan(writer.account, context.now())
     const { account } = writer
-    const work = async (ids: Ids): Promise<Answer> => {
-      const { database, taskId } = await restoreDatabase(writer, databaseId, request.body.backup_id, ids)
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      const { database, taskId } = await restoreDatabase(writer, databaseId, request.body.backup_id, attempt)
       context.audit.done(request, { status: 202, taskId })
       const body = context.databaseText(database, account.tenant)
       return { status: 202, body, headers: taskHeaders(taskId) }

@@ -4,7 +4,8 @@ import { databaseRoles } from '../../sealing/credentials.ts'
 import { taskHeaders } from '../answers.ts'
 import type { ApiContext, App } from '../context.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Answer, Ids } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, operation } from '../operation.ts'
 import { idParameter, noBody } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
@@ -35,8 +36,8 @@ export function addRotation(app: App, context: ApiContext): void {
     validate(noBody, request.body ?? undefined, 'body')
     requireCurrentPlan(writer.account, context.now())
     const { account } = writer
-    const work = async (ids: Ids): Promise<Answer> => {
-      const { taskId } = await rotatePassword(writer, id, role, ids.taskId)
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      const { taskId } = await rotatePassword(writer, id, role, attempt)
       context.audit.done(request, { status: 204, taskId })
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }

@@ -7,7 +7,8 @@ import type { ApiContext, App } from '../context.ts'
 import { notFound } from '../errors.ts'
 import { idempotencyKey } from '../headers.ts'
 import { answerOnce } from '../idempotency/answer-once.ts'
-import type { Answer, Ids } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import type { Answer, Ids } from '../idempotency/record.ts'
 import { asynchronous, operation, paged } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter, userTypeQuery } from '../schemas/common.ts'
@@ -63,7 +64,7 @@ function addCreate(app: App, context: ApiContext): void {
     const tenant = await context.tenants.ensure(asking.account, context.stopping)
     const writer = { ...asking, account: { ...asking.account, tenant } }
     const { account } = writer
-    const work = async (ids: Ids): Promise<Answer> => {
+    const work = async (ids: Attempt): Promise<Answer> => {
       const { database, taskId } = await createDatabase(writer, request.body, ids)
       context.audit.done(request, { status: 200, taskId, subjectId: ids.objectId })
       return { status: 200, body: context.databaseText(database, tenant), headers: taskHeaders(taskId) }
@@ -163,8 +164,8 @@ function addResize(app: App, context: ApiContext): void {
     const { id } = request.params
     requireCurrentPlan(writer.account, context.now())
     const { account } = writer
-    const work = async (ids: Ids): Promise<Answer> => {
-      const { taskId } = await resizeDatabase(writer, id, request.body, ids.taskId)
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      const { taskId } = await resizeDatabase(writer, id, request.body, attempt)
       context.audit.done(request, { status: 204, taskId })
       return { status: 204, body: '', headers: taskHeaders(taskId) }
     }

@@ -10,7 +10,6 @@ import {
   type OperationName,
   type PgVersion,
   type PinnedSize,
-  readOperation,
   renderOperation,
   rotationAnnotations,
   tenantHash,
@@ -20,9 +19,10 @@ import { idOf, readOwned } from '../caches.ts'
 import { sizeForNew } from '../catalogue/versions.ts'
 import type { ApiContext } from '../context.ts'
 import { badRequest, limitReached, notFound, unavailable } from '../errors.ts'
-import type { Ids } from '../idempotency/claims.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import { earlierTry, markOf } from '../idempotency/marks.ts'
 import { updatedAtAnnotation } from '../render/updated-at.ts'
-import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
+import { guarded, recordTask, refuseSecondMaking, timeNow, type Writer } from '../writer.ts'
 import {
   decideRestart,
   decideRotation,
@@ -110,7 +110,7 @@ const nameTaken = (existing: ManagedDatabase | undefined) =>
 type Creator = Writer & { account: { tenant: Kinds['Tenant'] } }
 
 /** Creates the database of these ids, or finds it made by an earlier try with the same ids. */
-export async function createDatabase(writer: Creator, input: CreateDatabaseInput, ids: Ids): Promise<Written> {
+export async function createDatabase(writer: Creator, input: CreateDatabaseInput, ids: Attempt): Promise<Written> {
   const { context, account } = writer
   const { cluster, caches } = context
   const size = await requireOffer(context, input)
@@ -131,6 +131,7 @@ export async function createDatabase(writer: Creator, input: CreateDatabaseInput
 
   const existing = await cluster.get('ManagedDatabase', key)
   if (existing !== undefined && ours(existing)) return finished(existing)
+  await refuseSecondMaking(writer, ids)
   if (existing !== undefined) throw nameTaken(existing)
   return withinLimit(writer, account.tenant.spec.limits.databases, async () => {
     try {
@@ -145,7 +146,7 @@ export async function createDatabase(writer: Creator, input: CreateDatabaseInput
   })
 }
 
-function draftOf({ context, account }: Writer, name: string, spec: ManagedDatabase['spec'], ids: Ids) {
+function draftOf({ context, account }: Writer, name: string, spec: ManagedDatabase['spec'], ids: Attempt) {
   const operation = renderOperation({ taskId: ids.taskId, name: 'create-managed', hash: desiredHash(spec) })
   return {
     apiVersion,
@@ -180,9 +181,9 @@ const askedOf = (
 type Decision = (current: ManagedDatabase) => Update | undefined
 /** Refuses where the object is not the one that was meant. @throws ApiError 412 */
 export type RequireCurrent = (current: ManagedDatabase) => Promise<void>
-/** The id of the task, where the write has one, and on what it depends. */
-export type Terms = { taskId: string; requireCurrent: RequireCurrent | undefined }
-type Change = Pick<Terms, 'taskId'> & {
+/** Which try of the write it is, and on what it depends. */
+export type Terms = { attempt: Attempt; requireCurrent: RequireCurrent | undefined }
+type Change = Pick<Terms, 'attempt'> & {
   /** The task of this very change, where it is under way already. */
   underway?: (current: ManagedDatabase) => string | undefined
   requireCurrent?: RequireCurrent | undefined
@@ -193,21 +194,24 @@ type Change = Pick<Terms, 'taskId'> & {
 /** @throws ApiError 404, and what the decision throws */
 async function changeDatabase(writer: Writer, id: string, change: Change): Promise<Written> {
   const { context, account } = writer
-  const { underway, requireCurrent, decide, asked, taskId } = change
+  const { underway, requireCurrent, decide, asked, attempt } = change
+  const { taskId } = attempt
   const object = { namespace: account.namespace, id, what: 'database' as const }
   const { database, operation, begun } = await guarded(object, async () => {
     const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
     if (current === undefined) throw notFound('database')
-    // An earlier try with the same ids came as far as this.
-    const before = readOperation(current)
-    if (before?.taskId === taskId) return { database: current, operation: before.name }
+    const before = earlierTry(current, attempt)
+    if (before !== undefined) return { database: current, operation: before.operation }
     const begun = underway?.(current)
     if (begun !== undefined) return { database: current, operation: undefined, begun }
     await requireCurrent?.(current)
     const update = decide(current)
     if (update === undefined) return { database: current, operation: undefined }
     const { spec, operation } = update
-    const marks: Record<string, string> = { [updatedAtAnnotation]: timeNow(context) }
+    const marks: Record<string, string> = {
+      [updatedAtAnnotation]: timeNow(context),
+      ...(await markOf(context, current, attempt, operation)),
+    }
     if (operation !== undefined)
       marks[annotations.operation] = renderOperation({
         taskId,
@@ -243,19 +247,19 @@ export async function resizeDatabase(
   writer: Writer,
   id: string,
   input: ResizeDatabaseInput,
-  taskId: string,
+  attempt: Attempt,
 ): Promise<Written> {
   const sizes = await knownSizes(writer.context, input.size)
   return changeDatabase(writer, id, {
     decide: current => decideResize(current, sizes, input.size),
     asked: input,
-    taskId,
+    attempt,
   })
 }
 
 /** Suspends it, or resumes it. @throws ApiError 404, 409 */
-export const suspendDatabase = (writer: Writer, id: string, suspended: boolean, taskId: string): Promise<Written> =>
-  changeDatabase(writer, id, { decide: current => decideSuspension(current, suspended), asked: {}, taskId })
+export const suspendDatabase = (writer: Writer, id: string, suspended: boolean, attempt: Attempt): Promise<Written> =>
+  changeDatabase(writer, id, { decide: current => decideSuspension(current, suspended), asked: {}, attempt })
 
 /** What a deed is asked for by: the annotation that does so for kubectl too. */
 type Deed = {
@@ -267,18 +271,22 @@ type Deed = {
 }
 
 /** @throws ApiError 404, and what the decision throws */
-async function askDeed(writer: Writer, id: string, taskId: string, deed: Deed): Promise<Written> {
+async function askDeed(writer: Writer, id: string, attempt: Attempt, deed: Deed): Promise<Written> {
   const { context, account } = writer
   const { operation: name, annotation, asked, decide } = deed
+  const { taskId } = attempt
   const database = await guarded({ namespace: account.namespace, id, what: 'database' }, async () => {
     const current = await readOwned(context.cluster, 'ManagedDatabase', account.namespace, id)
     if (current === undefined) throw notFound('database')
-    // An earlier try with the same ids came as far as this.
-    if (readOperation(current)?.taskId === taskId) return current
+    if (earlierTry(current, attempt) !== undefined) return current
     decide(current)
     const asking = annotated(current, { [annotation]: timeNow(context) })
     const operation = renderOperation({ taskId, name, hash: desiredHash(askedBy(asking)) })
-    const marks = { [updatedAtAnnotation]: timeNow(context), [annotations.operation]: operation }
+    const marks = {
+      [updatedAtAnnotation]: timeNow(context),
+      [annotations.operation]: operation,
+      ...(await markOf(context, current, attempt, name)),
+    }
     return context.cluster.replace('ManagedDatabase', annotated(asking, marks))
   })
   context.caches.ManagedDatabase.writeThrough(database)
@@ -288,8 +296,8 @@ async function askDeed(writer: Writer, id: string, taskId: string, deed: Deed): 
 }
 
 /** @throws ApiError 404, 409 */
-export const restartDatabase = (writer: Writer, id: string, taskId: string): Promise<Written> =>
-  askDeed(writer, id, taskId, {
+export const restartDatabase = (writer: Writer, id: string, attempt: Attempt): Promise<Written> =>
+  askDeed(writer, id, attempt, {
     operation: 'restart-managed',
     annotation: annotations.restart,
     asked: {},
@@ -297,8 +305,8 @@ export const restartDatabase = (writer: Writer, id: string, taskId: string): Pro
   })
 
 /** Has a role's password replaced. @throws ApiError 404, 409 */
-export const rotatePassword = (writer: Writer, id: string, role: DatabaseRole, taskId: string): Promise<Written> =>
-  askDeed(writer, id, taskId, {
+export const rotatePassword = (writer: Writer, id: string, role: DatabaseRole, attempt: Attempt): Promise<Written> =>
+  askDeed(writer, id, attempt, {
     operation: 'rotate-password-managed',
     annotation: rotationAnnotations[role],
     asked: { role },

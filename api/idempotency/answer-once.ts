@@ -2,10 +2,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { basePath, sendJson } from '../answers.ts'
 import type { ApiContext } from '../context.ts'
-import { badRequest } from '../errors.ts'
+import { badRequest, conflict } from '../errors.ts'
 import { idempotencyKey, preferredWait } from '../headers.ts'
 import { accountOf } from '../plugins/tenant.ts'
-import type { Answer, Ids } from './claims.ts'
+import type { Attempt } from './claims.ts'
+import type { Answer, Ids } from './record.ts'
 
 type Write = {
   /** What was asked, as it was read: a key stands for this. */
@@ -13,7 +14,7 @@ type Write = {
   /** Of what the request is about; absent where it makes something new. */
   objectId?: string
   /** Does it. What it answers is kept for whoever asks again, so there are no passwords and no tokens in it. */
-  work: (ids: Ids) => Promise<Answer>
+  work: (attempt: Attempt) => Promise<Answer>
   /** Waits as the request prefers to. The body as it is then; undefined: there is none, or the object is gone. */
   settled: (ids: Ids) => Promise<string | undefined>
 }
@@ -41,8 +42,11 @@ export async function answerOnce(
   const what = { namespace, key, method, path: pathOf(request), body }
   const { answer, ids } = await context.idempotency.once(what, fresh, work)
   if (objectId === undefined) request.subjectId = ids.objectId
-  const now = preferredWait(headers.prefer) === undefined ? undefined : await settled(ids)
+  const isAskedNow = answer.isWithoutBody || preferredWait(headers.prefer) !== undefined
+  const now = isAskedNow ? await settled(ids) : undefined
+  if (answer.isWithoutBody && now === undefined)
+    throw conflict('Idempotency-Key: the answer was too long to be kept, and what it was about is gone')
   reply.code(answer.status).headers(answer.headers)
-  const text = answer.body === '' ? '' : (now ?? answer.body)
+  const text = answer.body === '' && !answer.isWithoutBody ? '' : (now ?? answer.body)
   return text === '' ? reply.send() : sendJson(reply, text)
 }

@@ -4,7 +4,8 @@ import { ClusterError } from '../../cluster/index.ts'
 import { labels, tenantNamespace } from '../../crds/index.ts'
 import { type Client, createSettled, expectError, setSnapshotClass, startClient, until } from '../testing/client.ts'
 import { settle } from '../testing/harness.ts'
-import { createIdempotency, idempotencyComponent } from './claims.ts'
+import { createIdempotency } from './claims.ts'
+import { idempotencyComponent } from './record.ts'
 
 const namespace = tenantNamespace('acme')
 let client: Client
@@ -248,10 +249,10 @@ describe('a record', () => {
     const [record] = await records()
     expect(JSON.stringify(record)).not.toContain('my-secret-key')
     expect(JSON.stringify(record)).not.toContain('password')
-    const idempotency = createIdempotency(client.cluster, () => Date.now() + 24 * 3600 * 1000 - 60_000)
+    const idempotency = createIdempotency(client.cluster, () => Date.now() + 24 * 3600 * 1000 - 60_000, 100)
     await idempotency.sweep()
     expect(await records()).toHaveLength(1)
-    await createIdempotency(client.cluster, () => Date.now() + 24 * 3600 * 1000 + 1000).sweep()
+    await createIdempotency(client.cluster, () => Date.now() + 24 * 3600 * 1000 + 1000, 100).sweep()
     expect(await records()).toHaveLength(0)
   })
 

@@ -2,11 +2,13 @@
 import type { Cluster, KindName } from '../../cluster/index.ts'
 
 type Operation = 'get' | 'list' | 'create' | 'replace' | 'delete'
-/** Called before each operation; what it throws is the operation's outcome. */
-type Before = (operation: Operation, kind: KindName) => void | Promise<void>
+/** Called before each operation, or after; what it throws is the operation's outcome. */
+type Hook = (operation: Operation, kind: KindName) => void | Promise<void>
 
 export type InterceptedCluster = Cluster & {
-  before: Before | undefined
+  before: Hook | undefined
+  /** After writes only: the cluster has done them, and nobody hears of it. */
+  after: Hook | undefined
   /** While set, watches keep what they hear until it resolves. */
   silence: Promise<void> | undefined
   writes: number
@@ -16,6 +18,7 @@ export type InterceptedCluster = Cluster & {
 export function intercepted(cluster: Cluster): InterceptedCluster {
   const self: InterceptedCluster = {
     before: undefined,
+    after: undefined,
     silence: undefined,
     writes: 0,
     async get(kind, key) {
@@ -35,19 +38,24 @@ export function intercepted(cluster: Cluster): InterceptedCluster {
     async create(kind, object) {
       await self.before?.('create', kind)
       self.writes++
-      return cluster.create(kind, object)
+      const made = await cluster.create(kind, object)
+      await self.after?.('create', kind)
+      return made
     },
     async replace(kind, object) {
       await self.before?.('replace', kind)
       self.writes++
-      return cluster.replace(kind, object)
+      const written = await cluster.replace(kind, object)
+      await self.after?.('replace', kind)
+      return written
     },
     apply: (kind, object) => cluster.apply(kind, object),
     replaceStatus: (kind, object) => cluster.replaceStatus(kind, object),
     async delete(kind, key, options) {
       await self.before?.('delete', kind)
       self.writes++
-      return cluster.delete(kind, key, options)
+      await cluster.delete(kind, key, options)
+      await self.after?.('delete', kind)
     },
     logs: (pod, options) => cluster.logs(pod, options),
   }

@@ -14,7 +14,7 @@ const help = `Serves the control-plane API of a Kubernetes cluster.
 
 Usage: espalier api --configuration FILE [options]
 
-  --configuration FILE  YAML or JSON: listen, http (metrics), authentication, pgVersions, rateLimits, cors,
+  --configuration FILE  YAML or JSON: listen, http (metrics), authentication, pgVersions, rateLimits, idempotency, cors,
                         newTenants, trustedProxies, prometheus, auditFile (api/configuration.ts)
   --shared-secret FILE  the HMAC secret that tokens are verified with, in place of one in the configuration
   --certificate FILE    PEM certificate to serve HTTPS with; read again when it changes (default: plain HTTP)
