@@ -59,9 +59,7 @@ export const encoded = (text: string): string =>
 
 function canonical(parameters: readonly (readonly [string, string | undefined])[]): string {
   const sorted = [...parameters].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-  return sorted
-    .map(([key, value]) => (value === undefined || value === '' ? encoded(key) : `${encoded(key)}=${encoded(value)}`))
-    .join('&')
+  return sorted.map(([key, value]) => `${encoded(key)}=${encoded(value ?? '')}`).join('&')
 }
 
 /** `a.b.column->json`: the path of embeddings, chain the field. */
@@ -97,8 +95,8 @@ const orderTerm: Parser<OrderTerm> = spaced(
 )
 const order: Parser<OrderTerm[]> = list(orderTerm, token(','))
 
-/** A whole number that fits a bigint of Postgres' limits here; anything else is as if it were not there. */
-const integer = (text: string): number | undefined => (/^ *-?[0-9]{1,15} *$/.test(text) ? Number(text) : undefined)
+/** A whole number; anything else is as if it were not there. What is too large for a limit, Postgres says. */
+const integer = (text: string): number | undefined => (/^ *-?[0-9]{1,100} *$/.test(text) ? Number(text) : undefined)
 
 /** The last word of a parameter's name, which may say what the parameter is, and what is before it. */
 function nameParts(key: string): { prefix: string | undefined; last: string } {
@@ -173,8 +171,5 @@ function parseFilter(key: string, value: string, ofFunction: boolean): At<Filter
   return found === undefined ? { parameter: target.name } : { path: where, value: { field: target, ...found } }
 }
 
-const numbers = (given: readonly Parameter[]): At<number>[] =>
-  given.flatMap(([key, text]) => {
-    const value = integer(text)
-    return value === undefined ? [] : [{ path: pathOf(key), value }]
-  })
+const numbers = (given: readonly Parameter[]): At<number | undefined>[] =>
+  given.map(([key, text]) => ({ path: pathOf(key), value: integer(text) }))

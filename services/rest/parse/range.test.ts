@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { refusal } from '../testing/parsing.ts'
-import { capped, intersection, parseRangeHeader, rowsOf, unlimited } from './range.ts'
+import { askedFor, capped, intersection, parseRangeHeader, rowsOf, unlimited } from './range.ts'
 import type { Range } from './types.ts'
 
 describe('Range', () => {
@@ -18,13 +18,15 @@ describe('Range', () => {
     ['1-2,4-5', unlimited],
     ['1.5-2', unlimited],
     ['1-2x', unlimited],
-    ['0-9999999999999999', unlimited],
+    ['0-9999999999999999', { offset: 0, limit: 10_000_000_000_000_000 }],
+    ['5-4', { offset: 5, limit: 0 }],
   ])('%j', (header, range) => {
     expect(parseRangeHeader(header)).toEqual(range)
   })
 
   test('whose end is before its beginning is RST103', () => {
-    expect(refusal(() => parseRangeHeader('5-4'))).toMatchObject({
+    expect(rowsOf(parseRangeHeader('5-4'), 0, undefined)).toEqual({ offset: 0, limit: 0 })
+    expect(refusal(() => rowsOf(parseRangeHeader('5-4'), 2, undefined))).toMatchObject({
       code: 'RST103',
       status: 416,
       details: 'The lower boundary must be lower than or equal to the upper boundary in the Range header.',
@@ -36,7 +38,9 @@ test('limit and offset of the query string', () => {
   const pageTwo = { offset: 10, limit: 10 }
   expect(rowsOf(unlimited, undefined, undefined)).toEqual(unlimited)
   expect(rowsOf(unlimited, 0, undefined)).toEqual({ offset: 0, limit: 0 })
-  expect(rowsOf(unlimited, 1, -1)).toEqual({ offset: 0, limit: 1 })
+  expect(rowsOf(unlimited, 2, -1)).toEqual({ offset: 0, limit: 1 })
+  expect(rowsOf(unlimited, -1, 1)).toEqual({ offset: 0, limit: 0 })
+  expect(rowsOf(unlimited, 1, 1e20)).toEqual({ offset: 1e20, limit: 1 })
   expect(rowsOf(pageTwo, 15, undefined)).toEqual({ offset: 10, limit: 5 })
   for (const [header, limit, offset] of [
     [unlimited, -1, 0],
@@ -47,7 +51,7 @@ test('limit and offset of the query string', () => {
     expect(refusal(() => rowsOf(header, limit, offset))).toMatchObject({ code: 'RST103', status: 416 })
   }
   // Of what is embedded Postgres says it.
-  expect(rowsOf(undefined, -1, -2)).toEqual({ offset: -2, limit: -1 })
+  expect(askedFor(-1, -2)).toEqual({ offset: -2, limit: -1 })
 })
 
 const range = fc.record({ offset: fc.nat(20), limit: fc.option(fc.nat(20), { nil: undefined }) })

@@ -6,7 +6,7 @@ import { type MediaType, parseAccept } from './media.ts'
 import { type BodyForm, bodyForm } from './payload.ts'
 import { type Preferences, parsePreferences } from './preferences.ts'
 import { parseQuery } from './query.ts'
-import { parseRangeHeader } from './range.ts'
+import { parseRangeHeader, rowsOf } from './range.ts'
 import type { ParsedQuery, Range } from './types.ts'
 
 export type Action =
@@ -32,7 +32,7 @@ export type ApiRequest = {
   readonly query: ParsedQuery
   readonly preferences: Preferences
   readonly accept: readonly MediaType[]
-  /** Of the Range header. */
+  /** Of the root's rows: by `limit`, `offset` and the Range header. */
   readonly range: Range
   /** Of a read that asks for a page by keys; empty for the first one. */
   readonly cursor: string | undefined
@@ -52,7 +52,8 @@ export type RequestRules = {
 function segments(path: string): string[] {
   if (path === '/') return []
   const parts = path.split('/').slice(1)
-  if (parts.includes('')) throw invalidPath()
+  // A function may be asked for without a name, and not be found.
+  if (parts.includes('') && path !== '/rpc/') throw invalidPath()
   try {
     return parts.map(decodeURIComponent)
   } catch {
@@ -80,7 +81,7 @@ function resourceOf(path: string, { rootFunction, openApiDisabled }: RequestRule
     return { kind: 'root' }
   }
   if (parts.length === 1) return { kind: 'relation', name: first }
-  if (first === 'rpc' && second !== undefined && second !== '' && parts.length === 2) {
+  if (first === 'rpc' && second !== undefined && parts.length === 2) {
     return { kind: 'function', name: second, atRoot: false }
   }
   throw invalidPath()
@@ -145,6 +146,10 @@ function bodyOf(action: Action, contentType: string | undefined, keysAreNamed: b
   }
 }
 
+/** Of several the last counts. */
+const atRoot = (numbers: ParsedQuery['limits']): number | undefined =>
+  numbers.findLast(({ path }) => path.length === 0)?.value
+
 /** Parses a request; what is wrong with it is said as a RestError, of several faults the first in this order: path, schema, method, query string, range, body's type. */
 export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequest {
   const { method, path, headers } = request
@@ -155,7 +160,11 @@ export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequ
   const isRead = resource.kind === 'relation' && (method === 'GET' || method === 'HEAD')
   const { query: text, cursor } = takeCursor(request.query, isRead ? rules.keysetParameter : undefined)
   const query = parseQuery(text, isCallByGet)
-  const range = parseRangeHeader(method === 'GET' ? headers.range : undefined)
+  const range = rowsOf(
+    parseRangeHeader(method === 'GET' ? headers.range : undefined),
+    atRoot(query.limits),
+    atRoot(query.offsets),
+  )
   return {
     action,
     body: bodyOf(action, headers['content-type'], query.columns !== undefined),

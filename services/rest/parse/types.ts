@@ -85,8 +85,9 @@ export type ParsedQuery = {
   readonly filters: readonly At<Filter>[]
   readonly logic: readonly At<LogicTree>[]
   readonly order: readonly At<readonly OrderTerm[]>[]
-  readonly limits: readonly At<number>[]
-  readonly offsets: readonly At<number>[]
+  /** Undefined where what is given is no number. */
+  readonly limits: readonly At<number | undefined>[]
+  readonly offsets: readonly At<number | undefined>[]
   readonly columns: readonly string[] | undefined
   readonly onConflict: readonly string[] | undefined
   /** What a GET of a function passes to it. */

@@ -44,7 +44,7 @@ const listed = (names: Iterable<string>) => [...names].sort().slice(0, maximumLi
 /** How similar a function's name has to be to be suggested: a typo away, for whoever asks may not know it. */
 const typo = 0.75
 /** How similar parameters have to be; the function they belong to is known. */
-const likely = 1 / 3
+const likely = 0.33
 
 function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): RestError {
   const { names, unnamed } = offer
@@ -68,9 +68,9 @@ function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): Rest
     const name = suggestion(wanted.name, inSchema?.keys() ?? [], typo)
     meant = name && `${wanted.schema}.${name}`
   } else {
-    const signatures = overloads.map(({ parameters }) => parameters.map(({ name }) => name).join(', '))
-    const signature = suggestion(given, signatures, likely)
-    meant = signature === undefined ? undefined : `${qualified(wanted)}(${signature})`
+    const signatures = overloads.map(({ parameters }) => `(${listed(parameters.map(({ name }) => name))})`)
+    const signature = suggestion(`(${given})`, signatures, likely)
+    meant = signature === undefined ? undefined : `${qualified(wanted)}${signature}`
   }
   return functionNotFound(wanted, { called, searched: `the function ${qualified(wanted)}${searched}`, meant })
 }

@@ -2,18 +2,23 @@
 
 import type { QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
 import { notEmbedded, notOrderable, unacceptableFilter } from '../errors/catalogue.ts'
+import type { RestError } from '../errors/rest-error.ts'
 import type { Field, LogicTree, OrderTerm, ParsedQuery } from '../parse/types.ts'
 import { fieldResolver, type Output } from './fields.ts'
-import { here } from './paths.ts'
+import { here, type Said } from './paths.ts'
 import type { Condition, EmbeddedNode, PlannedField, PlannedOrder } from './types.ts'
+
+/** Told of what is wrong; whoever plans goes on, since something else may have to be told before it. */
+type Refuse = (error: RestError) => void
 
 export function condition(
   tree: LogicTree,
   resolve: (field: Field) => PlannedField,
   children: readonly EmbeddedNode[],
+  refuse: Refuse,
 ): Condition {
   if (tree.kind === 'group') {
-    const members = tree.members.map(member => condition(member, resolve, children))
+    const members = tree.members.map(member => condition(member, resolve, children, refuse))
     return { kind: 'group', operator: tree.operator, negated: tree.negated, members }
   }
   const { field, negated, operation } = tree.filter
@@ -24,7 +29,7 @@ export function condition(
     if (isNull || (operation.kind === 'is' && operation.value === 'not_null')) {
       return { kind: 'embedded', child: child.alias, isNull: isNull !== negated }
     }
-    if (planned.type === undefined) throw unacceptableFilter(field.name)
+    if (planned.type === undefined) refuse(unacceptableFilter(field.name))
   }
   return { kind: 'filter', field: planned, negated, operation }
 }
@@ -36,21 +41,28 @@ export function plannedOrder(
   children: readonly EmbeddedNode[],
   cache: SchemaCache,
   output: Output,
-): PlannedOrder {
+  refuse: Refuse,
+): PlannedOrder | undefined {
   const { direction, nulls, relation } = term
   if (relation === undefined) return { field: resolve(term.field), child: undefined, direction, nulls }
   const child = children.find(({ name }) => name === relation)
-  if (child === undefined) throw notEmbedded(relation)
-  if (!child.toOne) throw notOrderable(source.name, relation)
+  if (child?.toOne !== true) {
+    refuse(child === undefined ? notEmbedded(relation) : notOrderable(source.name, relation))
+    return undefined
+  }
   const field = fieldResolver(cache, child.node.relation, output)(term.field)
   return { field, child: child.alias, direction, nulls }
 }
 
+/** All conditions of a node. Logic comes first, as it does for PostgREST: of two that are wrong, Postgres tells the first. */
+export const treesHere = ({ filters, logic }: Pick<Said, 'filters' | 'logic'>): LogicTree[] => [
+  ...here(logic),
+  ...here(filters).map(filter => ({ kind: 'filter' as const, filter })),
+]
+
 /** The conditions of a write on its own relation; nothing is embedded in what is written. */
 export function planConditions(cache: SchemaCache, relation: QualifiedName, query: ParsedQuery): Condition[] {
   const resolve = fieldResolver(cache, relation, 'json')
-  return [
-    ...here(query.filters).map(filter => condition({ kind: 'filter', filter }, resolve, [])),
-    ...here(query.logic).map(tree => condition(tree, resolve, [])),
-  ]
+  // What is refused is said of something embedded.
+  return treesHere(query).map(tree => condition(tree, resolve, [], () => undefined))
 }

@@ -1,14 +1,14 @@
 /** What a query string says, sorted by where it belongs: filters, order and ranges of one node, and by name of those below it. */
 import { notEmbedded } from '../errors/catalogue.ts'
-import type { At, Filter, LogicTree, OrderTerm, ParsedQuery, SelectRelation } from '../parse/types.ts'
+import type { At, Filter, LogicTree, OrderTerm, ParsedQuery, SelectItem, SelectRelation } from '../parse/types.ts'
 
 /** What the query string says of one node and, by name, of those below it. */
 export type Said = {
   filters: readonly At<Filter>[]
   logic: readonly At<LogicTree>[]
   order: readonly At<readonly OrderTerm[]>[]
-  limits: readonly At<number>[]
-  offsets: readonly At<number>[]
+  limits: readonly At<number | undefined>[]
+  offsets: readonly At<number | undefined>[]
 }
 
 export const said = (query: ParsedQuery): Said => ({
@@ -43,13 +43,18 @@ export function pathNames(child: SelectRelation, children: readonly SelectRelati
   return isTaken ? names : names.add(child.name)
 }
 
-/** Whatever is said of a path has to be said of something that is embedded. */
-export function checkPaths(all: Said, children: readonly SelectRelation[]): void {
-  const names = new Set(children.flatMap(child => [...pathNames(child, children)]))
-  for (const list of [all.filters, all.logic, all.order, all.limits, all.offsets]) {
-    for (const { path } of list) {
-      const [first] = path
-      if (first !== undefined && !names.has(first)) throw notEmbedded(first)
-    }
-  }
+/** Whatever is said of a path has to be said of something that is embedded. Of several faults of one kind the last is told, as PostgREST tells it. */
+export function checkPaths(all: Said, select: readonly SelectItem[]): void {
+  const { filters, order, limits, offsets, logic } = all
+  for (const list of [filters.toReversed(), order.toReversed(), limits, offsets, logic.toReversed()])
+    for (const { path } of list) checkPath(path, select)
+}
+
+function checkPath(path: readonly string[], select: readonly SelectItem[]): void {
+  const [first, ...rest] = path
+  if (first === undefined) return
+  const children = select.filter(item => item.kind === 'relation')
+  const child = children.find(one => pathNames(one, children).has(first))
+  if (child === undefined) throw notEmbedded(first)
+  checkPath(rest, child.select)
 }

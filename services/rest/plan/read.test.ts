@@ -102,7 +102,7 @@ describe('a read', () => {
 
   test('orders by an embedding to one alone', () => {
     expect(read('/projects?select=c:clients(id)&order=c(name).desc').order).toMatchObject([
-      { field: { name: 'name' }, child: 'projects_c', direction: 'desc' },
+      { field: { name: 'name' }, child: 'projects_c_1', direction: 'desc' },
     ])
     expect(refusal(() => read('/projects?select=tasks(id)&order=tasks(id)'))).toMatchObject({
       ...{ status: 400, code: 'RST118', message: "A related order on 'tasks' is not possible" },

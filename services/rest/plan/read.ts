@@ -2,9 +2,10 @@
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
 import { aggregateInSpread, aggregatesDisabled, tooManyEmbeddings } from '../errors/catalogue.ts'
-import { capped, rowsOf } from '../parse/range.ts'
+import type { RestError } from '../errors/rest-error.ts'
+import { askedFor, capped } from '../parse/range.ts'
 import type { Field, ParsedQuery, Range, SelectField, SelectItem, SelectRelation } from '../parse/types.ts'
-import { condition, plannedOrder } from './conditions.ts'
+import { condition, plannedOrder, treesHere } from './conditions.ts'
 import { fieldResolver, type Output } from './fields.ts'
 import { checkPaths, childName, here, pathNames, type Said, said, saidBelow } from './paths.ts'
 import { findRelationship, isToOne } from './relationship.ts'
@@ -25,14 +26,35 @@ const maximumAliasBytes = 63
 /** Each is a join more that Postgres has to plan. */
 const maximumEmbeddings = 100
 
+/** What can be wrong once all relationships are known, in the order in which it is told. */
+const stages = { order: 0, filters: 1, aggregates: 2 } as const
+/** `node`: its number, from the root down. */
+type Fault = {
+  readonly stage: (typeof stages)[keyof typeof stages]
+  readonly node: number
+  readonly error: RestError
+}
+
 /** Plans one relation and all that is embedded in it, under aliases of its own. */
 class ReadPlanner {
   readonly #context: ReadContext
   #embeddings = 0
   readonly #aliases = new Set<string>()
+  readonly #faults: Fault[] = []
+  #nodes = 0
 
   constructor(context: ReadContext) {
     this.#context = context
+  }
+
+  /** The whole of a read. What is wrong only once all relationships are known is told in PostgREST's order: by what it is, then from the root down. */
+  root(relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
+    const all = said(query)
+    checkPaths(all, query.select)
+    const node = this.#node(relation, relation.name, query.select, all, { range, spread: false, depth: 0 })
+    const [first] = this.#faults.toSorted((one, other) => one.stage - other.stage || one.node - other.node)
+    if (first !== undefined) throw first.error
+    return node
   }
 
   /** A name of its own: Postgres cuts names to 63 bytes, so two long ones that differ at their ends would be one. */
@@ -43,40 +65,42 @@ class ReadPlanner {
     return alias
   }
 
-  node(
+  #node(
     relation: QualifiedName,
+    wantedAlias: string,
     select: readonly SelectItem[],
     all: Said,
-    { headerRange, spread }: { headerRange: Range | undefined; spread: boolean },
+    { range, spread, depth }: { range: Range; spread: boolean; depth: number },
   ): ReadNode {
-    const alias = this.#alias(relation.name)
+    const number = this.#nodes++
+    const alias = this.#alias(wantedAlias)
     const { cache, output, isReturned = false } = this.#context
-    const resolve = fieldResolver(cache, relation, output, isReturned && this.#aliases.size === 1)
+    const resolve = fieldResolver(cache, relation, output, isReturned && depth === 0)
     const relations = select.filter(item => item.kind === 'relation')
-    checkPaths(all, relations)
     const children = new Map<SelectRelation, EmbeddedNode>()
-    for (const item of relations)
-      children.set(item, this.#embedded(relation, item, saidBelow(all, pathNames(item, relations))))
+    for (const item of relations) {
+      const below = saidBelow(all, pathNames(item, relations))
+      children.set(item, this.#embedded(relation, item, below, depth + 1))
+    }
     const embeddings = [...children.values()]
-    const conditions = [
-      ...here(all.filters).map(filter => condition({ kind: 'filter', filter }, resolve, embeddings)),
-      ...here(all.logic).map(tree => condition(tree, resolve, embeddings)),
-    ]
-    const order =
-      here(all.order)
-        .at(0)
-        ?.map(term => plannedOrder(relation, term, resolve, embeddings, cache, output)) ?? []
-    const asked = rowsOf(headerRange, here(all.limits).at(-1), here(all.offsets).at(-1))
+    const terms = here(all.order).at(0) ?? []
+    const refuse = (stage: Fault['stage']) => (error: RestError) => this.#faults.push({ stage, node: number, error })
+    const order = terms.flatMap(
+      term => plannedOrder(relation, term, resolve, embeddings, cache, output, refuse(stages.order)) ?? [],
+    )
+    const conditions = treesHere(all).map(tree => condition(tree, resolve, embeddings, refuse(stages.filters)))
+    const columns = (item: SelectField) =>
+      this.#columns(relation, item, resolve, spread ? undefined : select, refuse(stages.aggregates))
     return {
       relation,
       alias,
       select: select.flatMap((item): (PlannedColumn | EmbeddedNode)[] => {
         if (item.kind === 'relation') return embeddings.filter(one => one === children.get(item))
-        return this.#columns(relation, item, resolve, spread ? undefined : select)
+        return columns(item)
       }),
       conditions,
       order,
-      range: capped(asked, this.#context.maximumRows),
+      range: capped(range, this.#context.maximumRows),
     }
   }
 
@@ -87,8 +111,9 @@ class ReadPlanner {
     resolve: (field: Field) => PlannedField,
     /** Absent in a spread: its columns become the parent's, by name. */
     siblings: readonly SelectItem[] | undefined,
+    refuse: (error: RestError) => void,
   ): PlannedColumn[] {
-    if (item.aggregate !== undefined && !this.#context.aggregatesEnabled) throw aggregatesDisabled()
+    if (item.aggregate !== undefined && !this.#context.aggregatesEnabled) refuse(aggregatesDisabled())
     const isStar = item.field.name === '*' && item.aggregate === undefined
     if (isStar) {
       const { tables, representations } = this.#context.cache
@@ -106,19 +131,23 @@ class ReadPlanner {
     return [{ kind: 'column', field: resolve(item.field), alias, cast, aggregate }]
   }
 
-  #embedded(source: QualifiedName, item: SelectRelation, all: Said): EmbeddedNode {
+  #embedded(source: QualifiedName, item: SelectRelation, all: Said, depth: number): EmbeddedNode {
     if (++this.#embeddings > maximumEmbeddings) throw tooManyEmbeddings(maximumEmbeddings)
     const { cache } = this.#context
     const relationship = findRelationship(cache, source, item.name, item.hint)
     const toOne = isToOne(relationship)
     if (item.spread && !toOne && hasAggregates(item.select)) throw aggregateInSpread()
-    const planned = this.node(relationship.target, item.select, all, { headerRange: undefined, spread: item.spread })
+    const { target } = relationship
+    // The names of PostgREST: Postgres tells clients of them.
+    const wanted = isThroughJunction(relationship) && !isSelf(relationship) ? target.name : `${target.name}_${depth}`
+    const range = askedFor(here(all.limits).at(-1), here(all.offsets).at(-1))
+    const planned = this.#node(target, wanted, item.select, all, { range, spread: item.spread, depth })
     const node = isThroughJunction(relationship) && !hasAggregates(item.select) ? this.#inKeyOrder(planned) : planned
     return {
       kind: 'embedded',
       node,
       name: childName(item),
-      alias: this.#alias(`${source.name}_${childName(item)}`),
+      alias: this.#alias(`${source.name}_${childName(item)}_${depth}`),
       join: this.#join(relationship),
       toOne,
       inner: item.join === 'inner',
@@ -152,6 +181,7 @@ class ReadPlanner {
   }
 }
 
+const isSelf = (one: Relationship): boolean => one.kind === 'keys' && one.self
 const isThroughJunction = (one: Relationship): boolean => one.kind === 'keys' && one.cardinality.kind === 'many-to-many'
 
 /** Whether aggregates stand here, or come up from a spread below. */
@@ -161,12 +191,7 @@ function hasAggregates(select: readonly SelectItem[]): boolean {
   )
 }
 
-/** Plans a read of a relation; `headerRange` narrows the root's limit and offset. */
-export function planRead(
-  context: ReadContext,
-  relation: QualifiedName,
-  query: ParsedQuery,
-  headerRange: Range,
-): ReadNode {
-  return new ReadPlanner(context).node(relation, query.select, said(query), { headerRange, spread: false })
+/** Plans a read of a relation; `range` is of its own rows. */
+export function planRead(context: ReadContext, relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
+  return new ReadPlanner(context).root(relation, query, range)
 }

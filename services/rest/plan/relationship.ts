@@ -59,7 +59,7 @@ const bySource = (cache: SchemaCache, { schema, name }: QualifiedName): readonly
   cache.relationships.get(schema)?.get(name) ?? []
 
 /** How similar a name has to be to be suggested. */
-const likely = 1 / 3
+const likely = 0.33
 
 function noRelationship(
   cache: SchemaCache,
@@ -74,7 +74,9 @@ function noRelationship(
     ? suggestion(target, new Set(known), likely)
     : suggestion(name, cache.relationships.get(schema)?.keys() ?? [], likely)
   const wrong = isSource ? target : name
-  const guess = meant === undefined || meant === wrong ? undefined : { meant, wrong }
+  // What is there, in whatever capitals, is not what is wrong.
+  const isThere = isSource && meant?.toLowerCase() === wrong.toLowerCase()
+  const guess = meant === undefined || isThere ? undefined : { meant, wrong }
   return relationshipNotFound(source, target, hint, guess)
 }
 

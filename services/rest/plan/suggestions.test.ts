@@ -6,11 +6,15 @@ test.each([
   ['projcts', ['projects', 'clients'], 0.75, 'projects'],
   ['PROJECTS', ['projects'], 1, 'projects'],
   ['project', ['projectiles', 'projects'], 0.5, 'projects'],
+  // Of those with as few edits the one with more letters in a row in common.
   ['project', ['xprojects', 'projects', 'projecto'], 0.5, 'projects'],
   ['elephants', ['projects', 'clients'], 0.5, undefined],
   ['ab', ['ax'], 0.5, 'ax'],
   ['ab', ['ax'], 0.51, undefined],
+  // Two edits, but nothing in a row in common.
+  ['abc', ['xby'], 0.1, undefined],
   ['', ['projects'], 0.1, undefined],
+  ['', [''], 0.1, ''],
   ['projects', [], 0, undefined],
 ])('for %j among %j, similar by %d, it is %j', (text, names, threshold, expected) => {
   expect(suggestion(text, names, threshold)).toBe(expected)
@@ -22,7 +26,6 @@ test.each([
   ['abc', 'abc', 1],
   ['abcd', 'abXd', 0.75],
   ['abcd', 'abd', 0.75],
-  ['abcd', 'ABCDE', 0.8],
   ['abcd', 'wxyz', 0],
 ])('%j and %j are similar by %d', (one, other, expected) => {
   expect(similarity(one, other)).toBeCloseTo(expected, 9)
@@ -41,16 +44,13 @@ test('similarity lies between 0 and 1, is the same both ways, and 1 of a name wi
   )
 })
 
-test('as much is compared as is quick, and no more', () => {
-  const [text, name] = ['p'.repeat(1_000), 'p'.repeat(2_000)]
-  expect(suggestion(text, [name], 0.3)).toBe(name)
-  expect(suggestion(text, [name, 'p'.repeat(999)], 0.3)).toBeUndefined()
-})
-
 test('what is looked for among too many names, or is too long, is not found: an error has to be quick', () => {
-  const names = Array.from({ length: 100_000 }, (_, index) => `projcts${index}`)
+  const names = (count: number) => Array.from({ length: count }, (_, index) => `projcts${index}`)
   const start = process.cpuUsage()
-  expect(suggestion('projects', names, 0.3)).toBeUndefined()
-  expect(suggestion('p'.repeat(100_000), ['p'.repeat(100_000)], 0.3)).toBeUndefined()
-  expect(process.cpuUsage(start).user).toBeLessThan(1_000_000)
+  expect(suggestion('projects', names(10_000), 0.3)).toBe('projcts0')
+  expect(suggestion('projects', names(100_000), 0.3)).toBeUndefined()
+  expect(suggestion('p'.repeat(1_001), ['p'.repeat(1_001)], 0.3)).toBeUndefined()
+  const long = Array.from({ length: 1_000 }, (_, index) => `${'p'.repeat(63)}${index}`)
+  expect(suggestion('p'.repeat(1_000), long, 0)).toBeDefined()
+  expect(process.cpuUsage(start).user).toBeLessThan(2_000_000)
 })

@@ -113,7 +113,7 @@ function writtenColumn(table: Table, name: string, key: string, cache: SchemaCac
 
 /** A PUT names one row, by its whole primary key and by nothing else. */
 function checkPut(table: Table, { query }: ApiRequest, conditions: readonly Condition[]): void {
-  if (query.limits.length > 0 || query.offsets.length > 0) throw putWithLimit()
+  if ([...query.limits, ...query.offsets].some(({ value }) => value !== undefined)) throw putWithLimit()
   const named = conditions.flatMap(one =>
     one.kind === 'filter' &&
     !one.negated &&

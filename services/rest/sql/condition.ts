@@ -61,16 +61,18 @@ export function fieldSql(writer: StatementWriter, source: string, field: Planned
 const operand = (writer: StatementWriter, field: PlannedField, value: string): string =>
   field.fromText === undefined ? writer.value(value) : `${qualified(field.fromText)}(${writer.value(value)}::text)`
 
-const withWildcards = (operator: string, value: string): string =>
-  operator === 'like' || operator === 'ilike' ? value.replaceAll('*', '%') : value
+const isPattern = (operator: string): boolean => operator === 'like' || operator === 'ilike'
 
 function operationSql(writer: StatementWriter, source: string, field: PlannedField, operation: Operation): string {
   const left = fieldSql(writer, source, field)
   switch (operation.kind) {
     case 'compare': {
       const { operator, quantifier } = operation
-      const value = withWildcards(operator, operation.value)
-      if (quantifier === undefined) return `${left} ${operators[operator]} ${operand(writer, field, value)}`
+      const value = isPattern(operator) ? operation.value.replaceAll('*', '%') : operation.value
+      if (quantifier === undefined) {
+        const right = isPattern(operator) ? writer.value(value) : operand(writer, field, value)
+        return `${left} ${operators[operator]} ${right}`
+      }
       return `${left} ${operators[operator]} ${quantifier === 'any' ? 'ANY' : 'ALL'} (${writer.value(value)})`
     }
     case 'plain':
@@ -83,10 +85,10 @@ function operationSql(writer: StatementWriter, source: string, field: PlannedFie
     case 'is':
       return `${left} IS ${isWords[operation.value]}`
     case 'isdistinct':
-      return `${left} IS DISTINCT FROM ${operand(writer, field, operation.value)}`
+      return `${left} IS DISTINCT FROM ${writer.value(operation.value)}`
     case 'search': {
       const language = operation.language === undefined ? '' : `${writer.value(operation.language)}::regconfig, `
-      const isDocument = field.baseType !== undefined && field.baseType !== 'tsvector' && field.path.length === 0
+      const isDocument = field.baseType !== undefined && field.baseType !== 'tsvector'
       const vector = isDocument ? `to_tsvector(${language}${left})` : left
       return `${vector} @@ ${searchFunctions[operation.operator]}(${language}${writer.value(operation.value)})`
     }

@@ -64,21 +64,21 @@ describe('the total', () => {
     const total = (request: string) =>
       /SELECT (\(SELECT count.*) AS total/s.exec(rendered(request, { prefer: 'count=exact' }).main.text)?.[1]
     const inner = (on = '') =>
-      `INNER JOIN LATERAL (SELECT "projects"."id" AS "id" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id"${on}) AS "tasks_projects" ON TRUE`
+      `INNER JOIN LATERAL (SELECT "projects_1"."id" AS "id" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id"${on}) AS "tasks_projects_1" ON TRUE`
     expect(total('GET /tasks?select=id,projects(id)&limit=2')).toBe(counted())
     expect(total('GET /tasks?select=id,projects!inner(id)&limit=2')).toBe(
       counted(`"test"."tasks" AS "tasks" ${inner()}`),
     )
     expect(total('GET /tasks?select=id,projects!inner(id)&projects.id=eq.1&limit=2')).toBe(
-      counted(`"test"."tasks" AS "tasks" ${inner(' AND "projects"."id" = $3')}`),
+      counted(`"test"."tasks" AS "tasks" ${inner(' AND "projects_1"."id" = $3')}`),
     )
     const left = inner().replace('INNER', 'LEFT')
     expect(total('GET /tasks?select=id,projects(id)&projects=is.null&limit=2')).toBe(
-      counted(`"test"."tasks" AS "tasks" ${left} WHERE "tasks_projects" IS NOT DISTINCT FROM NULL`),
+      counted(`"test"."tasks" AS "tasks" ${left} WHERE "tasks_projects_1" IS NOT DISTINCT FROM NULL`),
     )
     expect(total('GET /tasks?select=id,projects(id)&or=(projects.is.null,id.eq.1)&limit=2')).toBe(
       counted(
-        `"test"."tasks" AS "tasks" ${left} WHERE ("tasks_projects" IS NOT DISTINCT FROM NULL OR "tasks"."id" = $3)`,
+        `"test"."tasks" AS "tasks" ${left} WHERE ("tasks_projects_1" IS NOT DISTINCT FROM NULL OR "tasks"."id" = $3)`,
       ),
     )
   })

@@ -101,12 +101,12 @@ test.each<Read>([
   ],
   [
     'GET /projects?select=id&name=fts.cat&name=plfts(english).dog&search=phfts(simple).a b&search=wfts.x&data->>a=fts.y',
-    'SELECT "projects"."id" AS "id" FROM "test"."projects" AS "projects" WHERE to_tsvector("projects"."name") @@ to_tsquery($1) AND to_tsvector($2::regconfig, "projects"."name") @@ plainto_tsquery($2::regconfig, $3) AND "projects"."search" @@ phraseto_tsquery($4::regconfig, $5) AND "projects"."search" @@ websearch_to_tsquery($6) AND "projects"."data"->>$7 @@ to_tsquery($8)',
+    'SELECT "projects"."id" AS "id" FROM "test"."projects" AS "projects" WHERE to_tsvector("projects"."name") @@ to_tsquery($1) AND to_tsvector($2::regconfig, "projects"."name") @@ plainto_tsquery($2::regconfig, $3) AND "projects"."search" @@ phraseto_tsquery($4::regconfig, $5) AND "projects"."search" @@ websearch_to_tsquery($6) AND to_tsvector("projects"."data"->>$7) @@ to_tsquery($8)',
     ['cat', 'english', 'dog', 'simple', 'a b', 'x', 'a', 'y'],
   ],
   [
     'GET /projects?select=id&color=eq.red&color=not.isdistinct.blue&color=cs.x&color=gt(any).{a}',
-    'SELECT "projects"."id" AS "id" FROM "test"."projects" AS "projects" WHERE "projects"."color" = "test"."color_from_text"($1::text) AND NOT ("projects"."color" IS DISTINCT FROM "test"."color_from_text"($2::text)) AND "projects"."color" @> "test"."color_from_text"($3::text) AND "projects"."color" > ANY ($4)',
+    'SELECT "projects"."id" AS "id" FROM "test"."projects" AS "projects" WHERE "projects"."color" = "test"."color_from_text"($1::text) AND NOT ("projects"."color" IS DISTINCT FROM $2) AND "projects"."color" @> "test"."color_from_text"($3::text) AND "projects"."color" > ANY ($4)',
     ['red', 'blue', 'x', '{a}'],
   ],
   [
@@ -139,82 +139,82 @@ test.each<Read>([
 test.each<Read>([
   [
     'GET /tasks?select=id,projects(name)',
-    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects" ON TRUE',
+    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects_1".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects_1" ON TRUE',
     [],
   ],
   [
     'GET /tasks?select=id,projects!inner(name)',
-    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects".*) AS "projects" FROM "test"."tasks" AS "tasks" INNER JOIN LATERAL (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE',
+    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects_1".*) AS "projects" FROM "test"."tasks" AS "tasks" INNER JOIN LATERAL (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE',
     [],
   ],
   [
     'GET /tasks?select=id,projects(name)&projects.name=eq.a&projects.limit=1',
-    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id" AND "projects"."name" = $1 LIMIT $2 OFFSET 0) AS "tasks_projects" ON TRUE',
+    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects_1".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id" AND "projects_1"."name" = $1 LIMIT $2 OFFSET 0) AS "tasks_projects_1" ON TRUE',
     ['a', '1'],
   ],
   [
     'GET /clients?select=id,projects(name)',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects") AS "rst_rows" FROM (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON TRUE`,
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects_1") AS "rst_rows" FROM (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON TRUE`,
     [],
   ],
   [
     'GET /clients?select=id,projects!inner(name)&projects.order=name.desc&projects.limit=3&projects.offset=1&projects.id=gt.5',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" INNER JOIN LATERAL (SELECT json_agg("clients_projects") AS "rst_rows" FROM (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."client_id" = "clients"."id" AND "projects"."id" > $1 ORDER BY "projects"."name" DESC LIMIT $2 OFFSET $3) AS "clients_projects") AS "clients_projects" ON "clients_projects"."rst_rows" IS NOT NULL`,
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" INNER JOIN LATERAL (SELECT json_agg("clients_projects_1") AS "rst_rows" FROM (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id" AND "projects_1"."id" > $1 ORDER BY "projects_1"."name" DESC LIMIT $2 OFFSET $3) AS "clients_projects_1") AS "clients_projects_1" ON "clients_projects_1"."rst_rows" IS NOT NULL`,
     ['5', '3', '1'],
   ],
   [
     'GET /projects?select=id,users(name)',
-    `SELECT "projects"."id" AS "id", COALESCE("projects_users"."rst_rows", '[]') AS "users" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT json_agg("projects_users") AS "rst_rows" FROM (SELECT "users"."name" AS "name" FROM "test"."users" AS "users", "test"."users_projects" AS "users_projects" WHERE "users_projects"."user_id" = "users"."id" AND "users_projects"."project_id" = "projects"."id" ORDER BY "users"."id") AS "projects_users") AS "projects_users" ON TRUE`,
+    `SELECT "projects"."id" AS "id", COALESCE("projects_users_1"."rst_rows", '[]') AS "users" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT json_agg("projects_users_1") AS "rst_rows" FROM (SELECT "users"."name" AS "name" FROM "test"."users" AS "users", "test"."users_projects" AS "users_projects" WHERE "users_projects"."user_id" = "users"."id" AND "users_projects"."project_id" = "projects"."id" ORDER BY "users"."id") AS "projects_users_1") AS "projects_users_1" ON TRUE`,
     [],
   ],
   [
     'GET /projects?select=id,users(name)&users.order=name',
-    `SELECT "projects"."id" AS "id", COALESCE("projects_users"."rst_rows", '[]') AS "users" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT json_agg("projects_users") AS "rst_rows" FROM (SELECT "users"."name" AS "name" FROM "test"."users" AS "users", "test"."users_projects" AS "users_projects" WHERE "users_projects"."user_id" = "users"."id" AND "users_projects"."project_id" = "projects"."id" ORDER BY "users"."name") AS "projects_users") AS "projects_users" ON TRUE`,
+    `SELECT "projects"."id" AS "id", COALESCE("projects_users_1"."rst_rows", '[]') AS "users" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT json_agg("projects_users_1") AS "rst_rows" FROM (SELECT "users"."name" AS "name" FROM "test"."users" AS "users", "test"."users_projects" AS "users_projects" WHERE "users_projects"."user_id" = "users"."id" AND "users_projects"."project_id" = "projects"."id" ORDER BY "users"."name") AS "projects_users_1") AS "projects_users_1" ON TRUE`,
     [],
   ],
   [
     'GET /projects?select=id,latest:newest_task(name)',
-    'SELECT "projects"."id" AS "id", row_to_json("projects_latest".*) AS "latest" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "tasks"."name" AS "name" FROM "test"."newest_task"("projects"::"test"."projects") AS "tasks" OFFSET 0) AS "projects_latest" ON TRUE',
+    'SELECT "projects"."id" AS "id", row_to_json("projects_latest_1".*) AS "latest" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "tasks_1"."name" AS "name" FROM "test"."newest_task"("projects"::"test"."projects") AS "tasks_1" OFFSET 0) AS "projects_latest_1" ON TRUE',
     [],
   ],
   [
     'GET /tasks?select=id,projects()',
-    'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT 1 AS "rst_nothing" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects" ON TRUE',
+    'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT 1 AS "rst_nothing" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects_1" ON TRUE',
     [],
   ],
   [
     'GET /tasks?select=id,projects!inner()',
-    'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" INNER JOIN LATERAL (SELECT 1 AS "rst_nothing" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE',
+    'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" INNER JOIN LATERAL (SELECT 1 AS "rst_nothing" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE',
     [],
   ],
   [
     'GET /clients?select=id,projects!inner(tasks())',
-    'SELECT "clients"."id" AS "id" FROM "test"."clients" AS "clients" INNER JOIN LATERAL (SELECT json_agg("clients_projects") AS "rst_rows" FROM (SELECT 1 AS "rst_nothing" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT json_agg("projects_tasks") AS "rst_rows" FROM (SELECT 1 AS "rst_nothing" FROM "test"."tasks" AS "tasks" WHERE "tasks"."project_id" = "projects"."id") AS "projects_tasks") AS "projects_tasks" ON TRUE WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON "clients_projects"."rst_rows" IS NOT NULL',
+    'SELECT "clients"."id" AS "id" FROM "test"."clients" AS "clients" INNER JOIN LATERAL (SELECT json_agg("clients_projects_1") AS "rst_rows" FROM (SELECT 1 AS "rst_nothing" FROM "test"."projects" AS "projects_1" LEFT JOIN LATERAL (SELECT json_agg("projects_tasks_2") AS "rst_rows" FROM (SELECT 1 AS "rst_nothing" FROM "test"."tasks" AS "tasks_2" WHERE "tasks_2"."project_id" = "projects_1"."id") AS "projects_tasks_2") AS "projects_tasks_2" ON TRUE WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON "clients_projects_1"."rst_rows" IS NOT NULL',
     [],
   ],
   [
     'GET /clients?select=id,projects(id,tasks(id,projects(id)))',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects") AS "rst_rows" FROM (SELECT "projects"."id" AS "id", COALESCE("projects_tasks"."rst_rows", '[]') AS "tasks" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT json_agg("projects_tasks") AS "rst_rows" FROM (SELECT "tasks"."id" AS "id", row_to_json("tasks_projects".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "rst_relation_3"."id" AS "id" FROM "test"."projects" AS "rst_relation_3" WHERE "rst_relation_3"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE WHERE "tasks"."project_id" = "projects"."id") AS "projects_tasks") AS "projects_tasks" ON TRUE WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON TRUE`,
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects_1") AS "rst_rows" FROM (SELECT "projects_1"."id" AS "id", COALESCE("projects_tasks_2"."rst_rows", '[]') AS "tasks" FROM "test"."projects" AS "projects_1" LEFT JOIN LATERAL (SELECT json_agg("projects_tasks_2") AS "rst_rows" FROM (SELECT "tasks_2"."id" AS "id", row_to_json("tasks_projects_3".*) AS "projects" FROM "test"."tasks" AS "tasks_2" LEFT JOIN LATERAL (SELECT "projects_3"."id" AS "id" FROM "test"."projects" AS "projects_3" WHERE "projects_3"."id" = "tasks_2"."project_id") AS "tasks_projects_3" ON TRUE WHERE "tasks_2"."project_id" = "projects_1"."id") AS "projects_tasks_2") AS "projects_tasks_2" ON TRUE WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON TRUE`,
     [],
   ],
   [
     'GET /tasks?select=id,projects(name)&order=projects(name).desc',
-    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects" ON TRUE ORDER BY "tasks_projects"."name" DESC',
+    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects_1".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects_1" ON TRUE ORDER BY "tasks_projects_1"."name" DESC',
     [],
   ],
   [
     'GET /tasks?select=id,projects(id)&projects=is.null',
-    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."id" AS "id" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE WHERE "tasks_projects" IS NOT DISTINCT FROM NULL',
+    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects_1".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."id" AS "id" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE WHERE "tasks_projects_1" IS NOT DISTINCT FROM NULL',
     [],
   ],
   [
     'GET /clients?select=id,projects(id)&projects=not.is.null',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects") AS "rst_rows" FROM (SELECT "projects"."id" AS "id" FROM "test"."projects" AS "projects" WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON TRUE WHERE "clients_projects"."rst_rows" IS DISTINCT FROM NULL`,
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects_1") AS "rst_rows" FROM (SELECT "projects_1"."id" AS "id" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON TRUE WHERE "clients_projects_1"."rst_rows" IS DISTINCT FROM NULL`,
     [],
   ],
   [
     'GET /projects?select=id,clients(id),tasks(id)&or=(clients.is.null,tasks.not.is.null)',
-    `SELECT "projects"."id" AS "id", row_to_json("projects_clients".*) AS "clients", COALESCE("projects_tasks"."rst_rows", '[]') AS "tasks" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients"."id" AS "id" FROM "test"."clients" AS "clients" WHERE "clients"."id" = "projects"."client_id") AS "projects_clients" ON TRUE LEFT JOIN LATERAL (SELECT json_agg("projects_tasks") AS "rst_rows" FROM (SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" WHERE "tasks"."project_id" = "projects"."id") AS "projects_tasks") AS "projects_tasks" ON TRUE WHERE ("projects_clients" IS NOT DISTINCT FROM NULL OR "projects_tasks"."rst_rows" IS DISTINCT FROM NULL)`,
+    `SELECT "projects"."id" AS "id", row_to_json("projects_clients_1".*) AS "clients", COALESCE("projects_tasks_1"."rst_rows", '[]') AS "tasks" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients_1"."id" AS "id" FROM "test"."clients" AS "clients_1" WHERE "clients_1"."id" = "projects"."client_id") AS "projects_clients_1" ON TRUE LEFT JOIN LATERAL (SELECT json_agg("projects_tasks_1") AS "rst_rows" FROM (SELECT "tasks_1"."id" AS "id" FROM "test"."tasks" AS "tasks_1" WHERE "tasks_1"."project_id" = "projects"."id") AS "projects_tasks_1") AS "projects_tasks_1" ON TRUE WHERE ("projects_clients_1" IS NOT DISTINCT FROM NULL OR "projects_tasks_1"."rst_rows" IS DISTINCT FROM NULL)`,
     [],
   ],
 ])('embeddings: %s', expectSource)
@@ -222,47 +222,47 @@ test.each<Read>([
 test.each<Read>([
   [
     'GET /tasks?select=id,...projects(label:name,id::text)',
-    'SELECT "tasks"."id" AS "id", "tasks_projects"."label" AS "label", "tasks_projects"."id" AS "id" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."name" AS "label", CAST("projects"."id" AS "text") AS "id" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE',
+    'SELECT "tasks"."id" AS "id", "tasks_projects_1"."label" AS "label", "tasks_projects_1"."id" AS "id" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "label", CAST("projects_1"."id" AS "text") AS "id" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE',
     [],
   ],
   [
     'GET /clients?select=id,...projects(name,id)&projects.order=id.desc',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects"."name", '[]') AS "name", COALESCE("clients_projects"."id", '[]') AS "id" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects"."name") AS "name", json_agg("clients_projects"."id") AS "id", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects"."name" AS "name", "projects"."id" AS "id" FROM "test"."projects" AS "projects" WHERE "projects"."client_id" = "clients"."id" ORDER BY "projects"."id" DESC) AS "clients_projects") AS "clients_projects" ON TRUE`,
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."name", '[]') AS "name", COALESCE("clients_projects_1"."id", '[]') AS "id" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects_1"."name") AS "name", json_agg("clients_projects_1"."id") AS "id", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects_1"."name" AS "name", "projects_1"."id" AS "id" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id" ORDER BY "projects_1"."id" DESC) AS "clients_projects_1") AS "clients_projects_1" ON TRUE`,
     [],
   ],
   [
     'GET /clients?select=id,...projects!inner(name)',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects"."name", '[]') AS "name" FROM "test"."clients" AS "clients" INNER JOIN LATERAL (SELECT json_agg("clients_projects"."name") AS "name", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON "clients_projects"."rst_rows" IS NOT NULL`,
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."name", '[]') AS "name" FROM "test"."clients" AS "clients" INNER JOIN LATERAL (SELECT json_agg("clients_projects_1"."name") AS "name", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON "clients_projects_1"."rst_rows" IS NOT NULL`,
     [],
   ],
   [
     'GET /clients?select=id,...projects(name,...tasks(label:name))',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects"."name", '[]') AS "name", COALESCE("clients_projects"."label", '[]') AS "label" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects"."name") AS "name", json_agg("clients_projects"."label") AS "label", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects"."name" AS "name", COALESCE("projects_tasks"."label", '[]') AS "label" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT json_agg("projects_tasks"."label") AS "label", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "tasks"."name" AS "label" FROM "test"."tasks" AS "tasks" WHERE "tasks"."project_id" = "projects"."id") AS "projects_tasks") AS "projects_tasks" ON TRUE WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON TRUE`,
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."name", '[]') AS "name", COALESCE("clients_projects_1"."label", '[]') AS "label" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects_1"."name") AS "name", json_agg("clients_projects_1"."label") AS "label", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects_1"."name" AS "name", COALESCE("projects_tasks_2"."label", '[]') AS "label" FROM "test"."projects" AS "projects_1" LEFT JOIN LATERAL (SELECT json_agg("projects_tasks_2"."label") AS "label", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "tasks_2"."name" AS "label" FROM "test"."tasks" AS "tasks_2" WHERE "tasks_2"."project_id" = "projects_1"."id") AS "projects_tasks_2") AS "projects_tasks_2" ON TRUE WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON TRUE`,
     [],
   ],
   [
     'GET /tasks?select=id,...projects(pid:id,...clients(cname:name))',
-    'SELECT "tasks"."id" AS "id", "tasks_projects"."pid" AS "pid", "tasks_projects"."cname" AS "cname" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."id" AS "pid", "projects_clients"."cname" AS "cname" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients"."name" AS "cname" FROM "test"."clients" AS "clients" WHERE "clients"."id" = "projects"."client_id") AS "projects_clients" ON TRUE WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE',
+    'SELECT "tasks"."id" AS "id", "tasks_projects_1"."pid" AS "pid", "tasks_projects_1"."cname" AS "cname" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."id" AS "pid", "projects_clients_2"."cname" AS "cname" FROM "test"."projects" AS "projects_1" LEFT JOIN LATERAL (SELECT "clients_2"."name" AS "cname" FROM "test"."clients" AS "clients_2" WHERE "clients_2"."id" = "projects_1"."client_id") AS "projects_clients_2" ON TRUE WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE',
     [],
   ],
   [
     'GET /tasks?select=id,...projects(id,clients(name))',
-    'SELECT "tasks"."id" AS "id", "tasks_projects"."id" AS "id", "tasks_projects"."clients" AS "clients" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."id" AS "id", row_to_json("projects_clients".*) AS "clients" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients"."name" AS "name" FROM "test"."clients" AS "clients" WHERE "clients"."id" = "projects"."client_id") AS "projects_clients" ON TRUE WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE',
+    'SELECT "tasks"."id" AS "id", "tasks_projects_1"."id" AS "id", "tasks_projects_1"."clients" AS "clients" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."id" AS "id", row_to_json("projects_clients_2".*) AS "clients" FROM "test"."projects" AS "projects_1" LEFT JOIN LATERAL (SELECT "clients_2"."name" AS "name" FROM "test"."clients" AS "clients_2" WHERE "clients_2"."id" = "projects_1"."client_id") AS "projects_clients_2" ON TRUE WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE',
     [],
   ],
   [
     'GET /clients?select=id,...projects(id,tasks(name))',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects"."id", '[]') AS "id", COALESCE("clients_projects"."tasks", '[]') AS "tasks" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects"."id") AS "id", json_agg("clients_projects"."tasks") AS "tasks", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects"."id" AS "id", COALESCE("projects_tasks"."rst_rows", '[]') AS "tasks" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT json_agg("projects_tasks") AS "rst_rows" FROM (SELECT "tasks"."name" AS "name" FROM "test"."tasks" AS "tasks" WHERE "tasks"."project_id" = "projects"."id") AS "projects_tasks") AS "projects_tasks" ON TRUE WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON TRUE`,
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."id", '[]') AS "id", COALESCE("clients_projects_1"."tasks", '[]') AS "tasks" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects_1"."id") AS "id", json_agg("clients_projects_1"."tasks") AS "tasks", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects_1"."id" AS "id", COALESCE("projects_tasks_2"."rst_rows", '[]') AS "tasks" FROM "test"."projects" AS "projects_1" LEFT JOIN LATERAL (SELECT json_agg("projects_tasks_2") AS "rst_rows" FROM (SELECT "tasks_2"."name" AS "name" FROM "test"."tasks" AS "tasks_2" WHERE "tasks_2"."project_id" = "projects_1"."id") AS "projects_tasks_2") AS "projects_tasks_2" ON TRUE WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON TRUE`,
     [],
   ],
   [
     'GET /tasks?select=*,...projects(client_id)',
-    'SELECT "tasks"."id" AS "id", "tasks"."name" AS "name", "tasks"."project_id" AS "project_id", "tasks_projects"."client_id" AS "client_id" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."client_id" AS "client_id" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE',
+    'SELECT "tasks"."id" AS "id", "tasks"."name" AS "name", "tasks"."project_id" AS "project_id", "tasks_projects_1"."client_id" AS "client_id" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."client_id" AS "client_id" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE',
     [],
   ],
   [
     'GET /clients?select=id,...projects(*)',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects"."id", '[]') AS "id", COALESCE("clients_projects"."name", '[]') AS "name", COALESCE("clients_projects"."client_id", '[]') AS "client_id", COALESCE("clients_projects"."data", '[]') AS "data", COALESCE("clients_projects"."tags", '[]') AS "tags", COALESCE("clients_projects"."color", '[]') AS "color", COALESCE("clients_projects"."search", '[]') AS "search" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects"."id") AS "id", json_agg("clients_projects"."name") AS "name", json_agg("clients_projects"."client_id") AS "client_id", json_agg("clients_projects"."data") AS "data", json_agg("clients_projects"."tags") AS "tags", json_agg("clients_projects"."color") AS "color", json_agg("clients_projects"."search") AS "search", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects"."id" AS "id", "projects"."name" AS "name", "projects"."client_id" AS "client_id", "projects"."data" AS "data", "projects"."tags" AS "tags", "test"."color_to_json"("projects"."color") AS "color", "projects"."search" AS "search" FROM "test"."projects" AS "projects" WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON TRUE`,
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."id", '[]') AS "id", COALESCE("clients_projects_1"."name", '[]') AS "name", COALESCE("clients_projects_1"."client_id", '[]') AS "client_id", COALESCE("clients_projects_1"."data", '[]') AS "data", COALESCE("clients_projects_1"."tags", '[]') AS "tags", COALESCE("clients_projects_1"."color", '[]') AS "color", COALESCE("clients_projects_1"."search", '[]') AS "search" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT json_agg("clients_projects_1"."id") AS "id", json_agg("clients_projects_1"."name") AS "name", json_agg("clients_projects_1"."client_id") AS "client_id", json_agg("clients_projects_1"."data") AS "data", json_agg("clients_projects_1"."tags") AS "tags", json_agg("clients_projects_1"."color") AS "color", json_agg("clients_projects_1"."search") AS "search", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects_1"."id" AS "id", "projects_1"."name" AS "name", "projects_1"."client_id" AS "client_id", "projects_1"."data" AS "data", "projects_1"."tags" AS "tags", "test"."color_to_json"("projects_1"."color") AS "color", "projects_1"."search" AS "search" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON TRUE`,
     [],
   ],
 ])('spreads: %s', expectSource)
@@ -286,12 +286,12 @@ test.each<Read>([
   ],
   [
     'GET /tasks?select=projects(name),id.avg()',
-    'SELECT to_jsonb("tasks_projects".*) AS "projects", avg("tasks"."id") AS "avg" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects" ON TRUE GROUP BY to_jsonb("tasks_projects".*)',
+    'SELECT to_jsonb("tasks_projects_1".*) AS "projects", avg("tasks"."id") AS "avg" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects_1" ON TRUE GROUP BY to_jsonb("tasks_projects_1".*)',
     [],
   ],
   [
     'GET /clients?select=projects(name),id.min()',
-    `SELECT COALESCE("clients_projects"."rst_rows", '[]') AS "projects", min("clients"."id") AS "min" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT jsonb_agg("clients_projects") AS "rst_rows" FROM (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON TRUE GROUP BY "clients_projects"."rst_rows"`,
+    `SELECT COALESCE("clients_projects_1"."rst_rows", '[]') AS "projects", min("clients"."id") AS "min" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT jsonb_agg("clients_projects_1") AS "rst_rows" FROM (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON TRUE GROUP BY "clients_projects_1"."rst_rows"`,
     [],
   ],
   [
@@ -306,32 +306,32 @@ test.each<Read>([
   ],
   [
     'GET /tasks?select=name,...projects(id.sum(),count())',
-    'SELECT "tasks"."name" AS "name", sum("tasks_projects"."rst_aggregate_1_sum") AS "sum", count("tasks_projects"."rst_aggregate_2_count") AS "count" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."id" AS "rst_aggregate_1_sum", TRUE AS "rst_aggregate_2_count" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE GROUP BY "tasks"."name" ORDER BY "tasks"."name"',
+    'SELECT "tasks"."name" AS "name", sum("tasks_projects_1"."rst_aggregate_1_sum") AS "sum", count("tasks_projects_1"."rst_aggregate_2_count") AS "count" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."id" AS "rst_aggregate_1_sum", TRUE AS "rst_aggregate_2_count" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE GROUP BY "tasks"."name" ORDER BY "tasks"."name"',
     [],
   ],
   [
     'GET /tasks?select=name,...projects(client_id,...clients(id.sum()::text,label:name))',
-    'SELECT "tasks"."name" AS "name", "tasks_projects"."client_id" AS "client_id", CAST(sum("tasks_projects"."rst_aggregate_1_sum") AS "text") AS "sum", "tasks_projects"."label" AS "label" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."client_id" AS "client_id", "projects_clients"."rst_aggregate_1_sum" AS "rst_aggregate_1_sum", "projects_clients"."label" AS "label" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients"."id" AS "rst_aggregate_1_sum", "clients"."name" AS "label" FROM "test"."clients" AS "clients" WHERE "clients"."id" = "projects"."client_id") AS "projects_clients" ON TRUE WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE GROUP BY "tasks"."name", "tasks_projects"."client_id", "tasks_projects"."label" ORDER BY "tasks"."name", "tasks_projects"."client_id", "tasks_projects"."label"',
+    'SELECT "tasks"."name" AS "name", "tasks_projects_1"."client_id" AS "client_id", CAST(sum("tasks_projects_1"."rst_aggregate_1_sum") AS "text") AS "sum", "tasks_projects_1"."label" AS "label" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."client_id" AS "client_id", "projects_clients_2"."rst_aggregate_1_sum" AS "rst_aggregate_1_sum", "projects_clients_2"."label" AS "label" FROM "test"."projects" AS "projects_1" LEFT JOIN LATERAL (SELECT "clients_2"."id" AS "rst_aggregate_1_sum", "clients_2"."name" AS "label" FROM "test"."clients" AS "clients_2" WHERE "clients_2"."id" = "projects_1"."client_id") AS "projects_clients_2" ON TRUE WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE GROUP BY "tasks"."name", "tasks_projects_1"."client_id", "tasks_projects_1"."label" ORDER BY "tasks"."name", "tasks_projects_1"."client_id", "tasks_projects_1"."label"',
     [],
   ],
   [
     'GET /tasks?select=...projects(client_id,n:id.max()::text)&order=name',
-    'SELECT "tasks_projects"."client_id" AS "client_id", CAST(max("tasks_projects"."rst_aggregate_2_n") AS "text") AS "n" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."client_id" AS "client_id", "projects"."id" AS "rst_aggregate_2_n" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE GROUP BY "tasks_projects"."client_id" ORDER BY "tasks"."name"',
+    'SELECT "tasks_projects_1"."client_id" AS "client_id", CAST(max("tasks_projects_1"."rst_aggregate_2_n") AS "text") AS "n" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."client_id" AS "client_id", "projects_1"."id" AS "rst_aggregate_2_n" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE GROUP BY "tasks_projects_1"."client_id" ORDER BY "tasks"."name"',
     [],
   ],
   [
     'GET /tasks?select=name,...projects(client_id),count()',
-    'SELECT "tasks"."name" AS "name", "tasks_projects"."client_id" AS "client_id", count(*) AS "count" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."client_id" AS "client_id" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id") AS "tasks_projects" ON TRUE GROUP BY "tasks"."name", "tasks_projects"."client_id" ORDER BY "tasks"."name", "tasks_projects"."client_id"',
+    'SELECT "tasks"."name" AS "name", "tasks_projects_1"."client_id" AS "client_id", count(*) AS "count" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."client_id" AS "client_id" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id") AS "tasks_projects_1" ON TRUE GROUP BY "tasks"."name", "tasks_projects_1"."client_id" ORDER BY "tasks"."name", "tasks_projects_1"."client_id"',
     [],
   ],
   [
     'GET /clients?select=name,...projects(label:name),count()',
-    `SELECT "clients"."name" AS "name", COALESCE("clients_projects"."label", '[]') AS "label", count(*) AS "count" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT jsonb_agg("clients_projects"."label") AS "label", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects"."name" AS "label" FROM "test"."projects" AS "projects" WHERE "projects"."client_id" = "clients"."id") AS "clients_projects") AS "clients_projects" ON TRUE GROUP BY "clients"."name", "clients_projects"."label" ORDER BY "clients"."name"`,
+    `SELECT "clients"."name" AS "name", COALESCE("clients_projects_1"."label", '[]') AS "label", count(*) AS "count" FROM "test"."clients" AS "clients" LEFT JOIN LATERAL (SELECT jsonb_agg("clients_projects_1"."label") AS "label", nullif(count(*), 0) AS "rst_rows" FROM (SELECT "projects_1"."name" AS "label" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id") AS "clients_projects_1") AS "clients_projects_1" ON TRUE GROUP BY "clients"."name", "clients_projects_1"."label" ORDER BY "clients"."name"`,
     [],
   ],
   [
     'GET /projects?select=tasks(name),...clients(id.sum())',
-    `SELECT COALESCE("projects_tasks"."rst_rows", '[]') AS "tasks", sum("projects_clients"."rst_aggregate_1_sum") AS "sum" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT jsonb_agg("projects_tasks") AS "rst_rows" FROM (SELECT "tasks"."name" AS "name" FROM "test"."tasks" AS "tasks" WHERE "tasks"."project_id" = "projects"."id") AS "projects_tasks") AS "projects_tasks" ON TRUE LEFT JOIN LATERAL (SELECT "clients"."id" AS "rst_aggregate_1_sum" FROM "test"."clients" AS "clients" WHERE "clients"."id" = "projects"."client_id") AS "projects_clients" ON TRUE GROUP BY "projects_tasks"."rst_rows"`,
+    `SELECT COALESCE("projects_tasks_1"."rst_rows", '[]') AS "tasks", sum("projects_clients_1"."rst_aggregate_1_sum") AS "sum" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT jsonb_agg("projects_tasks_1") AS "rst_rows" FROM (SELECT "tasks_1"."name" AS "name" FROM "test"."tasks" AS "tasks_1" WHERE "tasks_1"."project_id" = "projects"."id") AS "projects_tasks_1") AS "projects_tasks_1" ON TRUE LEFT JOIN LATERAL (SELECT "clients_1"."id" AS "rst_aggregate_1_sum" FROM "test"."clients" AS "clients_1" WHERE "clients_1"."id" = "projects"."client_id") AS "projects_clients_1" ON TRUE GROUP BY "projects_tasks_1"."rst_rows"`,
     [],
   ],
 ])('aggregates: %s', expectSource)
@@ -351,14 +351,14 @@ test('what is counted joins only what is asked for, or has to be there', () => {
   const target = 'GET /projects?select=id,clients(id),tasks(id)&limit=1'
   expect(counted(target)).toBe('SELECT 1 FROM "test"."projects" AS "projects"')
   const asking = counted(`${target}&tasks=not.is.null&id=gt.1`)
-  expect(asking).toContain('AS "projects_tasks"')
+  expect(asking).toContain('AS "projects_tasks_1"')
   expect(asking).not.toContain('projects_clients')
   expect(counted(`${target.replace('clients(', 'clients!inner(')}`)).toContain('INNER JOIN LATERAL')
 })
 
 test('an aggregate is made where it stands, but in a spread', () => {
   const { text } = rendered('GET /projects?select=clients(id.sum())').main
-  expect(text).toContain('sum("clients"."id") AS "sum"')
+  expect(text).toContain('sum("clients_1"."id") AS "sum"')
   expect(text).not.toContain('rst_aggregate')
 })
 

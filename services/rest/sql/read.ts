@@ -147,7 +147,10 @@ class ReadWriter {
       !child.inner &&
       !parent.conditions.some(one => asksFor(one, child.alias))
     const handsUp = child.spread && child.toOne
-    const { text, handed } = this.select(child.node, from, conditions, handsUp)
+    // What selects nothing has all columns to be ordered by.
+    const isOrderedBy = isEmpty(child.node) && parent.order.some(term => term.child === child.alias)
+    const columns = isOrderedBy ? `${identifier(child.node.alias)}.*` : undefined
+    const { text, handed } = this.select(child.node, from, conditions, handsUp, columns)
     const alias = identifier(child.alias)
     const kind = child.inner ? 'INNER' : 'LEFT'
     if (child.toOne) {
@@ -205,8 +208,10 @@ class ReadWriter {
   }
 
   #range({ offset, limit }: Range): string {
-    const most = limit === undefined ? '' : ` LIMIT ${this.#writer.value(String(limit))}`
-    return offset === 0 ? most : `${most} OFFSET ${this.#writer.value(String(offset))}`
+    // In digits, however large: Postgres says what is too large.
+    const digits = (count: number) => this.#writer.value(BigInt(count).toString())
+    const most = limit === undefined ? '' : ` LIMIT ${digits(limit)}`
+    return offset === 0 ? most : `${most} OFFSET ${digits(offset)}`
   }
 
   /** The SELECT of a node. `handsUp`: it is a spread to one, so its aggregates are applied further up. */

@@ -114,8 +114,8 @@ test.each<Written>([
   [
     'PATCH /tasks?id=eq.1&or=(name.eq.a,name.eq.b)',
     { body: '{"name":"b","project_id":2}' },
-    'UPDATE "test"."tasks" AS "tasks" SET "name" = rst_values."name", "project_id" = rst_values."project_id" FROM (SELECT rst_body."name" AS "name", rst_body."project_id" AS "project_id" FROM json_to_record($1::json) AS rst_body("name" text, "project_id" integer) LIMIT 1) AS rst_values WHERE "tasks"."id" = $2 AND ("tasks"."name" = $3 OR "tasks"."name" = $4)',
-    ['{"name":"b","project_id":2}', '1', 'a', 'b'],
+    'UPDATE "test"."tasks" AS "tasks" SET "name" = rst_values."name", "project_id" = rst_values."project_id" FROM (SELECT rst_body."name" AS "name", rst_body."project_id" AS "project_id" FROM json_to_record($1::json) AS rst_body("name" text, "project_id" integer) LIMIT 1) AS rst_values WHERE ("tasks"."name" = $2 OR "tasks"."name" = $3) AND "tasks"."id" = $4',
+    ['{"name":"b","project_id":2}', 'a', 'b', '1'],
   ],
   [
     'PATCH /tasks',
@@ -139,8 +139,8 @@ test.each<Written>([
   [
     'DELETE /tasks?id=eq.1&not.or=(name.eq.a,name.is.null)',
     {},
-    'DELETE FROM "test"."tasks" AS "tasks" WHERE "tasks"."id" = $1 AND NOT ("tasks"."name" = $2 OR "tasks"."name" IS NULL)',
-    ['1', 'a'],
+    'DELETE FROM "test"."tasks" AS "tasks" WHERE NOT ("tasks"."name" = $1 OR "tasks"."name" IS NULL) AND "tasks"."id" = $2',
+    ['a', '1'],
   ],
   ['DELETE /tasks', {}, 'DELETE FROM "test"."tasks" AS "tasks"', []],
   [
@@ -192,7 +192,7 @@ describe('a write that answers its rows', () => {
       {},
       answered(
         `${insert} RETURNING "tasks"."project_id" AS "project_id", "tasks"."name" AS "name"`,
-        'SELECT row_to_json("tasks_projects".*) AS "projects" FROM rst_source AS "tasks" LEFT JOIN LATERAL (SELECT "projects"."name" AS "name" FROM "test"."projects" AS "projects" WHERE "projects"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects" ON TRUE ORDER BY "tasks"."name"',
+        'SELECT row_to_json("tasks_projects_1".*) AS "projects" FROM rst_source AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id" OFFSET 0) AS "tasks_projects_1" ON TRUE ORDER BY "tasks"."name"',
       ),
     ],
     [
