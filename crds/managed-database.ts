@@ -98,6 +98,10 @@ export const managedDatabase = declareKind({
   status: z.strictObject({
     phase: z.enum(databasePhases).optional().describe('What the database is doing, in one word.'),
     observedGeneration: z.int().min(0).optional(),
+    seenSpec: z
+      .strictObject({ digest: z.string().max(64), updatedAt: timestamp.optional() })
+      .optional()
+      .describe('A digest of what users see of the spec, and what the API said of its last write then.'),
     conditions: conditions
       .optional()
       .describe('Ready says whether it serves. Progressing says what holds a change up.'),

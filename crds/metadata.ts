@@ -65,6 +65,8 @@ export const annotations = {
   restore: 'espalier.dev/restore',
   /** On a Backup: asks for it to be verified. Any other value than before asks again; RFC 3339 by the API. */
   verify: 'espalier.dev/verify',
+  /** When the API last wrote an object, RFC 3339: managedFields tell whole seconds only, and no cache has them. */
+  updatedAt: 'espalier.dev/updated-at',
   /** On a Task that the operator makes, whose id tells no time: when it was made, to the millisecond. */
   createdAt: 'espalier.dev/created-at',
 } as const

@@ -1,6 +1,6 @@
 /** Region: where databases can be: a domain, a storage class, a gateway, an object store. Named by its identifier. */
 import { z } from 'zod'
-import { conditions } from './fields.ts'
+import { conditions, timestamp } from './fields.ts'
 import { declareKind, type ObjectOfKind } from './kind.ts'
 
 export const region = declareKind({
@@ -74,7 +74,13 @@ export const region = declareKind({
       .optional()
       .describe('Where durable backups are kept. None are taken yet, see the condition `BackupsReady`.'),
   }),
-  status: z.strictObject({ conditions: conditions.optional() }),
+  status: z.strictObject({
+    conditions: conditions.optional(),
+    domain: z
+      .strictObject({ name: z.string().max(200), since: timestamp.optional() })
+      .optional()
+      .describe('The domain that users see, and when it became another one.'),
+  }),
   rules: [],
   columns: [
     { name: 'Domain', type: 'string', jsonPath: '.spec.domain' },

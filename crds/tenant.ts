@@ -45,6 +45,10 @@ export const tenant = declareKind({
   status: z.strictObject({
     phase: z.enum(['pending', 'ready']).optional(),
     namespace: z.string().max(63).optional().describe('Where its databases are.'),
+    branches: z
+      .strictObject({ limit: z.int().min(0).max(1000).optional(), since: timestamp.optional() })
+      .optional()
+      .describe('The limit of branches that users see, and when it became another one.'),
     observedGeneration: z.int().min(0).optional(),
     conditions: conditions.optional(),
   }),

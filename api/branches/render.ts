@@ -4,6 +4,7 @@ import { branchHostLabel, branchPhase } from '../../crds/index.ts'
 import { idOf } from '../caches.ts'
 import { renderAllowlist } from '../databases/allowlist.ts'
 import { createdTime } from '../render/created-at.ts'
+import { shownDomain } from '../render/domain.ts'
 import { apiTime } from '../render/time.ts'
 import { updatedAt } from '../render/updated-at.ts'
 import { renderServices } from '../services/render.ts'
@@ -16,7 +17,7 @@ export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined
   // One that is deleted by kubectl says so by itself.
   const requestedAt = spec.deletionRequestedAt ?? metadata.deletionTimestamp
   const label = branchHostLabel(metadata.name, idOf(branch) ?? '')
-  const domain = status?.domain ?? (region && `${label}.${region.spec.domain}`)
+  const domain = status?.domain ?? (region && `${label}.${shownDomain(region).name}`)
   return {
     id: idOf(branch) ?? '',
     database_id: spec.databaseId,
@@ -27,7 +28,7 @@ export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined
     status: branchPhase(branch),
     pg_version: spec.pgVersion,
     created_at: createdTime(branch),
-    updated_at: updatedAt(branch),
+    updated_at: updatedAt(branch, [status?.domain === undefined ? region && shownDomain(region).since : undefined]),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
     ...(status?.connectableAt === undefined ? {} : { connectable_at: apiTime(status.connectableAt) }),
     ...(requestedAt === undefined ? {} : { deletion_requested_at: apiTime(requestedAt) }),

@@ -15,7 +15,6 @@ import {
 import { idOf, readOwned } from '../caches.ts'
 import { conflict, notFound, retryAfter } from '../errors.ts'
 import type { Attempt } from '../idempotency/claims.ts'
-import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, refuseSecondMaking, timeNow, type Writer } from '../writer.ts'
 import { decideBranch, decideDeletion, isEnding } from './decide.ts'
 import type { CreateBranchInput } from './schema.ts'
@@ -25,7 +24,7 @@ type Branch = Kinds['Branch']
 
 const marksOf = ({ context }: Writer, taskId: string, name: OperationName) => ({
   [annotations.operation]: renderOperation({ taskId, name, hash: '' }),
-  [updatedAtAnnotation]: timeNow(context),
+  [annotations.updatedAt]: timeNow(context),
 })
 
 /** Takes a slot for the branch and says what it is to be. @throws ApiError 400, 404, 409 */

@@ -1,7 +1,6 @@
 /** Changes and deletions of databases through the API, on the one-machine store. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { annotations, apiVersion, labels, readOperation, teardownFinalizer, tenantNamespace } from '../../crds/index.ts'
-import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
 import { settle } from '../testing/harness.ts'
 
@@ -280,10 +279,11 @@ describe('delete', () => {
     const heard = Promise.withResolvers<void>()
     client.cluster.before = async (operation, kind) => {
       if (operation !== 'delete' || kind !== 'ManagedDatabase') return
-      const { annotations } = (await stored('unheard')).metadata
+      const { metadata } = await stored('unheard')
       await until(
         async () =>
-          (await client.call('GET', `/databases/${id}`)).body.updated_at === annotations?.[updatedAtAnnotation],
+          (await client.call('GET', `/databases/${id}`)).body.updated_at ===
+          metadata.annotations?.[annotations.updatedAt],
       )
       client.cluster.silence = heard.promise
     }

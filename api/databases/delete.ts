@@ -4,7 +4,6 @@ import { annotations, askedBy, desiredHash, readOperation, renderOperation } fro
 import { countBranches } from '../branches/slots.ts'
 import { readOwned } from '../caches.ts'
 import { notFound } from '../errors.ts'
-import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
 import { decideDeletion } from './decide.ts'
 import type { DeleteDatabaseQuery } from './schema.ts'
@@ -35,7 +34,7 @@ function markedForDeletion(
   const isMarked = Object.entries(marks).every(([name, value]) => metadata.annotations?.[name] === value)
   if (isMarked && keepBackups === spec.deletion.keepBackups) return database
   const asked = { ...database, spec: { ...spec, deletion: { ...spec.deletion, keepBackups } } }
-  return annotated(asked, { ...marks, [updatedAtAnnotation]: at })
+  return annotated(asked, { ...marks, [annotations.updatedAt]: at })
 }
 
 /** What a deletion found or left. `database`: as stored. `isOurs`: no other request asked for it. */
@@ -57,7 +56,7 @@ export async function deleteDatabase(
   const at = begun?.at ?? timeNow(context)
   /** Nothing but our own mark came to it since it was found to be the one that was meant. */
   const isAsWeLeftIt = (database: ManagedDatabase): boolean =>
-    deletionTask(database) === attempt.taskId && database.metadata.annotations?.[updatedAtAnnotation] === at
+    deletionTask(database) === attempt.taskId && database.metadata.annotations?.[annotations.updatedAt] === at
   const object = { namespace: account.namespace, id, what: 'database' as const }
   const deleted = await guarded(object, async (): Promise<Deleted> => {
     const current = await readOwned(cluster, 'ManagedDatabase', account.namespace, id)

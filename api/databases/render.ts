@@ -3,6 +3,7 @@ import type { Kinds } from '../../cluster/index.ts'
 import { hostLabel, isLiveBranch, visiblePhase } from '../../crds/index.ts'
 import { byDatabase, type Caches, idOf } from '../caches.ts'
 import { createdTime } from '../render/created-at.ts'
+import { shownDomain } from '../render/domain.ts'
 import { updatedAt } from '../render/updated-at.ts'
 import type { Connection } from '../schemas/common.ts'
 import { renderServices } from '../services/render.ts'
@@ -23,7 +24,11 @@ type Surroundings = {
 
 /** `<host label>.<domain of the region>`; undefined where the region is gone. */
 const domainOf = (name: string, id: string, region: Kinds['Region'] | undefined): string | undefined =>
-  region && `${hostLabel(name, id)}.${region.spec.domain}`
+  region && `${hostLabel(name, id)}.${shownDomain(region).name}`
+
+/** As the operator has noted it, beside when it became another; no operator has, where there is only what is asked. */
+const shownLimit = (tenant: Kinds['Tenant'] | undefined): number | null =>
+  (tenant?.status?.branches ?? { limit: tenant?.spec.limits.branchesPerDatabase }).limit ?? null
 
 /** When the number of live branches changed for this one. */
 const countedTimes = (branch: Kinds['Branch']): (string | undefined)[] => [
@@ -33,7 +38,7 @@ const countedTimes = (branch: Kinds['Branch']): (string | undefined)[] => [
 ]
 
 /** Everything but `connection`, which only single reads have. The object must have an id. */
-function renderDatabase(database: ManagedDatabase, { region, tenant, branches }: Surroundings): DatabaseShape {
+export function renderDatabase(database: ManagedDatabase, { region, tenant, branches }: Surroundings): DatabaseShape {
   const { metadata, spec, status } = database
   const id = idOf(database) ?? ''
   const storage = renderStorage(database)
@@ -45,10 +50,14 @@ function renderDatabase(database: ManagedDatabase, { region, tenant, branches }:
     size: sizeInForce(database).name,
     status: visiblePhase(database),
     created_at: createdTime(database),
-    updated_at: updatedAt(database, branches.flatMap(countedTimes)),
+    updated_at: updatedAt(database, [
+      ...branches.flatMap(countedTimes),
+      tenant?.status?.branches?.since,
+      status?.domain === undefined ? region && shownDomain(region).since : undefined,
+    ]),
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
     branch_count: branches.filter(isLiveBranch).length,
-    branch_limit: tenant?.spec.limits.branchesPerDatabase ?? null,
+    branch_limit: shownLimit(tenant),
     deletion_protection: spec.deletionProtection,
     display_name: spec.displayName ?? null,
     ...(domain === undefined ? {} : { domain }),

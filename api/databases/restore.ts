@@ -21,7 +21,6 @@ import type { Attempt } from '../idempotency/claims.ts'
 import { earlierTry, markOf } from '../idempotency/marks.ts'
 import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, operation } from '../operation.ts'
-import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { id, idParameter } from '../schemas/common.ts'
 import { input } from '../schemas/components.ts'
 import { requireCurrentPlan } from '../tenants.ts'
@@ -75,7 +74,7 @@ async function restoreDatabase(
     const asking = annotated(database, { [annotations.restore]: restore })
     const asked = renderOperation({ taskId, name: 'restore-managed', hash: desiredHash(askedBy(asking)) })
     const marks = {
-      [updatedAtAnnotation]: timeNow(context),
+      [annotations.updatedAt]: timeNow(context),
       [annotations.operation]: asked,
       ...(await markOf(context, database, attempt, 'restore-managed')),
     }

@@ -21,7 +21,6 @@ import type { ApiContext } from '../context.ts'
 import { badRequest, limitReached, notFound, unavailable } from '../errors.ts'
 import type { Attempt } from '../idempotency/claims.ts'
 import { earlierTry, markOf } from '../idempotency/marks.ts'
-import { updatedAtAnnotation } from '../render/updated-at.ts'
 import { guarded, recordTask, refuseSecondMaking, timeNow, type Writer } from '../writer.ts'
 import {
   decideRestart,
@@ -159,7 +158,7 @@ function draftOf({ context, account }: Writer, name: string, spec: ManagedDataba
         [labels.tenant]: tenantHash(account.tenantId),
         [labels.managedBy]: managedByEspalier,
       },
-      annotations: { [annotations.operation]: operation, [updatedAtAnnotation]: timeNow(context) },
+      annotations: { [annotations.operation]: operation, [annotations.updatedAt]: timeNow(context) },
     },
     spec,
   }
@@ -209,7 +208,7 @@ async function changeDatabase(writer: Writer, id: string, change: Change): Promi
     if (update === undefined) return { database: current, operation: undefined }
     const { spec, operation } = update
     const marks: Record<string, string> = {
-      [updatedAtAnnotation]: timeNow(context),
+      [annotations.updatedAt]: timeNow(context),
       ...(await markOf(context, current, attempt, operation)),
     }
     if (operation !== undefined)
@@ -283,7 +282,7 @@ async function askDeed(writer: Writer, id: string, attempt: Attempt, deed: Deed)
     const asking = annotated(current, { [annotation]: timeNow(context) })
     const operation = renderOperation({ taskId, name, hash: desiredHash(askedBy(asking)) })
     const marks = {
-      [updatedAtAnnotation]: timeNow(context),
+      [annotations.updatedAt]: timeNow(context),
       [annotations.operation]: operation,
       ...(await markOf(context, current, attempt, name)),
     }

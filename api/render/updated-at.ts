@@ -1,16 +1,14 @@
 /**
  * When an object was last updated, as a client sees it: the latest of its creation, the last write through the API
  * (kept as an annotation, since managedFields belong to the cluster and are dropped from caches), the last change that the
- * operator saw of what users see, the start of its running operation, and its conditions' last transitions; of a database also
- * when a branch of it came or went.
+ * operator saw of what users see, the start of its running operation, its conditions' last transitions, and its deletion; of a database also
+ * when a branch of it came or went, and when what it shows of its account and its region became another.
  */
-import type { Condition } from '../../crds/index.ts'
+import { annotations, type Condition } from '../../crds/index.ts'
 import { type Created, createdTime } from './created-at.ts'
 
-export const updatedAtAnnotation = 'espalier.dev/updated-at'
-
 type Observed = {
-  metadata: Created['metadata'] & { annotations?: Record<string, string> }
+  metadata: Created['metadata'] & { annotations?: Record<string, string>; deletionTimestamp?: string }
   status?: {
     conditions?: Condition[] | undefined
     updatedAt?: string | undefined
@@ -21,7 +19,8 @@ type Observed = {
 export function updatedAt({ metadata, status }: Observed, others: readonly (string | undefined)[] = []): string {
   const times = [
     createdTime({ metadata }),
-    metadata.annotations?.[updatedAtAnnotation],
+    metadata.annotations?.[annotations.updatedAt],
+    metadata.deletionTimestamp,
     status?.updatedAt,
     status?.operation?.startedAt,
     ...others,

@@ -17,6 +17,7 @@ import { observe } from './observe.ts'
 import { perform } from './perform.ts'
 import { type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
+import { withSeenSpec } from './seen-spec.ts'
 
 type DatabaseControllerOptions = PostgresControllerOptions & {
   settings: PlanSettings
@@ -87,7 +88,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   }
 
   const report = async (database: ManagedDatabase, planned: ManagedDatabase['status'] & object) => {
-    const status = withUpdatedAt(database.status, planned, now())
+    const status = withSeenSpec(database, withUpdatedAt(database.status, planned, now()), now())
     if (canonicalJson(status) === canonicalJson(database.status ?? {})) return
     await cluster.replaceStatus('ManagedDatabase', { ...database, status })
     for (const { type, reason, message } of reportsOf(database.status, status))

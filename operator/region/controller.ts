@@ -10,6 +10,7 @@ import { canonicalJson, notAvailable, type Region } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
+import { withSince } from '../objects/since.ts'
 import { type Admission, admit, type Candidate } from './admission.ts'
 import { notAvailableFindings, type RegionFindings, regionConditions, snapshotFindings } from './conditions.ts'
 import { type Window, windowAt } from './window.ts'
@@ -77,8 +78,13 @@ export function startRegionController(options: RegionControllerOptions): { stop(
   const report = async (region: Region, findings: RegionFindings) => {
     const before = region.status?.conditions ?? []
     const conditions = regionConditions(before, findings, region.metadata.generation, now())
-    if (canonicalJson(conditions) === canonicalJson(before)) return
-    await cluster.replaceStatus('Region', { ...region, status: { ...region.status, conditions } })
+    const status = {
+      ...region.status,
+      conditions,
+      domain: withSince(region.status?.domain, { name: region.spec.domain }, now()),
+    }
+    if (canonicalJson(status) === canonicalJson({ ...region.status, conditions: before })) return
+    await cluster.replaceStatus('Region', { ...region, status })
     for (const { type, status, reason, message } of conditions) {
       const isNews = before.find(condition => condition.type === type)?.reason !== reason
       // What is not there yet is said where it is asked for; the installation's own default asks for it too.

@@ -105,6 +105,49 @@ describe('a tenant', () => {
       expect((await it.cluster().get('ResourceQuota', { namespace, name }))?.spec).toEqual({ hard: { pods: '3' } })
   })
 
+  test('notes when its limit of branches becomes another, and a database when kubectl changes what users see of it', async () => {
+    await it.cluster().create('Tenant', tenantDraft('noted'))
+    const before = await eventually(() => get('noted'), ready)
+    expect(before?.status?.branches).toEqual({})
+    for (;;) {
+      const tenant = await get('noted')
+      if (tenant === undefined) throw new Error('no tenant')
+      const limits = { ...tenant.spec.limits, branchesPerDatabase: 3 }
+      const written = await it
+        .cluster()
+        .replace('Tenant', { ...tenant, spec: { ...tenant.spec, limits } })
+        .catch((error: unknown) => {
+          if (!isClusterError(error, 'Conflict')) throw error
+        })
+      if (written !== undefined) break
+    }
+    const after = await eventually(
+      () => get('noted'),
+      tenant => tenant?.status?.branches?.limit === 3,
+    )
+    expect(after?.status?.branches?.since).toMatch(/^2.*\.\d{3}Z$/)
+
+    const namespace = tenantNamespace('noted')
+    const draft = databaseDraft('noted')
+    await it.cluster().create('ManagedDatabase', { ...draft, metadata: { ...draft.metadata, namespace } })
+    const read = () => it.cluster().get('ManagedDatabase', { namespace, name: 'noted' })
+    const made = await eventually(read, found => found?.status?.phase === 'available')
+    const { updatedAt = '' } = made?.status ?? {}
+    for (;;) {
+      const found = await read()
+      if (found === undefined) throw new Error('no database')
+      const spec = { ...found.spec, displayName: 'By kubectl' }
+      const written = await it
+        .cluster()
+        .replace('ManagedDatabase', { ...found, spec })
+        .catch((error: unknown) => {
+          if (!isClusterError(error, 'Conflict')) throw error
+        })
+      if (written !== undefined) break
+    }
+    await eventually(read, found => (found?.status?.updatedAt ?? '') > updatedAt)
+  })
+
   test('goes when its last database has gone, with its namespace', async () => {
     await it.cluster().create('Tenant', tenantDraft('leaving'))
     await eventually(() => get('leaving'), ready)

@@ -18,6 +18,7 @@ import {
 import { timestamp } from '../../values/time.ts'
 import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
+import { withSince } from '../objects/since.ts'
 import { isUpToDate, stamped } from '../objects/up-to-date.ts'
 import { copiesNote, keepCopies } from './pull-secrets.ts'
 import { isOurs, quotaDraft } from './quota.ts'
@@ -56,6 +57,10 @@ export function namespaceDraft(
 /** `LimitsEnforced` stands there only where it is not so. */
 type Findings = { Ready: Finding; LimitsEnforced?: Finding }
 
+/** As users see it. */
+const limitOf = ({ spec: { limits } }: Tenant): { limit?: number } =>
+  limits.branchesPerDatabase === undefined ? {} : { limit: limits.branchesPerDatabase }
+
 /** The status of a tenant, given what was found. */
 function tenantStatus(tenant: Tenant, findings: Findings, now: number): NonNullable<Tenant['status']> {
   const { metadata, spec, status } = tenant
@@ -72,6 +77,7 @@ function tenantStatus(tenant: Tenant, findings: Findings, now: number): NonNulla
   return {
     phase: findings.Ready.status === 'True' ? 'ready' : 'pending',
     namespace: tenantNamespace(spec.tenantId),
+    branches: withSince(status?.branches, limitOf(tenant), now),
     observedGeneration: metadata.generation ?? 0,
     conditions,
   }
