@@ -1,14 +1,13 @@
 /**
  * One connection to Postgres. `pg` makes it (TLS, authentication); from then on the bytes are ours: a request's statements go out together with one Sync, and
- * come back in one go, the cells of the rows as bytes that nobody has decoded.
+ * come back in one go, the cells of the rows as bytes that nobody has decoded. Short ones of several requests may be under way at once, one behind the other.
  */
-import { randomBytes } from 'node:crypto'
-import { connect as connectSocket, type Socket } from 'node:net'
-import { type ConnectionOptions, connect as connectTls } from 'node:tls'
+import type { Socket } from 'node:net'
 import type pg from 'pg'
 import type { Address } from './address.ts'
+import { type Backend, cancel } from './cancel.ts'
 import { connect } from './connect.ts'
-import { ConnectionFailure, type DatabaseError } from './errors.ts'
+import { ConnectionFailure, type DatabaseError, Displaced } from './errors.ts'
 import {
   affectedRows,
   dataRow,
@@ -21,6 +20,7 @@ import {
   rowDescription,
   rowHead,
 } from './messages.ts'
+import { type Changes, PreparedStatements } from './prepared.ts'
 
 export type Step = {
   readonly text: string
@@ -43,32 +43,42 @@ export type Rows = readonly (readonly Row[])[]
 type Running = {
   readonly steps: readonly Step[]
   readonly results: Row[][]
-  /** Statements that have been sent to be prepared and are not confirmed. */
-  readonly preparing: { text: string; name: string }[]
+  readonly changes: Changes
   readonly affected: number[]
   readonly fields: (readonly Field[])[]
   /** Of rows, that may still come. */
   bytesLeft: number
   step: number
   error: DatabaseError | undefined
-  resolve(rows: Rows): void
+  /** In milliseconds, as far as that is known; undefined of one that has the connection to itself. */
+  readonly expectedMs: number | undefined
+  /** When it became the first of those that are under way, and whether it was so from the beginning. */
+  since: number
+  readonly wasFirst: boolean
+  /** Nobody waits for what comes of it. */
+  isGivenUp: boolean
+  resolve(taken: Taken): void
   reject(error: Error): void
 }
 
-/** What of `pg`'s client is used that its types do not name. */
-type Insides = {
-  connection: { stream: Socket }
-  processID: number
-  secretKey: number | Buffer
-  host: string
-  port: number
-  ssl: ConnectionOptions | false
-}
+/** What a run has come to, and how long Postgres took, in milliseconds; undefined where it stood behind others, whose answers come with its own. */
+export type Taken = { readonly rows: Rows; readonly tookMs: number | undefined }
 
-/** Statements kept prepared on a connection; the one unused for longest makes room. */
-const maximumPrepared = 300
-/** And their text, in characters: what Postgres keeps of a statement takes some fifty times its length. */
-const maximumPreparedText = 524_288
+/** What of `pg`'s client is used that its types do not name. */
+type Insides = Backend & { connection: { stream: Socket } }
+
+/** So many that share a connection may be under way at once, and so long may Postgres be expected to take for all of them. */
+const maximumSharing = 8
+const maximumSharingMs = 0.5
+/** For so long those that share it keep a connection from others. */
+const patienceMs = 5
+/** Whatever takes longer has others behind it go elsewhere. */
+const slowMs = 20
+const lookMs = 10
+/** A cancellation that comes before its query has begun is lost. */
+const cancelAgainMs = 500
+/** Rows of one that shares: what is larger is for a connection of its own. */
+const maximumSharedBytes = 262_144
 /** Errors and notices repeat values, and are never rows. */
 const largestOtherMessage = 1_048_576
 /** A statement is not what was prepared under its name: a function has deallocated or prepared some, or what it depends on has changed. */
@@ -79,16 +89,18 @@ export class Connection {
   readonly #socket: Socket
   readonly #insides: Insides
   readonly #writer = new MessageWriter()
-  readonly #prepared = new Map<string, string>()
-  #preparedText = 0
-  /** Names of statements that nothing uses any more, until Postgres has closed them: an error before that skips it, and the next run says it again. */
-  readonly #surplus: string[] = []
+  readonly #prepared = new PreparedStatements()
   #isLost = false
   readonly #onEnd: (connection: Connection) => void
-  /** Behind a pooler, connections come by the sessions of others: what one has prepared must have no name that another gives to something else. */
-  readonly #prefix = `s${randomBytes(8).toString('hex')}_`
-  #names = 0
-  #running: Running | undefined
+  /** What is under way: the first runs, and those behind it share the connection with it. */
+  readonly #queue: Running[] = []
+  /** Of those that share it, what goes out together at the end of this turn. */
+  readonly #unsent: Buffer[] = []
+  #watch: NodeJS.Timeout | undefined
+  /** Those behind the first have gone elsewhere, or nobody waits for it: nothing else is to run here. */
+  #isLeft = false
+  /** Since when it is shared, and what is called once all of that has ended. */
+  #sharing: { readonly since: number; readonly onFree: () => void } | undefined
   #ended: Error | undefined
   /** Of the last run, how many rows each statement has returned or written, by its command tag. */
   affected: readonly number[] = []
@@ -127,7 +139,16 @@ export class Connection {
   }
 
   get isUsable(): boolean {
-    return this.#ended === undefined && this.#running === undefined && this.transaction === 'idle' && !this.#isLost
+    return this.#queue.length === 0 && this.transaction === 'idle' && !this.#isGone
+  }
+
+  /** Nothing is to begin here any more. */
+  get #isGone(): boolean {
+    return this.#ended !== undefined || this.#isLost || this.#isLeft
+  }
+
+  get #running(): Running | undefined {
+    return this.#queue[0]
   }
 
   /** Of the step whose rows come. */
@@ -151,34 +172,122 @@ export class Connection {
    * @throws DatabaseError of the first that fails, after which none of the others has run; ConnectionFailure
    */
   run(steps: readonly Step[], prepared: boolean, maximumBytes = Number.POSITIVE_INFINITY): Promise<Rows> {
-    if (this.#ended !== undefined) return Promise.reject(new ConnectionFailure(this.#ended.message))
-    if (this.#running !== undefined) return Promise.reject(new Error('a connection runs one request at a time'))
-    const preparing: Running['preparing'] = []
+    if (this.#queue.length > 0) return Promise.reject(new Error('a connection runs one request at a time'))
+    return this.#begin(steps, prepared, maximumBytes, undefined).then(({ rows }) => rows)
+  }
+
+  /** Whether what Postgres takes so long for may run behind what shares the connection already; where somebody waits for it as a whole, only for a while. */
+  hasRoomFor(expectedMs: number, isWaitedFor: boolean): boolean {
+    if (this.#sharing === undefined || this.#isGone || this.#queue.length >= maximumSharing) return false
+    if (isWaitedFor && performance.now() - this.#sharing.since > patienceMs) return false
+    return this.#queue.reduce((sum, one) => sum + (one.expectedMs ?? 0), expectedMs) <= maximumSharingMs
+  }
+
+  /** From now on several may run here, one behind the other; `onFree` is called once all have ended. */
+  share(onFree: () => void): void {
+    this.#sharing = { since: performance.now(), onFree }
+  }
+
+  /**
+   * Runs statements as `run` does, behind others whose connection this is as well. Where the signal is aborted, it throws what that says, and stops what it runs once nobody waits behind it.
+   * @throws Displaced where it is better run elsewhere: those before it took long, or took the connection with them, or its rows are many
+   */
+  async runShared(steps: readonly Step[], prepared: boolean, expectedMs: number, signal: AbortSignal): Promise<Taken> {
+    if (signal.aborted) {
+      if (this.#queue.length === 0) this.#freed()
+      throw signal.reason
+    }
+    const taken = this.#begin(steps, prepared, maximumSharedBytes, expectedMs)
+    const own = this.#queue.at(-1)
+    const giveUp = () => own !== undefined && this.#giveUp(own, signal.reason)
+    signal.addEventListener('abort', giveUp)
     try {
-      this.#write(steps, prepared, preparing)
+      return await taken
+    } finally {
+      signal.removeEventListener('abort', giveUp)
+    }
+  }
+
+  #begin(
+    steps: readonly Step[],
+    prepared: boolean,
+    maximumBytes: number,
+    expectedMs: number | undefined,
+  ): Promise<Taken> {
+    if (this.#ended !== undefined) return Promise.reject(new ConnectionFailure(this.#ended.message))
+    const changes = this.#prepared.begin(this.#writer)
+    try {
+      this.#write(steps, prepared, changes)
     } catch (error) {
       // Half of a request must not go out before the next one.
       this.#writer.take()
+      this.#prepared.end(changes)
+      if (this.#queue.length === 0) this.#freed()
       return Promise.reject(error)
     }
     return new Promise((resolve, reject) => {
-      this.#running = {
+      this.#queue.push({
         steps,
         results: steps.map(() => []),
-        preparing,
+        changes,
         affected: [],
         fields: [],
         bytesLeft: maximumBytes,
         step: 0,
         error: undefined,
+        expectedMs,
+        since: performance.now(),
+        wasFirst: this.#queue.length === 0,
+        isGivenUp: false,
         resolve,
         reject,
-      }
-      this.#send(this.#writer.take())
+      })
+      if (expectedMs === undefined) this.#send(this.#writer.take())
+      else this.#sendLater(this.#writer.take())
     })
   }
 
+  /** What comes in one turn goes out in one write: that, and Postgres waking up for it, is most of what something short costs. */
+  #sendLater(pieces: readonly Buffer[]): void {
+    if (this.#unsent.length === 0) setImmediate(() => this.#send(this.#unsent.splice(0)))
+    this.#unsent.push(...pieces)
+    if (this.#queue.length > 1) this.#watch ??= setTimeout(() => this.#look(), lookMs)
+  }
+
+  /** Nobody is to wait long behind somebody else. */
+  #look(): void {
+    this.#watch = undefined
+    const [first, ...behind] = this.#queue
+    if (first === undefined || (behind.length === 0 && !first.isGivenUp)) return
+    const isSlow = performance.now() - first.since > slowMs
+    if (isSlow) for (const one of behind) this.#displace(one)
+    if (isSlow && first.isGivenUp) this.#stop()
+    this.#watch = setTimeout(() => this.#look(), isSlow ? cancelAgainMs : lookMs)
+  }
+
+  /** The cancellation may come late, and would stop whatever runs here next. */
+  #stop(): void {
+    this.#isLeft = true
+    this.cancel()
+  }
+
+  #displace(run: Running): void {
+    this.#isLeft = true
+    run.isGivenUp = true
+    run.reject(new Displaced())
+  }
+
+  #giveUp(run: Running, reason: Error): void {
+    run.isGivenUp = true
+    run.reject(reason)
+    const [first, ...behind] = this.#queue
+    if (run !== first || behind.some(one => !one.isGivenUp)) return
+    this.#stop()
+    this.#watch ??= setTimeout(() => this.#look(), cancelAgainMs)
+  }
+
   #send(pieces: readonly Buffer[]): void {
+    if (this.#ended !== undefined) return
     const [only] = pieces
     if (only !== undefined && pieces.length === 1) {
       this.#socket.write(only)
@@ -189,61 +298,25 @@ export class Connection {
     this.#socket.uncork()
   }
 
-  #write(steps: readonly Step[], prepared: boolean, preparing: Running['preparing']): void {
-    for (const name of this.#surplus) this.#writer.close(name)
+  #write(steps: readonly Step[], prepared: boolean, changes: Changes): void {
     for (const { text, values, formats = [], isUnique, isDescribed, maximumRows = 0 } of steps) {
-      const isKept = prepared && !isUnique && text.length <= maximumPreparedText
-      this.#writer.bind(isKept ? this.#statement(text, preparing) : this.#unnamed(text, preparing), values, formats)
+      const name = this.#prepared.use(text, prepared && !isUnique, this.#writer, changes)
+      this.#writer.bind(name, values, formats)
       if (isDescribed) this.#writer.describe()
       this.#writer.execute(maximumRows)
     }
     this.#writer.sync()
   }
 
-  #unnamed(text: string, preparing: Running['preparing']): string {
-    this.#writer.parse('', text)
-    preparing.push({ text, name: '' })
-    return ''
-  }
-
-  #statement(text: string, preparing: Running['preparing']): string {
-    const known = this.#prepared.get(text)
-    if (known !== undefined) {
-      // The last one used stands last.
-      this.#prepared.delete(text)
-      this.#prepared.set(text, known)
-      return known
-    }
-    for (const [oldest, unused] of this.#prepared) {
-      if (this.#prepared.size < maximumPrepared && this.#preparedText + text.length <= maximumPreparedText) break
-      this.#prepared.delete(oldest)
-      this.#preparedText -= oldest.length
-      this.#surplus.push(unused)
-      this.#writer.close(unused)
-    }
-    const name = `${this.#prefix}${++this.#names}`
-    this.#writer.parse(name, text)
-    preparing.push({ text, name })
-    return name
-  }
-
   #message(type: number, buffer: Buffer, start: number, end: number): void {
     const running = this.#running
     if (running === undefined) return
     switch (type) {
-      case 0x31: {
-        // 1, ParseComplete
-        const made = running.preparing.shift()
-        if (made === undefined || made.name === '') return
-        if (this.#prepared.has(made.text)) this.#surplus.push(made.name)
-        else {
-          this.#prepared.set(made.text, made.name)
-          this.#preparedText += made.text.length
-        }
+      case 0x31: // 1, ParseComplete
+        this.#prepared.prepared(running.changes)
         return
-      }
       case 0x33: // 3, CloseComplete
-        this.#surplus.shift()
+        this.#prepared.closed(running.changes)
         return
       case 0x44: // D, DataRow
         this.#row(running, buffer, start, end)
@@ -264,16 +337,34 @@ export class Connection {
         // Z, ReadyForQuery
         const status = buffer[start]
         this.transaction = status === 0x49 ? 'idle' : status === 0x54 ? 'open' : 'failed'
-        this.#running = undefined
-        this.affected = running.affected
-        this.fields = running.fields
-        if (running.error === undefined) running.resolve(running.results)
-        else {
-          this.#isLost ||= lostStatements.has(running.error.sqlState)
-          running.reject(running.error)
-        }
+        this.#finish(running)
       }
     }
+  }
+
+  #finish(running: Running): void {
+    const now = performance.now()
+    this.#queue.shift()
+    this.#prepared.end(running.changes)
+    this.affected = running.affected
+    this.fields = running.fields
+    const [next] = this.#queue
+    if (next !== undefined) next.since = now
+    const { error } = running
+    const isLost = error !== undefined && lostStatements.has(error.sqlState)
+    this.#isLost ||= isLost
+    const tookMs = running.wasFirst ? now - running.since : undefined
+    if (error === undefined) running.resolve({ rows: running.results, tookMs })
+    // Somebody else's function may have taken what it had prepared.
+    else running.reject(isLost && running.expectedMs !== undefined ? new Displaced() : error)
+    if (this.#isLeft) this.close()
+    else if (next === undefined) this.#freed()
+  }
+
+  #freed(): void {
+    const sharing = this.#sharing
+    this.#sharing = undefined
+    sharing?.onFree()
   }
 
   #row(running: Running, buffer: Buffer, start: number, end: number): void {
@@ -297,63 +388,37 @@ export class Connection {
   }
 
   #cut(running: Running): void {
-    this.#running = undefined
+    this.#queue.shift()
     this.isCut = true
     this.affected = running.affected
     this.fields = running.fields
+    for (const one of this.#queue.splice(0)) one.reject(new Displaced())
     this.#end(new Error('the rows were too large'))
-    running.resolve(running.results)
+    if (running.expectedMs === undefined) running.resolve({ rows: running.results, tookMs: undefined })
+    else running.reject(new Displaced())
   }
 
   #end(error: Error): void {
     if (this.#ended !== undefined) return
     this.#ended = error
+    clearTimeout(this.#watch)
     this.#socket.destroy()
-    const running = this.#running
-    this.#running = undefined
+    const [first, ...behind] = this.#queue.splice(0)
     // Postgres says why before it hangs up (57P01 and its like).
-    running?.reject(running.error ?? new ConnectionFailure(error.message))
+    first?.reject(first.error ?? new ConnectionFailure(error.message))
+    for (const one of behind) one.reject(new Displaced())
     this.#onEnd(this)
   }
 
-  /** Asks Postgres to stop what runs on this connection (manual section 55.2.8). It may come too late; nobody is told. */
+  /** Asks Postgres to stop what runs on this connection. */
   cancel(): void {
-    const { processID, secretKey, host, port, ssl } = this.#insides
-    const key = Buffer.isBuffer(secretKey) ? secretKey : Buffer.alloc(4)
-    if (typeof secretKey === 'number') key.writeInt32BE(secretKey | 0)
-    const request = Buffer.alloc(12 + key.length)
-    request.writeInt32BE(request.length, 0)
-    request.writeInt32BE(80877102, 4)
-    request.writeInt32BE(processID, 8)
-    key.copy(request, 12)
-    const isPath = host.startsWith('/')
-    const socket = isPath ? connectSocket({ path: `${host}/.s.PGSQL.${port}` }) : connectSocket({ host, port })
-    socket.setTimeout(5_000, () => socket.destroy())
-    socket.on('error', () => {})
-    if (ssl === false) {
-      socket.end(request)
-      return
-    }
-    // The key is for the server alone, whose certificate is judged as that of the connection was.
-    const encryption = Buffer.alloc(8)
-    encryption.writeInt32BE(8, 0)
-    encryption.writeInt32BE(80877103, 4)
-    socket.write(encryption)
-    socket.once('data', answer => {
-      if (answer[0] !== 0x53) {
-        socket.destroy()
-        return
-      }
-      const secure = connectTls({ ...ssl, socket })
-      secure.on('error', () => {})
-      secure.end(request)
-    })
+    cancel(this.#insides)
   }
 
   /** Ends it in peace where it is idle. */
   close(): void {
     if (this.#ended !== undefined) return
-    if (this.#running === undefined) this.#socket.write(Buffer.from([0x58, 0, 0, 0, 4]))
+    if (this.#queue.length === 0) this.#socket.write(Buffer.from([0x58, 0, 0, 0, 4]))
     this.#end(new Error('the connection has been closed'))
   }
 }

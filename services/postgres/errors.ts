@@ -38,3 +38,11 @@ export class AcquisitionTimeout extends Error {
     this.name = 'AcquisitionTimeout'
   }
 }
+
+/** What was to run behind others on one connection is better run by itself. It may have run; so it is only for what can be run again. */
+export class Displaced extends Error {
+  constructor() {
+    super('what stood before it on its connection took too long')
+    this.name = 'Displaced'
+  }
+}

@@ -1,6 +1,6 @@
 /** The connections of one worker: at most so many, made when they are needed, given to who has waited longest. */
 import type { Address } from './address.ts'
-import { Connection } from './connection.ts'
+import { Connection, type Step, type Taken } from './connection.ts'
 import { AcquisitionTimeout, ConnectionFailure } from './errors.ts'
 
 export type PoolSettings = {
@@ -28,6 +28,8 @@ export class Pool {
   readonly #waiters: Waiter[] = []
   readonly #open = new Set<Connection>()
   readonly #sweep: NodeJS.Timeout
+  /** That was shared last. */
+  #shared: Connection | undefined
   #opening = 0
   #timeouts = 0
   #isClosed = false
@@ -82,6 +84,21 @@ export class Pool {
     const waiter = this.#nextWaiter()
     if (waiter === undefined) this.#idle.push({ connection, since: this.#now() })
     else waiter.resolve(connection)
+  }
+
+  /**
+   * Runs what is short, and can be run again, on a connection that it may share with others of its kind. Postgres is expected to take `expectedMs` for it.
+   * @throws what `acquire` does, DatabaseError, ConnectionFailure; Displaced where it is to be run by itself; what the signal is aborted with
+   */
+  async runShared(steps: readonly Step[], prepared: boolean, expectedMs: number, signal: AbortSignal): Promise<Taken> {
+    const isWaitedFor = this.#waiters.length > 0
+    if (this.#shared?.hasRoomFor(expectedMs, isWaitedFor)) {
+      return this.#shared.runShared(steps, prepared, expectedMs, signal)
+    }
+    const connection = await this.acquire()
+    this.#shared = connection
+    connection.share(() => this.release(connection))
+    return connection.runShared(steps, prepared, expectedMs, signal)
   }
 
   /** Refuses who waits and ends what is idle; what is in use ends when it is given back. */

@@ -5,6 +5,7 @@
 
 import type { AnswerStream } from '../../http/message.ts'
 import type { Connection, Row, Rows, Step } from '../../postgres/connection.ts'
+import { Displaced } from '../../postgres/errors.ts'
 import type { Pool } from '../../postgres/pool.ts'
 import { transact } from '../../postgres/transact.ts'
 import { notSingular, putOfAnotherRow, tooManyAffected } from '../errors/catalogue.ts'
@@ -111,7 +112,14 @@ function checkOutcome(plan: Plan, { rows }: Outcome): void {
   if (plan.body.singular && rows !== 1) throw notSingular(rows)
 }
 
-type Execution = {
+type Sharing = {
+  /** In milliseconds, where it is known to be short. */
+  readonly expectedMs: number | undefined
+  /** Told how long Postgres took, and for how many bytes. */
+  readonly onTook: (tookMs: number, bytes: number) => void
+}
+
+export type Execution = {
   readonly plan: Plan
   readonly rendered: Rendered
   readonly facts: SessionFacts
@@ -121,6 +129,8 @@ type Execution = {
   readonly statementTimeoutMs: number
   /** Whether an answer of some size is handed on as it comes. */
   readonly isStreamed: boolean
+  /** Of what may share a connection with others. */
+  readonly sharing: Sharing | undefined
   /** When the client is gone, what runs for it is stopped. */
   readonly signal: AbortSignal
 }
@@ -145,9 +155,31 @@ export const canStream = (plan: Plan, { end, isolationLevel }: TransactionMode):
   end !== 'decide' &&
   isolationLevel !== 'serializable'
 
+/** Whether it may run twice, and leaves nothing behind that others of its connection could meet. */
+export const canShare = (plan: Plan, rendered: Rendered, { end, isolationLevel }: TransactionMode): boolean =>
+  (plan.kind === 'read' || (plan.kind === 'call' && plan.readOnly && plan.routine.volatility !== 'volatile')) &&
+  plan.limits?.cost === undefined &&
+  !rendered.isExplain &&
+  rendered.rowBody === undefined &&
+  end === 'commit' &&
+  isolationLevel === undefined
+
+/** @throws Displaced, where it is to be run by itself */
+async function readShared(pool: Pool, execution: Execution, expectedMs: number): Promise<Outcome> {
+  const { plan, rendered, facts, mode, prepared, signal, sharing } = execution
+  const { before } = transactionSteps(facts, mode)
+  const { main, estimate } = rendered
+  const own: Step[] = [...(estimate === undefined ? [] : [estimate]), { ...main, formats: mainFormats }]
+  const { rows, tookMs } = await pool.runShared([...before, ...own], prepared, expectedMs, signal)
+  const outcome = read(rows.slice(before.length), rendered, plan, undefined)
+  if (tookMs !== undefined) sharing?.onTook(tookMs, outcome.body.length)
+  checkOutcome(plan, outcome)
+  return outcome
+}
+
 /** Reads, and resolves once all is there, or there is more than is waited for. */
 function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
-  const { plan, rendered, facts, mode, prepared, signal, statementTimeoutMs } = execution
+  const { plan, rendered, facts, mode, prepared, signal, statementTimeoutMs, sharing } = execution
   const { before, after } = transactionSteps(facts, mode)
   const { main, estimate } = rendered
   const estimated = new TextSink()
@@ -178,6 +210,7 @@ function readComing(pool: Pool, execution: Execution): Promise<Outcome> {
       try {
         const steps = [...before, ...own, { ...main, formats: mainFormats, sink: coming }, ...after]
         const results = await connection.run(steps, prepared)
+        sharing?.onTook(performance.now() - began, coming.isOpen ? Number.POSITIVE_INFINITY : 0)
         return { coming, row: results[before.length + own.length]?.[0] }
       } finally {
         coming.end()
@@ -216,10 +249,12 @@ export async function runOn(
 }
 
 function run(pool: Pool, execution: Execution): Promise<Outcome> {
-  const { facts, mode, prepared, signal } = execution
+  const { facts, mode, prepared, signal, sharing } = execution
   const { before, after } = transactionSteps(facts, mode)
   return transact(pool, signal, async connection => {
+    const began = performance.now()
     const outcome = await runOn(connection, execution, before, after)
+    sharing?.onTook(performance.now() - began, outcome.body.length)
     if (mode.end === 'decide') await connection.run(endSteps('commit'), prepared)
     return outcome
   })
@@ -250,7 +285,18 @@ async function askedCost(
  * @throws RestError where the result must not stand, DatabaseError, ConnectionFailure, AcquisitionTimeout
  */
 export const execute = (pool: Pool, execution: Execution): Promise<Outcome> =>
-  retrying(execution.signal, () => (execution.isStreamed ? readComing(pool, execution) : run(pool, execution)))
+  retrying(execution.signal, async () => {
+    const { sharing, isStreamed } = execution
+    const expectedMs = sharing?.expectedMs
+    if (expectedMs !== undefined) {
+      try {
+        return await readShared(pool, execution, expectedMs)
+      } catch (error) {
+        if (!(error instanceof Displaced)) throw error
+      }
+    }
+    return isStreamed ? readComing(pool, execution) : run(pool, execution)
+  })
 
 /** From the rows of a request's own statements; `counted` is how many a write of its own has touched. */
 function read(

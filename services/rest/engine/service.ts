@@ -15,13 +15,13 @@ import { type PlannedAction, plan as planRequest, planWithoutBody } from '../pla
 import type { Plan } from '../plan/types.ts'
 import type { Refused } from '../refusals/log.ts'
 import type { Asked, Planned } from '../shapes/shapes.ts'
-import { render } from '../sql/index.ts'
+import { type Rendered, render } from '../sql/index.ts'
 import { admit } from './admission.ts'
 import { answer } from './answer.ts'
 import { answerBatch, isBatch } from './batch.ts'
 import { forCaches, isTagged } from './caching.ts'
 import { type Exchange, plannedFacts, type Session } from './exchange.ts'
-import { canStream, execute, type Outcome } from './execute.ts'
+import { canShare, canStream, type Execution, execute, type Outcome } from './execute.ts'
 import { chosenEnd, transactionMode } from './mode.ts'
 import { answerOpenApi } from './openapi.ts'
 import { allowed, functionMethods, tableMethods } from './options.ts'
@@ -29,6 +29,7 @@ import { withProfile } from './profile.ts'
 import { statementTimeoutMs } from './role-settings.ts'
 import type { State } from './state.ts'
 import { Timing } from './timing.ts'
+import type { TransactionMode } from './transaction.ts'
 
 /** What a request is answered with, and by whom it was asked: for the log. */
 type Answered = {
@@ -96,6 +97,7 @@ async function answerPlanned(exchange: Exchange, asked: Asked, action: PlannedAc
     mode,
     prepared: state.configuration.dbPreparedStatements,
     isStreamed,
+    sharing: sharingOf(state, plan, rendered, mode),
     statementTimeoutMs: statementTimeoutMs(facts.settings) ?? state.statementTimeoutMs,
     signal,
   })
@@ -107,6 +109,22 @@ async function answerPlanned(exchange: Exchange, asked: Asked, action: PlannedAc
     checkRows(plan, outcome.rows)
     return answer({ request, plan, outcome, transactionEnd: chosen, keysetParameter })
   })
+}
+
+function sharingOf(
+  { configuration, durations }: State,
+  plan: Plan,
+  rendered: Rendered,
+  mode: TransactionMode,
+): Execution['sharing'] {
+  const { dbPreRequest, dbPreparedStatements } = configuration
+  // What runs before each request may do anything; and what is not prepared has a pooler before it, which may think of its own when a transaction ends.
+  if (dbPreRequest !== undefined || !dbPreparedStatements || !canShare(plan, rendered, mode)) return undefined
+  const { text } = rendered.main
+  return {
+    expectedMs: durations.ofShort(text),
+    onTook: (tookMs, bytes) => durations.learn(text, tookMs, bytes),
+  }
 }
 
 /** Row by row, nothing says how large an answer is that has begun: it stays what it was taken for. */

@@ -9,6 +9,7 @@ import type { PlanSettings } from '../plan/context.ts'
 import { Shapes } from '../shapes/shapes.ts'
 import { type Admissions, noAdmissions } from './admissions.ts'
 import { AnswerSizes } from './answer-sizes.ts'
+import { Durations } from './durations.ts'
 import type { SettingsOfRoles } from './read-database.ts'
 import type { RoleSettings } from './role-settings.ts'
 
@@ -30,6 +31,7 @@ export type State = ConfiguredState & {
   readonly rules: RequestRules
   readonly admissions: Admissions
   readonly answerSizes: AnswerSizes
+  readonly durations: Durations
   readonly inFlight: InFlight
   readonly shapes: Shapes
 }
@@ -81,6 +83,7 @@ export function stateOf(configured: ConfiguredState, cache: SchemaCache, before:
     cache,
     admissions: noAdmissions(),
     answerSizes: new AnswerSizes(),
+    durations: new Durations(),
     inFlight: before?.inFlight ?? new InFlight(),
     rules,
     shapes: new Shapes({ rules, cache, planSettings }),
