@@ -1,8 +1,7 @@
 /** Entity tags: what is read of them, and what reads and writes that depend on them come to. */
-import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { labels, tenantNamespace } from '../crds/index.ts'
-import { entityTag, parseTags } from './preconditions.ts'
+import { entityTag } from './preconditions.ts'
 import {
   type Client,
   createSettled,
@@ -13,49 +12,6 @@ import {
   until,
 } from './testing/client.ts'
 import { giveCredentials, settle, sizeId } from './testing/harness.ts'
-
-describe('a list of tags', () => {
-  test.each([
-    ['*', '*'],
-    [' * ', '*'],
-    ['"a"', ['"a"']],
-    ['"a", W/"b" ,"c,d"', ['"a"', 'W/"b"', '"c,d"']],
-    [',"a",,', ['"a"']],
-    ['""', ['""']],
-    ['', undefined],
-    [',', undefined],
-    ['a', undefined],
-    ['"a', undefined],
-    ['"a" "b"', undefined],
-    ['"a", *', undefined],
-    ['w/"a"', undefined],
-    ['"a b"', undefined],
-  ])('%j', (text, tags) => {
-    expect(parseTags(text)).toEqual(tags)
-  })
-
-  test.each([' '.repeat(16_000), `"a",${' '.repeat(16_000)}x`, ','.repeat(16_000), '"'.repeat(16_000)])(
-    'is read in a time that grows with its length, and not faster: %#',
-    text => {
-      const began = performance.now()
-      parseTags(text)
-      expect(performance.now() - began).toBeLessThan(250)
-    },
-  )
-
-  test('is read as it was put together', () => {
-    const characters = Array.from({ length: 0x5e }, (_, n) => String.fromCharCode(0x21 + n)).filter(it => it !== '"')
-    const tag = fc
-      .tuple(fc.constantFrom('', 'W/'), fc.string({ unit: fc.constantFrom(...characters) }))
-      .map(([weak, text]) => `${weak}"${text}"`)
-    const separator = fc.constantFrom(',', ', ', ' ,\t', ',,')
-    fc.assert(
-      fc.property(fc.array(tag, { minLength: 1 }), separator, (tags, between) => {
-        expect(parseTags(tags.join(between))).toEqual(tags)
-      }),
-    )
-  })
-})
 
 let client: Client
 let id: string

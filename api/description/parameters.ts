@@ -1,9 +1,9 @@
 /** The parameters of an operation in the description: of its path, its query and its headers, each with all its rules. */
 import { z } from 'zod'
+import { entityTagsPattern } from '../../values/entity-tags.ts'
 import { isRecord } from '../../values/record.ts'
 import { idempotencyKeyPattern } from '../headers.ts'
 import type { Documentation } from '../operation.ts'
-import { entityTagsPattern } from '../preconditions.ts'
 import { type JsonSchema, schemaOf } from './json-schema.ts'
 
 const requestHeaders = {

@@ -6,13 +6,31 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { z } from 'zod'
 
-export type Finding = { operation: string; check: string; status: number; message: string }
+export type Finding = {
+  operation: string
+  check: string
+  status: number
+  message: string
+  /** The headers that were sent. */
+  sent: Record<string, string>
+}
 /** `stopped`: why it ended; `errors`: what kept it from asking. */
 type Outcome = { cases: number; operations: Set<string>; findings: Finding[]; stopped: string; errors: string[] }
 
 const scenario = z.object({
   recorder: z.object({
-    cases: z.record(z.string(), z.object({ value: z.object({ method: z.string(), path: z.string() }) })).default({}),
+    cases: z
+      .record(
+        z.string(),
+        z.object({
+          value: z.object({
+            method: z.string(),
+            path: z.string(),
+            headers: z.record(z.string(), z.unknown()).nullish(),
+          }),
+        }),
+      )
+      .default({}),
     checks: z.record(z.string(), z.array(z.object({ name: z.string(), status: z.string() }))).default({}),
     interactions: z
       .record(
@@ -38,12 +56,15 @@ function readReport(text: string): Outcome {
     const { cases, checks, interactions } = scenario.parse(payload).recorder
     for (const [id, { value }] of Object.entries(cases)) {
       const operation = `${value.method} ${value.path}`
+      const sent = Object.fromEntries(
+        Object.entries(value.headers ?? {}).map(([header, text]) => [header.toLowerCase(), String(text)]),
+      )
       outcome.cases++
       outcome.operations.add(operation)
       const { status_code: status = 0, content } = interactions[id]?.response ?? {}
       const message = Buffer.from(content?.$base64 ?? '', 'base64').toString('utf8')
       for (const { name, status: judged } of checks[id] ?? [])
-        if (judged === 'failure') outcome.findings.push({ operation, check: name, status, message })
+        if (judged === 'failure') outcome.findings.push({ operation, check: name, status, message, sent })
     }
   }
   return outcome

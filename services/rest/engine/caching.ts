@@ -3,6 +3,7 @@
  * nothing has changed, in place of the answer (RFC 9110 section 13.1.2). Pure.
  */
 import { createHash } from 'node:crypto'
+import { namesWeakly, readEntityTags } from '../../../values/entity-tags.ts'
 import type { HeaderList } from '../../http/headers.ts'
 import type { HttpResponse, RequestHead } from '../../http/message.ts'
 import type { State } from './state.ts'
@@ -15,11 +16,10 @@ function tagOf({ status, headers, body = '' }: HttpResponse): string {
   return `"${hash.update(body).digest('base64url').slice(0, 27)}"`
 }
 
-/** The weak comparison: whether a tag is weak does not matter. */
+/** A list that cannot be read names nothing. */
 function names(list: string, tag: string): boolean {
-  if (list.trim() === '*') return true
-  const opaque = (one: string) => one.replace(/^W\//, '')
-  return (list.match(/(?:W\/)?"[^"]*"/g) ?? []).some(one => opaque(one) === opaque(tag))
+  const tags = readEntityTags(list)
+  return tags !== undefined && namesWeakly(tags, tag)
 }
 
 /** With its tag, or, where the client has it, 304 without what describes a body. A tag that a function has set is the one that counts. */
