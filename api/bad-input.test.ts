@@ -316,6 +316,8 @@ describe('query and path', () => {
   test('a parameter is named as it was sent', async () => {
     const message = async (query: string) => (await client.call('GET', `/databases?${query}`)).body.message
     expect(await message('limit=1&limit=2')).toBe('limit: must be given once only')
+    for (const limit of ['1.5', '1e2', 'ten', ''])
+      expect(await message(`limit=${limit}`)).toBe('limit: must be a whole number, in digits')
     expect(await message(`offset=${'9'.repeat(20)}`)).toBe('offset: must be at most 1000000000')
     expect(await message(`offset=-${'9'.repeat(400)}`)).toBe('offset: must be at least 0')
     expect(await message('limit[]=5')).toBe('limit[]: unknown field')
@@ -417,7 +419,7 @@ describe('bodies', () => {
   })
 
   test('of another charset', async () => {
-    for (const charset of ['iso-8859-1', 'UTF-16', '"utf-16le"', ''])
+    for (const charset of ['iso-8859-1', 'UTF-16', '"utf-16le"', '', 'utf-8; charset=latin1', 'latin1;charset=utf-8'])
       expectError(await post('{}', `application/json; charset=${charset}`), 415, /^Content-Type: the charset of JSON/)
     for (const charset of ['UTF-8', '"utf-8"', 'utf8;x=y'])
       expectError(await post('{}', `application/json;charset=${charset}`), 400, /^name: is required/)

@@ -25,13 +25,11 @@ export function preferredWait(value: HeaderValue): number | undefined {
   return match?.[1] === undefined ? undefined : Math.min(Number(match[1]), longestWaitSeconds)
 }
 
-/** The charset that a Content-Type names, in lower case; undefined where it names none. */
-export const charsetOf = (contentType: string | undefined): string | undefined =>
-  /;\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]*))/i
-    .exec(contentType ?? '')
-    ?.slice(1)
-    .join('')
-    .toLowerCase()
+/** The charsets that a Content-Type names, in lower case: none, or one, or more where somebody is to be misled. */
+export const charsetsOf = (contentType = ''): string[] =>
+  [...contentType.matchAll(/;\s*charset\*?\s*=\s*(?:"([^"]*)"|([^\s;"]*))/gi)].map(([, quoted, plain]) =>
+    (quoted ?? plain ?? '').toLowerCase(),
+  )
 
 export const idempotencyKeyPattern = /^[\x21-\x7e]{1,255}$/
 

@@ -58,8 +58,14 @@ function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
 }
 
 /** Of a query: whoever sends one value in several parameters has one of them twice. */
-const ruleOfQuery = (issue: z.core.$ZodRawIssue): string | undefined =>
-  Array.isArray(issue.input) && issue.code !== 'unrecognized_keys' ? 'must be given once only' : ruleOf(issue)
+function ruleOfQuery(issue: z.core.$ZodRawIssue): string | undefined {
+  if (Array.isArray(issue.input) && issue.code !== 'unrecognized_keys') return 'must be given once only'
+  // All that comes is text: that 1.5 is no number would be news.
+  if (issue.code === 'invalid_type' && typeof issue.input === 'string' && isNumeric(issue.expected))
+    return 'must be a whole number, in digits'
+  return ruleOf(issue)
+}
+const isNumeric = (expected: string): boolean => expected === 'number' || expected === 'int'
 
 const plainKey = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 

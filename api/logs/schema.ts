@@ -1,8 +1,7 @@
 /** Logs as the API gives them: the entries of instance/log/entry.ts. */
 import { z } from 'zod'
-import { timestamp } from '../../crds/index.ts'
 import type { LogEntry } from '../../instance/log/entry.ts'
-import { queryLimit, time } from '../schemas/common.ts'
+import { queryLimit, queryTime, time } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
 
 const example = {
@@ -52,8 +51,8 @@ export const logsShape = output(
 export const logsQuery = z
   .strictObject({
     max_lines: queryLimit(1000, 100).describe('The most entries to return. More than 1000 is cut to 1000.'),
-    start_time: timestamp.optional().describe('Only entries of this time and later.'),
-    end_time: timestamp.optional().describe('Only entries before this time.'),
+    start_time: queryTime.optional().describe('Only entries of this time and later.'),
+    end_time: queryTime.optional().describe('Only entries before this time.'),
   })
   .refine(({ start_time, end_time }) => !start_time || !end_time || Date.parse(start_time) < Date.parse(end_time), {
     path: ['start_time'],

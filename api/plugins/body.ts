@@ -7,7 +7,7 @@ import type { App } from '../context.ts'
 import { hasDoubtfulKey } from '../doubtful-keys.ts'
 import { duplicateKey } from '../duplicate-keys.ts'
 import { ApiError, badRequest } from '../errors.ts'
-import { charsetOf } from '../headers.ts'
+import { charsetsOf } from '../headers.ts'
 import { renderPath } from '../validation.ts'
 
 export const bodyLimit = 1024 * 1024
@@ -22,7 +22,7 @@ function refusalOfDuplicates(text: string): ApiError | undefined {
   return badRequest(`${named}: stands twice in one object`)
 }
 
-const charsets: readonly (string | undefined)[] = [undefined, 'utf-8', 'utf8']
+const isUtf8Charset = (charset: string): boolean => charset === 'utf-8' || charset === 'utf8'
 
 export function useJsonBodies(app: App): void {
   // Refuses `__proto__` and `constructor.prototype`, which no field of ours is called.
@@ -30,7 +30,7 @@ export function useJsonBodies(app: App): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer', bodyLimit }, (request, body, done) => {
     if (body.length === 0) return done(null, undefined)
-    if (!charsets.includes(charsetOf(request.headers['content-type'])))
+    if (!charsetsOf(request.headers['content-type']).every(isUtf8Charset))
       return done(new ApiError(415, 'Content-Type: the charset of JSON must be utf-8'), undefined)
     if (!isUtf8(body)) return done(badRequest('body: must be UTF-8'), undefined)
     const text = body.toString('utf8')

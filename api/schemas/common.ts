@@ -25,6 +25,11 @@ export const idText = z.string().meta({ format: 'uuid' })
 /** A date and time as it goes out. Plain text here, since what goes out is not checked again. */
 export const time = z.string().meta({ format: 'date-time' })
 
+/** A `+` in a query stands for a space: that of an offset that nobody encoded is one again. */
+const plusOfOffset = (text: unknown): unknown =>
+  typeof text === 'string' ? text.replace(/ (?=\d\d:\d\d$)/, '+') : text
+export const queryTime = z.preprocess(plusOfOffset, timestamp)
+
 /** What an answer holds and an input may therefore repeat: taken, and not kept, however much it is. `as` is what an answer has. */
 export const ignored = (description: string, as: Record<string, unknown> = {}) =>
   z
@@ -76,8 +81,8 @@ export const paging = (highestLimit: number, descending: boolean) => ({
 })
 
 export const createdRange = {
-  created_after: timestamp.optional().describe('Only objects created after this time.'),
-  created_before: timestamp.optional().describe('Only objects created before this time.'),
+  created_after: queryTime.optional().describe('Only objects created after this time.'),
+  created_before: queryTime.optional().describe('Only objects created before this time.'),
 }
 
 const userType = input(

@@ -1,7 +1,6 @@
 /** Metrics as the API gives them. */
 import { z } from 'zod'
-import { timestamp } from '../../crds/index.ts'
-import { queryDefault } from '../schemas/common.ts'
+import { queryDefault, queryTime } from '../schemas/common.ts'
 import { output } from '../schemas/components.ts'
 import { defaultInterval, interval } from './interval.ts'
 
@@ -38,6 +37,6 @@ export const metricsQuery = z.strictObject({
     .describe(
       'What a row stands for, such as `30 seconds`, `5,minutes` or `1 hour`. Rows begin at multiples of it. There are at most 1000 of them.',
     ),
-  start_time: timestamp.optional().describe('Only what was measured at this time and later; two hours by default.'),
-  end_time: timestamp.optional().describe('Only what was measured before this time; now by default.'),
+  start_time: queryTime.optional().describe('Only what was measured at this time and later; two hours by default.'),
+  end_time: queryTime.optional().describe('Only what was measured before this time; now by default.'),
 })
