@@ -5,17 +5,16 @@ import type { Pool } from '../../postgres/pool.ts'
 import { anonymousRefused } from '../errors/catalogue.ts'
 import { errorResponse, restErrorOf } from '../errors/index.ts'
 import type { RestError } from '../errors/rest-error.ts'
-import { checkRows, limited } from '../limits/plan-limits.ts'
+import { checkRows } from '../limits/plan-limits.ts'
 import { limitsOf } from '../limits/role-limits.ts'
 import { type Payload, payloadReader } from '../parse/payload.ts'
-import type { ApiRequest } from '../parse/request.ts'
 import { findTable } from '../plan/context.ts'
 import { deliveryOf, isUnfiltered } from '../plan/delivery.ts'
-import { type PlannedAction, plan as planRequest, planWithoutBody } from '../plan/index.ts'
+import type { PlannedAction } from '../plan/index.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Refused } from '../refusals/log.ts'
-import type { Asked, Planned } from '../shapes/shapes.ts'
-import { type Rendered, render } from '../sql/index.ts'
+import type { Asked } from '../shapes/shapes.ts'
+import type { Rendered } from '../sql/index.ts'
 import { admit } from './admission.ts'
 import { answer } from './answer.ts'
 import { answerBatch, isBatch } from './batch.ts'
@@ -52,11 +51,12 @@ async function authenticate(state: State, request: RequestHead): Promise<Session
 const largeBodyBytes = smallBodyBytes
 
 /** The body of a request, read as it comes; of one that has none, what nothing makes. */
-async function payloadOf(exchange: Exchange, request: ApiRequest, action: PlannedAction): Promise<Payload | undefined> {
+async function payloadOf(exchange: Exchange, asked: Asked, action: PlannedAction): Promise<Payload | undefined> {
+  const { request } = asked
   if (request.body === undefined) return undefined
-  const { state, body, timing } = exchange
+  const { body, timing } = exchange
   if (body.length === undefined || body.length > largeBodyBytes) {
-    const plans = planWithoutBody(request, action, state.cache, state.planSettings)
+    const plans = asked.plansWithoutBody(action)
     exchange.onPlans(plans)
     await admit(exchange, request.schema, plans)
   }
@@ -66,27 +66,19 @@ async function payloadOf(exchange: Exchange, request: ApiRequest, action: Planne
   return reader.end()
 }
 
-/** What has not been planned without its body. */
-async function planned(exchange: Exchange, request: ApiRequest, action: PlannedAction): Promise<Planned> {
-  const { state, session } = exchange
-  const payload = await payloadOf(exchange, request, action)
-  const whole = planRequest(request, action, payload, state.cache, state.planSettings)
-  const plan = limited(whole, session.role, limitsOf(state.roleLimits, session.role))
-  return { plan, render: delivery => render(plan, delivery) }
-}
-
 async function answerPlanned(exchange: Exchange, asked: Asked, action: PlannedAction): Promise<HttpResponse> {
   const { state, pool, timing, signal } = exchange
   const { request } = asked
-  const { plan, render: rendering } = asked.planned ?? (await planned(exchange, request, action))
+  const payload = await payloadOf(exchange, asked, action)
+  const { plan, render } = asked.plan(action, payload)
   exchange.onPlans([plan])
   const chosen = chosenEnd(state, request.preferences)
   const mode = transactionMode(exchange, plan, chosen)
   const isStreamed = !isTagged(state, exchange.http) && canStream(plan, mode)
   const delivery = isStreamed ? deliveryOf(plan, state.cache) : 'whole'
-  const whole = rendering('whole')
+  const whole = render('whole')
   const isByRows = delivery !== 'whole' && state.answerSizes.isLarge(whole.main.text, isUnfiltered(plan))
-  const rendered = isByRows ? rendering(delivery) : whole
+  const rendered = isByRows ? render(delivery) : whole
   exchange.onStatement(rendered.write?.text ?? rendered.main.text)
   timing.mark('plan')
   const facts = plannedFacts(exchange, request, plan)

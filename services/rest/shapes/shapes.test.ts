@@ -2,38 +2,53 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { RequestHead } from '../../http/message.ts'
-import { parseRequest } from '../parse/request.ts'
+import { type Payload, payloadReader } from '../parse/payload.ts'
+import { type ApiRequest, parseRequest } from '../parse/request.ts'
 import { type PlannedAction, plan as planRequest } from '../plan/index.ts'
 import { render } from '../sql/index.ts'
 import { headOf, sampleCache, sampleRules, sampleSettings } from '../testing/schema-cache.ts'
 import { shapeOf } from './shape.ts'
-import { Shapes } from './shapes.ts'
+import { type Planned, Shapes } from './shapes.ts'
 
 const basis = { rules: sampleRules, cache: sampleCache, planSettings: sampleSettings }
-const anybody = { role: 'anybody', limits: {} }
+const anybody: Parameters<Shapes['ask']>[1] = { role: 'anybody', limits: {} }
 const deliveries = ['whole', 'rows', 'made rows'] as const
 
 type Told = { readonly canonical: string; readonly statements: readonly unknown[] } | { readonly fault: string }
 
 const faultOf = (error: unknown): Told => ({ fault: String(error) })
 
-function first(http: RequestHead): Told {
+type Sent = RequestHead & { readonly body?: string | undefined }
+
+function payloadOf({ body: form }: ApiRequest, body = ''): Payload | undefined {
+  const reader = form && payloadReader(form)
+  reader?.push(Buffer.from(body))
+  return reader?.end()
+}
+
+function first({ body, ...http }: Sent): Told {
   try {
     const request = parseRequest(http, sampleRules)
-    const plan = planRequest(request, request.action as PlannedAction, undefined, sampleCache, sampleSettings)
+    const payload = payloadOf(request, body)
+    const plan = planRequest(request, request.action as PlannedAction, payload, sampleCache, sampleSettings)
     return { canonical: request.query.canonical, statements: deliveries.map(delivery => render(plan, delivery)) }
   } catch (error) {
     return faultOf(error)
   }
 }
 
-function later(shapes: Shapes, http: RequestHead): Told {
+function plannedBy(shapes: Shapes, { body, ...http }: Sent, asking = anybody): Planned {
+  const { request, plan } = shapes.ask(http, asking)
+  return plan(request.action as PlannedAction, payloadOf(request, body))
+}
+
+function later(shapes: Shapes, { body, ...http }: Sent): Told {
   try {
-    const { request, planned } = shapes.ask(http, anybody)
-    const plan =
-      planned?.plan ?? planRequest(request, request.action as PlannedAction, undefined, sampleCache, sampleSettings)
-    const written = planned?.render ?? (delivery => render(plan, delivery))
-    return { canonical: request.query.canonical, statements: deliveries.map(written) }
+    const { request } = shapes.ask(http, anybody)
+    return {
+      canonical: request.query.canonical,
+      statements: deliveries.map(plannedBy(shapes, { ...http, body }).render),
+    }
   } catch (error) {
     return faultOf(error)
   }
@@ -90,12 +105,34 @@ const resource = fc.constantFrom(
     'GET /rpc/add',
     'GET /rpc/find',
     'GET /rpc/join',
+    'POST /projects',
+    'PATCH /projects',
+    'PUT /projects',
+    'POST /rpc/find',
+    'POST /rpc/add',
+    'POST /rpc/take_json',
   ],
 )
 
+const content = fc.oneof(
+  fc.constantFrom(
+    '{}',
+    '[]',
+    '',
+    '{"a":1,"b":2}',
+    '{"name":"x"}',
+    '[{"id":1},{"id":2}]',
+    '[{"id":1},{"name":2}]',
+    '1',
+    '{"id":',
+  ),
+  fc.jsonValue().map(json => JSON.stringify(json)),
+)
+
 /** The same request with other values, as far as its shape lets them be others. */
-const alike = (http: RequestHead): RequestHead => ({
+const alike = (http: Sent): Sent => ({
   ...http,
+  ...(http.body && { body: http.body.replaceAll(/[0-9]/g, '7') }),
   query: shapeOf(http.query, http.path.startsWith('/rpc/'), index => `other${index}`)?.query ?? http.query,
 })
 
@@ -103,8 +140,8 @@ describe('of one shape', () => {
   test('a later request has the statements, the canonical query or the fault of a first one', () => {
     let kept = 0
     fc.assert(
-      fc.property(resource, query, (line, text) => {
-        const http = headOf(`${line}?${text}`)
+      fc.property(resource, query, content, (line, text, body) => {
+        const http = { ...headOf(`${line}?${text}`), body }
         const shapes = new Shapes(basis)
         const expected = first(http)
         // What stands before it is another one of its shape; then it is itself what has been kept.
@@ -118,40 +155,45 @@ describe('of one shape', () => {
     expect(kept).toBeGreaterThan(300)
   })
 
-  test('two requests share a plan', () => {
+  test('two requests share a plan, and so do two with bodies of the same keys', () => {
     const shapes = new Shapes(basis)
-    const [one, other] = ['1', '%27;--'].map(id =>
-      shapes.ask(headOf(`GET /projects?id=eq.${id}&name=not.gt.b`), anybody),
+    const [one, other] = ['1', '%27;--'].map(id => plannedBy(shapes, headOf(`GET /projects?id=eq.${id}&name=not.gt.b`)))
+    expect(other?.plan).toBe(one?.plan)
+    expect(other?.render('whole').main.values).toEqual(["';--", 'b'])
+    const [first, second, ...others] = ['{"name":"a"}', '{"name":"b"}', '{"id":1}', '[{"name":"a"}]'].map((body, id) =>
+      plannedBy(shapes, { ...headOf(`PATCH /projects?id=eq.${id}`), body }),
     )
-    expect(other?.planned?.plan).toBe(one?.planned?.plan)
-    expect(other?.planned?.render('whole').main.values).toEqual(["';--", 'b'])
-    expect(other?.request.query.canonical).toBe('id=eq.%27%3B--&name=not.gt.b')
+    expect(second?.plan).toBe(first?.plan)
+    expect(second?.render('whole').write?.values.map(String)).toEqual(['{"name":"b"}', '1'])
+    for (const one of others) expect(one.plan).not.toBe(first?.plan)
   })
 
-  test.each(['Accept', 'Prefer', 'Range', 'Accept-Profile'])('those with another %s are not', header => {
+  test.each(['Accept', 'Prefer', 'Range'])('those with another %s do not', header => {
     const shapes = new Shapes(basis)
     const http = headOf('GET /projects?id=eq.1')
-    const sent = { Accept: 'text/csv', Prefer: 'count=exact', Range: '0-1', 'Accept-Profile': 'none' }
-    const plain = shapes.ask(http, anybody).planned?.plan
+    const sent = { Accept: 'text/csv', Prefer: 'count=exact', Range: '0-1' }
     const headers = { [header.toLowerCase()]: sent[header as keyof typeof sent] }
-    if (header === 'Accept-Profile') expect(() => shapes.ask({ ...http, headers }, anybody)).toThrow('schema')
-    else expect(shapes.ask({ ...http, headers }, anybody).planned?.plan).not.toBe(plain)
+    expect(plannedBy(shapes, { ...http, headers }).plan).not.toBe(plannedBy(shapes, http).plan)
   })
 
   test('roles with limits of their own have plans of their own', () => {
     const shapes = new Shapes(basis)
     const http = headOf('GET /projects')
-    const free = shapes.ask(http, anybody).planned?.plan
-    expect(free?.limits).toBeUndefined()
-    const bound = shapes.ask(http, { role: 'guest', limits: { rows: 5 } }).planned?.plan
-    expect(bound?.limits).toEqual({ role: 'guest', rows: 5, cost: undefined })
-    expect(shapes.ask(http, { role: 'clerk', limits: {} }).planned?.plan).toBe(free)
+    const free = plannedBy(shapes, http).plan
+    expect(free.limits).toBeUndefined()
+    const bound = plannedBy(shapes, http, { role: 'guest', limits: { rows: 5 } }).plan
+    expect(bound.limits).toEqual({ role: 'guest', rows: 5, cost: undefined })
+    expect(plannedBy(shapes, http, { role: 'clerk', limits: {} }).plan).toBe(free)
+  })
+
+  test('what is planned before the body is there has the values that were sent', () => {
+    const shapes = new Shapes(basis)
+    const { request, plansWithoutBody } = shapes.ask(headOf('PATCH /projects?id=eq.4711'), anybody)
+    const [plan] = plansWithoutBody(request.action as PlannedAction)
+    expect(plan && render(plan).write?.values).toContain('4711')
   })
 
   test('an error names what was sent', () => {
-    const shapes = new Shapes(basis)
-    const http = headOf('GET /nothing?id=eq.4711')
-    expect(() => shapes.ask(http, anybody).planned).not.toThrow()
-    expect(() => shapes.ask(headOf('GET /projects?id=eqq.4711'), anybody)).toThrow('eqq.4711')
+    expect(() => new Shapes(basis).ask(headOf('GET /projects?id=eqq.4711'), anybody)).toThrow('eqq.4711')
   })
 })

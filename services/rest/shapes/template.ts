@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Rendered, Statement } from '../sql/index.ts'
+import type { Value } from '../sql/statement.ts'
 
 /** Nobody outside can know it, and so cannot send it. */
 const secret = `v${randomBytes(16).toString('hex')}n`
@@ -12,10 +13,10 @@ const places = new RegExp(`${secret}([0-9]+)e`)
 /** Letters and digits: encoded or not, it is the same. */
 export const placeholder = (index: number): string => `${secret}${index}e`
 
-export type Fill<T> = (values: readonly string[]) => T
+export type Fill<T> = (values: readonly Value[]) => T
 
 /** A text in which values stand as `encode` writes them. */
-export function textTemplate(text: string, encode: (value: string) => string): Fill<string> {
+export function textTemplate(text: string, encode: (value: string) => string): (values: readonly string[]) => string {
   // Of a pattern with a group, what is between the matches and the groups take turns.
   const parts = text.split(places)
   if (parts.length === 1) return () => text
