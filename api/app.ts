@@ -34,10 +34,10 @@ import { useBodyBudget } from './plugins/body-budget.ts'
 import { type Connections, createConnections } from './plugins/connections.ts'
 import { useCrossOrigin } from './plugins/cross-origin.ts'
 import { sendError, useErrors } from './plugins/errors.ts'
-import { useHost } from './plugins/host.ts'
 import { refuseOthers } from './plugins/methods.ts'
 import { useRateLimit } from './plugins/rate-limit.ts'
 import { newRequestId, useRequestId } from './plugins/request-id.ts'
+import { useSingleHeaders } from './plugins/single-headers.ts'
 import { useTenant } from './plugins/tenant.ts'
 import { createAgentSource } from './series/agent.ts'
 import { createPrometheusSource } from './series/prometheus.ts'
@@ -111,7 +111,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
   useAccessLog(app)
   useErrors(app)
   useCrossOrigin(app, configuration.cors)
-  useHost(app)
+  useSingleHeaders(app)
   connections.watch(app.server, refuseOthers(app))
   await describeRoutes(app)
 
@@ -156,7 +156,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
 }
 
 function createFramework({ configuration, certificate, logger }: AppOptions, connections: Connections): App {
-  // `useHost` refuses requests without one, in the shape of every error.
+  // `useSingleHeaders` refuses requests without one, in the shape of every error.
   const http = { requireHostHeader: false }
   // An https.Server does all that an http.Server does; to the types of Fastify both are the same here.
   const server: object = certificate === undefined ? { http } : { https: { ...certificate, ...http } }

@@ -425,6 +425,17 @@ describe('bodies', () => {
       expectError(await post('{}', `application/json;charset=${charset}`), 400, /^name: is required/)
   })
 
+  test('in a coding', async () => {
+    for (const coding of ['gzip', 'br', 'identity, gzip'])
+      expectError(
+        await client.call('POST', '/databases', { body: {}, headers: { 'content-encoding': coding } }),
+        415,
+        /^Content-Encoding: /,
+      )
+    const plain = { body: {}, headers: { 'content-encoding': 'Identity' } }
+    expectError(await client.call('POST', '/databases', plain), 400, /^name: is required/)
+  })
+
   test('with a key twice', async () => {
     const send = async (body: string) => (await post(body, 'application/json')).body.message
     expect(await send('{"name":"a","region":"local","size":"small","name":"b"}')).toBe(

@@ -265,6 +265,19 @@ describe('the wire', () => {
     }
   })
 
+  test('a header of which a request has one is not taken twice', async () => {
+    for (const [name, values] of [
+      ['Host', ['x', 'y']],
+      ['Authorization', ['Bearer a', 'Bearer b']],
+      ['Content-Type', ['application/json', 'application/json; charset=utf-16']],
+    ] as const) {
+      const lines = [...(name === 'Host' ? [] : ['Host: x']), ...values.map(value => `${name}: ${value}`), '']
+      const answer = await raw(`GET /healthz HTTP/1.1\r\nConnection: close\r\n${lines.join('\r\n')}\r\n`)
+      expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+      expect(answer).toContain(`"${name}: must be given once only"`)
+    }
+  })
+
   test('a body of 10 MB is refused without being read to its end', async () => {
     const response = await call('POST', '/databases', { body: `"${'a'.repeat(10 * 1024 * 1024)}"` }).catch(
       error => error,

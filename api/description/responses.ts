@@ -17,7 +17,10 @@ const refusals: Record<number, Refusal> = {
   409: { name: 'Conflict', description: 'The object is busy, or is protected.', headers: ['Retry-After'] },
   412: { name: 'PreconditionFailed', description: 'The object has changed since it was read.' },
   413: { name: 'ContentTooLarge', description: 'The body is longer than 1 MiB.' },
-  415: { name: 'UnsupportedMediaType', description: 'The body is not application/json.' },
+  415: {
+    name: 'UnsupportedMediaType',
+    description: 'The body is not application/json in UTF-8, or has a content coding.',
+  },
   429: { name: 'TooManyRequests', description: 'Too many requests.', headers: ['Retry-After'] },
   503: {
     name: 'ServiceUnavailable',

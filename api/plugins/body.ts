@@ -1,5 +1,5 @@
 /**
- * Request bodies: JSON in UTF-8, at most 1 MiB, no key twice, nothing else. An empty body counts as none, since clients send
+ * Request bodies: JSON in UTF-8, as it is, at most 1 MiB, no key twice, nothing else. An empty body counts as none, since clients send
  * `Content-Type` on a DELETE too.
  */
 import { isUtf8 } from 'node:buffer'
@@ -30,6 +30,9 @@ export function useJsonBodies(app: App): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer', bodyLimit }, (request, body, done) => {
     if (body.length === 0) return done(null, undefined)
+    const { 'content-encoding': encoding = 'identity' } = request.headers
+    if (encoding.toLowerCase() !== 'identity')
+      return done(new ApiError(415, 'Content-Encoding: a body is taken as it is, without a coding'), undefined)
     if (!charsetsOf(request.headers['content-type']).every(isUtf8Charset))
       return done(new ApiError(415, 'Content-Type: the charset of JSON must be utf-8'), undefined)
     if (!isUtf8(body)) return done(badRequest('body: must be UTF-8'), undefined)
