@@ -45,7 +45,6 @@ export function planKeyset(
   request: ApiRequest,
   table: Table,
   read: ReadNode,
-  output: 'json' | 'text',
   cursor: string,
 ): { read: ReadNode; keyset: Keyset } {
   const { primaryKey, columns } = table
@@ -55,7 +54,7 @@ export function planKeyset(
   if (read.order.some(({ child }) => child !== undefined)) {
     throw keysetRefused('rows cannot be ordered by columns of an embedded relation')
   }
-  const resolve = fieldResolver(cache, read.relation, output)
+  const resolve = fieldResolver(cache, read.relation)
   const key = primaryKey.map(name => ({
     field: resolve({ name, path: [] }),
     child: undefined,

@@ -145,8 +145,10 @@ function negatable(value: Parser<string>): Parser<Negatable> {
 /** The value of a filter parameter: all that is left of it. */
 export const filterValue: Parser<Negatable> = negatable(any(/[\s\S]*/uy))
 
+const braces = map(after(token('{'), before(any(/[^{}]*/uy), token('}'))), inside => `{${inside}}`)
+
 /** In a logic tree: quoted, or `{...}` whole (an array or range may hold commas), or up to the next reserved character. */
-const memberValue = choice(quotedValue, attempt(some(/\{[^{}]*\}/uy)), any(/[^,)]*/uy))
+const memberValue = choice(quotedValue, attempt(braces), any(/[^,)]*/uy))
 const memberOperation = negatable(memberValue)
 const member: Parser<LogicTree> = chain(field, target =>
   after(

@@ -202,22 +202,29 @@ export function once<T>(parser: Parser<T>): Parser<T> {
   }
 }
 
-/** As many as there are. */
-export const many =
-  <T>(parser: Parser<T>): Parser<T[]> =>
+/** As many as there are. `joined`: what is left of the last one found joins what is left where there is no more. */
+const repeated =
+  <T>(parser: Parser<T>, joined: boolean): Parser<T[]> =>
   (text, at) => {
     const values: T[] = []
+    let left = nothing(at)
     for (let here = at; ; ) {
       const found = parser(text, here)
-      if (!found.ok) return found.consumed ? found : success(here, values, here > at, found.left)
+      if (!found.ok) {
+        if (found.consumed) return found
+        return success(here, values, here > at, joined ? merged(left, found.left) : found.left)
+      }
       values.push(found.value)
       here = found.at
+      left = found.left
     }
   }
 
+export const many = <T>(parser: Parser<T>): Parser<T[]> => repeated(parser, true)
+
 /** One or more, separated. */
 export const list = <T>(parser: Parser<T>, separator: Parser<unknown>): Parser<T[]> =>
-  chain(parser, first => map(many(after(separator, parser)), rest => [first, ...rest]))
+  chain(parser, first => map(repeated(after(separator, parser), false), rest => [first, ...rest]))
 
 /** A text as PostgREST shows it in what it says. */
 function escaped(text: string, quote: '"' | "'"): string {

@@ -4,7 +4,7 @@ import type { QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
 import { notEmbedded, notOrderable, unacceptableFilter } from '../errors/catalogue.ts'
 import type { RestError } from '../errors/rest-error.ts'
 import type { Field, LogicTree, OrderTerm, ParsedQuery } from '../parse/types.ts'
-import { fieldResolver, type Output } from './fields.ts'
+import { fieldResolver } from './fields.ts'
 import { here, type Said } from './paths.ts'
 import type { Condition, EmbeddedNode, PlannedField, PlannedOrder } from './types.ts'
 
@@ -40,7 +40,6 @@ export function plannedOrder(
   resolve: (field: Field) => PlannedField,
   children: readonly EmbeddedNode[],
   cache: SchemaCache,
-  output: Output,
   refuse: Refuse,
 ): PlannedOrder | undefined {
   const { direction, nulls, relation } = term
@@ -50,7 +49,7 @@ export function plannedOrder(
     refuse(child === undefined ? notEmbedded(relation) : notOrderable(source.name, relation))
     return undefined
   }
-  const field = fieldResolver(cache, child.node.relation, output)(term.field)
+  const field = fieldResolver(cache, child.node.relation)(term.field)
   return { field, child: child.alias, direction, nulls }
 }
 
@@ -62,7 +61,7 @@ export const treesHere = ({ filters, logic }: Pick<Said, 'filters' | 'logic'>): 
 
 /** The conditions of a write on its own relation; nothing is embedded in what is written. */
 export function planConditions(cache: SchemaCache, relation: QualifiedName, query: ParsedQuery): Condition[] {
-  const resolve = fieldResolver(cache, relation, 'json')
+  const resolve = fieldResolver(cache, relation)
   // What is refused is said of something embedded.
   return treesHere(query).map(tree => condition(tree, resolve, [], () => undefined))
 }

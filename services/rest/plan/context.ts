@@ -3,7 +3,6 @@ import type { QualifiedName, SchemaCache, Table } from '../../schema-cache/types
 import { invalidPreferences, tableNotFound } from '../errors/catalogue.ts'
 import type { Action, ApiRequest } from '../parse/request.ts'
 import type { ParsedQuery } from '../parse/types.ts'
-import type { Output } from './fields.ts'
 import { negotiate } from './media.ts'
 import { suggestion } from './suggestions.ts'
 import type { BodyPlan } from './types.ts'
@@ -41,23 +40,11 @@ const selectsAll = ({ select }: ParsedQuery): boolean => {
   )
 }
 
-/** What is answered; that nothing acceptable can be is said by `made`, once the rest of the request has been found right. */
-type NegotiatedBody = { readonly output: Output; readonly made: () => BodyPlan }
-
-export function bodyOf({ request, cache, settings }: Context, subject: QualifiedName): NegotiatedBody {
+/** What is answered. That nothing acceptable can be, is said by the function that this returns, once the rest of the request has been found right. */
+export function bodyOf({ request, cache, settings }: Context, subject: QualifiedName): () => BodyPlan {
   const wholeRows = selectsAll(request.query)
-  try {
-    const { plansEnabled, ndjsonEnabled } = settings
-    const body = negotiate(request.accept, { cache, subject, wholeRows, plansEnabled, ndjsonEnabled })
-    return { output: body.shape.kind === 'csv' ? 'text' : 'json', made: () => body }
-  } catch (error) {
-    return {
-      output: 'json',
-      made() {
-        throw error
-      },
-    }
-  }
+  const { plansEnabled, ndjsonEnabled } = settings
+  return () => negotiate(request.accept, { cache, subject, wholeRows, plansEnabled, ndjsonEnabled })
 }
 
 /** With handling=strict, what nobody knows is RST122. */

@@ -4,14 +4,10 @@ import { type QualifiedName, representationKey, type SchemaCache } from '../../s
 import type { Field } from '../parse/types.ts'
 import type { PlannedField } from './types.ts'
 
-/** What the rows are turned into; it decides which conversions of domains apply. */
-export type Output = 'json' | 'text'
-
 /** Resolves fields of a relation. `isReturned`: its rows come from a function. */
 export function fieldResolver(
   cache: SchemaCache,
   relation: QualifiedName,
-  output: Output,
   isReturned = false,
 ): (field: Field) => PlannedField {
   const columns = cache.tables.get(relation.schema)?.get(relation.name)?.columns
@@ -30,7 +26,7 @@ export function fieldResolver(
       path,
       type,
       baseType: column?.baseType,
-      toOutput: type === undefined || path.length > 0 ? undefined : representation(type, output),
+      toOutput: type === undefined || path.length > 0 ? undefined : representation(type, 'json'),
       fromText: type === undefined || path.length > 0 ? undefined : representation('text', type),
       computed: isReturned && columns !== undefined && column === undefined ? computedOf(name) : undefined,
     }

@@ -77,11 +77,11 @@ const noRecords = (keys: readonly string[]): JsonPayload => ({ kind: 'json', jso
 function planReading(context: Context, { relation, headersOnly }: ActionOf<'read'>): Plan {
   const { request, cache, settings } = context
   const table = findTable(cache, request.schema, relation)
-  const { output, made } = bodyOf(context, table)
-  const reading = { cache, output, ...settings }
+  const made = bodyOf(context, table)
+  const reading = { cache, ...settings }
   const whole = planRead(reading, { schema: table.schema, name: table.name }, request.query, request.range)
   const { cursor } = request
-  const paged = cursor === undefined ? undefined : planKeyset(cache, request, table, whole, output, cursor)
+  const paged = cursor === undefined ? undefined : planKeyset(cache, request, table, whole, cursor)
   const body = made()
   checkPreferences(request)
   return {
@@ -116,8 +116,8 @@ function planRoutine(
   const isRead = action.method !== 'POST'
   const headersOnly = action.method === 'HEAD'
   // What is made for a relation is made of a function's rows of it as well.
-  const { output, made } = bodyOf(context, returned)
-  const read = planRead({ cache, output, ...settings, isReturned: true }, returned, request.query, request.range)
+  const made = bodyOf(context, returned)
+  const read = planRead({ cache, ...settings, isReturned: true }, returned, request.query, request.range)
   const body = made()
   checkPreferences(request)
   const { maxAffected, handling } = request.preferences

@@ -45,9 +45,21 @@ export function pathNames(child: SelectRelation, children: readonly SelectRelati
 
 /** Whatever is said of a path has to be said of something that is embedded. Of several faults of one kind the last is told, as PostgREST tells it. */
 export function checkPaths(all: Said, select: readonly SelectItem[]): void {
-  const { filters, order, limits, offsets, logic } = all
-  for (const list of [filters.toReversed(), order.toReversed(), limits, offsets, logic.toReversed()])
-    for (const { path } of list) checkPath(path, select)
+  for (const path of pathsInTurn(all)) checkPath(path, select)
+}
+
+/** In PostgREST's turn. */
+const pathsInTurn = ({ filters, order, limits, offsets, logic }: Said): (readonly string[])[] =>
+  [filters.toReversed(), order.toReversed(), limits, offsets, logic.toReversed()].flat().map(({ path }) => path)
+
+/** Embeddings as PostgREST looks at them: each that something is said of moves to the front. */
+export function inTurn(all: Said, children: readonly SelectRelation[]): readonly SelectRelation[] {
+  let turn = children
+  for (const [first] of pathsInTurn(all)) {
+    const said = first === undefined ? undefined : turn.find(one => pathNames(one, children).has(first))
+    if (said !== undefined && said !== turn[0]) turn = [said, ...turn.filter(one => one !== said)]
+  }
+  return turn
 }
 
 function checkPath(path: readonly string[], select: readonly SelectItem[]): void {

@@ -155,8 +155,9 @@ describe('a read', () => {
     })
     expect(field('/projects?select=color->x')).toMatchObject({ field: { toOutput: undefined } })
     expect(read('/projects?select=id&color->x=eq.red').conditions).toMatchObject([{ field: { fromText: undefined } }])
+    // As it is in JSON.
     const csv = planned('GET /projects?select=color', { headers: { accept: 'text/csv' } })
-    expect(csv.kind === 'read' && csv.read.select).toMatchObject([{ field: { toOutput: own('color_to_text') } }])
+    expect(csv.kind === 'read' && csv.read.select).toMatchObject([{ field: { toOutput: own('color_to_json') } }])
     expect(read('/projects?select=id&color=eq.red').conditions).toMatchObject([
       { field: { fromText: own('color_from_text') } },
     ])

@@ -6,14 +6,13 @@ import type { RestError } from '../errors/rest-error.ts'
 import { askedFor, capped } from '../parse/range.ts'
 import type { Field, ParsedQuery, Range, SelectField, SelectItem, SelectRelation } from '../parse/types.ts'
 import { condition, plannedOrder, treesHere } from './conditions.ts'
-import { fieldResolver, type Output } from './fields.ts'
-import { checkPaths, childName, here, pathNames, type Said, said, saidBelow } from './paths.ts'
+import { fieldResolver } from './fields.ts'
+import { checkPaths, childName, here, inTurn, pathNames, type Said, said, saidBelow } from './paths.ts'
 import { findRelationship, isToOne } from './relationship.ts'
 import type { EmbeddedNode, Join, PlannedColumn, PlannedField, ReadNode } from './types.ts'
 
 type ReadContext = {
   readonly cache: SchemaCache
-  readonly output: Output
   readonly maximumRows: number | undefined
   readonly aggregatesEnabled: boolean
   /** Whether the rows of the root are a function's. */
@@ -74,11 +73,11 @@ class ReadPlanner {
   ): ReadNode {
     const number = this.#nodes++
     const alias = this.#alias(wantedAlias)
-    const { cache, output, isReturned = false } = this.#context
-    const resolve = fieldResolver(cache, relation, output, isReturned && depth === 0)
+    const { cache, isReturned = false } = this.#context
+    const resolve = fieldResolver(cache, relation, isReturned && depth === 0)
     const relations = select.filter(item => item.kind === 'relation')
     const children = new Map<SelectRelation, EmbeddedNode>()
-    for (const item of relations) {
+    for (const item of inTurn(all, relations)) {
       const below = saidBelow(all, pathNames(item, relations))
       children.set(item, this.#embedded(relation, item, below, depth + 1))
     }
@@ -86,7 +85,7 @@ class ReadPlanner {
     const terms = here(all.order).at(0) ?? []
     const refuse = (stage: Fault['stage']) => (error: RestError) => this.#faults.push({ stage, node: number, error })
     const order = terms.flatMap(
-      term => plannedOrder(relation, term, resolve, embeddings, cache, output, refuse(stages.order)) ?? [],
+      term => plannedOrder(relation, term, resolve, embeddings, cache, refuse(stages.order)) ?? [],
     )
     const conditions = treesHere(all).map(tree => condition(tree, resolve, embeddings, refuse(stages.filters)))
     const columns = (item: SelectField) =>
@@ -94,9 +93,11 @@ class ReadPlanner {
     return {
       relation,
       alias,
-      select: select.flatMap((item): (PlannedColumn | EmbeddedNode)[] => {
+      select: select.flatMap((item, index): (PlannedColumn | EmbeddedNode)[] => {
         if (item.kind === 'relation') return embeddings.filter(one => one === children.get(item))
-        return columns(item)
+        // What is handed up by name has to have each name once.
+        const isAgain = spread && isPlainStar(item) && select.slice(0, index).some(isPlainStar)
+        return isAgain ? [] : columns(item)
       }),
       conditions,
       order,
@@ -123,6 +124,8 @@ class ReadPlanner {
       const columns =
         isNamed || representations.size > 0 ? tables.get(relation.schema)?.get(relation.name)?.columns : undefined
       const each = [...(columns?.keys() ?? [])].map(name => resolve({ name, path: [] }))
+      // Of rows that only a function knows, nothing can be grouped by.
+      if (each.length === 0 && siblings?.some(one => one.kind === 'field' && one.aggregate !== undefined)) return []
       if (each.length > 0 && (isNamed || each.some(field => field.toOutput !== undefined))) {
         return each.map(field => ({ kind: 'column', field, alias: undefined, cast: undefined, aggregate: undefined }))
       }
@@ -160,7 +163,7 @@ class ReadPlanner {
     if (node.order.length > 0) return node
     const { schema, name } = node.relation
     const key = this.#context.cache.tables.get(schema)?.get(name)?.primaryKey ?? []
-    const resolve = fieldResolver(this.#context.cache, node.relation, this.#context.output)
+    const resolve = fieldResolver(this.#context.cache, node.relation)
     const order = key.map(column => ({
       field: resolve({ name: column, path: [] }),
       child: undefined,
@@ -180,6 +183,9 @@ class ReadPlanner {
     return { kind: 'junction', table, alias: this.#alias(table.name), sourceColumns, targetColumns }
   }
 }
+
+const isPlainStar = (item: SelectItem): boolean =>
+  item.kind === 'field' && item.field.name === '*' && item.field.path.length === 0 && item.aggregate === undefined
 
 const isSelf = (one: Relationship): boolean => one.kind === 'keys' && one.self
 const isThroughJunction = (one: Relationship): boolean => one.kind === 'keys' && one.cardinality.kind === 'many-to-many'

@@ -17,7 +17,7 @@ export type PlannedField = {
   readonly type: string | undefined
   /** The type with domains resolved. */
   readonly baseType: string | undefined
-  /** The function that turns it into json (or, for text output, into text). */
+  /** The function that turns it into json. */
   readonly toOutput: QualifiedName | undefined
   /** The function that makes one of a text, for comparing. */
   readonly fromText: QualifiedName | undefined

@@ -37,8 +37,8 @@ export function planWrite(
     wants === 'representation'
       ? returnedQuery
       : { ...returnedQuery, filters: [], logic: [], order: [], limits: [], offsets: [] }
-  const { output, made } = bodyOf(context, table)
-  const reading = { cache, output, ...settings, maximumRows: undefined }
+  const made = bodyOf(context, table)
+  const reading = { cache, ...settings, maximumRows: undefined }
   const read = planRead(reading, relation, dropped, unlimited)
   const conditions = planConditions(cache, relation, query)
   if (action.kind === 'put') checkPut(table, request, conditions)

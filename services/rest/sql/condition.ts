@@ -78,9 +78,9 @@ function operationSql(writer: StatementWriter, source: string, field: PlannedFie
     case 'plain':
       return `${left} ${operators[operation.operator]} ${operand(writer, field, operation.value)}`
     case 'in': {
-      if (field.fromText === undefined) return `${left} = ANY (${writer.value(arrayLiteral(operation.values))})`
-      const values = operation.values.map(value => operand(writer, field, value))
-      return values.length === 0 ? 'FALSE' : `${left} = ANY (ARRAY[${values.join(', ')}])`
+      const isPlain = field.fromText === undefined || operation.values.length === 0
+      if (isPlain) return `${left} = ANY (${writer.value(arrayLiteral(operation.values))})`
+      return `${left} = ANY (ARRAY[${operation.values.map(value => operand(writer, field, value)).join(', ')}])`
     }
     case 'is':
       return `${left} IS ${isWords[operation.value]}`

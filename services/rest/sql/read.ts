@@ -68,8 +68,9 @@ class ReadWriter {
   #expression(source: string, { field, cast: type, aggregate }: PlannedColumn): string {
     if (aggregate?.name === 'count' && field.name === '*' && field.path.length === 0) return '*'
     const plain = fieldSql(this.#writer, source, field)
-    const shown =
-      field.toOutput === undefined || aggregate !== undefined ? plain : `${qualified(field.toOutput)}(${plain})`
+    // What is aggregated is so as it is, unless a cast goes by what is shown of it.
+    const isConverted = field.toOutput !== undefined && (aggregate === undefined || type !== undefined)
+    const shown = isConverted ? `${qualified(field.toOutput)}(${plain})` : plain
     return cast(shown, type)
   }
 
@@ -84,8 +85,9 @@ class ReadWriter {
     const { aggregate } = column
     if (aggregate === undefined) {
       level.list.push(`${expression} AS ${identifier(name)}`)
-      // What a conversion makes of a domain is json, which cannot be compared.
-      const group = column.field.toOutput === undefined ? expression : fieldSql(this.#writer, source, column.field)
+      // Under its own name a column is grouped by as it is, whatever it is cast to. What a conversion makes of a domain is json, which cannot be compared.
+      const isAsItIs = column.alias === undefined || column.field.toOutput !== undefined
+      const group = isAsItIs ? fieldSql(this.#writer, source, column.field) : expression
       level.groups.push(group)
       level.keys.push(group)
       level.handed.push({ column: name, name, aggregate })
@@ -155,7 +157,7 @@ class ReadWriter {
     const kind = child.inner ? 'INNER' : 'LEFT'
     if (child.toOne) {
       // What the rows of the page only show is looked up for each: they stay in their order, and the page costs what it shows.
-      const fence = isOnlyShown && child.node.range.offset === 0 ? ' OFFSET 0' : ''
+      const fence = isOnlyShown && !isEmpty(child.node) && child.node.range.offset === 0 ? ' OFFSET 0' : ''
       return { text: ` ${kind} JOIN LATERAL (${text}${fence}) AS ${alias} ON TRUE`, handed }
     }
     const spread = child.spread ? handed : []

@@ -26,6 +26,18 @@ type Judges = {
   stop(): Promise<void>
 }
 
+/** A refusal of HEAD has no body: which one it is, GET tells, if it is refused as well. */
+async function answered(port: number, asked: Asked, agent: Agent): Promise<Answer> {
+  const { method, headers, body } = asked
+  const said = { headers, ...(body === undefined ? {} : { body }) }
+  const answer = await ask(port, pathOf(asked), { method, ...said }, agent)
+  if (method !== 'HEAD' || answer.status < 400) return answer
+  // GET alone takes a range.
+  const { Range: _, ...kept } = headers
+  const { status, text } = await ask(port, pathOf(asked), { ...said, method: 'GET', headers: kept }, agent)
+  return status === answer.status ? { ...answer, text } : answer
+}
+
 /** Starts both; `more` is what both are configured with besides. */
 export async function startBoth(binary: string, more: Settings = {}): Promise<Judges> {
   const postgres = await startPostgres('17', { autovacuum: 'off' })
@@ -53,9 +65,7 @@ export async function startBoth(binary: string, more: Settings = {}): Promise<Ju
     stops.push(() => agent.destroy())
     return {
       async ask(asked) {
-        const { method, headers, body } = asked
-        const said = { method, headers, ...(body === undefined ? {} : { body }) }
-        const [their, our] = await Promise.all([theirs, ours].map(({ port }) => ask(port, pathOf(asked), said, agent)))
+        const [their, our] = await Promise.all([theirs, ours].map(({ port }) => answered(port, asked, agent)))
         if (their === undefined || our === undefined) throw new Error('two were asked')
         return { theirs: their, ours: our }
       },

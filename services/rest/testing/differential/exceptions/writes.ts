@@ -114,6 +114,12 @@ const own: readonly Exception[] = [
     applies: ({ asked }) => asked.headers['Content-Type'] === 'text/csv',
   },
   {
+    rule: 'Of several faults of a write or a POST another one may be told',
+    source: 'docs/rest.md: errors and names',
+    applies: ({ asked, theirs, ours }) =>
+      isWrite(asked) && theirs.status >= 400 && theirs.status < 500 && (ours.status < 300 || ours.status >= 400),
+  },
+  {
     rule: 'Retry-After stands where waiting helps',
     source: 'docs/rest.md: limits',
     parts: ['header retry-after'],
