@@ -7,7 +7,7 @@ import type { Keyset, KeysetKey, Plan } from '../plan/types.ts'
 import { bodySql } from '../sql/body.ts'
 import { fieldSql } from '../sql/condition.ts'
 import { countableSql, keyedSql, sourceSql } from '../sql/read.ts'
-import { identifier, type StatementWriter } from '../sql/statement.ts'
+import { identifier, limitSql, type StatementWriter } from '../sql/statement.ts'
 
 type KeysetPlan = Extract<Plan, { kind: 'read' }> & { readonly keyset: Keyset }
 
@@ -74,7 +74,7 @@ export function keysetSql(writer: StatementWriter, plan: KeysetPlan, settings: s
   const { text, names } = keyedSql(writer, page, from, compared.length === 0 ? [] : [afterSql(compared)], keyList)
   checkNames([...names, 'rst_key'])
   const shown = names.length === 0 ? '1 AS "rst_nothing"' : names.map(identifier).join(', ')
-  const most = limit === undefined ? '' : ` LIMIT ${writer.value(String(limit))}`
+  const most = limit === undefined ? '' : ` LIMIT ${limitSql(writer, limit)}`
   const ends =
     limit === undefined || limit === 0
       ? 'NULL::text[]'

@@ -9,7 +9,7 @@ import type { Count, Keyset, Plan, ReadNode } from '../plan/types.ts'
 import { bodySql, type RowBody, type Rows, rowBodySql } from './body.ts'
 import { callSql, isScalar } from './call.ts'
 import { countableSql, selectSql, sourceSql } from './read.ts'
-import { type Statement, StatementWriter } from './statement.ts'
+import { limitSql, type Statement, StatementWriter } from './statement.ts'
 import { locationSql, writeSql } from './write.ts'
 
 export type { Statement } from './statement.ts'
@@ -41,8 +41,7 @@ function totalSql(
 ): string {
   if (count === undefined || count === 'planned') return 'NULL::int8'
   if (!takesCount(node)) return 'count(*)'
-  const limit =
-    count === 'estimated' && maximumRows !== undefined ? ` LIMIT ${writer.value(String(maximumRows + 1))}` : ''
+  const limit = count === 'estimated' && maximumRows !== undefined ? ` LIMIT ${limitSql(writer, maximumRows + 1)}` : ''
   return `(SELECT count(*) FROM (${countableSql(writer, node, from)}${limit}) AS rst_counted)`
 }
 

@@ -38,19 +38,23 @@ const operators = new Set(
   '( ) , . [ ] :: := -> ->> || = <> < > <= >= ~ ~* @> <@ && << >> &< &> -|- @@ * + -'.split(' '),
 )
 
+/** A limit is a number that has come as one. */
+const isLimit = (found: readonly { text: string }[], index: number): boolean =>
+  found[index - 1]?.text === 'LIMIT' && /^[0-9]{1,4}$/.test(found[index]?.text ?? '')
+
 /** What of a statement stands outside of quotes and is none of ours. */
 function strangers({ text, values }: Statement): string[] {
   const found = tokens(text)
   const used = new Set(found.flatMap(token => (token.kind === 'parameter' ? [token.text] : [])))
   const places = values.map((_, index) => `$${index + 1}`)
   return [
-    ...found.flatMap(token => {
+    ...found.flatMap((token, index) => {
       const isOurs = {
         identifier: !token.text.includes('\0'),
         string: strings.has(token.text.slice(1, -1)),
         parameter: places.includes(token.text),
         word: words.has(token.text.toLowerCase()),
-        number: ['0', '1', '2', '10'].includes(token.text),
+        number: ['0', '1', '2', '10'].includes(token.text) || isLimit(found, index),
         operator: operators.has(token.text),
         foreign: false,
       }[token.kind]

@@ -129,10 +129,11 @@ test.each<Read>([
   ],
   [
     'GET /tasks?select=id&limit=5&offset=10',
-    'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" LIMIT $1 OFFSET $2',
-    ['5', '10'],
+    'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" LIMIT 5 OFFSET $1',
+    ['10'],
   ],
-  ['GET /tasks?select=id&limit=5', 'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" LIMIT $1', ['5']],
+  ['GET /tasks?select=id&limit=1001', 'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" LIMIT $1', ['1001']],
+  ['GET /tasks?select=id&limit=5', 'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" LIMIT 5', []],
   ['GET /tasks?select=id&offset=3', 'SELECT "tasks"."id" AS "id" FROM "test"."tasks" AS "tasks" OFFSET $1', ['3']],
 ])('order and range: %s', expectSource)
 
@@ -149,8 +150,8 @@ test.each<Read>([
   ],
   [
     'GET /tasks?select=id,projects(name)&projects.name=eq.a&projects.limit=1',
-    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects_1".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id" AND "projects_1"."name" = $1 LIMIT $2 OFFSET 0) AS "tasks_projects_1" ON TRUE',
-    ['a', '1'],
+    'SELECT "tasks"."id" AS "id", row_to_json("tasks_projects_1".*) AS "projects" FROM "test"."tasks" AS "tasks" LEFT JOIN LATERAL (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."id" = "tasks"."project_id" AND "projects_1"."name" = $1 LIMIT 1 OFFSET 0) AS "tasks_projects_1" ON TRUE',
+    ['a'],
   ],
   [
     'GET /clients?select=id,projects(name)',
@@ -159,8 +160,8 @@ test.each<Read>([
   ],
   [
     'GET /clients?select=id,projects!inner(name)&projects.order=name.desc&projects.limit=3&projects.offset=1&projects.id=gt.5',
-    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" INNER JOIN LATERAL (SELECT json_agg("clients_projects_1") AS "rst_rows" FROM (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id" AND "projects_1"."id" > $1 ORDER BY "projects_1"."name" DESC LIMIT $2 OFFSET $3) AS "clients_projects_1") AS "clients_projects_1" ON "clients_projects_1"."rst_rows" IS NOT NULL`,
-    ['5', '3', '1'],
+    `SELECT "clients"."id" AS "id", COALESCE("clients_projects_1"."rst_rows", '[]') AS "projects" FROM "test"."clients" AS "clients" INNER JOIN LATERAL (SELECT json_agg("clients_projects_1") AS "rst_rows" FROM (SELECT "projects_1"."name" AS "name" FROM "test"."projects" AS "projects_1" WHERE "projects_1"."client_id" = "clients"."id" AND "projects_1"."id" > $1 ORDER BY "projects_1"."name" DESC LIMIT 3 OFFSET $2) AS "clients_projects_1") AS "clients_projects_1" ON "clients_projects_1"."rst_rows" IS NOT NULL`,
+    ['5', '1'],
   ],
   [
     'GET /projects?select=id,users(name)',

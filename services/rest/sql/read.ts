@@ -5,7 +5,7 @@
 import type { Range } from '../parse/types.ts'
 import type { Condition, EmbeddedNode, PlannedColumn, PlannedOrder, ReadNode } from '../plan/types.ts'
 import { conditionSql, fieldSql, type Scope, whereSql } from './condition.ts'
-import { identifier, qualified, type StatementWriter, typeName } from './statement.ts'
+import { digitsOf, identifier, limitSql, qualified, type StatementWriter, typeName } from './statement.ts'
 
 /** A column that a spread hands to its parent. */
 type Handed = {
@@ -210,10 +210,8 @@ class ReadWriter {
   }
 
   #range({ offset, limit }: Range): string {
-    // In digits, however large: Postgres says what is too large.
-    const digits = (count: number) => this.#writer.value(BigInt(count).toString())
-    const most = limit === undefined ? '' : ` LIMIT ${digits(limit)}`
-    return offset === 0 ? most : `${most} OFFSET ${digits(offset)}`
+    const most = limit === undefined ? '' : ` LIMIT ${limitSql(this.#writer, limit)}`
+    return offset === 0 ? most : `${most} OFFSET ${digitsOf(this.#writer, offset)}`
   }
 
   /** The SELECT of a node. `handsUp`: it is a spread to one, so its aggregates are applied further up. */

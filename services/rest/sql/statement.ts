@@ -1,6 +1,6 @@
 /**
  * A statement while it is written: text that consists of our own words, quoted identifiers and `$n`, and the values for those. The last of the three stages
- * (parse, plan, SQL); nothing that a client sent gets into the text in any other way than through `identifier` and `typeName`.
+ * (parse, plan, SQL); nothing that a client sent gets into the text in any other way than through `identifier`, `typeName` and `limitSql`.
  */
 
 import { type Bytes, type Parameter, piecesOf } from '../../postgres/messages.ts'
@@ -87,6 +87,16 @@ export function arrayBytes(values: readonly (string | Bytes)[]): readonly Buffer
   ])
   return [Buffer.from('{'), ...elements, Buffer.from('}')]
 }
+
+/** A count in digits, however large: Postgres says what is too large. */
+export const digitsOf = (writer: StatementWriter, count: number): string => writer.value(BigInt(count).toString())
+
+/** Up to here a limit stands in the text: there are few that clients ask for, and Postgres plans anew each time for one that it does not know. */
+const largestKnownLimit = 1_000
+
+/** What a limit is: it is a number, so that its digits are all that gets into the text. */
+export const limitSql = (writer: StatementWriter, limit: number): string =>
+  Number.isInteger(limit) && limit >= 0 && limit <= largestKnownLimit ? limit.toFixed(0) : digitsOf(writer, limit)
 
 export class StatementWriter {
   readonly values: Value[] = []
