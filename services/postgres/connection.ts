@@ -97,10 +97,10 @@ export class Connection {
   /** Of those that share it, what goes out together at the end of this turn. */
   readonly #unsent: Buffer[] = []
   #watch: NodeJS.Timeout | undefined
-  /** Those behind the first have gone elsewhere, or nobody waits for it: nothing else is to run here. */
+  /** What runs is being cancelled, and so would be whatever came after it. */
   #isLeft = false
-  /** Since when it is shared, and what is called once all of that has ended. */
-  #sharing: { readonly since: number; readonly onFree: () => void } | undefined
+  /** Since when it is shared, what is called once all of that has ended, and whether nobody is to join any more. */
+  #sharing: { readonly since: number; readonly onFree: () => void; isOver: boolean } | undefined
   #ended: Error | undefined
   /** Of the last run, how many rows each statement has returned or written, by its command tag. */
   affected: readonly number[] = []
@@ -178,14 +178,15 @@ export class Connection {
 
   /** Whether what Postgres takes so long for may run behind what shares the connection already; where somebody waits for it as a whole, only for a while. */
   hasRoomFor(expectedMs: number, isWaitedFor: boolean): boolean {
-    if (this.#sharing === undefined || this.#isGone || this.#queue.length >= maximumSharing) return false
+    if (this.#sharing === undefined || this.#sharing.isOver) return false
+    if (this.#isGone || this.#queue.length >= maximumSharing) return false
     if (isWaitedFor && performance.now() - this.#sharing.since > patienceMs) return false
     return this.#queue.reduce((sum, one) => sum + (one.expectedMs ?? 0), expectedMs) <= maximumSharingMs
   }
 
   /** From now on several may run here, one behind the other; `onFree` is called once all have ended. */
   share(onFree: () => void): void {
-    this.#sharing = { since: performance.now(), onFree }
+    this.#sharing = { since: performance.now(), onFree, isOver: false }
   }
 
   /**
@@ -260,21 +261,23 @@ export class Connection {
     const [first, ...behind] = this.#queue
     if (first === undefined || (behind.length === 0 && !first.isGivenUp)) return
     const isSlow = performance.now() - first.since > slowMs
-    if (isSlow) for (const one of behind) this.#displace(one)
+    if (isSlow) this.#displace(behind)
     if (isSlow && first.isGivenUp) this.#stop()
     this.#watch = setTimeout(() => this.#look(), isSlow ? cancelAgainMs : lookMs)
   }
 
-  /** The cancellation may come late, and would stop whatever runs here next. */
+  /** They run all the same, once it is their turn: what has been sent cannot be taken back, and what is short does no harm. */
+  #displace(behind: readonly Running[]): void {
+    if (this.#sharing !== undefined) this.#sharing.isOver = true
+    for (const one of behind) {
+      one.isGivenUp = true
+      one.reject(new Displaced())
+    }
+  }
+
   #stop(): void {
     this.#isLeft = true
     this.cancel()
-  }
-
-  #displace(run: Running): void {
-    this.#isLeft = true
-    run.isGivenUp = true
-    run.reject(new Displaced())
   }
 
   #giveUp(run: Running, reason: Error): void {

@@ -1,7 +1,7 @@
 /** The connections of one worker: at most so many, made when they are needed, given to who has waited longest. */
 import type { Address } from './address.ts'
 import { Connection, type Step, type Taken } from './connection.ts'
-import { AcquisitionTimeout, ConnectionFailure } from './errors.ts'
+import { AcquisitionTimeout, ConnectionFailure, Displaced } from './errors.ts'
 
 export type PoolSettings = {
   readonly address: Address
@@ -13,6 +13,9 @@ export type PoolSettings = {
   /** How long one is kept that nobody uses. */
   readonly maximumIdleMs: number
 }
+
+/** For so long nothing is shared after something had to go elsewhere. */
+const aloneMs = 1_000
 
 type Waiter = { resolve(connection: Connection): void; reject(error: Error): void; timer: NodeJS.Timeout }
 type Idle = { connection: Connection; since: number }
@@ -30,6 +33,7 @@ export class Pool {
   readonly #sweep: NodeJS.Timeout
   /** That was shared last. */
   #shared: Connection | undefined
+  #aloneUntil = Number.NEGATIVE_INFINITY
   #opening = 0
   #timeouts = 0
   #isClosed = false
@@ -91,6 +95,17 @@ export class Pool {
    * @throws what `acquire` does, DatabaseError, ConnectionFailure; Displaced where it is to be run by itself; what the signal is aborted with
    */
   async runShared(steps: readonly Step[], prepared: boolean, expectedMs: number, signal: AbortSignal): Promise<Taken> {
+    if (performance.now() < this.#aloneUntil) throw new Displaced()
+    try {
+      return await this.#runShared(steps, prepared, expectedMs, signal)
+    } catch (error) {
+      // Where everything is slow, to ask twice would make it slower.
+      if (error instanceof Displaced) this.#aloneUntil = performance.now() + aloneMs
+      throw error
+    }
+  }
+
+  async #runShared(steps: readonly Step[], prepared: boolean, expectedMs: number, signal: AbortSignal): Promise<Taken> {
     const isWaitedFor = this.#waiters.length > 0
     if (this.#shared?.hasRoomFor(expectedMs, isWaitedFor)) {
       return this.#shared.runShared(steps, prepared, expectedMs, signal)

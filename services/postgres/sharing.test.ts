@@ -71,16 +71,19 @@ describe('a connection that is shared', () => {
     expect(connection.hasRoomFor(0, false)).toBe(false)
   })
 
-  test('is left to the first that takes long, and ends with it', async () => {
-    const { connection, ended } = await open()
+  test('is left to the first that takes long, until that has ended', async () => {
+    const { connection, freed } = await open()
     const first = connection.runShared([sleep(0.4)], true, 0.01, never)
     const began = performance.now()
     const behind = [1, 2].map(() => connection.runShared([echo('x')], true, 0.01, never))
     for (const one of behind) await expect(one).rejects.toBeInstanceOf(Displaced)
     expect(performance.now() - began).toBeLessThan(350)
     expect(connection.hasRoomFor(0.01, false)).toBe(false)
+    expect(freed()).toBe(0)
     expect(cellOf(await first)).toBe('slept')
-    expect(ended()).toBe(true)
+    await expect.poll(freed).toBe(1)
+    expect(connection.isUsable).toBe(true)
+    expect(String((await connection.run([echo('own')], true))[0]?.[0]?.[0])).toBe('own')
   })
 
   test('goes on for the others where one of them is given up', async () => {
@@ -196,6 +199,19 @@ describe('a pool', () => {
     expect(pool.figures).toMatchObject({ open: 1, idle: 1 })
     const [taken] = await Promise.all([pool.runShared([echo('x')], true, 0.01, never)])
     expect(cellOf(taken)).toBe('x')
+  })
+
+  test('has each run by itself for a while after one had to go elsewhere', async () => {
+    const pool = openPool(2)
+    const slow = pool.runShared([sleep(0.2)], true, 0.01, never)
+    await expect.poll(() => pool.figures.open).toBe(1)
+    await expect(pool.runShared([echo('x')], true, 0.01, never)).rejects.toBeInstanceOf(Displaced)
+    expect(cellOf(await slow)).toBe('slept')
+    await expect(pool.runShared([echo('x')], true, 0.01, never)).rejects.toBeInstanceOf(Displaced)
+    await expect.poll(() => pool.figures).toMatchObject({ open: 1, idle: 1 })
+    await expect
+      .poll(() => pool.runShared([echo('x')], true, 0.01, never).then(cellOf, String), { timeout: 5_000 })
+      .toBe('x')
   })
 
   test('tells what it cannot connect to', async () => {
