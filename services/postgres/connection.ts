@@ -72,8 +72,6 @@ const maximumSharing = 8
 const maximumSharingMs = 0.5
 /** For so long those that share it keep a connection from others. */
 const patienceMs = 5
-/** Whatever takes longer has others behind it go elsewhere. */
-const slowMs = 20
 const lookMs = 10
 /** A cancellation that comes before its query has begun is lost. */
 const cancelAgainMs = 500
@@ -83,6 +81,13 @@ const maximumSharedBytes = 262_144
 const largestOtherMessage = 1_048_576
 /** A statement is not what was prepared under its name: a function has deallocated or prepared some, or what it depends on has changed. */
 const lostStatements = new Set(['26000', '42P05', '08P01', '0A000'])
+
+type Sharing = {
+  readonly since: number
+  readonly onFree: () => void
+  readonly slowMs: number
+  isOver: boolean
+}
 
 export class Connection {
   readonly openedAt: number
@@ -100,7 +105,7 @@ export class Connection {
   /** What runs is being cancelled, and so would be whatever came after it. */
   #isLeft = false
   /** Since when it is shared, what is called once all of that has ended, and whether nobody is to join any more. */
-  #sharing: { readonly since: number; readonly onFree: () => void; isOver: boolean } | undefined
+  #sharing: Sharing | undefined
   #ended: Error | undefined
   /** Of the last run, how many rows each statement has returned or written, by its command tag. */
   affected: readonly number[] = []
@@ -184,9 +189,9 @@ export class Connection {
     return this.#queue.reduce((sum, one) => sum + (one.expectedMs ?? 0), expectedMs) <= maximumSharingMs
   }
 
-  /** From now on several may run here, one behind the other; `onFree` is called once all have ended. */
-  share(onFree: () => void): void {
-    this.#sharing = { since: performance.now(), onFree, isOver: false }
+  /** From now on several may run here, one behind the other, and go elsewhere where one before them takes longer than `slowMs`. `onFree` is called once all have ended. */
+  share(onFree: () => void, slowMs: number): void {
+    this.#sharing = { since: performance.now(), onFree, slowMs, isOver: false }
   }
 
   /**
@@ -260,7 +265,7 @@ export class Connection {
     this.#watch = undefined
     const [first, ...behind] = this.#queue
     if (first === undefined || (behind.length === 0 && !first.isGivenUp)) return
-    const isSlow = performance.now() - first.since > slowMs
+    const isSlow = performance.now() - first.since > (this.#sharing?.slowMs ?? 0)
     if (isSlow) this.#displace(behind)
     if (isSlow && first.isGivenUp) this.#stop()
     this.#watch = setTimeout(() => this.#look(), isSlow ? cancelAgainMs : lookMs)

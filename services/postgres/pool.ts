@@ -12,8 +12,12 @@ export type PoolSettings = {
   readonly maximumLifetimeMs: number
   /** How long one is kept that nobody uses. */
   readonly maximumIdleMs: number
+  /** What takes longer has others behind it on its connection go elsewhere; 20 where it is not given. */
+  readonly slowMs?: number
 }
 
+/** For what shares a connection. */
+const usualSlowMs = 20
 /** For so long nothing is shared after something had to go elsewhere. */
 const aloneMs = 1_000
 
@@ -112,7 +116,7 @@ export class Pool {
     }
     const connection = await this.acquire()
     this.#shared = connection
-    connection.share(() => this.release(connection))
+    connection.share(() => this.release(connection), this.#settings.slowMs ?? usualSlowMs)
     return connection.runShared(steps, prepared, expectedMs, signal)
   }
 

@@ -19,7 +19,10 @@ const echo = (value: string) => step('SELECT $1::text', value)
 const sleep = (seconds: number) => step(`SELECT 'slept' FROM pg_sleep(${seconds})`)
 const cellOf = ({ rows }: Taken) => String(rows.at(-1)?.[0]?.[0])
 
-async function open(): Promise<{ connection: Connection; freed: () => number; ended: () => boolean }> {
+/** Long enough for a machine that is busy. */
+const longMs = 20_000
+
+async function open(slowMs = longMs): Promise<{ connection: Connection; freed: () => number; ended: () => boolean }> {
   let freed = 0
   let isEnded = false
   const connection = await Connection.open(
@@ -30,7 +33,7 @@ async function open(): Promise<{ connection: Connection; freed: () => number; en
     },
   )
   onTestFinished(() => connection.close())
-  connection.share(() => freed++)
+  connection.share(() => freed++, slowMs)
   return { connection, freed: () => freed, ended: () => isEnded }
 }
 const sleeping = `SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()`
@@ -72,7 +75,7 @@ describe('a connection that is shared', () => {
   })
 
   test('is left to the first that takes long, until that has ended', async () => {
-    const { connection, freed } = await open()
+    const { connection, freed } = await open(20)
     const first = connection.runShared([sleep(0.4)], true, 0.01, never)
     const began = performance.now()
     const behind = [1, 2].map(() => connection.runShared([echo('x')], true, 0.01, never))
@@ -99,7 +102,7 @@ describe('a connection that is shared', () => {
   })
 
   test.each([0, 2])('stops what nobody waits for any more, with %i behind it', async count => {
-    const { connection, ended } = await open()
+    const { connection, ended } = await open(20)
     const gone = new AbortController()
     const first = connection.runShared([sleep(60)], true, 0.01, gone.signal)
     const behind = Array.from({ length: count }, () => connection.runShared([echo('x')], true, 0.01, never))
@@ -129,7 +132,7 @@ describe('a connection that is shared', () => {
   test('sends those elsewhere whose statements somebody has deallocated', async () => {
     const { connection, freed } = await open()
     expect(cellOf(await connection.runShared([echo('kept')], true, 0.01, never))).toBe('kept')
-    connection.share(() => {})
+    connection.share(() => {}, longMs)
     const runs = [step('DEALLOCATE ALL'), echo('x')].map(one => connection.runShared([one], true, 0.01, never))
     const [, other] = await Promise.allSettled(runs)
     expect(other).toMatchObject({ status: 'rejected', reason: expect.any(Displaced) })
@@ -156,10 +159,10 @@ describe('a connection that is shared', () => {
 })
 
 describe('a pool', () => {
-  const openPool = (size: number) => {
+  const openPool = (size: number, slowMs = longMs) => {
     const address = connectionAddress(postgres.uri('postgres'))
     const pool = new Pool(
-      { address, size, acquisitionTimeoutMs: 5_000, maximumLifetimeMs: 60_000, maximumIdleMs: 60_000 },
+      { address, size, acquisitionTimeoutMs: 5_000, maximumLifetimeMs: 60_000, maximumIdleMs: 60_000, slowMs },
       () => 0,
     )
     onTestFinished(() => pool.close())
@@ -202,7 +205,7 @@ describe('a pool', () => {
   })
 
   test('has each run by itself for a while after one had to go elsewhere', async () => {
-    const pool = openPool(2)
+    const pool = openPool(2, 20)
     const slow = pool.runShared([sleep(0.2)], true, 0.01, never)
     await expect.poll(() => pool.figures.open).toBe(1)
     await expect(pool.runShared([echo('x')], true, 0.01, never)).rejects.toBeInstanceOf(Displaced)
