@@ -35,7 +35,7 @@ export class ApiError extends Error {
 /** Seconds after which trying again makes sense: an operation in flight, another writer, a cluster that is away. */
 export const retryAfter = { busy: 2, conflict: 1, unavailable: 2 } as const
 
-export const withRetryAfter = (seconds: number) => ({
+const withRetryAfter = (seconds: number) => ({
   headers: { 'Retry-After': String(Math.max(1, Math.ceil(seconds))) },
 })
 

@@ -82,7 +82,7 @@ export const responseHeaders = {
   'Preference-Applied': { description: 'The wait that was applied (RFC 7240).', schema: { type: 'string' } },
   'RateLimit-Policy': {
     description:
-      'How much may be asked (draft-ietf-httpapi-ratelimit-headers): `q` requests at once, and as many again in `w` seconds. `account` is the limit of the account, `failures` that of refused credentials of one address.',
+      'How much may be asked (draft-ietf-httpapi-ratelimit-headers): `q` requests at once, and as many again in `w` seconds. `account` is the limit of the account, `failures` that of refused credentials of one address, `keys` that of new Idempotency-Keys.',
     schema: { type: 'string' },
     example: '"account";q=1000;w=5',
   },

@@ -54,6 +54,10 @@ test('of many new keys at once as many are taken as there may be; those are answ
     expectError(answer, 429, /^Idempotency-Key: the account has sent 20 requests with a new key within 24 hours/)
     expect(Number(answer.headers['retry-after'])).toBeGreaterThan(dayMs / 1000 - 120)
     expect(Number(answer.headers['retry-after'])).toBeLessThanOrEqual(dayMs / 1000)
+    expect(answer.headers).toMatchObject({
+      'ratelimit-policy': '"keys";q=20;w=86400',
+      ratelimit: `"keys";r=0;t=${answer.headers['retry-after']}`,
+    })
   }
   for (const { key, answer } of taken)
     expect((await change(id, key, [key], { replica: other })).body).toEqual(answer.body)

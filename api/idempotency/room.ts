@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache'
 import { type Cluster, type ConfigMap, isClusterError } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
-import { ApiError, withRetryAfter } from '../errors.ts'
+import { ApiError } from '../errors.ts'
 import { contentOf, endOf, idempotencyComponent, validMs } from './record.ts'
 
 /** Records that one request to the cluster lists. */
@@ -47,12 +47,20 @@ export async function removeRecord(cluster: Cluster, record: ConfigMap): Promise
   }
 }
 
-const tooManyKeys = (mostRecords: number, waitMs: number): ApiError =>
-  new ApiError(
+function tooManyKeys(mostRecords: number, waitMs: number): ApiError {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000))
+  return new ApiError(
     429,
     `Idempotency-Key: the account has sent ${mostRecords} requests with a new key within 24 hours, which is the most: leave the header out, or try again when the first of them is that old`,
-    withRetryAfter(waitMs / 1000),
+    {
+      headers: {
+        'Retry-After': String(seconds),
+        'RateLimit-Policy': `"keys";q=${mostRecords};w=${validMs / 1000}`,
+        RateLimit: `"keys";r=0;t=${seconds}`,
+      },
+    },
   )
+}
 
 export function createRoom(cluster: Cluster, now: () => number, mostRecords: number): Room {
   const counts = new LRUCache<string, Promise<Count>>({ max: tenantsKept })
