@@ -199,13 +199,13 @@ export function startLoad(): Load {
   }
 }
 
-/** Requests per second that the load reaches against a server that does nothing. */
-export async function loadAlone(load: Load, connections: number): Promise<number> {
+/** What the load measures of a server that does nothing: what is not to be laid at the door of others. */
+export async function loadAlone(load: Load, order: Omit<Order, 'port' | 'request' | 'seconds'>): Promise<Measure> {
   const blind = child('blind')
   const [port] = await once(blind, 'message')
-  const { perSecond } = await load.measure({ port, request: requestText('/'), connections, seconds: 2 })
+  const measured = await load.measure({ ...order, port, request: requestText('/'), seconds: 2 })
   blind.kill()
-  return perSecond
+  return measured
 }
 
 /** A request as it goes over the wire; with a body it is a POST of JSON. */

@@ -83,7 +83,8 @@ async function compareOpen({ load, postgres, theirs, ours }: Contest, request: s
     times[1].push(base.p99)
   }
   const [own, base] = times.map(list => median(list).toFixed(1))
-  const text = `${against(median(ratios), 0.6, 'at most')} (${own} to ${base} ms)`
+  const alone = await loadAlone(load, { connections, perSecond })
+  const text = `${against(median(ratios), 0.6, 'at most')} (${own} to ${base} ms; of a server that does nothing ${alone.p99.toFixed(1)})`
   print(`    p99 of an open loop, ${perSecond.toFixed(0)} a second`, text)
 }
 
@@ -233,7 +234,10 @@ async function main(): Promise<void> {
       return
     }
     await makeRoles(postgres)
-    print('load against a server that does nothing', `${(await loadAlone(load, connections)).toFixed(0)} a second`)
+    print(
+      'load against a server that does nothing',
+      `${(await loadAlone(load, { connections })).perSecond.toFixed(0)} a second`,
+    )
     await sideBySide(load, postgres, directory, binary)
     if (isWanted('schema')) await manyTables(load, postgres, directory, binary)
   } finally {
