@@ -8,7 +8,7 @@ import type { Delivery } from '../plan/delivery.ts'
 import type { Count, Keyset, Plan, ReadNode } from '../plan/types.ts'
 import { bodySql, type RowBody, type Rows, rowBodySql } from './body.ts'
 import { callSql, isScalar } from './call.ts'
-import { countableSql, selectSql, sourceSql } from './read.ts'
+import { countableSql, hasAggregates, selectSql, sourceSql } from './read.ts'
 import { limitSql, type Statement, StatementWriter } from './statement.ts'
 import { locationSql, writeSql } from './write.ts'
 
@@ -29,8 +29,9 @@ export type Rendered = {
 const setting = (name: string) => `nullif(current_setting('${name}', true), '')`
 const settings = `${setting('response.headers')} AS headers, ${setting('response.status')} AS status`
 
-/** Whether the total takes a count of its own: a page does not tell, all rows do. */
-const takesCount = ({ range }: ReadNode): boolean => range.offset > 0 || range.limit !== undefined
+/** Whether the total takes a count of its own: neither a page tells it nor groups, all rows do. */
+const takesCount = (node: ReadNode): boolean =>
+  node.range.offset > 0 || node.range.limit !== undefined || hasAggregates(node)
 
 function totalSql(
   writer: StatementWriter,

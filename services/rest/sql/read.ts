@@ -50,7 +50,7 @@ const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item =
 const isEmpty = (node: ReadNode): boolean => node.select.every(item => item.kind === 'embedded' && isEmpty(item.node))
 
 /** Whether aggregates stand in a node, or come up to it from a spread. */
-const hasAggregates = (node: ReadNode): boolean =>
+export const hasAggregates = (node: ReadNode): boolean =>
   node.select.some(item =>
     item.kind === 'column' ? item.aggregate !== undefined : item.spread && hasAggregates(item.node),
   )
