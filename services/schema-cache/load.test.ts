@@ -49,6 +49,8 @@ const fixture = `
     project_id integer references projects, a integer, b integer, role text,
     primary key (project_id, a, b), foreign key (a, b) references users (a, b)
   );
+  create function shout(clients) returns text language sql stable as 'select upper($1.name)';
+  create function shout(projects) returns text language sql stable as 'select upper($1.name)';
   create table private.secrets (id integer primary key, client_id integer references api.clients);
   create table parted (id integer, client_id integer references clients, primary key (id)) partition by range (id);
   create table parted_1 partition of parted for values from (0) to (10);
@@ -279,6 +281,12 @@ describe.each(majors)('of Postgres %s', major => {
     expect(routines('of_json')).toMatchObject([{ parameters: [{ name: '', type: 'json' }] }])
     for (const none of ['positional', 'on_change', 'proc', 'hidden']) expect(routines(none)).toEqual([])
     expect(cache().routines.get('private')).toBeUndefined()
+  })
+
+  test('computed columns, of whatever name', () => {
+    expect(cache().computedColumns.get('api')?.get('clients')).toContain('shout')
+    expect(cache().computedColumns.get('api')?.get('projects')).toContain('shout')
+    expect(cache().routines.get('api')?.get('shout')).toBeUndefined()
   })
 
   test('settings of functions, as far as they are carried over', async () => {

@@ -5,6 +5,7 @@
 import type { Address } from '../postgres/address.ts'
 import { withClient } from '../postgres/connect.ts'
 import {
+  computedColumnsQuery,
   computedRelationshipsQuery,
   foreignKeysQuery,
   mediaHandlersQuery,
@@ -127,6 +128,9 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
   const computed = await rows<{ schema: string; name: string; source: number; target: number; to_one: boolean }>(
     computedRelationshipsQuery,
   )
+  const computedRows = await rows<{ schema: string; name: string; column: string }>(computedColumnsQuery, [
+    scope.schemas,
+  ])
   const representations = await rows<{ source: string; target: string; schema: string; name: string }>(
     representationsQuery,
   )
@@ -182,6 +186,8 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
       toOne: to_one,
     })
   }
+  const computedColumns = new Map<string, Map<string, string[]>>()
+  for (const row of computedRows) put(computedColumns, row, row.column)
 
   return {
     tables,
@@ -193,6 +199,7 @@ export async function loadSchemaCache(query: RunQuery, scope: SchemaCacheScope):
         { source, target, function: { schema, name } },
       ]),
     ),
+    computedColumns,
     mediaHandlers,
     timeZones: new Set(zones.map(({ name }) => name)),
     schemaDescriptions: new Map(schemas.map(({ name, description }) => [name, description])),

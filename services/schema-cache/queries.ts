@@ -154,6 +154,15 @@ export const computedRelationshipsQuery = `
     join pg_class target on target.reltype = routine.prorettype and target.relkind in ('r', 'p', 'v', 'm', 'f')
   where routine.pronargs = 1 and ${userNamespaces}`
 
+/** Functions from one row of a relation of the schemas $1, in the same schema: its computed columns. */
+export const computedColumnsQuery = `
+  select namespace.nspname as schema, relation.relname as name, routine.proname as column
+  from pg_proc routine
+    join pg_namespace namespace on namespace.oid = routine.pronamespace
+    join pg_class relation on relation.reltype = routine.proargtypes[0] and relation.relnamespace = namespace.oid
+      and relation.relkind in ('r', 'p', 'v', 'm', 'f')
+  where routine.pronargs = 1 and routine.prokind = 'f' and not routine.proretset and namespace.nspname = any($1)`
+
 /** Implicit casts between a domain and json or text. */
 export const representationsQuery = `
   select format_type(conversion.castsource, null) as source, format_type(conversion.casttarget, null) as target,

@@ -126,6 +126,8 @@ export type SchemaCache = {
   readonly relationships: ReadonlyMap<string, ReadonlyMap<string, readonly Relationship[]>>
   /** By schema, then name; overloads in order of their parameters. */
   readonly routines: ReadonlyMap<string, ReadonlyMap<string, readonly Routine[]>>
+  /** By the relation's schema, then name: the names of functions of that schema that make a value of a row of it. */
+  readonly computedColumns: ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>
   /** By `representationKey(source, target)`. */
   readonly representations: ReadonlyMap<string, Representation>
   readonly mediaHandlers: readonly MediaHandler[]

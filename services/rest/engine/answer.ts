@@ -6,6 +6,7 @@ import { invalidResponseHeaders, invalidResponseStatus, offsetBeyondRows } from 
 import { nextLink, pageQuery } from '../keyset/link.ts'
 import { contentType } from '../parse/media.ts'
 import { appliedPreferences, type Preferences } from '../parse/preferences.ts'
+import { encoded } from '../parse/query.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import type { Plan } from '../plan/types.ts'
 import type { Outcome } from './execute.ts'
@@ -80,7 +81,9 @@ function page(
   const last = first + rows - 1
   // Which rows of all a page by keys has, nobody has counted.
   const isLater = plan.kind === 'read' && plan.keyset?.after !== undefined
-  if (total !== undefined && first > total) {
+  // Of what is no value, no page is beyond its end.
+  const isVoid = plan.kind === 'call' && plan.routine.returnsVoid
+  if (total !== undefined && first > total && !isVoid) {
     throw offsetBeyondRows(first, total)
   }
   return {
@@ -98,7 +101,7 @@ const located = (relation: string, query: string): string =>
 
 const encodedFilter = (filter: string): string => {
   const equals = filter.indexOf('=')
-  return `${encodeURIComponent(filter.slice(0, equals))}=${encodeURIComponent(filter.slice(equals + 1))}`
+  return `${encoded(filter.slice(0, equals))}=${encoded(filter.slice(equals + 1))}`
 }
 
 type AnswerFacts = {
@@ -113,8 +116,8 @@ type AnswerFacts = {
 
 export function answer(facts: AnswerFacts): HttpResponse {
   const { plan, outcome } = facts
-  const database = databaseHeaders(outcome.headers)
   const status = databaseStatus(outcome.status)
+  const database = databaseHeaders(outcome.headers)
   if (plan.body.explain !== undefined) {
     return { status: 200, headers: [['Content-Type', contentType(plan.body.mediaType)]], body: outcome.body }
   }
@@ -167,7 +170,7 @@ function writeAnswer(
           body: isShown ? outcome.body : undefined,
         }
       }
-      const isMerge = write.onConflict?.resolution === 'merge'
+      const merges = request.preferences.resolution === 'merge-duplicates'
       const location: HeaderList =
         wants === 'headers-only' && rows === 1 && outcome.location.length > 0
           ? [
@@ -179,7 +182,7 @@ function writeAnswer(
           : []
       const headers: HeaderList = [...location, contentRange(1, 0, total), ...preferences]
       return {
-        status: isMerge && inserted <= 0 ? 200 : 201,
+        status: merges && inserted <= 0 ? 200 : 201,
         headers: isShown ? [type, ...headers] : headers,
         body: isShown ? outcome.body : undefined,
       }

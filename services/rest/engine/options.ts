@@ -2,7 +2,7 @@
 
 import type { HttpResponse } from '../../http/message.ts'
 import type { SchemaCache, Table } from '../../schema-cache/types.ts'
-import { functionNotFound } from '../errors/catalogue.ts'
+import { notFound } from '../plan/call.ts'
 
 export const allowed = (methods: readonly string[]): HttpResponse => ({
   status: 200,
@@ -23,6 +23,6 @@ export function tableMethods({ insertable, updatable, deletable, primaryKey }: T
 
 export function functionMethods(cache: SchemaCache, schema: string, name: string): string[] {
   const overloads = cache.routines.get(schema)?.get(name)
-  if (overloads === undefined) throw functionNotFound({ schema, name })
+  if (overloads === undefined) throw notFound(cache, { schema, name }, { names: new Set(), unnamed: undefined })
   return overloads.every(({ volatility }) => volatility === 'volatile') ? ['POST'] : ['GET', 'HEAD', 'POST']
 }

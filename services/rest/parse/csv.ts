@@ -54,6 +54,8 @@ type CsvRecords = {
   readonly json: Bytes
   /** By the column's name its key in the JSON; of several columns of one name, the last one's. */
   readonly keys: ReadonlyMap<string, string>
+  /** Whether there is no record. */
+  readonly isEmpty: boolean
 }
 
 /** The names of the first line. */
@@ -117,7 +119,7 @@ export class CsvReader {
     if (this.#records === 0) room[this.#filled++] = openBracket
     room[this.#filled++] = closeBracket
     this.#keep()
-    return { json: this.#json.bytes(), keys: this.#keys }
+    return { json: this.#json.bytes(), keys: this.#keys, isEmpty: this.#records === 0 }
   }
 
   #keep(): void {
@@ -134,7 +136,15 @@ export class CsvReader {
           if (byte !== lineFeed) at--
           break
         case atRecord:
-          if (this.#header === undefined) this.#beginRecord()
+          if (this.#header === undefined) {
+            // A line without anything is no record.
+            if (byte === lineFeed) break
+            if (byte === carriageReturn) {
+              this.#state = afterReturn
+              break
+            }
+            this.#beginRecord()
+          }
           this.#state = atField
           at--
           break

@@ -85,8 +85,7 @@ export function acceptedTypes(header: string): AcceptedType[] {
 /** The same, each as it is understood. No header is anything, an empty one nothing. */
 export function parseAccept(header: string | undefined): MediaType[] {
   if (header === undefined || header === '*/*') return [{ kind: 'any' }]
-  const types = acceptedTypes(header)
-  return types.length === 0 ? [{ kind: 'named', name: '' }] : types.map(understood)
+  return acceptedTypes(header).map(understood)
 }
 
 /** The name in a Content-Type header, in lower case. */

@@ -143,13 +143,15 @@ describe('CSV', () => {
     ],
     ['a\n', []],
     ['a', []],
+    ['a\n\n1\r\n\r\n\r\n""\n', [{ a: '1' }, { a: '' }]],
+    ['\n\n', []],
   ])('%j', (text, expected) => {
     expect(rows(text)).toEqual(expected)
   })
 
   test('has the keys of its head', () => {
     expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ isArray: true, keys: ['a', 'b'] })
-    expect(read('a,b', 'text/csv')).toMatchObject({ keys: ['a', 'b'], csvKeys: expect.anything() })
+    expect(read('a,b', 'text/csv')).toMatchObject({ keys: [], csvKeys: expect.anything() })
     // Of a column whose name comes again nothing is written.
     expect(read('a,b,a\n1,2,3', 'text/csv')).toMatchObject({ json: Buffer.from('[{"1":"2","2":"3"}]') })
   })
@@ -233,7 +235,7 @@ describe('CSV', () => {
 
   test('has names of columns that are cut off where they are too long', () => {
     const [exact, long] = ['k'.repeat(maximumKeyBytes), 'l'.repeat(maximumKeyBytes + 1)]
-    expect(read(`${exact},${long},${exact}m,b`, 'text/csv')).toMatchObject({
+    expect(read(`${exact},${long},${exact}m,b\n1,2,3,4`, 'text/csv')).toMatchObject({
       keys: [exact, `${'l'.repeat(maximumKeyBytes)}…`, `${exact}…`, 'b'],
     })
   })
@@ -248,7 +250,7 @@ describe('CSV', () => {
 
   test('has no more columns than a relation can have', () => {
     const line = (fields: number) => 'a,'.repeat(fields - 1)
-    expect(read(`${line(maximumFields)}a`, 'text/csv')).toMatchObject({ keys: ['a'] })
+    expect(read(`${line(maximumFields)}a\n${line(maximumFields)}a`, 'text/csv')).toMatchObject({ keys: ['a'] })
     expect(refused(`${line(maximumFields + 1)}a`, 'text/csv')).toMatchObject({ code: 'RST102' })
   })
 

@@ -33,7 +33,7 @@ type RawType = 'text' | 'xml' | 'bytea'
 export type BodyForm = {
   readonly type: 'json' | 'csv' | 'form' | RawType
   readonly forFunction: boolean
-  /** Whether `columns` names the keys, so that those of the body do not matter. */
+  /** Whether `columns` names the keys of JSON, so that those of the body do not matter. */
   readonly keysAreNamed: boolean
 }
 
@@ -147,8 +147,8 @@ export function payloadReader(form: BodyForm): PayloadReader {
     case 'json':
       return new JsonReader(form)
     case 'csv':
-      return madeOf(new CsvReader(), ({ json, keys }) => {
-        return { kind: 'json', json, isArray: true, keys: [...keys.keys()], csvKeys: keys }
+      return madeOf(new CsvReader(), ({ json, keys, isEmpty }) => {
+        return { kind: 'json', json, isArray: true, keys: isEmpty ? [] : [...keys.keys()], csvKeys: keys }
       })
     case 'form':
       if (form.forFunction) return madeOf(new FormFieldsReader(), fields => ({ kind: 'form', fields }))

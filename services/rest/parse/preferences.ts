@@ -33,27 +33,29 @@ const none = {
   maxAffected: undefined,
 }
 
-/** The first of several wishes for one thing counts. */
+/** The first of several wishes for one thing counts; of time zones, even where nobody knows it. */
 export function parsePreferences(header: string | undefined, timeZones: ReadonlySet<string>): Preferences {
   if (header === undefined) return { ...none, invalid: [] }
   const found = new Map<string, string>()
   const invalid: string[] = []
-  for (const wish of header.split(',').map(part => part.trim())) {
+  const wishes = header.split(',').map(part => part.trim())
+  const zone = wishes.find(wish => wish.startsWith('timezone='))?.slice('timezone='.length) ?? ''
+  for (const wish of wishes) {
     if (wish === '') continue
     const equals = wish.indexOf('=')
     const [key, value] = equals === -1 ? [wish, ''] : [wish.slice(0, equals), wish.slice(equals + 1)]
     const known =
       (Object.hasOwn(choices, key) && choices[key]?.includes(value)) ||
-      (key === 'timezone' && timeZones.has(value)) ||
+      (key === 'timezone' && timeZones.has(zone)) ||
       (key === 'max-affected' && /^[0-9]{1,9}$/.test(value))
     if (!known) invalid.push(wish)
     else if (!found.has(key)) found.set(key, value)
   }
-  const wishes = {
+  const chosen = {
     ...Object.fromEntries(Object.keys(none).map(key => [key, found.get(key)])),
     maxAffected: found.has('max-affected') ? Number(found.get('max-affected')) : undefined,
   } as Omit<Preferences, 'invalid'> // each value was looked up in `choices` above
-  return { ...wishes, invalid }
+  return { ...chosen, invalid }
 }
 
 /** `Preference-Applied` for those that made a difference, in a fixed order. */

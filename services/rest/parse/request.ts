@@ -135,9 +135,10 @@ function actionOf(method: string, resource: Resource): Action {
 
 function bodyOf(action: Action, contentType: string | undefined, keysAreNamed: boolean): BodyForm | undefined {
   switch (action.kind) {
+    case 'put':
+      return bodyForm(contentType, false, false)
     case 'insert':
     case 'update':
-    case 'put':
       return bodyForm(contentType, false, keysAreNamed)
     case 'call':
       return action.method === 'POST' ? bodyForm(contentType, true, keysAreNamed) : undefined

@@ -46,7 +46,8 @@ const typo = 0.75
 /** How similar parameters have to be; the function they belong to is known. */
 const likely = 0.33
 
-function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): RestError {
+/** RST202, of what was asked for. */
+export function notFound(cache: SchemaCache, wanted: QualifiedName, offer: Offer): RestError {
   const { names, unnamed } = offer
   const inSchema = cache.routines.get(wanted.schema)
   const overloads = inSchema?.get(wanted.name) ?? []
@@ -113,7 +114,8 @@ export function possibleRoutines(
     return [findRoutine(cache, wanted, { names: new Set(), unnamed: type })]
   }
   const unnamed = type === 'json' ? 'json' : undefined
-  if (columns !== undefined) return [findRoutine(cache, wanted, { names: new Set(columns), unnamed })]
+  if (unnamed !== undefined && columns !== undefined)
+    return [findRoutine(cache, wanted, { names: new Set(columns), unnamed })]
   const overloads = cache.routines.get(wanted.schema)?.get(wanted.name)
   if (overloads === undefined) throw unknownName(cache, wanted)
   return overloads
@@ -150,7 +152,7 @@ export function offerOf(
     case 'form':
       return { names: new Set(payload.fields.map(([name]) => name)), unnamed: undefined }
     case 'json':
-      return { names: new Set(columns ?? payload.keys), unnamed: payload.csvKeys === undefined ? 'json' : undefined }
+      return { names: new Set(payload.keys ?? columns), unnamed: payload.csvKeys === undefined ? 'json' : undefined }
   }
 }
 
@@ -180,7 +182,7 @@ export function callArguments(
       const [only] = routine.parameters
       if (only !== undefined && isUnnamed(routine.parameters))
         return { kind: 'unnamed', value: payload.json, type: only.type }
-      const keys = columns ?? payload.keys
+      const keys = payload.keys ?? columns
       const given = routine.parameters.filter(({ name }) => keys === undefined || keys.includes(name))
       const parameters = given.map(parameter => ({
         parameter,

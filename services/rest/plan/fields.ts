@@ -11,11 +11,9 @@ export function fieldResolver(
   isReturned = false,
 ): (field: Field) => PlannedField {
   const columns = cache.tables.get(relation.schema)?.get(relation.name)?.columns
-  const computedOf = (name: string): PlannedField['computed'] => {
-    const functions = cache.routines.get(relation.schema)?.get(name)
-    const takesRow = functions?.some(({ parameters: [only, ...more] }) => only?.name === '' && more.length === 0)
-    return takesRow ? { function: { schema: relation.schema, name }, of: relation } : undefined
-  }
+  const computed = cache.computedColumns.get(relation.schema)?.get(relation.name)
+  const computedOf = (name: string): PlannedField['computed'] =>
+    computed?.includes(name) ? { function: { schema: relation.schema, name }, of: relation } : undefined
   return ({ name, path }) => {
     const column = columns?.get(name)
     const type = column?.type

@@ -159,7 +159,7 @@ describe('an insert', () => {
   })
 
   test('says where the new row is by its key', () => {
-    expect(write('POST /users_projects', '{}', 'return=headers-only')).toMatchObject({
+    expect(write('POST /users_projects?select=user_id', '{}', 'return=headers-only')).toMatchObject({
       ...{ locationKey: ['user_id', 'project_id'], returning: ['user_id', 'project_id'], wants: 'headers-only' },
     })
     expect(write('POST /projects')).toMatchObject({ locationKey: [], returning: [], body: { shape: { kind: 'none' } } })
@@ -190,7 +190,7 @@ describe('what is written and shown', () => {
       write: { kind: 'update', conditions: [{}, {}] },
       read: {
         ...{ conditions: [], range: { offset: 0, limit: undefined } },
-        select: [{}, { node: { conditions: [{}, {}], range: { offset: 4, limit: 2 } } }],
+        select: [{}, { node: { conditions: [{}, {}], range: { offset: 0, limit: undefined } } }],
       },
     })
     expect(write(`DELETE ${target}`)).toMatchObject({

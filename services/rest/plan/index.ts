@@ -55,12 +55,12 @@ export function planWithoutBody(
   switch (action.kind) {
     case 'insert':
     case 'put':
-      return [planWrite(context, action, noRecords([]))]
+      return [planWrite(context, action, noRecords(request, []))]
     case 'update': {
       // To change nothing takes no privilege. Which columns are changed is not known: any will do.
       const columns = findTable(cache, request.schema, action.relation).columns.values()
       const [first] = columns.filter(({ generated }) => !generated)
-      return first === undefined ? [] : [planWrite(context, action, noRecords([first.name]))]
+      return first === undefined ? [] : [planWrite(context, action, noRecords(request, [first.name]))]
     }
     case 'call': {
       const { body, query } = request
@@ -72,7 +72,13 @@ export function planWithoutBody(
   }
 }
 
-const noRecords = (keys: readonly string[]): JsonPayload => ({ kind: 'json', json: '[]', isArray: true, keys })
+/** A body of JSON leaves its keys to `columns`. */
+const noRecords = ({ body }: ApiRequest, keys: readonly string[]): JsonPayload => ({
+  kind: 'json',
+  json: '[]',
+  isArray: true,
+  keys: body?.type === 'json' && body.keysAreNamed ? undefined : keys,
+})
 
 function planReading(context: Context, { relation, headersOnly }: ActionOf<'read'>): Plan {
   const { request, cache, settings } = context

@@ -68,7 +68,7 @@ function make(type: MediaType, rules: MediaRules): BodyPlan | undefined {
       return { shape: { kind: 'json', stripNulls: true }, mediaType: type, explain: undefined, singular: false }
     case 'plan': {
       const of = rules.plansEnabled ? make(type.of, rules) : undefined
-      return of && { ...of, mediaType: { ...type, of: of.mediaType }, explain: type }
+      return of && { ...of, mediaType: type, explain: type }
     }
     default: {
       const made = lookUp(mediaTypeName(type), rules)

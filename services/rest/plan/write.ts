@@ -26,20 +26,16 @@ export function planWrite(
   const isRoot = ({ path }: { path: readonly string[] }) => path.length === 0
   const returnedQuery: ParsedQuery = {
     ...query,
-    select: wants === 'representation' ? query.select : [],
     filters: query.filters.filter(one => !isRoot(one)),
     logic: query.logic.filter(one => !isRoot(one)),
-    limits: query.limits.filter(one => !isRoot(one)),
-    offsets: query.offsets.filter(one => !isRoot(one)),
-    order: query.order,
+    limits: [],
+    offsets: [],
   }
-  const dropped =
-    wants === 'representation'
-      ? returnedQuery
-      : { ...returnedQuery, filters: [], logic: [], order: [], limits: [], offsets: [] }
   const made = bodyOf(context, table)
   const reading = { cache, ...settings, maximumRows: undefined }
-  const read = planRead(reading, relation, dropped, unlimited)
+  // What could not be read is refused, though nobody asks for it.
+  const returned = planRead(reading, relation, returnedQuery, unlimited)
+  const read = wants === 'representation' ? returned : planRead(reading, relation, unreturned(query), unlimited)
   const conditions = planConditions(cache, relation, query)
   if (action.kind === 'put') checkPut(table, request, conditions)
   const write = writeOf(context, action, payload, table, conditions)
@@ -51,7 +47,8 @@ export function planWrite(
     relation,
     write,
     read,
-    returning: wants === 'representation' ? returningOf(read, locationKey) : locationKey,
+    // Of headers alone, all that is selected is returned as well: who may not read it is refused.
+    returning: wants === 'minimal' ? [] : returningOf(returned, locationKey),
     body: wants === 'representation' ? body : withoutBody(body),
     countsExactly: preferences.count === 'exact' || preferences.count === 'estimated',
     locationKey,
@@ -60,6 +57,17 @@ export function planWrite(
       preferences.handling === 'strict' && action.kind !== 'insert' ? preferences.maxAffected : undefined,
   }
 }
+
+/** Of what is written, nothing. */
+const unreturned = (query: ParsedQuery): ParsedQuery => ({
+  ...query,
+  select: [],
+  filters: [],
+  logic: [],
+  order: [],
+  limits: [],
+  offsets: [],
+})
 
 function writeOf(
   { request, cache }: Context,
@@ -90,18 +98,14 @@ function jsonOf(payload: Payload | undefined): JsonPayload {
 }
 
 function sourceOf(payload: JsonPayload, table: Table, request: ApiRequest, cache: SchemaCache): WriteSource {
-  const names = request.query.columns ?? payload.keys ?? []
+  const names = payload.keys ?? request.query.columns ?? []
   return {
     json: payload.json,
     isArray: payload.isArray,
-    columns: [...new Set(names)].map((name, place) => writtenColumn(table, name, keyOf(payload, name, place), cache)),
+    columns: [...new Set(names)].map(name => writtenColumn(table, name, payload.csvKeys?.get(name) ?? name, cache)),
     useDefaults: request.preferences.missing === 'default',
   }
 }
-
-/** The key in the JSON; of a column that CSV does not have, one that no record has. */
-const keyOf = ({ csvKeys }: JsonPayload, name: string, place: number): string =>
-  csvKeys === undefined ? name : (csvKeys.get(name) ?? `-${place}`)
 
 function writtenColumn(table: Table, name: string, key: string, cache: SchemaCache): WrittenColumn {
   const column: Column | undefined = table.columns.get(name)
@@ -112,8 +116,8 @@ function writtenColumn(table: Table, name: string, key: string, cache: SchemaCac
 }
 
 /** A PUT names one row, by its whole primary key and by nothing else. */
-function checkPut(table: Table, { query }: ApiRequest, conditions: readonly Condition[]): void {
-  if ([...query.limits, ...query.offsets].some(({ value }) => value !== undefined)) throw putWithLimit()
+function checkPut(table: Table, { range }: ApiRequest, conditions: readonly Condition[]): void {
+  if (range.offset > 0 || range.limit !== undefined) throw putWithLimit()
   const named = conditions.flatMap(one =>
     one.kind === 'filter' &&
     !one.negated &&

@@ -10,7 +10,7 @@ const stripped = (expression: string, stripNulls: boolean) =>
 
 /** The columns' names, then a line for each row in the text form of a record (Postgres manual section 8.16.6). */
 const csvNames = `(SELECT coalesce(string_agg(key, ','), '') FROM (
-    SELECT json_object_keys(row_to_json(head)) AS key FROM (SELECT * FROM rst_source LIMIT 1) AS head
+    SELECT json_object_keys(row_to_json(rst_head)) AS key FROM (SELECT * FROM rst_source LIMIT 1) AS rst_head
   ) AS keys) || chr(10)`
 const csvRow = `substr(rst_rows::text, 2, length(rst_rows::text) - 2)`
 const csv = `${csvNames} || coalesce(string_agg(${csvRow}, chr(10)), '')`

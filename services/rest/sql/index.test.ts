@@ -98,7 +98,7 @@ describe('the body', () => {
   const bodyOf = (request: string, asked: Asked = {}) =>
     / AS updated, (.*) AS body FROM rst_source AS rst_rows$/s.exec(rendered(request, asked).main.text)?.[1]
   const csv = `(SELECT coalesce(string_agg(key, ','), '') FROM (
-    SELECT json_object_keys(row_to_json(head)) AS key FROM (SELECT * FROM rst_source LIMIT 1) AS head
+    SELECT json_object_keys(row_to_json(rst_head)) AS key FROM (SELECT * FROM rst_source LIMIT 1) AS rst_head
   ) AS keys) || chr(10) || coalesce(string_agg(substr(rst_rows::text, 2, length(rst_rows::text) - 2), chr(10)), '')`
   const [object, array] = ['application/vnd.pgrst.object+json', 'application/vnd.pgrst.array+json']
   const stripped = ';nulls=stripped'

@@ -138,7 +138,7 @@ function bareWrite(plan: WritePlan): Rendered {
 }
 
 function writeStatement(plan: WritePlan): Rendered {
-  if (plan.wants !== 'representation' && plan.locationKey.length === 0 && plan.body.explain === undefined) {
+  if (plan.wants === 'minimal' && plan.body.explain === undefined) {
     return bareWrite(plan)
   }
   const writer = new StatementWriter()
@@ -163,9 +163,8 @@ function callStatement(plan: Extract<Plan, { kind: 'call' }>, delivery: Delivery
   const call = callSql(writer, plan)
   const from = sourceSql(plan.read, 'rst_call')
   const { returnsSet } = plan.routine
+  const total = totalSql(writer, plan.count, plan.read, from, plan.maximumRows)
   // A function that returns no set has one value, whatever is left of it.
-  const one = plan.count === undefined || plan.count === 'planned' ? 'NULL::int8' : '1'
-  const total = returnsSet ? totalSql(writer, plan.count, plan.read, from, plan.maximumRows) : one
   const rows = returnsSet ? 'count(*)' : '1'
   const source = selectSql(writer, plan.read, from)
   const rowBody = delivery === 'whole' ? undefined : rowBodySql(plan.body)

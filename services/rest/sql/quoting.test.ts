@@ -22,7 +22,7 @@ const words = new Set(
   analyze buffers format json settings text verbose wal
   bigint bit boolean bytea char character color date dec decimal double float int int4 int8 integer json jsonb
   numeric precision real regconfig smallint test time timestamp tsvector varying without xml zone
-  body data each head headers key keys location one parts row rows rst_arguments rst_body rst_call rst_counted rst_element
+  body data each headers key keys location parts row rows rst_arguments rst_body rst_call rst_counted rst_element rst_head rst_one
   rst_record rst_rows pgrst_scalar rst_source rst_values status total updated value`
     .split(/\s+/)
     .filter(word => word !== ''),

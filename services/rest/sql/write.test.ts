@@ -54,7 +54,7 @@ test.each<Written>([
   [
     'POST /tasks?columns=name,project_id',
     { body: 'id,name\n1,a', type: 'text/csv' },
-    'INSERT INTO "test"."tasks" AS "tasks" ("name", "project_id") SELECT rst_body."name", rst_body."project_id" FROM LATERAL (SELECT rst_record."1" AS "name", rst_record."-1" AS "project_id" FROM json_to_recordset($1::json) AS rst_record("1" text, "-1" integer)) AS rst_body',
+    'INSERT INTO "test"."tasks" AS "tasks" ("id", "name") SELECT rst_body."id", rst_body."name" FROM LATERAL (SELECT rst_record."0" AS "id", rst_record."1" AS "name" FROM json_to_recordset($1::json) AS rst_record("0" integer, "1" text)) AS rst_body',
     ['[{"0":"1","1":"a"}]'],
   ],
   [
@@ -143,18 +143,6 @@ test.each<Written>([
     ['a', '1'],
   ],
   ['DELETE /tasks', {}, 'DELETE FROM "test"."tasks" AS "tasks"', []],
-  [
-    'DELETE /tasks?id=eq.1',
-    { prefer: 'return=headers-only' },
-    'DELETE FROM "test"."tasks" AS "tasks" WHERE "tasks"."id" = $1',
-    ['1'],
-  ],
-  [
-    'POST /keyless',
-    { prefer: 'return=headers-only', body: '{"a":1}' },
-    'INSERT INTO "test"."keyless" AS "keyless" ("a") SELECT rst_body."a" FROM json_to_record($1::json) AS rst_body("a" integer)',
-    ['{"a":1}'],
-  ],
 ])('a write that answers nothing: %s %j', (request, asked, statement, values) => {
   const { write, main, estimate, isExplain } = rendered(request, asked)
   expect(write?.text).toBe(statement)
@@ -259,10 +247,11 @@ describe('a write that answers its rows', () => {
 })
 
 test('a row that was made is found again by its primary key', () => {
-  const { main, write } = rendered('POST /users_projects', { prefer: 'return=headers-only', body: '{"user_id":1}' })
+  const asked = { prefer: 'return=headers-only', body: '{"user_id":1}' }
+  const { main, write } = rendered('POST /users_projects?select=user_id', asked)
   expect(write).toBeUndefined()
   const location = `(SELECT array_agg(key || '=' || coalesce('eq.' || value, 'is.null')) FROM (
-    SELECT each.key, each.value FROM (SELECT row_to_json(one) AS row FROM rst_source AS one LIMIT 1) AS data, json_each_text(data.row) AS each
+    SELECT each.key, each.value FROM (SELECT row_to_json(rst_one) AS row FROM rst_source AS rst_one LIMIT 1) AS data, json_each_text(data.row) AS each
     WHERE each.key = ANY ($2)
   ) AS parts)`
   const returning = '"users_projects"."user_id" AS "user_id", "users_projects"."project_id" AS "project_id"'
@@ -273,6 +262,17 @@ test('a row that was made is found again by its primary key', () => {
     ),
   )
   expect(told(main.values)).toEqual(['{"user_id":1}', '{"user_id","project_id"}'])
+})
+
+test.each([
+  ['DELETE /tasks?id=eq.1', {}, 'RETURNING "tasks".*)'],
+  ['DELETE /tasks?id=eq.1&select=name', {}, 'RETURNING "tasks"."name" AS "name")'],
+  ['POST /keyless', { body: '{"a":1}' }, 'RETURNING "keyless".*)'],
+])('what is selected has to be there, though headers are all that is answered: %s', (request, asked, returning) => {
+  const { main, write } = rendered(request, { prefer: 'return=headers-only', ...asked })
+  expect(write).toBeUndefined()
+  expect(main.text).toContain(returning)
+  expect(main.text).toContain(`'' AS body FROM rst_source AS rst_rows`)
 })
 
 test('a write whose plan is asked for is explained, rows and all', () => {

@@ -94,7 +94,7 @@ export function writeSql(writer: StatementWriter, plan: WritePlan, keepsRows: bo
 export function locationSql(writer: StatementWriter, { locationKey }: WritePlan): string {
   if (locationKey.length === 0) return 'NULL::text[]'
   return `(SELECT array_agg(key || '=' || coalesce('eq.' || value, 'is.null')) FROM (
-    SELECT each.key, each.value FROM (SELECT row_to_json(one) AS row FROM rst_source AS one LIMIT 1) AS data, json_each_text(data.row) AS each
+    SELECT each.key, each.value FROM (SELECT row_to_json(rst_one) AS row FROM rst_source AS rst_one LIMIT 1) AS data, json_each_text(data.row) AS each
     WHERE each.key = ANY (${writer.value(arrayLiteral(locationKey))})
   ) AS parts)`
 }

@@ -38,6 +38,10 @@ function csvRecords(text: string): string[][] {
   let record: string[] = []
   const separator = /[,\r\n]/g
   for (let at = 0; at < text.length; ) {
+    if (records.length > 0 && record.length === 0 && /[\r\n]/.test(text[at] ?? '')) {
+      at++
+      continue
+    }
     if (text[at] === '"') {
       const { field, end } = quotedField(text, at)
       record.push(field)

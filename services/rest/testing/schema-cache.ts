@@ -26,17 +26,21 @@ type Parts = {
   routines?: readonly Routine[]
   representations?: readonly Representation[]
   mediaHandlers?: readonly MediaHandler[]
+  /** By relation. */
+  computedColumns?: Readonly<Record<string, readonly string[]>>
 }
 
 /** A cache of the schema `test` alone. */
 export function cacheOf(parts: Parts): SchemaCache {
   const { tables = [], relationships = [], routines = [], representations = [], mediaHandlers = [] } = parts
+  const { computedColumns = {} } = parts
   return {
     tables: new Map([['test', new Map(tables.map(one => [one.name, one]))]]),
     relationships: new Map([['test', Map.groupBy(relationships, ({ source }) => source.name)]]),
     routines: new Map([['test', Map.groupBy(routines, ({ name }) => name)]]),
     representations: new Map(representations.map(one => [representationKey(one.source, one.target), one])),
     mediaHandlers,
+    computedColumns: new Map([['test', new Map(Object.entries(computedColumns))]]),
     timeZones: new Set(['UTC']),
     schemaDescriptions: new Map([['test', null]]),
   }

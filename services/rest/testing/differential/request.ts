@@ -126,6 +126,9 @@ function headers(random: Random, kind: 'read' | 'write' | 'call'): Record<string
   const all: Record<string, string> = {}
   if (random.percent(30)) all.Accept = random.pick(accepts)
   if (random.percent(kind === 'write' ? 75 : 30)) all.Prefer = prefer(random)
+  // What is written has to be taken back: where the answers may differ, so may what is left.
+  if (kind !== 'read') all.Prefer = all.Prefer?.replace('tx=commit', 'tx=rollback') ?? ''
+  if (all.Prefer === '') delete all.Prefer
   if (random.percent(kind === 'write' ? 3 : 10))
     all.Range = random.percent(80)
       ? random.word('0-1 1-2 0-0 2- 0-100 1-1')

@@ -148,7 +148,9 @@ const functions = `
   CREATE FUNCTION api.a_code() RETURNS api.code LANGUAGE sql IMMUTABLE AS 'SELECT 9::api.code';
   CREATE FUNCTION api.a_record() RETURNS record LANGUAGE sql IMMUTABLE AS $$ SELECT 1, 'x'::text $$;
   CREATE FUNCTION api.claims() RETURNS json LANGUAGE sql STABLE AS $$ SELECT current_setting('request.jwt.claims', true)::json $$;
-  CREATE FUNCTION api.told(name text) RETURNS text LANGUAGE sql STABLE AS $$ SELECT current_setting('request.' || name, true) $$;
+  CREATE FUNCTION api.told(name text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN name IN ('headers', 'cookies', 'jwt.claims') THEN nullif(current_setting('request.' || name, true), '')::jsonb::text
+      ELSE current_setting('request.' || name, true) END $$;
   CREATE FUNCTION api.header(name text) RETURNS text LANGUAGE sql STABLE AS $$ SELECT current_setting('request.headers', true)::json ->> name $$;
   CREATE FUNCTION api.whoami() RETURNS text LANGUAGE sql STABLE AS $$ SELECT current_user::text $$;
   CREATE FUNCTION api.settings(names text[]) RETURNS json LANGUAGE sql STABLE AS $$ SELECT json_object_agg(name, current_setting(name, true)) FROM unnest(names) AS name $$;
