@@ -26,7 +26,7 @@ const maximumAliasBytes = 63
 const maximumEmbeddings = 100
 
 /** What can be wrong once all relationships are known, in the order in which it is told. */
-const stages = { order: 0, filters: 1, aggregates: 2 } as const
+const stages = { order: 0, spreads: 1, aggregates: 2, filters: 3 } as const
 /** `node`: its number, from the root down. */
 type Fault = {
   readonly stage: (typeof stages)[keyof typeof stages]
@@ -139,7 +139,8 @@ class ReadPlanner {
     const { cache } = this.#context
     const relationship = findRelationship(cache, source, item.name, item.hint)
     const toOne = isToOne(relationship)
-    if (item.spread && !toOne && hasAggregates(item.select)) throw aggregateInSpread()
+    if (item.spread && !toOne && hasAggregates(item.select))
+      this.#faults.push({ stage: stages.spreads, node: this.#nodes, error: aggregateInSpread() })
     const { target } = relationship
     // The names of PostgREST: Postgres tells clients of them.
     const wanted = isThroughJunction(relationship) && !isSelf(relationship) ? target.name : `${target.name}_${depth}`

@@ -17,6 +17,10 @@ type Handed = {
   readonly aggregate: PlannedColumn['aggregate']
 }
 
+/** `handsUp`: it is a spread to one, so its aggregates are applied further up. `isCompared`: what it hands up is grouped by there. */
+type Role = { readonly handsUp: boolean; readonly isCompared: boolean }
+const alone: Role = { handsUp: false, isCompared: false }
+
 type Level = {
   readonly list: string[]
   /** Everything that is grouped by; `keys` without embedded rows. */
@@ -152,7 +156,9 @@ class ReadWriter {
     // What selects nothing has all columns to be ordered by.
     const isOrderedBy = isEmpty(child.node) && parent.order.some(term => term.child === child.alias)
     const columns = isOrderedBy ? `${identifier(child.node.alias)}.*` : undefined
-    const { text, handed } = this.select(child.node, from, conditions, handsUp, columns)
+    // What a spread hands up is grouped by where its parent is.
+    const isCompared = child.spread && isGrouped
+    const { text, handed } = this.select(child.node, from, conditions, { handsUp, isCompared }, columns)
     const alias = identifier(child.alias)
     const kind = child.inner ? 'INNER' : 'LEFT'
     if (child.toOne) {
@@ -214,16 +220,16 @@ class ReadWriter {
     return offset === 0 ? most : `${most} OFFSET ${digitsOf(this.#writer, offset)}`
   }
 
-  /** The SELECT of a node. `handsUp`: it is a spread to one, so its aggregates are applied further up. */
+  /** The SELECT of a node, and what it is for its parent. */
   select(
     node: ReadNode,
     from: string,
     joined: readonly string[],
-    handsUp: boolean,
+    { handsUp, isCompared }: Role,
     more?: string,
   ): { text: string; handed: Handed[] } {
     const level: Level = { list: [], groups: [], keys: [], handed: [], hasAggregates: false }
-    const isGrouped = hasAggregates(node)
+    const isGrouped = isCompared || hasAggregates(node)
     const joins: string[] = []
     for (const item of node.select) {
       if (item.kind === 'column') {
@@ -271,7 +277,7 @@ export const sourceSql = (node: ReadNode, source: string = qualified(node.relati
   `${source} AS ${identifier(node.alias)}`
 
 export const selectSql = (writer: StatementWriter, node: ReadNode, from: string): string =>
-  new ReadWriter(writer, node).select(node, from, [], false).text
+  new ReadWriter(writer, node).select(node, from, [], alone).text
 
 /** The same with conditions and a column of somebody else's; `names` are those of the columns before it. */
 export function keyedSql(
@@ -281,7 +287,7 @@ export function keyedSql(
   conditions: readonly string[],
   column: string,
 ): { text: string; names: string[] } {
-  const { text, handed } = new ReadWriter(writer, node).select(node, from, conditions, false, column)
+  const { text, handed } = new ReadWriter(writer, node).select(node, from, conditions, alone, column)
   return { text, names: handed.map(one => one.column) }
 }
 
