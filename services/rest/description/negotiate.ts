@@ -1,6 +1,6 @@
 /** In which form the root is described: OpenAPI 2.0 as PostgREST does, or another one that is switched on and asked for. Pure. */
 import { notAcceptable } from '../errors/catalogue.ts'
-import { type AcceptedType, acceptedTypes, type MediaType, mediaTypeName } from '../parse/media.ts'
+import { type AcceptedType, acceptedTypes, type MediaType, mediaTypeName, namesOf } from '../parse/media.ts'
 
 type Form = 'openapi-2.0' | 'openapi-3.1' | 'typescript'
 
@@ -34,5 +34,5 @@ export function negotiateForm(header: string | undefined, accept: readonly Media
     if (form !== undefined) return form
     if (plainTypes.has(mediaTypeName(type))) return 'openapi-2.0'
   }
-  throw notAcceptable(accept.map(mediaTypeName))
+  throw notAcceptable(namesOf(accept))
 }

@@ -114,6 +114,7 @@ async function openApi31(exchange: Exchange, name: string): Promise<string> {
 export async function answerOpenApi(exchange: Exchange, { schema, accept }: ApiRequest): Promise<HttpResponse> {
   const { configuration } = exchange.state
   const form = negotiateForm(exchange.http.headers.accept, accept, configuration)
+  exchange.timing.mark('plan')
   const body = await (() => {
     switch (form) {
       case 'openapi-2.0':
@@ -124,5 +125,6 @@ export async function answerOpenApi(exchange: Exchange, { schema, accept }: ApiR
         return describe(exchange, schema, configuration.dbSchemas).then(renderTypeScript)
     }
   })()
+  exchange.timing.mark('transaction')
   return { status: 200, headers: [['Content-Type', formTypes[form]]], body }
 }

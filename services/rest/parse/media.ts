@@ -129,3 +129,7 @@ export function contentType(type: MediaType): string {
       return withCharset.has(name) ? `${name}; charset=utf-8` : name
   }
 }
+
+/** Media types as an error names them. */
+export const namesOf = (types: readonly MediaType[]): string[] =>
+  types.map(type => contentType(type).replace('; charset=utf-8', ''))

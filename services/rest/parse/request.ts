@@ -72,12 +72,12 @@ type Resource =
   | { kind: 'relation'; name: string }
   | { kind: 'function'; name: string; atRoot: boolean }
 
-function resourceOf(path: string, { rootFunction, openApiDisabled }: RequestRules, method: string): Resource {
+function resourceOf(path: string, { rootFunction, openApiDisabled }: RequestRules): Resource {
   const parts = segments(path)
   const [first, second] = parts
   if (first === undefined) {
     if (rootFunction !== undefined) return { kind: 'function', name: rootFunction, atRoot: true }
-    if (openApiDisabled && method !== 'OPTIONS') throw rootDisabled()
+    if (openApiDisabled) throw rootDisabled()
     return { kind: 'root' }
   }
   if (parts.length === 1) return { kind: 'relation', name: first }
@@ -154,7 +154,7 @@ const atRoot = (numbers: ParsedQuery['limits']): number | undefined =>
 /** Parses a request; what is wrong with it is said as a RestError, of several faults the first in this order: path, schema, method, query string, range, body's type. */
 export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequest {
   const { method, path, headers } = request
-  const resource = resourceOf(path, rules, method)
+  const resource = resourceOf(path, rules)
   const schema = schemaOf(method, headers, rules.schemas)
   const action = actionOf(method, resource)
   const isCallByGet = resource.kind === 'function' && (method === 'GET' || method === 'HEAD')

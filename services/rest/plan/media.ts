@@ -2,7 +2,7 @@
 
 import type { MediaHandler, QualifiedName, SchemaCache } from '../../schema-cache/types.ts'
 import { notAcceptable } from '../errors/catalogue.ts'
-import { contentType, type MediaType, mediaTypeName } from '../parse/media.ts'
+import { type MediaType, mediaTypeName, namesOf } from '../parse/media.ts'
 import type { BodyPlan } from './types.ts'
 
 export type MediaRules = {
@@ -83,5 +83,5 @@ export function negotiate(accept: readonly MediaType[], rules: MediaRules): Body
     const made = make(type, rules)
     if (made !== undefined) return made
   }
-  throw notAcceptable(accept.map(type => contentType(type).replace('; charset=utf-8', '')))
+  throw notAcceptable(namesOf(accept))
 }

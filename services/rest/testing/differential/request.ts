@@ -80,6 +80,11 @@ const accepts = [
   'application/json;q=0.1, text/csv;q=0.9',
   `${vendor}object+json, application/json`,
   'text/xml',
+  'application/geo+json',
+  `${vendor}plan+json; for="application/vnd.pgrst.object+json"`,
+  `${vendor}plan; options=analyze|verbose`,
+  `${vendor}plan+text; for="text/html"; options=settings`,
+  `${vendor}object;nulls=stripped, text/csv`,
 ] // prettier would put each in a line of its own
 
 function prefer(random: Random): string {
@@ -369,7 +374,7 @@ function call(random: Random): Asked {
     const sent =
       callable.raw === 'json'
         ? JSON.stringify(jsonValue(random, 'json'))
-        : random.pick(['text', 'grüß', '', '{"a":1}', '\\x00'])
+        : random.pick(['text', 'grüß', '', '{"a":1}', '\\x00', '<a>ü</a>', '<a'])
     return {
       method: 'POST',
       path,

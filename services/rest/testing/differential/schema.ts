@@ -137,6 +137,9 @@ const functions = `
   CREATE FUNCTION api.jsonb_body(jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS 'SELECT $1';
   CREATE FUNCTION api.text_body(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT $1';
   CREATE FUNCTION api.bytes_body(bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+  CREATE FUNCTION api.xml_body(xml) RETURNS xml LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+  CREATE FUNCTION api.set_of_record() RETURNS SETOF record LANGUAGE sql STABLE AS $$ VALUES (1, 'x'::text), (2, NULL) $$;
+  CREATE FUNCTION api.no_names(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1';
   CREATE FUNCTION api.mixed_body(json) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'unnamed' $$;
   CREATE FUNCTION api.mixed_body(a int) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'named' $$;
   CREATE FUNCTION api.echo(doc json DEFAULT '{}', list int[] DEFAULT '{}', at date DEFAULT '2020-01-01', "Odd Name" text DEFAULT NULL) RETURNS json LANGUAGE sql IMMUTABLE AS

@@ -107,10 +107,19 @@ const changes: readonly Exception[] = [
     applies: ({ asked, theirs }) => accepts(asked, /html|list/) && /^42(846|704)$/.test(codeOf(theirs)),
   },
   {
-    rule: 'A function is planned with the values that it is given',
+    rule: 'A function is planned with the values that it is given, and they are looked at first',
     source: 'PostgREST 13, #2858',
     applies: ({ asked, theirs, ours }) =>
-      asked.path.startsWith('/rpc') && isDone(theirs) && isPlan(theirs) && codeOf(ours).startsWith('22'),
+      asked.path.startsWith('/rpc') &&
+      (asked.method !== 'POST' || /form/.test(asked.headers['Content-Type'] ?? '')) &&
+      codeOf(ours).startsWith('22') &&
+      (isPlan(theirs) || codeOf(theirs).startsWith('22')),
+  },
+  {
+    rule: 'What cannot be parsed of a raised error is told',
+    source: 'PostgREST 12.2, #3404',
+    parts: ['message', 'details', 'hint'],
+    applies: ({ theirs, ours }) => codeOf(theirs) === 'RST121' && codeOf(ours) === 'RST121',
   },
   {
     rule: 'A schema that is not served is named in the message, and those that are in the hint',
@@ -192,7 +201,7 @@ const own: readonly Exception[] = [
     source: 'docs/rest.md: query strings, bodies and HTTP',
     applies: ({ asked, theirs, ours }) =>
       /^(text\/(plain|xml)|application\/octet-stream)$/.test(asked.headers['Content-Type'] ?? '') &&
-      isDone(theirs) &&
+      (isDone(theirs) || codeOf(theirs) === '42883') &&
       codeOf(ours) === 'RST202',
   },
   {
