@@ -144,7 +144,8 @@ describe('a long text is refused or parsed in time', () => {
   ]
   const pairs = prefixes.flatMap(prefix => units.map(unit => [prefix, unit] as const))
 
-  test('of one thing over and over', { timeout: 60_000 }, () => {
+  // Judged by the processor's time alone: on a busy machine it takes as long as it takes.
+  test('of one thing over and over', { timeout: 600_000 }, () => {
     const slow = pairs.flatMap(([prefix, unit]) => {
       const start = process.cpuUsage()
       const repeated = unit.repeat(length / unit.length)

@@ -53,6 +53,8 @@ export function typeName(name: string): string {
   // By hand: a pattern that is tied to the end alone starts anew at each space.
   while (element.endsWith('[]')) element = element.slice(0, -2).trimEnd()
   const base = element.trimStart().toLowerCase().replace(/ +/g, ' ')
+  // No type at all is for Postgres to refuse.
+  if (base === '') return ''
   return `${sqlTypes.get(base) ?? identifier(base)}${element === name.trimEnd() ? '' : '[]'}`
 }
 
