@@ -151,12 +151,12 @@ function bodyOf(action: Action, contentType: string | undefined, keysAreNamed: b
 const atRoot = (numbers: ParsedQuery['limits']): number | undefined =>
   numbers.findLast(({ path }) => path.length === 0)?.value
 
-/** Parses a request; what is wrong with it is said as a RestError, of several faults the first in this order: path, schema, method, query string, range, body's type. */
+/** Parses a request; what is wrong with it is said as a RestError, of several faults the first in this order: path, method, schema, query string, range, body's type. */
 export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequest {
   const { method, path, headers } = request
   const resource = resourceOf(path, rules)
-  const schema = schemaOf(method, headers, rules.schemas)
   const action = actionOf(method, resource)
+  const schema = schemaOf(method, headers, rules.schemas)
   const isCallByGet = resource.kind === 'function' && (method === 'GET' || method === 'HEAD')
   const isRead = resource.kind === 'relation' && (method === 'GET' || method === 'HEAD')
   const { query: text, cursor } = takeCursor(request.query, isRead ? rules.keysetParameter : undefined)

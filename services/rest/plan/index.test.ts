@@ -68,7 +68,6 @@ describe('a PUT', () => {
     '/projects?id->x=eq.1',
     '/projects?name=eq.x',
     '/projects?id=eq.1&name=eq.x',
-    '/projects?id=eq.1&id=eq.1',
     '/projects?id=eq.1&or=(name.eq.x)',
     '/projects?and=(id.eq.1)',
     '/users_projects?user_id=eq.1',

@@ -131,7 +131,7 @@ function checkPut(table: Table, { range }: ApiRequest, conditions: readonly Cond
   const isKey =
     table.primaryKey.length > 0 &&
     named.length === conditions.length &&
-    named.length === table.primaryKey.length &&
+    named.every(column => table.primaryKey.includes(column)) &&
     table.primaryKey.every(column => named.includes(column))
   if (!isKey) throw putWithoutKey()
 }

@@ -45,7 +45,7 @@ export function fieldSql(writer: StatementWriter, source: string, field: Planned
   const column =
     computed === undefined
       ? `${identifier(source)}.${identifier(name)}`
-      : `${qualified(computed.function)}(${identifier(source)}::${qualified(computed.of)})`
+      : `${qualified(computed.function)}((${identifier(source)}.*)::${qualified(computed.of)})`
   if (path.length === 0) return column
   // Arrays and composites can be gone into as JSON; and what is JSON already stays as it is.
   const isJson = baseType === 'json' || baseType === 'jsonb'
