@@ -22,9 +22,9 @@ const mostShown = 10
 type Settings = Readonly<Record<string, string | number | boolean>>
 
 test.skipIf(binary === undefined).each<[name: string, settings: Settings, requests: number]>([
-  ['in full', {}, isSoak ? 25_000 : 1_250],
-  ['with limits', { 'db-max-rows': 2, 'db-plan-enabled': false }, isSoak ? 5_000 : 350],
-  ['without aggregates', { 'db-aggregates-enabled': false }, isSoak ? 2_000 : 200],
+  ['in full', {}, isSoak ? 25_000 : 12_000],
+  ['with limits', { 'db-max-rows': 2, 'db-plan-enabled': false }, isSoak ? 5_000 : 3_000],
+  ['without aggregates', { 'db-aggregates-enabled': false }, isSoak ? 2_000 : 1_500],
 ])(title, { timeout: 6 * 3_600_000 }, async (_name, settings, requests) => {
   const both = await startBoth(binary ?? '', settings)
   const differ = async (asked: Asked) => {

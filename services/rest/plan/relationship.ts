@@ -15,11 +15,9 @@ type KeyRelationship = Extract<Relationship, { kind: 'keys' }>
 const hasConstraint = ({ cardinality }: KeyRelationship, name: string) =>
   cardinality.kind !== 'many-to-many' && cardinality.constraint === name
 
-/** The only column by which the source refers to the target, or of a one-to-one relationship is referred to. */
+/** The only column of the source by which it refers to the target, or is referred to. */
 const ownColumn = ({ cardinality }: KeyRelationship): string | undefined =>
-  cardinality.kind === 'many-to-one' || cardinality.kind === 'one-to-one'
-    ? onlyOne(cardinality.columns.map(([source]) => source))
-    : undefined
+  cardinality.kind === 'many-to-many' ? undefined : onlyOne(cardinality.columns.map(([source]) => source))
 const columnOfOther = ({ cardinality }: KeyRelationship): string | undefined =>
   cardinality.kind === 'one-to-many' || (cardinality.kind === 'one-to-one' && cardinality.referenced)
     ? onlyOne(cardinality.columns.map(([, target]) => target))
@@ -120,7 +118,20 @@ function ambiguous(source: QualifiedName, target: string, found: readonly Relati
   )
 }
 
-const isOneToMany = (one: Relationship): boolean => one.kind === 'keys' && one.cardinality.kind === 'one-to-many'
+/** Whether the key is the other's. */
+const isReferred = (one: Relationship): boolean =>
+  one.kind === 'keys' &&
+  (one.cardinality.kind === 'one-to-many' || (one.cardinality.kind === 'one-to-one' && one.cardinality.referenced))
+
+const constraintOf = (one: Relationship): string | undefined =>
+  one.kind === 'keys' && one.cardinality.kind !== 'many-to-many' ? one.cardinality.constraint : undefined
+
+/** What is listed stands in PostgREST's order: keys of others before one's own, and by the names of constraints. */
+function byListing(one: Relationship, other: Relationship): number {
+  const [a, b] = [constraintOf(one), constraintOf(other)]
+  const referred = Number(isReferred(other)) - Number(isReferred(one))
+  return referred !== 0 || a === undefined || b === undefined ? referred : a < b ? -1 : Number(a > b)
+}
 
 /**
  * The one relationship that an embedding of `target` in `source` means. A function that returns rows of the target stands before foreign keys to it.
@@ -142,9 +153,7 @@ export function findRelationship(
   )
   const found = shown.filter(one => fits(one, target, hint))
   const computed = found.filter(one => one.kind === 'computed')
-  // To many before to one, as far as the order of what is listed goes.
-  const candidates =
-    computed.length > 0 ? computed : found.toSorted((a, b) => Number(isOneToMany(b)) - Number(isOneToMany(a)))
+  const candidates = computed.length > 0 ? computed : found.toSorted(byListing)
   const [first] = candidates
   if (first === undefined) throw noRelationship(cache, source, target, hint)
   if (candidates.length > 1) throw ambiguous(source, target, candidates)

@@ -164,6 +164,16 @@ const changes: readonly Exception[] = [
       says(asked, empty) && says(asked, aggregate) && isAnswered(theirs) && isAnswered(ours),
   },
   {
+    rule: 'What a write returns comes in the order that is asked for',
+    source: 'PostgREST 13, #3013',
+    applies: ({ asked, theirs, ours }) =>
+      asked.body !== undefined &&
+      names(asked, /^order$/) &&
+      says(asked, aggregate) &&
+      isAnswered(theirs) &&
+      codeOf(ours) === '42803',
+  },
+  {
     rule: 'What a function returns can be filtered and sorted by columns that are not selected',
     source: 'PostgREST 13, #3965',
     applies: ({ asked, theirs, ours }) =>
@@ -360,6 +370,27 @@ const own: readonly Exception[] = [
     parts: ['message', 'hint'],
     applies: ({ theirs, ours }) =>
       codeOf(theirs) === '42703' && codeOf(ours) === '42703' && tells(ours, /rst_relation_\d+/),
+  },
+  {
+    rule: 'Where a view has several rows for what it is to one of, count=exact counts them all',
+    source: 'docs/rest.md: HTTP',
+    parts: ['header content-range', 'status'],
+    applies: ({ asked, theirs, ours }) =>
+      says(asked, /client_projects/) &&
+      /count=/.test(asked.headers.Prefer ?? '') &&
+      isAnswered(theirs) &&
+      isAnswered(ours) &&
+      theirs.headers['content-range']?.split('/')[0] === ours.headers['content-range']?.split('/')[0],
+  },
+  {
+    rule: 'The head of CSV names what is selected, also of an aggregate of what a function returns',
+    source: 'docs/rest.md: HTTP',
+    parts: ['body'],
+    applies: ({ asked, theirs, ours }) =>
+      asked.path.startsWith('/rpc') &&
+      says(asked, aggregate) &&
+      /csv/.test(ours.headers['content-type'] ?? '') &&
+      theirs.text.split('\n').slice(1).join() === ours.text.split('\n').slice(1).join(),
   },
   {
     rule: 'HEAD makes no body, and so finds no value in it that cannot be converted, and no relation that may not be read',
