@@ -7,9 +7,10 @@ import { type Difference, differences, type Part } from '../compare.ts'
 import type { Asked } from '../request.ts'
 import type { Exception } from './exception.ts'
 import { ofQueries } from './queries.ts'
+import { changesOfQueries } from './query-changes.ts'
 import { ofWrites } from './writes.ts'
 
-const exceptions: readonly Exception[] = [...ofQueries, ...ofWrites]
+const exceptions: readonly Exception[] = [...changesOfQueries, ...ofQueries, ...ofWrites]
 
 const covers = ({ parts }: Exception, part: Part): boolean => parts === undefined || parts.includes(part)
 

@@ -2,41 +2,8 @@
 import type { Answer } from '../../../../testing/client.ts'
 import { isReordered } from '../compare.ts'
 import type { Asked } from '../request.ts'
+import { aggregate, isAnswered, isOfDatabase, isSane, names, says, tells, withoutHidden } from './answers.ts'
 import { codeOf, type Exception, hasParameter } from './exception.ts'
-
-const isEmptyNotFound = ({ status, text }: Answer): boolean => status === 404 && (text === '{}' || text === '')
-const says = ({ query }: Asked, text: RegExp): boolean => query.some(([, value]) => text.test(value))
-const names = ({ query }: Asked, text: RegExp): boolean => query.some(([name]) => text.test(name))
-const isAnswered = ({ status }: Answer): boolean => status < 300
-const aggregate = /(sum|avg|count|max|min)\(\)/
-/** An embedding without columns. */
-const empty = /(^|[,(:.])(?!count\()[^.,():]+\(\)/
-/** Errors of the database that are the server's fault by their codes. */
-const ofServer = /^(21|42P17|53400|54|55)/
-/** An answer to what the other cannot say may be any that is no fault of the server. */
-const isSane = (answer: Answer): boolean => answer.status < 500 || ofServer.test(codeOf(answer))
-const isOfDatabase = (answer: Answer): boolean => /^[0-9A-Z]{5}$/.test(codeOf(answer))
-/** Whether theirs says a text of this kind. */
-const tells = ({ text }: Answer, pattern: RegExp): boolean => pattern.test(text.replaceAll('\\"', '"'))
-
-/** Without embedded rows that have no columns, which were shown as objects without keys; in CSV, too. */
-function withoutEmptyRows(text: string): string {
-  const nothing = /"(?:[^"\\]|\\.)*": ?(?:\{\s*\}|null|\[[\s{},]*\])(?:, ?)?|^"?(?:\{\s*\}|\[[\s{},]*\])"?(?=\n|$)/gmu
-  const shorter = text.replaceAll(nothing, '').replaceAll(/, ?\}/g, '}')
-  return shorter === text ? text : withoutEmptyRows(shorter)
-}
-/** Without columns that go by the name of an embedding: one of them hides the other. */
-function withoutHidden({ query }: Asked, text: string): string {
-  const selected = query.map(([, value]) => value).join()
-  const embedded = [...selected.matchAll(/(\w+)(?:!\w+)*\(/g)].map(([, name]) => name)
-  const hidden = new RegExp(`"(?:${embedded.join('|')})": ?[^{}[\\],\\s][^{}[\\],]*,? ?`, 'g')
-  return embedded.length === 0 ? text : text.replaceAll(hidden, '')
-}
-
-function isSameWithoutEmptyRows(asked: Asked, theirs: Answer, ours: Answer): boolean {
-  const [one, other] = [theirs, ours].map(({ text }) => withoutEmptyRows(withoutHidden(asked, text)))
-  return one !== undefined && other !== undefined && isReordered(one, other)
-}
 
 /** What stands between brackets and commas, in an order of its own: of objects that have a key twice, too. */
 const sortedParts = (asked: Asked, { text }: Answer): string =>
@@ -46,160 +13,14 @@ const sortedParts = (asked: Asked, { text }: Answer): string =>
     .filter(part => part !== '')
     .sort()
     .join()
-
 /** As many rows as the judge's db-max-rows, where it is set. */
 const isPage = ({ headers }: Answer): boolean => headers['content-range']?.startsWith('0-1/') === true
-
 /** Whether a parameter of this name stands for a number that we do not take for one. */
 const isNoNumber = ([name, value]: readonly [string, string], last: string): boolean =>
   (name === last || name.endsWith(`.${last}`)) && !/^ *-?[0-9]+ *$/.test(value)
 
-/** What PostgREST has changed in the versions after 12.0.2. */
-const changes: readonly Exception[] = [
-  {
-    rule: 'A relation that is not known is RST205, and looked for before anything else that is planned',
-    source: 'PostgREST 13, #3697',
-    applies: ({ theirs, ours }) =>
-      codeOf(ours) === 'RST205' &&
-      (isOfDatabase(theirs) ||
-        isEmptyNotFound(theirs) ||
-        /^RST(107|108|116|118|119|122|123|20[0-4])$/.test(codeOf(theirs))),
-  },
-  {
-    rule: 'A path that is none is RST125, with a body',
-    source: 'PostgREST 13, #3906',
-    parts: ['body'],
-    applies: ({ theirs, ours }) => isEmptyNotFound(theirs) && codeOf(ours) === 'RST125',
-  },
-  {
-    rule: 'The schema is looked at before the query string',
-    source: 'PostgREST 12.2, #3440',
-    applies: ({ theirs, ours }) => codeOf(ours) === 'RST106' && /^RST10[01]$/.test(codeOf(theirs)),
-  },
-  {
-    rule: 'Another number of rows than one says so in other words',
-    source: 'PostgREST 13, #3795',
-    parts: ['message'],
-    applies: ({ theirs, ours }) => codeOf(theirs) === 'RST116' && codeOf(ours) === 'RST116',
-  },
-  {
-    rule: 'What is can be followed by, in other words',
-    source: 'PostgREST 13, #3747',
-    parts: ['details'],
-    applies: ({ theirs, ours }) =>
-      codeOf(ours) === 'RST100' && tells(theirs, /expecting null or trilean value \(unknown, true, false\)/),
-  },
-  {
-    rule: 'is.not_null',
-    source: 'PostgREST 13, #3747',
-    applies: ({ asked, theirs, ours }) =>
-      says(asked, /is\.n[ot_nul]+/i) &&
-      codeOf(theirs) === 'RST100' &&
-      tells(theirs, /unexpected "[oO]" expecting null or trilean|failed to parse logic tree/) &&
-      isSane(ours),
-  },
-  {
-    rule: 'Full-text search makes a tsvector of what is none',
-    source: 'PostgREST 13, #2255',
-    applies: ({ asked, theirs, ours }) =>
-      says(asked, /fts/) && codeOf(theirs) === '42883' && tells(theirs, /@@ tsquery"/) && isSane(ours),
-  },
-  {
-    rule: 'Full-text search in a language makes a tsvector of a text in that language',
-    source: 'PostgREST 13, #2255',
-    parts: ['status', 'body', 'header content-range'],
-    applies: ({ asked, theirs, ours }) => says(asked, /fts\(/) && isAnswered(theirs) && isAnswered(ours),
-  },
-  {
-    rule: 'A column that is not known is said to be so in other words',
-    source: 'PostgREST 12.0.3, #3361',
-    parts: ['message'],
-    applies: ({ theirs, ours }) => codeOf(theirs) === 'RST204' && codeOf(ours) === 'RST204',
-  },
-  {
-    rule: 'Errors 21, 42P17, 53400, 54 and 55 are the server’s',
-    source: 'PostgREST 12.0.3 and 12.2, #3205, #3256, #3267, #3255',
-    parts: ['status'],
-    applies: ({ theirs, ours }) =>
-      codeOf(theirs) === codeOf(ours) && ours.status === 500 && ofServer.test(codeOf(ours)),
-  },
-  {
-    rule: 'To many can be spread',
-    source: 'PostgREST 13, #3041',
-    applies: ({ asked, theirs, ours }) => says(asked, /\.\.\./) && codeOf(theirs) === 'RST119' && isSane(ours),
-  },
-  {
-    rule: 'Aggregates of spreads in spreads, and orders beside them',
-    source: 'PostgREST 13, #3693',
-    applies: ({ asked, theirs, ours }) =>
-      says(asked, /\.\.\./) &&
-      says(asked, aggregate) &&
-      /^42(703|803)$/.test(codeOf(theirs)) &&
-      tells(theirs, /column "?\w+_\d+\./) &&
-      isSane(ours),
-  },
-  {
-    rule: 'Embeddings without columns are left out, nested ones as well',
-    source: 'PostgREST 12.2.2, #3093',
-    parts: ['body'],
-    applies: ({ asked, theirs, ours }) => says(asked, empty) && isSameWithoutEmptyRows(asked, theirs, ours),
-  },
-  {
-    rule: 'Embeddings without columns that are nested, in a spread or beside an aggregate break no statement',
-    source: 'PostgREST 12.2.2, #3093',
-    applies: ({ asked, theirs, ours }) =>
-      says(asked, empty) &&
-      /^42(601|702|703|846)$/.test(codeOf(theirs)) &&
-      tells(
-        theirs,
-        /syntax error at or near|column (\w+_\d+\.)?[^ ]+ does not exist|cannot cast type record to|is ambiguous/,
-      ) &&
-      isSane(ours),
-  },
-  {
-    rule: 'Embeddings without columns make no groups',
-    source: 'PostgREST 12.2.2, #3093',
-    parts: ['status', 'body', 'header content-range'],
-    applies: ({ asked, theirs, ours }) =>
-      says(asked, empty) && says(asked, aggregate) && isAnswered(theirs) && isAnswered(ours),
-  },
-  {
-    rule: 'What a write returns comes in the order that is asked for',
-    source: 'PostgREST 13, #3013',
-    applies: ({ asked, theirs, ours }) =>
-      asked.body !== undefined &&
-      names(asked, /^order$/) &&
-      says(asked, aggregate) &&
-      isAnswered(theirs) &&
-      codeOf(ours) === '42803',
-  },
-  {
-    rule: 'What a function returns can be filtered and sorted by columns that are not selected',
-    source: 'PostgREST 13, #3965',
-    applies: ({ asked, theirs, ours }) =>
-      asked.path.startsWith('/rpc') &&
-      (codeOf(theirs) === '42703' || tells(theirs, /ordered-set aggregate rank/)) &&
-      codeOf(ours) !== '42703' &&
-      isSane(ours),
-  },
-  {
-    rule: 'Postgres knows what a function returns by its own name',
-    source: 'PostgREST 13, #3965',
-    parts: ['message', 'hint'],
-    applies: ({ asked, theirs, ours }) =>
-      asked.path.startsWith('/rpc') && codeOf(theirs) === '42703' && codeOf(ours) === '42703',
-  },
-  {
-    rule: 'A function’s name is guessed where three of four letters are right',
-    source: 'PostgREST 14, #4569',
-    parts: ['hint'],
-    applies: ({ theirs, ours }) =>
-      codeOf(theirs) === 'RST202' && codeOf(ours) === 'RST202' && tells(ours, /"hint":null/),
-  },
-]
-
 /** What the contract says, and what docs/rest.md tells users. */
-const own: readonly Exception[] = [
+export const ofQueries: readonly Exception[] = [
   {
     rule: 'Rows for which no order is asked may come in another one',
     source: 'docs/rest.md: order of rows',
@@ -462,5 +283,3 @@ const own: readonly Exception[] = [
       isSane(ours),
   },
 ]
-
-export const ofQueries: readonly Exception[] = [...changes, ...own]
