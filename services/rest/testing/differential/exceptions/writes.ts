@@ -275,10 +275,16 @@ const own: readonly Exception[] = [
       asked.method === 'OPTIONS' && /^RST(107|122|202|203)$/.test(codeOf(theirs)) && isDone(ours),
   },
   {
-    rule: 'Of several faults of a write or a POST another one may be told',
+    rule: 'Of several faults that Postgres finds in a write it decides which it tells',
     source: 'docs/rest.md: errors and names',
     applies: ({ asked, theirs, ours }) =>
-      isWrite(asked) && theirs.status >= 400 && theirs.status < 500 && (ours.status < 300 || ours.status >= 400),
+      isWrite(asked) && [theirs, ours].every(answer => /^(22|23|42)...$/.test(codeOf(answer))),
+  },
+  {
+    rule: 'Paths of order, limit and offset have to be embedded in a write as in a read',
+    source: 'PostgREST 13, #3013',
+    applies: ({ asked, ours }) =>
+      isWrite(asked) && hasParameter(asked, /\.(order|limit|offset)$/) && codeOf(ours) === 'RST108',
   },
   {
     rule: 'Retry-After stands where waiting helps',
