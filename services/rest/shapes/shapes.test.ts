@@ -186,6 +186,19 @@ describe('of one shape', () => {
     expect(plannedBy(shapes, http, { role: 'clerk', limits: {} }).plan).toBe(free)
   })
 
+  test('of what comes to a long statement, nothing is kept', () => {
+    const shapes = new Shapes(basis)
+    const plans = (count: number) => {
+      const embedded = Array.from({ length: count }, (_, index) => `c${index}:clients(name)`)
+      return ['1', '2'].map(id => plannedBy(shapes, headOf(`GET /projects?select=${embedded}&id=eq.${id}`)))
+    }
+    const [one, other] = plans(10)
+    expect(other?.plan).toBe(one?.plan)
+    const [long, longToo] = plans(60)
+    expect(longToo?.plan).not.toBe(long?.plan)
+    expect(longToo?.render('whole').main.values).toEqual(['2'])
+  })
+
   test('what is planned before the body is there has the values that were sent', () => {
     const shapes = new Shapes(basis)
     const { request, plansWithoutBody } = shapes.ask(headOf('PATCH /projects?id=eq.4711'), anybody)

@@ -41,6 +41,8 @@ type Basis = { readonly rules: RequestRules; readonly cache: SchemaCache; readon
 
 const maximumKept = 500
 const longestKey = 6_000
+/** Of a statement, in characters: plans and statements of what is longer would come to hundreds of megabytes, and whoever asks a database so waits for other things. */
+const longestText = 8_000
 
 /** The headers that parsing reads. */
 const read = ['accept', 'prefer', 'accept-profile', 'content-profile', 'content-type', 'range'] as const
@@ -161,8 +163,10 @@ const isPlanned = (action: Action): action is PlannedAction =>
 /** A plan of so many values, which stand in it as placeholders. */
 function template(plan: Plan, count: number): Kept<Fill<Planned>> {
   if (plan.body.explain !== undefined || (plan.kind === 'read' && plan.keyset !== undefined)) return 'unlike'
+  const first = render(plan, 'whole')
+  if (first.main.text.length > longestText || (first.write?.text.length ?? 0) > longestText) return 'unlike'
   const fillOf = (delivery: Delivery) => renderedTemplate(render(plan, delivery), count)
-  const [whole, rows, made] = [fillOf('whole'), fillOf('rows'), fillOf('made rows')]
+  const [whole, rows, made] = [renderedTemplate(first, count), fillOf('rows'), fillOf('made rows')]
   if (whole === undefined || rows === undefined || made === undefined) return 'unlike'
   const fills = { whole, rows, 'made rows': made } satisfies Record<Delivery, Fill<Rendered>>
   return values => ({ plan, render: delivery => fills[delivery](values) })
