@@ -54,7 +54,7 @@ describe('a request', () => {
     expect(await count('(SELECT count(*) FROM api.accounts WHERE amount <> 0)')).toBe(0)
   })
 
-  test.each(['40001', '40P01'])('that fails with %s again and again is tried four times', async state => {
+  test.each(['40001', '40P01', '26000'])('that fails with %s again and again is tried four times', async state => {
     expect(await callsOf(state)).toBe(4)
   })
 

@@ -1,12 +1,15 @@
 /**
- * Once more, where Postgres has ended a transaction for the sake of others that ran beside it: the same again may well succeed. Only for what is one transaction as a
+ * Once more, where Postgres has ended a transaction for what others have done, beside it or before it: the same again may well succeed. Only for what is one transaction as a
  * whole, and has told its client nothing yet.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../../postgres/errors.ts'
 
-/** serialization_failure and deadlock_detected (Postgres manual, appendix A). */
-const passing = new Set(['40001', '40P01'])
+/**
+ * serialization_failure and deadlock_detected (Postgres manual, appendix A); and invalid_sql_statement_name, where a function that ran on this connection
+ * before has deallocated what was prepared there: the connection is given up with that.
+ */
+const passing = new Set(['40001', '40P01', '26000'])
 const attempts = 4
 const firstPauseMs = 10
 
