@@ -108,6 +108,15 @@ const changes: readonly Exception[] = [
     applies: ({ asked, theirs }) => accepts(asked, /html|list/) && /^42(846|704)$/.test(codeOf(theirs)),
   },
   {
+    rule: 'A handler of any element is given the columns that are selected',
+    source: 'PostgREST 12.0.3, #3160',
+    applies: ({ asked, theirs, ours }) =>
+      accepts(asked, /list/) &&
+      hasParameter(asked, /^select$/) &&
+      ours.status < 300 &&
+      (theirs.status < 300 || codeOf(theirs) === '22P02'),
+  },
+  {
     rule: 'A function is planned with the values that it is given, and they are looked at first',
     source: 'PostgREST 13, #2858',
     applies: ({ asked, theirs, ours }) =>
@@ -278,7 +287,7 @@ const own: readonly Exception[] = [
     rule: 'Of several faults that Postgres finds in a write it decides which it tells',
     source: 'docs/rest.md: errors and names',
     applies: ({ asked, theirs, ours }) =>
-      isWrite(asked) && [theirs, ours].every(answer => /^(22|23|42)...$/.test(codeOf(answer))),
+      isWrite(asked) && [theirs, ours].every(answer => /^(22|23|42|P0)...$/.test(codeOf(answer))),
   },
   {
     rule: 'Paths of order, limit and offset have to be embedded in a write as in a read',
