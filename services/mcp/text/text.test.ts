@@ -63,6 +63,16 @@ describe('the estimate of tokens', () => {
     }
   })
 
+  test.each(['Ee', 'Qd77', 'ZyZZ', 'zzqzqqz', 'gkO', 'uuwwuuuw', 'oohhhoho'])(
+    'is never too low for %s again and again: what a text is made of may be one odd piece alone',
+    piece => {
+      for (const separator of ['', ' ', '\n']) {
+        const text = Array.from({ length: 12 }, () => piece).join(separator)
+        expect(atMostTokens(text)).toBeGreaterThanOrEqual(countTokens(text))
+      }
+    },
+  )
+
   test('is never too low for what stands in databases, by an older tokenizer as well, and no more than thrice too high for prose', () => {
     const random = (length: number, characters: string) =>
       Array.from({ length }, () => characters[Math.floor(Math.random() * characters.length)]).join('')
