@@ -1,6 +1,6 @@
 /** What a reader of the repository meets leads somewhere: links in documents, commands they give, and what comments name. */
 import { existsSync, globSync, readFileSync } from 'node:fs'
-import { dirname, join, normalize } from 'node:path'
+import { basename, dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
 import packageFile from './package.json' with { type: 'json' }
 
@@ -55,6 +55,14 @@ test('every `make` target, `npm run` script and command of ours in a document is
     ),
   )
   expect(unknown).toEqual([])
+})
+
+test('each decision has a number of its own, and stands in their list in its turn', () => {
+  const files = globSync('docs/decisions/[0-9]*.md').map(path => basename(path))
+  const listed = [...textOf('docs/decisions/README.md').matchAll(/^\| \[(\d+)\]\(([^)]+)\)/gm)]
+  expect(listed.map(([, , file]) => file)).toEqual(files.sort())
+  expect(listed.every(([, number = '', file]) => file?.startsWith(`${number}-`))).toBe(true)
+  expect(new Set(listed.map(([, number]) => number)).size).toBe(listed.length)
 })
 
 test('the Makefile tells of each of its targets that users call', () => {
