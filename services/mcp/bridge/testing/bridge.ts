@@ -55,8 +55,15 @@ export async function startTestBridge(parts: BridgeParts = {}): Promise<TestBrid
     ...(parts.oauth_server && { oauth_server: { enabled: true, ...parts.oauth_server } }),
   }
   writeFileSync(path, stringify(file))
-  const settings = readBridgeConfiguration(path, process.env)
-  const bridge = await startBridge(settings, pino({ level: process.env.BRIDGE_LOG ?? 'silent' }))
+  const clear = () => {
+    if (parts.folder === undefined) rmSync(folder, { recursive: true, force: true })
+  }
+  const start = async () =>
+    startBridge(readBridgeConfiguration(path, process.env), pino({ level: process.env.BRIDGE_LOG ?? 'silent' }))
+  const bridge = await start().catch((error: unknown) => {
+    clear()
+    throw error
+  })
   const asking = (to: string, asked: Asked = {}) => ask(port, to, asked)
   const headersOf = (headers: Record<string, string>) => ({
     'Content-Type': 'application/json',
@@ -83,7 +90,7 @@ export async function startTestBridge(parts: BridgeParts = {}): Promise<TestBrid
     },
     async stop() {
       await bridge.stop()
-      if (parts.folder === undefined) rmSync(folder, { recursive: true, force: true })
+      clear()
     },
   }
 }
