@@ -1,5 +1,4 @@
 /** The databases that bench/rest.ts measures with: a small one that is asked, and one with ten thousand tables that is only read for its schema. */
-import pg from 'pg'
 import type { TestPostgres } from '../services/testing/postgres.ts'
 import { requestText } from './rest-load.ts'
 
@@ -58,11 +57,16 @@ export async function makeManyTables(postgres: TestPostgres, name: string): Prom
   await postgres.run('VACUUM ANALYZE pg_class, pg_attribute, pg_constraint, pg_type, pg_attrdef, pg_index', name)
 }
 
-const entry = (number: number) => ({ name: `entry ${number}`, amount: number / 4, note: 'a note of some length' })
-const thousand = JSON.stringify(Array.from({ length: 1_000 }, (_, number) => entry(number)))
+export const entry = (number: number) => ({
+  name: `entry ${number}`,
+  amount: number / 4,
+  note: 'a note of some length',
+})
+export const thousandEntries = JSON.stringify(Array.from({ length: 1_000 }, (_, number) => entry(number)))
 
 export type Question = { readonly name: string; readonly request: string; readonly isRead: boolean }
 
+export const singleInsert = 'a single insert'
 export const bulkInsert = 'a bulk insert of 1,000 rows'
 
 /** What is asked, as the issue lists it. */
@@ -75,35 +79,9 @@ export const questions: readonly Question[] = [
     isRead: true,
   },
   { name: 'an RPC', request: requestText('/rpc/add', JSON.stringify({ a: 1, b: 2 })), isRead: true },
-  { name: 'a single insert', request: requestText('/entries', JSON.stringify(entry(1))), isRead: false },
-  { name: bulkInsert, request: requestText('/entries', thousand), isRead: false },
+  { name: singleInsert, request: requestText('/entries', JSON.stringify(entry(1))), isRead: false },
+  { name: bulkInsert, request: requestText('/entries', thousandEntries), isRead: false },
 ]
-
-/** The bulk insert with no server before Postgres, of the same JSON and of rows that Postgres makes itself: inserts per second of each. */
-export async function bulkInsertsAlone(uri: string, connections: number, seconds: number): Promise<[number, number]> {
-  const clients = Array.from({ length: connections }, () => new pg.Client(uri))
-  await Promise.all(clients.map(client => client.connect()))
-  const rate = async (text: string, values: string[]): Promise<number> => {
-    const end = performance.now() + seconds * 1_000
-    let count = 0
-    const insert = async (client: pg.Client) => {
-      for (; performance.now() < end; count++) await client.query(text, values)
-    }
-    await Promise.all(clients.map(insert))
-    return count / seconds
-  }
-  const target = 'INSERT INTO entries (name, amount, note) SELECT'
-  try {
-    return [
-      await rate(`${target} * FROM json_to_recordset($1::json) AS entry (name text, amount numeric, note text)`, [
-        thousand,
-      ]),
-      await rate(`${target} 'entry ' || n, n * 0.25, 'a note of some length' FROM generate_series(1, 1000) n`, []),
-    ]
-  } finally {
-    await Promise.all(clients.map(client => client.end()))
-  }
-}
 
 export const smallAnswer = requestText('/items?id=eq.1')
 /** 50 MB and a little. */

@@ -94,7 +94,7 @@ function closedLoop(until: number, connections: number): Pace {
 }
 
 /** A timer that goes off each millisecond tells how many are due: to look more often would take the processor from those that are measured. */
-function openLoop(perSecond: number, until: number): Pace {
+export function openLoop(perSecond: number, until: number): Pace {
   const due: number[] = []
   const waiting: Turn[] = []
   let last = performance.now()

@@ -17,9 +17,9 @@ import { temporaryDirectory } from '../operator/postgres/testing/postgres.ts'
 import { postgrestBinary, type Server, startPostgrest } from '../services/rest/testing/programs.ts'
 import { startPostgres, type TestPostgres } from '../services/testing/postgres.ts'
 import { forgetPeak, memoryMiB, postmasterOf, processorSeconds } from './processes.ts'
+import { bulkInsertsAlone, insertsAlone } from './rest-alone.ts'
 import {
   bulkInsert,
-  bulkInsertsAlone,
   largeAnswer,
   makeDatabase,
   makeManyTables,
@@ -27,6 +27,7 @@ import {
   oneOfMany,
   type Question,
   questions,
+  singleInsert,
   smallAnswer,
 } from './rest-database.ts'
 import { type Load, loadAlone, type Measure, startLoad } from './rest-load.ts'
@@ -117,9 +118,15 @@ async function compare(contest: Contest, { name, request, isRead }: Question): P
     print('    of Postgres per request', `${inDatabase.ratio.toFixed(2)} (${inDatabase.detail} ms)`)
     if (failures > 0) print('    FAILURES', String(failures))
   }
-  await compareOpen(contest, request, median(base.map(({ perSecond }) => perSecond)) / 2)
+  const half = median(base.map(({ perSecond }) => perSecond)) / 2
+  await compareOpen(contest, request, half)
+  const uri = postgres.uri('postgres', database)
+  if (name === singleInsert) {
+    const alone = await insertsAlone(uri, pool, seconds * rounds, half)
+    print('    of Postgres alone, p99', `${alone.toFixed(1)} ms`)
+  }
   if (name !== bulkInsert) return
-  const [json, made] = await bulkInsertsAlone(postgres.uri('postgres', database), pool, seconds)
+  const [json, made] = await bulkInsertsAlone(uri, pool, seconds)
   print('  Postgres alone: of the JSON, of rows it makes', `${json.toFixed(0)}, ${made.toFixed(0)} a second`)
 }
 
