@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { connectionAddress } from './address.ts'
-import { Connection, type Step } from './connection.ts'
+import { Connection } from './connection.ts'
+import type { Step } from './run.ts'
 
 let postgres: TestPostgres
 beforeAll(async () => {

@@ -1,7 +1,8 @@
 /** The connections of one worker: at most so many, made when they are needed, given to who has waited longest. */
 import type { Address } from './address.ts'
-import { Connection, type Step, type Taken } from './connection.ts'
+import { Connection } from './connection.ts'
 import { AcquisitionTimeout, ConnectionFailure, Displaced } from './errors.ts'
+import type { Step, Taken } from './run.ts'
 
 export type PoolSettings = {
   readonly address: Address

@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startPostgres, type TestPostgres } from '../testing/postgres.ts'
 import { connectionAddress } from './address.ts'
-import type { Step, Taken } from './connection.ts'
 import { Connection } from './connection.ts'
 import { ConnectionFailure, Displaced } from './errors.ts'
 import { Pool } from './pool.ts'
+import type { Step, Taken } from './run.ts'
 
 let postgres: TestPostgres
 beforeAll(async () => {

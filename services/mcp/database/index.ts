@@ -2,8 +2,9 @@
  * Statements on the configured databases. It promises that each call has a transaction of its own with limits of time and size, that nothing of it is left in the
  * session for the next one, and that every statement is tagged and noted.
  */
-import type { Connection, Row, Step } from '../../postgres/connection.ts'
+import type { Connection } from '../../postgres/connection.ts'
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
+import type { Row, Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'

@@ -1,5 +1,5 @@
 /** What stands before and after a statement, so that it can neither run for ever nor leave anything behind. Pure. */
-import type { Step } from '../../postgres/connection.ts'
+import type { Step } from '../../postgres/run.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 
 /** `snapshot`: READ ONLY, with all statements seeing the same. */

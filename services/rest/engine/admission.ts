@@ -3,8 +3,8 @@
  * without its body, which it plans and does not run; so a refusal is worded as it would have been, and whoever is refused here would have been refused there.
  */
 
-import type { Step } from '../../postgres/connection.ts'
 import { DatabaseError } from '../../postgres/errors.ts'
+import type { Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
 import type { Plan } from '../plan/types.ts'
 import { render } from '../sql/index.ts'

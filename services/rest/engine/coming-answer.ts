@@ -5,8 +5,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AnswerStream } from '../../http/message.ts'
 import { Pieces } from '../../http/pieces.ts'
-import type { Connection, Row } from '../../postgres/connection.ts'
+import type { Connection } from '../../postgres/connection.ts'
 import type { RowSink } from '../../postgres/messages.ts'
+import type { Row } from '../../postgres/run.ts'
 import type { Rendered } from '../sql/index.ts'
 
 /** What is no larger is answered as a whole, in one write, and may still fail with an error of its own. */

@@ -4,9 +4,10 @@
  */
 
 import type { AnswerStream } from '../../http/message.ts'
-import type { Connection, Row, Rows, Step } from '../../postgres/connection.ts'
+import type { Connection } from '../../postgres/connection.ts'
 import { Displaced } from '../../postgres/errors.ts'
 import type { Pool } from '../../postgres/pool.ts'
+import type { Row, Rows, Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
 import { notSingular, putOfAnotherRow, tooManyAffected } from '../errors/catalogue.ts'
 import { checkCost, checkRows } from '../limits/plan-limits.ts'

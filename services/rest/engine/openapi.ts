@@ -2,7 +2,7 @@
 
 import { version } from '../../../server/version.ts'
 import type { HttpResponse } from '../../http/message.ts'
-import type { Step } from '../../postgres/connection.ts'
+import type { Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
 import { type Catalog, catalogOf, returnedSql, typesSql } from '../description/catalog.ts'
 import type { DescribedSchema } from '../description/described.ts'

@@ -4,7 +4,7 @@
  */
 
 import type { Headers } from '../../http/message.ts'
-import type { Step } from '../../postgres/connection.ts'
+import type { Step } from '../../postgres/run.ts'
 import { identifier } from '../sql/statement.ts'
 
 export type SessionFacts = {

@@ -2,8 +2,9 @@
  * Why Postgres has refused a request with 42501: which grant its role lacks, or which policies of row-level security its rows have been held against. Asked of the
  * catalogs, for the log; the client is told what Postgres says. It promises names only, never a value.
  */
-import type { Step } from '../../postgres/connection.ts'
+
 import type { Pool } from '../../postgres/pool.ts'
+import type { Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
 import type { Plan } from '../plan/types.ts'
 import { needsOf } from './needs.ts'
