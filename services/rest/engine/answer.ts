@@ -9,7 +9,7 @@ import { appliedPreferences, type Preferences } from '../parse/preferences.ts'
 import { encoded } from '../parse/query.ts'
 import type { ApiRequest } from '../parse/request.ts'
 import type { Plan } from '../plan/types.ts'
-import type { Outcome } from './execute.ts'
+import type { Outcome } from './outcome.ts'
 
 const contentRange = (first: number, last: number, total: number | undefined): [string, string] => {
   const rows = total !== 0 && first <= last ? `${first}-${last}` : '*'

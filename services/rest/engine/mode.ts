@@ -1,8 +1,11 @@
-/** How the transaction of a request is begun and ended, by its plan, its role, its client and the configuration. Pure. */
+/**
+ * How a plan may be run: how its transaction is begun and ended, by its role, its client and the configuration as well; whether its answer can be handed on as it comes, and whether it
+ * can share a connection. Pure.
+ */
 import type { Preferences } from '../parse/preferences.ts'
 import type { Plan } from '../plan/types.ts'
+import type { Rendered } from '../sql/index.ts'
 import type { Exchange } from './exchange.ts'
-import { decides } from './execute.ts'
 import type { State } from './state.ts'
 import type { TransactionMode } from './transaction.ts'
 
@@ -30,3 +33,35 @@ export function transactionMode(exchange: Exchange, plan: Plan, chosen: Preferen
     end: end === 'commit' && decides(plan) ? 'decide' : end,
   }
 }
+
+/** Whether the plan itself, or its result, can be one that must not stand. */
+const decides = (plan: Plan): boolean =>
+  plan.limits?.cost !== undefined || (plan.limits !== undefined && writes(plan)) || decidesByForm(plan)
+
+const writes = (plan: Plan): boolean => plan.kind === 'write' || (plan.kind === 'call' && !plan.readOnly)
+
+const decidesByForm = (plan: Plan): boolean =>
+  plan.body.explain === undefined &&
+  ((plan.kind === 'write' &&
+    (plan.body.singular || plan.maximumAffected !== undefined || (plan.write.kind === 'insert' && plan.write.isPut))) ||
+    (plan.kind === 'call' && !plan.readOnly && (plan.body.singular || plan.maximumAffected !== undefined)))
+
+/** Whether nothing that comes after the head can change it: neither what has been written, nor how much it was, nor how the transaction ends. */
+export const canStream = (plan: Plan, { end, isolationLevel }: TransactionMode): boolean =>
+  plan.kind !== 'write' &&
+  plan.limits?.cost === undefined &&
+  !plan.headersOnly &&
+  !plan.body.singular &&
+  plan.body.explain === undefined &&
+  (plan.kind === 'read' || (plan.readOnly && plan.maximumAffected === undefined)) &&
+  end !== 'decide' &&
+  isolationLevel !== 'serializable'
+
+/** Whether it may run twice, and leaves nothing behind that others of its connection could meet. */
+export const canShare = (plan: Plan, rendered: Rendered, { end, isolationLevel }: TransactionMode): boolean =>
+  (plan.kind === 'read' || (plan.kind === 'call' && plan.readOnly && plan.routine.volatility !== 'volatile')) &&
+  plan.limits?.cost === undefined &&
+  !rendered.isExplain &&
+  rendered.rowBody === undefined &&
+  end === 'commit' &&
+  isolationLevel === undefined

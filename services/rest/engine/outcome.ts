@@ -1,0 +1,114 @@
+/** What came back of a plan, from the rows of its statements, and whether it may stand. Pure. */
+import type { AnswerStream } from '../../http/message.ts'
+import type { Row, Rows } from '../../postgres/run.ts'
+import { notSingular, putOfAnotherRow, tooManyAffected } from '../errors/catalogue.ts'
+import { checkRows } from '../limits/plan-limits.ts'
+import type { Plan } from '../plan/types.ts'
+import type { Rendered } from '../sql/index.ts'
+
+/** What came back of a plan. */
+export type Outcome = {
+  readonly total: number | undefined
+  readonly rows: number
+  /** `key=eq.value` of each column of the key. */
+  readonly location: readonly string[]
+  readonly headers: string | undefined
+  readonly status: string | undefined
+  /** How many rows of an upsert were there before. */
+  readonly updated: number
+  readonly body: Buffer
+  /** In place of the body, where it is not there yet. */
+  readonly coming: ComingBody | undefined
+}
+
+/** A body whose transaction is still open: somebody has to write it, or to give it up. */
+type ComingBody = {
+  /** In bytes, where it is known. */
+  readonly length: number | undefined
+  writeTo(out: AnswerStream): Promise<void>
+  giveUp(): void
+}
+
+const nothing = Buffer.alloc(0)
+const text = (cell: Buffer | null | undefined): string | undefined => cell?.toString('utf8')
+const count = (cell: Buffer | null | undefined): number | undefined => {
+  const found = text(cell)
+  return found === undefined ? undefined : Number(found)
+}
+
+/** The elements of an array in Postgres's text form (manual section 8.15.6). */
+function arrayElements(literal: string): string[] {
+  const elements = literal.slice(1, -1).match(/"(?:\\.|[^"\\])*"|[^,]+/gs) ?? []
+  return elements.map(element => (element.startsWith('"') ? element.slice(1, -1).replace(/\\(.)/gs, '$1') : element))
+}
+
+export function outcomeOf(row: Row | undefined, body = row?.[6] ?? nothing): Outcome {
+  const location = text(row?.[2])
+  return {
+    total: count(row?.[0]),
+    rows: count(row?.[1]) ?? 0,
+    location: location === undefined ? [] : arrayElements(location),
+    headers: text(row?.[3]),
+    status: text(row?.[4]),
+    updated: count(row?.[5]) ?? 0,
+    body,
+    coming: undefined,
+  }
+}
+
+/** Of a body that is still to come, but for how it is written. */
+export const openOutcome = (head: Row | undefined): Outcome => outcomeOf(head, nothing)
+
+const explainOutcome = (rows: readonly Row[]): Outcome => ({
+  total: undefined,
+  rows: 1,
+  location: [],
+  headers: undefined,
+  status: undefined,
+  updated: 0,
+  body: Buffer.from(rows.map(row => text(row[0]) ?? '').join('\n')),
+  coming: undefined,
+})
+
+/** The rows that Postgres expects, of EXPLAIN (FORMAT JSON). */
+export function estimatedRows(json: string | undefined): number {
+  const explained: unknown = JSON.parse(json ?? '[]')
+  // The form of EXPLAIN's JSON is Postgres's own: a list of one object with a plan.
+  const [{ Plan }] = explained as [{ Plan: { 'Plan Rows': number } }]
+  return Plan['Plan Rows']
+}
+
+/** Takes an estimate into account: a count that stopped at the maximum is not the total. */
+export function withEstimate(outcome: Outcome, estimate: number, plan: Plan): Outcome {
+  if (plan.kind === 'write') return outcome
+  const { total } = outcome
+  if (plan.count === 'planned' || total === undefined) return { ...outcome, total: estimate }
+  const isCut = plan.maximumRows === undefined || total > plan.maximumRows
+  return isCut ? { ...outcome, total: Math.max(total, estimate) } : outcome
+}
+
+/** From the rows of a request's own statements; `counted` is how many a write of its own has touched. */
+export function readOutcome(
+  results: Rows,
+  { write, estimate, isExplain }: Rendered,
+  plan: Plan,
+  counted: number | undefined,
+): Outcome {
+  const main = results[(estimate === undefined ? 0 : 1) + (write === undefined ? 0 : 1)] ?? []
+  if (isExplain) return explainOutcome(main)
+  const outcome = outcomeOf(main[0])
+  if (counted !== undefined) return { ...outcome, rows: counted }
+  return estimate === undefined ? outcome : withEstimate(outcome, estimatedRows(text(results[0]?.[0]?.[0])), plan)
+}
+
+/** Whether the result may stand; if not, whatever was written is taken back. */
+export function checkOutcome(plan: Plan, { rows }: Outcome): void {
+  if (plan.body.explain !== undefined) return
+  checkRows(plan, rows)
+  if (plan.kind === 'write' && plan.write.kind === 'insert' && plan.write.isPut && rows !== 1) {
+    throw putOfAnotherRow()
+  }
+  const most = plan.kind === 'read' ? undefined : plan.maximumAffected
+  if (most !== undefined && rows > most) throw tooManyAffected(rows)
+  if (plan.body.singular && rows !== 1) throw notSingular(rows)
+}
