@@ -34,7 +34,7 @@ import { useBodyBudget } from './plugins/body-budget.ts'
 import { type Connections, createConnections } from './plugins/connections.ts'
 import { useCrossOrigin } from './plugins/cross-origin.ts'
 import { sendError, useErrors } from './plugins/errors.ts'
-import { refuseOthers } from './plugins/methods.ts'
+import { originForm, refuseOthers } from './plugins/methods.ts'
 import { useRateLimit } from './plugins/rate-limit.ts'
 import { newRequestId, useRequestId } from './plugins/request-id.ts'
 import { useSingleHeaders } from './plugins/single-headers.ts'
@@ -165,6 +165,7 @@ function createFramework({ configuration, certificate, logger }: AppOptions, con
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     genReqId: newRequestId,
+    rewriteUrl: ({ url = '/' }) => originForm(url),
     requestIdHeader: false,
     bodyLimit,
     trustProxy: configuration.trustedProxies.length > 0 ? configuration.trustedProxies : false,

@@ -479,15 +479,54 @@ describe('paths and methods', () => {
 })
 
 describe('a path', () => {
+  let port: string
+  beforeAll(async () => {
+    port = new URL(await client.app.listen({ host: '127.0.0.1', port: 0 })).port
+  })
+  const ask = async (method: string, path: string) => {
+    const { resolve, reject, promise } = Promise.withResolvers<IncomingMessage>()
+    request({ host: '127.0.0.1', port, method, path }, resolve).on('error', reject).end()
+    const response = await promise
+    const body = JSON.parse((await text(response)) || '{}')
+    return {
+      status: response.statusCode,
+      allow: response.headers.allow,
+      code: body.code,
+      message: body.message,
+      id: response.headers['x-request-id'],
+    }
+  }
+
   test('that is not there is named as it was sent', async () => {
-    const ask = (path: string, method: 'GET' | 'POST' | 'DELETE' = 'GET') => client.call(method, path, { token: null })
-    expectError(await ask('/databases/'), 404, ': /managed/v1/databases/: leave out the slash at its end')
-    expectError(await ask('/databases/', 'POST'), 404, ': /managed/v1/databases/: leave out the slash at its end')
-    expectError(await ask('/databases/', 'DELETE'), 404, ': /managed/v1/databases/: leave out the slash at its end')
-    expectError(await ask(`/databases/${id}/?x=1`), 404, /leave out the slash at its end$/)
-    expectError(await ask('/databases//branches'), 404, /: \/managed\/v1\/databases\/\/branches$/)
-    expectError(await ask(`/nope/${'x'.repeat(80)}?secret=1`), 404, /x{80}$/)
-    expectError(await ask(`/databases/%zz`), 400, 'the path is not a valid URL path')
+    const call = (path: string, method: 'GET' | 'POST' | 'DELETE' = 'GET') => client.call(method, path, { token: null })
+    expectError(await call('/databases/'), 404, ': /managed/v1/databases/: leave out the slash at its end')
+    expectError(await call('/databases/', 'POST'), 404, ': /managed/v1/databases/: leave out the slash at its end')
+    expectError(await call('/databases/', 'DELETE'), 404, ': /managed/v1/databases/: leave out the slash at its end')
+    expectError(await call(`/databases/${id}/?x=1`), 404, /leave out the slash at its end$/)
+    expectError(await call('/databases//branches'), 404, /: \/managed\/v1\/databases\/\/branches$/)
+    expectError(await call(`/nope/${'x'.repeat(80)}?secret=1`), 404, /x{80}$/)
+    expectError(await call(`/databases/%zz`), 400, 'the path is not a valid URL path')
+  })
+
+  test('is the same path however it is spelt, and no other one', async () => {
+    const unauthorized = { status: 401 }
+    for (const at of ['', 'http://x', 'HTTPS://x:8080']) {
+      expect(await ask('GET', `${at}/managed/v1/databases/${id}`), at).toMatchObject(unauthorized)
+      expect(await ask('GET', `${at}/managed/v1/data%62ases/${id}?x=1`), at).toMatchObject(unauthorized)
+      for (const path of [`${at}/managed/v1/databases/${id}`, `${at}/managed/v1/data%62ases/${id}`])
+        for (const method of ['PUT', 'FOO'])
+          expect(await ask(method, path), path).toMatchObject({ status: 405, allow: 'GET, HEAD, PATCH, DELETE' })
+      expect(await ask('GET', `${at}/nope`)).toMatchObject({
+        status: 404,
+        message: 'there is nothing at this path: /nope',
+      })
+    }
+    expect(await ask('GET', 'http://x?limit=1')).toMatchObject({ status: 302 })
+    for (const method of ['GET', 'PUT'])
+      expect(await ask(method, '/managed/v1/databases;x=1')).toMatchObject({
+        status: 404,
+        message: 'there is nothing at this path: /managed/v1/databases;x=1',
+      })
   })
 
   test('at the root leads to the documentation', async () => {
@@ -499,25 +538,13 @@ describe('a path', () => {
   })
 
   test('takes no other method, whatever it is called', async () => {
-    const { port } = new URL(await client.app.listen({ host: '127.0.0.1', port: 0 }))
-    const ask = async (method: string, path: string) => {
-      const { resolve, reject, promise } = Promise.withResolvers<IncomingMessage>()
-      request({ host: '127.0.0.1', port, method, path }, resolve).on('error', reject).end()
-      const response = await promise
-      const body = JSON.parse(await text(response))
-      return {
-        status: response.statusCode,
-        allow: response.headers.allow,
-        code: body.code,
-        id: response.headers['x-request-id'],
-      }
-    }
     const methods = METHODS.filter(method => !['GET', 'HEAD', 'PATCH', 'DELETE', 'CONNECT', 'QUERY'].includes(method))
     for (const method of [...methods, 'QUERY'])
       expect(await ask(method, `/managed/v1/databases/${id}`), method).toEqual({
         status: 405,
         allow: 'GET, HEAD, PATCH, DELETE',
         code: 405,
+        message: 'the path takes GET, HEAD, PATCH, DELETE only',
         id: expect.any(String),
       })
     for (const path of ['/', '/docs/static/index.html', '/healthz', '/managed/v1/openapi.json', '/managed/v1/ca.pem'])

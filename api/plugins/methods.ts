@@ -10,7 +10,22 @@ import { sendError } from './errors.ts'
 /** How much of a path an answer repeats. */
 const longestShown = 200
 
-const pathOf = (url: string): string => url.split(/[?#;]/, 1)[0] ?? ''
+const pathOf = (url: string): string => url.split(/[?#]/, 1)[0] ?? ''
+
+/** As the router reads it, to which `%62` is a b, and `%2F` no slash. */
+function decoded(path: string): string {
+  try {
+    return decodeURI(path)
+  } catch {
+    return path
+  }
+}
+
+/** The target of a request as routes know it: who sends it as to a proxy, with a host, is to be answered too (RFC 9112, section 3.2.2). */
+export function originForm(target: string): string {
+  const rest = target.replace(/^https?:\/\/[^/?#]*/i, '')
+  return rest === target || rest.startsWith('/') ? rest : `/${rest}`
+}
 
 /** Finds the methods that a path is served by; undefined where it is no path of ours. */
 export type MethodsOf = (url: string) => readonly string[] | undefined
@@ -38,7 +53,8 @@ const notAllowed = (methods: readonly string[]): ApiError => {
 }
 
 /** The refusal of a request that no route serves. */
-export function refusalOf(url: string, methodsOf: MethodsOf): ApiError {
+export function refusalOf(target: string, methodsOf: MethodsOf): ApiError {
+  const url = originForm(target)
   const methods = methodsOf(url)
   return methods === undefined ? nothingAt(url, methodsOf) : notAllowed(methods)
 }
@@ -56,7 +72,7 @@ export function refuseOthers(app: App): MethodsOf {
     seen.set(url, known)
   })
   const methodsOf: MethodsOf = url => {
-    const path = pathOf(url)
+    const path = decoded(pathOf(url))
     const served = seen.values().filter(({ pattern }) => pattern.test(path))
     const methods = new Set(served.flatMap(route => route.methods))
     return methods.size === 0 ? undefined : [...methods]
