@@ -22,6 +22,16 @@ function refusalOfDuplicates(text: string): ApiError | undefined {
   return badRequest(`${named}: stands twice in one object`)
 }
 
+/** Of what the parser does not take: it says one thing of both. */
+function refusalOfUnparsed(text: string): ApiError {
+  try {
+    JSON.parse(text)
+  } catch {
+    return badRequest('body: must be valid JSON')
+  }
+  return badRequest('body: unknown field __proto__ or constructor.prototype')
+}
+
 const isUtf8Charset = (charset: string): boolean => charset === 'utf-8' || charset === 'utf8'
 
 export function useJsonBodies(app: App): void {
@@ -39,7 +49,7 @@ export function useJsonBodies(app: App): void {
     const text = body.toString('utf8')
     if (hasDoubtfulKey(text)) return done(badRequest('body: unknown field with a backslash in its name'), undefined)
     parse(request, text, (error, value) => {
-      if (error !== null && error !== undefined) return done(badRequest('body: must be valid JSON'), undefined)
+      if (error !== null && error !== undefined) return done(refusalOfUnparsed(text), undefined)
       done(refusalOfDuplicates(text) ?? null, value)
     })
   })
