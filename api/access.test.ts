@@ -241,14 +241,14 @@ describe('limits', () => {
       expect(await told()).toEqual([200, policy, '"account";r=2;t=1', undefined])
       expect(await told('/databases?x=1')).toEqual([400, policy, '"account";r=1;t=1', undefined])
       expect(await told('/databases/x')).toEqual([400, policy, '"account";r=0;t=2', undefined])
-      expect(await told()).toEqual([429, policy, '"account";r=0;t=2', '1'])
+      expect(await told()).toEqual([429, policy, '"account";r=0;t=1', '1'])
       now += 2_000
       expect(await told()).toEqual([200, policy, '"account";r=2;t=1', undefined])
       const failures = '"failures";q=2;w=2'
       const refused = { token: 'x' }
       expect(await told('/regions', refused)).toEqual([401, failures, '"failures";r=1;t=1', undefined])
       expect(await told('/regions', refused)).toEqual([401, failures, '"failures";r=0;t=2', undefined])
-      expect(await told('/regions', refused)).toEqual([429, failures, '"failures";r=0;t=2', '1'])
+      expect(await told('/regions', refused)).toEqual([429, failures, '"failures";r=0;t=1', '1'])
       expect(await told('./healthz', { token: null })).toEqual([200, undefined, undefined, undefined])
     } finally {
       await limited.close()

@@ -87,7 +87,8 @@ export const responseHeaders = {
     example: '"account";q=1000;w=5',
   },
   RateLimit: {
-    description: 'How much is left: `r` requests now, and all of them again in `t` seconds.',
+    description:
+      'How much is left: `r` requests now, and all of them again in `t` seconds. With 429: the next one in `t` seconds, as Retry-After says.',
     schema: { type: 'string' },
     example: '"account";r=999;t=1',
   },

@@ -48,7 +48,7 @@ export function useAuthentication(app: App, verify: VerifyToken, failures: Limit
     if (error instanceof ApiError && error.status === 401) {
       const bucket = failures.buckets.of(request.ip)
       const isTaken = bucket.take()
-      reply.header('ratelimit-policy', policy).header('ratelimit', leftOf(failures.name, bucket))
+      reply.header('ratelimit-policy', policy).header('ratelimit', leftOf(failures.name, bucket, isTaken))
       if (!isTaken) return tooManyRequests(bucket.waitMs() / 1000)
     }
     return error instanceof Error ? error : new Error('verification failed', { cause: error })

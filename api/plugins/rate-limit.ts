@@ -18,10 +18,14 @@ const wholeSeconds = (ms: number): number => Math.min(highest, Math.ceil(ms / 10
 export const policyOf = (name: string, { perSecond, burst }: Rate): string =>
   `"${name}";q=${burst};w=${Math.max(1, wholeSeconds((burst * 1000) / perSecond))}`
 
-/** `r` requests are left, and all of them again after `t` seconds. */
-export function leftOf(name: string, bucket: TokenBucket): string {
+/**
+ * `r` requests are left, and all of them again after `t` seconds. Who is refused is told the end of what he has to wait, as in
+ * Retry-After, which is not to be before that of `t` (section 6.4 of the draft).
+ */
+export function leftOf(name: string, bucket: TokenBucket, isTaken: boolean): string {
   const { tokens, fullInMs } = bucket.left
-  return `"${name}";r=${tokens};t=${wholeSeconds(fullInMs)}`
+  const seconds = isTaken ? wholeSeconds(fullInMs) : Math.max(1, wholeSeconds(bucket.waitMs()))
+  return `"${name}";r=${tokens};t=${seconds}`
 }
 
 /** A limit by the name that clients see, and the rate of each of its buckets. */
@@ -35,7 +39,7 @@ export function useRateLimit(app: App, { name, rate, buckets }: Limit, tenants: 
   app.addHook('onRequest', (request, reply, done) => {
     const bucket = buckets.of(request.principal === undefined ? '' : keyOf(request.principal))
     const isTaken = bucket.take()
-    reply.header('ratelimit-policy', policy).header('ratelimit', leftOf(name, bucket))
+    reply.header('ratelimit-policy', policy).header('ratelimit', leftOf(name, bucket, isTaken))
     done(isTaken ? undefined : tooManyRequests(bucket.waitMs() / 1000))
   })
 }
