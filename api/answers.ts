@@ -21,7 +21,10 @@ export function sendRead(
   tag = entityTag(text),
 ): FastifyReply {
   reply.header('ETag', tag)
-  return isNotModified(request.headers, tag) ? reply.code(304).send() : sendJson(reply, text)
+  if (!isNotModified(request.headers, tag)) return sendJson(reply, text)
+  reply.code(304)
+  // The length that is told with HEAD is that of the body with 200 (RFC 9110, section 8.6), which is not sent: without the text it would be 0.
+  return request.method === 'HEAD' ? sendJson(reply, text) : reply.send()
 }
 
 export const taskHeaders = (taskId: string | undefined): Record<string, string> =>

@@ -60,7 +60,13 @@ describe('a read of one object', () => {
       // What cannot be read is no condition, and a tag of something else no reason.
       for (const other of [stale, 'nonsense', '"'])
         expect((await get(path, { 'if-none-match': other })).status).toBe(200)
-      expect((await client.call('HEAD', path)).headers.etag).toBe(tag)
+      const head = await client.call('HEAD', path)
+      expect(head.headers.etag).toBe(tag)
+      const unchanged = await client.call('HEAD', path, { headers: { 'if-none-match': tag } })
+      expect(unchanged).toMatchObject({ status: 304, body: '' })
+      // Whoever keeps the answer takes over what its headers say.
+      for (const name of ['content-length', 'content-type', 'cache-control'])
+        expect(unchanged.headers[name]).toBe(head.headers[name])
     }
   })
 
