@@ -174,6 +174,7 @@ test('databases page by creation, by region and by time, with the next page in L
     for (const offset of ['+01:00', '%2B01:00'])
       expect((await client.call('GET', `/databases?created_after=2020-01-01T00:00:00${offset}`)).status).toBe(200)
     expect((await client.call('GET', '/databases?created_after=2020-01-01+00:00:00Z')).status).toBe(400)
+    expect((await client.call('GET', '/databases?created_before=2020-01-01t00:00:00z')).body).toEqual([])
     expect((await client.call('GET', '/databases?created_after=2020-01-01T00:00:00Z')).headers['x-total-count']).toBe(
       '25',
     )

@@ -1,8 +1,8 @@
 /** Branches as the API gives them, and what a listing of them takes. */
 import { z } from 'zod'
-import { branchPhases, displayName, timestamp } from '../../crds/index.ts'
+import { branchPhases, displayName } from '../../crds/index.ts'
 import { allowlistInput, allowlistShape } from '../databases/allowlist.ts'
-import { connection, id, idText, paging, queryBoolean, time } from '../schemas/common.ts'
+import { connection, id, idText, inputTime, paging, queryBoolean, time } from '../schemas/common.ts'
 import { input, output } from '../schemas/components.ts'
 import { plainText } from '../schemas/plain-text.ts'
 import { serviceShape } from '../services/schema.ts'
@@ -86,7 +86,7 @@ export const createBranchInput = input(
           "Who may reach the Postgres endpoint. Omitted: the source's rules are copied. An empty list closes the endpoint.",
         ),
       source_branch_id: id.optional().describe('The branch to copy. Omitted: the database itself is copied.'),
-      expires_at: timestamp.optional().describe('When to delete the branch. Omitted: it stays until it is deleted.'),
+      expires_at: inputTime.optional().describe('When to delete the branch. Omitted: it stays until it is deleted.'),
     })
     .meta({
       description: 'A branch to create. The body can be left out.',

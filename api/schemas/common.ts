@@ -25,10 +25,14 @@ export const idText = z.string().meta({ format: 'uuid' })
 /** A date and time as it goes out. Plain text here, since what goes out is not checked again. */
 export const time = z.string().meta({ format: 'date-time' })
 
+/** A date and time as it comes in: the T and Z of RFC 3339 may be small (section 5.6). */
+const capitals = (text: unknown): unknown => (typeof text === 'string' ? text.toUpperCase() : text)
+export const inputTime = z.preprocess(capitals, timestamp)
+
 /** A `+` in a query stands for a space: that of an offset that nobody encoded is one again. */
 const plusOfOffset = (text: unknown): unknown =>
   typeof text === 'string' ? text.replace(/ (?=\d\d:\d\d$)/, '+') : text
-export const queryTime = z.preprocess(plusOfOffset, timestamp)
+export const queryTime = z.preprocess(plusOfOffset, inputTime)
 
 /** What an answer holds and an input may therefore repeat: taken, and not kept, however much it is. `as` is what an answer has. */
 export const ignored = (description: string, as: Record<string, unknown> = {}) =>
@@ -134,6 +138,3 @@ export const errorShape = output(
       example: { code: 400, message: 'display_name: must be at most 25 characters long' },
     }),
 )
-
-/** Of a request that needs no body: a member that is not known is refused here, too. */
-export const noBody = z.strictObject({}).optional()
