@@ -106,6 +106,17 @@ describe('a restart', () => {
   })
 })
 
+test.each(['/databases/ID', '/databases/ID/branches/ID', '/backups/ID'])(
+  'what a DELETE of %s says in a body is refused, as nobody reads it',
+  async path => {
+    const unknown = path.replaceAll('ID', '0198c0de-0000-7000-8000-000000000009')
+    const remove = (body: unknown) => client.call('DELETE', unknown, { body })
+    expectError(await remove({ keep_backups: true, force: false }), 400, 'keep_backups: unknown field; force: unknown')
+    for (const body of [[], '"now"']) expectError(await remove(body), 400, 'body: must be an object')
+    for (const body of [{}, 'null', undefined]) expectError(await remove(body), 404)
+  },
+)
+
 describe('limits', () => {
   const rateLimits = { tenantPerSecond: 1, tenantBurst: 20, failuresPerSecond: 1, failureBurst: 2 }
   const at = () => 1_800_000_000_000

@@ -2,7 +2,7 @@
  * Checks input against its zod schema and says what is wrong as `field: rule`, for example
  * `ip_allowlist.rules[3].cidr: must be an IPv4 address or CIDR block`. Values are never repeated: one may be a secret.
  */
-import type { z } from 'zod'
+import { z } from 'zod'
 import { ApiError, badRequest } from './errors.ts'
 
 /** How many faults one answer lists. */
@@ -108,6 +108,16 @@ export function validate<S extends z.ZodType>(schema: S, input: unknown, whole: 
   const result = schema.safeParse(input, { error: whole === 'query' ? ruleOfQuery : ruleOf })
   if (result.success) return result.data
   throw badRequest(describeIssues(result.error.issues, whole))
+}
+
+const noBody = z.strictObject({}).optional()
+
+/**
+ * Of a request that has no body: who sends `{"keep_backups": true}` with a DELETE has to be told that nobody has read it.
+ * @throws ApiError 400 that names each member
+ */
+export function refuseBody({ body }: { body: unknown }): void {
+  validate(noBody, body ?? undefined, 'body')
 }
 
 const wholeNames: Record<string, string> = { body: 'body', querystring: 'query', params: 'path', headers: 'headers' }

@@ -13,9 +13,9 @@ import { createdWithin, createSortedView, filtered, pageHeaders, pageOf } from '
 import { accountOf } from '../plugins/tenant.ts'
 import { preconditionOf } from '../preconditions.ts'
 import { renderBackup } from '../render/others.ts'
-import { idParameter, noBody } from '../schemas/common.ts'
+import { idParameter } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
-import { validate } from '../validation.ts'
+import { refuseBody } from '../validation.ts'
 import { writerOf } from '../writer.ts'
 import { backupShape, createBackupInput, listBackupsQuery } from './schema.ts'
 import { createBackup, deleteBackup, verifyBackup } from './write.ts'
@@ -131,7 +131,7 @@ function addVerify(app: App, context: ApiContext): void {
   )
   app.post('/backups/:id/verify', { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
-    validate(noBody, request.body ?? undefined, 'body')
+    refuseBody(request)
     requireCurrentPlan(writer.account, context.now())
     const { namespace } = writer.account
     const { id } = request.params
@@ -166,6 +166,7 @@ function addDelete(app: App, context: ApiContext): void {
   app.delete('/backups/:id', { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
     const { id } = request.params
+    refuseBody(request)
     const condition = preconditionOf(request.headers)
     const requireCurrent = condition && ((current: Backup) => condition(async () => [rendered(current)]))
     const work = async (attempt: Attempt): Promise<Answer> => {

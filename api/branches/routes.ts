@@ -18,7 +18,7 @@ import { accountOf } from '../plugins/tenant.ts'
 import { preconditionOf } from '../preconditions.ts'
 import { idParameter, type UserType, userTypeQuery, userTypes } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
-import { validate } from '../validation.ts'
+import { refuseBody, validate } from '../validation.ts'
 import { writerOf } from '../writer.ts'
 import { renderBranch } from './render.ts'
 import { branchShape, createBranchInput, listBranchesQuery } from './schema.ts'
@@ -166,6 +166,7 @@ function addDelete(app: App, context: ApiContext): void {
     const { id: databaseId, branch_id: id } = request.params
     const writer = writerOf(context, request)
     const { namespace } = writer.account
+    refuseBody(request)
     const condition = preconditionOf(request.headers)
     const requireCurrent = condition && ((current: Branch) => condition(() => bodiesOf(context, current)))
     const work = async (attempt: Attempt): Promise<Answer> => {

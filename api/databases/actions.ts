@@ -6,9 +6,9 @@ import { answerOnce } from '../idempotency/answer-once.ts'
 import type { Attempt } from '../idempotency/claims.ts'
 import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, type Documentation, operation } from '../operation.ts'
-import { idParameter, noBody } from '../schemas/common.ts'
+import { idParameter } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
-import { validate } from '../validation.ts'
+import { refuseBody } from '../validation.ts'
 import { type Writer, writerOf } from '../writer.ts'
 import { databaseShape } from './schema.ts'
 import { settledText } from './settled.ts'
@@ -64,7 +64,7 @@ function addAction(app: App, context: ApiContext, { name, ask, ...documentation 
   app.post(`/databases/:id/${name}`, { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
     const { id } = request.params
-    validate(noBody, request.body ?? undefined, 'body')
+    refuseBody(request)
     requireCurrentPlan(writer.account, context.now())
     const { account } = writer
     const work = async (attempt: Attempt): Promise<Answer> => {

@@ -13,6 +13,7 @@ import { accountOf } from '../plugins/tenant.ts'
 import { preconditionOf } from '../preconditions.ts'
 import { idParameter } from '../schemas/common.ts'
 import { type Account, requireCurrentPlan } from '../tenants.ts'
+import { refuseBody } from '../validation.ts'
 import { writerOf } from '../writer.ts'
 import { deleteDatabase } from './delete.ts'
 import { databaseShape, deleteDatabaseQuery, updateDatabaseInput } from './schema.ts'
@@ -103,6 +104,7 @@ function addDelete(app: App, context: ApiContext, singles: Singles): void {
     const writer = writerOf(context, request)
     const { account } = writer
     const { id } = request.params
+    refuseBody(request)
     const requireCurrent = requirementOf(request, singles)
     const work = async (attempt: Attempt): Promise<Answer> => {
       const taskId = await deleteDatabase(writer, id, request.query, { attempt, requireCurrent })

@@ -7,9 +7,9 @@ import { answerOnce } from '../idempotency/answer-once.ts'
 import type { Attempt } from '../idempotency/claims.ts'
 import type { Answer } from '../idempotency/record.ts'
 import { asynchronous, operation } from '../operation.ts'
-import { idParameter, noBody } from '../schemas/common.ts'
+import { idParameter } from '../schemas/common.ts'
 import { requireCurrentPlan } from '../tenants.ts'
-import { validate } from '../validation.ts'
+import { refuseBody } from '../validation.ts'
 import { writerOf } from '../writer.ts'
 import { settledText } from './settled.ts'
 import { rotatePassword } from './write.ts'
@@ -33,7 +33,7 @@ export function addRotation(app: App, context: ApiContext): void {
   app.post('/databases/:id/roles/:role/rotate-password', { schema }, async (request, reply) => {
     const writer = writerOf(context, request)
     const { id, role } = request.params
-    validate(noBody, request.body ?? undefined, 'body')
+    refuseBody(request)
     requireCurrentPlan(writer.account, context.now())
     const { account } = writer
     const work = async (attempt: Attempt): Promise<Answer> => {
