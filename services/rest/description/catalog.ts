@@ -3,6 +3,8 @@
  * somebody wants a description, with an empty search_path, so that types have the names that the cache has.
  */
 
+import type { QualifiedName } from '../../schema-cache/types.ts'
+
 export type Attribute = { readonly name: string; readonly type: string }
 
 /** A type that the database's users have made, by what it consists of. */
@@ -29,6 +31,8 @@ export type Catalog = {
   readonly types: ReadonlyMap<string, NamedType>
   /** By `signatureOf`. */
   readonly returned: ReadonlyMap<string, Returned>
+  /** The functions of its schema that make something of one row of a relation, as far as they are to be told of, by name. */
+  readonly ofRow: (relation: QualifiedName) => readonly Attribute[]
 }
 
 /** One row: a JSON list of all types. */
@@ -51,7 +55,7 @@ export const typesSql = `
   where (type.typtype in ('e', 'd') or type.typtype = 'c' and relation.relkind in ('c', 'r', 'p', 'v', 'm', 'f'))
     and namespace.nspname !~ '^pg_' and namespace.nspname <> 'information_schema'`
 
-/** With $1 a JSON list of schemas, one row: a JSON list of their functions. */
+/** With $1 a JSON list of schemas, one row: a JSON list of their functions. `told`: all with $2, else those that the role may execute. */
 export const returnedSql = `
   select coalesce(json_agg(json_build_object(
     'schema', namespace.nspname,
@@ -62,6 +66,7 @@ export const returnedSql = `
         with ordinality as argument(type, name, mode, position)
       where argument.type is not null and (argument.mode is null or argument.mode in ('i', 'b', 'v'))),
     'type', format_type(routine.prorettype, null),
+    'told', $2::boolean or has_function_privilege(routine.oid, 'execute'),
     'columns', (
       select coalesce(json_agg(json_build_object('name', coalesce(argument.name, ''), 'type', format_type(argument.type, null)) order by position), '[]')
       from unnest(routine.proallargtypes, routine.proargnames, routine.proargmodes::text[]) with ordinality as argument(type, name, mode, position)
@@ -82,7 +87,14 @@ type TypeRow = {
   labels: string[] | null
   attributes: Attribute[] | null
 }
-type ReturnedRow = { schema: string; name: string; parameters: Attribute[]; type: string; columns: Attribute[] }
+type ReturnedRow = {
+  schema: string
+  name: string
+  parameters: Attribute[]
+  type: string
+  columns: Attribute[]
+  told: boolean
+}
 
 function namedType({ kind, schema, name, base, labels, attributes }: TypeRow): NamedType {
   switch (kind) {
@@ -102,13 +114,22 @@ export function catalogOf(types: string, returned: string): Catalog {
   // The shapes are what those statements write.
   const typeRows = JSON.parse(types) as TypeRow[]
   const returnedRows = JSON.parse(returned) as ReturnedRow[]
+  const named = new Map(typeRows.map(row => [row.written, namedType(row)]))
+  const ofRow = Map.groupBy(
+    returnedRows.filter(({ parameters, told }) => parameters.length === 1 && told),
+    ({ schema, parameters }) => {
+      const taken = named.get(parameters[0]?.type ?? '')
+      return taken?.kind === 'row' && taken.schema === schema ? JSON.stringify([schema, taken.name]) : ''
+    },
+  )
   return {
-    types: new Map(typeRows.map(row => [row.written, namedType(row)])),
+    types: named,
     returned: new Map(
       returnedRows.map(({ schema, name, parameters, type, columns }) => [
         signatureOf(schema, name, parameters),
         { type, columns },
       ]),
     ),
+    ofRow: ({ schema, name }) => ofRow.get(JSON.stringify([schema, name])) ?? [],
   }
 }

@@ -10,7 +10,7 @@ export type DescribedSchema = {
 }
 
 export type Described = {
-  readonly cache: Pick<SchemaCache, 'relationships' | 'representations'>
+  readonly cache: Pick<SchemaCache, 'relationships' | 'representations' | 'computedColumns'>
   readonly catalog: Catalog
   readonly schemas: readonly DescribedSchema[]
 }

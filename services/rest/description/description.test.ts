@@ -41,6 +41,10 @@ const schema = `
   CREATE FUNCTION api.take(json) RETURNS json LANGUAGE sql AS 'SELECT $1';
   CREATE FUNCTION api.sum_up(VARIADIC numbers int[]) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT sum(n) FROM unnest(numbers) n';
   CREATE FUNCTION api.readers(api.books) RETURNS SETOF api.people LANGUAGE sql STABLE AS 'SELECT * FROM api.people';
+  CREATE FUNCTION api.initial(api.people) RETURNS "char" LANGUAGE sql STABLE AS 'SELECT left($1.name, 1)::"char"';
+  CREATE FUNCTION api.feels(api.people) RETURNS api.mood LANGUAGE sql STABLE AS 'SELECT $1.mood';
+  CREATE FUNCTION api.whispers(api.people) RETURNS text LANGUAGE sql STABLE AS 'SELECT $1.name';
+  REVOKE EXECUTE ON FUNCTION api.whispers(api.people) FROM public;
   CREATE FUNCTION api.divided(a int, OUT whole int, OUT rest int) LANGUAGE sql IMMUTABLE AS 'SELECT a / 2, a % 2';
   GRANT SELECT, INSERT, UPDATE, DELETE ON api.people, api.books, api.covers, api.loans, api.titles, "odd one"."Tä{b}/le 1" TO author;
   GRANT SELECT ON api.books TO anon; GRANT anon, author TO postgres;
@@ -80,6 +84,11 @@ if (people.data !== null) {
 void (await api.from('books').select('nothing')).data?.[0]?.nothing.length
 const embedded = await api.from('books').select('title, readers(name)')
 if (embedded.data !== null) same<typeof embedded.data, { title: string; readers: { name: string }[] }[]>(true)
+
+const computed = await api.from('people').select('initial, feels').eq('initial', 'A').order('feels')
+if (computed.data !== null) same<typeof computed.data, { initial: string | null; feels: 'glad' | 'it\\'s "so"' | null }[]>(true)
+// @ts-expect-error the role may not execute it
+await api.from('people').select('id').eq('whispers', 'A')
 
 await api.from('books').insert({ title: 'One', author_id: 1, facts: { pages: [1, null] } })
 await api.from('books').insert([{ title: 'One', author_id: 1, price: null }])

@@ -157,7 +157,11 @@ class TypeWriter {
     const indent = '      '
     const columns = [...table.columns.values()]
     const typed = (column: Column) => `${this.#column(column)}${column.nullable ? ' | null' : ''}`
-    const row = columns.map(column => `${key(column.name)}: ${typed(column)}`)
+    const row = [
+      ...columns.map(column => `${key(column.name)}: ${typed(column)}`),
+      // Clients look for them here, though `*` does not select them.
+      ...this.#computedColumns(table),
+    ]
     const written = (isOptional: (column: Column) => boolean) =>
       columns.map(column =>
         column.generated
@@ -209,7 +213,8 @@ class TypeWriter {
     for (const routine of schema.routines) add(routine.name, this.#function(routine))
     for (const table of schema.tables) {
       for (const one of this.#described.cache.relationships.get(table.schema)?.get(table.name) ?? []) {
-        if (one.kind === 'computed' && one.function.schema === schema.name) add(one.function.name, this.#computed(one))
+        if (one.kind === 'computed' && one.function.schema === schema.name)
+          add(one.function.name, this.#computedRelationship(one))
       }
     }
     return [...overloads].map(([name, texts]) => `${key(name)}: ${texts.join(' | ')}`)
@@ -240,8 +245,21 @@ class TypeWriter {
     return `{ Args: ${argumentsType}; Returns: ${returnsSet ? `${plain}[]` : one}${options} }`
   }
 
+  /** Functions from a row to a value. */
+  #computedColumns(table: Table): string[] {
+    const { cache, catalog } = this.#described
+    const computed = cache.computedColumns.get(table.schema)?.get(table.name) ?? []
+    const relationships = cache.relationships.get(table.schema)?.get(table.name) ?? []
+    const isEmbedded = (name: string) =>
+      relationships.some(one => one.kind === 'computed' && one.function.name === name)
+    return catalog.ofRow(table).flatMap(({ name, type }) => {
+      const isOwn = computed.includes(name) && !table.columns.has(name) && !isEmbedded(name) && type !== 'void'
+      return isOwn ? [`${key(name)}: ${this.#type(type)} | null`] : []
+    })
+  }
+
   /** A function from a row to rows: something to embed. */
-  #computed({ source, target, toOne }: Extract<Relationship, { kind: 'computed' }>): string | undefined {
+  #computedRelationship({ source, target, toOne }: Extract<Relationship, { kind: 'computed' }>): string | undefined {
     const [from, to] = [this.#rowOf(source), this.#rowOf(target)]
     if (from === undefined || to === undefined || source.schema !== target.schema) return undefined
     return `{ Args: { '': ${from} }; Returns: ${to}${toOne ? '' : '[]'}; SetofOptions: ${setOf(source.name, target.name, toOne, true)} }`
