@@ -9,6 +9,12 @@ const page = readFileSync(new URL('../../docs/rest.md', import.meta.url), 'utf8'
 const [section = ''] = /^## Beyond PostgREST\n[\s\S]*?(?=^## )/m.exec(page) ?? []
 const [, setup = ''] = /<<'EOF'\n([\s\S]*?)\n {4}EOF/.exec(page) ?? []
 
+/** What the tour does to the database before the section goes on with it, as SQL. */
+const [, alteration = ''] = /-c '(ALTER TABLE [^']*)'/.exec(page) ?? []
+const tour = `${setup}
+  INSERT INTO api.books (title) VALUES ('Sketches'); DELETE FROM api.books WHERE title = 'Sketches';
+  ${alteration}`
+
 /** The lines of the configuration that the section adds. */
 const keys = Object.fromEntries(
   [...section.matchAll(/^ {4}([a-z][a-z0-9-]*) = (.*)$/gm)].map(([, name = '', value = '']) => [
@@ -40,9 +46,9 @@ let token: string
 
 beforeAll(async () => {
   postgres = await startPostgres('18')
-  await postgres.run(setup)
-  const tour = { 'db-schemas': 'api', 'db-anon-role': 'web_anon', 'jwt-secret': jwtSecret, 'server-port': 0 }
-  service = await startService(postgres.uri('authenticator'), { ...tour, ...keys })
+  await postgres.run(tour)
+  const plain = { 'db-schemas': 'api', 'db-anon-role': 'web_anon', 'jwt-secret': jwtSecret, 'server-port': 0 }
+  service = await startService(postgres.uri('authenticator'), { ...plain, ...keys })
   token = await tokenOf({ role: 'librarian' })
 })
 afterAll(async () => {
