@@ -32,7 +32,7 @@ const asked = (path: string, tag: string | undefined) =>
 test('an answer has a tag of its own, however large, and who has it is not sent it again', async () => {
   const { status, headers } = await asked('/notes', undefined)
   expect(status).toBe(200)
-  expect(headers.vary).toBe('Accept, Prefer, Range, Accept-Profile')
+  expect(headers.vary).toBe('Accept, Authorization, Prefer, Range, Accept-Profile')
   const again = await asked('/notes', `"another, tag", W/${headers.etag}`)
   expect([again.status, again.text, again.headers.etag]).toEqual([304, '', headers.etag])
   expect(again.headers['content-location']).toBe('/notes')

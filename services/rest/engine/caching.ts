@@ -33,8 +33,10 @@ export function tagged(answer: HttpResponse, ifNoneMatch: string | undefined): H
   return { status: 304, headers: kept, body: undefined }
 }
 
-/** Caches keep what comes with a token to themselves as it is (RFC 9111 section 3.5). */
-const deciding = 'Accept, Prefer, Range'
+/**
+ * RFC 9111 (section 3.5) keeps what comes with a token out of shared caches. It does not keep what came without one, or with another's in the same browser, from who sends one.
+ */
+const deciding = 'Accept, Authorization, Prefer, Range'
 
 type Caching = { readonly configuration: Pick<State['configuration'], 'serverEtagEnabled' | 'dbSchemas'> }
 
