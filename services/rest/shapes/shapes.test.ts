@@ -176,6 +176,13 @@ describe('of one shape', () => {
     expect(plannedBy(shapes, { ...http, headers }).plan).not.toBe(plannedBy(shapes, http).plan)
   })
 
+  test('an empty header is not taken for one that is absent', () => {
+    const shapes = new Shapes(basis)
+    const http = headOf('GET /projects?id=eq.1')
+    plannedBy(shapes, { ...http, headers: { 'content-profile': '' } })
+    expect(() => plannedBy(shapes, { ...http, headers: { 'accept-profile': '' } })).toThrow('Invalid schema')
+  })
+
   test('roles with limits of their own have plans of their own', () => {
     const shapes = new Shapes(basis)
     const http = headOf('GET /projects')

@@ -174,8 +174,8 @@ function template(plan: Plan, count: number): Kept<Fill<Planned>> {
 
 function keyOf({ method, path, headers }: RequestHead, query: string, { role, limits }: Asking): string {
   const isLimited = limits.rows !== undefined || limits.cost !== undefined
-  // No header holds a line break.
-  const said = read.map(name => headers[name] ?? '\n').join('\n')
+  // No header holds a line break, and one that is empty is not one that is absent.
+  const said = read.map(name => headers[name] ?? '\r').join('\n')
   return `${method} ${path}?${query}\n${said}\n${isLimited ? role : ''}`
 }
 
