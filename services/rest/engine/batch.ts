@@ -6,6 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 import { smallBodyBytes } from '../../http/budget.ts'
 import { HttpError } from '../../http/errors.ts'
 import type { HttpResponse } from '../../http/message.ts'
+import type { Connection } from '../../postgres/connection.ts'
 import { piecesOf } from '../../postgres/messages.ts'
 import { transact } from '../../postgres/transact.ts'
 import { BatchAnswer } from '../batch/answer.ts'
@@ -36,6 +37,7 @@ import { allowed } from './options.ts'
 import { withProfile } from './profile.ts'
 import { retrying } from './retry.ts'
 import { endSteps, type SessionFacts, transactionSteps } from './transaction.ts'
+import { writing } from './writing.ts'
 
 /** Whether a path is the one of batches. */
 export const isBatch = ({ http, state }: Exchange): boolean =>
@@ -113,7 +115,7 @@ async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buf
   const { dbPreparedStatements: prepared, keysetParameter, serverMaxBodyBytes } = state.configuration
   const level = strictest(exchange, batch)
   const reads = batch.every(({ plan }) => isReadOnly(plan))
-  return transact(pool, signal, async connection => {
+  const runOnce = async (connection: Connection) => {
     const answers = new BatchAnswer(serverMaxBodyBytes)
     const begin = { text: `BEGIN${level === undefined ? '' : ` ISOLATION LEVEL ${level.toUpperCase()}`}`, values: [] }
     await connection.run([begin], prepared)
@@ -137,7 +139,10 @@ async function run(exchange: Exchange, { batch, end, onTurn }: Run): Promise<Buf
     if (!sent.leavesRoomFor(answered.length)) throw new HttpError({ kind: 'memory exhausted' })
     await connection.run(endSteps(end), prepared)
     return answered
-  })
+  }
+  return transact(pool, signal, connection =>
+    reads ? runOnce(connection) : writing(connection, () => runOnce(connection)),
+  )
 }
 
 export async function answerBatch(exchange: Exchange): Promise<HttpResponse> {

@@ -24,6 +24,7 @@ import {
 } from './outcome.ts'
 import { retrying } from './retry.ts'
 import { endSteps, type SessionFacts, type TransactionMode, transactionSteps } from './transaction.ts'
+import { writing } from './writing.ts'
 
 /** Text for all of the main statement's columns but the last. */
 const mainFormats = [0, 0, 0, 0, 0, 0, 1]
@@ -138,13 +139,16 @@ export async function runOn(
 function run(pool: Pool, execution: Execution): Promise<Outcome> {
   const { facts, mode, prepared, signal, sharing } = execution
   const { before, after } = transactionSteps(facts, mode)
-  return transact(pool, signal, async connection => {
+  const runOnce = async (connection: Connection) => {
     const began = performance.now()
     const outcome = await runOn(connection, execution, before, after)
     sharing?.onTook(performance.now() - began, outcome.body.length)
     if (mode.end === 'decide') await connection.run(endSteps('commit'), prepared)
     return outcome
-  })
+  }
+  return transact(pool, signal, connection =>
+    mode.readOnly ? runOnce(connection) : writing(connection, () => runOnce(connection)),
+  )
 }
 
 /** Where the role's limits say so, what the plan costs, before anything of it runs. Returns how many of the transaction's first statements have been run for it. */

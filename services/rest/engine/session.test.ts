@@ -14,7 +14,7 @@ const schema = `
   CREATE FUNCTION api.path() RETURNS text LANGUAGE sql AS $$ SELECT current_setting('request.path') $$;
   CREATE TABLE api.notes (owner text); ALTER TABLE api.notes ENABLE ROW LEVEL SECURITY;
   CREATE POLICY own ON api.notes USING (owner = current_user);
-  GRANT SELECT ON api.notes TO anon, other; INSERT INTO api.notes VALUES ('anon'), ('other');`
+  GRANT SELECT ON api.notes TO anon, other; GRANT INSERT, DELETE ON api.notes TO anon; INSERT INTO api.notes VALUES ('anon'), ('other');`
 
 let postgres: TestPostgres
 let service: TestService
@@ -26,6 +26,7 @@ beforeAll(async () => {
     'db-schemas': 'api',
     'db-anon-role': 'anon',
     'db-pool': 1,
+    'batch-path': '/batch',
     'jwt-secret': jwtSecret,
   })
 })
@@ -60,10 +61,17 @@ describe('a request after one whose function', () => {
     expect(JSON.parse(answer.text)).toEqual({ ...clean, own: name === 'my.own' ? '' : expect.toBeOneOf([null, '']) })
   })
 
-  test('has made the session read-only is refused at most once', async () => {
-    await call('set', { name: 'default_transaction_read_only', value: 'on' })
-    await call('execute', { sql: 'SELECT 1' })
+  test('has made the session read-only writes all the same, and so do several', async () => {
+    const readOnly = { name: 'default_transaction_read_only', value: 'on' }
+    await call('set', readOnly)
     expect((await call('execute', { sql: 'CREATE TEMP TABLE made ()' })).status).toBe(204)
+    await call('set', readOnly)
+    const wanted = { method: 'POST', headers: { prefer: 'max-affected=1, handling=strict' } }
+    expect((await service.ask('/notes?owner=eq.anon', { ...wanted, method: 'DELETE' })).status).toBe(204)
+    await call('set', readOnly)
+    const body = JSON.stringify([{ method: 'POST', path: '/notes', body: { owner: 'anon' } }])
+    const headers = { 'content-type': 'application/json' }
+    expect(await service.ask('/batch', { method: 'POST', headers, body })).toMatchObject({ status: 200 })
   })
 
   test('has deallocated the statements of the connection is answered from another one', async () => {
