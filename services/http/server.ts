@@ -14,7 +14,7 @@ import { HttpError } from './errors.ts'
 import { type HeaderList, isFraming } from './headers.ts'
 import type { Handler, Headers, HttpResponse, IncomingBody, UnreadRequest } from './message.ts'
 import { RequestQueue } from './request-queue.ts'
-import { boundSending, writeStream } from './stream.ts'
+import { boundSending, gather, hidesItsEnd, writeStream } from './stream.ts'
 import { createTlsServer } from './tls.ts'
 
 /** What may change while the server runs. */
@@ -148,6 +148,8 @@ export function makeServer(service: HttpService): Server {
       if (error instanceof HttpError) response.shouldKeepAlive = false
     }
     let held = 0
+    /** Of what comes bit by bit, nobody knows how much it will be: it has to fit, also where it is alone. */
+    const hasRoom = (bytes: number) => bytes <= maximumHeldBytes && reservation.grow(bytes)
     const body: IncomingBody = {
       length: bodyLength(incoming),
       async read(into) {
@@ -175,12 +177,16 @@ export function makeServer(service: HttpService): Server {
         throw new HttpError({ kind: 'memory exhausted' })
       }
       if (stream === undefined || isHead) send(response, answer, extra, isHead)
-      else {
+      else if (answer.streamLength === undefined && hidesItsEnd(response)) {
+        const giveUp = () => gone.abort(new Error('there is no room for its answer'))
+        const whole = await gather(stream, { held, hasRoom, giveUp })
+        send(response, { ...answer, body: whole }, extra, false)
+      } else {
         const lines = headerLines(answer, extra)
         if (answer.streamLength !== undefined) lines.push('Content-Length', String(answer.streamLength))
         if (answer.statusText === undefined) response.writeHead(answer.status, lines)
         else response.writeHead(answer.status, answer.statusText, lines)
-        await writeStream(response, stream, { reservation, held, backlog })
+        await writeStream(response, stream, { held, hasRoom, backlog })
       }
     } catch (error) {
       if (response.destroyed || response.headersSent) return

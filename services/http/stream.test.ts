@@ -1,15 +1,18 @@
 /** Answers that come bit by bit, over sockets of their own. */
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { type IncomingMessage, request, type Server } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { until } from '../testing/client.ts'
 import type { AnswerStream, Handler } from './message.ts'
 import { makeServer } from './server.ts'
 
 async function serve(
   stream: (out: AnswerStream, signal: AbortSignal) => Promise<void>,
-  limits: { readonly stalledMs?: number } = {},
+  limits: { readonly stalledMs?: number; readonly maximumHeldBytes?: number } = {},
 ): Promise<{ server: Server; port: number }> {
   const handle: Handler = async (_, __, signal) => ({
     status: 200,
@@ -90,6 +93,81 @@ test('an answer whose writer fails is cut off, not ended', async () => {
   response.resume()
   const [error] = await once(response, 'error')
   expect(error.code).toBe('ECONNRESET')
+})
+
+/** Over a Unix socket nobody can reset a connection, and HTTP/1.0 has no chunks. */
+describe('an answer to HTTP/1.0 over a Unix socket', () => {
+  async function ask(stream: (out: AnswerStream, signal: AbortSignal) => Promise<void>): Promise<string> {
+    const { server } = await serve(stream, { maximumHeldBytes: 10_000_000 })
+    const directory = mkdtempSync(join(tmpdir(), 'espalier-stream-'))
+    onTestFinished(() => rmSync(directory, { recursive: true }))
+    const path = join(directory, 'socket')
+    const again = createServer(socket => server.emit('connection', socket)).listen(path)
+    onTestFinished(() => void again.close())
+    await once(again, 'listening')
+    const socket = connect(path)
+    socket.write('GET / HTTP/1.0\r\n\r\n')
+    let text = ''
+    for await (const chunk of socket) text += chunk
+    return text
+  }
+
+  test('says how long it is', async () => {
+    const text = await ask(async out => {
+      out.write('one\n')
+      await out.drained()
+      out.write('two\n')
+    })
+    expect(text).toMatch(/^HTTP\/1.1 200 OK\r\n[\s\S]*Content-Length: 8\r\n[\s\S]*\r\n\r\none\ntwo\n$/)
+  })
+
+  test('is an error where its writer fails, or there is no room for it', async () => {
+    const failed = await ask(async out => {
+      out.write('half')
+      throw new Error('no more')
+    })
+    expect(failed).toMatch(/^HTTP\/1.1 500 [\s\S]*\r\n\r\nError: no more$/)
+    const large = await ask(async (out, signal) => {
+      while (!signal.aborted) {
+        out.write('x'.repeat(65_536))
+        await new Promise(setImmediate)
+      }
+    })
+    expect(large).toMatch(/^HTTP\/1.1 500 [\s\S]*\r\n\r\nHttpError: memory exhausted$/)
+  })
+})
+
+test('a client of HTTP/1.0 that is hung up on sees that it has not all', async () => {
+  let isGone = false
+  const { port } = await serve(async (out, signal) => {
+    while (!signal.aborted) {
+      out.write('x'.repeat(65_536))
+      await new Promise(setImmediate)
+    }
+    isGone = true
+  })
+  const socket = connect(port, '127.0.0.1').pause()
+  onTestFinished(() => void socket.destroy())
+  socket.write('GET / HTTP/1.0\r\n\r\n')
+  await until(() => isGone)
+  socket.resume()
+  const [error] = await once(socket, 'error')
+  expect(error.code).toBe('ECONNRESET')
+})
+
+test('a writer is allowed no more than may be held, also where it is alone', async () => {
+  let allowed = 0
+  const { port } = await serve(
+    async (out, signal) => {
+      while (allowed < 100 && out.allow(1_000_000)) allowed++
+      await new Promise(resolve => signal.addEventListener('abort', resolve))
+    },
+    { maximumHeldBytes: 10_000_000 },
+  )
+  const response = await fetchFrom(port)
+  await until(() => allowed > 0)
+  response.destroy()
+  expect(allowed).toBe(10)
 })
 
 test('a writer that waits is held back by a slow client, and gets everything through', async () => {

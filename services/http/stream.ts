@@ -4,6 +4,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Budget, Reservation } from './budget.ts'
+import { HttpError } from './errors.ts'
 import type { AnswerStream } from './message.ts'
 
 /** A client that has so much to fetch and is sent more is hung up on. */
@@ -14,15 +15,52 @@ const longestFetchMs = (bytes: number): number => 60_000 + bytes / 10
 
 /** What is sent as a whole has to be fetched in time. */
 export function boundSending(response: ServerResponse, bytes: number): void {
-  const timer = setTimeout(() => response.destroy(), longestFetchMs(bytes))
+  const timer = setTimeout(() => cutOff(response), longestFetchMs(bytes))
   response.on('close', () => clearTimeout(timer))
 }
 
+const isTcp = ({ socket }: ServerResponse): boolean => socket?.remoteAddress !== undefined && !('encrypted' in socket)
+
+/** Whether the end of the connection is all that says where a stream ends, over a socket on which that looks the same however it comes. */
+export const hidesItsEnd = (response: ServerResponse): boolean =>
+  !response.useChunkedEncodingByDefault && response.socket?.remoteAddress === undefined
+
 /** Where nothing in the answer says where it ends but the end of the connection, that has to look like what it is. */
 function cutOff(response: ServerResponse): void {
-  const { socket } = response
-  if (!response.useChunkedEncodingByDefault && socket !== null && !('encrypted' in socket)) socket.resetAndDestroy()
+  if (!response.useChunkedEncodingByDefault && isTcp(response)) response.socket?.resetAndDestroy()
   response.destroy()
+}
+
+/** Whether so many bytes may be held for a request in all. */
+type HasRoom = (bytes: number) => boolean
+
+/**
+ * All that a stream writes. Where there is no room for it beside the bytes that are held, `giveUp` has to end the stream.
+ * @throws what the stream throws; HttpError where there is no room
+ */
+export async function gather(
+  stream: (out: AnswerStream) => Promise<void>,
+  { held, hasRoom, giveUp }: { readonly held: number; readonly hasRoom: HasRoom; readonly giveUp: () => void },
+): Promise<Buffer> {
+  const pieces: Buffer[] = []
+  let length = 0
+  let isFull = false
+  const write = (text: string | Buffer) => {
+    const piece = typeof text === 'string' ? Buffer.from(text) : text
+    length += piece.length
+    if (isFull) return false
+    isFull = !hasRoom(held + length)
+    if (isFull) giveUp()
+    else pieces.push(piece)
+    return !isFull
+  }
+  try {
+    await stream({ write, allow: () => true, drained: () => Promise.resolve() })
+  } catch (error) {
+    throw isFull ? new HttpError({ kind: 'memory exhausted' }) : error
+  }
+  if (isFull) throw new HttpError({ kind: 'memory exhausted' })
+  return Buffer.concat(pieces)
 }
 
 /** What waits in streams whose clients are slow: the room for all of it, and how long one may fetch nothing. */
@@ -73,15 +111,15 @@ class Fetching {
     const waiting = this.#response.writableLength
     if (waiting === 0) return
     if (this.#written - waiting > this.#fetched) this.#watch()
-    else this.#response.destroy()
+    else cutOff(this.#response)
   }
 }
 
-/** Writes to a response whose head is written, and ends it. `reservation` is asked for memory where `held` bytes are not enough. */
+/** Writes to a response whose head is written, and ends it. `hasRoom` is asked for memory where `held` bytes are not enough. */
 export async function writeStream(
   response: ServerResponse,
   stream: (out: AnswerStream) => Promise<void>,
-  { reservation, held, backlog }: { readonly reservation: Reservation; readonly held: number; backlog: Backlog },
+  { held, hasRoom, backlog }: { readonly held: number; readonly hasRoom: HasRoom; readonly backlog: Backlog },
 ): Promise<void> {
   response.flushHeaders()
   const fetching = new Fetching(response, backlog)
@@ -89,7 +127,7 @@ export async function writeStream(
   let waiting: { readonly promise: Promise<void>; wake(): void } | undefined
   const wait = () => {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(() => response.destroy(), longestFetchMs(response.writableLength))
+    const timer = setTimeout(() => cutOff(response), longestFetchMs(response.writableLength))
     const end = () => {
       clearTimeout(timer)
       waiting = undefined
@@ -105,7 +143,7 @@ export async function writeStream(
       if (response.destroyed || response.writableEnded) return false
       const waits = Math.max(0, response.writableLength - allowed)
       if (waits > maximumPendingBytes || !fetching.holds(waits)) {
-        response.destroy()
+        cutOff(response)
         return false
       }
       const isQuick = response.write(text)
@@ -113,7 +151,7 @@ export async function writeStream(
       return isQuick
     },
     allow(bytes) {
-      if (!reservation.grow(held + allowed + bytes)) return false
+      if (!hasRoom(held + allowed + bytes)) return false
       allowed += bytes
       return true
     },
