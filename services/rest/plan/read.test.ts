@@ -81,6 +81,8 @@ describe('a read', () => {
     expect(order('users(name)')).toEqual(['id'])
     expect(order('users(name)&users.order=name')).toEqual(['name'])
     expect(order('users(name,count())')).toEqual([])
+    // An aggregate of the row, which no column is.
+    expect(order('users(count)')).toEqual([])
     expect(order('tasks(name)')).toEqual([])
   })
 

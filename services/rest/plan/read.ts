@@ -161,9 +161,19 @@ class ReadPlanner {
 
   /** Rows that come through a junction have no order of their own; without one asked for, they come in that of their key. */
   #inKeyOrder(node: ReadNode): ReadNode {
-    if (node.order.length > 0) return node
     const { schema, name } = node.relation
-    const key = this.#context.cache.tables.get(schema)?.get(name)?.primaryKey ?? []
+    const { tables, computedColumns } = this.#context.cache
+    const computed = computedColumns.get(schema)?.get(name)
+    // What no column is may be an aggregate of the row, as `count` is: of what it counts there is no order.
+    const isKnown = node.select.every(
+      item =>
+        item.kind === 'embedded' ||
+        item.field.name === '*' ||
+        item.field.type !== undefined ||
+        computed?.includes(item.field.name) === true,
+    )
+    if (node.order.length > 0 || !isKnown) return node
+    const key = tables.get(schema)?.get(name)?.primaryKey ?? []
     const resolve = fieldResolver(this.#context.cache, node.relation)
     const order = key.map(column => ({
       field: resolve({ name: column, path: [] }),
