@@ -174,6 +174,11 @@ test.each<Read>([
     [],
   ],
   [
+    'GET /projects?select=clients(projects:id),latest:newest_task(name)',
+    'SELECT row_to_json("projects_clients_1".*) AS "clients", row_to_json("projects_latest_1".*) AS "latest" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "clients_1"."id" AS "projects" FROM "test"."clients" AS "clients_1" WHERE "clients_1"."id" = "projects"."client_id" OFFSET 0) AS "projects_clients_1" ON TRUE LEFT JOIN LATERAL (SELECT "tasks_1"."name" AS "name" FROM "test"."newest_task"(ROW("projects".*)::"test"."projects") AS "tasks_1" OFFSET 0) AS "projects_latest_1" ON TRUE',
+    [],
+  ],
+  [
     'GET /projects?select=id,latest:newest_task(name)',
     'SELECT "projects"."id" AS "id", row_to_json("projects_latest_1".*) AS "latest" FROM "test"."projects" AS "projects" LEFT JOIN LATERAL (SELECT "tasks_1"."name" AS "name" FROM "test"."newest_task"("projects"::"test"."projects") AS "tasks_1" OFFSET 0) AS "projects_latest_1" ON TRUE',
     [],

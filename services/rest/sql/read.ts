@@ -50,6 +50,12 @@ const isStar = ({ field, cast: type, aggregate }: PlannedColumn): boolean =>
 
 const embeddings = (node: ReadNode): EmbeddedNode[] => node.select.filter(item => item.kind === 'embedded')
 
+/** Whether a column that an embedding brings has the name of the rows, which alone would mean that column. */
+const isHidden = (node: ReadNode): boolean =>
+  embeddings(node).some(child =>
+    child.node.select.some(item => (item.kind === 'column' ? outputName(item) : item.name) === node.alias),
+  )
+
 /** Whether nothing of a node or of what is below it is shown. */
 const isEmpty = (node: ReadNode): boolean => node.select.every(item => item.kind === 'embedded' && isEmpty(item.node))
 
@@ -146,7 +152,7 @@ class ReadWriter {
 
   /** The lateral join of one embedding, and what it hands up where it is a spread. */
   #join(parent: ReadNode, child: EmbeddedNode, isGrouped: boolean): { text: string; handed: Handed[] } {
-    const { from, conditions } = this.#source(parent.alias, child)
+    const { from, conditions } = this.#source(parent, child)
     const isOnlyShown =
       this.#root === parent &&
       !child.spread &&
@@ -180,10 +186,10 @@ class ReadWriter {
   }
 
   /** Where an embedding's rows are taken from, and what ties them to their parent. */
-  #source(parent: string, { node, join }: EmbeddedNode): { from: string; conditions: string[] } {
+  #source(parent: ReadNode, { node, join }: EmbeddedNode): { from: string; conditions: string[] } {
     const own = identifier(node.alias)
     const table = `${qualified(node.relation)} AS ${own}`
-    const above = identifier(parent)
+    const above = identifier(parent.alias)
     switch (join.kind) {
       case 'columns': {
         const conditions = join.columns.map(
@@ -200,8 +206,10 @@ class ReadWriter {
           conditions: [...between(join.targetColumns, own), ...between(join.sourceColumns, above)],
         }
       }
-      case 'function':
-        return { from: `${qualified(join.function)}(${above}::${qualified(join.argument)}) AS ${own}`, conditions: [] }
+      case 'function': {
+        const row = isHidden(parent) ? `ROW(${above}.*)` : above
+        return { from: `${qualified(join.function)}(${row}::${qualified(join.argument)}) AS ${own}`, conditions: [] }
+      }
     }
   }
 
