@@ -38,10 +38,11 @@ function databaseHeaders(text: string | undefined): HeaderList {
   })
 }
 
-/** `response.status`, as the database set it. */
+/** `response.status`, as the database set it: its digits, whatever words follow. */
 function databaseStatus(text: string | undefined): number | undefined {
   if (text === undefined) return undefined
-  if (/^[1-9][0-9]{2}$/.test(text) && Number(text) >= 200) return Number(text)
+  const status = Number(/^[0-9]+/.exec(text)?.[0])
+  if (status >= 200 && status <= 999) return status
   throw invalidResponseStatus()
 }
 

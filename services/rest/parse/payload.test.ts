@@ -80,7 +80,9 @@ describe('JSON', () => {
   })
 
   test('that is absent is an empty object for a function', () => {
-    expect(read('', undefined, { forFunction: true })).toEqual({ kind: 'json', json: '{}', isArray: false, keys: [] })
+    const empty = { kind: 'json', json: '{}', isArray: false }
+    expect(read('', undefined, { forFunction: true })).toEqual({ ...empty, keys: [] })
+    expect(read('', undefined, { forFunction: true, keysAreNamed: true })).toEqual({ ...empty, keys: undefined })
   })
 
   test('nests only so deep, where brackets are no text', () => {

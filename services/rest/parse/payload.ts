@@ -115,7 +115,8 @@ class JsonReader implements PayloadReader {
   }
 
   end(): JsonPayload {
-    if (this.#form.forFunction && this.#bytes.length === 0) return emptyObject
+    if (this.#form.forFunction && this.#bytes.length === 0)
+      return this.#form.keysAreNamed ? { ...emptyObject, keys: undefined } : emptyObject
     return this.#payload(this.#scanner.end())
   }
 

@@ -107,6 +107,13 @@ describe('a schema', () => {
   })
 })
 
+test.each(['limit=1', 'offset=1', 'limit=0'])('PUT with %s is RST114, whatever its body is', query => {
+  const headers = { 'content-type': 'image/png' }
+  expect(refusal(() => read('PUT', '/a', { headers, query: `id=eq.1&${query}` }))).toMatchObject({
+    ...{ status: 400, code: 'RST114', message: 'limit/offset querystring parameters are not allowed for PUT' },
+  })
+})
+
 test('the rest is put together', () => {
   const headers = { prefer: 'count=exact', accept: 'text/csv', range: '1-2', 'content-type': 'text/csv' }
   expect(read('GET', '/a', { headers, query: 'limit=5' })).toMatchObject({

@@ -1,6 +1,13 @@
 /** A request as a whole, parsed: which resource, what is to be done with it, and how the answer is to look. */
 import type { Headers, RequestHead } from '../../http/message.ts'
-import { functionTakesNo, invalidPath, rootDisabled, schemaNotServed, unsupportedMethod } from '../errors/catalogue.ts'
+import {
+  functionTakesNo,
+  invalidPath,
+  putWithLimit,
+  rootDisabled,
+  schemaNotServed,
+  unsupportedMethod,
+} from '../errors/catalogue.ts'
 import { takeCursor } from '../keyset/parameter.ts'
 import { type MediaType, parseAccept } from './media.ts'
 import { type BodyForm, bodyForm } from './payload.ts'
@@ -166,6 +173,7 @@ export function parseRequest(request: RequestHead, rules: RequestRules): ApiRequ
     atRoot(query.limits),
     atRoot(query.offsets),
   )
+  if (action.kind === 'put' && (range.offset > 0 || range.limit !== undefined)) throw putWithLimit()
   return {
     action,
     body: bodyOf(action, headers['content-type'], query.columns !== undefined),

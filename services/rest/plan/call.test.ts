@@ -31,6 +31,7 @@ describe('of overloads', () => {
     ['by name before a body', [one, ofJson], offer(['a'], 'json'), one],
     ['by a body of json', [one, ofJson, ofText], offer(['x'], 'json'), ofJson],
     ['by a body of jsonb', [ofJsonb], offer(['x'], 'json'), ofJsonb],
+    ['by a key without a name', [ofText], offer([''], 'json'), ofText],
     ['by a body of text', [nothing, ofJson, ofText], offer([], 'text'), ofText],
     ['by a body of bytes', [nothing, ofText, ofBytes], offer([], 'bytea'), ofBytes],
   ])('one is found: %s', (_, overloads, given, expected) => {

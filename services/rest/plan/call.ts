@@ -21,7 +21,8 @@ const isUnnamed = (parameters: readonly Parameter[]) => parameters.length === 1 
 /** Whether the named parameters are all given that have to be, and no others. */
 function takesNames(routine: Routine, { names, unnamed }: Offer): boolean {
   const { parameters } = routine
-  if (isUnnamed(parameters)) return false
+  // A parameter without a name is given by a key without one.
+  if (isUnnamed(parameters) && !(unnamed === 'json' && names.has(''))) return false
   // A raw body has no names: a function without parameters would silently drop it.
   if (unnamed !== undefined && unnamed !== 'json') return false
   const known = new Set(parameters.map(({ name }) => name))

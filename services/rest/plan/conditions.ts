@@ -53,15 +53,18 @@ export function plannedOrder(
   return { field, child: child.alias, direction, nulls }
 }
 
+const filtersHere = ({ filters }: Pick<Said, 'filters'>): LogicTree[] =>
+  here(filters).map(filter => ({ kind: 'filter', filter }))
+
 /** All conditions of a node. Logic comes first, as it does for PostgREST: of two that are wrong, Postgres tells the first. */
-export const treesHere = ({ filters, logic }: Pick<Said, 'filters' | 'logic'>): LogicTree[] => [
-  ...here(logic),
-  ...here(filters).map(filter => ({ kind: 'filter' as const, filter })),
+export const treesHere = (all: Pick<Said, 'filters' | 'logic'>): LogicTree[] => [
+  ...here(all.logic),
+  ...filtersHere(all),
 ]
 
-/** The conditions of a write on its own relation; nothing is embedded in what is written. */
+/** The conditions of a write on its own relation, filters first; nothing is embedded in what is written. */
 export function planConditions(cache: SchemaCache, relation: QualifiedName, query: ParsedQuery): Condition[] {
   const resolve = fieldResolver(cache, relation)
   // What is refused is said of something embedded.
-  return treesHere(query).map(tree => condition(tree, resolve, [], () => undefined))
+  return [...filtersHere(query), ...here(query.logic)].map(tree => condition(tree, resolve, [], () => undefined))
 }

@@ -52,5 +52,5 @@ export function checkPreferences({ preferences: { handling, invalid } }: ApiRequ
   if (handling === 'strict' && invalid.length > 0) throw invalidPreferences(invalid)
 }
 
-export const withoutBody = (body: BodyPlan): BodyPlan =>
-  body.explain === undefined ? { ...body, shape: { kind: 'none' } } : body
+/** Of a plan that is asked for, one of a statement without a body. */
+export const withoutBody = (body: BodyPlan): BodyPlan => ({ ...body, shape: { kind: 'none' } })

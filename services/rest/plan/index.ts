@@ -115,15 +115,12 @@ function planRoutine(
   given: CallArguments,
 ): Extract<Plan, { kind: 'call' }> {
   const { request, cache, settings } = context
-  const returned =
-    routine.returns.kind === 'composite' && routine.returns.type.schema !== 'pg_catalog'
-      ? routine.returns.type
-      : { schema: routine.schema, name: routine.name }
+  const { returned, knownAs } = rowsOf(routine)
   const isRead = action.method !== 'POST'
   const headersOnly = action.method === 'HEAD'
   // What is made for a relation is made of a function's rows of it as well.
   const made = bodyOf(context, returned)
-  const read = planRead({ cache, ...settings, isReturned: true }, returned, request.query, request.range)
+  const read = planRead({ cache, ...settings, returnedAs: knownAs }, returned, request.query, request.range)
   const body = made()
   checkPreferences(request)
   const { maxAffected, handling } = request.preferences
@@ -142,6 +139,15 @@ function planRoutine(
     headersOnly,
     maximumAffected,
   }
+}
+
+/** The relation that a function's rows are of, and what Postgres calls them. Those of no relation are records, whatever relation has the function's name. */
+function rowsOf({ schema, name, returns }: Routine): { returned: QualifiedName; knownAs: string } {
+  if (returns.kind !== 'composite') return { returned: { schema, name }, knownAs: name }
+  const { type } = returns
+  return type.schema === 'pg_catalog'
+    ? { returned: { schema, name: type.name }, knownAs: name }
+    : { returned: type, knownAs: type.name }
 }
 
 /** A root function may be named with its schema. */

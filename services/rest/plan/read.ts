@@ -15,8 +15,8 @@ type ReadContext = {
   readonly cache: SchemaCache
   readonly maximumRows: number | undefined
   readonly aggregatesEnabled: boolean
-  /** Whether the rows of the root are a function's. */
-  readonly isReturned?: boolean
+  /** Of rows that a function returns: what Postgres calls them. */
+  readonly returnedAs?: string
 }
 
 /** Names (NAMEDATALEN in the manual, section 4.1.1). */
@@ -50,7 +50,8 @@ class ReadPlanner {
   root(relation: QualifiedName, query: ParsedQuery, range: Range): ReadNode {
     const all = said(query)
     checkPaths(all, query.select)
-    const node = this.#node(relation, relation.name, query.select, all, { range, spread: false, depth: 0 })
+    const name = this.#context.returnedAs ?? relation.name
+    const node = this.#node(relation, name, query.select, all, { range, spread: false, depth: 0 })
     const [first] = this.#faults.toSorted((one, other) => one.stage - other.stage || one.node - other.node)
     if (first !== undefined) throw first.error
     return node
@@ -73,8 +74,8 @@ class ReadPlanner {
   ): ReadNode {
     const number = this.#nodes++
     const alias = this.#alias(wantedAlias)
-    const { cache, isReturned = false } = this.#context
-    const resolve = fieldResolver(cache, relation, isReturned && depth === 0)
+    const { cache, returnedAs } = this.#context
+    const resolve = fieldResolver(cache, relation, returnedAs !== undefined && depth === 0)
     const relations = select.filter(item => item.kind === 'relation')
     const children = new Map<SelectRelation, EmbeddedNode>()
     for (const item of inTurn(all, relations)) {

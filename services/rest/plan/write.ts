@@ -1,6 +1,6 @@
 /** Plans what is written to a relation, and what of it is answered. */
 import { type Column, representationKey, type SchemaCache, type Table } from '../../schema-cache/types.ts'
-import { columnNotFound, putWithLimit, putWithoutKey } from '../errors/catalogue.ts'
+import { columnNotFound, putWithoutKey } from '../errors/catalogue.ts'
 import type { JsonPayload, Payload } from '../parse/payload.ts'
 import { unlimited } from '../parse/range.ts'
 import type { ApiRequest } from '../parse/request.ts'
@@ -37,7 +37,7 @@ export function planWrite(
   const returned = planRead(reading, relation, returnedQuery, unlimited)
   const read = wants === 'representation' ? returned : planRead(reading, relation, unreturned(query), unlimited)
   const conditions = planConditions(cache, relation, query)
-  if (action.kind === 'put') checkPut(table, request, conditions)
+  if (action.kind === 'put') checkPut(table, query, conditions)
   const write = writeOf(context, action, payload, table, conditions)
   checkPreferences(request)
   const body = made()
@@ -102,7 +102,10 @@ function sourceOf(payload: JsonPayload, table: Table, request: ApiRequest, cache
   return {
     json: payload.json,
     isArray: payload.isArray,
-    columns: [...new Set(names)].map(name => writtenColumn(table, name, payload.csvKeys?.get(name) ?? name, cache)),
+    // In the order of their names: of several values that Postgres refuses, it tells the first.
+    columns: [...new Set(names)]
+      .toSorted()
+      .map(name => writtenColumn(table, name, payload.csvKeys?.get(name) ?? name, cache)),
     useDefaults: request.preferences.missing === 'default',
   }
 }
@@ -115,9 +118,8 @@ function writtenColumn(table: Table, name: string, key: string, cache: SchemaCac
   return { name, key, type, baseType, fromJson, default: expression }
 }
 
-/** A PUT names one row, by its whole primary key and by nothing else. */
-function checkPut(table: Table, { range }: ApiRequest, conditions: readonly Condition[]): void {
-  if (range.offset > 0 || range.limit !== undefined) throw putWithLimit()
+/** A PUT names one row, by its whole primary key and by nothing else, of what is embedded neither. */
+function checkPut(table: Table, { filters, logic }: ParsedQuery, conditions: readonly Condition[]): void {
   const named = conditions.flatMap(one =>
     one.kind === 'filter' &&
     !one.negated &&
@@ -130,7 +132,7 @@ function checkPut(table: Table, { range }: ApiRequest, conditions: readonly Cond
   )
   const isKey =
     table.primaryKey.length > 0 &&
-    named.length === conditions.length &&
+    named.length === filters.length + logic.length &&
     named.every(column => table.primaryKey.includes(column)) &&
     table.primaryKey.every(column => named.includes(column))
   if (!isKey) throw putWithoutKey()

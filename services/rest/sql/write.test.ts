@@ -66,7 +66,7 @@ test.each<Written>([
   [
     'POST /projects',
     { prefer: 'missing=default', body: '[{"id":1,"name":"a","color":"red"}]' },
-    `INSERT INTO "test"."projects" AS "projects" ("id", "name", "color") SELECT rst_body."id", CASE WHEN (rst_element.value -> $2) IS NULL THEN 'new'::text ELSE rst_body."name" END, "test"."color_from_json"(rst_body."color") FROM json_array_elements($1::json) AS rst_element(value), json_to_record(rst_element.value) AS rst_body("id" integer, "name" text, "color" json)`,
+    `INSERT INTO "test"."projects" AS "projects" ("color", "id", "name") SELECT "test"."color_from_json"(rst_body."color"), rst_body."id", CASE WHEN (rst_element.value -> $2) IS NULL THEN 'new'::text ELSE rst_body."name" END FROM json_array_elements($1::json) AS rst_element(value), json_to_record(rst_element.value) AS rst_body("color" json, "id" integer, "name" text)`,
     ['[{"id":1,"name":"a","color":"red"}]', 'name'],
   ],
   [
@@ -114,8 +114,8 @@ test.each<Written>([
   [
     'PATCH /tasks?id=eq.1&or=(name.eq.a,name.eq.b)',
     { body: '{"name":"b","project_id":2}' },
-    'UPDATE "test"."tasks" AS "tasks" SET "name" = rst_values."name", "project_id" = rst_values."project_id" FROM (SELECT rst_body."name" AS "name", rst_body."project_id" AS "project_id" FROM json_to_record($1::json) AS rst_body("name" text, "project_id" integer) LIMIT 1) AS rst_values WHERE ("tasks"."name" = $2 OR "tasks"."name" = $3) AND "tasks"."id" = $4',
-    ['{"name":"b","project_id":2}', 'a', 'b', '1'],
+    'UPDATE "test"."tasks" AS "tasks" SET "name" = rst_values."name", "project_id" = rst_values."project_id" FROM (SELECT rst_body."name" AS "name", rst_body."project_id" AS "project_id" FROM json_to_record($1::json) AS rst_body("name" text, "project_id" integer) LIMIT 1) AS rst_values WHERE "tasks"."id" = $2 AND ("tasks"."name" = $3 OR "tasks"."name" = $4)',
+    ['{"name":"b","project_id":2}', '1', 'a', 'b'],
   ],
   [
     'PATCH /tasks',
@@ -139,8 +139,8 @@ test.each<Written>([
   [
     'DELETE /tasks?id=eq.1&not.or=(name.eq.a,name.is.null)',
     {},
-    'DELETE FROM "test"."tasks" AS "tasks" WHERE NOT ("tasks"."name" = $1 OR "tasks"."name" IS NULL) AND "tasks"."id" = $2',
-    ['a', '1'],
+    'DELETE FROM "test"."tasks" AS "tasks" WHERE "tasks"."id" = $1 AND NOT ("tasks"."name" = $2 OR "tasks"."name" IS NULL)',
+    ['1', 'a'],
   ],
   ['DELETE /tasks', {}, 'DELETE FROM "test"."tasks" AS "tasks"', []],
 ])('a write that answers nothing: %s %j', (request, asked, statement, values) => {
@@ -275,10 +275,12 @@ test.each([
   expect(main.text).toContain(`'' AS body FROM rst_source AS rst_rows`)
 })
 
-test('a write whose plan is asked for is explained, rows and all', () => {
+test('a write whose plan is asked for is explained with its rows, and with a body where it has one', () => {
   const { main, isExplain } = rendered('DELETE /tasks?id=eq.1', { accept: 'application/vnd.pgrst.plan' })
   expect(isExplain).toBe(true)
   expect(main.text).toBe(
-    `EXPLAIN (FORMAT TEXT) ${answering('rst_source AS (DELETE FROM "test"."tasks" AS "tasks" WHERE "tasks"."id" = $1 RETURNING 1 AS "rst_nothing")', { body: arrayOfRows })}`,
+    `EXPLAIN (FORMAT TEXT) ${answering('rst_source AS (DELETE FROM "test"."tasks" AS "tasks" WHERE "tasks"."id" = $1 RETURNING 1 AS "rst_nothing")', { body: "''" })}`,
   )
+  const shown = rendered('DELETE /tasks', { accept: 'application/vnd.pgrst.plan', prefer: representation })
+  expect(shown.main.text).toContain(arrayOfRows)
 })
