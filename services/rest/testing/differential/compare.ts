@@ -14,11 +14,12 @@ const unequal = new Set([
   'proxy-status',
 ])
 
-/** An error's four texts, with the prefix of its code as ours has it. */
+/** An error's four texts, with the prefix of its code, and of what a statement calls a body, as ours has it. */
 function errorOf({ status, text }: Answer): Record<string, unknown> | undefined {
   if (status < 300 || !text.startsWith('{"code":')) return undefined
-  const { code, ...rest }: Record<string, unknown> = JSON.parse(text)
-  return { ...rest, code: String(code).replace(/^PGRST/, 'RST') }
+  const { code, message, ...rest }: Record<string, unknown> = JSON.parse(text)
+  const said = typeof message === 'string' ? message.replaceAll('pgrst_body.', 'rst_body.') : message
+  return { ...rest, message: said, code: String(code).replace(/^PGRST/, 'RST') }
 }
 
 const shown = (value: unknown): string | undefined =>
@@ -36,12 +37,37 @@ function unordered(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, inner]) => [key, unordered(inner)]))
 }
 
+const sortedText = (value: unknown): string => JSON.stringify(unordered(value))
+
+/** A cell of CSV as the value that it holds, whatever the order of its keys. */
+function cellOf(text: string): string {
+  const bare = text.startsWith('"') ? text.slice(1, -1).replaceAll('""', '"') : text
+  try {
+    return sortedText(JSON.parse(bare))
+  } catch {
+    return bare
+  }
+}
+
+/** CSV as objects: a line that is empty is one of no columns. */
+function recordsOf(csv: string): Record<string, string>[] {
+  const lines = [...csv.matchAll(/((?:"(?:[^"]|"")*"|[^",\n])*)(,|\n|$)/g)].reduce<string[][]>(
+    (found, [, cell = '', end]) => {
+      found.at(-1)?.push(cellOf(cell))
+      if (end === '\n') found.push([])
+      return found
+    },
+    [[]],
+  )
+  const [names = [], ...rows] = lines
+  return rows.map(row => Object.fromEntries(names.map((name, index) => [name, row[index] ?? ''])))
+}
+
 export function isReordered(theirs: string, ours: string): boolean {
   try {
-    return JSON.stringify(unordered(JSON.parse(theirs))) === JSON.stringify(unordered(JSON.parse(ours)))
+    return sortedText(JSON.parse(theirs)) === sortedText(JSON.parse(ours))
   } catch {
-    const lines = (text: string) => text.split('\n').sort().join('\n')
-    return lines(theirs) === lines(ours)
+    return sortedText(recordsOf(theirs)) === sortedText(recordsOf(ours))
   }
 }
 

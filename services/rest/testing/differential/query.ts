@@ -14,6 +14,10 @@ const suited: Readonly<Record<string, string>> = {
   range: 'eq cs cd ov sl sr nxr nxl adj is',
   ranges: 'eq cs cd ov sl sr nxr nxl adj',
   period: 'eq cs ov sl sr adj',
+  days: 'eq cs cd ov sl sr nxr nxl adj is',
+  spans: 'eq cs cd ov is',
+  pairs: 'eq cs ov is',
+  stamps: 'eq cs ov lt is',
   search: 'fts plfts phfts wfts is',
   bool: 'is eq is',
 }
@@ -228,11 +232,18 @@ const number = (random: Random): string =>
     ? random.word('0 1 2 3 10')
     : random.pick(['-1', 'x', '', '1.5', '99999999999999999999', '+1', ' 1', '1 ', '2147483648'])
 
-/** The parameters of a read of a relation. `ordered`: mostly in an order that is whole. */
-export function parameters(random: Random, relation: Relation, hasSelect = true): Parameter[] {
+/** The columns that most relations have their order by. */
+const wholeOrder = ({ columns }: Relation): string =>
+  columns
+    .slice(0, 2)
+    .map(([name]) => name)
+    .join()
+
+/** The parameters of a read of a relation. A page of it is mostly one of an order; of what is written, there is none. */
+export function parameters(random: Random, relation: Relation, isWrite = false): Parameter[] {
   const list: Parameter[] = []
   const embedded: Embedded[] = []
-  if (hasSelect && random.percent(60)) list.push(['select', select(random, relation, 0, embedded, '')])
+  if (random.percent(60)) list.push(['select', select(random, relation, 0, embedded, '')])
   const at = (share: number): { prefix: string; relation: Relation } => {
     if (embedded.length === 0 || !random.percent(share))
       return { prefix: random.percent(1) ? 'nowhere.' : '', relation }
@@ -257,8 +268,18 @@ export function parameters(random: Random, relation: Relation, hasSelect = true)
     const { prefix, relation: target } = at(30)
     list.push([`${prefix}order`, order(random, target, prefix === '' ? embedded : [])])
   }
-  if (random.percent(25)) list.push([`${at(45).prefix}limit`, number(random)])
-  if (random.percent(20)) list.push([`${at(45).prefix}offset`, number(random)])
+  for (const [name, share] of [
+    ['limit', 25],
+    ['offset', 20],
+  ] as const) {
+    if (!random.percent(share)) continue
+    const { prefix } = at(45)
+    // Another version has it choose what is written.
+    if (!isWrite || prefix !== '' || random.percent(5)) list.push([`${prefix}${name}`, number(random)])
+  }
+  const names = new Set(list.map(([name]) => name))
+  if (!names.has('order') && (names.has('limit') || names.has('offset')) && random.percent(75))
+    list.push(['order', wholeOrder(relation)])
   if (random.percent(1)) list.push(['', 'eq.1'])
   if (random.percent(1))
     list.push(

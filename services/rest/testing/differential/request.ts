@@ -164,8 +164,12 @@ function headers(random: Random, kind: 'read' | 'write' | 'call'): Record<string
 const encoded = (text: string): string =>
   encodeURIComponent(text).replace(/%(2C|3A|2A|28|29|22)/g, found => decodeURIComponent(found))
 
+/** Bodies have names as they are, without the quotes of a query string. */
+const unquoted = (columns: Relation['columns']): Relation['columns'] =>
+  columns.map(([name, type]) => [name.replace(/^"(.*)"$/, '$1'), type])
+
 function record(random: Random, columns: Relation['columns']): Record<string, unknown> {
-  const chosen = columns.filter(([name]) => random.percent(name === 'id' || columns.length < 4 ? 80 : 35))
+  const chosen = unquoted(columns).filter(([name]) => random.percent(name === 'id' || columns.length < 4 ? 80 : 35))
   const all: [string, unknown][] = chosen.map(([name, type]) => [
     name,
     name === 'id' && random.percent(60) ? 20 + random.below(20) : jsonValue(random, type),
@@ -175,7 +179,7 @@ function record(random: Random, columns: Relation['columns']): Record<string, un
 }
 
 function csv(random: Random, columns: Relation['columns']): string {
-  const chosen = columns.filter(() => random.percent(50))
+  const chosen = unquoted(columns).filter(() => random.percent(50))
   const cell = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
   const lines = random.list(0, 3, () =>
     chosen.map(([, type]) => (random.percent(10) ? 'NULL' : cell(value(random, type)))).join(','),
@@ -185,7 +189,7 @@ function csv(random: Random, columns: Relation['columns']): string {
 }
 
 const form = (random: Random, columns: Relation['columns']): string =>
-  columns
+  unquoted(columns)
     .filter(() => random.percent(60))
     .map(
       ([name, type]) => `${encodeURIComponent(name)}=${encodeURIComponent(value(random, type)).replaceAll('%20', '+')}`,
@@ -303,7 +307,7 @@ function write(random: Random): Asked {
         column,
         `eq.${random.percent(90) ? (Object.entries(row).find(([known]) => known === column)?.[1] ?? '1') : value(random, 'int')}`,
       ])
-    if (random.percent(10)) query.push(...parameters(random, relation))
+    if (random.percent(10)) query.push(...parameters(random, relation, true))
     const all = withType(headers(random, 'write'), random.percent(95) ? 'application/json' : undefined)
     return {
       method,
@@ -314,7 +318,7 @@ function write(random: Random): Asked {
     }
   }
   if (method === 'POST') {
-    if (random.percent(25)) query.push(...parameters(random, relation))
+    if (random.percent(25)) query.push(...parameters(random, relation, true))
     else if (random.percent(30)) query.push(['select', random.pick(relation.columns)[0]])
     if (random.percent(12))
       query.push([
@@ -330,7 +334,7 @@ function write(random: Random): Asked {
           ? random.pick(['id', 'title', 'a,b', 'a', 'name'])
           : random.pick(['', 'nowhere', 'id,', '*', '"id"']),
       ])
-  } else query.push(...parameters(random, relation))
+  } else query.push(...parameters(random, relation, true))
   if (method === 'DELETE')
     return { method, path: `/${encodeURIComponent(name)}`, query, headers: headers(random, 'write'), body: undefined }
   if (method === 'PATCH' && random.percent(8)) query.push(['columns', random.pick(relation.columns)[0]])
@@ -351,19 +355,20 @@ function call(random: Random): Asked {
   const [name, callable] = random.pick(Object.entries(functions))
   const result = resultOf(callable) ?? { columns: [[name, 'text']], embeddings: [] }
   const query = random.percent(resultOf(callable) === undefined ? 12 : 55) ? parameters(random, result) : []
+  const own = `/rpc/${encodeURIComponent(name)}`
   const path = random.percent(98)
-    ? `/rpc/${name}`
-    : random.pick(['/rpc/nowhere', `/rpc/${name}s`, `/rpc/${name}/`, '/rpc', '/rpc/', `/rpc/${name}/x`])
+    ? own
+    : random.pick(['/rpc/nowhere', `${own}s`, `${own}/`, '/rpc', '/rpc/', `${own}/x`])
   const given = callable.parameters.filter(() => random.percent(80))
   if (random.percent(50)) {
-    const own: Parameter[] = given.flatMap(([parameter, type]) =>
+    const sent: Parameter[] = given.flatMap(([parameter, type]) =>
       random.list(1, random.percent(10) ? 2 : 1, (): Parameter => [parameter, value(random, type)]),
     )
-    if (random.percent(3)) own.push([random.pick(['nowhere', 'a', 'id']), value(random, 'int')])
+    if (random.percent(3)) sent.push([random.pick(['nowhere', 'a', 'id']), value(random, 'int')])
     return {
       method: random.percent(94) ? 'GET' : 'HEAD',
       path,
-      query: [...own, ...query],
+      query: [...sent, ...query],
       headers: headers(random, 'call'),
       body: undefined,
     }

@@ -13,11 +13,12 @@ const columns = (text: string): Column[] =>
     const [name = '', type = 'text'] = part.split(':')
     return [name, type]
   })
+/** With `#` where a name has a space. */
 const embeddings = (text: string): Embedding[] =>
   text === ''
     ? []
     : text.split(' ').map(part => {
-        const [shown = '', target = shown] = part.split('>')
+        const [shown = '', target = shown] = part.replaceAll('#', ' ').split('>')
         return [shown, target]
       })
 
@@ -26,14 +27,16 @@ export const relations: Readonly<Record<string, Relation>> = {
     columns: columns(
       'id:int small:int big:int number:number real:number double:number flag:bool text limited padded key:uuid bytes:bytes date:date time:time ' +
         'stamp:date instant:date span:span address:net network:net plain:json doc:json numbers:ints words:texts range:range ranges:ranges ' +
-        'period:period search:search mood:mood moods:texts short pair:pair bits:bits place:point code:code',
+        'period:period search:search mood:mood moods:texts short pair:pair bits:bits place:point code:code price:money page:xml days:days spans:spans pairs:pairs ' +
+        'exact:exact mac:mac stamps:stamps',
     ),
     embeddings: [],
+    isWritten: true,
   },
   clients: {
     columns: columns('id:int name city rank:int label'),
     embeddings: embeddings(
-      'projects people people!home>people events rich_projects>projects project_names notes client_projects project_counts',
+      'projects people people!home>people events rich_projects>projects project_names notes client_projects project_counts "Odd#Notes">Odd#Notes "Odd#Notes"!"client#id">Odd#Notes',
     ),
   },
   projects: {
@@ -56,6 +59,7 @@ export const relations: Readonly<Record<string, Relation>> = {
   assignments: {
     columns: columns('person_id:int project_id:int hours:int'),
     embeddings: embeddings('people projects person_id>people'),
+    isWritten: true,
   },
   friends: { columns: columns('one:int other:int'), embeddings: embeddings('people one>people people!other>people') },
   messages: {
@@ -69,10 +73,19 @@ export const relations: Readonly<Record<string, Relation>> = {
   events: {
     columns: columns('id:int kind amount:int client_id:int'),
     embeddings: embeddings('clients client_id>clients'),
+    isWritten: true,
   },
   'odd name,(x)': {
     columns: columns('"a#b":int "c.d" Ünï:int g-h:int').map(([name, type]) => [name.replace('#', ' '), type]),
     embeddings: [],
+  },
+  'Odd Notes': {
+    columns: columns('Key:int "client#id":int "a;b" "x->y":json').map(([name, type]) => [
+      name.replace('#', ' ').replace(';', ':'),
+      type,
+    ]),
+    embeddings: embeddings('clients "client#id">clients clients!"client#id">clients'),
+    isWritten: true,
   },
   loose: { columns: columns('a:int b'), embeddings: [], isWritten: true },
   secrets: { columns: columns('id:int owner content'), embeddings: [], isWritten: true },
@@ -94,6 +107,7 @@ export const relations: Readonly<Record<string, Relation>> = {
   keyed: { columns: columns('a:int b value'), embeddings: [], isWritten: true },
   always: { columns: columns('id:int name'), embeddings: [], isWritten: true },
   picky: { columns: columns('id:int name:trigger'), embeddings: [], isWritten: true },
+  desk: { columns: columns('id:int title'), embeddings: [], isWritten: true },
   note_titles: { columns: columns('id:int title pages:int'), embeddings: [], isWritten: true },
   long_notes: { columns: columns('id:int title pages:int'), embeddings: [], isWritten: true },
   fixed: { columns: columns('id:int name'), embeddings: [], isWritten: true },
@@ -130,6 +144,16 @@ export const functions: Readonly<Record<string, Callable>> = {
   one_pair: plain('', shaped('x:int y')),
   joined: plain('list:texts'),
   counted: plain('label list:ints'),
+  moods: plain('list:texts', shaped('moods:mood')),
+  pairs_of: plain('list:pairs'),
+  range_of: plain('a:int b:int'),
+  rows_of: plain('prefix', 'client_projects'),
+  optional: plain('a:int b'),
+  with_row: plain('client:client'),
+  null_row: plain('', 'clients'),
+  no_rows: plain('', 'clients'),
+  json_args: plain('a:json b:json c:texts'),
+  'Odd Func': plain('Näme:int a-b', shaped('Ö:int')),
   over: plain('a:int b:int'),
   unclear: plain('a:int'),
   nothing: plain(''),

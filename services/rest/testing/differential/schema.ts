@@ -28,20 +28,24 @@ const relations = `
     limited varchar(6), padded char(4), key uuid, bytes bytea, date date, time time, stamp timestamp, instant timestamptz,
     span interval, address inet, network cidr, plain json, doc jsonb, numbers int[], words text[], range int4range,
     ranges int4multirange, period tstzrange, search tsvector, mood api.mood, moods api.mood[], short api.short, pair api.pair,
-    bits varbit, place point, code api.code);
+    bits varbit, place point, code api.code, price money, page xml, days daterange, spans int4range[], pairs api.pair[], exact numeric(6,2), mac macaddr,
+    stamps timestamptz[]);
   INSERT INTO api.kinds VALUES
     (1, 1, 10000000000, 1.50, 0.5, 0.1, true, 'one', 'abc', 'ab', '00000000-0000-0000-0000-000000000001', '\\x00ff', '2020-01-01',
      '10:00', '2020-01-01 10:00', '2020-01-01 10:00+00', '1 day', '10.0.0.1', '10.0.0.0/8', '{"a": 1, "b": {"c": [1, 2]}}',
      '{"a": 1, "b": {"c": [1, "x"]}, "k y": "v"}', '{1,2,3}', '{a,"b c",NULL}', '[1,5)', '{[1,3),[5,7)}',
-     '[2020-01-01 00:00+00,2021-01-01 00:00+00)', 'cat:1 sat:2 mat:3', 'glad', '{glad,sad}', 'short', '(1,a)', '101', '(1,2)', 7),
+     '[2020-01-01 00:00+00,2021-01-01 00:00+00)', 'cat:1 sat:2 mat:3', 'glad', '{glad,sad}', 'short', '(1,a)', '101', '(1,2)', 7,
+     1.5, '<a b="c">ü</a>', '[2020-01-01,2020-02-01)', '{"[1,3)","[5,6)"}', '{"(1,a)","(,)"}', 1.25, '08:00:2b:01:02:03', '{2020-01-01 00:00+00,NULL}'),
     (2, -2, -3, 'NaN', 'Infinity', 1e300, false, 'two, "2" (x)', '', 'abcd', '00000000-0000-0000-0000-000000000002', '', '1999-12-31',
      '23:59:59', '1999-12-31 23:59:59', '1999-12-31 23:59:59+02', '-1 mons', '::1', '::/0', '[1, {"a": null}]', '[1, {"a": null}, "s"]',
-     '{}', '{}', 'empty', '{}', '(,)', 'dog:1', 'so so', '{}', '', '(,)', '', '(0,0)', 8),
+     '{}', '{}', 'empty', '{}', '(,)', 'dog:1', 'so so', '{}', '', '(,)', '', '(0,0)', 8,
+     -1000, 'x', 'empty', '{}', '{}', -9999.99, '00:00:00:00:00:00', '{}'),
     (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
     (4, 4, 4, 0.001, 4.25, -0.0, true, 'Früh 😀 %_\\*', 'zz', 'z', '00000000-0000-0000-0000-000000000004', '\\x61', 'infinity', '00:00',
      'infinity', '-infinity', '00:00:00', '10.1.2.3/16', '10.1.0.0/16', '"text"', 'null', '{NULL,4}', '{"{x}","\\\\"}', '[4,)', '{[4,)}',
-     NULL, 'fat:1 rat:2', 'sad', '{NULL}', 'x', '(4,"b,c")', '1', NULL, 7);
+     NULL, 'fat:1 rat:2', 'sad', '{NULL}', 'x', '(4,"b,c")', '1', NULL, 7,
+     0, '', '[2020-01-01,)', '{NULL}', '{NULL}', 0, NULL, '{infinity}');
 
   CREATE TABLE api.clients (id int PRIMARY KEY, name text NOT NULL, city text, rank int);
   CREATE TABLE api.projects (id int PRIMARY KEY, name text NOT NULL, client_id int REFERENCES api.clients, budget numeric, code api.code, info jsonb);
@@ -58,6 +62,7 @@ const relations = `
   CREATE TABLE api.events_a PARTITION OF api.events FOR VALUES IN ('a');
   CREATE TABLE api.events_b PARTITION OF api.events FOR VALUES IN ('b');
   CREATE TABLE api."odd name,(x)" ("a b" int PRIMARY KEY, "c.d" text, "e""f" text, "Ünï" int, "g-h" int);
+  CREATE TABLE api."Odd Notes" ("Key" int PRIMARY KEY, "client id" int REFERENCES api.clients, "a:b" text, "x->y" jsonb);
   CREATE TABLE api.loose (a int, b text);
   CREATE TABLE api.secrets (id int PRIMARY KEY, owner text, content text);
   CREATE TABLE api.guarded (id int PRIMARY KEY, seen text, hidden text);
@@ -78,6 +83,7 @@ const relations = `
   INSERT INTO api.lessons VALUES (1, 1, 1, 'and'), (2, 1, 1, 'or'), (3, 2, 1, NULL), (4, NULL, 1, 'none');
   INSERT INTO api.events VALUES (1, 'a', 1, 1), (2, 'a', 2, NULL), (1, 'b', 3, 1);
   INSERT INTO api."odd name,(x)" VALUES (1, 'x', 'y', 1, 2), (2, NULL, '"', NULL, 3);
+  INSERT INTO api."Odd Notes" VALUES (1, 1, 'x', '{"a": 1}'), (2, NULL, NULL, '[1, "b"]'), (3, 1, 'a:b', NULL);
   INSERT INTO api.loose VALUES (1, 'a'), (1, 'a'), (2, NULL);
   INSERT INTO api.secrets VALUES (1, 'ada', 'gold'), (2, 'bob', 'silver');
   INSERT INTO api.guarded VALUES (1, 'open', 'closed');
@@ -107,6 +113,15 @@ const written = `
   CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON api.picky FOR EACH ROW EXECUTE FUNCTION api.refuse();
   CREATE VIEW api.note_titles AS SELECT id, title, pages FROM api.notes;
   CREATE VIEW api.long_notes AS SELECT id, title, pages FROM api.notes WHERE pages > 2 WITH CHECK OPTION;
+  CREATE VIEW api.desk AS SELECT DISTINCT id, title FROM api.notes;
+  CREATE FUNCTION api.write_desk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    CASE TG_OP
+      WHEN 'INSERT' THEN INSERT INTO api.notes (id, title) VALUES (coalesce(NEW.id, 90), NEW.title) RETURNING id, title INTO NEW;
+      WHEN 'UPDATE' THEN UPDATE api.notes SET title = NEW.title || '!' WHERE id = OLD.id RETURNING id, title INTO NEW;
+      ELSE DELETE FROM api.notes WHERE id = OLD.id; RETURN OLD;
+    END CASE;
+    RETURN NEW; END $$;
+  CREATE TRIGGER write INSTEAD OF INSERT OR UPDATE OR DELETE ON api.desk FOR EACH ROW EXECUTE FUNCTION api.write_desk();
   CREATE VIEW api.fixed AS SELECT id, upper(name) AS name FROM api.clients GROUP BY id;`
 
 const functions = `
@@ -161,6 +176,16 @@ const functions = `
     PERFORM set_config('response.headers', headers, true); PERFORM set_config('response.status', status, true); RETURN 'told'; END $$;
   CREATE FUNCTION api.fail(state text, message text DEFAULT 'failed', detail text DEFAULT '', hint text DEFAULT '') RETURNS void LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail, HINT = hint; END $$;
+  CREATE FUNCTION api.moods(list api.mood[] DEFAULT '{glad,sad}') RETURNS SETOF api.mood LANGUAGE sql STABLE AS 'SELECT unnest(list)';
+  CREATE FUNCTION api.pairs_of(list api.pair[]) RETURNS api.pair[] LANGUAGE sql IMMUTABLE AS 'SELECT list';
+  CREATE FUNCTION api.range_of(a int, b int) RETURNS int4range LANGUAGE sql IMMUTABLE AS 'SELECT int4range(a, b)';
+  CREATE FUNCTION api.rows_of(prefix text) RETURNS SETOF api.client_projects LANGUAGE sql STABLE AS $$ SELECT * FROM api.client_projects WHERE name LIKE prefix || '%' ORDER BY client, project $$;
+  CREATE FUNCTION api.optional(a int DEFAULT 1, b text DEFAULT 'x') RETURNS json LANGUAGE sql IMMUTABLE AS $$ SELECT json_build_object('a', a, 'b', b) $$;
+  CREATE FUNCTION api.with_row(client api.clients) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT client.id || ' ' || client.name $$;
+  CREATE FUNCTION api.null_row() RETURNS api.clients LANGUAGE sql STABLE AS 'SELECT NULL::api.clients';
+  CREATE FUNCTION api.no_rows() RETURNS SETOF api.clients LANGUAGE sql STABLE ROWS 1 AS 'SELECT * FROM api.clients WHERE false';
+  CREATE FUNCTION api.json_args(a jsonb, b json DEFAULT 'null', c text[] DEFAULT NULL) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$ SELECT jsonb_build_array(a, b, c) $$;
+  CREATE FUNCTION api."Odd Func"("Näme" int DEFAULT 1, "a-b" text DEFAULT NULL) RETURNS TABLE ("Ö" int, "a b" text) LANGUAGE sql STABLE AS $$ VALUES ("Näme", "a-b"), (0, 'zero') $$;
   CREATE FUNCTION api.note_it(title text) RETURNS api.notes LANGUAGE sql VOLATILE AS 'INSERT INTO api.notes (title) VALUES (title) RETURNING *';
   CREATE FUNCTION api.delete_notes() RETURNS SETOF api.notes LANGUAGE sql VOLATILE AS 'DELETE FROM api.notes RETURNING *';
   CREATE FUNCTION api.forbidden() RETURNS int LANGUAGE sql AS 'SELECT 1';

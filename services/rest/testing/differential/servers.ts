@@ -26,16 +26,16 @@ type Judges = {
   stop(): Promise<void>
 }
 
-/** A refusal of HEAD has no body: which one it is, GET tells, if it is refused as well. */
-async function answered(port: number, asked: Asked, agent: Agent): Promise<Answer> {
+/** A refusal of HEAD has no body: which one it is, GET tells, if it is refused as well. `isTold`: whether it could be had. */
+async function answered(port: number, asked: Asked, agent: Agent): Promise<Answer & { isTold: boolean }> {
   const { method, headers, body } = asked
   const said = { headers, ...(body === undefined ? {} : { body }) }
   const answer = await ask(port, pathOf(asked), { method, ...said }, agent)
-  if (method !== 'HEAD' || answer.status < 400) return answer
+  if (method !== 'HEAD' || answer.status < 400) return { ...answer, isTold: true }
   // GET alone takes a range.
   const { Range: _, ...kept } = headers
   const { status, text } = await ask(port, pathOf(asked), { ...said, method: 'GET', headers: kept }, agent)
-  return status === answer.status ? { ...answer, text } : answer
+  return status === answer.status ? { ...answer, text, isTold: true } : { ...answer, isTold: false }
 }
 
 /** Starts both; `more` is what both are configured with besides. */
@@ -67,7 +67,9 @@ export async function startBoth(binary: string, more: Settings = {}): Promise<Ju
       async ask(asked) {
         const [their, our] = await Promise.all([theirs, ours].map(({ port }) => answered(port, asked, agent)))
         if (their === undefined || our === undefined) throw new Error('two were asked')
-        return { theirs: their, ours: our }
+        // What one of them does not tell cannot be compared.
+        const isTold = their.status !== our.status || (their.isTold && our.isTold)
+        return { theirs: isTold ? their : { ...their, text: '' }, ours: isTold ? our : { ...our, text: '' } }
       },
       ports: { theirs: theirs.port, ours: ours.port },
       stop,

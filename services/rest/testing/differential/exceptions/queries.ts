@@ -42,7 +42,7 @@ export const ofQueries: readonly Exception[] = [
     source: 'the contract: own errors',
     applies: ({ theirs, ours }) =>
       codeOf(ours) === 'RST120' &&
-      (isAnswered(theirs) || isOfDatabase(theirs) || /^RST1(07|16|22)$/.test(codeOf(theirs))),
+      (isAnswered(theirs) || isOfDatabase(theirs) || /^RST1(05|07|15|16|22)$/.test(codeOf(theirs))),
   },
   {
     rule: 'A cast may name an array',
@@ -113,7 +113,10 @@ export const ofQueries: readonly Exception[] = [
     rule: 'A path means the embedding of that name before one of that relation',
     source: 'docs/rest.md: query strings',
     applies: ({ asked, theirs, ours }) =>
-      codeOf(theirs) === 'RST108' && isSane(ours) && says(asked, /:(\w+)[!(].*[,(.]\1[!(]/),
+      (codeOf(theirs) === 'RST108' || isAnswered(theirs)) &&
+      isSane(ours) &&
+      says(asked, /:(\w+)[!(].*[,(.]\1[!(]/) &&
+      names(asked, /\./),
   },
   {
     rule: 'Paths go into domains with conversions, and into columns of embeddings, whatever their type',
@@ -183,7 +186,7 @@ export const ofQueries: readonly Exception[] = [
     rule: 'Of faults in several embeddings that Postgres finds another may be told',
     source: 'docs/rest.md: errors and names',
     applies: ({ asked, theirs, ours }) =>
-      says(asked, /\(.*\(/) && names(asked, /\./) && [theirs, ours].every(answer => /^(22|42)/.test(codeOf(answer))),
+      says(asked, /\(.*\(/) && [theirs, ours].every(answer => /^(22|42)/.test(codeOf(answer))),
   },
   {
     rule: 'A relation that is embedded twice has another name in an error the second time',
@@ -202,6 +205,43 @@ export const ofQueries: readonly Exception[] = [
       isAnswered(theirs) &&
       isAnswered(ours) &&
       theirs.headers['content-range']?.split('/')[0] === ours.headers['content-range']?.split('/')[0],
+  },
+  {
+    rule: 'What a limit or offset leaves of an embedding decides whether its parent is counted',
+    source: 'docs/rest.md: HTTP',
+    parts: ['header content-range', 'status'],
+    applies: ({ asked, theirs, ours }) =>
+      names(asked, /\.(limit|offset)$/) &&
+      (asked.query.some(([, value]) => /^(not\.)?is\.(null|not_null)$/i.test(value)) || says(asked, /!inner/)) &&
+      /count=/.test(asked.headers.Prefer ?? '') &&
+      isAnswered(theirs) &&
+      isAnswered(ours) &&
+      theirs.headers['content-range']?.split('/')[0] === ours.headers['content-range']?.split('/')[0],
+  },
+  {
+    rule: 'Of several embeddings that are not known or not clear, limits and offsets do not decide which is told',
+    source: 'docs/rest.md: errors and names',
+    applies: ({ asked, theirs, ours }) =>
+      asked.query.filter(([name]) => /\.(limit|offset)$/.test(name)).length > 1 &&
+      [theirs, ours].every(answer => /^RST20[01]$/.test(codeOf(answer))),
+  },
+  {
+    rule: 'Values of domains are converted however their relation is embedded',
+    source: 'docs/rest.md: query strings',
+    applies: ({ asked, theirs, ours }) => {
+      const plain = ({ text }: Answer) =>
+        text.replaceAll(/"(\\")?C(\d+)\1"/g, (_, quote: string | undefined, digits: string) =>
+          quote === undefined ? digits : `"${digits}"`,
+        )
+      return (
+        (names(asked, /^(.*\.)?(project_id|client_projects|rich_projects)\.(.*\.)?code$/) &&
+          (codeOf(theirs) === '22P02' || isAnswered(theirs)) &&
+          (codeOf(ours) === '22P02' || isAnswered(ours))) ||
+        (says(asked, /(project_id|rich_projects)(!\w+)*\(.*code/) &&
+          isAnswered(theirs) &&
+          isReordered(plain(theirs), plain(ours)))
+      )
+    },
   },
   {
     rule: 'The head of CSV names what is selected, also of an aggregate of what a function returns',
@@ -224,8 +264,8 @@ export const ofQueries: readonly Exception[] = [
     source: 'docs/rest.md: query strings',
     applies: ({ asked, theirs, ours }) =>
       says(asked, aggregate) &&
-      says(asked, /:/) &&
-      (tells(theirs, /"42702".*GROUP BY "[^"]+" is ambiguous/) ||
+      (says(asked, /:/) || says(asked, /_id(!\w+)*\(/)) &&
+      (tells(theirs, /"42702".*(GROUP BY "[^"]+"|column reference "[^"]+") is ambiguous/) ||
         (isAnswered(theirs) && codeOf(ours) === '42803' && says(asked, /\w:\w/)) ||
         tells(theirs, /"42803".*must appear in the GROUP BY clause/) ||
         tells(theirs, /"42883".*could not identify an equality operator for type json/)) &&
@@ -273,6 +313,11 @@ export const ofQueries: readonly Exception[] = [
       codeOf(theirs) === 'RST200' &&
       tells(theirs, /between 'people' and 'people' using the hint/) &&
       isSane(ours),
+  },
+  {
+    rule: 'A relation may be embedded by a function beside another that brings a column of its parent’s name',
+    source: 'docs/rest.md: query strings',
+    applies: ({ theirs, ours }) => tells(theirs, /"42846".*cannot cast type jsonb? to /) && isSane(ours),
   },
   {
     rule: 'A relation may be embedded several times by the same name',
