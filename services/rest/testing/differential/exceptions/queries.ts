@@ -113,10 +113,10 @@ export const ofQueries: readonly Exception[] = [
     rule: 'A path means the embedding of that name before one of that relation',
     source: 'docs/rest.md: query strings',
     applies: ({ asked, theirs, ours }) =>
-      (codeOf(theirs) === 'RST108' || isAnswered(theirs)) &&
       isSane(ours) &&
-      says(asked, /:(\w+)[!(].*[,(.]\1[!(]/) &&
-      names(asked, /\./),
+      says(asked, /:("[^"]+"|\w+)[!(].*[,(.]\1[!(]/) &&
+      names(asked, /\./) &&
+      (isAnswered(theirs) || isOfDatabase(theirs) || /^RST(108|20[01])$/.test(codeOf(theirs))),
   },
   {
     rule: 'Paths go into domains with conversions, and into columns of embeddings, whatever their type',

@@ -101,8 +101,8 @@ export const changesOfQueries: readonly Exception[] = [
     applies: ({ asked, theirs, ours }) =>
       says(asked, /\.\.\./) &&
       says(asked, aggregate) &&
-      /^42(703|803)$/.test(codeOf(theirs)) &&
-      tells(theirs, /column "?\w+_\d+\./) &&
+      /^42(702|703|803)$/.test(codeOf(theirs)) &&
+      tells(theirs, /column "?\w+_\d+\.|column reference "[^"]+" is ambiguous/) &&
       isSane(ours),
   },
   {

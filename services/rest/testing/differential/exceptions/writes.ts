@@ -353,8 +353,7 @@ const own: readonly Exception[] = [
     rule: 'Retry-After stands where waiting helps',
     source: 'docs/rest.md: limits',
     parts: ['header retry-after'],
-    applies: ({ theirs, ours }) =>
-      (ours.status === 503) !== (theirs.status === 503) || theirs.headers['retry-after'] === undefined,
+    applies: ({ theirs, ours }) => ours.status === 503 || theirs.status === 503,
   },
 ]
 
