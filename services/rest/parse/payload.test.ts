@@ -77,6 +77,7 @@ describe('JSON', () => {
     const named = { keysAreNamed: true }
     expect(read('[{"a":1},{"b":1}]', undefined, named)).toMatchObject({ isArray: true, keys: undefined })
     expect(read('\n\t {"a":1}', undefined, named)).toMatchObject({ isArray: false, keys: undefined })
+    expect(read('1', undefined, named)).toMatchObject({ isArray: true, keys: undefined })
   })
 
   test('that is absent is an empty object for a function', () => {

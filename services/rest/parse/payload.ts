@@ -122,7 +122,8 @@ class JsonReader implements PayloadReader {
 
   #payload({ kind, keys, isUniform }: JsonShape): JsonPayload {
     const whole = { kind: 'json' as const, json: this.#bytes.bytes(), isArray: kind === 'array' }
-    if (this.#form.keysAreNamed) return { ...whole, keys: undefined }
+    // What is no object is taken for a list, and Postgres says what it is not.
+    if (this.#form.keysAreNamed) return { ...whole, isArray: kind !== 'object', keys: undefined }
     if (!isUniform) throw unevenKeys()
     // A value that is no object is no row for a relation; a function may have a parameter for it.
     return kind === 'scalar' && !this.#form.forFunction ? emptyList : { ...whole, keys }

@@ -177,12 +177,6 @@ export const ofQueries: readonly Exception[] = [
       says(asked, /::/) && [theirs, ours].every(answer => tells(answer, /"22P02".*invalid input syntax for type/)),
   },
   {
-    rule: 'Of arguments of a function and values of filters that Postgres cannot take another may be told',
-    source: 'docs/rest.md: errors and names',
-    applies: ({ asked, theirs, ours }) =>
-      asked.path.startsWith('/rpc') && [theirs, ours].every(answer => /^22/.test(codeOf(answer))),
-  },
-  {
     rule: 'Of faults in several embeddings that Postgres finds another may be told',
     source: 'docs/rest.md: errors and names',
     applies: ({ asked, theirs, ours }) =>
