@@ -555,6 +555,16 @@ describe('a path', () => {
       expect(await ask('PROPFIND', path), path).toMatchObject({ status: 405, allow: 'GET, HEAD' })
     expect(await ask('PROPFIND', '/managed/v1/nothing')).toMatchObject({ status: 404 })
   })
+
+  test('of a file that is not there is 404, also below one that takes the method', async () => {
+    for (const path of ['/docs/static/nothing.js', '/docs/static/..%2f..%2fpackage.json'])
+      expect(await ask('GET', path)).toMatchObject({
+        status: 404,
+        allow: undefined,
+        message: `there is nothing at this path: ${path}`,
+      })
+    expect(await ask('PUT', '/docs/static/nothing.js')).toMatchObject({ status: 405 })
+  })
 })
 
 describe('whatever comes', () => {

@@ -47,12 +47,16 @@ function refusalFor({ code = '' }: ClientError): ApiError | undefined {
 
 const requestLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (\S+) HTTP\/1\.[01]\r\n/
 
-/** The path of a request whose method Node does not know, where all of its first line is there. */
-function pathOfUnknownMethod({ code, rawPacket, bytesParsed = 0 }: ClientError): string | undefined {
+/** What a request asks for by a method that Node does not know, where all of its first line is there. */
+function unknownMethod({
+  code,
+  rawPacket,
+  bytesParsed = 0,
+}: ClientError): { method: string; path: string } | undefined {
   if (code !== 'HPE_INVALID_METHOD' || !Buffer.isBuffer(rawPacket)) return undefined
-  const [, method = '', path] = requestLine.exec(rawPacket.subarray(0, 16 * 1024).toString('latin1')) ?? []
+  const [, method = '', path = ''] = requestLine.exec(rawPacket.subarray(0, 16 * 1024).toString('latin1')) ?? []
   // Of several requests in one packet it is the first only where no more was read than its method.
-  return bytesParsed <= method.length ? path : undefined
+  return path !== '' && bytesParsed <= method.length ? { method, path } : undefined
 }
 
 function textOf({ status, body, headers }: ApiError): string {
@@ -109,8 +113,8 @@ export function createConnections(): Connections {
       // What comes after what cannot be read cannot be read either.
       if (refused.has(socket)) return
       refused.add(socket)
-      const path = pathOfUnknownMethod(error)
-      const told = path === undefined ? refusal : refusalOf(path, methodsOf)
+      const asked = unknownMethod(error)
+      const told = asked === undefined ? refusal : refusalOf(asked.method, asked.path, methodsOf)
       refuseInTurn(socket, told).catch(() => socket.destroy())
     },
     watch(server, served) {

@@ -52,11 +52,11 @@ const notAllowed = (methods: readonly string[]): ApiError => {
   return new ApiError(405, `the path takes ${allow} only`, { headers: { Allow: allow } })
 }
 
-/** The refusal of a request that no route serves. */
-export function refusalOf(target: string, methodsOf: MethodsOf): ApiError {
+/** The refusal of a request that no route serves, or whose route has nothing to serve. */
+export function refusalOf(method: string, target: string, methodsOf: MethodsOf): ApiError {
   const url = originForm(target)
   const methods = methodsOf(url)
-  return methods === undefined ? nothingAt(url, methodsOf) : notAllowed(methods)
+  return methods === undefined || methods.includes(method) ? nothingAt(url, methodsOf) : notAllowed(methods)
 }
 
 /** An empty segment is no id, though the router would take it for one. */
@@ -77,9 +77,11 @@ export function refuseOthers(app: App): MethodsOf {
     const methods = new Set(served.flatMap(route => route.methods))
     return methods.size === 0 ? undefined : [...methods]
   }
-  app.setNotFoundHandler((request, reply) => sendError(refusalOf(request.url, methodsOf), request, reply))
+  app.setNotFoundHandler((request, reply) =>
+    sendError(refusalOf(request.method, request.url, methodsOf), request, reply),
+  )
   app.addHook('onRequest', (request, _reply, done) => {
-    done(request.is404 || hasEmptySegment(request) ? refusalOf(request.url, methodsOf) : undefined)
+    done(request.is404 || hasEmptySegment(request) ? refusalOf(request.method, request.url, methodsOf) : undefined)
   })
   return methodsOf
 }
