@@ -74,7 +74,7 @@ type Sources = Pick<ApiContext, 'cluster' | 'agents'> & { logger: FastifyBaseLog
 /** What does not run has no agent, and nobody waits for it to answer. */
 const isStopped = (owner: Owner): boolean => owner.kind === 'ManagedDatabase' && owner.spec.suspended
 
-/** Reads so many logs at once, and no more. @throws ApiError 429 */
+/** Reads so many logs at once, and no more of one account. @throws ApiError 429 */
 function createReader({ cluster, agents, logger }: Sources): (owner: Owner, query: Query) => Promise<LogEntry[]> {
   const bounded = atMost(mostAtOnce)
   /** A pod from before keeps no log on its volume, and an agent may be away: what the pod has printed is there all the same. */
@@ -88,9 +88,9 @@ function createReader({ cluster, agents, logger }: Sources): (owner: Owner, quer
       return none
     }
   }
-  return (owner, query) =>
-    bounded(async () => {
-      const [id, namespace] = [idOf(owner) ?? '', owner.metadata.namespace ?? '']
+  return (owner, query) => {
+    const [id, namespace] = [idOf(owner) ?? '', owner.metadata.namespace ?? '']
+    return bounded(namespace, async () => {
       const window = windowOf(query)
       const pod = { namespace, name: childNames.pod(id, owner.status?.incarnation ?? 1) }
       const [kept, printed] = await Promise.all([
@@ -99,6 +99,7 @@ function createReader({ cluster, agents, logger }: Sources): (owner: Owner, quer
       ])
       return merged(kept, printed, window.maxLines)
     })
+  }
 }
 
 const msOf = (time: string | undefined): number | undefined => (time === undefined ? undefined : Date.parse(time))

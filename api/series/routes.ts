@@ -75,9 +75,10 @@ function createReader(
   const bounded = atMost(mostAtOnce)
   return async (owner, query) => {
     const window = windowOf(query, now())
-    return bounded(async () => {
+    const [id, namespace] = [idOf(owner) ?? '', owner.metadata.namespace ?? '']
+    return bounded(namespace, async () => {
       try {
-        const found = await samples.read({ id: idOf(owner) ?? '', namespace: owner.metadata.namespace ?? '' }, window)
+        const found = await samples.read({ id, namespace }, window)
         return seriesOf(found, window)
       } catch (error) {
         logger.info({ err: error, database: owner.metadata.name }, 'metrics cannot be read')
