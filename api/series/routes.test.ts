@@ -151,7 +151,12 @@ describe('from the agent', () => {
     expectError(answer, 409, /metrics were sampled: they begin with its next restart/)
     expect(answer.headers).not.toHaveProperty('retry-after')
     const { body } = await client.create('unmade')
-    expectError(await get(body.id), 409, /^the database is creating: metrics are of a Postgres that runs/)
+    const early = await get(body.id)
+    expectError(early, 409, /^the database is creating: metrics are of a Postgres that runs/)
+    expect(early.headers['retry-after']).toBe('2')
+    await client.call('DELETE', `/databases/${body.id}`)
+    await expect.poll(async () => (await get(body.id)).body.message).toMatch(/is deleting|not found/)
+    expect((await get(body.id)).headers).not.toHaveProperty('retry-after')
   })
 
   test('so many are read at once, and no more', async () => {

@@ -7,7 +7,7 @@ import { atMost } from '../at-once.ts'
 import { findOwned, idOf } from '../caches.ts'
 import type { ApiContext, App } from '../context.ts'
 import { branchParameters } from '../databases/schema.ts'
-import { type ApiError, conflict, notFound, unavailable } from '../errors.ts'
+import { type ApiError, conflict, notFound, retryAfter, unavailable } from '../errors.ts'
 import { type Documentation, operation } from '../operation.ts'
 import { accountOf } from '../plugins/tenant.ts'
 import { idParameter } from '../schemas/common.ts'
@@ -91,12 +91,18 @@ function createReader(
   }
 }
 
+/** Who waits finds it running. */
+const comesToRun: readonly string[] = ['creating', 'restoring', 'resuming']
+
 /** What does not run has nothing to measure, and a pod from before there was an agent waits for its restart. */
 function awaitsAgent(owner: Owner): ApiError | undefined {
   const what = owner.kind === 'Branch' ? 'branch' : 'database'
   const phase = owner.kind === 'Branch' ? branchPhase(owner) : visiblePhase(owner)
   if (phase !== 'available' && phase !== 'degraded' && phase !== 'modifying')
-    return conflict(`the ${what} is ${phase}: metrics are of a Postgres that runs`)
+    return conflict(
+      `the ${what} is ${phase}: metrics are of a Postgres that runs`,
+      comesToRun.includes(phase) ? retryAfter.busy : undefined,
+    )
   const isOlder = owner.status?.pendingRestart?.some(({ reason }) => reason === 'PodTemplate' || reason === 'Image')
   if (!isOlder) return undefined
   return conflict(`the ${what} may have been started before metrics were sampled: they begin with its next restart`)
