@@ -8,7 +8,7 @@ type Facts = { readonly asked: Asked; readonly theirs: Answer; readonly ours: An
 export type Exception = {
   /** What holds for ours. */
   readonly rule: string
-  /** Release notes of PostgREST with the number of the change, the contract, or the documentation that tells users. */
+  /** Release notes of PostgREST with the number of the change, the contract, or the words of the documentation that tell users. */
   readonly source: string
   /** Parts that may differ; all where it is not given. */
   readonly parts?: readonly Part[]

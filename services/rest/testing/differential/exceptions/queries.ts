@@ -23,13 +23,13 @@ const isNoNumber = ([name, value]: readonly [string, string], last: string): boo
 export const ofQueries: readonly Exception[] = [
   {
     rule: 'Rows for which no order is asked may come in another one',
-    source: 'docs/rest.md: order of rows',
+    source: 'docs/rest.md: Where none is asked for, Postgres chooses',
     parts: ['body'],
     applies: ({ theirs, ours }) => isReordered(theirs.text, ours.text),
   },
   {
     rule: 'A page of rows for which no order is asked may have other rows',
-    source: 'docs/rest.md: order of rows',
+    source: 'docs/rest.md: Where none is asked for, Postgres chooses',
     parts: ['body'],
     applies: ({ asked, theirs, ours }) =>
       theirs.status === ours.status &&
@@ -46,13 +46,13 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'A cast may name an array',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: A cast may name an array',
     applies: ({ asked, theirs, ours }) =>
       says(asked, /::[^,]*\[\]/) && codeOf(theirs) === 'RST100' && tells(theirs, /unexpected '\['/) && isSane(ours),
   },
   {
     rule: 'A number past what an index can be is a key',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: A number too large for an index into JSON is a key',
     applies: ({ theirs, ours }) =>
       codeOf(theirs) === '22003' &&
       tells(theirs, /value "[+-]\d{10,}" is out of range for type integer/) &&
@@ -60,19 +60,19 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'Of a limit that Postgres cannot take the last digits, or another fault of the database, may be told',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: `limit` and `offset` are decimal digits',
     applies: ({ theirs, ours }) =>
       tells(theirs, /value "\d{16,}" is out of range for type bigint/) && isOfDatabase(ours),
   },
   {
     rule: 'limit is a whole number in decimal digits, whatever else Haskell reads',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: `limit` and `offset` are decimal digits',
     applies: ({ asked, ours }) =>
       asked.query.some(one => isNoNumber(one, 'limit') || isNoNumber(one, 'offset')) && isSane(ours),
   },
   {
     rule: 'To select nothing is to select all columns, with their conversions',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: An empty `select` selects all columns, with the conversions of their domains',
     parts: ['body'],
     applies: ({ asked, theirs, ours }) =>
       asked.query.some(([name, value]) => name === 'select' && !/^[\p{L}\p{N}_"*$ ]/u.test(value)) &&
@@ -81,7 +81,7 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'any and all take a list of the values of a converted domain as they are',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: `any` and `all` take values of such a domain as they are stored',
     applies: ({ asked, theirs, ours }) =>
       asked.query.some(one => /code/.test(one.join())) &&
       codeOf(theirs) === '42809' &&
@@ -90,12 +90,12 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'Range may name its unit',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: `Range: items=0-9` is `Range: 0-9`',
     applies: ({ asked }) => /^items=/.test(asked.headers.Range ?? ''),
   },
   {
     rule: 'What a planner guesses, it guesses of our statement',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: `count=planned` and `count=estimated` go by what Postgres guesses of our statement',
     parts: ['status', 'header content-range'],
     applies: ({ asked, theirs, ours }) =>
       /count=(planned|estimated)/.test(asked.headers.Prefer ?? '') &&
@@ -105,13 +105,13 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'What a planner guesses is asked before the rows',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: and are asked for first',
     applies: ({ asked, theirs, ours }) =>
       /count=(planned|estimated)/.test(asked.headers.Prefer ?? '') && isOfDatabase(theirs) && isOfDatabase(ours),
   },
   {
     rule: 'A path means the embedding of that name before one of that relation',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: a name means the embedding of that alias before one of that relation',
     applies: ({ asked, theirs, ours }) =>
       isSane(ours) &&
       says(asked, /:("[^"]+"|\w+)[!(].*[,(.]\1[!(]/) &&
@@ -120,7 +120,7 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'Paths go into domains with conversions, and into columns of embeddings, whatever their type',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: A JSON path goes into any column, of embeddings too',
     applies: ({ asked, theirs, ours }) =>
       asked.query.some(one => /code->|\(\w+->/.test(one.join())) &&
       tells(theirs, /"42883".*(code|operator does not exist: \w+ ->)/) &&
@@ -128,13 +128,13 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'An embedded row can be grouped by, at any depth',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: embedded rows and domains with conversions can be grouped by',
     applies: ({ asked, theirs, ours }) =>
       says(asked, aggregate) && tells(theirs, /"42803".*column "\w+_\d+\.\*" must appear/) && isSane(ours),
   },
   {
     rule: 'A value that the conversion of a domain refuses is found even where no row is compared with it',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: refuses what it cannot convert even where there is no row to compare',
     applies: ({ asked, theirs, ours }) =>
       asked.query.some(one => /code/.test(one.join())) &&
       (isAnswered(theirs) || codeOf(theirs) === '25006') &&
@@ -142,20 +142,20 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'Keys of an object stand in the order in which they are asked for',
-    source: 'docs/rest.md: order of rows',
+    source: 'docs/rest.md: Keys of an object stand in the order in which `select` has them',
     parts: ['body'],
     applies: ({ asked, theirs, ours }) =>
       names(asked, /^select$/) && isAnswered(theirs) && sortedParts(asked, theirs) === sortedParts(asked, ours),
   },
   {
     rule: 'Of several relations that may not be read another may be told',
-    source: 'docs/rest.md: errors and names',
+    source: 'docs/rest.md: of several relations, values and embeddings that Postgres refuses, it decides which',
     parts: ['message'],
     applies: ({ theirs, ours }) => codeOf(theirs) === '42501' && codeOf(ours) === '42501',
   },
   {
     rule: 'A limit below 0 of an embedding is an error of the database, with db-max-rows as well',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: A negative `limit` of an embedding is an error of Postgres',
     applies: ({ asked, theirs, ours }) =>
       asked.query.some(([name, value]) => /\.limit$/.test(name) && /^ *-/.test(value)) &&
       theirs.status === 500 &&
@@ -164,34 +164,34 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'What is ordered by is said to be of the relation that a function returns rows of',
-    source: 'docs/rest.md: errors and names',
+    source: 'docs/rest.md: Rows that a function returns go by the name of their relation',
     parts: ['details'],
     applies: ({ asked, theirs, ours }) =>
       asked.path.startsWith('/rpc') && codeOf(ours) === 'RST118' && tells(theirs, /'pgrst_source' and/),
   },
   {
     rule: 'Of several rows with a value that cannot be converted, whichever comes first is told',
-    source: 'docs/rest.md: order of rows',
+    source: 'docs/rest.md: of several relations, values and embeddings that Postgres refuses, it decides which',
     parts: ['message'],
     applies: ({ asked, theirs, ours }) =>
       says(asked, /::/) && [theirs, ours].every(answer => tells(answer, /"22P02".*invalid input syntax for type/)),
   },
   {
     rule: 'Of faults in several embeddings that Postgres finds another may be told',
-    source: 'docs/rest.md: errors and names',
+    source: 'docs/rest.md: of several relations, values and embeddings that Postgres refuses, it decides which',
     applies: ({ asked, theirs, ours }) =>
       says(asked, /\(.*\(/) && [theirs, ours].every(answer => /^(22|42)/.test(codeOf(answer))),
   },
   {
     rule: 'A relation that is embedded twice has another name in an error the second time',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: The same relation may be embedded several times',
     parts: ['message', 'hint'],
     applies: ({ theirs, ours }) =>
       codeOf(theirs) === '42703' && codeOf(ours) === '42703' && tells(ours, /rst_relation_\d+/),
   },
   {
     rule: 'Where a view has several rows for what it is to one of, count=exact counts them all',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: also where a view that is embedded has several for one',
     parts: ['header content-range', 'status'],
     applies: ({ asked, theirs, ours }) =>
       says(asked, /client_projects/) &&
@@ -202,7 +202,7 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'What a limit or offset leaves of an embedding decides whether its parent is counted',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: where a limit or offset of an embedding decides which rows have one',
     parts: ['header content-range', 'status'],
     applies: ({ asked, theirs, ours }) =>
       names(asked, /\.(limit|offset)$/) &&
@@ -214,14 +214,15 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'Of several embeddings that are not known or not clear, limits and offsets do not decide which is told',
-    source: 'docs/rest.md: errors and names',
+    source:
+      'docs/rest.md: of several embeddings that are not known or not clear, those come first that a filter or an order is of',
     applies: ({ asked, theirs, ours }) =>
       asked.query.filter(([name]) => /\.(limit|offset)$/.test(name)).length > 1 &&
       [theirs, ours].every(answer => /^RST20[01]$/.test(codeOf(answer))),
   },
   {
     rule: 'Values of domains are converted however their relation is embedded',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: Values are converted however their relation is embedded',
     applies: ({ asked, theirs, ours }) => {
       const plain = ({ text }: Answer) =>
         text.replaceAll(/"(\\")?C(\d+)\1"/g, (_, quote: string | undefined, digits: string) =>
@@ -239,7 +240,7 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'The head of CSV names what is selected, also of an aggregate of what a function returns',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: In answers its columns come in the order of `select`',
     parts: ['body'],
     applies: ({ asked, theirs, ours }) =>
       asked.path.startsWith('/rpc') &&
@@ -249,13 +250,14 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'HEAD makes no body, and so finds no value in it that cannot be converted, and no relation that may not be read',
-    source: 'docs/rest.md: HTTP',
+    source:
+      'docs/rest.md: `HEAD` is answered as `GET` is, but for what only a body would show to be wrong, or not to be read',
     applies: ({ asked, theirs, ours }) =>
       asked.method === 'HEAD' && /^(22|42501$)/.test(codeOf(theirs)) && names(asked, /^select$/) && isAnswered(ours),
   },
   {
     rule: 'Beside an aggregate an alias may be the name of another column, and domains with conversions can be grouped by',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: Beside an aggregate, an alias may be the name of another column',
     applies: ({ asked, theirs, ours }) =>
       says(asked, aggregate) &&
       (says(asked, /:/) || says(asked, /_id(!\w+)*\(/)) &&
@@ -267,7 +269,7 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'An aggregate of a domain with conversions is of its values as they are',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: An aggregate of one is of the stored values',
     applies: ({ asked, theirs, ours }) =>
       says(asked, /code\.(sum|avg|max|min)\(\)/) &&
       tells(theirs, /"42883".*function (sum|avg|max|min)\(json\) does not exist/) &&
@@ -275,7 +277,7 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'Groups come in an order, and a type without one cannot be grouped by',
-    source: 'docs/rest.md: order of rows',
+    source: 'docs/rest.md: Groups of an aggregate come in the order of their columns',
     parts: ['message', 'hint'],
     applies: ({ theirs, ours }) =>
       tells(theirs, /could not identify an equality operator for type/) &&
@@ -283,13 +285,13 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'Of several columns that are not grouped by, another may be told: keys of an answer stand in the order in which they are asked for',
-    source: 'docs/rest.md: order of rows',
+    source: 'docs/rest.md: Keys of an object stand in the order in which `select` has them',
     parts: ['message'],
     applies: ({ theirs, ours }) => codeOf(theirs) === '42803' && codeOf(ours) === '42803',
   },
   {
     rule: 'An offset beyond the rows is answered as an error is, without the headers of an answer',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: An offset beyond the rows (416) is answered as an error',
     parts: [
       'header content-location',
       'header content-profile',
@@ -301,7 +303,7 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'A relation of a table to itself may be hinted at by its constraint or column',
-    source: 'docs/rest.md: query strings',
+    source: "docs/rest.md: A foreign key of a table to itself may be the hint of its embedding by the key's name",
     applies: ({ asked, theirs, ours }) =>
       says(asked, /people!/) &&
       codeOf(theirs) === 'RST200' &&
@@ -310,12 +312,12 @@ export const ofQueries: readonly Exception[] = [
   },
   {
     rule: 'A relation may be embedded by a function beside another that brings a column of its parent’s name',
-    source: 'docs/rest.md: query strings',
+    source: "docs/rest.md: a function embed beside a relation that brings a column of the parent's name",
     applies: ({ theirs, ours }) => tells(theirs, /"42846".*cannot cast type jsonb? to /) && isSane(ours),
   },
   {
     rule: 'A relation may be embedded several times by the same name',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: The same relation may be embedded several times',
     applies: ({ theirs, ours }) =>
       ((codeOf(theirs) === '42712' && tells(theirs, /specified more than once/)) ||
         (codeOf(theirs) === '42803' && tells(theirs, /aggregate functions are not allowed in FROM clause/))) &&

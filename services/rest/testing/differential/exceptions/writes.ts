@@ -175,7 +175,7 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'Access-Control-Allow-Origin is there for requests without Origin as well',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: `Access-Control-Allow-Origin: *` is there for requests without `Origin` as well',
     parts: ['header access-control-allow-origin', 'header access-control-expose-headers'],
     applies: ({ asked, theirs, ours }) =>
       (asked.headers.Origin === undefined || asked.method === 'OPTIONS') &&
@@ -184,7 +184,7 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'Vary says what the answer depends on',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: `Vary` names what an answer depends on',
     parts: ['header vary'],
     applies: ({ asked, theirs, ours }) =>
       theirs.headers.vary === undefined &&
@@ -193,7 +193,7 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'A value of an update that no row takes is refused or not, as Postgres decides',
-    source: 'docs/rest.md: errors and names',
+    source: 'docs/rest.md: whether it looks at a value of an update that no row takes',
     applies: ({ asked, theirs, ours }) =>
       asked.method === 'PATCH' &&
       [theirs, ours].some(answer => isDone(answer) && answer.headers['content-range']?.startsWith('*/') === true) &&
@@ -201,30 +201,31 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'Headers of a raised error may be left out',
-    source: 'docs/rest.md: errors and names',
+    source: 'docs/rest.md: `headers` may be left out of the detail of a raised `PGRST`',
     applies: ({ theirs, ours }) => codeOf(theirs) === 'RST121' && codeOf(ours) !== 'RST121',
   },
   {
     rule: 'A name of the key may be quoted in PUT',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: `PUT` may quote the names of the key',
     applies: ({ asked, theirs }) =>
       asked.method === 'PUT' && hasParameter(asked, /^".*"$/) && codeOf(theirs) === 'RST105',
   },
   {
     rule: 'A status below 200 is refused',
-    source: 'docs/rest.md: errors and names',
+    source: 'docs/rest.md: A `response.status` below 200, which would end no answer, is RST112',
     applies: ({ theirs, ours }) => theirs.status < 200 && codeOf(ours) === 'RST112',
   },
   {
     rule: 'A value that is no object or list reaches a function of one unnamed parameter as it is',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source:
+      'docs/rest.md: A body that is neither object nor list reaches a function of one unnamed `json` or `jsonb` parameter as it is',
     parts: ['body'],
     applies: ({ asked, theirs, ours }) =>
       /^\/rpc\/(json|jsonb|mixed)_body$/.test(asked.path) && isDone(ours) && theirs.text.includes('[]'),
   },
   {
     rule: 'and and or choose what is updated or deleted, not what is answered of it; those of an embedding choose its rows',
-    source: 'docs/rest.md: query strings',
+    source: 'docs/rest.md: `and` and `or` choose what is updated or deleted',
     applies: ({ asked, theirs, ours }) =>
       isWrite(asked) &&
       (isDone(theirs) || isOfDatabase(theirs) || codeOf(theirs) === 'RST116') &&
@@ -234,7 +235,7 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'Columns of CSV come in the order of the select',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: In answers its columns come in the order of `select`',
     parts: ['body'],
     applies: ({ theirs, ours }) =>
       theirs.headers['content-type'] === 'text/csv; charset=utf-8' &&
@@ -243,24 +244,24 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'A body may be of the types that answers have',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: A body of JSON may also be of the types that answers have',
     applies: ({ asked, theirs }) =>
       asked.headers['Content-Type']?.startsWith('application/vnd.pgrst.') === true && codeOf(theirs) === 'RST102',
   },
   {
     rule: 'CSV of no rows has no names',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: without rows there are no names',
     parts: ['body'],
     applies: ({ asked, ours }) => asked.path.startsWith('/rpc') && ours.text === '\n',
   },
   {
     rule: 'Of several records the first is what rows are updated to',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: Rows are updated to the first of several records of a body',
     applies: ({ asked: { method, body = '' } }) => method === 'PATCH' && /\}, *\{|\n[^\r\n]*\r?\n/.test(body),
   },
   {
     rule: 'A row that a trigger skips has not been inserted',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: An upsert of rows that a trigger skips is 200',
     parts: ['status'],
     applies: ({ asked, theirs, ours }) =>
       asked.path === '/picky' &&
@@ -271,13 +272,13 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'One object of a set of values is that value',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: `application/vnd.pgrst.object+json` of a function that returns a set of values is the value',
     parts: ['body'],
     applies: ({ theirs, ours }) => theirs.text === `{"pgrst_scalar":${ours.text}}`,
   },
   {
     rule: 'A body without names is not dropped',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: A body of `text/plain`, `text/xml` or bytes calls no function that has named parameters',
     applies: ({ asked, theirs, ours }) =>
       /^(text\/(plain|xml)|application\/octet-stream)$/.test(asked.headers['Content-Type'] ?? '') &&
       codeOf(theirs) !== 'RST202' &&
@@ -285,24 +286,24 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'No body is an empty object for a function of one unnamed parameter',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: No body is `{}`',
     applies: ({ asked, theirs }) =>
       /^\/rpc\/(json|jsonb|mixed)_body$/.test(asked.path) && (asked.body ?? '') === '' && codeOf(theirs) === '22P02',
   },
   {
     rule: 'JSON is read whether or not columns names its keys',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: It is checked to be JSON also where `columns` names its keys',
     applies: ({ asked, theirs, ours }) =>
       hasParameter(asked, /^columns$/) && codeOf(ours) === 'RST102' && codeOf(theirs) !== 'RST102',
   },
   {
     rule: 'A lone surrogate in JSON is refused by Postgres',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: A lone surrogate in it is refused by Postgres',
     applies: ({ asked, theirs }) => asked.body?.includes('\\ud800') === true && codeOf(theirs) === 'RST102',
   },
   {
     rule: 'A value of a function that a page or a filter leaves out is no value, and not counted',
-    source: 'docs/rest.md: query strings, bodies and HTTP',
+    source: 'docs/rest.md: A value that a handler makes and that a page or a filter leaves out is no value',
     applies: ({ asked, theirs, ours }) =>
       (asked.method === 'HEAD' || /^\/rpc\/(page|download|anything)$/.test(asked.path)) &&
       theirs.headers['content-range'] === '*/0' &&
@@ -310,7 +311,7 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'Content-Location and Location are in UTF-8, encoded, and name each parameter',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: `Content-Location` and `Location` are encoded as URLs have to be, in UTF-8',
     parts: ['header content-location', 'header location'],
     applies: ({ asked }) =>
       /%/.test(asked.path) ||
@@ -319,19 +320,19 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'CSV is read by RFC 4180, and its faults are told in words of their own',
-    source: 'docs/rest.md: bodies',
+    source: 'docs/rest.md: CSV is read by RFC 4180',
     applies: ({ asked, theirs, ours }) =>
       asked.headers['Content-Type'] === 'text/csv' && (codeOf(theirs) === 'RST102' || codeOf(ours) === 'RST102'),
   },
   {
     rule: 'OPTIONS names the methods of a function whatever its parameters',
-    source: 'docs/rest.md: HTTP',
+    source: 'docs/rest.md: `OPTIONS` names the methods of a function whatever its parameters',
     applies: ({ asked, theirs, ours }) =>
       asked.method === 'OPTIONS' && /^RST(107|122|202|203)$/.test(codeOf(theirs)) && isDone(ours),
   },
   {
     rule: 'Of several rows with defaults that Postgres refuses it decides which it tells, and says what they hold as it was sent',
-    source: 'docs/rest.md: errors and names',
+    source: 'docs/rest.md: of several relations, values and embeddings that Postgres refuses, it decides which',
     applies: ({ asked, theirs, ours }) =>
       isWrite(asked) &&
       prefers(asked, /missing=default/) &&
@@ -345,7 +346,7 @@ const own: readonly Exception[] = [
   },
   {
     rule: 'Retry-After stands where waiting helps',
-    source: 'docs/rest.md: limits',
+    source: 'docs/rest.md: 503 with `Retry-After`',
     parts: ['header retry-after'],
     applies: ({ theirs, ours }) => ours.status === 503 || theirs.status === 503,
   },
@@ -355,7 +356,7 @@ const own: readonly Exception[] = [
 const theirOwn: readonly Exception[] = [
   {
     rule: 'A plan is one of our statement',
-    source: 'docs/rest.md: order of rows',
+    source: 'docs/rest.md: Plans are those of our statements',
     parts: ['body'],
     applies: ({ theirs, ours }) => isDone(theirs) && isDone(ours) && isPlan(theirs) && isPlan(ours),
   },
