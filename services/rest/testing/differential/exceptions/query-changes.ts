@@ -2,7 +2,7 @@
 import type { Answer } from '../../../../testing/client.ts'
 import { isReordered } from '../compare.ts'
 import type { Asked } from '../request.ts'
-import { aggregate, isAnswered, isOfDatabase, isSane, ofServer, says, tells, withoutHidden } from './answers.ts'
+import { aggregate, isAnswered, isOfDatabase, isSane, names, ofServer, says, tells, withoutHidden } from './answers.ts'
 import { codeOf, type Exception } from './exception.ts'
 
 /** The same in another embedding. */
@@ -116,8 +116,11 @@ export const changesOfQueries: readonly Exception[] = [
     source: 'PostgREST 12.2.2, #3093',
     applies: ({ asked, theirs, ours }) =>
       says(asked, empty) &&
-      /^42(601|702|703|846)$/.test(codeOf(theirs)) &&
-      tells(theirs, /syntax error at or near|column .+ does not exist|cannot cast type record to|is ambiguous/) &&
+      /^42(601|702|703|803|809|846)$/.test(codeOf(theirs)) &&
+      tells(
+        theirs,
+        /syntax error at or near|column .+ does not exist|cannot cast type record to|is ambiguous|ordered-set aggregate rank|column "\w+_\d+\.\w+" must appear/,
+      ) &&
       isSane(ours),
   },
   {
@@ -128,10 +131,20 @@ export const changesOfQueries: readonly Exception[] = [
       says(asked, empty) && says(asked, aggregate) && isAnswered(theirs) && isAnswered(ours),
   },
   {
+    rule: 'Embeddings without columns in a spread stand for no function of their name',
+    source: 'PostgREST 12.2.2, #3093',
+    parts: ['status', 'body', 'header content-range'],
+    applies: ({ asked, theirs, ours }) =>
+      says(asked, /\.\.\..*rich_projects(!\w+)*\(\)/) && isAnswered(theirs) && isAnswered(ours),
+  },
+  {
     rule: 'Embeddings without columns make no groups, of which one is asked for',
     source: 'PostgREST 12.2.2, #3093',
     applies: ({ asked, theirs, ours }) =>
-      says(asked, empty) && says(asked, aggregate) && isAnswered(theirs) && /^RST1(16|03)$/.test(codeOf(ours)),
+      says(asked, empty) &&
+      says(asked, aggregate) &&
+      isAnswered(theirs) &&
+      /^(RST116|RST103|42803)$/.test(codeOf(ours)),
   },
   {
     rule: 'Nothing is looked for, and so found to be wrong, in embeddings without columns that are nested',
@@ -163,6 +176,14 @@ export const changesOfQueries: readonly Exception[] = [
       (codeOf(theirs) === '42703' || tells(theirs, /ordered-set aggregate rank/)) &&
       codeOf(ours) !== '42703' &&
       isSane(ours),
+  },
+  {
+    rule: 'What a function returns is filtered beside what is selected of it, and so of two faults another is told',
+    source: 'PostgREST 13, #3965',
+    applies: ({ asked, theirs, ours }) =>
+      asked.path.startsWith('/rpc') &&
+      names(asked, /^select$/) &&
+      [theirs, ours].every(answer => /^42/.test(codeOf(answer)) && codeOf(answer) !== '42501'),
   },
   {
     rule: 'Postgres knows what a function returns by its own name',
