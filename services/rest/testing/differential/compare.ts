@@ -17,9 +17,8 @@ const unequal = new Set([
 /** An error's four texts, with the prefix of its code, and of what a statement calls a body, as ours has it. */
 function errorOf({ status, text }: Answer): Record<string, unknown> | undefined {
   if (status < 300 || !text.startsWith('{"code":')) return undefined
-  const { code, message, ...rest }: Record<string, unknown> = JSON.parse(text)
-  const said = typeof message === 'string' ? message.replaceAll('pgrst_body.', 'rst_body.') : message
-  return { ...rest, message: said, code: String(code).replace(/^PGRST/, 'RST') }
+  const { code, ...rest }: Record<string, unknown> = JSON.parse(text.replaceAll('pgrst_body.', 'rst_body.'))
+  return { ...rest, code: String(code).replace(/^PGRST/, 'RST') }
 }
 
 const shown = (value: unknown): string | undefined =>

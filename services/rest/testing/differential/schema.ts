@@ -113,7 +113,7 @@ const written = `
   CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON api.picky FOR EACH ROW EXECUTE FUNCTION api.refuse();
   CREATE VIEW api.note_titles AS SELECT id, title, pages FROM api.notes;
   CREATE VIEW api.long_notes AS SELECT id, title, pages FROM api.notes WHERE pages > 2 WITH CHECK OPTION;
-  CREATE VIEW api.desk AS SELECT DISTINCT id, title FROM api.notes;
+  CREATE VIEW api.desk AS SELECT DISTINCT id, title FROM api.notes ORDER BY id;
   CREATE FUNCTION api.write_desk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     CASE TG_OP
       WHEN 'INSERT' THEN INSERT INTO api.notes (id, title) VALUES (coalesce(NEW.id, 90), NEW.title) RETURNING id, title INTO NEW;
