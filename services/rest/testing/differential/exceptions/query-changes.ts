@@ -175,7 +175,7 @@ export const changesOfQueries: readonly Exception[] = [
     source: 'PostgREST 13, #3965',
     applies: ({ asked, theirs, ours }) =>
       asked.path.startsWith('/rpc') &&
-      (codeOf(theirs) === '42703' || tells(theirs, /ordered-set aggregate rank/)) &&
+      (/^4270[23]$/.test(codeOf(theirs)) || tells(theirs, /ordered-set aggregate rank/)) &&
       codeOf(ours) !== '42703' &&
       isSane(ours),
   },
