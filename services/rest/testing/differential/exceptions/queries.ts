@@ -255,9 +255,11 @@ export const ofQueries: readonly Exception[] = [
     source: 'docs/rest.md: Values are converted however their relation is embedded',
     applies: ({ asked, theirs, ours }) => {
       const plain = ({ text }: Answer) =>
-        text.replaceAll(/"(\\")?C(\d+)\1"/g, (_, quote: string | undefined, digits: string) =>
-          quote === undefined ? digits : `"${digits}"`,
-        )
+        text
+          .replaceAll('""', '"')
+          .replaceAll(/"(\\")?C(\d+)\1"/g, (_, quote: string | undefined, digits: string) =>
+            quote === undefined ? digits : `"${digits}"`,
+          )
       return (
         (names(asked, /^(.*\.)?(project_id|client_projects|rich_projects)\.(.*\.)?(code|and|or)$/) &&
           (codeOf(theirs) === '22P02' || isAnswered(theirs)) &&

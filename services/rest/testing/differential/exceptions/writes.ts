@@ -50,6 +50,16 @@ const changes: readonly Exception[] = [
       (theirs.text.includes('max-affected') || /^RST12[48]$/.test(codeOf(ours))),
   },
   {
+    rule: 'max-affected is said to be applied where handling is strict',
+    source: 'PostgREST 12.2, #2887',
+    parts: ['header preference-applied'],
+    applies: ({ asked, theirs, ours }) =>
+      prefers(asked, /max-affected=[0-9]/) &&
+      prefers(asked, /handling=strict/) &&
+      theirs.headers['preference-applied'] ===
+        String(ours.headers['preference-applied']).replace(/, max-affected=\d+$/, ''),
+  },
+  {
     rule: 'A time zone that is known makes no other preference known',
     source: 'PostgREST 12.2, #2887',
     applies: ({ asked, theirs, ours }) =>
@@ -137,7 +147,7 @@ const changes: readonly Exception[] = [
       codeOf(ours).startsWith('22') &&
       (isPlan(theirs) ||
         /^(22|42601)/.test(codeOf(theirs)) ||
-        codeOf(theirs) === 'RST116' ||
+        /^RST1(03|16)$/.test(codeOf(theirs)) ||
         (isDone(theirs) &&
           (/^\*/.test(theirs.headers['content-range'] ?? '') ||
             asked.query.some(([name, value]) => name === 'limit' && value.trim() === '0')))),
