@@ -53,3 +53,12 @@ test('beside rows that are embedded', async () => {
     { name: 'y', tasks: [], count: 1 },
   ])
 })
+
+test('that are written as a column count what is filtered, as others do', async () => {
+  const total = async (path: string) => {
+    const { text, headers } = await service.ask(path, { headers: { prefer: 'count=exact' } })
+    return [JSON.parse(text), headers['content-range']]
+  }
+  expect(await total('/clients?select=x:count')).toEqual([[{ x: 3 }], '0-0/3'])
+  expect(await total('/clients?select=x:count&name=eq.nobody')).toEqual([[{ x: 0 }], '*/0'])
+})

@@ -29,9 +29,13 @@ export type Rendered = {
 const setting = (name: string) => `nullif(current_setting('${name}', true), '')`
 const settings = `${setting('response.headers')} AS headers, ${setting('response.status')} AS status`
 
+/** What no column is may be an aggregate of the row, as `count` is (a function of a row can be written as a column of it: Postgres manual, section 8.16.5). */
+const mayBeAggregate = (item: ReadNode['select'][number]): boolean =>
+  item.kind === 'column' && item.field.name !== '*' && item.field.type === undefined
+
 /** Whether the total takes a count of its own: neither a page tells it nor groups, all rows do. */
 const takesCount = (node: ReadNode): boolean =>
-  node.range.offset > 0 || node.range.limit !== undefined || hasAggregates(node)
+  node.range.offset > 0 || node.range.limit !== undefined || hasAggregates(node) || node.select.some(mayBeAggregate)
 
 function totalSql(
   writer: StatementWriter,
