@@ -61,9 +61,12 @@ async function read({ http, body, session, timing }: Exchange): Promise<string> 
   await body.read(reader)
   timing.leaveOut()
   const payload = reader.end()
-  if (payload.kind !== 'json' || !payload.isArray) throw batchWrong()
+  if (payload.kind !== 'json') throw batchWrong()
   const { json } = payload
-  return typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString('utf8')
+  const text = typeof json === 'string' ? json : Buffer.concat(piecesOf(json)).toString('utf8')
+  // For a relation, what is no object is a list; here, only a list is one.
+  if (!/^\s*\[/.test(text)) throw batchWrong()
+  return text
 }
 
 /** What a batch may hold: not another one, and nothing that asks no statement of the database. */

@@ -49,9 +49,6 @@ export const tooManyValues = (maximum: number): RestError => invalidQuery(`A req
 export const tooManyEmbeddings = (maximum: number): RestError =>
   invalidQuery(`A request embeds at most ${maximum} relations`)
 
-export const tooManySelected = (maximum: number): RestError =>
-  invalidQuery(`A request selects at most ${maximum} columns of a relation`)
-
 function invalidQuery(message: string, details: string | null = null): RestError {
   return new RestError({ status: 400, code: 'RST100', message, details })
 }

@@ -264,7 +264,7 @@ function place(text: string, at: number): { line: number; column: number } {
 }
 
 /** Too deep, wherever it stands. */
-class TooDeep extends Error {
+class TooMuch extends Error {
   readonly at: number
 
   constructor(at: number, expecting: string) {
@@ -277,9 +277,18 @@ class TooDeep extends Error {
 export const nested =
   <T>(depth: number, maximum: number, of: string, make: () => Parser<T>): Parser<T> =>
   (text, at) => {
-    if (depth > maximum) throw new TooDeep(at, `at most ${maximum} nested ${of}`)
+    if (depth > maximum) throw new TooMuch(at, `at most ${maximum} nested ${of}`)
     return make()(text, at)
   }
+
+/** A parser that finds no more than so many of one thing while it lives. */
+export function atMost<T>(maximum: number, of: string, parser: Parser<T>): Parser<T> {
+  let count = 0
+  return (text, at) => {
+    if (++count > maximum) throw new TooMuch(at, `at most ${maximum} ${of}`)
+    return parser(text, at)
+  }
+}
 
 /** What a parser makes of a text; what it does not fit is RST100, naming `what`, the text, and the place. What follows that is not read. */
 export function parse<T>(what: string, text: string, parser: Parser<T>, shown = text): T {
@@ -289,7 +298,7 @@ export function parse<T>(what: string, text: string, parser: Parser<T>, shown = 
     if (found.ok) return found.value
     throw refuse(found.left.at, described(text, found.left))
   } catch (error) {
-    if (error instanceof TooDeep) throw refuse(error.at, `expecting ${error.message}`)
+    if (error instanceof TooMuch) throw refuse(error.at, `expecting ${error.message}`)
     throw error
   }
 }

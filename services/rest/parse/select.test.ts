@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { refusal } from '../testing/parsing.ts'
 import { maximumDepth } from './field.ts'
 import { parse } from './parser.ts'
-import { select } from './select.ts'
+import { maximumSelected, select } from './select.ts'
 import type { SelectField, SelectItem, SelectRelation } from './types.ts'
 
 const read = (text: string): SelectItem[] => parse('select parameter', text, select)
@@ -112,6 +112,17 @@ describe('what does not fit is RST100 at', () => {
     expect({ code, status }).toEqual({ code: 'RST100', status: 400 })
     expect(message).toBe(`"failed to parse select parameter (${text})" (line 1, column ${place})`)
     expect(details).toMatch(`unexpected ${unexpected} expecting `)
+  })
+
+  test('more columns of a relation than Postgres returns', () => {
+    const many = (count: number) => Array.from({ length: count }, () => 'a').join()
+    expect(read(many(maximumSelected))).toHaveLength(maximumSelected)
+    expect(read(`${many(maximumSelected - 1)},r(${many(maximumSelected)})`)).toHaveLength(maximumSelected)
+    for (const text of [many(maximumSelected + 1), '*,'.repeat(100_000), `r(${many(maximumSelected + 1)})`]) {
+      expect(refusal(() => read(text))).toMatchObject({
+        ...{ status: 400, code: 'RST100', details: `expecting at most ${maximumSelected} columns of a relation` },
+      })
+    }
   })
 
   test('nesting and paths deeper than the limit', () => {

@@ -4,6 +4,7 @@ import {
   after,
   ahead,
   always,
+  atMost,
   attempt,
   before,
   chain,
@@ -102,6 +103,9 @@ const column: Parser<SelectField> = chain(alias, shown =>
 )
 const fieldItem: Parser<SelectItem> = spaced(choice<SelectItem>(attempt(star), attempt(count), column))
 
+/** As many as Postgres can return (54011); to read and plan more would take seconds before it refuses them. */
+export const maximumSelected = 1_664
+
 const itemsAt = (depth: number): Parser<SelectItem[]> =>
   nested(depth, maximumDepth, 'relations', () => {
     const inside = after(
@@ -111,7 +115,7 @@ const itemsAt = (depth: number): Parser<SelectItem[]> =>
     const embedded = (head: Parser<Head>): Parser<SelectItem> =>
       chain(attempt(head), found => map(inside, select => ({ ...found, select })))
     const item = choice<SelectItem>(embedded(spreadHead), embedded(relationHead), fieldItem)
-    return choice<SelectItem[]>(list(item, comma), always([]))
+    return choice<SelectItem[]>(list(atMost(maximumSelected, 'columns of a relation', item), comma), always([]))
   })
 
 /** All of `select`; empty is nothing selected at this level. */

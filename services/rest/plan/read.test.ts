@@ -217,10 +217,4 @@ describe('aliases', () => {
     expect(error).toMatchObject({ status: 400, code: 'RST100' })
     expect(error.message).toContain('100')
   })
-
-  test('no more columns are selected than Postgres returns', () => {
-    expect(read(`/projects?select=${'id,'.repeat(1_663)}id`).select).toHaveLength(1_664)
-    const error = refusal(() => read(`/projects?select=${'*,'.repeat(1_664)}*`))
-    expect(error).toMatchObject({ status: 400, code: 'RST100' })
-  })
 })

@@ -1,7 +1,7 @@
 /** From what a query string selects to a tree of relations to read, with filters, order and ranges where they belong. */
 
 import type { QualifiedName, Relationship, SchemaCache } from '../../schema-cache/types.ts'
-import { aggregateInSpread, aggregatesDisabled, tooManyEmbeddings, tooManySelected } from '../errors/catalogue.ts'
+import { aggregateInSpread, aggregatesDisabled, tooManyEmbeddings } from '../errors/catalogue.ts'
 import type { RestError } from '../errors/rest-error.ts'
 import { askedFor, capped } from '../parse/range.ts'
 import type { Field, ParsedQuery, Range, SelectField, SelectItem, SelectRelation } from '../parse/types.ts'
@@ -24,9 +24,6 @@ const maximumAliasBytes = 63
 
 /** Each is a join more that Postgres has to plan. */
 const maximumEmbeddings = 100
-
-/** As many as Postgres can return (54011); more would take seconds to be refused by it. */
-const maximumSelected = 1_664
 
 /** What can be wrong once all relationships are known, in the order in which it is told. */
 const stages = { order: 0, spreads: 1, aggregates: 2, filters: 3 } as const
@@ -75,7 +72,6 @@ class ReadPlanner {
     all: Said,
     { range, spread, depth }: { range: Range; spread: boolean; depth: number },
   ): ReadNode {
-    if (select.length > maximumSelected) throw tooManySelected(maximumSelected)
     const number = this.#nodes++
     const alias = this.#alias(wantedAlias)
     const { cache, returnedAs } = this.#context
