@@ -16,6 +16,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm, stat, statfs, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
 import { run } from './command.ts'
 import { CsiError } from './errors.ts'
@@ -64,6 +65,9 @@ const smallestBytes = 300 * 1024 * 1024
  * every volume on it, and the pool's file system takes room for itself (4 % of 1 GiB, 1 % of 20).
  */
 const leastFree = 0.05
+/** In all, so long may a file system take to give back what has been deleted. */
+const fullLooks = 30
+const lookMs = 100
 
 const hash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 32)
 const volumeId = (name: string): string => `vol-${hash(name)}`
@@ -167,10 +171,20 @@ export async function openPool({
     return { total: blocks * bsize, free: bavail * bsize }
   }
 
+  /** Whether hardly any room is left. XFS gives back what has been deleted a moment later, and sooner where it is asked: what looks full is looked at again. */
+  async function isFull(): Promise<boolean> {
+    for (let looks = 0; looks < fullLooks; looks++) {
+      const { total, free } = await space()
+      if (free >= total * leastFree) return false
+      await pause(lookMs)
+    }
+    return true
+  }
+
   /** Bytes that can still be promised. */
   async function available(): Promise<number> {
-    const { total, free } = await space()
-    if (free < total * leastFree) return 0
+    if (await isFull()) return 0
+    const { total } = await space()
     const promised = (await volumes()).reduce((sum, volume) => sum + volume.bytes, 0)
     const left = Math.floor(total * (1 - leastFree) * overcommit) - promised
     return Math.max(0, Math.floor(left / blockBytes) * blockBytes)
@@ -259,9 +273,8 @@ export async function openPool({
         throw new CsiError('ALREADY_EXISTS', `snapshot ${name} exists, of another volume`)
       }
       const origin = await originOf({ kind: 'volume', id: volume })
-      const { total, free } = await space()
       // Kubernetes' snapshotter takes RESOURCE_EXHAUSTED for one that may still be made, and deletes it only once it is.
-      if (free < total * leastFree) throw new CsiError('FAILED_PRECONDITION', 'the pool is full')
+      if (await isFull()) throw new CsiError('FAILED_PRECONDITION', 'the pool is full')
       const snapshot: Snapshot = { id, name, volume, bytes: origin.bytes, takenAt: now() }
       await publish(places.snapshots, id, snapshot, async path => void (await reflink(imageOf(origin), path)))
       return snapshot
