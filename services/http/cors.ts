@@ -19,11 +19,16 @@ function allowedOrigin(origin: string | undefined, origins: readonly string[] | 
   return [['Access-Control-Allow-Origin', origin], ['Access-Control-Allow-Credentials', 'true'], vary]
 }
 
-/** What goes with every response. */
-export function corsHeaders(origin: string | undefined, { origins, exposedHeaders }: CorsRules): HeaderList {
+/** What goes with every response. An answer to OPTIONS is of the resource, not one that pages read. */
+export function corsHeaders(
+  { method, origin }: { readonly method: string; readonly origin: string | undefined },
+  { origins, exposedHeaders }: CorsRules,
+): HeaderList {
   const allow = allowedOrigin(origin, origins)
   if (allow === undefined) return [['Vary', 'Origin']]
-  return origin === undefined ? allow : [...allow, ['Access-Control-Expose-Headers', exposedHeaders]]
+  return origin === undefined || method === 'OPTIONS'
+    ? allow
+    : [...allow, ['Access-Control-Expose-Headers', exposedHeaders]]
 }
 
 /** The answer to a browser that asks beforehand; undefined where this is no such question. */

@@ -118,7 +118,7 @@ export function makeServer(service: HttpService): Server {
     const url = originForm(incoming.url ?? '/')
     const headers = headersOf(incoming)
     const { cors, traceHeader } = service.rules()
-    const extra = cors === undefined ? [] : corsHeaders(headers.origin, cors)
+    const extra = cors === undefined ? [] : corsHeaders({ method, origin: headers.origin }, cors)
     const trace = traceHeader === undefined ? undefined : headers[traceHeader.toLowerCase()]
     if (traceHeader !== undefined && trace !== undefined) extra.push([traceHeader, trace])
     extra.push(serverHeader)

@@ -191,6 +191,15 @@ export const ofQueries: readonly Exception[] = [
       says(asked, /::/) && [theirs, ours].every(answer => tells(answer, /"22P02".*invalid input syntax for type/)),
   },
   {
+    rule: 'A text search that cannot be read is refused or not where no row is compared with it, as Postgres decides',
+    source: 'docs/rest.md: whether it reads a text search that no row is compared with',
+    applies: ({ asked, theirs, ours }) =>
+      asked.path.startsWith('/rpc') &&
+      tells(theirs, /"42601".*syntax error in tsquery/) &&
+      isAnswered(ours) &&
+      /^(\[\])?$/.test(ours.text),
+  },
+  {
     rule: 'A value of a row that a filter of an embedding leaves out is looked at or not, as Postgres decides',
     source: 'docs/rest.md: or of a row that a filter of an embedding leaves out',
     applies: ({ asked, theirs, ours }) =>
