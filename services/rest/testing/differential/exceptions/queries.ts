@@ -168,10 +168,11 @@ export const ofQueries: readonly Exception[] = [
     applies: ({ theirs, ours }) => codeOf(theirs) === '42501' && codeOf(ours) === '42501',
   },
   {
-    rule: 'A limit below 0 of an embedding is an error of the database, with db-max-rows as well',
-    source: 'docs/rest.md: A negative `limit` of an embedding is an error of Postgres',
+    rule: 'A limit below 0 of an embedding is an error of the database, with db-max-rows as well, and one of 0 is none, whatever the offset',
+    source:
+      'docs/rest.md: A negative `limit` of an embedding is an error of Postgres (2201W), and one of 0 beside an offset is none',
     applies: ({ asked, theirs, ours }) =>
-      asked.query.some(([name, value]) => /\.(limit|offset)$/.test(name) && /^ *-/.test(value)) &&
+      asked.query.some(([name, value]) => /\.(limit|offset)$/.test(name) && /^ *(-|0 *$)/.test(value)) &&
       theirs.status === 500 &&
       theirs.text === 'Something went wrong' &&
       isSane(ours),
@@ -308,10 +309,21 @@ export const ofQueries: readonly Exception[] = [
       says(asked, aggregate) &&
       (says(asked, /:/) || says(asked, /_id(!\w+)*\(/)) &&
       (tells(theirs, /"42702".*(GROUP BY "[^"]+"|column reference "[^"]+") is ambiguous/) ||
-        (isAnswered(theirs) && codeOf(ours) === '42803' && says(asked, /\w:\w/)) ||
+        ((isAnswered(theirs) || codeOf(theirs) === 'RST116') && codeOf(ours) === '42803' && says(asked, /\w:\w/)) ||
         tells(theirs, /"42803".*must appear in the GROUP BY clause/) ||
         tells(theirs, /"42883".*could not identify an equality operator for type json/)) &&
       isSane(ours),
+  },
+  {
+    rule: 'What a path is called is not grouped by, where a column is of that name',
+    source: 'docs/rest.md: so may the last key of a path, by which it is grouped',
+    applies: ({ asked, theirs, ours }) =>
+      says(asked, aggregate) &&
+      relations[decodeURIComponent(asked.path.slice(1))]?.columns.some(([name]) =>
+        says(asked, new RegExp(`->>?${name}(,|$)`)),
+      ) === true &&
+      isAnswered(theirs) &&
+      isAnswered(ours),
   },
   {
     rule: 'An aggregate of a domain with conversions is of its values as they are',
