@@ -41,10 +41,17 @@ test('apply, wait, connect, edit and delete', async () => {
   await kubectl(['apply', '-f', '-'], manifest('applied'))
   await kubectl(['wait', '--for=condition=Ready', 'manageddatabase/applied', '-n', namespace, '--timeout=120s'])
 
-  const { body } = await api.call<Database[]>('GET', '/databases')
-  const database = body.find(each => each.name === 'applied')
-  expect(database).toMatchObject({ status: 'available', pg_version: '17' })
-  const connection = await api.connection(database?.id ?? '')
+  // The API sees by a watch of its own what kubectl has seen, a moment before or after it.
+  const database = await eventually(
+    'the API tells the same',
+    async () => {
+      const { body } = await api.call<Database[]>('GET', '/databases')
+      return body.find(({ name, status }) => name === 'applied' && status === 'available')
+    },
+    10_000,
+  )
+  expect(database).toMatchObject({ pg_version: '17' })
+  const connection = await api.connection(database.id)
   expect(await query(connection, 'SELECT current_user AS "user"')).toEqual([{ user: 'app' }])
 
   const patch = JSON.stringify({ spec: { ipAllowlist: { rules: [] } } })
