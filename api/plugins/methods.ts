@@ -3,6 +3,7 @@
  * so that no body is read: here nobody has shown a token.
  */
 import type { FastifyRequest } from 'fastify'
+import { originForm } from '../../server/origin-form.ts'
 import type { App } from '../context.ts'
 import { ApiError } from '../errors.ts'
 import { sendError } from './errors.ts'
@@ -19,12 +20,6 @@ function decoded(path: string): string {
   } catch {
     return path
   }
-}
-
-/** The target of a request as routes know it: who sends it as to a proxy, with a host, is to be answered too (RFC 9112, section 3.2.2). */
-export function originForm(target: string): string {
-  const rest = target.replace(/^https?:\/\/[^/?#]*/i, '')
-  return rest === target || rest.startsWith('/') ? rest : `/${rest}`
 }
 
 /** Finds the methods that a path is served by; undefined where it is no path of ours. */

@@ -5,6 +5,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Certificate } from '../../server/certificate.ts'
 import { createServer, STATUS_CODES } from '../../server/node-http.ts'
+import { originForm } from '../../server/origin-form.ts'
 import { type Block, clientAddress, trustedBlocks } from './address.ts'
 import { bodyLength, discardBody, readBody } from './body.ts'
 import { Budget, smallBodyBytes } from './budget.ts'
@@ -51,10 +52,6 @@ export type HttpService = {
 /** Each name once; Node has joined or dropped repeated ones, but for Set-Cookie, which no request has. */
 const headersOf = ({ headers }: IncomingMessage): Headers =>
   'set-cookie' in headers ? { ...headers, 'set-cookie': headers['set-cookie']?.join(', ') } : (headers as Headers)
-
-/** A target as proxies send it names the server as well (RFC 9112 section 3.2.2). */
-const originForm = (target: string): string =>
-  target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*\/?/i, '/')
 
 /** Where HTTP/1.0 sends chunks, a proxy before us may see another end of the request than we do (RFC 9112 section 6.1). */
 const isDoubtful = ({ httpVersion, headers }: IncomingMessage): boolean =>
