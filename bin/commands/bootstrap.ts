@@ -3,13 +3,13 @@ import { type Logger, pino } from 'pino'
 import { applyDefinitions } from '../../cluster/kubernetes/definitions.ts'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
 import { definitionOf } from '../../crds/definition.ts'
-import { declarations, systemNamespace } from '../../crds/index.ts'
-import { ensureKeys } from '../../operator/bootstrap/index.ts'
+import { declarations } from '../../crds/index.ts'
+import { ensureKeys, missingKeys } from '../../operator/bootstrap/index.ts'
 import { changedShapes, type WantedSize, wantedSizes } from '../../operator/bootstrap/sizes.ts'
 import { type Command, logLevel, parseFlags, UsageError } from '../command.ts'
 
-const help = `Prepares a Kubernetes cluster for this version of Espalier: applies its CustomResourceDefinitions, and makes the
-sealing key and the certificate authority while the installation holds nothing yet. Safe to run at any time, and again.
+const help = `Prepares a Kubernetes cluster for this version of Espalier: applies its CustomResourceDefinitions, and creates the
+sealing key and the certificate authority while the cluster holds nothing of an earlier installation. Safe to run at any time, and again.
 
 Usage: espalier bootstrap [--sizes JSON] [--kubeconfig FILE]
 
@@ -53,11 +53,9 @@ const command: Command = {
     logger.info({ definitions: definitions.length }, 'the resource definitions are up to date')
     const cluster = await connectKubernetes({ fieldManager, kubeconfig, logger })
     try {
-      const { made, missing } = await ensureKeys(cluster)
-      if (missing.length > 0)
-        throw new UsageError(
-          `${missing.join(' and ')}: gone from the Secrets of ${systemNamespace}, and this cluster holds tenants or databases: put them back from a backup. They are never made again over existing data`,
-        )
+      const outcome = await ensureKeys(cluster)
+      if (outcome.missing.length > 0) throw new UsageError(missingKeys(outcome))
+      const { made } = outcome
       logger.info({ made }, made.length > 0 ? 'keys were made: back them up' : 'the keys are there')
     } finally {
       await cluster.close()

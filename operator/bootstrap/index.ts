@@ -1,10 +1,10 @@
 /**
- * Makes what every installation needs before its first database: the sealing key and the certificate authority. They
- * are made only while the installation holds nothing yet; over existing data a missing one has to be put back, since a
- * new sealing key opens no password and a new authority is trusted by no Postgres.
+ * Creates what every installation needs before its first database: the sealing key and the certificate authority. They
+ * are created only while the cluster holds nothing of an earlier installation. A new sealing key opens none of its
+ * passwords, and none of its databases trusts a new authority.
  */
 import { randomBytes } from 'node:crypto'
-import type { Cluster, Draft } from '../../cluster/index.ts'
+import { type Cluster, type Draft, type KindName, KindNotServedError } from '../../cluster/index.ts'
 import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
 import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
 import { createIfAbsent } from '../objects/create.ts'
@@ -30,26 +30,46 @@ const makers = new Map<string, () => Draft<'Secret'>>([
   ],
 ])
 
-/** Kinds of which a single object means that something may have been sealed or signed already. */
-const traces = ['Tenant', 'ManagedDatabase', 'Branch', 'Backup'] as const
+/** A single object of these kinds means that a password may be sealed or a certificate issued. */
+const resources = ['Tenant', 'ManagedDatabase', 'Branch', 'Backup', 'Restore'] as const
+/** So does one of these with a database's label: it stays where somebody deleted the resources, or is restored before them. */
+const children = ['Secret', 'PersistentVolumeClaim', 'PersistentVolume', 'VolumeSnapshot'] as const
 
-/** Names of the Secrets that were made, and of those that are gone and cannot be. */
-type KeysOutcome = { made: string[]; missing: string[] }
+/** `missing`: keys that are absent and cannot be created, because of `found`: the first object of each kind. */
+type KeysOutcome = { made: string[]; missing: string[]; found: string[] }
 
-/** Looks first, and two at once cannot both make one: whoever comes second keeps what is there. */
+async function firstOf(cluster: Cluster, kind: KindName): Promise<string[]> {
+  const isResource = resources.some(resource => resource === kind)
+  try {
+    const { items } = await cluster.list(kind, {
+      limit: 1,
+      ...(!isResource && { labels: { [labels.database]: true } }),
+    })
+    return items.map(({ metadata: { namespace, name } }) => `${kind} ${namespace ? `${namespace}/` : ''}${name}`)
+  } catch (error) {
+    if (error instanceof KindNotServedError) return []
+    throw error
+  }
+}
+
+/** Creates the keys that are absent. Two callers at once get the same keys. Creates none over an earlier installation. */
 export async function ensureKeys(cluster: Cluster): Promise<KeysOutcome> {
-  const found = await Promise.all(
+  const keys = await Promise.all(
     [...makers].map(async ([name, make]) => ({
       name,
       make,
       isThere: (await cluster.get('Secret', { namespace: systemNamespace, name })) !== undefined,
     })),
   )
-  const absent = found.filter(({ isThere }) => !isThere)
+  const absent = keys.filter(({ isThere }) => !isThere)
   const names = absent.map(({ name }) => name)
-  if (absent.length === 0) return { made: [], missing: [] }
-  const lists = await Promise.all(traces.map(kind => cluster.list(kind, { limit: 1 })))
-  if (lists.some(({ items }) => items.length > 0)) return { made: [], missing: names }
+  if (absent.length === 0) return { made: [], missing: [], found: [] }
+  const found = (await Promise.all([...resources, ...children].map(kind => firstOf(cluster, kind)))).flat()
+  if (found.length > 0) return { made: [], missing: names, found }
   for (const { make } of absent) await createIfAbsent(cluster, 'Secret', make())
-  return { made: names, missing: [] }
+  return { made: names, missing: [], found: [] }
 }
+
+/** What is wrong where keys are missing, and what to do. */
+export const missingKeys = ({ missing, found }: KeysOutcome): string =>
+  `${missing.join(' and ')}: missing from the Secrets of ${systemNamespace}, but the cluster holds objects of an earlier installation: ${found.join(', ')}. New keys can neither open its passwords nor reach its databases. Create the Secrets from your backup of the keys, then run this again. If nothing of that installation is needed, delete all objects of espalier.dev and all with the label ${labels.database} first`
