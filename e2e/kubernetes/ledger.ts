@@ -92,7 +92,8 @@ export async function faultsOf(client: pg.Client, between: { from: Position; to:
 /** What amcheck says of tables and indexes. */
 async function damageOf(client: pg.Client): Promise<string[]> {
   try {
-    await client.query('CREATE EXTENSION amcheck')
+    await client.query('CREATE EXTENSION IF NOT EXISTS amcheck')
+    await client.query('SET search_path = public, espalier')
     await client.query(indexes)
     const { rows } = await client.query(heaps)
     return rows.map(row => JSON.stringify(row))

@@ -15,13 +15,14 @@ import {
   grantStatements,
   grantsMade,
   parseMark,
-  platformSchemaQuery,
   platformStatements,
   type RolePasswords,
   roleStatements,
   schemaQuery,
-  statisticsShown,
-  statisticsStatements,
+  type ToolsFacts,
+  toolStatements,
+  toolsMade,
+  toolsQuery,
 } from './roles.ts'
 import { scramVerifier } from './scram.ts'
 import {
@@ -230,7 +231,7 @@ export function createAdministrator({
       connect(target, maintenanceDatabase, signal, async connection => {
         await connection.rows(roleLock)
         const state = await ensureRolesAndDatabase(connection, desired)
-        if (grantsMade(state) && statisticsShown(state)) return
+        if (grantsMade(state) && toolsMade(state)) return
         await connect(
           target,
           applicationDatabase,
@@ -277,9 +278,9 @@ export function createAdministrator({
 async function workInside(connection: Connection, inside: Connection, state: ServerState): Promise<void> {
   if (!grantsMade(state)) await makeGrants(inside, state)
   const after = await readState(connection)
-  if (statisticsShown(after)) return
-  const [schema] = await inside.rows<{ owner: string }>(platformSchemaQuery)
-  await inside.transaction(statisticsStatements(after, schema?.owner))
+  if (toolsMade(after)) return
+  const [facts] = await inside.rows<ToolsFacts>(toolsQuery)
+  if (facts !== undefined) await inside.transaction(toolStatements(after, facts))
 }
 
 /** A client's certificate of the operator's, renewed in time. */
@@ -378,7 +379,7 @@ async function observationOf(
     checksumFailures: state.checksumFailures,
     configuration: state.configuration,
     ...(state.copy.isClosed ? { closed: { inherited: state.copy.inherited } } : {}),
-    platformInOrder: platformStatements(state).length === 0 && statisticsShown(state),
+    platformInOrder: platformStatements(state).length === 0 && toolsMade(state),
     privilegesInOrder: roleStatements(state).length === 0 && grantsMade(state),
   }
 }

@@ -22,6 +22,8 @@ export const replicationCommonName = 'espalier-replication'
 /** The role by which the agent of the pod reads what monitoring shows, and the common name by which alone it logs in: of one instance. */
 export const monitorRole = 'espalier_monitor'
 export const monitorCommonName = (id: string): string => `espalier-monitor-${id}`
+/** The group that users' own roles join to read what `app_read_only` reads. Nobody logs in as it. */
+export const readerRole = 'espalier_read_only'
 /** What Postgres gathers of the statements it ran; loaded where the image has it. */
 export const statisticsLibrary = 'pg_stat_statements'
 export const preloadedLibraries = [statisticsLibrary]

@@ -230,6 +230,71 @@ describe.each(pgVersions)('Postgres %s', major => {
     await Promise.all([app.end(), admin.end(), reader.end()])
   })
 
+  test('admin runs amcheck, also on a database from before it was there', async () => {
+    const owner = certified('postgres', 'espalier-operator')
+    await owner.connect()
+    await owner.query('DROP EXTENSION IF EXISTS amcheck')
+    const { rows } = await owner.query<{ mark: string }>(
+      "SELECT shobj_description('app_read_only'::regrole, 'pg_authid') AS mark",
+    )
+    const { checks: _, ...earlier } = JSON.parse(rows[0]?.mark.replace('espalier ', '') ?? '{}')
+    await owner.query(`COMMENT ON ROLE app_read_only IS 'espalier ${JSON.stringify(earlier)}'`)
+    expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
+    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    expect(await observe()).toMatchObject({ platformInOrder: true })
+    const admin = await connectAs(server, 'admin', passwords.admin)
+    await admin.query('CREATE EXTENSION IF NOT EXISTS amcheck')
+    await admin.query('CREATE TABLE checked (id int PRIMARY KEY)')
+    await admin.query("SELECT espalier.bt_index_check('checked_pkey', true)")
+    expect((await admin.query("SELECT * FROM espalier.verify_heapam('checked')")).rows).toEqual([])
+    await admin.query('DROP TABLE checked')
+    const reader = await connectAs(server, 'app_read_only', passwords.app_read_only)
+    await expect(reader.query("SELECT espalier.bt_index_check('pg_class_oid_index')")).rejects.toThrow('denied')
+    await Promise.all([owner.end(), admin.end(), reader.end()])
+  })
+
+  test("a user's own read-only role reads what app_read_only reads, and what is made later, and has no way to it", async () => {
+    const admin = await connectAs(server, 'admin', passwords.admin)
+    await admin.query("CREATE ROLE reporting LOGIN PASSWORD 'reporting-secret-1'")
+    await admin.query('GRANT espalier_read_only TO reporting')
+    const app = await connectAs(server, 'app', passwords.app)
+    await app.query('CREATE SCHEMA later; CREATE TABLE later.of_app AS SELECT 1 AS n')
+    await admin.query('CREATE TABLE of_admin AS SELECT 2 AS n')
+    const { host, port, ca, serverName } = server.target
+    const ssl = { ca, servername: serverName }
+    const reporting = new pg.Client({
+      host,
+      port,
+      user: 'reporting',
+      password: 'reporting-secret-1',
+      database: 'app',
+      ssl,
+    })
+    await reporting.connect()
+    const { rows } = await reporting.query('SELECT n FROM later.of_app UNION SELECT n FROM of_admin ORDER BY n')
+    expect(rows).toEqual([{ n: 1 }, { n: 2 }])
+    await expect(reporting.query('DELETE FROM later.of_app')).rejects.toThrow('permission denied')
+    await expect(reporting.query('SET ROLE app_read_only')).rejects.toThrow('permission denied')
+    for (const taken of [
+      "ALTER ROLE app_read_only PASSWORD 'mine'",
+      'COMMENT ON ROLE app_read_only IS NULL',
+      'DROP ROLE app_read_only',
+      'GRANT app_read_only TO reporting',
+    ])
+      await expect(admin.query(taken)).rejects.toThrow('permission denied')
+    // What admin makes of the group is put back.
+    await admin.query("ALTER ROLE espalier_read_only LOGIN PASSWORD 'mine'")
+    expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
+    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    expect(await observe()).toMatchObject({ platformInOrder: true })
+    await admin.query('DROP ROLE espalier_read_only')
+    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    expect(await observe()).toMatchObject({ platformInOrder: true })
+    await app.query('DROP SCHEMA later CASCADE')
+    await admin.query('DROP TABLE of_admin; DROP ROLE reporting')
+    await Promise.all([admin.end(), app.end(), reporting.end()])
+  })
+
   test('WAL is archived by a command that says done, so that none piles up', async () => {
     const owner = certified('postgres', 'espalier-operator')
     await owner.connect()

@@ -13,13 +13,22 @@
  *   comes in when all other connections are taken.
  * - `app_read_only` reads what `app` and `admin` make, by grants that either of them can take back. It is no member of
  *   pg_read_all_data, which would show it the password hashes too.
+ * - `espalier_read_only` is a group without a login that inherits `app_read_only`. `admin` grants it to roles of its own.
+ *   It exists because whoever may grant `app_read_only` itself may also alter it, and its comment holds our marks.
  *
  * Attributes and memberships are restored whenever they differ, and so is a way for `app` into its database. Grants inside
  * it are made once: what an owner revokes afterwards stays revoked.
  */
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
-import { maintenanceDatabase, monitorRole, replicationRole, statisticsLibrary, superuser } from './configuration.ts'
+import {
+  maintenanceDatabase,
+  monitorRole,
+  readerRole,
+  replicationRole,
+  statisticsLibrary,
+  superuser,
+} from './configuration.ts'
 import { markOfRole } from './marks.ts'
 import { type DatabaseLock, initialDatabase, type RoleState, type ServerState } from './state.ts'
 
@@ -56,38 +65,60 @@ const platformAttributes = {
   connectionLimit: -1,
   expires: false,
 }
-const platformText = "LOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB NOBYPASSRLS VALID UNTIL 'infinity' PASSWORD NULL"
+const platformText = "NOSUPERUSER NOCREATEROLE NOCREATEDB NOBYPASSRLS VALID UNTIL 'infinity' PASSWORD NULL"
 
 const platformRoles = [
   {
     role: replicationRole,
     attributes: { ...platformAttributes, replication: true },
-    text: `${platformText} NOINHERIT REPLICATION CONNECTION LIMIT -1`,
-    belongsTo: [],
+    text: `LOGIN ${platformText} NOINHERIT REPLICATION CONNECTION LIMIT -1`,
   },
   {
     role: monitorRole,
     attributes: { ...platformAttributes, inherit: true, connectionLimit: 2 },
-    text: `${platformText} INHERIT NOREPLICATION CONNECTION LIMIT 2`,
-    belongsTo: ['pg_monitor', 'pg_use_reserved_connections'],
+    text: `LOGIN ${platformText} INHERIT NOREPLICATION CONNECTION LIMIT 2`,
+  },
+  {
+    role: readerRole,
+    attributes: { ...platformAttributes, inherit: true, login: false },
+    text: `NOLOGIN ${platformText} INHERIT NOREPLICATION CONNECTION LIMIT -1`,
   },
 ] as const
 
+/** What the platform's roles belong to, and who grants them on. Without SET, since a role may change its own password. */
+const platformMemberships = [
+  { role: 'pg_monitor', member: monitorRole, inherit: true, set: true, admin: false },
+  { role: 'pg_use_reserved_connections', member: monitorRole, inherit: true, set: true, admin: false },
+  { role: 'app_read_only', member: readerRole, inherit: true, set: false, admin: false },
+  { role: readerRole, member: 'admin', inherit: false, set: false, admin: true },
+] as const
+
+const sqlBoolean = (value: boolean): string => (value ? 'TRUE' : 'FALSE')
+
 /** Statements on the platform's own roles, for one transaction in any database; users notice nothing of them. */
 export function platformStatements(state: ServerState): string[] {
-  const made = platformRoles.flatMap(({ role, attributes, text, belongsTo }) => {
-    const name = escapeIdentifier(role)
+  const made = platformRoles.flatMap(({ role, attributes, text }) => {
     const present = state.roles[role]
     const asWanted = watched.every(key => present?.[key] === attributes[key]) && present?.verifier === null
-    const isMember = (of: string) =>
-      state.memberships.some(({ role: found, member, inherit }) => found === of && member === role && inherit)
-    return [
-      ...(asWanted ? [] : [`${present === undefined ? 'CREATE' : 'ALTER'} ROLE ${name} ${text}`]),
-      ...belongsTo.filter(of => !isMember(of)).map(of => `GRANT ${of} TO ${name} WITH INHERIT TRUE`),
-    ]
+    return asWanted ? [] : [`${present === undefined ? 'CREATE' : 'ALTER'} ROLE ${escapeIdentifier(role)} ${text}`]
   })
+  const missing = platformMemberships.filter(
+    wanted =>
+      !state.memberships.some(
+        ({ role, member, inherit, set, admin }) =>
+          role === wanted.role &&
+          member === wanted.member &&
+          inherit === wanted.inherit &&
+          set === wanted.set &&
+          admin === wanted.admin,
+      ),
+  )
   return [
     ...made,
+    ...missing.map(
+      ({ role, member, inherit, set, admin }) =>
+        `GRANT ${role} TO ${member} WITH INHERIT ${sqlBoolean(inherit)}, SET ${sqlBoolean(set)}, ADMIN ${sqlBoolean(admin)}`,
+    ),
     ...(state.monitorEnters
       ? []
       : [`GRANT CONNECT ON DATABASE ${maintenanceDatabase} TO ${escapeIdentifier(monitorRole)}`]),
@@ -142,6 +173,8 @@ type RoleMark = {
   grants?: string
   /** On `app_read_only`: the application database in which statistics of statements can be read, by its number. */
   statistics?: string
+  /** On `app_read_only`: the application database in which `admin` may run amcheck, by its number. */
+  checks?: string
 }
 
 const markPrefix = 'espalier '
@@ -149,11 +182,12 @@ const markPrefix = 'espalier '
 export function parseMark(comment: string | null | undefined): RoleMark {
   if (!comment?.startsWith(markPrefix)) return {}
   try {
-    const { credentials, grants, statistics } = JSON.parse(comment.slice(markPrefix.length))
+    const { credentials, grants, statistics, checks } = JSON.parse(comment.slice(markPrefix.length))
     return {
       ...(typeof credentials === 'string' ? { credentials } : {}),
       ...(typeof grants === 'string' ? { grants } : {}),
       ...(typeof statistics === 'string' ? { statistics } : {}),
+      ...(typeof checks === 'string' ? { checks } : {}),
     }
   } catch {
     return {}
@@ -249,36 +283,53 @@ export function grantsMade(state: ServerState): boolean {
   return wanted !== undefined && parseMark(state.roles.app_read_only?.comment).grants === wanted
 }
 
-/** Whether statements' statistics can be read in the application database, where the server gathers them. */
-export function statisticsShown({ gathersStatistics, database: made, roles }: ServerState): boolean {
-  return !gathersStatistics || made === null || parseMark(roles.app_read_only?.comment).statistics === made.oid
+/**
+ * Whether `admin` has its tools in the application database: statements' statistics, and amcheck. An image without the
+ * library of the first has none of the modules that come with Postgres.
+ */
+export function toolsMade({ gathersStatistics, database: made, roles }: ServerState): boolean {
+  if (!gathersStatistics || made === null) return true
+  const mark = parseMark(roles.app_read_only?.comment)
+  return mark.statistics === made.oid && mark.checks === made.oid
 }
 
 /** Where the platform's own objects stand in the application database. */
 const platformSchema = 'espalier'
+const checksExtension = 'amcheck'
 
-/** Who owns the platform's schema in the application database, if there is one. */
-export const platformSchemaQuery = {
-  text: 'SELECT pg_get_userbyid(nspowner) AS owner FROM pg_namespace WHERE nspname = $1',
-  values: [platformSchema],
+/** `owner`: of the platform's schema in the application database, null for none. */
+export type ToolsFacts = { owner: string | null; hasChecks: boolean }
+
+export const toolsQuery = {
+  text: `SELECT (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = $1) AS owner,
+    EXISTS (SELECT FROM pg_available_extensions WHERE name = $2) AS "hasChecks"`,
+  values: [platformSchema, checksExtension],
 }
+
+/** Its functions are for superusers, and differ from version to version. */
+const grantChecks = `DO $$ DECLARE checks regprocedure; BEGIN
+  FOR checks IN SELECT d.objid::regprocedure FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+    WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+      AND e.extname = '${checksExtension}'
+  LOOP EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO admin', checks); END LOOP;
+END $$`
 
 /**
  * Statements for one transaction inside the application database, ending with the mark that they were made. A schema of
  * this name that a user made stays the user's, and nothing is made in it: what a superuser makes must stand where no user
  * can put anything first.
  */
-export function statisticsStatements(state: ServerState, schemaOwner: string | undefined): string[] {
-  const mark = comment('app_read_only', {
-    ...parseMark(state.roles.app_read_only?.comment),
-    statistics: state.database?.oid ?? '',
-  })
-  if (schemaOwner !== undefined && schemaOwner !== superuser) return [mark]
+export function toolStatements(state: ServerState, { owner, hasChecks }: ToolsFacts): string[] {
+  const made = state.database?.oid ?? ''
+  const mark = { ...parseMark(state.roles.app_read_only?.comment), statistics: made, checks: made }
+  const isFree = owner === null
+  if (!isFree && owner !== superuser) return [comment('app_read_only', mark)]
   return [
-    ...(schemaOwner === undefined ? [`CREATE SCHEMA ${platformSchema}`] : []),
+    ...(isFree ? [`CREATE SCHEMA ${platformSchema}`] : []),
     `CREATE EXTENSION IF NOT EXISTS ${statisticsLibrary} SCHEMA ${platformSchema}`,
+    ...(hasChecks ? [`CREATE EXTENSION IF NOT EXISTS ${checksExtension} SCHEMA ${platformSchema}`, grantChecks] : []),
     `GRANT USAGE ON SCHEMA ${platformSchema} TO admin`,
-    mark,
+    comment('app_read_only', mark),
   ]
 }
 

@@ -4,7 +4,7 @@
  */
 import { escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
-import { maintenanceDatabase, monitorRole, replicationRole, statisticsLibrary } from './configuration.ts'
+import { maintenanceDatabase, monitorRole, readerRole, replicationRole, statisticsLibrary } from './configuration.ts'
 import { type CopyState, copyState } from './copy.ts'
 
 /** pg_authid, as far as we look after it. */
@@ -39,7 +39,7 @@ export type ServerState = {
   systemIdentifier: string
   inRecovery: boolean
   checksums: boolean
-  roles: Partial<Record<DatabaseRole | typeof replicationRole | typeof monitorRole, RoleState>>
+  roles: Partial<Record<DatabaseRole | typeof replicationRole | typeof monitorRole | typeof readerRole, RoleState>>
   /** Of our roles, in each other and in those that Postgres makes by itself; not in those that users make. */
   memberships: Membership[]
   /** The application database. */
@@ -198,5 +198,10 @@ SELECT json_build_object(
   'openDatabases', (SELECT coalesce(json_agg(datname), '[]')
     FROM pg_database WHERE datname IN ($3, $4) AND has_database_privilege('public', oid, 'CONNECT, TEMPORARY'))
 ) AS state`,
-  values: [[...databaseRoles, replicationRole, monitorRole], applicationDatabase, initialDatabase, maintenanceDatabase],
+  values: [
+    [...databaseRoles, replicationRole, monitorRole, readerRole],
+    applicationDatabase,
+    initialDatabase,
+    maintenanceDatabase,
+  ],
 }
