@@ -208,6 +208,14 @@ describe.each(Object.entries(planes))('%s', (_, start) => {
     })
   })
 
+  test('connections that send nothing keep no other client of their address out', async () => {
+    await Promise.all(Array.from({ length: 300 }, () => dial('127.0.3.1')))
+    const began = performance.now()
+    const client = await login('127.0.3.1')
+    expect((await client.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+    expect(performance.now() - began).toBeLessThan(3_000)
+  })
+
   /** Goes as far as a login goes without a password. How many have got there. */
   const askForPassword = async (from: string, count: number, { before, tls }: Way): Promise<() => number> => {
     let asked = 0

@@ -7,6 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type ConnectionLimits, createConnections } from './connections.ts'
 import { createDenialAgent } from './denial/denial.ts'
 import { createRefuse } from './denial/refuse.ts'
+import { loginLimits } from './logins.ts'
 import { createMetrics } from './metrics.ts'
 import type { Verdict } from './table.ts'
 import { testCertificate } from './testing/certificate.ts'
@@ -281,8 +282,8 @@ describe('a connection is refused', () => {
     ['of all', { total: 2 }],
   ])('above the number %s, until one closes', async (_name, limits) => {
     const { dial, connections, outcomes } = await front(echo, limits)
-    const [first] = await Promise.all([dial(), dial()])
-    await until('two are admitted', () => connections.count() === 2)
+    const [first] = await Promise.all([dial(), dial()].map(async client => (await client).write('?') && client))
+    await until('two are admitted', async () => (await outcomes()).allowed === 2)
     expect(await refusalOf(await dial())).toMatchObject({ C: '53300', M: 'too many connections to shop' })
     first?.destroy()
     await until('a place is free', () => connections.count() === 1)
@@ -299,6 +300,20 @@ test('a client that says nothing in time is closed, and the target never hears o
   await until('nothing is left', () => connections.count() === 0)
   expect(targets).toHaveLength(0)
   expect(await outcomes()).toEqual({ silent: 1 })
+})
+
+test('silent connections of an address do not keep its other clients out', async () => {
+  const { dial, connections, outcomes } = await front(echo, { perRoute: 5 })
+  const { silentPerAddress } = loginLimits
+  const silent = await Promise.all(Array.from({ length: silentPerAddress + 20 }, () => dial()))
+  const closed = silent.map(socket => received(socket))
+  await until('the oldest are evicted', async () => (await outcomes()).silent === 20)
+  const client = await dial()
+  client.write('question')
+  expect(String((await once(client, 'data'))[0])).toBe('question')
+  expect(connections.count()).toBe(silentPerAddress)
+  for (const socket of silent) socket.destroy()
+  await Promise.all(closed)
 })
 
 test('a client that closes at once, as health checks do, leaves nothing behind', async () => {

@@ -79,13 +79,19 @@ export function createConnections(options: {
     return undefined
   }
 
-  const claim = (port: number, socket: Socket): boolean => {
-    const ofRoute = admittedOf.get(port) ?? 0
-    if (admitted.size >= limits.total || ofRoute >= limits.perRoute) return false
+  const claim = (socket: Socket): boolean => {
+    if (admitted.size >= limits.total) return false
     admitted.add(socket)
+    socket.once('close', () => admitted.delete(socket))
+    return true
+  }
+
+  /** A route's places are for connections that have sent something: silent ones take none. */
+  const claimOfRoute = (port: number, socket: Socket): boolean => {
+    const ofRoute = admittedOf.get(port) ?? 0
+    if (ofRoute >= limits.perRoute) return false
     admittedOf.set(port, ofRoute + 1)
     socket.once('close', () => {
-      admitted.delete(socket)
       const left = (admittedOf.get(port) ?? 1) - 1
       if (left > 0) admittedOf.set(port, left)
       else admittedOf.delete(port)
@@ -93,10 +99,19 @@ export function createConnections(options: {
     return true
   }
 
-  const serve = async (client: Socket, port: number, address: string, login: Login): Promise<void> => {
+  const serve = async (client: Socket, port: number, label: string, address: string, login: Login): Promise<void> => {
     if (!(await untilFirstBytes(client, limits.firstBytesMs))) {
       metrics.count('silent')
       client.destroy()
+      return
+    }
+    if (!login.speak()) {
+      refuse(client, { port, address, label }, 'too-many-logins', tooManyLogins(label, address))
+      return
+    }
+    if (!claimOfRoute(port, client)) {
+      login.end()
+      refuse(client, { port, address, label }, 'too-many', tooMany(label))
       return
     }
     const inTime = await login.begin()
@@ -131,17 +146,14 @@ export function createConnections(options: {
       }
       const found = judge(socket, port, address)
       if (found === undefined) return
-      const who = { port, address, label: found.label }
-      const login = logins.arrive(port, address)
-      if (login === undefined) refuse(socket, who, 'too-many-logins', tooManyLogins(found.label, address))
-      else if (!claim(port, socket)) {
-        login.end()
-        refuse(socket, who, 'too-many', tooMany(found.label))
-      } else {
-        // Whatever becomes of it: refused, joined or gone.
-        socket.once('close', login.end)
-        void serve(socket, port, address, login)
+      if (!claim(socket)) {
+        refuse(socket, { port, address, label: found.label }, 'too-many', tooMany(found.label))
+        return
       }
+      const login = logins.arrive(port, address, () => socket.destroy())
+      // Whatever becomes of it: refused, joined or gone.
+      socket.once('close', login.end)
+      void serve(socket, port, found.label, address, login)
     },
     count: () => admitted.size,
     logins: logins.countByPort,

@@ -1,12 +1,22 @@
 import { expect, test, vi } from 'vitest'
-import { createLogins } from './logins.ts'
+import { createLogins, type Login } from './logins.ts'
 
 const limits = { perAddress: 2, perRoute: 3, forNewcomers: 0, waitingPerAddress: 4, waitMs: 1_000, holdMs: 5_000 }
+
+const noEviction = () => {
+  throw new Error('evicted')
+}
+
+/** A connection that has sent its first bytes; undefined where too many of its address wait. */
+function arrived(logins: ReturnType<typeof createLogins>, port: number, address: string): Login | undefined {
+  const login = logins.arrive(port, address, noEviction)
+  return login.speak() ? login : undefined
+}
 
 test('few of one address and of one route begin; the others do as places come free, first come first', async () => {
   const logins = createLogins(limits)
   const arrive = (address: string, port = 1) => {
-    const login = logins.arrive(port, address)
+    const login = arrived(logins, port, address)
     if (login === undefined) throw new Error('too many')
     return login
   }
@@ -39,9 +49,9 @@ test('who waits is bounded in number and time, and who leaves takes no place', a
   vi.useFakeTimers()
   try {
     const logins = createLogins(limits)
-    const all = Array.from({ length: 4 }, () => logins.arrive(1, 'a'))
-    expect(logins.arrive(1, 'a')).toBeUndefined()
-    expect(logins.arrive(1, 'b')).toBeDefined()
+    const all = Array.from({ length: 4 }, () => arrived(logins, 1, 'a'))
+    expect(arrived(logins, 1, 'a')).toBeUndefined()
+    expect(arrived(logins, 1, 'b')).toBeDefined()
     const began = all.map(login => login?.begin())
     expect(await Promise.all(began.slice(0, 2))).toEqual([true, true])
     all[2]?.end()
@@ -60,7 +70,7 @@ test('the last places of a route are for addresses that have none', async () => 
   const logins = createLogins({ ...limits, perAddress: 6, perRoute: 6, forNewcomers: 2, waitingPerAddress: 100 })
   const begun: string[] = []
   const begin = (address: string) => {
-    const login = logins.arrive(1, address)
+    const login = arrived(logins, 1, address)
     void login?.begin().then(inTime => inTime && begun.push(address))
     return login
   }
@@ -80,10 +90,42 @@ test('the last places of a route are for addresses that have none', async () => 
 
 test('of one address a number waits at all routes together, too', () => {
   const logins = createLogins({ ...limits, waitingPerAddressInAll: 6 })
-  const arrived = Array.from({ length: 9 }, (_, index) => logins.arrive(index % 3, 'a'))
-  expect(arrived.filter(login => login !== undefined)).toHaveLength(6)
-  expect(logins.arrive(7, 'b')).toBeDefined()
-  arrived[0]?.end()
-  expect(logins.arrive(7, 'a')).toBeDefined()
-  expect(logins.arrive(8, 'a')).toBeUndefined()
+  const all = Array.from({ length: 9 }, (_, index) => arrived(logins, index % 3, 'a'))
+  expect(all.filter(login => login !== undefined)).toHaveLength(6)
+  expect(arrived(logins, 7, 'b')).toBeDefined()
+  all[0]?.end()
+  expect(arrived(logins, 7, 'a')).toBeDefined()
+  expect(arrived(logins, 8, 'a')).toBeUndefined()
+})
+
+test('above the limit of silent connections the oldest of that address is evicted', () => {
+  const logins = createLogins({ ...limits, silentPerAddress: 3 })
+  const evicted: string[] = []
+  const arrive = (name: string, address: string, port = 1) => {
+    const login = logins.arrive(port, address, () => {
+      evicted.push(name)
+      login.end()
+    })
+    return login
+  }
+  const [first, second] = [arrive('a1', 'a'), arrive('a2', 'a', 2)]
+  arrive('a3', 'a')
+  arrive('b1', 'b')
+  expect(evicted).toEqual([])
+  arrive('a4', 'a')
+  expect(evicted).toEqual(['a1'])
+  expect(first.speak()).toBe(false)
+  // A connection that has spoken is not silent any more.
+  expect(second.speak()).toBe(true)
+  arrive('a5', 'a')
+  expect(evicted).toEqual(['a1'])
+  arrive('a6', 'a')
+  expect(evicted).toEqual(['a1', 'a3'])
+  expect(logins.count()).toEqual({ underway: 0, waiting: 5 })
+})
+
+test('silent connections take no place of those that wait', () => {
+  const logins = createLogins({ ...limits, silentPerAddress: 100 })
+  for (let index = 0; index < 50; index++) logins.arrive(1, 'a', noEviction)
+  expect(arrived(logins, 1, 'a')).toBeDefined()
 })

@@ -13,10 +13,12 @@ export type LoginLimits = {
   perRoute: number
   /** Of those of a route the last so many are for addresses that have none yet. */
   forNewcomers: number
-  /** Connections of one address to one route that have not begun to: they said nothing yet, or wait for their turn. */
+  /** Connections of one address to one route that wait for their turn. */
   waitingPerAddress: number
   /** The same of one address to all routes together. */
   waitingPerAddressInAll: number
+  /** Connections of one address, to all routes together, that have sent nothing yet. */
+  silentPerAddress: number
   /** How long one waits for its turn, in milliseconds. */
   waitMs: number
   /** After so long a connection that still is open has logged in, as Postgres ends the others: 10 s, and what it takes. */
@@ -29,26 +31,29 @@ export const loginLimits: LoginLimits = {
   forNewcomers: 4,
   waitingPerAddress: 250,
   waitingPerAddressInAll: 1_000,
+  silentPerAddress: 500,
   waitMs: 8_000,
   holdMs: 12_000,
 }
 
 /** One connection's way from its arrival to its login. */
 export type Login = {
+  /** It has sent its first bytes and waits for its turn from now on. False where too many of its address wait. */
+  speak(): boolean
   /** Resolves to whether its turn came in time. */
   begin(): Promise<boolean>
   /** It has logged in, or is over. */
   end(): void
 }
 
-/** Connections that are logging in, and that have not begun to. */
+/** Connections that are logging in, and that have not begun to: they are silent or wait for their turn. */
 export type LoginCount = { underway: number; waiting: number }
 /** By the routed port; of ports without any there is none. */
 export type LoginCounts = ReadonlyMap<number, LoginCount>
 
 type Logins = {
-  /** Undefined where the address has too many that have not begun. */
-  arrive(port: number, address: string): Login | undefined
+  /** `evict` closes the connection: too many of its address are silent, and it has been silent the longest. */
+  arrive(port: number, address: string, evict: () => void): Login
   count(): LoginCount
   countByPort(): LoginCounts
 }
@@ -71,10 +76,38 @@ class Tally {
   }
 }
 
+/**
+ * Connections that have sent nothing, by address, the oldest first. One more evicts the oldest: a client that means to
+ * log in sends its first bytes at once, so silent ones cannot keep its address out.
+ */
+class Silent {
+  readonly #evictions = new Map<string, Set<() => void>>()
+  readonly #limit: number
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+  add(address: string, evict: () => void): void {
+    const ofAddress = this.#evictions.get(address) ?? new Set()
+    const [oldest] = ofAddress
+    if (oldest !== undefined && ofAddress.size >= this.#limit) {
+      this.delete(address, oldest)
+      oldest()
+    }
+    this.#evictions.set(address, ofAddress.add(evict))
+  }
+  delete(address: string, evict: () => void): void {
+    const ofAddress = this.#evictions.get(address)
+    ofAddress?.delete(evict)
+    if (ofAddress?.size === 0) this.#evictions.delete(address)
+  }
+}
+
 type Waiter = { key: string; start: () => void }
 
 export function createLogins(options: Partial<LoginLimits> = {}): Logins {
   const limits = { ...loginLimits, ...options }
+  const silent = new Silent(limits.silentPerAddress)
+  const silentOf = new Tally()
   const waiting = new Tally()
   const waitingInAll = new Tally()
   const ofAddress = new Tally()
@@ -101,24 +134,28 @@ export function createLogins(options: Partial<LoginLimits> = {}): Logins {
   }
 
   return {
-    arrive: (port, address) => {
+    arrive: (port, address, evict) => {
       const key = `${port} ${address}`
-      if (waiting.of(key) >= limits.waitingPerAddress) return undefined
-      if (waitingInAll.of(address) >= limits.waitingPerAddressInAll) return undefined
+      let state: 'silent' | 'waiting' | 'underway' | 'over' = 'silent'
+      let timer: NodeJS.Timeout | undefined
+      let leave = () => {}
+      silentOf.add(key, 1)
+      silent.add(address, evict)
+
       const count = (difference: 1 | -1): void => {
         waiting.add(key, difference)
         waitingInAll.add(address, difference)
       }
-      count(1)
-      let state: 'arrived' | 'underway' | 'over' = 'arrived'
-      let timer: NodeJS.Timeout | undefined
-      let leave = () => {}
-
+      const endSilence = (): void => {
+        silentOf.add(key, -1)
+        silent.delete(address, evict)
+      }
       const end = (): void => {
         clearTimeout(timer)
         const before = state
         state = 'over'
-        if (before === 'arrived') {
+        if (before === 'silent') endSilence()
+        if (before === 'waiting') {
           count(-1)
           leave()
         }
@@ -127,9 +164,22 @@ export function createLogins(options: Partial<LoginLimits> = {}): Logins {
         ofRoute.add(`${port}`, -1)
         serve(port)
       }
+      const speak = (): boolean => {
+        if (state !== 'silent') return state !== 'over'
+        const hasPlace =
+          waiting.of(key) < limits.waitingPerAddress && waitingInAll.of(address) < limits.waitingPerAddressInAll
+        if (!hasPlace) {
+          end()
+          return false
+        }
+        endSilence()
+        state = 'waiting'
+        count(1)
+        return true
+      }
       const begin = (): Promise<boolean> =>
         new Promise(resolve => {
-          if (state !== 'arrived') return resolve(false)
+          if (state !== 'waiting') return resolve(false)
           const start = (): void => {
             clearTimeout(timer)
             queues.get(port)?.delete(waiter)
@@ -149,9 +199,9 @@ export function createLogins(options: Partial<LoginLimits> = {}): Logins {
           timer = setTimeout(end, limits.waitMs)
           enter(port, waiter)
         })
-      return { begin, end }
+      return { speak, begin, end }
     },
-    count: () => ({ underway: ofRoute.total, waiting: waiting.total }),
+    count: () => ({ underway: ofRoute.total, waiting: waiting.total + silentOf.total }),
     countByPort: () => {
       const counts = new Map<number, LoginCount>()
       const add = (tally: Tally, which: keyof LoginCount) => {
@@ -163,6 +213,7 @@ export function createLogins(options: Partial<LoginLimits> = {}): Logins {
       }
       add(ofRoute, 'underway')
       add(waiting, 'waiting')
+      add(silentOf, 'waiting')
       return counts
     },
   }

@@ -62,6 +62,15 @@ async function startTls(socket: Socket, ALPNProtocols?: string[]): Promise<TLSSo
   return secured
 }
 
+/** Above a bound, without TLS. */
+const toldInPlain = {
+  S: 'FATAL',
+  V: 'FATAL',
+  C: '53300',
+  M: 'too many connections are being refused at the moment',
+  H: 'Try again in a few seconds. A client that connects more slowly is told why it is refused.',
+}
+
 describe('a refused client is told why', () => {
   test.each([0, 2])('in plain, by protocol 3.%i', async minor => {
     const { dial } = await refusing()
@@ -212,7 +221,7 @@ describe('bounds', () => {
     const { dial, agent, answers } = await refusing({ ...generous, concurrent: 2 })
     await Promise.all([dial(), dial()])
     await until('both converse', () => agent.active() === 2)
-    expect((await received(await dial())).length).toBe(0)
+    expect(errorFields(await received(await dial()))).toEqual(toldInPlain)
     expect(answers).toEqual([true, true, false])
   })
 
@@ -221,12 +230,20 @@ describe('bounds', () => {
     ['in all', { ...generous, total: { perSecond: 0, burst: 2 } }],
   ])('conversations a second, %s', async (_name, limits) => {
     const { dial, answers } = await refusing(limits)
-    for (const expected of [told, told, undefined]) {
+    for (const expected of [told, told, toldInPlain]) {
       const socket = await dial()
       socket.write(startupMessage())
       expect(errorFields(await received(socket))).toEqual(expected)
     }
     expect(answers).toEqual([true, true, false])
+  })
+
+  test('plain answers above the bounds', async () => {
+    const { dial } = await refusing({ ...generous, concurrent: 0, plainConcurrent: 1, lingerMs: 60_000 })
+    const first = await dial()
+    first.allowHalfOpen = true
+    expect(errorFields(await received(first))).toEqual(toldInPlain)
+    expect((await received(await dial())).length).toBe(0)
   })
 
   test('a certificate that is none is refused at the start', () => {

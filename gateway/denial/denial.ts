@@ -4,7 +4,9 @@
  * FATAL ErrorResponse and closes. Cancel requests and whatever is not Postgres are closed without a word.
  *
  * Everything is bounded: conversations at once, conversations a second (by address and in all), bytes read, and time.
- * Above a bound the connection is closed at once. No byte that a client sends is logged.
+ * Above a bound the client gets a FATAL in plain text, unread and without TLS, which costs one write, as Postgres does
+ * when it cannot start a backend (Postgres manual, "Message Flow", SSL session encryption). No byte that a client sends
+ * is logged.
  */
 
 import { constants } from 'node:crypto'
@@ -14,11 +16,13 @@ import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls'
 import type { Certificate } from '../../server/certificate.ts'
 import { type Rate, TokenBucket, TokenBuckets } from '../../server/token-bucket.ts'
 import { readStartup, type StartupRequest } from '../startup.ts'
-import { encodeRefusal, type Refusal } from './refusal.ts'
+import { encodeRefusal, type Refusal, tooManyRefusals } from './refusal.ts'
 
 export type DenialLimits = {
   /** Conversations at once. */
   concurrent: number
+  /** Plain answers above a bound that clients have not read yet, at once; above it a connection is closed unanswered. */
+  plainConcurrent: number
   perAddress: Rate
   total: Rate
   /** From the first byte to the answer, in milliseconds. */
@@ -29,6 +33,7 @@ export type DenialLimits = {
 
 const denialLimits: DenialLimits = {
   concurrent: 256,
+  plainConcurrent: 1_000,
   perAddress: { perSecond: 5, burst: 20 },
   total: { perSecond: 200, burst: 400 },
   conversationMs: 5_000,
@@ -36,7 +41,7 @@ const denialLimits: DenialLimits = {
 }
 
 export type DenialAgent = {
-  /** Takes a socket over, from which nothing was consumed. False: it was closed without a word, above a bound. */
+  /** Takes over a socket from which nothing was consumed. False: above a bound, it got a plain answer or none. */
   refuse(socket: Socket, address: string, refusal: Refusal): boolean
   /** Conversations under way. */
   active(): number
@@ -60,6 +65,24 @@ export function createDenialAgent(options: {
   const ofAddresses = new TokenBuckets(options.now, limits.perAddress, 10_000)
   const ofAll = new TokenBucket(options.now, limits.total)
   const conversations = new Set<Socket>()
+  const plain = new Set<Socket>()
+
+  const answerInPlain = (socket: Socket): void => {
+    if (plain.size >= limits.plainConcurrent) {
+      socket.destroy()
+      return
+    }
+    plain.add(socket)
+    const linger = setTimeout(() => socket.destroy(), limits.lingerMs)
+    socket.on('error', () => socket.destroy())
+    socket.once('close', () => {
+      clearTimeout(linger)
+      plain.delete(socket)
+    })
+    // Read on and dropped, as after a conversation.
+    socket.end(encodeRefusal(tooManyRefusals))
+    socket.resume()
+  }
 
   const converse = async (socket: Socket, refusal: Refusal): Promise<void> => {
     const deadline = setTimeout(() => socket.destroy(), limits.conversationMs)
@@ -84,7 +107,7 @@ export function createDenialAgent(options: {
   return {
     refuse: (socket, address, refusal) => {
       if (conversations.size >= limits.concurrent || !ofAddresses.of(address).take() || !ofAll.take()) {
-        socket.destroy()
+        answerInPlain(socket)
         return false
       }
       conversations.add(socket)
@@ -97,7 +120,7 @@ export function createDenialAgent(options: {
       context = contextOf(certificate)
     },
     close: () => {
-      for (const socket of conversations) socket.destroy()
+      for (const socket of [...conversations, ...plain]) socket.destroy()
     },
   }
 }

@@ -25,6 +25,13 @@ export const tooManyLogins = (label: string, address: string): Refusal => ({
   hint: 'Connections that say nothing are ended after 10 seconds. Open fewer at once, or keep those that have logged in.',
 })
 
+/** Said in plain text to a client of unknown rights, so it names neither the database nor the address. */
+export const tooManyRefusals: Refusal = {
+  code: '53300',
+  message: 'too many connections are being refused at the moment',
+  hint: 'Try again in a few seconds. A client that connects more slowly is told why it is refused.',
+}
+
 export const notAvailable: Refusal = {
   code: '57P03',
   message: 'the database is not available right now',

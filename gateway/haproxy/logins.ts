@@ -22,11 +22,12 @@ export const renderLoginScript = (
 ): string => `-- Written by espalier gateway configuration; changed by nobody.
 local per_address, per_route, for_newcomers = ${limits.perAddress}, ${limits.perRoute}, ${limits.forNewcomers}
 local waiting_per_address, waiting_per_address_in_all = ${limits.waitingPerAddress}, ${limits.waitingPerAddressInAll}
+local silent_per_address = ${limits.silentPerAddress}
 local wait_s, hold_s, begin_s, answers_of_login = ${limits.waitMs / 1000}, ${limits.holdMs / 1000}, ${(beginMs - 500) / 1000}, ${answersOfLogin}
 local poll_ms = 50
 
 -- Of each key the connections that count, and until when.
-local waiting, underway = {}, {}
+local silent, waiting, underway = {}, {}, {}
 local serial = 0
 
 local function now()
@@ -62,8 +63,10 @@ local function read(txn)
   return { id = id, port = port, address = address, key = port .. " " .. address }
 end
 
--- It waits no more.
+-- It is silent no more, and waits no more.
 local function leave(login)
+  drop(silent, login.key, login.id)
+  drop(silent, login.address, login.id)
   drop(waiting, login.key, login.id)
   drop(waiting, login.address, login.id)
 end
@@ -78,14 +81,15 @@ core.register_action("espalier_arrive", { "tcp-req" }, function(txn)
   local port = tostring(txn:get_var("sess.port"))
   local address = txn.sf:src()
   local key = port .. " " .. address
-  if count(waiting, key) >= waiting_per_address or count(waiting, address) >= waiting_per_address_in_all then
+  -- A script cannot close another connection, so above the limit the newest is refused, not the oldest evicted.
+  if count(silent, address) >= silent_per_address then
     txn:set_var("txn.reason", "${loginRefusal}")
     return
   end
   serial = serial + 1
   local id = string.format("%d", serial)
-  add(waiting, key, id, begin_s + wait_s)
-  add(waiting, address, id, begin_s + wait_s)
+  add(silent, key, id, begin_s + wait_s)
+  add(silent, address, id, begin_s + wait_s)
   txn:set_var("txn.login", id .. " " .. key)
   txn:set_var("txn.arrived", string.format("%.3f", now()))
 end)
@@ -93,6 +97,13 @@ end)
 core.register_action("espalier_begin", { "tcp-req" }, function(txn)
   local login = read(txn)
   if login == nil then return end
+  leave(login)
+  if count(waiting, login.key) >= waiting_per_address or count(waiting, login.address) >= waiting_per_address_in_all then
+    txn:set_var("txn.reason", "${loginRefusal}")
+    return
+  end
+  add(waiting, login.key, login.id, begin_s + wait_s)
+  add(waiting, login.address, login.id, begin_s + wait_s)
   local time = now()
   local last = math.min(time + wait_s, tonumber(txn:get_var("txn.arrived")) + begin_s)
   while not has_room(login) do
@@ -240,6 +251,7 @@ core.register_cli({ ${loginsCommand
     end
   end
   tally(underway, "underway", "^(%d+)$")
+  tally(silent, "waiting", "^(%d+) ")
   tally(waiting, "waiting", "^(%d+) ")
   local lines = {}
   for port, of in pairs(ports) do lines[#lines + 1] = string.format("%s %d %d\\n", port, of.underway, of.waiting) end
@@ -251,7 +263,7 @@ core.register_filter("espalier_login", Login, function(login) return login end)
 core.register_task(function()
   while true do
     core.sleep(60)
-    for _, sets in ipairs({ waiting, underway }) do
+    for _, sets in ipairs({ silent, waiting, underway }) do
       local keys = {}
       for key in pairs(sets) do keys[#keys + 1] = key end
       for _, key in ipairs(keys) do count(sets, key) end

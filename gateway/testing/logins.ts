@@ -7,4 +7,5 @@ export const anyLogins = {
   perRoute: 100_000,
   waitingPerAddress: 100_000,
   waitingPerAddressInAll: 100_000,
+  silentPerAddress: 100_000,
 }
