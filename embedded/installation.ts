@@ -19,7 +19,7 @@ import { gatewayHost } from './catalog.ts'
 import { followGatewayCertificate, gatewayNames } from './certificate.ts'
 import { EmbeddedError } from './errors.ts'
 import { watchHome } from './home.ts'
-import { assertPortFree } from './ports.ts'
+import { assertPortFree, ephemeralPortsWarning } from './ports.ts'
 import { createPostgresImages, type ImageResolver, type Runtime, RuntimeError, startRuntime } from './runtime/index.ts'
 import { pathsOf, type Settings } from './settings.ts'
 import { openStore, type Store } from './store/index.ts'
@@ -106,6 +106,8 @@ export async function startInstallation(
   await makeHome(settings)
   await assertPortFree(gatewayHost, apiPort, 'ESPALIER_API_PORT')
   await assertPortFree(gatewayHost, ports.last, 'ESPALIER_PORTS')
+  const warning = await ephemeralPortsWarning(ports)
+  if (warning !== undefined) logger.warn(warning)
   const paths = pathsOf(home)
   await assertPostgres(images)
 

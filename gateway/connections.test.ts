@@ -282,7 +282,8 @@ describe('a connection is refused', () => {
     ['of all', { total: 2 }],
   ])('above the number %s, until one closes', async (_name, limits) => {
     const { dial, connections, outcomes } = await front(echo, limits)
-    const [first] = await Promise.all([dial(), dial()].map(async client => (await client).write('?') && client))
+    const [first, second] = await Promise.all([dial(), dial()])
+    for (const client of [first, second]) client?.write('?')
     await until('two are admitted', async () => (await outcomes()).allowed === 2)
     expect(await refusalOf(await dial())).toMatchObject({ C: '53300', M: 'too many connections to shop' })
     first?.destroy()

@@ -118,18 +118,24 @@ export function portRefusedBy(port: number, leases: readonly GatewayLease[], now
     .map(lease => lease.metadata.name)
 }
 
-/** The ports that a Lease lists as out of reach and an earlier state of it did not. Pure. */
-export function newlyUnreachable(lease: GatewayLease, previous: GatewayLease | undefined): number[] {
-  const before = new Set(unreachableOf(previous))
-  return unreachableOf(lease).filter(port => !before.has(port))
+/** The ports that are listed as refused in one of two states of a Lease and not in the other. Pure. */
+export function refusalChanged(lease: GatewayLease | undefined, previous: GatewayLease | undefined): number[] {
+  const [now, before] = [lease, previous].map(each => new Set(portsIn(each, portsInUseAnnotation)))
+  return [...(now ?? [])].filter(port => !before?.has(port)).concat([...(before ?? [])].filter(port => !now?.has(port)))
 }
 
-/** More than any gateway lists are not read: a Lease is another's word. */
-const mostUnreachable = 100
+/** The ports that a Lease lists as out of reach and an earlier state of it did not. Pure. */
+export function newlyUnreachable(lease: GatewayLease, previous: GatewayLease | undefined): number[] {
+  const before = new Set(portsIn(previous, unreachableAnnotation))
+  return portsIn(lease, unreachableAnnotation).filter(port => !before.has(port))
+}
 
-const unreachableOf = (lease: GatewayLease | undefined): number[] =>
-  (lease?.metadata.annotations?.[unreachableAnnotation] ?? '')
-    .split(',', mostUnreachable)
+/** A gateway writes the Lease, so no more ports are read of it than that many. */
+const mostPorts = 100
+
+const portsIn = (lease: GatewayLease | undefined, annotation: string): number[] =>
+  (lease?.metadata.annotations?.[annotation] ?? '')
+    .split(',', mostPorts)
     .map(Number)
     .filter(port => Number.isInteger(port) && port > 0 && port <= 65535)
 

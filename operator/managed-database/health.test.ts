@@ -106,6 +106,21 @@ describe('a Postgres that only the gateway finds gone', () => {
   })
 })
 
+describe('a port that another process takes while the database is at rest', () => {
+  test('makes it degraded with the reason, until the gateway listens again; the port stays its own', async () => {
+    await it.create('porttaken', open)
+    const { status } = await it.when('porttaken', found => found.status?.operation === undefined)
+    const port = status?.endpoint?.port ?? 0
+    it.gateway().cannotListenOn([port])
+    const degraded = await it.when('porttaken', isPhase('degraded'))
+    expect(condition(degraded, 'EndpointReady')).toMatchObject({ status: 'False', reason: 'PortInUse' })
+    expect(condition(degraded, 'Ready')).toMatchObject({ status: 'False', reason: 'PortInUse' })
+    it.gateway().cannotListenOn([])
+    const serving = await it.when('porttaken', isPhase('available'))
+    expect(serving.status?.endpoint?.port).toBe(port)
+  })
+})
+
 describe('a write to WAL that hangs', () => {
   test("is told by the pod's readiness, and ends nothing", async () => {
     await it.create('hangs', open)

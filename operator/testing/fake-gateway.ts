@@ -8,6 +8,7 @@ import {
   gatewayComponent,
   gatewayLeaseName,
   gatewayLeaseSeconds,
+  portsInUseAnnotation,
   routeComponent,
   unreachableAnnotation,
 } from '../../routes/route.ts'
@@ -18,6 +19,8 @@ export type FakeGateway = {
   hold(isHeld: boolean): void
   /** It cannot connect to the databases behind these ports. */
   cannotReach(ports: number[]): void
+  /** It cannot listen on these ports: another process does. */
+  cannotListenOn(ports: number[]): void
   stop(): Promise<void>
 }
 
@@ -39,6 +42,7 @@ export async function startFakeGateway({
   let acknowledged = '0'
   let isHeld = false
   let unreachable: number[] = []
+  let refused: number[] = []
   let writing: Promise<void> | undefined
   let isAsked = false
 
@@ -47,7 +51,7 @@ export async function startFakeGateway({
       isAsked = false
       if (!isHeld) acknowledged = seen
       try {
-        await cluster.apply('Lease', leaseOf(acknowledged, unreachable))
+        await cluster.apply('Lease', leaseOf(acknowledged, unreachable, refused))
       } catch (error) {
         logger.warn({ err: error }, 'the fake gateway could not write its lease')
       }
@@ -78,6 +82,10 @@ export async function startFakeGateway({
       unreachable = ports
       ask()
     },
+    cannotListenOn: ports => {
+      refused = ports
+      ask()
+    },
     stop: async () => {
       clearInterval(heartbeat)
       await routes.stop()
@@ -86,7 +94,7 @@ export async function startFakeGateway({
   }
 }
 
-const leaseOf = (version: string, unreachable: number[]) => ({
+const leaseOf = (version: string, unreachable: number[], refused: number[]) => ({
   apiVersion: 'coordination.k8s.io/v1' as const,
   kind: 'Lease' as const,
   metadata: {
@@ -96,6 +104,7 @@ const leaseOf = (version: string, unreachable: number[]) => ({
     annotations: {
       [acknowledgedAnnotation]: version,
       ...(unreachable.length > 0 ? { [unreachableAnnotation]: unreachable.join(',') } : {}),
+      ...(refused.length > 0 ? { [portsInUseAnnotation]: refused.join(',') } : {}),
     },
   },
   spec: {

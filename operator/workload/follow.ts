@@ -2,7 +2,7 @@
 import type { AnyObject } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
 import { labels, systemNamespace } from '../../crds/index.ts'
-import { newlyUnreachable, routeName } from '../../routes/route.ts'
+import { newlyUnreachable, refusalChanged, routeName } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
 import { type InstallationKeys, isInstallationKey } from '../keys.ts'
 import { type OwnerKind, ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
@@ -27,10 +27,11 @@ export function followInstances(
   const ofIndex = (index: 'id' | 'size' | 'region', value: string) => {
     for (const owner of owners.byIndex(index, value)) enqueue(keyOf(owner))
   }
-  /** A gateway could not connect to the Postgres that holds this port. */
-  const suspectPort = (port: number) => {
-    const route = caches.configMaps.get({ namespace: systemNamespace, name: routeName(port) })
-    for (const owner of owners.byIndex('id', route?.metadata.labels?.[labels.database] ?? '')) suspect(keyOf(owner))
+  const ofPorts = (ports: readonly number[], hear: (key: string) => void) => {
+    for (const port of ports) {
+      const route = caches.configMaps.get({ namespace: systemNamespace, name: routeName(port) })
+      for (const owner of owners.byIndex('id', route?.metadata.labels?.[labels.database] ?? '')) hear(keyOf(owner))
+    }
   }
   const ofChild = ({ object }: { object: AnyObject }) => {
     const owner = ownerKeyOf(object)
@@ -59,7 +60,9 @@ export function followInstances(
     caches.regions.onChange(({ object }) => ofIndex('region', object.metadata.name)),
     caches.gateways.onChange(({ type, object, previous }) => {
       for (const key of waiting.awaitingGateways) enqueue(key)
-      if (type === 'set') for (const port of newlyUnreachable(object, previous)) suspectPort(port)
+      const lease = type === 'set' ? object : undefined
+      ofPorts(refusalChanged(lease, previous), enqueue)
+      if (lease !== undefined) ofPorts(newlyUnreachable(lease, previous), suspect)
     }),
     caches.systemSecrets.onChange(({ object }) => {
       if (!isInstallationKey(object.metadata.name) || keys() === known) return

@@ -6,6 +6,7 @@ import type { AnyObject, Cluster, PersistentVolumeClaim, Secret } from '../../cl
 import { childNames, labels, type PgVersion, systemNamespace } from '../../crds/index.ts'
 import {
   acknowledged,
+  type GatewayLease,
   gatewayComponent,
   portOfRoute,
   portRefusedBy,
@@ -122,7 +123,7 @@ export async function observeInstance(
     isStrayClaim: claim !== undefined && owner !== undefined && isStray(caches, owner, claim),
     credentials,
     certificate: certificateOf(children.certificate, keys, owner && region && desiredNames(owner, region), now),
-    route: await routeOf(cluster, instance, isAtRest, children.route, now),
+    route: await routeOf({ cluster, gateways: caches.gateways.list() }, instance, isAtRest, children.route, now),
     postgres: learnt.facts,
     dataBytes: learnt.dataBytes,
     volumeUse: learnt.volumeUse,
@@ -317,10 +318,10 @@ function certificateOf(
 
 /**
  * The gateways' Leases are listed from the cluster each time, as routes/route.ts asks for: after the route was written.
- * They are not asked about a route that is at rest.
+ * They are not listed for a route that is at rest; whether a gateway can listen on its port the cached Leases say.
  */
 async function routeOf(
-  cluster: Cluster,
+  { cluster, gateways }: { cluster: Cluster; gateways: readonly GatewayLease[] },
   instance: Instance,
   isAtRest: boolean,
   configMap: Children['route'],
@@ -330,7 +331,7 @@ async function routeOf(
   if (configMap === undefined || port === undefined) return undefined
   const facts = { port, route: readRoute(configMap).route }
   if (isAtRest && conditionOf(instance.status, 'EndpointReady')?.status === 'True')
-    return { ...facts, acknowledged: false, waitingFor: [], refused: false }
+    return { ...facts, acknowledged: false, waitingFor: [], refused: portRefusedBy(port, gateways, now()).length > 0 }
   const { items } = await cluster.list('Lease', {
     namespace: systemNamespace,
     labels: { [labels.component]: gatewayComponent },
