@@ -21,11 +21,11 @@ const retentionRule = z
 export type RetentionRule = z.output<typeof retentionRule>
 
 const retentionOfPurposes = z.strictObject({
-  user: retentionRule.optional(),
-  scheduled: retentionRule.optional(),
-  prebranch: retentionRule.optional(),
-  prerestore: retentionRule.optional(),
-  postrestore: retentionRule.optional(),
+  user: retentionRule.optional().describe('Backups that a user asked for.'),
+  scheduled: retentionRule.optional().describe('Backups of the schedule.'),
+  prebranch: retentionRule.optional().describe('Backups that branches are made of.'),
+  prerestore: retentionRule.optional().describe('Backups taken before a restore.'),
+  postrestore: retentionRule.optional().describe('Backups taken after a restore.'),
 })
 
 /** When backups are taken by themselves, how long they are kept, and whether the durable tier is on. */
@@ -42,7 +42,10 @@ export const backupPolicy = z.strictObject({
     .optional()
     .describe('For how many days scheduled backups are kept. Omitted: 7, and at most 30 backups.'),
   retention: z
-    .strictObject({ hot: retentionOfPurposes.optional(), durable: retentionOfPurposes.optional() })
+    .strictObject({
+      hot: retentionOfPurposes.optional().describe('Of hot backups: snapshots of the volume.'),
+      durable: retentionOfPurposes.optional().describe('Of durable backups, in object storage. None are taken yet.'),
+    })
     .optional()
     .describe('How long backups are kept, by kind and purpose. What stands here takes the place of the default.'),
   verify: z
@@ -54,13 +57,13 @@ export const backupPolicy = z.strictObject({
 
 /** What the last check of a copy came to. */
 export const verificationResult = z.strictObject({
-  endedAt: timestamp,
+  endedAt: timestamp.describe('When the check ended.'),
   version: z.string().max(64).optional().describe('The version of Postgres that looked.'),
-  databases: z.int().min(0).optional(),
+  databases: z.int().min(0).optional().describe('How many databases were checked.'),
   relations: z.int().min(0).optional().describe('Tables, materialized views and their toast that were read.'),
   indexes: z.int().min(0).optional().describe('Indexes that were compared with their tables.'),
   pages: z.int().min(0).meta({ format: 'int64' }).optional().describe('Pages that were compared with their checksums.'),
-  faults: z.int().min(0).meta({ format: 'int64' }).optional(),
+  faults: z.int().min(0).meta({ format: 'int64' }).optional().describe('How many faults were found.'),
   error: z.string().max(1000).optional().describe('What was found first, or why nothing could be checked.'),
   asked: z.string().max(64).optional().describe('How the annotation begins that asked for it.'),
 })
@@ -81,8 +84,13 @@ export const backup = declareKind({
       sourceBranch: sourceBranch
         .optional()
         .describe("The branch of the database whose data it is of. Omitted: the database's own."),
-      kind: z.enum(backupKinds),
-      purpose: z.enum(backupPurposes).default('user'),
+      kind: z
+        .enum(backupKinds)
+        .describe('`hot` is a snapshot of the volume. `durable` is in object storage: none are taken yet.'),
+      purpose: z
+        .enum(backupPurposes)
+        .default('user')
+        .describe('Why it is taken. The retention rules go by it. By `kubectl`: user.'),
     })
     .meta(immutableSpec),
   status: z.strictObject({
@@ -92,7 +100,7 @@ export const backup = declareKind({
     cutAt: timestamp.optional().describe('The instant of which the data are.'),
     startLsn: z.string().max(20).optional().describe('Where recovery of the data begins, or later.'),
     endLsn: z.string().max(20).optional().describe('All that was committed up to here is in it.'),
-    timeline: z.int().min(1).optional(),
+    timeline: z.int().min(1).optional().describe('The timeline of Postgres that the data are on.'),
     systemIdentifier: z.string().max(32).optional().describe("Postgres's own number for this cluster of data."),
     pgVersion: pgVersion.optional().describe('The major version of Postgres that wrote them.'),
     region: z
@@ -111,7 +119,7 @@ export const backup = declareKind({
       .enum(['pending', 'verified', 'failed'])
       .optional()
       .describe('Whether a copy of it was found to be sound. Absent: nobody has looked.'),
-    verificationResult: verificationResult.optional(),
+    verificationResult: verificationResult.optional().describe('The result of the last verification.'),
   }),
   rules: [],
   columns: [
@@ -119,6 +127,15 @@ export const backup = declareKind({
     { name: 'Kind', type: 'string', jsonPath: '.spec.kind' },
     { name: 'Purpose', type: 'string', jsonPath: '.spec.purpose' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    {
+      name: 'Reason',
+      type: 'string',
+      jsonPath: ".status.conditions[?(@.type=='Progressing')].reason",
+      priority: 1,
+    },
+    { name: 'Error', type: 'string', jsonPath: '.status.error', priority: 1 },
+    { name: 'SizeBytes', type: 'integer', jsonPath: '.status.sizeBytes', priority: 1 },
+    { name: 'Duration', type: 'string', jsonPath: '.status.duration', priority: 1 },
     { name: 'Verified', type: 'string', jsonPath: '.status.verification' },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],

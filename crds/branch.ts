@@ -6,7 +6,9 @@ import { z } from 'zod'
 import {
   conditions,
   displayName,
+  duration,
   ipAllowlist,
+  observedGeneration,
   ofDatabase,
   options,
   pgVersion,
@@ -62,16 +64,19 @@ export const branch = declareKind({
     region: z.string().min(1).max(63).describe("The source's.").meta(immutable('region')),
     size: pinnedSize.describe("The source's.").meta(immutable('size')),
     pgVersion: pgVersion.describe("The source's.").meta(immutable('pgVersion')),
-    storage: storage.optional().meta(immutable('storage')),
+    storage: storage.optional().describe('How the volume grows.').meta(immutable('storage')),
     displayName: displayName.optional().meta(immutable('displayName')),
     ipAllowlist: ipAllowlist
       .default({ rules: [] })
       .describe('Who may reach the Postgres endpoint. Without rules nobody may.')
       .meta(immutable('ipAllowlist')),
-    services: serviceConfigs.default([]).meta({
-      ...serviceConfigs.meta(),
-      ...immutable('services'),
-    }),
+    services: serviceConfigs
+      .default([])
+      .describe('What runs beside the branch. None runs yet.')
+      .meta({
+        ...serviceConfigs.meta(),
+        ...immutable('services'),
+      }),
     options: options.default([]).meta(immutable('options')),
     expiresAt: timestamp
       .optional()
@@ -85,31 +90,34 @@ export const branch = declareKind({
       }),
   }),
   status: z.strictObject({
-    phase: z.enum(branchPhases).optional(),
-    observedGeneration: z.int().min(0).optional(),
+    phase: z.enum(branchPhases).optional().describe('The state of the branch, in one word.'),
+    observedGeneration: observedGeneration.optional(),
     conditions: conditions.optional(),
     connectableAt: timestamp.optional().describe('When the branch was first connectable. Billing starts here.'),
+    creationDuration: duration
+      .optional()
+      .describe('The time from the creation of the Branch to connectableAt, for example 8s.'),
     deletedAt: timestamp.optional().describe('When nothing of it was left. The record stays for 30 days.'),
     source: z
       .strictObject({
         backupName: z.string().max(253).describe('The Backup that the volume is made from, until it is.'),
-        snapshotName: z.string().max(253),
+        snapshotName: z.string().max(253).describe('The VolumeSnapshot that the volume is made from.'),
         cutAt: timestamp.optional().describe('The instant of which the data are.'),
         lsn: z.string().max(20).describe('All that was committed in the source up to here is in it.'),
         systemIdentifier: z.string().max(32).describe("Of the source's data, Postgres's own number."),
         id: z.string().max(36).describe('Of the database or branch that the data are of.'),
         sizeBytes: z.int().min(0).meta({ format: 'int64' }).optional().describe('What the volume takes at least.'),
-        recordedAt: timestamp,
+        recordedAt: timestamp.describe('When this was recorded.'),
       })
       .optional()
       .describe('What was copied, once it is cut. It stays the same from then on.'),
     ...instanceStatus,
-    services: serviceStatuses.optional(),
+    services: serviceStatuses.optional().describe('The state of its services.'),
     operation: z
       .strictObject({
-        taskId: z.string().max(64),
-        name: z.enum(['create-branch', 'delete-branch']),
-        startedAt: timestamp,
+        taskId: z.string().max(64).describe('The name of the Task that records the operation.'),
+        name: z.enum(['create-branch', 'delete-branch']).describe('What the operation does.'),
+        startedAt: timestamp.describe('When the operation began.'),
       })
       .optional()
       .describe('The operation that runs now.'),
@@ -132,6 +140,15 @@ export const branch = declareKind({
     { name: 'Database', type: 'string', jsonPath: '.spec.databaseName' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Ready', type: 'string', jsonPath: ".status.conditions[?(@.type=='Ready')].status" },
+    {
+      name: 'Reason',
+      type: 'string',
+      jsonPath: ".status.conditions[?(@.type=='Ready')].reason",
+      priority: 1,
+    },
+    { name: 'Size', type: 'string', jsonPath: '.spec.size.name', priority: 1 },
+    { name: 'DataBytes', type: 'integer', jsonPath: '.status.storageUsedBytes', priority: 1 },
+    { name: 'CreatedIn', type: 'string', jsonPath: '.status.creationDuration', priority: 1 },
     { name: 'Port', type: 'integer', jsonPath: '.status.endpoint.port' },
     { name: 'Source', type: 'string', jsonPath: '.spec.sourceBranch.name', priority: 1 },
     { name: 'Connectable', type: 'date', jsonPath: '.status.connectableAt', priority: 1 },

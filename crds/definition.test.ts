@@ -40,6 +40,35 @@ test.each(schemas)(
   },
 )
 
+test.each(schemas)('every field of %s has a description for `kubectl explain`', (kind, schema) => {
+  const isField = ([path]: [string, StructuralSchema]) => !path.endsWith('[]') && !path.endsWith('{}')
+  const undescribed = [...nodesOf(schema, kind)]
+    .filter(isField)
+    .filter(([, { description }]) => typeof description !== 'string' || !/^.{3,}[.\])]$/.test(description))
+    .map(([path]) => path)
+  expect(undescribed).toEqual([])
+})
+
+/** The path of a column, as `nodesOf` names it: `.status.conditions[?(...)].reason` is `.status.conditions[].reason`. */
+const pathOf = ({ jsonPath }: { jsonPath: string }): string => jsonPath.replace(/\[[^\]]*\]/, '[]')
+
+test.each(Object.values(declarations).map(declaration => [declaration.kind, declaration] as const))(
+  '`kubectl get -o wide` of %s shows fields that exist, with reasons, sizes and durations where there are any',
+  (kind, declaration) => {
+    const schema = definitionOf(declaration).spec.versions[0]?.schema.openAPIV3Schema ?? {}
+    const paths = [...nodesOf(schema, '')].map(([path]) => path)
+    const columns = declaration.columns.map(pathOf).filter(path => !path.startsWith('.metadata.'))
+    expect(columns.filter(path => !paths.includes(path))).toEqual([])
+    const telling = paths.filter(path =>
+      /^\.status\.(conditions\[\]\.reason|error|sizeBytes|storageUsedBytes|duration|creationDuration)$/.test(path),
+    )
+    expect(
+      telling.filter(path => !columns.includes(path)),
+      kind,
+    ).toEqual([])
+  },
+)
+
 test('a schema says what is allowed, and no more than that', () => {
   const spec = z.strictObject({
     any: z.int(),
@@ -55,6 +84,7 @@ test('a schema says what is allowed, and no more than that', () => {
   const schema = definitionOf(declaration).spec.versions[0]?.schema.openAPIV3Schema
   expect(schema).not.toHaveProperty('x-kubernetes-validations')
   expect(schema).toHaveProperty('properties.spec', {
+    description: 'What is asked for.',
     type: 'object',
     required: ['any', 'small', 'above', 'at', 'map', 'free'],
     properties: {

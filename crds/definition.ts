@@ -53,6 +53,8 @@ function structural(source: StructuralSchema): StructuralSchema {
 const schemaOf = (schema: z.ZodType): StructuralSchema =>
   structural(z.toJSONSchema(schema, { target: 'openapi-3.0', io: 'input', reused: 'inline' }))
 
+const described = (schema: StructuralSchema, description: string): StructuralSchema => ({ description, ...schema })
+
 /** The CRD of a declaration, as it is applied to a cluster. */
 export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.ZodType>): CustomResourceDefinition {
   const { kind, description, plural, shortNames, scope, spec, status, rules, columns, selectableFields } = declaration
@@ -78,11 +80,11 @@ export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.Z
               type: 'object',
               required: ['spec'],
               properties: {
-                apiVersion: { type: 'string' },
-                kind: { type: 'string' },
-                metadata: { type: 'object' },
-                spec: schemaOf(spec),
-                status: schemaOf(status),
+                apiVersion: { type: 'string', description: 'The group and version of this kind.' },
+                kind: { type: 'string', description: 'The name of this kind.' },
+                metadata: { type: 'object', description: "Kubernetes' standard metadata." },
+                spec: described(schemaOf(spec), 'What is asked for.'),
+                status: described(schemaOf(status), 'What the operator observed. Only the operator writes it.'),
               },
               ...(rules.length > 0 ? { 'x-kubernetes-validations': rules } : {}),
             },

@@ -39,7 +39,9 @@ const allowlistRules = z
   .describe('The rules, at most 50. An empty list closes the endpoint.')
 
 /** The rules of one endpoint. Every endpoint keeps its own; none inherits. */
-export const ipAllowlist = z.strictObject({ rules: allowlistRules })
+export const ipAllowlist = z
+  .strictObject({ rules: allowlistRules })
+  .describe('The addresses that may connect to this endpoint.')
 export type IpAllowlist = z.output<typeof ipAllowlist>
 
 const databaseNamePattern = /^[a-z][a-z0-9]{0,49}$/
@@ -71,39 +73,60 @@ export const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 
 export const timestamp = z.iso.datetime({ offset: true })
 
+/** As `kubectl get` prints it. */
+export const duration = z.string().max(32)
+
 /** A reference to one Secret in the resource's own namespace; specs never hold a secret itself. */
-export const secretReference = z.strictObject({ name: z.string().min(1).max(253) })
+export const secretReference = z
+  .strictObject({ name: z.string().min(1).max(253).describe('The name of the Secret.') })
+  .describe('A Secret in the same namespace.')
+
+export const observedGeneration = z
+  .int()
+  .min(0)
+  .describe('The metadata.generation that the operator last saw when it wrote this.')
 
 /** One aspect of an object's state, as Kubernetes conditions are: `reason` in CamelCase, `message` for people. */
 export const condition = z.strictObject({
-  type: z.string().min(1).max(316),
-  status: z.enum(['True', 'False', 'Unknown']),
-  reason: z.string().min(1).max(1024),
-  message: z.string().max(32768),
-  observedGeneration: z.int().min(0).optional(),
-  lastTransitionTime: timestamp,
+  type: z.string().min(1).max(316).describe('What the condition is about, for example Ready.'),
+  status: z.enum(['True', 'False', 'Unknown']).describe('True, False or Unknown.'),
+  reason: z.string().min(1).max(1024).describe('The cause of the status, as one CamelCase word for programs.'),
+  message: z.string().max(32768).describe('The cause of the status, for people.'),
+  observedGeneration: observedGeneration.optional(),
+  lastTransitionTime: timestamp.describe('When the status last changed.'),
 })
 export type Condition = z.output<typeof condition>
 
 export const conditions = z
   .array(condition)
   .max(32)
+  .describe('What the operator observed, one condition of each type.')
   .meta({
     'x-kubernetes-list-type': 'map',
     'x-kubernetes-list-map-keys': ['type'],
   })
 
 /** Which database something is of that is no child of it: by name for people, by id for good. */
-export const ofDatabase = { databaseName: z.string().max(63), databaseId: z.string().max(36) }
+export const ofDatabase = {
+  databaseName: z.string().max(63).describe('The name of the ManagedDatabase, in the same namespace.'),
+  databaseId: z.string().max(36).describe('The id of the ManagedDatabase: its label espalier.dev/id.'),
+}
 
 /** The status of what runs once, from its beginning to its end. */
 export const runStatus = {
-  phase: z.enum(['pending', 'running', 'completed', 'failed']).optional(),
-  observedGeneration: z.int().min(0).optional(),
+  phase: z
+    .enum(['pending', 'running', 'completed', 'failed'])
+    .optional()
+    .describe('The state of the run. After completed or failed it does not change.'),
+  observedGeneration: observedGeneration.optional(),
   conditions: conditions.optional(),
-  startedAt: timestamp.optional(),
-  finishedAt: timestamp.optional(),
+  startedAt: timestamp.optional().describe('When the operator started it.'),
+  finishedAt: timestamp.optional().describe('When it completed or failed.'),
+  duration: duration.optional().describe('The time from startedAt to finishedAt, for example 8s.'),
 }
 
 /** A branch that something is of, by name for people, by id for good. */
-export const sourceBranch = z.strictObject({ name: z.string().min(1).max(253), id: z.string().min(1).max(36) })
+export const sourceBranch = z.strictObject({
+  name: z.string().min(1).max(253).describe('The name of the Branch, in the same namespace.'),
+  id: z.string().min(1).max(36).describe('The id of the Branch: its label espalier.dev/id.'),
+})

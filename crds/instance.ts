@@ -4,16 +4,16 @@ import { timestamp } from './fields.ts'
 
 /** A size pinned with its version: a new version of the size never changes a database by itself. */
 export const pinnedSize = z.strictObject({
-  name: z.string().min(1).max(50),
-  version: z.int().min(1),
+  name: z.string().min(1).max(50).describe('The name of the size, for example small.'),
+  version: z.int().min(1).describe('The version of the size.'),
 })
 export type PinnedSize = z.output<typeof pinnedSize>
 
 /** Where clients reach a database: an address and a port of the gateway. */
 const endpoint = z.strictObject({
-  host: z.string().max(253),
-  port: z.int().min(1).max(65535),
-  externalIpAddress: z.string().max(45).optional(),
+  host: z.string().max(253).describe('The host name or address that clients connect to.'),
+  port: z.int().min(1).max(65535).describe('The port of the gateway that belongs to this Postgres alone.'),
+  externalIpAddress: z.string().max(45).optional().describe("The gateway's public address, if the region has one."),
 })
 export type Endpoint = z.output<typeof endpoint>
 
@@ -27,8 +27,8 @@ export const instanceStatus = {
   incarnation: z.int().min(1).optional().describe('Which volume serves, by number. A restore brings up the next one.'),
   volume: z
     .strictObject({
-      claim: z.string().max(253),
-      uid: z.string().max(64),
+      claim: z.string().max(253).describe('The name of the PersistentVolumeClaim.'),
+      uid: z.string().max(64).describe('The uid of the PersistentVolumeClaim.'),
       volumeName: z
         .string()
         .max(253)
@@ -43,9 +43,9 @@ export const instanceStatus = {
   instances: z
     .array(
       z.strictObject({
-        id: z.string().max(253),
-        role: z.enum(['primary', 'replica']),
-        node: z.string().max(253).optional(),
+        id: z.string().max(253).describe('The name of the pod.'),
+        role: z.enum(['primary', 'replica']).describe("What the pod's Postgres is: primary or replica."),
+        node: z.string().max(253).optional().describe('The node that the pod runs on.'),
       }),
     )
     .max(16)
@@ -59,13 +59,18 @@ export const instanceStatus = {
     })
     .optional()
     .describe('The volume, where it grows by itself.'),
-  storageUsedBytes: z.int().min(0).meta({ format: 'int64' }).optional(),
+  storageUsedBytes: z
+    .int()
+    .min(0)
+    .meta({ format: 'int64' })
+    .optional()
+    .describe('The size of the data in bytes, measured every 10 minutes or less often.'),
   pendingRestart: z
     .array(
       z.strictObject({
-        reason: z.string().max(63),
-        message: z.string().max(1000),
-        since: timestamp,
+        reason: z.string().max(63).describe('What waits for the restart, as one CamelCase word for programs.'),
+        message: z.string().max(1000).describe('What waits for the restart, for people.'),
+        since: timestamp.describe('When it began to wait.'),
       }),
     )
     .max(16)
@@ -74,9 +79,9 @@ export const instanceStatus = {
   maintenance: z
     .strictObject({
       restart: z.string().max(63).describe('When the window opened.'),
-      startedAt: timestamp,
-      endedAt: timestamp.optional(),
-      outcome: z.enum(['completed', 'failed']).optional(),
+      startedAt: timestamp.describe('When the restart began.'),
+      endedAt: timestamp.optional().describe('When the restart ended.'),
+      outcome: z.enum(['completed', 'failed']).optional().describe('How the restart ended: completed or failed.'),
     })
     .optional()
     .describe('The last restart in a maintenance window of the region. Without endedAt it is running.'),

@@ -4,7 +4,16 @@
  */
 import { z } from 'zod'
 import { backupPolicy } from './backup.ts'
-import { conditions, displayName, ipAllowlist, options, pgVersion, quantity, timestamp } from './fields.ts'
+import {
+  conditions,
+  displayName,
+  ipAllowlist,
+  observedGeneration,
+  options,
+  pgVersion,
+  quantity,
+  timestamp,
+} from './fields.ts'
 import { instanceStatus, pinnedSize } from './instance.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 import { serviceConfigs, serviceStatuses } from './services.ts'
@@ -67,7 +76,7 @@ export const managedDatabase = declareKind({
     ),
     pgVersion: pgVersion.describe('The major version of Postgres. It can never change.').meta(immutable('pgVersion')),
     instances: z.int().min(1).max(1).default(1).describe('How many Postgres instances to run: 1 for now.'),
-    storage: storage.optional(),
+    storage: storage.optional().describe('How the volume grows.'),
     displayName: displayName.optional(),
     ipAllowlist: ipAllowlist
       .default({ rules: [] })
@@ -84,22 +93,27 @@ export const managedDatabase = declareKind({
       .describe('When backups are taken, and how long they are kept. See the condition BackupsReady.'),
     suspended: z.boolean().default(false).describe('`true` stops the database and keeps its volume.'),
     dataSource: z
-      .strictObject({ backupName: z.string().min(1).max(253) })
+      .strictObject({ backupName: z.string().min(1).max(253).describe('The name of the Backup.') })
       .optional()
       .describe(
         'The Backup, in the same namespace, that its data are made of. Omitted: it begins empty. It can never change.',
       )
       .meta(immutable('dataSource')),
     deletion: z
-      .strictObject({ keepBackups: z.boolean().default(false) })
+      .strictObject({
+        keepBackups: z.boolean().default(false).describe('`true` keeps the backups when the database is deleted.'),
+      })
       .default({ keepBackups: false })
       .describe('What deleting the database leaves behind. Without `keepBackups` its backups go with it.'),
   }),
   status: z.strictObject({
     phase: z.enum(databasePhases).optional().describe('What the database is doing, in one word.'),
-    observedGeneration: z.int().min(0).optional(),
+    observedGeneration: observedGeneration.optional(),
     seenSpec: z
-      .strictObject({ digest: z.string().max(64), updatedAt: timestamp.optional() })
+      .strictObject({
+        digest: z.string().max(64).describe('A digest of the fields of the spec that the API shows.'),
+        updatedAt: timestamp.optional().describe('When the API last wrote the database, as of that digest.'),
+      })
       .optional()
       .describe('A digest of what users see of the spec, and what the API said of its last write then.'),
     conditions: conditions
@@ -107,7 +121,10 @@ export const managedDatabase = declareKind({
       .describe('Ready says whether it serves. Progressing says what holds a change up.'),
     appliedHash: z.string().max(64).optional().describe('The hash of what was asked, as far as it is in force.'),
     appliedDigests: z
-      .strictObject({ hash: z.string().max(64), members: z.record(z.string().max(63), z.string().max(64)) })
+      .strictObject({
+        hash: z.string().max(64).describe('The appliedHash that these digests belong to.'),
+        members: z.record(z.string().max(63), z.string().max(64)).describe('A digest of each member, by its name.'),
+      })
       .optional()
       .describe('What appliedHash is made of, member by member. It tells what a change changes.'),
     ...instanceStatus,
@@ -116,10 +133,10 @@ export const managedDatabase = declareKind({
     scheduledBackupAt: timestamp.optional().describe('When the last scheduled backup that was taken was due.'),
     operation: z
       .strictObject({
-        taskId: z.string().max(64),
-        name: operationName,
-        hash: z.string().max(64),
-        startedAt: timestamp,
+        taskId: z.string().max(64).describe('The name of the Task that records the operation.'),
+        name: operationName.describe('What the operation does.'),
+        hash: z.string().max(64).describe('The hash of the spec that the operation applies.'),
+        startedAt: timestamp.describe('When the operation began.'),
         deadlineAt: timestamp.describe('When the operation is given up.'),
       })
       .optional()
@@ -135,8 +152,24 @@ export const managedDatabase = declareKind({
   columns: [
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
     { name: 'Ready', type: 'string', jsonPath: ".status.conditions[?(@.type=='Ready')].status" },
+    {
+      name: 'Reason',
+      type: 'string',
+      jsonPath: ".status.conditions[?(@.type=='Ready')].reason",
+      priority: 1,
+    },
+    {
+      name: 'Progressing',
+      type: 'string',
+      jsonPath: ".status.conditions[?(@.type=='Progressing')].reason",
+      priority: 1,
+    },
     { name: 'Version', type: 'string', jsonPath: '.spec.pgVersion' },
     { name: 'Size', type: 'string', jsonPath: '.spec.size.name' },
+    { name: 'Region', type: 'string', jsonPath: '.spec.region', priority: 1 },
+    { name: 'DataBytes', type: 'integer', jsonPath: '.status.storageUsedBytes', priority: 1 },
+    { name: 'Operation', type: 'string', jsonPath: '.status.operation.name', priority: 1 },
+    { name: 'Since', type: 'date', jsonPath: '.status.operation.startedAt', priority: 1 },
     { name: 'Host', type: 'string', jsonPath: '.status.endpoint.host', priority: 1 },
     { name: 'Port', type: 'integer', jsonPath: '.status.endpoint.port' },
     { name: 'Branches', type: 'integer', jsonPath: '.status.branchCount', priority: 1 },

@@ -18,7 +18,7 @@ export const region = declareKind({
       .describe("The StorageClass of volumes. Omitted: the cluster's default."),
     snapshotClass: z
       .strictObject({
-        name: z.string().min(1).max(253),
+        name: z.string().min(1).max(253).describe('The name of a VolumeSnapshotClass.'),
         atomic: z.boolean().default(false).describe('`true` where a snapshot is one instant of the whole volume.'),
       })
       .optional()
@@ -32,12 +32,19 @@ export const region = declareKind({
           .max(253)
           .optional()
           .describe('What clients connect to. Omitted: the host name of the database.'),
-        externalIpAddress: z.string().max(45).optional(),
-        ports: z.strictObject({
-          first: z.int().min(1).max(65535),
-          last: z.int().min(1).max(65535),
-        }),
+        externalIpAddress: z
+          .string()
+          .max(45)
+          .optional()
+          .describe("The gateway's public address. The API shows it with each database."),
+        ports: z
+          .strictObject({
+            first: z.int().min(1).max(65535).describe('The first port.'),
+            last: z.int().min(1).max(65535).describe('The last port.'),
+          })
+          .describe('The ports of the gateway. Each database and each branch takes one.'),
       })
+      .describe('The gateway that clients connect through.')
       .meta({
         'x-kubernetes-validations': [
           { rule: 'self.ports.first <= self.ports.last', message: 'ports.first must not be above ports.last' },
@@ -67,9 +74,12 @@ export const region = declareKind({
       .describe('When databases are restarted that have something waiting for a restart. Omitted: only when asked.'),
     objectStore: z
       .strictObject({
-        endpoint: z.string().max(300),
-        bucket: z.string().max(63),
-        secret: z.strictObject({ name: z.string().max(253) }).optional(),
+        endpoint: z.string().max(300).describe('The URL of the object store.'),
+        bucket: z.string().max(63).describe('The name of the bucket.'),
+        secret: z
+          .strictObject({ name: z.string().max(253).describe('The name of the Secret.') })
+          .optional()
+          .describe('The Secret with the access key.'),
       })
       .optional()
       .describe('Where durable backups are kept. None are taken yet, see the condition `BackupsReady`.'),
@@ -77,7 +87,10 @@ export const region = declareKind({
   status: z.strictObject({
     conditions: conditions.optional(),
     domain: z
-      .strictObject({ name: z.string().max(200), since: timestamp.optional() })
+      .strictObject({
+        name: z.string().max(200).describe('The domain.'),
+        since: timestamp.optional().describe('When the domain last changed.'),
+      })
       .optional()
       .describe('The domain that users see, and when it became another one.'),
   }),
@@ -85,6 +98,20 @@ export const region = declareKind({
   columns: [
     { name: 'Domain', type: 'string', jsonPath: '.spec.domain' },
     { name: 'StorageClass', type: 'string', jsonPath: '.spec.storageClass' },
+    {
+      name: 'Snapshots',
+      type: 'string',
+      jsonPath: ".status.conditions[?(@.type=='SnapshotsReady')].reason",
+      priority: 1,
+    },
+    {
+      name: 'Maintenance',
+      type: 'string',
+      jsonPath: ".status.conditions[?(@.type=='Maintenance')].reason",
+      priority: 1,
+    },
+    { name: 'FirstPort', type: 'integer', jsonPath: '.spec.gateway.ports.first', priority: 1 },
+    { name: 'LastPort', type: 'integer', jsonPath: '.spec.gateway.ports.last', priority: 1 },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
 })

@@ -14,7 +14,9 @@ export const restore = declareKind({
     .strictObject({
       ...ofDatabase,
       target: z
-        .strictObject({ backupName: z.string().min(1).max(253).optional() })
+        .strictObject({
+          backupName: z.string().min(1).max(253).optional().describe('The name of a completed Backup of the database.'),
+        })
         .meta({
           'x-kubernetes-validations': [
             { rule: 'has(self.backupName)', message: 'target must name a backup: set backupName' },
@@ -32,8 +34,8 @@ export const restore = declareKind({
     incarnation: z.int().min(1).optional().describe('Which volume is to serve, by number.'),
     previous: z
       .strictObject({
-        incarnation: z.int().min(1),
-        claim: z.string().max(253).optional(),
+        incarnation: z.int().min(1).describe('The number of that volume.'),
+        claim: z.string().max(253).optional().describe('The name of its PersistentVolumeClaim.'),
         uid: z.string().max(64).optional().describe('Of the claim.'),
       })
       .optional()
@@ -48,6 +50,14 @@ export const restore = declareKind({
     { name: 'Database', type: 'string', jsonPath: '.spec.databaseName' },
     { name: 'Backup', type: 'string', jsonPath: '.spec.target.backupName' },
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    {
+      name: 'Reason',
+      type: 'string',
+      jsonPath: ".status.conditions[?(@.type=='Progressing')].reason",
+      priority: 1,
+    },
+    { name: 'Error', type: 'string', jsonPath: '.status.error', priority: 1 },
+    { name: 'Duration', type: 'string', jsonPath: '.status.duration', priority: 1 },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
 })

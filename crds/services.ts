@@ -11,69 +11,87 @@ const embeddingProviders = ['voyage', 'openai'] as const
 const llmProviders = ['openai', 'anthropic'] as const
 
 export const mcpServiceConfig = z.strictObject({
-  allowWrites: z.boolean().default(false),
-  embeddingProvider: z.enum(embeddingProviders).optional(),
-  embeddingModel: z.string().min(1).max(200).optional(),
+  allowWrites: z.boolean().default(false).describe('`true` lets tools write. Otherwise every query is read-only.'),
+  embeddingProvider: z
+    .enum(embeddingProviders)
+    .optional()
+    .describe('The provider of embeddings. Omitted: no search by meaning.'),
+  embeddingModel: z.string().min(1).max(200).optional().describe('The model of that provider.'),
 })
 
 export const restServiceConfig = z.strictObject({
-  dbSchemas: z.string().min(1).max(1000),
-  dbAnonRole: z.string().min(1).max(63),
-  dbPool: z.int().min(1).max(30).default(10),
-  maxRows: z.int().min(1).max(10000).default(1000),
-  jwtAudience: z.string().max(1000).optional(),
-  jwtRoleClaimKey: z.string().max(1000).optional(),
-  corsOrigins: z.string().max(4000).optional(),
+  dbSchemas: z.string().min(1).max(1000).describe('The schemas to serve, separated by commas.'),
+  dbAnonRole: z.string().min(1).max(63).describe('The role for requests without a token.'),
+  dbPool: z.int().min(1).max(30).default(10).describe('The most connections to Postgres.'),
+  maxRows: z.int().min(1).max(10000).default(1000).describe('The most rows in one response.'),
+  jwtAudience: z.string().max(1000).optional().describe('The audience that tokens must have.'),
+  jwtRoleClaimKey: z.string().max(1000).optional().describe('The path to the role in a token.'),
+  corsOrigins: z
+    .string()
+    .max(4000)
+    .optional()
+    .describe('The origins whose pages may send requests, separated by commas.'),
 })
 
-export const llmConfig = z.strictObject({ provider: z.enum(llmProviders), model: z.string().min(1).max(200) })
+export const llmConfig = z.strictObject({
+  provider: z.enum(llmProviders).describe('The provider of the model.'),
+  model: z.string().min(1).max(200).describe('The name of the model.'),
+})
 
 export const embeddingTable = z.strictObject({
-  table: z.string().min(1).max(200),
-  textColumn: z.string().min(1).max(63),
-  vectorColumn: z.string().min(1).max(63),
-  idColumn: z.string().min(1).max(63).default('id'),
-  filter: z.string().max(4000).optional(),
+  table: z.string().min(1).max(200).describe('The name of the table, with its schema where needed.'),
+  textColumn: z.string().min(1).max(63).describe('The column with the text.'),
+  vectorColumn: z.string().min(1).max(63).describe('The column with the embedding.'),
+  idColumn: z.string().min(1).max(63).default('id').describe('The column that identifies a row.'),
+  filter: z.string().max(4000).optional().describe('A condition in SQL that rows must meet.'),
 })
 
 export const ragPipeline = z.strictObject({
   name: z
     .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/, 'must hold at most 63 letters, digits, dashes and underscores'),
-  tables: z.array(embeddingTable).min(1).max(50),
-  description: z.string().max(1000).optional(),
-  embeddingLlm: llmConfig.optional(),
-  completionLlm: llmConfig.optional(),
-  hybridEnabled: z.boolean().default(true),
-  minSimilarity: z.number().min(0).max(1).default(0),
-  systemPrompt: z.string().max(20000).optional(),
-  tokenBudget: z.int().min(1).max(1000000).optional(),
-  topN: z.int().min(1).max(1000).optional(),
-  vectorWeight: z.number().min(0).max(1).default(0.5),
+    .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/, 'must hold at most 63 letters, digits, dashes and underscores')
+    .describe('The name of the pipeline, part of its path.'),
+  tables: z.array(embeddingTable).min(1).max(50).describe('The tables to search.'),
+  description: z.string().max(1000).optional().describe('What the pipeline is for.'),
+  embeddingLlm: llmConfig.optional().describe("The model for embeddings. Omitted: the service's."),
+  completionLlm: llmConfig.optional().describe("The model that answers. Omitted: the service's."),
+  hybridEnabled: z.boolean().default(true).describe('`true` searches by words as well as by meaning.'),
+  minSimilarity: z.number().min(0).max(1).default(0).describe('The least similarity of a row that is used, 0 to 1.'),
+  systemPrompt: z.string().max(20000).optional().describe('The system prompt for the model that answers.'),
+  tokenBudget: z.int().min(1).max(1000000).optional().describe("The most tokens of context. Omitted: the service's."),
+  topN: z.int().min(1).max(1000).optional().describe("The most rows of context. Omitted: the service's."),
+  vectorWeight: z.number().min(0).max(1).default(0.5).describe('How much meaning counts against words, 0 to 1.'),
 })
 
 export const ragServiceConfig = z.strictObject({
-  embeddingLlm: llmConfig,
-  completionLlm: llmConfig,
-  pipelines: z.array(ragPipeline).min(1).max(50),
+  embeddingLlm: llmConfig.describe('The model for embeddings.'),
+  completionLlm: llmConfig.describe('The model that answers.'),
+  pipelines: z.array(ragPipeline).min(1).max(50).describe('The pipelines of the service.'),
   cors: z
-    .strictObject({ enabled: z.boolean(), allowedOrigins: z.array(z.string().max(300)).max(50).optional() })
-    .optional(),
-  tokenBudget: z.int().min(1).max(1000000).default(1000),
-  topN: z.int().min(1).max(1000).default(10),
+    .strictObject({
+      enabled: z.boolean().describe('`true` lets pages of these origins send requests.'),
+      allowedOrigins: z.array(z.string().max(300)).max(50).optional().describe('The origins. Omitted: any.'),
+    })
+    .optional()
+    .describe('Whether pages of other origins may send requests. Omitted: they may not.'),
+  tokenBudget: z.int().min(1).max(1000000).default(1000).describe('The most tokens of context.'),
+  topN: z.int().min(1).max(1000).default(10).describe('The most rows of context.'),
 })
 
 export const serviceConfig = z
   .strictObject({
-    serviceType: z.enum(serviceTypes),
-    serviceId: z.string().regex(/^[0-9a-f]{8}$/, 'must be 8 hexadecimal characters'),
-    hostIds: z.array(z.string().max(253)).max(16).optional(),
-    targetNodes: z.array(z.string().max(253)).max(16).optional(),
-    ipAllowlist: ipAllowlist.default({ rules: [] }),
-    mcp: mcpServiceConfig.optional(),
-    rest: restServiceConfig.optional(),
-    rag: ragServiceConfig.optional(),
-    secret: secretReference.optional(),
+    serviceType: z.enum(serviceTypes).describe('The type of the service.'),
+    serviceId: z
+      .string()
+      .regex(/^[0-9a-f]{8}$/, 'must be 8 hexadecimal characters')
+      .describe('The id of the service, 8 hexadecimal characters.'),
+    hostIds: z.array(z.string().max(253)).max(16).optional().describe('The hosts to run it on. Not used yet.'),
+    targetNodes: z.array(z.string().max(253)).max(16).optional().describe('The nodes to run it on. Not used yet.'),
+    ipAllowlist: ipAllowlist.default({ rules: [] }).describe('Who may reach the service. Without rules nobody may.'),
+    mcp: mcpServiceConfig.optional().describe('The configuration of an mcp service.'),
+    rest: restServiceConfig.optional().describe('The configuration of a rest service.'),
+    rag: ragServiceConfig.optional().describe('The configuration of a rag service.'),
+    secret: secretReference.optional().describe('The Secret with its keys and tokens, in the same namespace.'),
   })
   .meta({
     'x-kubernetes-validations': [
@@ -102,11 +120,11 @@ export const serviceConfigs = z
 export const serviceStatuses = z
   .array(
     z.strictObject({
-      serviceType: z.enum(serviceTypes),
-      serviceId: z.string().max(8),
-      state: z.enum(['pending', 'running', 'failed']),
-      port: z.int().min(1).max(65535).optional(),
-      uri: z.string().max(300).optional(),
+      serviceType: z.enum(serviceTypes).describe('The type of the service.'),
+      serviceId: z.string().max(8).describe('The id of the service.'),
+      state: z.enum(['pending', 'running', 'failed']).describe('The state of the service.'),
+      port: z.int().min(1).max(65535).optional().describe('The port of the service.'),
+      uri: z.string().max(300).optional().describe('The address of the service.'),
     }),
   )
   .max(3)

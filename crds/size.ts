@@ -96,19 +96,22 @@ export const size = declareKind({
       .string()
       .max(50)
       .regex(/^[a-z][a-z0-9-]{0,49}$/)
+      .describe('The name of the size, which all its versions share. It never changes.')
       .meta(immutable('name')),
-    version: z.int().min(1).meta(immutable('version')),
-    displayName: z.string().min(1).max(100),
+    version: z.int().min(1).describe('The version of the size. It never changes.').meta(immutable('version')),
+    displayName: z.string().min(1).max(100).describe('The name of the size for people.'),
     shape: z
       .strictObject({
-        qosClass: z.enum(['burstable', 'guaranteed']),
-        cpuRequest: quantity,
-        cpuLimit: quantity,
-        memoryRequest: quantity,
-        memoryLimit: quantity,
-        storageSize: quantity,
-        temporaryDataSize: quantity,
-        sharedMemorySize: quantity,
+        qosClass: z
+          .enum(['burstable', 'guaranteed'])
+          .describe('The quality of service of the pod. `guaranteed` requires equal requests and limits.'),
+        cpuRequest: quantity.describe('The CPU that the node reserves, for example 500m.'),
+        cpuLimit: quantity.describe('The most CPU that Postgres can use, for example 2.'),
+        memoryRequest: quantity.describe('The memory that the node reserves, for example 1Gi.'),
+        memoryLimit: quantity.describe('The most memory that Postgres can use, for example 1Gi.'),
+        storageSize: quantity.describe('The size of the volume at first, for example 10Gi.'),
+        temporaryDataSize: quantity.describe('The most disk space for temporary files of queries.'),
+        sharedMemorySize: quantity.describe('Memory that parallel queries share. It counts against memoryLimit.'),
         connections: z.int().min(1).max(10000).describe('How many connections applications can have at once.'),
         postgresSettings: z
           .record(z.string().regex(/^[a-z_][a-z0-9_.]{0,62}$/), z.string().max(200))
@@ -132,10 +135,14 @@ export const size = declareKind({
             ],
           }),
       })
+      .describe('What a database of this version gets. It never changes.')
       .meta(immutable('shape')),
-    status: z.enum(sizeStatuses).default('active'),
-    deprecatedAt: timestamp.optional(),
-    retiredAt: timestamp.optional(),
+    status: z
+      .enum(sizeStatuses)
+      .default('active')
+      .describe('Whether new databases can have it: active and deprecated ones can, retired ones cannot.'),
+    deprecatedAt: timestamp.optional().describe('When the size was deprecated. Required unless status is active.'),
+    retiredAt: timestamp.optional().describe('When the size was retired. Required where status is retired.'),
     pricing: z
       .strictObject({
         priceAmount: z
@@ -143,10 +150,14 @@ export const size = declareKind({
           .min(0)
           .meta({ format: 'int64' })
           .describe('The price for one billing interval, in the smallest unit of the currency.'),
-        currency: z.string().regex(/^[a-z]{3}$/),
-        billingInterval: z.string().min(1).max(20),
+        currency: z
+          .string()
+          .regex(/^[a-z]{3}$/)
+          .describe('The currency, as three lower-case letters of ISO 4217.'),
+        billingInterval: z.string().min(1).max(20).describe('What the price is for, for example hour or month.'),
       })
-      .optional(),
+      .optional()
+      .describe('The price. Omitted: the API shows none.'),
   }),
   status: z.strictObject({}),
   rules: [
@@ -169,6 +180,8 @@ export const size = declareKind({
     { name: 'Memory', type: 'string', jsonPath: '.spec.shape.memoryLimit' },
     { name: 'Storage', type: 'string', jsonPath: '.spec.shape.storageSize' },
     { name: 'Connections', type: 'integer', jsonPath: '.spec.shape.connections' },
+    { name: 'CPU', type: 'string', jsonPath: '.spec.shape.cpuLimit', priority: 1 },
+    { name: 'Class', type: 'string', jsonPath: '.spec.shape.qosClass', priority: 1 },
     { name: 'Status', type: 'string', jsonPath: '.spec.status' },
   ],
 })

@@ -1,6 +1,6 @@
 /** Task: the record of one asynchronous operation. It ends when, and only when, its subject has settled. */
 import { z } from 'zod'
-import { timestamp } from './fields.ts'
+import { duration, timestamp } from './fields.ts'
 import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
 import { operationName } from './managed-database.ts'
 
@@ -11,12 +11,12 @@ export const subjectKinds = ['database', 'branch', 'backup'] as const
 export const messageLevels = ['info', 'warning', 'error'] as const
 
 const taskMessage = z.strictObject({
-  time: timestamp,
-  level: z.enum(messageLevels),
-  text: z.string().max(2000),
-  progress: z.int().min(0).max(100).optional(),
-  status: z.string().max(63).optional(),
-  step: z.string().max(63).optional(),
+  time: timestamp.describe('When it happened.'),
+  level: z.enum(messageLevels).describe('info, warning or error. A warning says what holds the operation up.'),
+  text: z.string().max(2000).describe('What happened, for people.'),
+  progress: z.int().min(0).max(100).optional().describe('How much of the operation is done, in per cent.'),
+  status: z.string().max(63).optional().describe('The status of the subject at that time.'),
+  step: z.string().max(63).optional().describe('The step of the operation, for programs.'),
 })
 
 export const task = declareKind({
@@ -28,11 +28,13 @@ export const task = declareKind({
   spec: z
     .strictObject({
       name: operationName.describe('What is done.'),
-      subject: z.strictObject({
-        kind: z.enum(subjectKinds),
-        id: z.string().max(36),
-        name: z.string().max(253).describe('The metadata.name of the subject.'),
-      }),
+      subject: z
+        .strictObject({
+          kind: z.enum(subjectKinds).describe('The kind of the subject.'),
+          id: z.string().max(36).describe('The id of the subject: its label espalier.dev/id.'),
+          name: z.string().max(253).describe('The metadata.name of the subject.'),
+        })
+        .describe('The object that the operation is about.'),
       request: z
         .looseObject({})
         .optional()
@@ -42,22 +44,29 @@ export const task = declareKind({
     })
     .meta(immutable('a task')),
   status: z.strictObject({
-    phase: z.enum(taskStatuses).optional(),
-    updatedAt: timestamp.optional(),
-    finishedAt: timestamp.optional(),
+    phase: z.enum(taskStatuses).optional().describe('The state of the operation.'),
+    updatedAt: timestamp.optional().describe('When this status last changed.'),
+    finishedAt: timestamp.optional().describe('When the operation succeeded or failed.'),
+    duration: duration.optional().describe('The time from the first message to finishedAt, for example 8s.'),
     messages: z
       .array(taskMessage)
       .max(100)
       .optional()
       .describe('What happened, oldest first. A warning says what holds it up.'),
     error: z.string().max(2000).optional().describe('Why it failed.'),
-    response: z.looseObject({}).optional().meta({ 'x-kubernetes-preserve-unknown-fields': true }),
+    response: z
+      .looseObject({})
+      .optional()
+      .describe('What came of the operation.')
+      .meta({ 'x-kubernetes-preserve-unknown-fields': true }),
   }),
   rules: [],
   columns: [
     { name: 'Operation', type: 'string', jsonPath: '.spec.name' },
     { name: 'Subject', type: 'string', jsonPath: '.spec.subject.name' },
     { name: 'Status', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Error', type: 'string', jsonPath: '.status.error', priority: 1 },
+    { name: 'Duration', type: 'string', jsonPath: '.status.duration', priority: 1 },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
   selectableFields: ['.status.phase'],

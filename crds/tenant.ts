@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { conditions, text, timestamp } from './fields.ts'
+import { conditions, observedGeneration, text, timestamp } from './fields.ts'
 import { declareKind, group, immutable, type ObjectOfKind } from './kind.ts'
 
 /** The id of an account, and of one of its members: whatever the issuer of tokens calls them. */
@@ -24,7 +24,7 @@ export const tenant = declareKind({
     plan: z
       .strictObject({
         name: z.string().min(1).max(50).describe('The name of the plan. `developer` has no on-demand backups.'),
-        expiresAt: timestamp.optional(),
+        expiresAt: timestamp.optional().describe('When the plan expires. Omitted: never.'),
       })
       .default({ name: 'standard' })
       .describe('What the account may use.'),
@@ -43,13 +43,16 @@ export const tenant = declareKind({
     revokedMembers: z.array(memberId).max(1000).default([]).describe('The subjects of tokens that are refused.'),
   }),
   status: z.strictObject({
-    phase: z.enum(['pending', 'ready']).optional(),
+    phase: z.enum(['pending', 'ready']).optional().describe('`ready` once the namespace and its limits exist.'),
     namespace: z.string().max(63).optional().describe('Where its databases are.'),
     branches: z
-      .strictObject({ limit: z.int().min(0).max(1000).optional(), since: timestamp.optional() })
+      .strictObject({
+        limit: z.int().min(0).max(1000).optional().describe('The limit. Absent: unlimited.'),
+        since: timestamp.optional().describe('When the limit last changed.'),
+      })
       .optional()
       .describe('The limit of branches that users see, and when it became another one.'),
-    observedGeneration: z.int().min(0).optional(),
+    observedGeneration: observedGeneration.optional(),
     conditions: conditions.optional(),
   }),
   rules: [],
@@ -57,6 +60,14 @@ export const tenant = declareKind({
     { name: 'Tenant', type: 'string', jsonPath: '.spec.tenantId' },
     { name: 'Plan', type: 'string', jsonPath: '.spec.plan.name' },
     { name: 'Namespace', type: 'string', jsonPath: '.status.namespace' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    {
+      name: 'Reason',
+      type: 'string',
+      jsonPath: ".status.conditions[?(@.type=='Ready')].reason",
+      priority: 1,
+    },
+    { name: 'Databases', type: 'integer', jsonPath: '.spec.limits.databases', priority: 1 },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
 })

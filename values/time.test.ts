@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { microTime, preciseTime, timestamp } from './time.ts'
+import { durationText, microTime, preciseTime, timestamp } from './time.ts'
 
 test('times are written as Kubernetes reads them', () => {
   const ms = Date.UTC(2026, 0, 31, 12, 0, 5, 678)
@@ -17,4 +17,16 @@ test('a time is read back to its precision', () => {
       expect(Date.parse(preciseTime(ms))).toBe(ms)
     }),
   )
+})
+
+test.each([
+  [-1, '0s'],
+  [499, '0s'],
+  [59_499, '59s'],
+  [59_500, '1m0s'],
+  [130_000, '2m10s'],
+  [3_599_400, '59m59s'],
+  [11_100_000, '3h5m'],
+])('%i ms are %s', (ms, text) => {
+  expect(durationText(1_000, 1_000 + ms)).toBe(text)
 })

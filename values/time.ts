@@ -8,3 +8,11 @@ export const timestamp = (ms: number): string => `${new Date(ms).toISOString().s
 
 /** A MicroTime, as in Leases: Kubernetes reads it with exactly six digits of a second, and with no other number of them. */
 export const microTime = (ms: number): string => new Date(ms).toISOString().replace('Z', '000Z')
+
+/** The time between two moments as Kubernetes prints durations: `8s`, `2m10s`, `3h5m`. */
+export function durationText(fromMs: number, toMs: number): string {
+  const seconds = Math.max(0, Math.round((toMs - fromMs) / 1000))
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60]
+  if (hours > 0) return `${hours}h${minutes}m`
+  return minutes > 0 ? `${minutes}m${rest}s` : `${rest}s`
+}

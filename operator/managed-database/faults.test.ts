@@ -1,6 +1,6 @@
 /** What cannot be done is said, in a condition with its reason, and done as soon as it can be. */
 import { describe, expect, test } from 'vitest'
-import { labels, systemNamespace, visiblePhase } from '../../crds/index.ts'
+import { labels, type ManagedDatabase, systemNamespace, visiblePhase } from '../../crds/index.ts'
 import {
   acknowledgedAnnotation,
   gatewayLeaseName,
@@ -18,12 +18,17 @@ const patient = useInstallation()
 const add = (name: string, spec: Parameters<typeof databaseDraft>[1] = {}, where = patient) =>
   where.cluster().create('ManagedDatabase', databaseDraft(name, spec))
 
+/** The conditions that report something wrong, with their reasons. */
+const wrong = ({ status }: ManagedDatabase): string[] =>
+  (status?.conditions ?? []).filter(({ status }) => status === 'False').map(({ type, reason }) => `${type} ${reason}`)
+
 describe('what is not there', () => {
   test('a size', async () => {
     await add('sizeless', { size: { name: 'huge', version: 1 } })
     const told = await patient.when('sizeless', hasCondition('Progressing', 'SizeNotFound'))
     expect(told.status?.phase).toBe('creating')
-    expect(condition(told, 'Progressing')?.message).toContain('huge-v1')
+    expect(wrong(told)).toEqual(['Ready SizeNotFound'])
+    expect(condition(told, 'Ready')?.message).toMatch(/^spec\.size: there is no size huge-v1: /)
     await patient.cluster().create('Size', sizeDraft('huge'))
     await patient.when('sizeless', isPhase('available'))
   })
@@ -42,8 +47,17 @@ describe('what is not there', () => {
     await add('placeless', { region: 'nowhere' })
     const told = await patient.when('placeless', hasCondition('Progressing', 'RegionNotFound'))
     expect(told.status?.phase).toBe('creating')
+    expect(wrong(told)).toEqual(['Ready RegionNotFound'])
+    expect(condition(told, 'Ready')?.message).toMatch(/^spec\.region: there is no region nowhere: /)
     await patient.cluster().create('Region', { ...regionDraft(), metadata: { name: 'nowhere' } })
     await patient.when('placeless', isPhase('available'))
+  })
+
+  test('a region and a size: one condition names both', async () => {
+    await add('lost', { region: 'farther', size: { name: 'giant', version: 2 } })
+    const told = await patient.when('lost', hasCondition('Ready', 'RegionNotFound'))
+    expect(wrong(told)).toEqual(['Ready RegionNotFound'])
+    expect(condition(told, 'Ready')?.message).toMatch(/^spec\.region: .*farther.*; spec\.size: .*giant-v2/)
   })
 
   test('a port', async () => {

@@ -1,19 +1,29 @@
 /** The status of what runs once and ends, such as a backup or a restore, with what a pass found. */
 import type { Condition, ObjectMeta } from '../../crds/index.ts'
+import { durationText } from '../../values/time.ts'
 import { type ConditionTypes, conditionsAfter, type Finding } from './conditions.ts'
 
 const conditionTypes: ConditionTypes<'Ready' | 'Progressing'> = { all: ['Ready', 'Progressing'], passing: new Set() }
 
 type Run = { metadata: ObjectMeta; status?: { conditions?: Condition[] | undefined } | undefined }
 
+type Times = { startedAt?: string | undefined; finishedAt?: string | undefined; duration?: string | undefined }
+
+/** Written once, with the end of the run. */
+const durationOf = ({ startedAt, finishedAt, duration }: Times): { duration?: string } =>
+  duration !== undefined || startedAt === undefined || finishedAt === undefined
+    ? {}
+    : { duration: durationText(Date.parse(startedAt), Date.parse(finishedAt)) }
+
 /** `status`: what else it says from now on. */
-export const withFindings = <Status extends object>(
+export const withFindings = <Status extends Times>(
   { metadata: { generation }, status: before }: Run,
   status: Status,
   findings: { Ready?: Finding; Progressing: Finding },
   now: number,
 ): Status & { conditions: Condition[] } => ({
   ...status,
+  ...durationOf(status),
   ...(generation === undefined ? {} : { observedGeneration: generation }),
   conditions: conditionsAfter(conditionTypes, before?.conditions ?? [], findings, generation, now),
 })

@@ -61,6 +61,8 @@ describe('progress', () => {
   test('ends as its subject did, once', () => {
     const done = progressOf(undefined, database(progressing('False', 'Completed')), now)
     expect(done).toMatchObject({ phase: 'succeeded', finishedAt: '2026-01-01T00:00:00.000Z' })
+    const begun = progressOf(undefined, database(progressing('True', 'Starting')), now)
+    expect(progressOf(begun, database(progressing('False', 'Completed')), now + 8_000).duration).toBe('8s')
     const failed = progressOf(undefined, database(progressing('False', 'VolumeLost', 'gone')), now)
     expect(failed).toMatchObject({ phase: 'failed', error: 'gone' })
     expect(progressOf(failed, database(progressing('False', 'Completed')), now + 1000)).toBe(failed)

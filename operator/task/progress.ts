@@ -3,7 +3,7 @@
  * settled; one whose operation is not the subject's any more ends with the reason why.
  */
 import { labels, type Task, type TaskMessage } from '../../crds/index.ts'
-import { preciseTime } from '../../values/time.ts'
+import { durationText, preciseTime } from '../../values/time.ts'
 import { completed } from '../objects/conditions.ts'
 import type { Subject } from './subject.ts'
 
@@ -44,6 +44,7 @@ function withMessage(messages: readonly TaskMessage[], message: TaskMessage): Ta
 export function finished(status: Task['status'], now: number, error?: string): TaskStatusValue {
   if (status !== undefined && isFinal(status)) return status
   const time = preciseTime(now)
+  const startedAt = status?.messages?.[0]?.time
   const message: TaskMessage =
     error === undefined
       ? { time, level: 'info', text: 'done', progress: 100, step: completed }
@@ -53,6 +54,7 @@ export function finished(status: Task['status'], now: number, error?: string): T
     phase: error === undefined ? 'succeeded' : 'failed',
     updatedAt: time,
     finishedAt: time,
+    ...(startedAt === undefined ? {} : { duration: durationText(Date.parse(startedAt), now) }),
     messages: withMessage(status?.messages ?? [], message),
     ...(error === undefined ? {} : { error: error.slice(0, 2000) }),
   }

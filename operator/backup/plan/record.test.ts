@@ -148,6 +148,7 @@ describe('completed', () => {
         phase: 'completed',
         startedAt: ago(5_000),
         finishedAt: preciseTime(now),
+        duration: '5s',
         sizeBytes: 7,
         cutAt: timestamp(now - 500),
       },

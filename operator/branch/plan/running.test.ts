@@ -54,7 +54,10 @@ describe('on its way', () => {
     expect(condition(given, 'Ready')[0]).toBe('False')
   })
   test('it is connectable, and billed, from the first pass on in which it serves', () => {
-    expect(statusOf(creating())).toMatchObject({ phase: 'available', connectableAt: preciseTime(now) })
+    const created = statusOf(creating())
+    expect(created).toMatchObject({ phase: 'available', connectableAt: preciseTime(now) })
+    expect(created.creationDuration).toMatch(/^[0-9]+[hms]/)
+    expect(statusOf({ status: { connectableAt: ago(9_000) } })).not.toHaveProperty('creationDuration')
     expect(condition(creating(), 'Progressing')).toEqual(['False', 'Completed', 'the branch has become connectable'])
     expect(statusOf({ status: { connectableAt: ago(9_000) } }).connectableAt).toBe(ago(9_000))
   })

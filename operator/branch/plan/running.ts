@@ -1,6 +1,6 @@
 /** A branch from the moment on in which the copy of its source is on record: its volume, its Postgres, and how it serves. Pure. */
 import type { BranchPhase } from '../../../crds/index.ts'
-import { preciseTime } from '../../../values/time.ts'
+import { durationText, preciseTime } from '../../../values/time.ts'
 import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
@@ -47,6 +47,9 @@ export function running(observed: Observed, owner: Owner, now: number, settings:
     wakeAt: earliest(deadline, failsAt(observed, assessment, time), lookAgain(observed, assessment, now)),
   }
 }
+
+const sinceCreation = ({ metadata }: Observed['branch'], now: number): string =>
+  durationText(Date.parse(metadata.creationTimestamp ?? preciseTime(now)), now)
 
 /** When one that has not been connectable yet is given up. */
 const deadlineOf = ({ source, connectableAt }: BranchStatus, { creatingMs }: PlanSettings): number | undefined =>
@@ -123,6 +126,7 @@ function statusOf(observed: Observed, assessment: Assessment, time: MaintenanceT
   const more: Partial<BranchStatus> = {
     phase: phaseOf(observed, assessment, time),
     ...(isMade ? { connectableAt } : {}),
+    ...(isMade && status.connectableAt === undefined ? { creationDuration: sinceCreation(branch, now) } : {}),
     size: recordedSize(observed, desired.size, isPrepared),
     incarnation,
     volume: nextRecord(observed, fatal ? undefined : answered),

@@ -43,8 +43,20 @@ describe('what is waited for', () => {
 
   /** By the reason that is told, the step with that name without one, and the message. */
   test.each<[string, Given, step: string, message: RegExp, reason?: string]>([
-    ['the region', { rest: { region: undefined } }, 'Preparing', /^there is no region here$/, 'RegionNotFound'],
-    ['the size', { rest: { size: undefined } }, 'Preparing', /^there is no size small-v1: /, 'SizeNotFound'],
+    [
+      'the region',
+      { rest: { region: undefined } },
+      'Preparing',
+      /^spec\.region: there is no region here: /,
+      'RegionNotFound',
+    ],
+    [
+      'the size',
+      { rest: { size: undefined } },
+      'Preparing',
+      /^spec\.size: there is no size small-v1: /,
+      'SizeNotFound',
+    ],
     [
       'an image of its version',
       { rest: { image: undefined }, children: { statefulSet: undefined } },

@@ -12,6 +12,7 @@ import type { Observed } from '../observed.ts'
 import type { PodFacts } from '../pod.ts'
 import { notLedTo } from '../target.ts'
 import { type Autogrowth, autogrowth } from './autogrow.ts'
+import { unknownReference } from './catalogue.ts'
 import { credentialsFinding } from './credentials.ts'
 import { type Desired, desiredOf } from './desired.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
@@ -93,18 +94,19 @@ function endpointFinding(observed: Observed, desired: Desired): Finding {
 
 const at = (step: Step, message: string, reason: string = step): Pending => ({ step, reason, message })
 
+const unknownIn = ({ instance, region }: Observed, { size }: Desired): Finding | undefined =>
+  unknownReference({ name: instance.spec.region, region, size })
+
+/** Whether nothing of it was made yet that could be reported part by part. */
+const isUnbegun = ({ instance, children, pod }: Observed): boolean =>
+  instance.status?.volume === undefined && children.claim === undefined && pod === undefined
+
 /** The first of the steps that is not done yet. */
 function pendingStep(observed: Observed, desired: Desired, findings: FoundParts): Pending | undefined {
-  const { instance, children, pod, region } = observed
+  const { instance, children, pod } = observed
   const { spec } = instance
-  const { shape, effective } = desired.size
-  if (region === undefined) return at('Preparing', `there is no region ${spec.region}`, 'RegionNotFound')
-  if (shape === undefined)
-    return at(
-      'Preparing',
-      `there is no size ${sizeText(effective)}: \`kubectl get sizes\` lists those there are`,
-      'SizeNotFound',
-    )
+  const unknown = unknownIn(observed, desired)
+  if (unknown !== undefined) return at('Preparing', unknown.message, unknown.reason)
   if (desired.statefulSet === undefined && observed.image === undefined)
     return at('Preparing', `this installation has no image of Postgres ${spec.pgVersion}`, 'VersionNotOffered')
   if (observed.credentials.state === 'absent' || observed.certificate.state === 'absent')
@@ -172,10 +174,12 @@ const distrusted = (pod: string): string =>
   `Postgres goes by an authority that is not here any more: put its Secret back, or restart Postgres (kubectl delete pod ${pod})`
 
 /** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
-function readyFinding(observed: Observed, findings: FoundParts, fatal: Finding | undefined): Finding {
+function readyFinding(observed: Observed, desired: Desired, findings: FoundParts, fatal: Finding | undefined): Finding {
   const { instance, children, pod } = observed
   if (fatal) return fatal
   if (instance.spec.suspended && pod === undefined) return no('Suspended', 'the database is suspended')
+  const unknown = pod === undefined ? unknownIn(observed, desired) : undefined
+  if (unknown !== undefined) return unknown
   if (children.service === undefined) return no('ServiceMissing', 'its Service is being made')
   const lost = lostNode(observed.node)
   if (lost) return no(lost.reason, lost.message)
@@ -223,10 +227,12 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
     EndpointReady: endpointFinding(observed, desired),
   }
   const pending = pendingStep(observed, desired, findings)
-  const ready = readyFinding(observed, findings, fatal)
+  const ready = readyFinding(observed, desired, findings, fatal)
+  // Nothing can be made before the spec is right: Ready alone says what is wrong with it.
+  const isUnknown = isUnbegun(observed) && unknownIn(observed, desired) !== undefined
   return {
     desired,
-    findings: { ...findings, Ready: ready },
+    findings: isUnknown ? { KeysAvailable: findings.KeysAvailable, Ready: ready } : { ...findings, Ready: ready },
     pending: fatal ? at('Preparing', fatal.message, fatal.reason) : pending,
     fatal,
     answered,

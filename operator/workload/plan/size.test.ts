@@ -154,14 +154,14 @@ describe('a size that is asked for', () => {
       asking({}, { rest: { size: undefined } }),
       {
         reason: 'SizeNotFound',
-        message: 'there is no size large-v1: `kubectl get sizes` lists those there are',
+        message: 'spec.size: there is no size large-v1: `kubectl get sizes` lists those there are, as NAME-vVERSION',
         passes: false,
       },
     ],
     [
       'it is retired',
       asking(grown, { rest: { size: sizeOf('large', '2Gi', 'retired') } }),
-      { reason: 'SizeRetired', message: 'large-v1 is retired: no other database gets it', passes: false },
+      { reason: 'SizeRetired', message: 'spec.size: large-v1 is retired: no other database gets it', passes: false },
     ],
     [
       'the volume is not there',

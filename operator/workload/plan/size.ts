@@ -10,6 +10,7 @@ import { sizeAnnotation, sizeText } from '../children/stateful-set.ts'
 import type { Instance } from '../instance.ts'
 import type { Observed } from '../observed.ts'
 import type { PodFacts } from '../pod.ts'
+import { sizeNotFound } from './catalogue.ts'
 import { type Growth, growthOf } from './growth.ts'
 import { mayStop } from './stop.ts'
 import { isUnmade } from './unmade.ts'
@@ -78,17 +79,12 @@ export function sizeState(observed: Observed): SizeState {
     shape: inForce.size?.spec.shape,
     hindrance,
   })
-  if (size === undefined)
-    return kept({
-      reason: 'SizeNotFound',
-      message: `there is no size ${sizeText(asked)}: \`kubectl get sizes\` lists those there are`,
-      passes: false,
-    })
+  if (size === undefined) return kept({ reason: 'SizeNotFound', message: sizeNotFound(asked), passes: false })
   // Who has it keeps it.
   if (size.spec.status === 'retired')
     return kept({
       reason: 'SizeRetired',
-      message: `${sizeText(asked)} is retired: no other database gets it`,
+      message: `spec.size: ${sizeText(asked)} is retired: no other database gets it`,
       passes: false,
     })
   if (claim === undefined)
