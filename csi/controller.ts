@@ -1,7 +1,7 @@
 /** The controller service of CSI: makes, copies, grows and deletes what is in the pool. */
 import type { z } from 'zod'
+import { devicesOf } from '../server/mounts.ts'
 import { CsiError } from './errors.ts'
-import { devicesOf } from './mounts.ts'
 import { pageOf } from './paging.ts'
 import type { Pool, Snapshot, Source, Volume } from './pool.ts'
 import { objectionTo, requireCapability, required, type shapes } from './requests.ts'

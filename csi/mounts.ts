@@ -1,38 +1,12 @@
-/** What is mounted where on this node, as the kernel tells it; nothing is remembered. */
-import { mkdir, readFile, rmdir, stat } from 'node:fs/promises'
-import { run } from './command.ts'
+/** Mounts volumes on this node. The kernel alone says what is mounted; nothing is remembered. */
+import { mkdir, rmdir, stat } from 'node:fs/promises'
+import { run } from '../server/command.ts'
+import { devicesOf, type Mount, mountAt, mounts } from '../server/mounts.ts'
 import { CsiError } from './errors.ts'
-
-type Mount = { device: string; path: string }
-
-/** proc_pid_mountinfo(5) writes space, tab, newline and backslash as octal. */
-const plainPath = (text: string): string =>
-  text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
-
-/** Reads mountinfo; pure. Later mounts over the same path come last. */
-export function parseMounts(text: string): Mount[] {
-  return text
-    .split('\n')
-    .map(line => line.split(' '))
-    .flatMap(words => {
-      const end = words.indexOf('-')
-      const [path, device] = [words[4], words[end + 2]]
-      return end < 0 || path === undefined || device === undefined ? [] : [{ device, path: plainPath(path) }]
-    })
-}
-
-const mounts = async (): Promise<Mount[]> => parseMounts(await readFile('/proc/self/mountinfo', 'utf8'))
-
-export const mountAt = async (path: string): Promise<Mount | undefined> =>
-  (await mounts()).findLast(mount => mount.path === path)
 
 /** Where else a device is mounted than at these paths. */
 export const mountedElsewhere = async (device: string, paths: readonly string[]): Promise<string | undefined> =>
   (await mounts()).find(mount => mount.device === device && !paths.includes(mount.path))?.path
-
-/** The loop devices through which an image is in use, on this node: usually one, none where it is not staged. */
-export const devicesOf = async (image: string): Promise<string[]> =>
-  (await run('losetup', '--associated', image, '--noheadings', '--output', 'NAME')).split('\n').filter(Boolean)
 
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(

@@ -1,9 +1,10 @@
 /** The node service of CSI: puts a volume's file system where kubelet wants it, and takes it away. */
 import { stat, statfs } from 'node:fs/promises'
 import type { z } from 'zod'
+import { devicesOf, mountAt } from '../server/mounts.ts'
 import { topologyKey } from './controller.ts'
 import { CsiError } from './errors.ts'
-import { bind, devicesOf, growMounted, mountAt, mountedElsewhere, mountImage, unmount } from './mounts.ts'
+import { bind, growMounted, mountedElsewhere, mountImage, unmount } from './mounts.ts'
 import type { Pool, Volume } from './pool.ts'
 import { requireCapability, required, requiredPath, type shapes } from './requests.ts'
 import type { Serial } from './serial.ts'

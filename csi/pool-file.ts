@@ -2,11 +2,10 @@
  * A pool for a node whose file systems have no reflinks: an XFS file system in one file, mounted where the pool is. It is
  * made once and found again; its size is set once.
  */
-import { mkdir, open, rename, rm, stat, truncate } from 'node:fs/promises'
-import { dirname } from 'node:path'
-import { run } from './command.ts'
-import { mountAt } from './mounts.ts'
-import { fileSystem } from './pool.ts'
+import { mkdir, stat } from 'node:fs/promises'
+import { run } from '../server/command.ts'
+import { mountAt } from '../server/mounts.ts'
+import { createXfsImage } from '../server/xfs.ts'
 
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(
@@ -18,14 +17,6 @@ const exists = (path: string): Promise<boolean> =>
 export async function mountPoolFile(file: string, bytes: number, pool: string): Promise<void> {
   await mkdir(pool, { recursive: true, mode: 0o700 })
   if ((await mountAt(pool)) !== undefined) return
-  if (!(await exists(file))) {
-    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-    const unfinished = `${file}.new`
-    await rm(unfinished, { force: true })
-    await (await open(unfinished, 'wx', 0o600)).close()
-    await truncate(unfinished, bytes)
-    await run('mkfs.xfs', '-q', '-f', ...fileSystem, unfinished)
-    await rename(unfinished, file)
-  }
+  if (!(await exists(file))) await createXfsImage(file, bytes)
   await run('mount', '-t', 'xfs', '-o', 'loop,noatime,discard', file, pool)
 }

@@ -18,7 +18,8 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, statfs, truncate, wri
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
-import { run } from './command.ts'
+import { run } from '../server/command.ts'
+import { xfsOptions } from '../server/xfs.ts'
 import { CsiError } from './errors.ts'
 
 const source = z.discriminatedUnion('kind', [
@@ -50,12 +51,6 @@ export type Snapshot = z.output<typeof snapshotAbout>
 const image = 'image'
 const about = 'about.json'
 const unfinished = '.new-'
-/**
- * XFS, since it grows while it is mounted without CAP_SYS_RESOURCE, which ext4 asks for. Without what kernels before 5.19
- * cannot mount (mkfs.xfs(8), nrext64); and without the map from blocks to their owners, which repairs alone use: with it a reflink of
- * a file in many extents takes twice as long, and all that is written to the file waits for it.
- */
-export const fileSystem = ['-m', 'reflink=1,rmapbt=0', '-i', 'nrext64=0'] as const
 /** Blocks of XFS; sizes are whole numbers of them. */
 const blockBytes = 4096
 /** mkfs.xfs makes nothing smaller. */
@@ -238,7 +233,7 @@ export async function openPool({
         if (origin === undefined) {
           await (await open(path, 'wx', 0o600)).close()
           await truncate(path, bytes)
-          await run('mkfs.xfs', '-q', '-K', ...fileSystem, path)
+          await run('mkfs.xfs', '-q', '-K', ...xfsOptions, path)
         } else {
           await reflink(imageOf(origin), path)
           await truncate(path, bytes)

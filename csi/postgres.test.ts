@@ -11,7 +11,8 @@ import { operatorCommonName, renderConfiguration, superuser } from '../operator/
 import { giveToPostgres, postgresEnvironment } from '../operator/postgres/testing/install.ts'
 import { makeMounts, prepareCommand, runPostgres } from '../operator/postgres/testing/postgres.ts'
 import { smallShape } from '../operator/testing/samples.ts'
-import { mountImage, parseMounts, unmount } from './mounts.ts'
+import { parseMounts } from '../server/mounts.ts'
+import { mountImage, unmount } from './mounts.ts'
 import { openPool, type Pool } from './pool.ts'
 import { mountPoolFile } from './pool-file.ts'
 
