@@ -20,7 +20,14 @@ import { followGatewayCertificate, gatewayNames } from './certificate.ts'
 import { EmbeddedError } from './errors.ts'
 import { watchHome } from './home.ts'
 import { assertPortFree, ephemeralPortsWarning } from './ports.ts'
-import { createPostgresImages, type ImageResolver, type Runtime, RuntimeError, startRuntime } from './runtime/index.ts'
+import {
+  type Copies,
+  createPostgresImages,
+  type ImageResolver,
+  type Runtime,
+  RuntimeError,
+  startRuntime,
+} from './runtime/index.ts'
 import { pathsOf, type Settings } from './settings.ts'
 import { openStore, type Store } from './store/index.ts'
 import { audience, ensureTokenKey, issuer } from './tokens.ts'
@@ -32,6 +39,8 @@ export type Installation = {
   docs: string
   /** The metrics of operator, API and gateway. */
   metrics: string
+  /** Whether copies of volumes share their blocks. */
+  copies: Copies
   /** For tests and benchmarks: the store behind it all. */
   store: Store
   /** Resolves with what is wrong where the home is taken away while it runs: then nothing is kept any more. */
@@ -101,7 +110,7 @@ export async function startInstallation(
   images: ImageResolver = createPostgresImages({ home: settings.home, owner: settings.runAs }),
 ): Promise<Installation> {
   if (process.platform !== 'linux') throw new EmbeddedError('the embedded default runs on Linux only')
-  const { home, apiPort, ports, runAs } = settings
+  const { home, apiPort, ports, runAs, pool } = settings
   const databasePorts = { first: ports.first, last: ports.last - 1 }
   await makeHome(settings)
   await assertPortFree(gatewayHost, apiPort, 'ESPALIER_API_PORT')
@@ -147,7 +156,7 @@ export async function startInstallation(
       cluster: store.connect('espalier-runtime'),
       directory: paths.runtime,
       images,
-      runAs,
+      ...{ runAs, pool },
       logger: logger.child({ part: 'runtime' }),
     })
     teardown.push(() => started.stop())
@@ -189,6 +198,7 @@ export async function startInstallation(
       api: listening.address,
       docs: `${listening.address}/docs`,
       metrics: `http://${gatewayHost}:${ports.last}/metrics`,
+      copies: started.copies,
       store,
       gone: watch.gone,
       stop: () => teardown.run(),

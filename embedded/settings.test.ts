@@ -8,7 +8,12 @@ describe('settings of an embedded installation', () => {
   test('an ordinary user keeps data in the checkout', () => {
     const settings = readSettings({}, false, passwd)
     expect(settings.home).toMatch(/\.espalier$/)
-    expect(settings).toMatchObject({ apiPort: 8080, ports: { first: 15432, last: 16431 }, runAs: undefined })
+    expect(settings).toMatchObject({
+      apiPort: 8080,
+      ports: { first: 15432, last: 16431 },
+      runAs: undefined,
+      pool: true,
+    })
   })
 
   test('root keeps data under /var/lib and drops to the first usual user there is', () => {
@@ -23,12 +28,14 @@ describe('settings of an embedded installation', () => {
       ESPALIER_API_PORT: '9',
       ESPALIER_PORTS: '20-30',
       ESPALIER_USER: 'nobody',
+      ESPALIER_POOL: 'off',
     }
     expect(readSettings(environment, true, passwd)).toEqual({
       home: '/x',
       apiPort: 9,
       ports: { first: 20, last: 30 },
       runAs: { name: 'nobody', uid: 65534, gid: 65534 },
+      pool: false,
     })
   })
 
@@ -40,6 +47,7 @@ describe('settings of an embedded installation', () => {
     ['ESPALIER_PORTS', '5-5'],
     ['ESPALIER_PORTS', '1-2-3'],
     ['ESPALIER_PORTS', 'all'],
+    ['ESPALIER_POOL', 'on'],
     ['ESPALIER_USER', 'root'],
     ['ESPALIER_USER', 'no-such-user'],
   ])('%s=%s is refused by name', (variable, value) => {

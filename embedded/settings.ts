@@ -19,6 +19,8 @@ export type Settings = {
   ports: PortRange
   /** Set when this process is root: who Postgres and the services run as. */
   runAs?: { uid: number; gid: number; name: string } | undefined
+  /** Whether to make a file system for copies that share blocks where the home's own cannot (runtime/pool/). */
+  pool: boolean
 }
 
 /** How many ports after the first are ours where the range names only its first. */
@@ -36,6 +38,7 @@ export function readSettings(
     apiPort: portOf('ESPALIER_API_PORT', environment.ESPALIER_API_PORT || '8080'),
     ports: rangeOf(environment.ESPALIER_PORTS || '15432'),
     runAs: isRoot ? userToRunAs(environment.ESPALIER_USER, passwd()) : undefined,
+    pool: poolOf(environment.ESPALIER_POOL || 'auto'),
   }
 }
 
@@ -45,6 +48,12 @@ function portOf(variable: string, text: string): number {
     throw new EmbeddedError(`${variable} must be a port from 1 to 65535, not ${JSON.stringify(text)}`)
   }
   return port
+}
+
+function poolOf(text: string): boolean {
+  if (text !== 'auto' && text !== 'off')
+    throw new EmbeddedError(`ESPALIER_POOL must be auto or off, not ${JSON.stringify(text)}`)
+  return text === 'auto'
 }
 
 function rangeOf(text: string): PortRange {

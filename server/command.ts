@@ -10,7 +10,8 @@ export async function run(program: string, ...args: string[]): Promise<string> {
   try {
     return (await execute(program, args, { timeout: timeoutMs })).stdout
   } catch (cause) {
-    const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : String(cause)
+    const stderr = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : ''
+    const said = stderr || (cause instanceof Error ? cause.message : String(cause))
     throw new Error(`${program} failed: ${said.slice(0, 1000)}`, { cause })
   }
 }

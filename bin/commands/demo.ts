@@ -154,6 +154,7 @@ const command: Command = {
       ESPALIER_PORTS: `${first + 1}-${last}`,
       ESPALIER_API_PORT: String(first),
       ESPALIER_USER: process.env.ESPALIER_USER,
+      ESPALIER_POOL: 'off',
       ESPALIER_HOME: home,
     }
     try {

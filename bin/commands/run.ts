@@ -1,6 +1,7 @@
 /** `espalier run`: the embedded default, in the foreground, until it is told to stop. */
 import { pino } from 'pino'
 import { startInstallation } from '../../embedded/installation.ts'
+import type { Copies } from '../../embedded/runtime/index.ts'
 import { readSettings } from '../../embedded/settings.ts'
 import { mintToken } from '../../embedded/tokens.ts'
 import { stopSignal } from '../../server/signals.ts'
@@ -16,11 +17,19 @@ Environment:
   ESPALIER_API_PORT  port of the API on 127.0.0.1 (default: 8080)
   ESPALIER_PORTS     first port of the databases, or FIRST-LAST (default: 15432); the last serves metrics
   ESPALIER_USER      as root: the user that Postgres runs as (default: espalier, postgres or nobody)
+  ESPALIER_POOL      auto or off: as root, whether to make a file system in the home for copies that share their blocks,
+                     where the home's own cannot (default: auto)
   ESPALIER_LOG       trace, debug, info, warn or error (default: warn)
 
 When it is ready it prints lines that begin with API, TOKEN and DOCS.`
 
 const day = 86400
+
+/** What the user can expect of backups and branches here. */
+const storageLine = (copies: Copies): string =>
+  copies.kind === 'whole'
+    ? `STORAGE copies are whole: each backup and branch takes time and room as its data (${copies.why})`
+    : `STORAGE copies share blocks: backups and branches take little time and room (${copies.pool ?? 'by the file system of the home'})`
 
 const command: Command = {
   summary: 'start everything on this machine',
@@ -37,6 +46,7 @@ const command: Command = {
     console.log(`DOCS ${installation.docs}`)
     console.log(`METRICS ${installation.metrics}`)
     console.log(`HOME ${settings.home}`)
+    console.log(storageLine(installation.copies))
     console.log('Ready. One machine, for trying and developing. Stop with Ctrl-C; data is kept.')
     const failure = await Promise.race([stopped.then(() => undefined), installation.gone])
     if (failure === undefined) {

@@ -30,6 +30,7 @@ export async function startEmbedded({
     ESPALIER_HOME: home,
     ESPALIER_API_PORT: String(range.first),
     ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
+    ESPALIER_POOL: process.env.ESPALIER_POOL ?? 'off',
   }
   const logger = pino({ level: process.env.ESPALIER_LOG ?? 'error' }, pino.destination(2))
   const settings = readSettings(environment)

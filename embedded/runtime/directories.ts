@@ -7,30 +7,39 @@
  *                                         that it was made for
  *     snapshots/<namespace>/<uid>         one image per VolumeSnapshot
  *     staging/                            images while they are copied; nothing here is worth keeping
+ *     pool.xfs, pool/                     a file system whose files can share blocks, and where it is mounted (pool/): it has
+ *                                         volumes, snapshots and staging of its own, where all new ones are made
  *     pods/<pod uid>/                     home and volumes of a pod; gone with it
  *     logs/<namespace>/<pod>/             output of its containers, by name: a pod made again goes on with it
  *     running/                            the lock of the process that works here
  *     processes/                          records of what runs, to be ended after a crash
  */
-import { chmodSync, chownSync, mkdirSync, realpathSync, statSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, mkdirSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { messageOf, RuntimeError } from './errors.ts'
 
 /** The user that workloads run as where the runtime itself is root. */
 export type Owner = { uid: number; gid: number }
 
+/** Directories of one file system: what is in them can be renamed into each other. */
+type Place = { volumes: string; snapshots: string; staging: string }
+
 export type Layout = {
   root: string
   owner: Owner | undefined
-  volumes: string
-  snapshots: string
+  /** Where volumes and snapshots are; new ones are made in the first. */
+  places: readonly [Place, ...Place[]]
+  /** Of the root's file system. */
   staging: string
   pods: string
   logs: string
   processes: string
   running: string
+  /** Where a volume or a snapshot is, or will be. */
   volume(handle: string): string
   snapshot(namespace: string, uid: string): string
+  /** The staging area of the file system that a volume or a snapshot is in. */
+  stagingOf(path: string): string
   pod(uid: string): string
   log(namespace: string, pod: string): string
 }
@@ -55,30 +64,54 @@ export function makeOwned(layout: { owner: Owner | undefined }, path: string, mo
 /** @throws RuntimeError `DirectoryNotWritable` */
 export function openLayout(directory: string, owner?: Owner): Layout {
   const root = makeRoot(directory, owner)
-  const [volumes, snapshots, pods] = [join(root, 'volumes'), join(root, 'snapshots'), join(root, 'pods')]
-  const [logs, processes] = [join(root, 'logs'), join(root, 'processes')]
-  const [staging, running] = [join(root, 'staging'), join(root, 'running')]
+  const [pods, logs] = [join(root, 'pods'), join(root, 'logs')]
+  const [processes, running] = [join(root, 'processes'), join(root, 'running')]
+  const place = makePlace(root, owner)
   try {
-    for (const path of [volumes, pods]) makePassage({ owner }, path)
-    for (const path of [snapshots, staging, logs, processes, running]) makePassage({ owner: undefined }, path)
+    makePassage({ owner }, pods)
+    for (const path of [logs, processes, running]) makePassage({ owner: undefined }, path)
   } catch (error) {
     throw notWritable(root, error)
   }
   if (owner !== undefined) checkReachable(root, owner)
   return {
-    root,
-    owner,
-    volumes,
-    snapshots,
-    staging,
-    pods,
-    logs,
-    processes,
-    running,
-    volume: handle => join(volumes, handle),
-    snapshot: (namespace, uid) => join(snapshots, namespace, uid),
+    ...{ root, owner, ...finding([place]), staging: place.staging, pods, logs, processes, running },
     pod: uid => join(pods, uid),
     log: (namespace, pod) => join(logs, namespace, pod),
+  }
+}
+
+/** The layout with a further file system, in which all that is new is made. @throws RuntimeError `DirectoryNotWritable` */
+export function withPool(layout: Layout, directory: string): Layout {
+  makePassage(layout, directory)
+  return { ...layout, ...finding([makePlace(directory, layout.owner), ...layout.places]) }
+}
+
+function makePlace(directory: string, owner: Owner | undefined): Place {
+  const place = {
+    volumes: join(directory, 'volumes'),
+    snapshots: join(directory, 'snapshots'),
+    staging: join(directory, 'staging'),
+  }
+  try {
+    makePassage({ owner }, place.volumes)
+    for (const path of [place.snapshots, place.staging]) makePassage({ owner: undefined }, path)
+  } catch (error) {
+    throw notWritable(directory, error)
+  }
+  return place
+}
+
+function finding(places: readonly [Place, ...Place[]]): Pick<Layout, 'places' | 'volume' | 'snapshot' | 'stagingOf'> {
+  const [first] = places
+  const find = (pathIn: (place: Place) => string): string => places.map(pathIn).find(existsSync) ?? pathIn(first)
+  const holds = (directory: string, path: string): boolean => path.startsWith(`${directory}/`)
+  return {
+    places,
+    volume: handle => find(({ volumes }) => join(volumes, handle)),
+    snapshot: (namespace, uid) => find(({ snapshots }) => join(snapshots, namespace, uid)),
+    stagingOf: path =>
+      (places.find(({ volumes, snapshots }) => holds(volumes, path) || holds(snapshots, path)) ?? first).staging,
   }
 }
 

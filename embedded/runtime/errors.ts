@@ -7,6 +7,8 @@ export type RuntimeErrorReason =
   | 'DirectoryInUse'
   /** A directory of ours cannot be made or written. */
   | 'DirectoryNotWritable'
+  /** Volumes are in a pool that cannot be mounted. */
+  | 'PoolNotMounted'
   /** No binaries for this image on this machine. */
   | 'ImageNotFound'
   /** A volume asks for a family of binaries that this machine no longer has. */

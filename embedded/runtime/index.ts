@@ -14,7 +14,7 @@ import type { Cluster, ConfigMap, LogOptions, ObjectKey, Secret } from '../../cl
 import { createInformer } from '../../cluster/informer/index.ts'
 import { createEventRecorder } from '../../controller/index.ts'
 import { lockDirectory } from '../store/lock.ts'
-import { type Layout, type Owner, openLayout } from './directories.ts'
+import { type Layout, type Owner, openLayout, withPool } from './directories.ts'
 import { messageOf, RuntimeError } from './errors.ts'
 import { type Identity, openIdentity } from './identity.ts'
 import type { ImageResolver } from './images/resolver.ts'
@@ -28,6 +28,7 @@ import { runtimeMarker } from './pods/pod.ts'
 import { defaultProbeTiming, type ProbeTiming } from './pods/probing.ts'
 import { referenceName } from './pods/references.ts'
 import { createSharedProbes } from './pods/shared-probe.ts'
+import { type Copies, openPool, type Pool } from './pool/index.ts'
 import { endLeftovers } from './processes/leftovers.ts'
 import { directoryGrowth, type GrowthOptions } from './volumes/growth.ts'
 import { createStorage } from './volumes/storage.ts'
@@ -38,6 +39,7 @@ import { defaultJobLimits, type JobLimits } from './workloads/job.ts'
 export { RuntimeError } from './errors.ts'
 export { createPostgresImages } from './images/postgres.ts'
 export type { ImageResolver } from './images/resolver.ts'
+export type { Copies } from './pool/index.ts'
 
 export type RuntimeOptions = {
   cluster: Cluster
@@ -45,6 +47,8 @@ export type RuntimeOptions = {
   images: ImageResolver
   /** Where this process is root: the user that workloads run as. */
   runAs?: Owner | undefined
+  /** Whether to make a pool where the file system of the directory cannot share blocks (pool/). */
+  pool?: boolean | undefined
   logger: Logger
   /** ms since the epoch */
   now?: (() => number) | undefined
@@ -58,6 +62,8 @@ export type RuntimeOptions = {
 }
 
 export type Runtime = {
+  /** What copies of volumes are. */
+  copies: Copies
   /** The directories whose loss is the loss of data. */
   directories: readonly string[]
   /** Where a connection to a Service goes now: a pod that is ready; undefined where there is none. */
@@ -72,24 +78,28 @@ export type Runtime = {
 }
 
 /**
- * @throws RuntimeError `UnsupportedPlatform`, `DirectoryNotWritable`, `DirectoryInUse`, `ProcessWouldNotEnd`
+ * @throws RuntimeError `UnsupportedPlatform`, `DirectoryNotWritable`, `DirectoryInUse`, `PoolNotMounted`, `ProcessWouldNotEnd`
  */
 export async function startRuntime(options: RuntimeOptions): Promise<Runtime> {
   const { directory, runAs, logger } = options
-  const layout = openLayout(directory, runAs)
-  const unlock = lock(layout)
+  const base = openLayout(directory, runAs)
+  const unlock = lock(base)
   let addresses: AddressPool | undefined
+  let pool: Pool | undefined
   try {
+    pool = await openPool({ root: base.root, make: options.pool === true, logger })
+    const layout = pool.directory === undefined ? base : withPool(base, pool.directory)
     const identity = openIdentity(layout.root)
     addresses = await claimAddresses(identity.preferredNetwork)
     identity.rememberNetwork(addresses.network)
     await endLeftovers(layout, `${runtimeMarker}=${identity.runtimeId}`, logger)
-    for (const name of readdirSync(layout.staging)) {
-      await rm(join(layout.staging, name), { recursive: true, force: true })
+    for (const { staging } of layout.places) {
+      for (const name of readdirSync(staging)) await rm(join(staging, name), { recursive: true, force: true })
     }
-    return await run(options, layout, identity, addresses, unlock)
+    return await run(options, layout, identity, addresses, pool, unlock)
   } catch (error) {
     await addresses?.close()
+    await pool?.stop()
     unlock()
     throw error
   }
@@ -108,6 +118,7 @@ async function run(
   layout: Layout,
   identity: Identity,
   addresses: AddressPool,
+  pool: Pool,
   unlock: () => void,
 ): Promise<Runtime> {
   const { cluster, images, logger, now = Date.now, random = Math.random } = options
@@ -181,7 +192,8 @@ async function run(
 
   await started.started
   return {
-    directories: [layout.root, layout.volumes],
+    copies: pool.copies,
+    directories: [layout.root, ...layout.places.map(({ volumes }) => volumes)],
     resolve: createServiceResolver({ services, pods, readyAddress: started.readyAddress, address: started.address }),
     async logs(pod, { container, tailLines, sinceTime, previous } = {}) {
       // A container's log goes on through its restarts.
@@ -198,6 +210,7 @@ async function run(
       stopKeepingLogs()
       await Promise.all(informers.map(informer => informer.stop()))
       await addresses.close()
+      await pool.stop()
       unlock()
     },
   }

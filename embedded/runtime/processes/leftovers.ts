@@ -48,7 +48,7 @@ export async function endLeftovers(layout: Layout, marker: string, logger: Logge
   const recorded = records.flatMap(record => readProcess(record.pid) ?? [])
   const ended = new Set<string>()
   for (let found: ProcessEntry[] = recorded; ; ) {
-    const owned = await findOwned({ marker, directories: [layout.volumes] })
+    const owned = await findOwned({ marker, directories: layout.places.map(({ volumes }) => volumes) })
     const all = new Map([...found, ...owned].map(entry => [entry.pid, entry]))
     if (all.size === 0) break
     // Only the tops of the trees are asked: a postmaster stops its own children.

@@ -126,7 +126,11 @@ describe('endLeftovers', () => {
     const [name = '', value = ''] = marker.split('=')
     const stubborn = `process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)`
     const ours = spawn(process.execPath, ['-e', stubborn], { env: { [name]: value }, stdio: 'ignore' })
-    const foreign = spawn(process.execPath, ['-e', stubborn], { env: {}, stdio: 'ignore', cwd: layout.volumes })
+    const foreign = spawn(process.execPath, ['-e', stubborn], {
+      env: {},
+      stdio: 'ignore',
+      cwd: layout.places[0].volumes,
+    })
     const entries = [ours, foreign].map(child => readProcess(child.pid ?? 0))
     onTestFinished(() => killTrees(entries.flatMap(entry => entry ?? [])))
     // Records of a process that is another by now, and of one cut short.

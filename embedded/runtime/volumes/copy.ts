@@ -30,11 +30,11 @@ import {
   realpathSync,
   rmSync,
   symlinkSync,
-  writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { errorCode } from '../errors.ts'
 import { requireRoom } from './room.ts'
+import { canShareBlocks, shareBlocks } from './share.ts'
 
 /**
  * How long before a pass a change still counts as uncertain. Two seconds would do for the coarsest clock; the rest is
@@ -231,26 +231,6 @@ function flush(from: string, mark: Mark): void {
     fdatasyncSync(file)
   } finally {
     closeSync(file)
-  }
-}
-
-/** Tries it with a file of its own in an empty directory. */
-function canShareBlocks(directory: string): boolean {
-  const [from, to] = [join(directory, 'from'), join(directory, 'to')]
-  writeFileSync(from, 'shared')
-  const canShare = shareBlocks(from, to)
-  for (const file of [from, to]) rmSync(file, { force: true })
-  return canShare
-}
-
-/** Where the file system can, which takes no room. @returns whether it did */
-function shareBlocks(from: string, to: string): boolean {
-  try {
-    copyFileSync(from, to, constants.COPYFILE_FICLONE_FORCE)
-    return true
-  } catch (error) {
-    if (errorCode(error) === 'ENOSPC') throw error
-    return false
   }
 }
 

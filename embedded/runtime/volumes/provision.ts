@@ -38,8 +38,9 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
   async function provision(claim: PersistentVolumeClaim): Promise<void> {
     const directory = layout.volume(newHandle(claim))
     if (existsSync(directory)) return
-    requireRoom(layout.root)
-    const staging = join(layout.staging, claim.metadata.uid ?? '')
+    const [{ volumes, staging: area }] = layout.places
+    requireRoom(volumes)
+    const staging = join(area, claim.metadata.uid ?? '')
     await rm(staging, { recursive: true, force: true })
     try {
       await fill(claim, staging)

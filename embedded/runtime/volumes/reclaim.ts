@@ -94,8 +94,9 @@ export function createReclaim({ cluster, volumes, layout, use, record }: Reclaim
       record(volume, 'Warning', 'VolumeKept', `volume "${another.metadata.name}" names the same directory, which stays`)
       return true
     }
-    const removed = join(layout.staging, `removed-${uid}-${resourceVersion}`)
-    if (existsSync(layout.volume(handle))) renameSync(layout.volume(handle), removed)
+    const directory = layout.volume(handle)
+    const removed = join(layout.stagingOf(directory), `removed-${uid}-${resourceVersion}`)
+    if (existsSync(directory)) renameSync(directory, removed)
     await rm(removed, { recursive: true, force: true })
     return true
   }

@@ -59,7 +59,8 @@ export function createSnapshots(options: SnapshotsOptions): Snapshots {
   /** Takes the image and makes it last. */
   async function take(snapshot: VolumeSnapshot, volume: string, source: string): Promise<ImageResult> {
     const { uid = '' } = snapshot.metadata
-    const [target, staging] = [directoryOf(snapshot), join(layout.staging, uid)]
+    const target = directoryOf(snapshot)
+    const staging = join(layout.stagingOf(target), uid)
     for (const leftover of [staging, target]) await rm(leftover, { recursive: true, force: true })
     const done = use.read(volume)
     try {

@@ -1,0 +1,129 @@
+/**
+ * Whether copies of volumes share their blocks, and the pool that makes it so. Where the home's file system cannot share
+ * blocks (ext4), root gets a pool: an XFS image in the home, in which all new volumes and snapshots are made.
+ */
+import { existsSync } from 'node:fs'
+import type { Logger } from 'pino'
+import { messageOf, RuntimeError } from '../errors.ts'
+import { canShareBlocks } from '../volumes/share.ts'
+import {
+  createPool,
+  growPool,
+  mountPool,
+  type PoolImage,
+  poolImage,
+  reserveInPool,
+  stateOf,
+  unmountPool,
+} from './image.ts'
+import { planSize } from './size.ts'
+
+/** What copies of volumes are: they share their blocks with their source, or each is a whole copy. */
+export type Copies = { kind: 'shared'; pool: string | undefined } | { kind: 'whole'; why: string }
+
+export type Pool = {
+  copies: Copies
+  /** Where new volumes are made; undefined without a pool. */
+  directory: string | undefined
+  stop(): Promise<void>
+}
+
+type PoolOptions = {
+  /** The runtime's directory, by its real path. */
+  root: string
+  /** Whether a pool may be made. One that is there is used in any case: volumes are in it. */
+  make: boolean
+  logger: Logger
+}
+
+const lookMs = 1_000
+
+/**
+ * Nothing else may work in this directory: there is one mount of an image.
+ * @throws RuntimeError `PoolNotMounted` where there is a pool that cannot be used
+ */
+export async function openPool(options: PoolOptions): Promise<Pool> {
+  const { root, logger } = options
+  const image = poolImage(root)
+  const found = await findPool(options, image)
+  if (found !== undefined) return { copies: found, directory: undefined, stop: async () => undefined }
+  const stopKeeping = await keepSize(image, root, logger)
+  return {
+    copies: { kind: 'shared', pool: image.file },
+    directory: image.directory,
+    async stop() {
+      await stopKeeping()
+      await unmountPool(image, logger)
+    },
+  }
+}
+
+/** Mounts the pool, made where there is none. @returns what copies are where there is none */
+async function findPool({ root, make, logger }: PoolOptions, image: PoolImage): Promise<Copies | undefined> {
+  const isRoot = process.getuid?.() === 0
+  if (existsSync(image.file)) {
+    if (!isRoot) throw new RuntimeError('PoolNotMounted', `volumes are in ${image.file}, which only root can mount`)
+    await mountPool(image, logger)
+    return undefined
+  }
+  if (existsSync(image.directory)) {
+    const message = `${image.file} is missing, and volumes were in it: put it back, or remove ${image.directory} to go on without them`
+    throw new RuntimeError('PoolNotMounted', message)
+  }
+  if (canShareBlocks(root)) return { kind: 'shared', pool: undefined }
+  const whole = (why: string): Copies => ({ kind: 'whole', why })
+  if (!make) return whole('the file system of the home cannot share blocks, and ESPALIER_POOL is off')
+  if (!isRoot) return whole('the file system of the home cannot share blocks, and only root can mount a pool')
+  if (!existsSync('/dev/loop-control'))
+    return whole('the file system of the home cannot share blocks, and there are no loop devices')
+  try {
+    await createPool(image, root, logger)
+    return undefined
+  } catch (error) {
+    logger.info({ err: error }, 'no pool could be made')
+    return whole(`the file system of the home cannot share blocks, and no pool could be made: ${messageOf(error)}`)
+  }
+}
+
+/** Keeps the pool as large as its volumes need, and no more of it writable than its disk has. @returns what ends that */
+async function keepSize(image: PoolImage, root: string, logger: Logger): Promise<() => Promise<void>> {
+  let reserved = 0
+  let isReserved = false
+  let failure: string | undefined
+
+  async function adjust(): Promise<void> {
+    const state = await stateOf(image, root, reserved)
+    const { imageBytes, reservedBytes } = planSize(state)
+    // At the start a crash may have come between two steps of growing, and the reserve is what XFS chose.
+    if (imageBytes > state.imageBytes || !isReserved) await growPool(image, imageBytes)
+    if (imageBytes > state.imageBytes) logger.info({ bytes: imageBytes }, 'the pool has grown')
+    if (reservedBytes === reserved && isReserved) return
+    await reserveInPool(image, reservedBytes)
+    if (reservedBytes > reserved)
+      logger.warn({ bytes: reservedBytes }, 'the disk is nearly full: part of the pool is not used')
+    reserved = reservedBytes
+    isReserved = true
+  }
+  const look = (): Promise<void> =>
+    adjust().then(
+      () => {
+        failure = undefined
+      },
+      (error: unknown) => {
+        if (failure !== messageOf(error)) logger.error({ err: error }, 'the size of the pool could not be adjusted')
+        failure = messageOf(error)
+      },
+    )
+
+  await look()
+  let current: Promise<void> | undefined
+  const timer = setInterval(() => {
+    current ??= look().finally(() => {
+      current = undefined
+    })
+  }, lookMs).unref()
+  return async () => {
+    clearInterval(timer)
+    await current
+  }
+}
