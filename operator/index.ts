@@ -17,6 +17,7 @@ import { startBackupController } from './backup/controller.ts'
 import { startBackupSchedules } from './backup/schedule/controller.ts'
 import { startBranchController } from './branch/controller.ts'
 import { createCaches } from './caches.ts'
+import { clockJump } from './clock-jump.ts'
 import type { OperatorConfiguration } from './configuration.ts'
 import { createKeyReader, type InstallationKeys } from './keys.ts'
 import { startDatabaseController } from './managed-database/controller.ts'
@@ -69,10 +70,22 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const wanted = wantedCertificates(configuration)
   const accessFor = accessReader(options.administrator, now, logger)
 
-  /** Runs the controllers until the signal aborts. */
+  /** Runs the controllers until the signal aborts; they start anew when the machine's clock is set. */
   const lead = async (signal: AbortSignal, writer: Cluster): Promise<void> => {
     await Promise.race([caches.start(), aborted(signal)])
-    if (signal.aborted) return
+    while (!signal.aborted) {
+      const round = new AbortController()
+      const ends = AbortSignal.any([signal, round.signal])
+      const work = runControllers(ends, writer)
+      const jumpedMs = await Promise.race([clockJump(now, ends), work.then(() => undefined)])
+      if (jumpedMs !== undefined)
+        logger.warn({ seconds: Math.round(jumpedMs / 1000) }, 'the clock was set: the controllers start anew')
+      round.abort()
+      await work
+    }
+  }
+
+  const runControllers = async (signal: AbortSignal, writer: Cluster): Promise<void> => {
     const events = createEventRecorder({
       cluster: writer,
       component: 'espalier-operator',

@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest'
+import { SimulatedClock } from '../cluster/testing/simulated-clock.ts'
+import { childNames } from '../crds/index.ts'
+import { clockJump } from './clock-jump.ts'
+import { useInstallation } from './testing/fixture.ts'
+import { eventually, testNamespace } from './testing/installation.ts'
+import { issuedAt } from './workload/children/certificate.ts'
+
+const day = 86_400_000
+
+describe('a clock that is set', () => {
+  test.each([
+    ['forward', 100 * day],
+    ['back', -31_000],
+  ])('%s is noticed, with how far', async (_name, by) => {
+    const clock = new SimulatedClock()
+    let set = 0
+    const jump = clockJump(() => clock.now() + set, new AbortController().signal, clock)
+    await clock.advance(60_000)
+    set = by
+    await clock.advance(2_000)
+    expect(await jump).toBe(by)
+  })
+
+  test('by less than NTP slews away is not, and nothing stays behind when the signal aborts', async () => {
+    const clock = new SimulatedClock()
+    const stopping = new AbortController()
+    let set = 0
+    const jump = clockJump(() => clock.now() + set, stopping.signal, clock)
+    set = 20_000
+    await clock.advance(60_000)
+    stopping.abort()
+    expect(await jump).toBeUndefined()
+    expect(clock.pending).toBe(0)
+  })
+})
+
+describe('an operator whose clock is set 100 days forward and back', () => {
+  let set = 0
+  const it = useInstallation({ now: () => Date.now() + set })
+
+  test('issues the certificate anew both times, and the database goes on being looked at', async () => {
+    await it.create('clock')
+    const pod = await it.child('Pod', 'clock', 'pod')
+    const issued = async () => {
+      const name = childNames.tls(await it.idOf('clock'))
+      const secret = await it.cluster().get('Secret', { namespace: testNamespace, name })
+      return secret === undefined ? Number.NaN : (issuedAt(secret) ?? Number.NaN)
+    }
+    const probes = () => it.workload().postgres.prober.get(pod?.status?.podIP ?? '') ?? 0
+    set = 100 * day
+    await eventually(issued, at => at > Date.now() + 99 * day)
+    set = 0
+    await eventually(issued, at => at <= Date.now())
+    const before = probes()
+    // Its Postgres reports that it is not ready: a reason to probe at once, whatever the last probe's time says.
+    await it.workload().restart({ namespace: testNamespace, name: pod?.metadata.name ?? '' })
+    await eventually(probes, count => count > before)
+  })
+})
