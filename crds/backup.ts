@@ -1,7 +1,7 @@
 /** Backup: one restore point of a database. */
 import { z } from 'zod'
 import { ofDatabase, pgVersion, runStatus, sourceBranch, timestamp } from './fields.ts'
-import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { declareKind, immutableSpec, type ObjectOfKind } from './kind.ts'
 import { annotations } from './metadata.ts'
 
 export const backupKinds = ['hot', 'durable'] as const
@@ -69,7 +69,19 @@ export const verificationResult = z.strictObject({
 })
 export type BackupVerification = z.output<typeof verificationResult>
 
-const immutableSpec = immutable('a backup')
+const backupSpec = {
+  ...ofDatabase,
+  sourceBranch: sourceBranch
+    .optional()
+    .describe("The branch of the database whose data it is of. Omitted: the database's own."),
+  kind: z
+    .enum(backupKinds)
+    .describe('`hot` is a snapshot of the volume. `durable` is in object storage: none are taken yet.'),
+  purpose: z
+    .enum(backupPurposes)
+    .default('user')
+    .describe('Why it is taken. The retention rules go by it. By `kubectl`: user.'),
+}
 
 export const backup = declareKind({
   kind: 'Backup',
@@ -78,21 +90,7 @@ export const backup = declareKind({
   plural: 'backups',
   shortNames: ['bkp'],
   scope: 'Namespaced',
-  spec: z
-    .strictObject({
-      ...ofDatabase,
-      sourceBranch: sourceBranch
-        .optional()
-        .describe("The branch of the database whose data it is of. Omitted: the database's own."),
-      kind: z
-        .enum(backupKinds)
-        .describe('`hot` is a snapshot of the volume. `durable` is in object storage: none are taken yet.'),
-      purpose: z
-        .enum(backupPurposes)
-        .default('user')
-        .describe('Why it is taken. The retention rules go by it. By `kubectl`: user.'),
-    })
-    .meta(immutableSpec),
+  spec: z.strictObject(backupSpec).meta(immutableSpec('a backup', backupSpec, ['databaseId'])),
   status: z.strictObject({
     ...runStatus,
     taskId: z.string().max(64).optional().describe('The Task that records it, until that has ended.'),

@@ -16,7 +16,7 @@ import {
   timestamp,
 } from './fields.ts'
 import { instanceStatus, pinnedSize } from './instance.ts'
-import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { declareKind, immutable, immutableOnceSet, type ObjectOfKind } from './kind.ts'
 import { storage } from './managed-database.ts'
 import { serviceConfigs, serviceStatuses } from './services.ts'
 
@@ -49,7 +49,7 @@ export const branch = declareKind({
     databaseName: ofDatabase.databaseName
       .describe('The database that the data come from, at any depth.')
       .meta(immutable('databaseName')),
-    databaseId: ofDatabase.databaseId.meta(immutable('databaseId')),
+    databaseId: ofDatabase.databaseId.meta(immutableOnceSet('databaseId')),
     sourceBranch: sourceBranch
       .optional()
       .describe('The branch that is branched. Omitted: the database itself is.')

@@ -109,7 +109,13 @@ export const conditions = z
 /** Which database something is of that is no child of it: by name for people, by id for good. */
 export const ofDatabase = {
   databaseName: z.string().max(63).describe('The name of the ManagedDatabase, in the same namespace.'),
-  databaseId: z.string().max(36).describe('The id of the ManagedDatabase: its label espalier.dev/id.'),
+  databaseId: z
+    .string()
+    .max(36)
+    .default('')
+    .describe(
+      'The id of the ManagedDatabase: its label espalier.dev/id. Omitted: the operator fills it in once, by the name.',
+    ),
 }
 
 /** The status of what runs once, from its beginning to its end. */

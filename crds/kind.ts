@@ -63,3 +63,25 @@ export function declareKind<const Kind extends string, Spec extends z.ZodType, S
 export const immutable = (field: string): { 'x-kubernetes-validations': CelRule[] } => ({
   'x-kubernetes-validations': [{ rule: 'self == oldSelf', message: `${field} is immutable` }],
 })
+
+/** Meta for a field that the operator fills in once where it is empty, and that never changes then. */
+export const immutableOnceSet = (field: string): { 'x-kubernetes-validations': CelRule[] } => ({
+  'x-kubernetes-validations': [{ rule: "self == oldSelf || oldSelf == ''", message: `${field} is immutable` }],
+})
+
+/** Meta for a spec of these fields that never changes, but for `onceSet`, which the operator fills in where they are empty. */
+export function immutableSpec(
+  what: string,
+  fields: Readonly<Record<string, z.ZodType>>,
+  onceSet: readonly string[],
+): { 'x-kubernetes-validations': CelRule[] } {
+  const same = Object.entries(fields).map(([name, schema]) => {
+    const isSame = `self.${name} == oldSelf.${name}`
+    if (onceSet.includes(name)) return `(${isSame} || oldSelf.${name} == '')`
+    // A field that may be absent has no default, so it parses to nothing.
+    const { success, data } = schema.safeParse(undefined)
+    const mayBeAbsent = success && data === undefined
+    return mayBeAbsent ? `has(self.${name}) == has(oldSelf.${name}) && (!has(self.${name}) || ${isSame})` : isSame
+  })
+  return { 'x-kubernetes-validations': [{ rule: same.join(' && '), message: `${what} is immutable` }] }
+}

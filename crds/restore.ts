@@ -1,8 +1,22 @@
 /** Restore: one return of a database to a restore point, in place. */
 import { z } from 'zod'
 import { ofDatabase, runStatus, timestamp, uuid } from './fields.ts'
-import { declareKind, immutable, type ObjectOfKind } from './kind.ts'
+import { declareKind, immutableSpec, type ObjectOfKind } from './kind.ts'
 import { annotations, type ObjectMeta } from './metadata.ts'
+
+const restoreSpec = {
+  ...ofDatabase,
+  target: z
+    .strictObject({
+      backupName: z.string().min(1).max(253).optional().describe('The name of a completed Backup of the database.'),
+    })
+    .meta({
+      'x-kubernetes-validations': [
+        { rule: 'has(self.backupName)', message: 'target must name a backup: set backupName' },
+      ],
+    })
+    .describe('What to return to: a backup.'),
+}
 
 export const restore = declareKind({
   kind: 'Restore',
@@ -10,21 +24,7 @@ export const restore = declareKind({
   plural: 'restores',
   shortNames: ['rst'],
   scope: 'Namespaced',
-  spec: z
-    .strictObject({
-      ...ofDatabase,
-      target: z
-        .strictObject({
-          backupName: z.string().min(1).max(253).optional().describe('The name of a completed Backup of the database.'),
-        })
-        .meta({
-          'x-kubernetes-validations': [
-            { rule: 'has(self.backupName)', message: 'target must name a backup: set backupName' },
-          ],
-        })
-        .describe('What to return to: a backup.'),
-    })
-    .meta(immutable('a restore')),
+  spec: z.strictObject(restoreSpec).meta(immutableSpec('a restore', restoreSpec, ['databaseId'])),
   status: z.strictObject({
     ...runStatus,
     anchor: z.string().max(253).optional().describe('The prerestore backup: the data as they were before.'),

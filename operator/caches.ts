@@ -125,6 +125,7 @@ export function createCaches(
       transform: slimBackup,
       indexes: {
         database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`],
+        databaseName: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`],
         task: ({ status }) => one(status?.taskId),
         verification: ({ status }) => (status?.verification === 'pending' ? ['pending'] : []),
       },
@@ -133,6 +134,7 @@ export function createCaches(
     restores: follow('restores', 'Restore', {
       indexes: {
         database: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseId}`],
+        databaseName: ({ metadata, spec }) => [`${metadata.namespace}/${spec.databaseName}`],
         /** Of those that have not ended: the backup that they restore from. */
         source: restore =>
           isOpenRestore(restore) ? [`${restore.metadata.namespace}/${restore.spec.target.backupName}`] : [],

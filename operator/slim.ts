@@ -2,6 +2,8 @@
 import type { Pod } from '../cluster/index.ts'
 import { withoutManagedFields } from '../cluster/informer/index.ts'
 import { annotations, type Backup } from '../crds/index.ts'
+import { conditionOf } from './objects/conditions.ts'
+import { databaseReplaced } from './objects/named-database.ts'
 
 /** Of a pod only its identity and its state; its specification is its StatefulSet's. */
 export function slimPod(pod: Pod): Pod {
@@ -19,6 +21,7 @@ export function slimBackup(backup: Backup): Backup {
   if (status?.finishedAt === undefined || status.taskId !== undefined || isBeingVerified)
     return withoutManagedFields(backup)
   const asked = metadata.annotations?.[annotations.verify]
+  const replaced = conditionOf(status, databaseReplaced)
   const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, finalizers } = metadata
   return {
     apiVersion,
@@ -32,6 +35,7 @@ export function slimBackup(backup: Backup): Backup {
     status: {
       ...{ phase: status.phase, finishedAt: status.finishedAt, error: status.error },
       ...{ verification: status.verification, verificationResult: status.verificationResult },
+      ...(replaced === undefined ? {} : { conditions: [replaced] }),
     },
   }
 }

@@ -8,7 +8,9 @@ import { type Controller, startController } from '../../controller/index.ts'
 import { type Backup, canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
+import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
+import { withFindings } from '../objects/run-status.ts'
 import { createCheckpoints } from './checkpoints.ts'
 import { createBackupMetrics } from './metrics.ts'
 import { backupsOf, isUnderWay, type Observation, observe } from './observe.ts'
@@ -50,14 +52,28 @@ export function startBackupController(options: BackupControllerOptions): { stop(
     const cached = caches.backups.get(parseKey(key))
     if (cached === undefined || !isUnderWay(cached)) checkpoints.forget(key)
     if (cached === undefined) return undefined
+    if (isUnderWay(cached) && lacksDatabaseId(cached)) return awaitDatabase(cached)
     const seen = await observe(observer, cached)
-    const decided = plan(seen.observed, now(), deadlines)
+    const decided = decide(cached, seen)
     if (asksNothing(cached, decided)) return wake(decided)
     if (isUnderWay(cached)) return carryOut(cached, seen, decided)
     const whole = await wholeOf(cached)
     if (whole === undefined) return undefined
     const again = await observe(observer, whole)
-    return carryOut(whole, again, plan(again.observed, now(), deadlines))
+    return carryOut(whole, again, decide(whole, again))
+  }
+
+  const decide = (backup: Backup, { observed }: Observation): Plan => {
+    const decided = plan(observed, now(), deadlines)
+    const database = caches.databases.get({ namespace: backup.metadata.namespace, name: backup.spec.databaseName })
+    return { ...decided, status: withReplacedDatabase(decided.status, backup, database, now()) }
+  }
+
+  const awaitDatabase = async (backup: Backup): Promise<undefined> => {
+    const found = await fillInDatabaseId(cluster, backup)
+    if (found === 'filled') return
+    const status = { ...backup.status, phase: 'pending' as const }
+    await report(backup, withFindings(backup, status, { Ready: found, Progressing: found }, now()))
   }
 
   const carryOut = async (backup: Backup, seen: Observation, { actions, status, wakeAt }: Plan) => {
@@ -133,6 +149,7 @@ export function startBackupController(options: BackupControllerOptions): { stop(
   const ofDatabaseItself = ({ metadata }: ManagedDatabase) =>
     ofDatabase(metadata.namespace, metadata.labels?.[labels.id] ?? '')
   const unfollow = [
+    onOtherDatabase(caches.databases, key => caches.backups.byIndex('databaseName', key), enqueue),
     caches.backups.onChange(({ type, object, previous }) => {
       enqueue(keyOf(object))
       const isChecked = type === 'deleted' || object.status?.verification !== 'pending'

@@ -4,10 +4,11 @@
  */
 import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, lowPriority, startController } from '../../controller/index.ts'
-import { type Branch, canonicalJson, isUnmadeBranch } from '../../crds/index.ts'
+import { type Branch, branchPhase, canonicalJson, isUnmadeBranch } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { conditionOf } from '../objects/conditions.ts'
+import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
 import { execute, worst } from '../workload/execute.ts'
 import { withProblems } from '../workload/plan/problems.ts'
@@ -46,6 +47,7 @@ export function startBranchController(options: BranchControllerOptions): { stop(
   const reconcile = async (key: string, passSignal: AbortSignal) => {
     const branch = caches.branches.get(parseKey(key))
     if (branch === undefined) return forget(key)
+    if (branchPhase(branch) === 'creating' && lacksDatabaseId(branch)) return awaitDatabase(branch)
     const currentKeys = keys()
     const seen = await observe(observer, branch, currentKeys, workloads.learnt(key))
     const observed = workloads.inTurn(key, seen.observed)
@@ -60,10 +62,20 @@ export function startBranchController(options: BranchControllerOptions): { stop(
     const conditions = withProblems(decided.status.conditions ?? [], problems, (before, findings) =>
       nextConditions(before, findings, decided.status.observedGeneration, now()),
     )
-    await report(branch, { ...decided.status, conditions })
+    const database = caches.databases.get({ namespace: branch.metadata.namespace, name: branch.spec.databaseName })
+    await report(branch, withReplacedDatabase({ ...decided.status, conditions }, branch, database, now()))
     const wakeMs = workloads.wakeAfter(pass, decided)
     if (errors.length > 0) throw worst(errors)
     return { requeueAfterMs: Math.min(awaitsPort ? portMs : longestMs, wakeMs ?? longestMs) }
+  }
+
+  const awaitDatabase = async (branch: Branch): Promise<undefined> => {
+    const found = await fillInDatabaseId(cluster, branch)
+    if (found === 'filled') return
+    const { metadata, status = {} } = branch
+    const findings = { Ready: found, Progressing: found }
+    const conditions = nextConditions(status.conditions ?? [], findings, metadata.generation, now())
+    await report(branch, { ...status, phase: 'creating', conditions })
   }
 
   const note = (set: Set<string>, key: string, isIn: boolean) => (isIn ? set.add(key) : set.delete(key))
@@ -102,7 +114,10 @@ export function startBranchController(options: BranchControllerOptions): { stop(
     enqueue(key)
   }
   const later = (key: string) => controller?.enqueue(key, { priority: lowPriority })
-  const unfollow = follow(caches, { enqueue, later, suspect }, waiting, keys)
+  const unfollow = [
+    ...follow(caches, { enqueue, later, suspect }, waiting, keys),
+    onOtherDatabase(caches.databases, key => caches.branches.byIndex('database', key), enqueue),
+  ]
 
   return {
     stop: async () => {

@@ -21,6 +21,8 @@ import { createIds } from '../../values/id.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { restoresOf } from '../managed-database/restoring.ts'
 import { createIfAbsent } from '../objects/create.ts'
+import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
+import { withFindings } from '../objects/run-status.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { observe } from './observe.ts'
 import { perform } from './perform.ts'
@@ -46,6 +48,7 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
       workloads.forget(key)
       return record(parseKey(key))
     }
+    if (isOpenRestore(restore) && lacksDatabaseId(restore)) return awaitDatabase(restore)
     const currentKeys = keys()
     if (currentKeys.sealingKey === undefined || currentKeys.authority === undefined) return undefined
     const request = { restore, keys: currentKeys, learnt: workloads.learnt(key), now: now() }
@@ -58,7 +61,8 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
       // The object is another one by then; the next pass sees it.
       if (action.do === 'identify' || action.do === 'release' || action.do === 'forget') return undefined
     }
-    await report(restore, status)
+    const database = caches.databases.get({ namespace: restore.metadata.namespace, name: restore.spec.databaseName })
+    await report(restore, withReplacedDatabase(status, restore, database, now()))
     const probeMs =
       pass &&
       candidate &&
@@ -72,6 +76,13 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
       ms => ms !== undefined,
     )
     return known.length === 0 ? undefined : { requeueAfterMs: Math.min(...known) }
+  }
+
+  const awaitDatabase = async (restore: Restore): Promise<undefined> => {
+    const found = await fillInDatabaseId(cluster, restore)
+    if (found === 'filled') return
+    const status = { ...restore.status, phase: 'pending' as const }
+    await report(restore, withFindings(restore, status, { Ready: found, Progressing: found }, now()))
   }
 
   const report = async (restore: Restore, status: NonNullable<Restore['status']>) => {
@@ -129,6 +140,7 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
       if (isRestoreAsked(database)) ofDatabase(database)
   }
   const unfollow = [
+    onOtherDatabase(caches.databases, key => caches.restores.byIndex('databaseName', key), enqueue),
     caches.restores.onChange(({ object }) => {
       enqueue(keyOf(object))
       // What ends makes room for the next.

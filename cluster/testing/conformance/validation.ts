@@ -286,6 +286,38 @@ export function describeValidation(suite: Suite): void {
       )
     })
 
+    test('a field that is filled in once, beside an immutable spec', async () => {
+      const namespace = await suite.namespace()
+      const backup = await suite.cluster().create('Backup', {
+        apiVersion: 'espalier.dev/v1alpha1',
+        kind: 'Backup',
+        metadata: { namespace, name: 'by-name' },
+        spec: { databaseName: 'orders', kind: 'hot' },
+      })
+      expect(backup.spec).toEqual({ databaseName: 'orders', databaseId: '', kind: 'hot', purpose: 'user' })
+      const { databaseId: _, ...unnamed } = branch(namespace, 'by-name').spec ?? {}
+      const made = await suite.cluster().create('Branch', { ...branch(namespace, 'by-name'), spec: unnamed })
+      const filled = await suite.cluster().replace('Backup', { ...backup, spec: { ...backup.spec, databaseId: 'x' } })
+      const named = await suite.cluster().replace('Branch', { ...made, spec: { ...made.spec, databaseId: 'x' } })
+      for (const databaseId of ['', 'y']) {
+        const changed = { ...filled, spec: { ...filled.spec, databaseId } }
+        expect((await refusal(suite.cluster().replace('Backup', changed), 'Invalid')).message).toContain('immutable')
+        const other = { ...named, spec: { ...named.spec, databaseId } }
+        expect((await refusal(suite.cluster().replace('Branch', other), 'Invalid')).message).toContain('immutable')
+      }
+      const sourceBranch = { name: 'one', id: 'x' }
+      const added = { ...filled, spec: { ...filled.spec, sourceBranch } }
+      expect((await refusal(suite.cluster().replace('Backup', added), 'Invalid')).message).toContain('immutable')
+      // Whoever applies it without the field does not take it away.
+      const again = await suite.cluster().apply('Backup', {
+        apiVersion: 'espalier.dev/v1alpha1',
+        kind: 'Backup',
+        metadata: { namespace, name: 'by-name' },
+        spec: { databaseName: 'orders', kind: 'hot' },
+      })
+      expect(again.spec.databaseId).toBe('x')
+    })
+
     test('a field set once: transition rules do not run while there is no old value', async () => {
       const namespace = await suite.namespace()
       const created = await suite.cluster().create('Branch', branch(namespace, 'one'))

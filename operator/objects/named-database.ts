@@ -1,0 +1,80 @@
+/**
+ * Branches, Backups and Restores that name their database by its name alone, so that they can be kept in git. The operator fills
+ * in `databaseId` once; the API server refuses every later change. An object never follows a database that takes the name of
+ * its own later: it reports that.
+ */
+import type { Cluster } from '../../cluster/index.ts'
+import { type Informer, keyOf } from '../../cluster/informer/index.ts'
+import {
+  type Backup,
+  type Branch,
+  type Condition,
+  labels,
+  type ManagedDatabase,
+  type Restore,
+} from '../../crds/index.ts'
+import { conditionsAfter, type Finding, no, yes } from './conditions.ts'
+
+type Named = Branch | Backup | Restore
+
+const idOf = (database: ManagedDatabase | undefined): string | undefined => database?.metadata.labels?.[labels.id]
+
+/** Whether the operator still has to fill in the id. */
+export const lacksDatabaseId = ({ metadata, spec }: Named): boolean =>
+  spec.databaseId === '' && metadata.deletionTimestamp === undefined
+
+/**
+ * Fills in the id of the database, as the cluster itself has it, since a cache may still hold one that is gone. Returns what
+ * is waited for where there is none yet.
+ */
+export async function fillInDatabaseId(cluster: Cluster, object: Named): Promise<'filled' | Finding> {
+  const { databaseName: name } = object.spec
+  const database = await cluster.get('ManagedDatabase', { namespace: object.metadata.namespace, name })
+  const id = idOf(database)
+  if (database === undefined) return no('DatabaseMissing', `spec.databaseName: there is no database ${name} yet`)
+  if (database.metadata.deletionTimestamp !== undefined)
+    return no('DatabaseDeleting', `spec.databaseName: the database ${name} is being deleted`)
+  if (id === undefined) return no('DatabaseUnidentified', `spec.databaseName: the database ${name} has no id yet`)
+  if (object.kind === 'Branch') await cluster.replace('Branch', withId(object, id))
+  else if (object.kind === 'Backup') await cluster.replace('Backup', withId(object, id))
+  else await cluster.replace('Restore', withId(object, id))
+  return 'filled'
+}
+
+const withId = <N extends Named>(object: N, databaseId: string): N => ({
+  ...object,
+  spec: { ...object.spec, databaseId },
+})
+
+export const databaseReplaced = 'DatabaseReplaced'
+const conditionTypes = { all: [databaseReplaced], passing: new Set([databaseReplaced]) }
+
+type Status = { conditions?: Condition[] | undefined }
+
+/** `status`, with a condition while another database has the name of the object's own. */
+export function withReplacedDatabase<S extends Status>(
+  status: S,
+  { metadata, spec, status: before }: Named,
+  database: ManagedDatabase | undefined,
+  now: number,
+): S {
+  const id = idOf(database)
+  const isReplaced = id !== undefined && spec.databaseId !== '' && id !== spec.databaseId
+  const others = (status.conditions ?? []).filter(({ type }) => type !== databaseReplaced)
+  if (!isReplaced && others.length === (status.conditions ?? []).length) return status
+  const message = `the database ${spec.databaseName} has the id ${id} now; this is of the one with the id ${spec.databaseId}, and stays so`
+  const findings = isReplaced ? { [databaseReplaced]: yes('AnotherId', message) } : {}
+  const found = conditionsAfter(conditionTypes, before?.conditions ?? [], findings, metadata.generation, now)
+  return { ...status, conditions: [...others, ...found] }
+}
+
+/** Calls back for each object, of those under the name of a database, that has to be checked because the database changed. */
+export const onOtherDatabase = (
+  databases: Pick<Informer<'ManagedDatabase'>, 'onChange'>,
+  named: (key: string) => readonly Named[],
+  enqueue: (key: string) => void,
+): (() => void) =>
+  databases.onChange(({ type, object, previous }) => {
+    if (type === 'set' && previous !== undefined && idOf(previous) === idOf(object)) return
+    for (const other of named(keyOf(object))) if (other.spec.databaseId !== idOf(object)) enqueue(keyOf(other))
+  })
