@@ -45,17 +45,22 @@ export function auditToLog(logger: Logger): AuditDestination {
 }
 
 /**
- * To a file, readable by its owner only. A write that fails is logged: requests go on.
+ * To a file, readable by its owner only. A write that fails, such as on a full disk, is logged: requests go on, and the
+ * next write opens the file anew.
  * @throws where the file cannot be opened
  */
 export async function auditToFile(path: string, logger: Logger): Promise<AuditDestination> {
-  const stream = createWriteStream(path, { flags: 'a', mode: 0o600 })
+  const open = () => createWriteStream(path, { flags: 'a', mode: 0o600 })
+  let stream = open()
   await new Promise<void>((resolve, reject) => stream.once('open', () => resolve()).once('error', reject))
-  stream.on('error', error => logger.error({ err: error }, 'cannot write the audit log'))
+  const onError = (error: Error) => logger.error({ err: error }, 'cannot write the audit log')
+  stream.on('error', onError)
   return {
     write: entry => {
-      if (stream.writable) stream.write(`${JSON.stringify(entry)}\n`)
-      else logger.error({ audit: entry }, 'cannot write the audit log')
+      if (!stream.writable) stream = open().on('error', onError)
+      stream.write(`${JSON.stringify(entry)}\n`, error => {
+        if (error) logger.error({ audit: entry }, 'not in the audit log')
+      })
     },
     close: async () => {
       stream.end()

@@ -2,7 +2,7 @@
  * Every refusal of the API: one class, made by one function a kind, and the rule by which any other error becomes one.
  * What a client gets is `{code, message, reason?}` and never more than these functions put there.
  */
-import { isClusterError } from '../cluster/index.ts'
+import { diskFullMessage, isClusterError } from '../cluster/index.ts'
 import { databasesQuota } from '../crds/index.ts'
 import { isRecord } from '../values/record.ts'
 
@@ -33,7 +33,7 @@ export class ApiError extends Error {
 }
 
 /** Seconds after which trying again makes sense: an operation in flight, another writer, a cluster that is away. */
-export const retryAfter = { busy: 2, conflict: 1, unavailable: 2 } as const
+export const retryAfter = { busy: 2, conflict: 1, unavailable: 2, fullDisk: 30 } as const
 
 const withRetryAfter = (seconds: number) => ({
   headers: { 'Retry-After': String(Math.max(1, Math.ceil(seconds))) },
@@ -79,9 +79,19 @@ function quotaRefusal(message: string): ApiError {
   return number === undefined ? forbidden('a quota of the account is used up') : limitReached(number)
 }
 
+/** By which a full disk is known: our own store's words, and etcd's. */
+const fullDisk = [diskFullMessage, 'mvcc: database space exceeded']
+
 /** The refusal that stands for any error. One it does not know is a 500 that says nothing. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
+  if (isClusterError(error, 'Unavailable') && fullDisk.some(text => error.message.includes(text))) {
+    return unavailable(
+      'the disk of this installation is full: delete databases, branches or backups, or free some space, and try again',
+      error,
+      retryAfter.fullDisk,
+    )
+  }
   if (isClusterError(error, 'Unavailable', 'TooManyRequests', 'Expired')) {
     return unavailable('the cluster does not answer at present: try again', error)
   }

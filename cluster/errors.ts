@@ -17,6 +17,9 @@ export type ClusterErrorReason =
   /** The server did not answer, or could not: try again. */
   | 'Unavailable'
 
+/** How an `Unavailable` of a cluster begins whose own disk is full. */
+export const diskFullMessage = 'the disk that holds the store is full'
+
 export class ClusterError extends Error {
   override readonly name = 'ClusterError'
   readonly reason: ClusterErrorReason

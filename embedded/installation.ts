@@ -88,6 +88,12 @@ async function makeHome({ home, runAs }: Settings): Promise<void> {
   }
 }
 
+/** Kept on the disk, so that databases can be deleted when it is full: hundreds of deletions. */
+const reserveBytes = 16 * 1024 * 1024
+
+const fullMessage = (home: string): string =>
+  `the disk of ${home} is full: delete databases, branches or backups, or free some space`
+
 const postgresImage = (major: PgVersion): string => `postgres:${major}`
 
 /** Without a server for the default version there is nothing to try. */
@@ -125,6 +131,7 @@ export async function startInstallation(
     const store = await openStore({
       directory: paths.store,
       definitions: Object.values(declarations).map(definitionOf),
+      reserveBytes,
       logger,
     })
     teardown.push(() => store.close())
@@ -162,6 +169,7 @@ export async function startInstallation(
     teardown.push(() => started.stop())
     const watch = watchHome(home, [paths.store, ...started.directories])
     teardown.push(async () => watch.stop())
+    const disk = () => (store.isDiskFull() || started.isDiskFull() ? fullMessage(home) : undefined)
     store.setLogSource((pod, options) => started.logs(pod, options))
     runtime = started
 
@@ -174,7 +182,7 @@ export async function startInstallation(
         certificates: { gateway: gatewayNames },
       }),
       identity: 'embedded',
-      otherChecks: { home: watch.check },
+      otherChecks: { home: watch.check, disk },
       otherRegistries: () => [gateway.registry, ...(api === undefined ? [] : [api.registry])],
       logger,
     })
@@ -187,7 +195,7 @@ export async function startInstallation(
         authentication: { publicKey, issuer, audience },
         auditFile: paths.auditLog,
       }),
-      unready: watch.check,
+      unready: () => watch.check() ?? disk(),
       resolve: target => started.resolve(target),
       logger: logger.child({ part: 'api' }),
     })

@@ -2,6 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { errorCode } from './errors.ts'
 
 type Stored = { id: string; network: number | undefined }
 
@@ -31,13 +32,22 @@ export function openIdentity(directory: string): Identity {
     writeFileSync(`${path}.new`, JSON.stringify(stored), { mode: 0o600 })
     renameSync(`${path}.new`, path)
   }
-  const stored = read(path) ?? { id: randomUUID(), network: undefined }
-  write(stored)
+  const found = read(path)
+  const stored = found ?? { id: randomUUID(), network: undefined }
+  // Nothing is written that is there already: a start on a full disk must not fail of it.
+  if (found === undefined) write(stored)
   const { dev, ino } = statSync(directory)
   const hash = createHash('sha256').update(`${stored.id} ${dev} ${ino}`)
   return {
     runtimeId: hash.digest('hex').slice(0, 32),
     preferredNetwork: stored.network,
-    rememberNetwork: network => write({ ...stored, network }),
+    rememberNetwork(network) {
+      if (network === stored.network) return
+      try {
+        write({ ...stored, network })
+      } catch (error) {
+        if (errorCode(error) !== 'ENOSPC' && errorCode(error) !== 'EDQUOT') throw error
+      }
+    },
   }
 }

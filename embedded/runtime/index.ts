@@ -30,6 +30,7 @@ import { referenceName } from './pods/references.ts'
 import { createSharedProbes } from './pods/shared-probe.ts'
 import { type Copies, openPool, type Pool } from './pool/index.ts'
 import { endLeftovers } from './processes/leftovers.ts'
+import { watchDisk } from './volumes/disk.ts'
 import { directoryGrowth, type GrowthOptions } from './volumes/growth.ts'
 import { createStorage } from './volumes/storage.ts'
 import { createVolumeUse } from './volumes/use.ts'
@@ -66,6 +67,8 @@ export type Runtime = {
   copies: Copies
   /** The directories whose loss is the loss of data. */
   directories: readonly string[]
+  /** Whether a disk of volumes is full to its last byte. */
+  isDiskFull(): boolean
   /** Where a connection to a Service goes now: a pod that is ready; undefined where there is none. */
   resolve(target: Target): Address | undefined
   /**
@@ -145,6 +148,11 @@ async function run(
   await Promise.all(informers.map(informer => informer.start()))
   await storage.start()
   const stopKeepingLogs = keepLogs({ layout, pods, statefulSets, logger })
+  const sharedProbes = createSharedProbes({ now, directory: layout.staging })
+  const disk = watchDisk(
+    layout.places.map(({ volumes }) => volumes),
+    sharedProbes.alarm,
+  )
   const started = startKubelet({
     cluster,
     pods,
@@ -164,7 +172,7 @@ async function run(
       warn: (pod, reason, message) => events.record(pod, 'Warning', reason, message),
       backoff: options.backoff ?? defaultBackoff,
       probeTiming: options.probeTiming ?? defaultProbeTiming,
-      sharedProbes: createSharedProbes({ now, directory: layout.staging }),
+      sharedProbes,
       logger,
       now,
     },
@@ -202,7 +210,9 @@ async function run(
       if (name === undefined) return []
       return readContainerLog(layout.log(pod.namespace ?? '', pod.name), name, { tailLines, sinceTime })
     },
+    isDiskFull: disk.isFull,
     async stop() {
+      disk.stop()
       await workloads.stop()
       await storage.stop()
       await started.stop()

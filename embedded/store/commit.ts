@@ -4,13 +4,14 @@
  * writes to different objects that come together share one trip to the disk.
  */
 import type { Logger } from 'pino'
-import { ClusterError } from '../../cluster/errors.ts'
+import { ClusterError, diskFullMessage } from '../../cluster/errors.ts'
 import type { KindName } from '../../cluster/kinds.ts'
 import type { Disk } from './disk.ts'
 import { DirectoryGone } from './errors.ts'
 import { type Change, createHistory, type History } from './history.ts'
 import { freeze, type JsonObject } from './json.ts'
 import { type ObjectReference, placeOf, withMetadata } from './objects.ts'
+import { isTaken } from './pressure.ts'
 import { goneText, type LogRecord, putText } from './records.ts'
 import type { State } from './state.ts'
 
@@ -138,6 +139,12 @@ export function createCommitter(options: CommitterOptions): Committer {
     return promise.then(() => next)
   }
 
+  /** @throws ClusterError `Unavailable` for what a full disk has no space for */
+  function requireTaken({ kind }: ObjectReference, current: JsonObject | undefined, decision: NonNullable<Decision>) {
+    if (isTaken(disk?.pressure() ?? 'none', { kind, current, ...decision })) return
+    throw new ClusterError('Unavailable', fullMessage)
+  }
+
   function track(place: string, written: Promise<void>): void {
     const settled = written.catch(() => undefined).then(() => void pending.delete(place))
     pending.set(place, settled)
@@ -160,6 +167,7 @@ export function createCommitter(options: CommitterOptions): Committer {
       const current = state.get(reference)
       const decision = decide(current)
       if (decision === undefined || (decision.object === current && !decision.gone)) return current
+      requireTaken(reference, current, decision)
       return stage(reference, current, decision)
     },
     async close() {
@@ -181,6 +189,8 @@ function refuseTooLarge(reference: ObjectReference, text: string): void {
   throw new ClusterError('Invalid', `${name} is too large: ${bytes} bytes, where ${largestObject} are allowed`)
 }
 
+const fullMessage = `${diskFullMessage}: nothing was written; delete databases, branches or backups, or free some space, and try again`
+
 const full = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 const exhausted = new Set(['EMFILE', 'ENFILE'])
@@ -192,7 +202,5 @@ function diskMessage(error: unknown): string {
   if (exhausted.has(code)) {
     return `no file can be opened any more (${code}): nothing was written; raise the limit of open files (ulimit -n)`
   }
-  return full.has(code)
-    ? `the disk that holds the store is full (${code}): nothing was written; free some space and try again`
-    : `the store cannot write to its disk (${code}): nothing was written`
+  return full.has(code) ? fullMessage : `the store cannot write to its disk (${code}): nothing was written`
 }

@@ -3,6 +3,8 @@
  * that the journal can begin anew. Once `append` returns, its records survive any crash; when it throws, none of
  * them will come back. The owner of the state appends one batch at a time and applies it afterwards.
  *
+ * On a full disk it goes on in a reserve (reserve.ts).
+ *
  * Journal n holds what happened after snapshot n. A snapshot is written beside the running journal of its number, and
  * replaces what came before only when it is whole and on disk. A directory that is deleted or replaced while it is open takes
  * nothing any more. Appending needs no file descriptor that is not open already.
@@ -12,16 +14,22 @@ import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { DirectoryGone, StoreError } from './errors.ts'
+import { encodeFrame } from './frames.ts'
 import type { JsonObject } from './json.ts'
 import { lockDirectory } from './lock.ts'
 import { type LogFile, logFile, type OpenFile, openFile as openRealFile } from './log-file.ts'
 import { batchPayload, format, type Header, headerPayload } from './records.ts'
 import { journalName, type Recovered, recover, type Sink, snapshotName, storeFiles } from './recovery.ts'
+import { dropReserve, hasReserve, hasSpace, isFull, makeReserve, spendReserve } from './reserve.ts'
 import { unfinishedSnapshot, writeSnapshot } from './snapshot.ts'
+
+/** `reserve`: the disk is full, and the store writes into what was kept for that. `scarce`: half of that is used up. */
+export type Pressure = 'none' | 'reserve' | 'scarce'
 
 export type Disk = {
   /** @throws NodeJS.ErrnoException; then nothing of the batch is kept, and a later append may succeed. */
   append(records: readonly string[]): Promise<void>
+  pressure(): Pressure
   close(): Promise<void>
 }
 
@@ -34,7 +42,12 @@ type DiskOptions = {
   /** The journal is compacted beyond this many bytes, and beyond the size of the last snapshot. */
   compactAfterBytes?: number | undefined
   openFile?: OpenFile | undefined
+  /** What is kept on the disk for a time when it is full, in bytes; 0 is none. */
+  reserveBytes?: number | undefined
 }
+
+/** How often the store checks whether the disk has space again, and whether the reserve is there. */
+const reserveCheckMs = 1000
 
 const defaultCompactAfterBytes = 16 * 1024 * 1024
 
@@ -74,7 +87,7 @@ const inaccessible = (directory: string, error: unknown): StoreError =>
   })
 
 async function createDisk(options: DiskOptions, recovered: Recovered, unlock: () => void): Promise<Disk> {
-  const { directory, source, logger, compactAfterBytes = defaultCompactAfterBytes } = options
+  const { directory, source, logger, compactAfterBytes = defaultCompactAfterBytes, reserveBytes = 0 } = options
   const openFile = options.openFile ?? openRealFile
   /** Open for as long as the store is, so that names can be made to last where no file can be opened any more. */
   const handle = await open(directory, 'r')
@@ -91,13 +104,29 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
   let limit = recovered.journal.format < format ? 0 : Math.max(compactAfterBytes, snapshotBytes)
   let journal =
     recovered.journal.length > 0
-      ? logFile(await openFile(join(directory, journalName(number)), 'r+', 0o600), recovered.journal.length)
+      ? await openJournal(recovered.journal.length, recovered.journal.size)
       : await beginJournal({ number, version: recovered.version })
+  /** What the running journal had of the reserve when it began; 0 where it is no reserve. */
+  let granted = journal.spare
+  /** One thing at a time changes which journal runs. */
+  let turn: Promise<unknown> = Promise.resolve()
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const next = turn.then(work)
+    turn = next.catch(() => undefined)
+    return next
+  }
+
+  async function openJournal(length: number, size: number): Promise<LogFile> {
+    return logFile(await openFile(join(directory, journalName(number)), 'r+', 0o600), length, size)
+  }
 
   /** @throws DirectoryGone where another directory, or none, has the name, or the journal is not in it */
   function requirePlace(): void {
-    const isThere = identityOf(directory) === place && identityOf(join(directory, journalName(number))) !== undefined
-    if (!isThere) throw new DirectoryGone(directory)
+    if (!isInPlace()) throw new DirectoryGone(directory)
+  }
+
+  function isInPlace(): boolean {
+    return identityOf(directory) === place && identityOf(join(directory, journalName(number))) !== undefined
   }
 
   async function beginJournal(header: Header): Promise<LogFile> {
@@ -139,6 +168,61 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
     limit = Math.max(compactAfterBytes, snapshotBytes)
   }
 
+  /** Goes on in the reserve. @throws where there is none, or where not even its blocks can be overwritten */
+  async function useReserve(): Promise<void> {
+    await compaction
+    const header = { number: number + 1, version: source.version() }
+    const size = await spendReserve(directory, journalName(header.number), headerPayload(header), syncNames)
+    await journal.close().catch(() => undefined)
+    number = header.number
+    journal = await openJournal(encodeFrame(headerPayload(header)).length, size)
+    granted = journal.spare
+    logger.error({ bytes: granted }, 'the disk is full: the store goes on in its reserve, for deletions above all')
+  }
+
+  /** Leaves the reserve once the disk has space again. */
+  async function tendReserve(): Promise<void> {
+    if (granted === 0 || compacting || !journal.trusted) return
+    if (!(await hasSpace(directory, reserveBytes + 3 * (snapshotBytes + journal.length)))) return
+    // A journal that is followed by another one ends with its last record.
+    await journal.trim()
+    granted = 0
+    await rotate()
+    logger.warn('the disk has space again: the store has left its reserve')
+  }
+
+  /** Making a reserve is in nobody's way. */
+  let making: Promise<void> = Promise.resolve()
+  let isMaking = false
+  function tend(): void {
+    const failed = (error: unknown): void => logger.debug({ err: error }, 'the reserve of the store; will try again')
+    if (granted > 0) void inTurn(tendReserve).catch(failed)
+    else if (!isMaking && isInPlace()) {
+      isMaking = true
+      making = makeReserve(directory, reserveBytes, syncNames)
+        .catch(failed)
+        .finally(() => {
+          isMaking = false
+        })
+    }
+  }
+  const tending = reserveBytes === 0 ? undefined : setInterval(tend, reserveCheckMs).unref()
+
+  /** @throws what the last try met */
+  async function appendSomewhere(payload: Buffer): Promise<void> {
+    try {
+      await journal.append(payload)
+    } catch (error) {
+      if (!isFull(error) || granted > 0 || !journal.trusted || !(await hasReserve(directory))) throw error
+      await useReserve().catch(async (failure: unknown) => {
+        // A file system that never overwrites in place, such as btrfs: give its space back and use that.
+        if (!isFull(failure)) throw failure
+        await dropReserve(directory)
+      })
+      await journal.append(payload)
+    }
+  }
+
   /** Leaves a journal that cannot be trusted any more: what is committed goes into a snapshot of its own first. */
   async function repair(): Promise<void> {
     await compaction
@@ -148,6 +232,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
     await journal.close().catch(() => undefined)
     journal = next
     number = header.number
+    granted = 0
     await removeBefore(number)
     logger.info({ journal: journalName(number) }, 'the store writes again, into a new journal')
   }
@@ -171,19 +256,27 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
   }
 
   return {
-    async append(records) {
-      requirePlace()
-      if (!journal.trusted) await repair()
-      else if (journal.length > limit && !compacting) await makeRoom()
-      await journal.append(batchPayload(records))
-      try {
+    append: records =>
+      inTurn(async () => {
         requirePlace()
-      } catch (error) {
-        journal.distrust()
-        throw error
-      }
+        if (!journal.trusted) await repair()
+        else if (journal.length > limit && !compacting && granted === 0) await makeRoom()
+        await appendSomewhere(batchPayload(records))
+        try {
+          requirePlace()
+        } catch (error) {
+          journal.distrust()
+          throw error
+        }
+      }),
+    pressure() {
+      if (granted === 0) return 'none'
+      return journal.spare > granted / 2 ? 'reserve' : 'scarce'
     },
     async close() {
+      clearInterval(tending)
+      await making
+      await turn
       await compaction
       await journal.close()
       await handle.close()

@@ -74,6 +74,9 @@ describe('a directory', () => {
       try { lockDirectory(${JSON.stringify(directory)}); console.log('opened') } catch (error) { console.log(error.message) }`
     const other = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
     expect(other.stdout).toContain(`in use by process ${process.pid}`)
+    // What an earlier release left there, and could not write anew on a full disk.
+    writeFileSync(join(directory, 'owner'), '999999\n')
+    check(await refusedToOpen(directory))
   })
 
   test('that cannot be used is told in one line', async () => {

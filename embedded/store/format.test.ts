@@ -31,7 +31,7 @@ const formatOf = (path: string): unknown => (payloadsOf(path)[0] as { format?: u
 const contentOf = (directory: string): Record<string, string> =>
   Object.fromEntries(
     readdirSync(directory)
-      .filter(name => !['lock', 'owner'].includes(name))
+      .filter(name => name !== 'lock')
       .map(name => [name, readFileSync(join(directory, name)).toString('base64')]),
   )
 

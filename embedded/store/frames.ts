@@ -73,10 +73,19 @@ const sectorBytes = 512
  * else was there whole, and has been changed since.
  * @param at where in its file it stands
  */
-function isCutOff(rest: Buffer, at: number): boolean {
-  if (hasUnwritten(rest, at)) return true
+function isCutOff(tail: Buffer, at: number): boolean {
+  // A journal may have zeros behind it, that keep space on the disk: only what was written is looked at.
+  const rest = tail.subarray(0, writtenBytes(tail))
+  if (rest.length === 0 || hasUnwritten(rest, at)) return true
   const isWhole = rest.length >= headerBytes && headerBytes + rest.readUInt32BE(4) <= rest.length
   return !isWhole && !isSoundButForItsHeader(rest)
+}
+
+/** How much of it stands before the zeros at its end. */
+export function writtenBytes(tail: Buffer): number {
+  let end = tail.length
+  while (end > 0 && tail[end - 1] === 0) end--
+  return end
 }
 
 /** Whether a sector of the disk, or the part of it that is meant, is all zeros. */

@@ -43,6 +43,8 @@ export type StoreOptions = {
   growsIn?: ((storageClass: string | undefined) => boolean) | undefined
   /** What else this cluster may refuse; for tests of what a policy or a quota refuses. */
   admissions?: readonly Admission[] | undefined
+  /** What is kept on the disk for a time when it is full, in bytes; default none. */
+  reserveBytes?: number | undefined
   /** How files are opened; for tests of failing disks. */
   openFile?: OpenFile | undefined
 }
@@ -54,6 +56,8 @@ export type Store = {
   /** The cluster as one field manager writes to it. */
   connect(fieldManager: string): Cluster
   setLogSource(source: LogSource): void
+  /** Whether its disk is full, so that it takes little but deletions. */
+  isDiskFull(): boolean
   /** Ends all watches, waits for writes under way, and lets go of the directory. */
   close(): Promise<void>
 }
@@ -118,6 +122,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     setLogSource: source => {
       logSource = source
     },
+    isDiskFull: () => disk !== undefined && disk.pressure() !== 'none',
     close,
   }
 }
@@ -127,10 +132,10 @@ async function openFiles(
   state: State,
   source: { version(): number; objects(): JsonObject[] },
 ): Promise<{ disk: Disk | undefined; version: number }> {
-  const { directory, logger, compactAfterBytes, openFile } = options
+  const { directory, logger, compactAfterBytes, openFile, reserveBytes } = options
   // An empty store is at version 1, since 0 means "any" to a watch.
   if (directory === undefined) return { disk: undefined, version: 1 }
-  return openDisk({ directory, sink: state, source, logger, compactAfterBytes, openFile })
+  return openDisk({ directory, sink: state, source, logger, compactAfterBytes, openFile, reserveBytes })
 }
 
 /** Brings stored objects up to this version's definitions: defaults that are new stand in them from now on. */

@@ -14,27 +14,39 @@ export type OpenFile = (path: string, flags: string, mode: number) => Promise<Wr
 export const openFile: OpenFile = (path, flags, mode) => open(path, flags, mode)
 
 export type LogFile = {
-  /** Bytes in the file. */
+  /** Bytes of content in the file. */
   readonly length: number
+  /** Bytes behind `length` that the file has on the disk already, as zeros. */
+  readonly spare: number
   /** False once it is unknown what is on disk behind `length`: only a file made anew helps. */
   readonly trusted: boolean
   /** Writes a payload; it is on disk after the next `append`. */
   write(payload: Buffer): Promise<void>
   append(payload: Buffer): Promise<void>
+  /** Gives back what was allocated behind `length`. */
+  trim(): Promise<void>
   /** What was appended last is not to count: nobody must find it behind what is written next. */
   distrust(): void
   close(): Promise<void>
 }
 
-/** @param start where the sound content ends; what may stand behind it is overwritten or cut off */
-export function logFile(file: WritableFile, start: number): LogFile {
+/**
+ * @param start where the sound content ends; what may stand behind it is overwritten or cut off
+ * @param size of the file, where zeros stand behind its content that keep their space on the disk
+ */
+export function logFile(file: WritableFile, start: number, size = start): LogFile {
   let length = start
+  let allocated = size
   let trusted = true
   /** True while bytes of a failed write may stand behind `length`. */
   let dirty = false
+  /** How many, where they stand in what was allocated. */
+  let dirtyBytes = 0
 
   async function cutBack(): Promise<void> {
-    await file.truncate(length)
+    await file.truncate(Math.max(length, allocated))
+    const spoilt = Math.min(dirtyBytes, allocated - length)
+    if (spoilt > 0) await put(Buffer.alloc(spoilt))
     await sync()
     dirty = false
   }
@@ -61,6 +73,7 @@ export function logFile(file: WritableFile, start: number): LogFile {
     if (dirty) await cutBack()
     const frame = encodeFrame(payload)
     dirty = true
+    dirtyBytes = frame.length
     try {
       await put(frame)
     } catch (error) {
@@ -74,6 +87,9 @@ export function logFile(file: WritableFile, start: number): LogFile {
     get length() {
       return length
     },
+    get spare() {
+      return Math.max(0, allocated - length)
+    },
     get trusted() {
       return trusted
     },
@@ -86,6 +102,10 @@ export function logFile(file: WritableFile, start: number): LogFile {
       await sync()
       length += bytes
       dirty = false
+    },
+    async trim() {
+      allocated = length
+      await cutBack()
     },
     distrust() {
       trusted = false

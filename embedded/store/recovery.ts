@@ -5,10 +5,10 @@
  * changed before everything has been read, and no message advises to remove what may be the only copy.
  */
 import { open, readdir, readFile, rm, truncate } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { Logger } from 'pino'
 import { StoreError } from './errors.ts'
-import { decodeFrames, type Frames, firstPayload } from './frames.ts'
+import { decodeFrames, type Frames, firstPayload, writtenBytes } from './frames.ts'
 import type { JsonObject } from './json.ts'
 import type { ObjectReference } from './objects.ts'
 import {
@@ -35,8 +35,8 @@ export type Sink = {
 export type Recovered = {
   version: number
   snapshotBytes: number
-  /** The journal to go on with; length 0 where it has yet to be begun. */
-  journal: { number: number; length: number; format: number }
+  /** The journal to go on with; length 0 where it has yet to be begun. `size`: with the zeros behind what it holds. */
+  journal: { number: number; length: number; size: number; format: number }
 }
 
 /** The numbers of the journals and snapshots in a directory, ascending. */
@@ -69,12 +69,12 @@ export async function recover(directory: string, sink: Sink, logger: Logger): Pr
   }
   const snapshot = snapshots.length > 0 ? await readSnapshot(directory, base, sink) : { version: 1, bytes: 0 }
   let version = snapshot.version
-  let last = { length: 0, format }
+  let last = { length: 0, size: 0, format }
   for (const number of numbers) {
     if (!journals.includes(number)) break
     const read = await readJournal(directory, { number, version }, number === numbers.at(-1), sink, logger)
     version = read.version
-    last = { length: read.length, format: read.format }
+    last = { length: read.length, size: read.size, format: read.format }
   }
   for (const number of journals) if (number < base) await rm(join(directory, journalName(number)))
   for (const number of snapshots) if (number < base) await rm(join(directory, snapshotName(number)))
@@ -129,14 +129,39 @@ async function readJournal(directory: string, expected: Header, last: boolean, s
     throw corrupt(directory, name, `is damaged at byte ${frames.end}, with sound records behind it`)
   }
   const read = replay(directory, name, expected, frames, sink)
-  if (frames.rest === 'torn') {
-    logger.warn(
-      { file: name, at: frames.end, bytes: file.length - frames.end },
-      'the last write was cut off; taken back',
-    )
-    await truncate(path, frames.end)
+  const size = frames.rest === 'torn' ? await takeBack(path, file, frames.end, logger) : frames.end
+  return { ...read, length: frames.end, size }
+}
+
+/** Zeros behind a journal that are no rest of a write: more than a page of them. */
+const leastSpareBytes = 4096
+
+/**
+ * Takes back a write that was cut off. Zeros that keep space for the journal on a full disk stay.
+ * @returns the size that the file has then
+ */
+async function takeBack(path: string, file: Buffer, end: number, logger: Logger): Promise<number> {
+  const bytes = writtenBytes(file.subarray(end))
+  const hasSpare = end > 0 && file.length - end - bytes >= leastSpareBytes
+  if (bytes > 0 || !hasSpare) {
+    logger.warn({ file: basename(path), at: end, bytes: file.length - end }, 'the last write was cut off; taken back')
   }
-  return { ...read, length: frames.end }
+  if (!hasSpare) {
+    await truncate(path, end)
+    return end
+  }
+  if (bytes > 0) await overwrite(path, end, Buffer.alloc(bytes))
+  return file.length
+}
+
+async function overwrite(path: string, at: number, content: Buffer): Promise<void> {
+  const file = await open(path, 'r+')
+  try {
+    await file.write(content, 0, content.length, at)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
 }
 
 function replay(directory: string, name: string, expected: Header, { payloads }: Frames, sink: Sink) {

@@ -226,6 +226,7 @@ function probe(options: ContainerOptions, preparation: Preparation, launched: La
         execute: (command, timeoutMs) => executeProbe(options, preparation, command, timeoutMs),
       },
       timing: options.probeTiming,
+      nextAlarm: options.sharedProbes.nextAlarm,
       epoch: () => use.epoch(volumes),
       onStarted() {
         view.started = true

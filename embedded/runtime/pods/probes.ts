@@ -5,7 +5,11 @@ import { request as httpRequest } from '../../../server/node-http.ts'
 import type { Container } from './environment.ts'
 
 export type Probe = NonNullable<Container['readinessProbe']>
-export type ProbeResult = { ok: true } | { ok: false; message: string }
+/** `isCertain`: one such failure is enough, whatever the threshold. */
+export type ProbeResult = { ok: true } | { ok: false; message: string; isCertain?: boolean }
+
+/** The exit code of a probe that found the disk full, after the number of ENOSPC. No command of ours ends with it otherwise. */
+export const fullDiskCode = 28
 
 export type ProbeContext = {
   podIp: string
@@ -28,6 +32,7 @@ export async function runProbe(probe: Probe, context: ProbeContext): Promise<Pro
   if (probe.exec) {
     const exitCode = await context.execute(probe.exec.command ?? [], timeoutMs)
     if (exitCode === undefined) return failure(`command timed out after ${timeoutMs} ms`)
+    if (exitCode === fullDiskCode) return { ok: false, message: 'the disk is full', isCertain: true }
     return exitCode === 0 ? { ok: true } : failure(`command ended with exit code ${exitCode}`)
   }
   const target = probe.tcpSocket ?? probe.httpGet

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { until } from '../testing/runtime.ts'
 import type { Container } from './environment.ts'
-import { type Probe, portNumber, runProbe } from './probes.ts'
+import { fullDiskCode, type Probe, portNumber, runProbe } from './probes.ts'
 import { count, defaultProbeTiming, noTally, startProbing, waitMs } from './probing.ts'
 
 async function listen(server: Server): Promise<number> {
@@ -129,7 +129,12 @@ describe('runProbe', () => {
 })
 
 describe('startProbing', () => {
-  const probing = (container: Partial<Container>, execute: (command: string[]) => number, epoch = () => 0) => {
+  const probing = (
+    container: Partial<Container>,
+    execute: (command: string[]) => number,
+    epoch = () => 0,
+    nextAlarm = () => new AbortController().signal,
+  ) => {
     const events: string[] = []
     const stop = new AbortController()
     onTestFinished(() => stop.abort())
@@ -139,6 +144,7 @@ describe('startProbing', () => {
         context: { ...context, execute: async command => execute(command) },
         timing: { eagerMs: 2, eagerConnectMs: 2, eagerForMs: 1000 },
         epoch,
+        nextAlarm,
         onStarted: () => events.push('started'),
         onReady: ready => events.push(ready ? 'ready' : 'unready'),
         onUnhealthy: which => events.push(`unhealthy ${which}`),
@@ -150,6 +156,23 @@ describe('startProbing', () => {
   }
   const exec = (name: string, more: Partial<Probe> = {}): Probe => ({ exec: { command: [name] }, ...more })
 
+  test('a full disk makes a container unready at the alarm, without waiting for its period', async () => {
+    let alarm = new AbortController()
+    let answer = 0
+    const probe = exec('ready', { periodSeconds: 60, failureThreshold: 2 })
+    const events = probing(
+      { readinessProbe: probe },
+      () => answer,
+      undefined,
+      () => alarm.signal,
+    )
+    await until(() => events.includes('ready'))
+    answer = fullDiskCode
+    const previous = alarm
+    alarm = new AbortController()
+    previous.abort()
+    await until(() => events.includes('unready'))
+  })
   test('without probes a container is ready at once', () => {
     expect(probing({}, () => 0)).toEqual(['started', 'ready'])
   })

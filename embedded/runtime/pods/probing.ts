@@ -29,12 +29,13 @@ export const noTally: Tally = { verdict: 'unknown', successes: 0, failures: 0, c
 const periodMs = (probe: Probe): number => (probe.periodSeconds ?? 10) * 1000
 
 /** The tally after one more look. Pure. */
-export function count(tally: Tally, probe: Probe, ok: boolean, now: number): Tally {
+export function count(tally: Tally, probe: Probe, ok: boolean, now: number, isCertain = false): Tally {
   if (ok) {
     const successes = tally.successes + 1
     const verdict = successes >= (probe.successThreshold ?? 1) ? 'success' : tally.verdict
     return { verdict, successes, failures: 0, countedAt: undefined }
   }
+  if (isCertain) return { verdict: 'failure', successes: 0, failures: probe.failureThreshold ?? 3, countedAt: now }
   const { countedAt } = tally
   // Half a period's tolerance: a timer that fires a little early is a look of its own.
   const due = countedAt === undefined || now - countedAt >= periodMs(probe) * 0.9
@@ -58,6 +59,8 @@ type ProbingOptions = {
   container: Container
   context: ProbeContext
   timing: ProbeTiming
+  /** Aborts when a probe is due at once, whatever its period; absent: never. */
+  nextAlarm?: () => AbortSignal
   /** As VolumeUse.epoch of the container's volumes. */
   epoch(): number
   onStarted(): void
@@ -95,7 +98,7 @@ export function startProbing(options: ProbingOptions, signal: AbortSignal): void
 
 /** Looks again and again; reports each change of the verdict. */
 async function watch(
-  { context, timing, epoch, now }: ProbingOptions,
+  { context, timing, epoch, nextAlarm, now }: ProbingOptions,
   probe: Probe,
   signal: AbortSignal,
   onVerdict: (tally: Tally, message: string | undefined) => void,
@@ -109,10 +112,11 @@ async function watch(
     if (signal.aborted) return
     if (result !== undefined && epoch() === before) {
       const previous = tally.verdict
-      tally = count(tally, probe, result.ok, now())
+      tally = count(tally, probe, result.ok, now(), !result.ok && result.isCertain)
       if (tally.verdict !== previous) onVerdict(tally, result.ok ? undefined : result.message)
     }
-    await pause(result === undefined ? timing.eagerMs : waitMs(tally, probe, now() - startedAt, now(), timing), signal)
+    const ms = result === undefined ? timing.eagerMs : waitMs(tally, probe, now() - startedAt, now(), timing)
+    await pause(ms, nextAlarm === undefined ? signal : AbortSignal.any([signal, nextAlarm()]))
   }
 }
 

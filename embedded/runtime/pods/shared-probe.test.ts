@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { walProbeCommand } from '../../../operator/workload/children/wal-probe.ts'
 import { temporaryDirectory } from '../testing/runtime.ts'
+import { fullDiskCode } from './probes.ts'
 import { createSharedProbes } from './shared-probe.ts'
 
 /** Directories by their first letter: each a file system, `g` of which nothing is known; ours is `o`. */
@@ -103,7 +104,7 @@ describe('probes of WAL', () => {
   test('that are our own fail while the disk is full', async () => {
     const { probe, fill } = start()
     fill(true)
-    expect(await probe('/o1')).toBe(1)
+    expect(await probe('/o1')).toBe(fullDiskCode)
     fill(false)
     expect(await probe('/o1')).toBe(0)
   })

@@ -7,6 +7,7 @@ import { statSync } from 'node:fs'
 import { constants, open, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { roomBytes, walProbeName } from '../../../operator/workload/children/wal-probe.ts'
+import { fullDiskCode } from './probes.ts'
 
 /** An exit code; undefined where the probe was cut off. */
 type Answer = number | undefined
@@ -17,6 +18,10 @@ export type SharedProbes = {
    * that are no such probe are always run.
    */
   run(command: readonly string[], execute: () => Promise<Answer>): Promise<Answer>
+  /** Aborts with the next `alarm`. */
+  nextAlarm(): AbortSignal
+  /** The disk has just become full: no earlier answer holds any more, and every database is probed at once. */
+  alarm(): void
 }
 
 /** Less than the probe's period: no database is told the same answer twice. */
@@ -37,6 +42,7 @@ export function createSharedProbes(options: {
   const { now, directory, deviceOf = readDevice, hasRoom = readRoom } = options
   const passedAt = new Map<number, number>()
   const running = new Map<number, Promise<Answer>>()
+  let alarm = new AbortController()
   const own = createOwnProbe(join(directory, 'espalier-probe'), options.patienceMs ?? patienceMs, hasRoom)
 
   const share = (device: number, probe: () => Promise<Answer>): Promise<Answer> => {
@@ -59,6 +65,13 @@ export function createSharedProbes(options: {
       if (device === undefined) return execute()
       if (now() - (passedAt.get(device) ?? Number.NEGATIVE_INFINITY) < freshMs) return 0
       return running.get(device) ?? share(device, device === deviceOf(directory) ? own : execute)
+    },
+    nextAlarm: () => alarm.signal,
+    alarm() {
+      passedAt.clear()
+      const previous = alarm
+      alarm = new AbortController()
+      previous.abort()
     },
   }
 }
@@ -84,7 +97,7 @@ function createOwnProbe(
     writing = ended
     const late = Promise.withResolvers<Answer>()
     const timer = setTimeout(() => late.resolve(1), patienceMs)
-    const written = ended.then(() => hasRoom(dirname(path))).then(is => (is ? 0 : 1))
+    const written = ended.then(() => hasRoom(dirname(path))).then(is => (is ? 0 : fullDiskCode))
     const answer = await Promise.race([written, late.promise])
     clearTimeout(timer)
     return answer

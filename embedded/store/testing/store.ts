@@ -60,8 +60,11 @@ export const configMap = (
 /** What a bad disk does to the next calls: nothing, take a few bytes and then be full, or fail to confirm. */
 type Fault = 'none' | 'full' | 'unconfirmed'
 
-/** Files on a disk that fails as told, for good or so many times. */
-export function faultyFiles(): { openFile: OpenFile; fail(fault: Fault, times?: number): void } {
+/** Files on a disk that fails as told, for good or so many times. `fails`: which of them. */
+export function faultyFiles(fails: (path: string) => boolean = () => true): {
+  openFile: OpenFile
+  fail(fault: Fault, times?: number): void
+} {
   let fault: Fault = 'none'
   let left = 0
   /** Bytes that a full disk has still taken. */
@@ -75,6 +78,7 @@ export function faultyFiles(): { openFile: OpenFile; fail(fault: Fault, times?: 
     },
     openFile: async (path, flags, mode) => {
       const file = await openFile(path, flags, mode)
+      if (!fails(path)) return file
       return {
         truncate: length => file.truncate(length),
         close: () => file.close(),

@@ -1,0 +1,82 @@
+/**
+ * The store's reserve: a file of zeros that takes its space while the disk still has some. On a full disk it becomes the
+ * next journal, so that databases can be deleted and the installation can start. Its blocks are overwritten in place and
+ * never given back to the file system, where a database would take them at once.
+ */
+import { open, rename, rm, stat, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { encodeFrame } from './frames.ts'
+
+const reserveName = 'reserve'
+const unfinishedReserve = 'reserve.new'
+const chunkBytes = 1024 * 1024
+/** Left to the databases when a reserve is made. */
+const leastFreeBytes = 64 * 1024 * 1024
+
+export const isFull = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+
+/** Whether a directory's file system has so many bytes beside what databases are left. */
+export async function hasSpace(directory: string, bytes: number): Promise<boolean> {
+  const { bavail, bsize } = await statfs(directory)
+  return bavail * bsize >= bytes + leastFreeBytes
+}
+
+export const hasReserve = (directory: string): Promise<boolean> =>
+  stat(join(directory, reserveName)).then(
+    () => true,
+    () => false,
+  )
+
+/**
+ * Makes the reserve where there is none and the disk has the space for it.
+ * @param syncNames makes the directory's names last
+ */
+export async function makeReserve(directory: string, bytes: number, syncNames: () => Promise<void>): Promise<void> {
+  if (bytes === 0 || (await hasReserve(directory)) || !(await hasSpace(directory, bytes))) return
+  const path = join(directory, unfinishedReserve)
+  try {
+    const file = await open(path, 'w', 0o600)
+    try {
+      const zeros = Buffer.alloc(Math.min(chunkBytes, bytes))
+      for (let at = 0; at < bytes; at += zeros.length)
+        await file.write(zeros, 0, Math.min(zeros.length, bytes - at), at)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(path, join(directory, reserveName))
+    await syncNames()
+  } catch (error) {
+    await rm(path, { force: true })
+    throw error
+  }
+}
+
+export const dropReserve = (directory: string): Promise<void> => rm(join(directory, reserveName), { force: true })
+
+/**
+ * Makes the reserve the journal of this name, beginning with this payload.
+ * @returns its size in bytes
+ */
+export async function spendReserve(
+  directory: string,
+  name: string,
+  header: Buffer,
+  syncNames: () => Promise<void>,
+): Promise<number> {
+  const path = join(directory, reserveName)
+  const frame = encodeFrame(header)
+  const file = await open(path, 'r+')
+  let size = 0
+  try {
+    await file.write(frame, 0, frame.length, 0)
+    await file.sync()
+    size = (await file.stat()).size
+  } finally {
+    await file.close()
+  }
+  await rename(path, join(directory, name))
+  await syncNames()
+  return size
+}
