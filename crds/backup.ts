@@ -117,6 +117,11 @@ export const backup = declareKind({
       .enum(['pending', 'verified', 'failed'])
       .optional()
       .describe('Whether a copy of it was found to be sound. Absent: nobody has looked.'),
+    verificationTries: z
+      .int()
+      .min(0)
+      .optional()
+      .describe('While it is pending: how many copies ended without a result, such as by the loss of a node.'),
     verificationResult: verificationResult.optional().describe('The result of the last verification.'),
   }),
   rules: [],

@@ -84,7 +84,7 @@ export const operatorConfiguration = z.strictObject({
         .max(24 * 3600_000)
         .default(3600_000)
         .describe('over how long nightly backups of all databases, and missed ones, are spread'),
-      servingMs: minutes(1).describe('the database does not answer'),
+      servingMs: minutes(10).describe('the database does not serve'),
       checkpointMs: minutes(15).describe('Postgres writes what it holds to its files'),
       errorMs: minutes(0.5).describe('the storage says that it cannot'),
       cutMs: minutes(10).describe('the snapshot is not cut'),

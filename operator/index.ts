@@ -94,38 +94,42 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       metrics,
     })
     const common = { cluster: writer, caches, metrics, logger, now, signal }
+    const databases = startDatabaseController({
+      ...common,
+      keys,
+      accessFor,
+      images: configuration.images.postgres,
+      pods: configuration.pods,
+      settings: { deadlines: configuration.deadlines },
+      workers: configuration.workers,
+      certificatesAtOnce: configuration.certificatesAtOnce,
+      events,
+    })
+    const branches = startBranchController({
+      ...common,
+      keys,
+      accessFor,
+      images: configuration.images.postgres,
+      pods: configuration.pods,
+      settings: {
+        creatingMs: configuration.deadlines.creatingMs,
+        maintenanceMs: configuration.deadlines.modifyingMs,
+        highestDepth: configuration.branches.highestDepth,
+      },
+      workers: configuration.workers,
+      certificatesAtOnce: configuration.certificatesAtOnce,
+      events,
+    })
+    const suspect = { ManagedDatabase: databases.suspect, Branch: branches.suspect }
     const controllers = [
-      startDatabaseController({
-        ...common,
-        keys,
-        accessFor,
-        images: configuration.images.postgres,
-        pods: configuration.pods,
-        settings: { deadlines: configuration.deadlines },
-        workers: configuration.workers,
-        certificatesAtOnce: configuration.certificatesAtOnce,
-        events,
-      }),
-      startBranchController({
-        ...common,
-        keys,
-        accessFor,
-        images: configuration.images.postgres,
-        pods: configuration.pods,
-        settings: {
-          creatingMs: configuration.deadlines.creatingMs,
-          maintenanceMs: configuration.deadlines.modifyingMs,
-          highestDepth: configuration.branches.highestDepth,
-        },
-        workers: configuration.workers,
-        certificatesAtOnce: configuration.certificatesAtOnce,
-        events,
-      }),
+      databases,
+      branches,
       startBackupController({
         ...common,
         keys,
         accessFor,
         deadlines: configuration.backups,
+        suspect: (kind, key) => suspect[kind](key),
         images: configuration.images.postgres,
         pods: configuration.pods,
         workers: configuration.workers,

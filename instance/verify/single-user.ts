@@ -44,7 +44,13 @@ export function prepareCopy(root: string): { workspace: string } {
   return { workspace }
 }
 
-/** What is the matter where Postgres did not come to its end, in its own words; undefined where it did. */
+/** By these others end a process, such as a kernel without memory: they say nothing of the data. */
+const byOthers: ReadonlySet<string> = new Set(['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP'])
+
+/**
+ * What is the matter where Postgres did not come to its end, in its own words; undefined where it did.
+ * @throws Error where somebody else ended it
+ */
 export function runSingleUser(root: string, workspace: string, database: string, script: string): string | undefined {
   const configuration = join(workspace, 'postgresql.conf')
   const options = ['--single', '-j', '-D', join(root, dataDirectory), '-c', `config_file=${configuration}`]
@@ -62,6 +68,7 @@ export function runSingleUser(root: string, workspace: string, database: string,
   )
   if (result.error !== undefined) throw result.error
   if (result.status === 0) return undefined
+  if (result.signal !== null && byOthers.has(result.signal)) throw new Error(`Postgres was ended by ${result.signal}`)
   return `${lastWord(result.stderr)}${result.signal === null ? '' : ` (ended by ${result.signal})`}`
 }
 

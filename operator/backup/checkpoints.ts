@@ -1,9 +1,8 @@
 /** The checkpoints before snapshots: errands, since one takes as long as the disk does. */
 import type { Logger } from 'pino'
-import { backoffMs, type Clock, sleep, systemClock } from '../../cluster/informer/index.ts'
-import { createErrands, type ErrandContext } from '../errands/errands.ts'
-import { PostgresError, type PostgresTarget, type RestorePoint } from '../postgres/administrator.ts'
-import { slowReasons } from '../postgres/errors.ts'
+import { type Clock, systemClock } from '../../cluster/informer/index.ts'
+import { createErrands } from '../errands/errands.ts'
+import { isPassing, type PostgresTarget, type RestorePoint } from '../postgres/administrator.ts'
 import type { PostgresAccess } from '../workload/access.ts'
 import type { CheckpointFacts } from './observed.ts'
 
@@ -11,8 +10,9 @@ import type { CheckpointFacts } from './observed.ts'
 type Subject = { key: string; uid: string }
 
 export type Checkpoints = {
-  facts(subject: Subject): CheckpointFacts
-  /** Has it made, unless it is under way or made already. */
+  /** `target`: the Postgres that runs now. */
+  facts(subject: Subject, target: PostgresTarget | undefined): CheckpointFacts
+  /** Starts it, unless it is under way or made already. One that Postgres did not answer is started again. */
   ask(subject: Subject, access: PostgresAccess, target: PostgresTarget): void
   forget(key: string): void
   stop(): Promise<void>
@@ -20,25 +20,7 @@ export type Checkpoints = {
 
 const limits = { atOnce: 8, mostWaiting: 10_000 }
 
-/** That Postgres, or the way to it, is slow says nothing against a backup: so long it is asked again. */
-const patienceMs = 120_000
-const pause = { minimumMs: 500, maximumMs: 10_000 }
-
-const isSlow = (error: unknown): boolean => error instanceof PostgresError && slowReasons.has(error.reason)
-
-async function patiently<Result>(work: () => Promise<Result>, { signal, progressed }: ErrandContext, clock: Clock) {
-  const until = clock.now() + patienceMs
-  for (let failures = 1; ; failures++) {
-    try {
-      return await work()
-    } catch (error) {
-      if (!isSlow(error) || clock.now() >= until) throw error
-    }
-    await sleep(clock, backoffMs(failures, pause), signal)
-    signal.throwIfAborted()
-    progressed()
-  }
-}
+const addressOf = ({ host, port }: PostgresTarget): string => `${host}:${port}`
 
 /** `stallMs`: Postgres says nothing while it makes one; after so long it is given up. */
 export function createCheckpoints(options: {
@@ -49,24 +31,48 @@ export function createCheckpoints(options: {
 }): Checkpoints {
   const { stallMs, onEnd, logger, now } = options
   const uids = new Map<string, string>()
-  const clock = { ...systemClock, now }
+  /** Which Postgres was asked, by key. */
+  const hosts = new Map<string, string>()
+  /** How often in a row Postgres did not answer, by key. */
+  const unanswered = new Map<string, number>()
+  const clock: Clock = { ...systemClock, now }
   const errands = createErrands<RestorePoint>({ limits: { ...limits, stallMs }, onEnd, logger, clock })
 
+  const isReplaced = (key: string, target: PostgresTarget): boolean => hosts.get(key) !== addressOf(target)
+
   return {
-    facts: ({ key, uid }) => {
+    facts: ({ key, uid }, target) => {
       const state = uids.get(key) === uid ? errands.state(key) : undefined
       if (state === undefined) return { state: 'unasked' }
       if (state.state === 'succeeded') return { state: 'succeeded', point: state.result }
-      if (state.state !== 'failed') return { state: state.state }
+      // The one that was asked may never say that it has ended: its machine can be lost.
+      if (state.state === 'running' && target !== undefined && isReplaced(key, target))
+        return { state: 'unanswered', message: 'another Postgres has taken its place', at: state.since, failures: 0 }
+      if (state.state === 'running') return { state: 'running', since: state.since }
+      if (state.state === 'waiting') return { state: 'waiting' }
       const message = state.error instanceof Error ? state.error.message : String(state.error)
-      return { state: 'failed', message }
+      if (!isPassing(state.error)) return { state: 'failed', message }
+      return { state: 'unanswered', message, at: state.at, failures: (unanswered.get(key) ?? 0) + 1 }
     },
     ask: ({ key, uid }, access, target) => {
+      if (uids.get(key) !== uid) unanswered.delete(key)
       uids.set(key, uid)
-      const run = (context: ErrandContext) => patiently(() => access.checkpoint(target, context.signal), context, clock)
-      errands.ask(key, { kind: 'checkpoint', purpose: uid, run })
+      const before = errands.state(key)
+      if (before?.state === 'running' && isReplaced(key, target)) errands.cancel(key)
+      hosts.set(key, addressOf(target))
+      if (before?.state === 'failed' && isPassing(before.error)) {
+        unanswered.set(key, (unanswered.get(key) ?? 0) + 1)
+        errands.cancel(key)
+      }
+      errands.ask(key, {
+        kind: 'checkpoint',
+        purpose: uid,
+        run: ({ signal }) => access.checkpoint(target, signal),
+      })
     },
     forget: key => {
+      unanswered.delete(key)
+      hosts.delete(key)
       if (uids.delete(key)) errands.cancel(key)
     },
     stop: () => errands.stop(),

@@ -16,12 +16,15 @@ import { createBackupMetrics } from './metrics.ts'
 import { backupsOf, isUnderWay, type Observation, observe } from './observe.ts'
 import { perform } from './perform.ts'
 import type { BackupDeadlines } from './plan/actions.ts'
-import { failed, type Plan, plan } from './plan/index.ts'
+import { type Plan, plan } from './plan/index.ts'
+import { failed } from './plan/status.ts'
 import { notVerified, outcomeOf } from './plan/verification.ts'
 import { createTurns } from './verification/turns.ts'
 
 type BackupControllerOptions = PostgresControllerOptions & {
   deadlines: BackupDeadlines & { checkpointMs: number }
+  /** A Postgres that is said to serve did not answer: it is probed soon. */
+  suspect: (kind: 'ManagedDatabase' | 'Branch', key: string) => void
 }
 
 export function startBackupController(options: BackupControllerOptions): { stop(): Promise<void> } {
@@ -37,7 +40,7 @@ export function startBackupController(options: BackupControllerOptions): { stop(
     const { authority } = keys()
     return authority && accessFor(authority)
   }
-  const executor = { cluster, checkpoints, access, images, pods, newId: createIds(now) }
+  const executor = { cluster, checkpoints, access, images, pods, suspect: options.suspect, newId: createIds(now) }
 
   const asksNothing = (backup: Backup, { actions, status }: Plan): boolean =>
     actions.length === 0 && canonicalJson(status) === canonicalJson(backup.status ?? {})

@@ -9,7 +9,7 @@ import { useInstallation } from '../testing/fixture.ts'
 import { backupDraft, eventually, giveSnapshots } from '../testing/installation.ts'
 
 const it = useInstallation()
-const { when, ask, ended, taken, snapshotOf, gone, noSnapshot, dataOf, restarted } = useBackups(it)
+const { when, ask, ended, snapshotOf, gone, noSnapshot, dataOf, restarted } = useBackups(it)
 
 describe('is refused, and says why,', () => {
   test.each<[string, Partial<Backup['spec']>, string]>([
@@ -87,6 +87,28 @@ test('a Postgres that is too slow for the checkpoint is asked again, and nothing
   expect(asked()).toBe(before + 2)
 })
 
+test.each(['answers', 'does not answer any more'])(
+  'Postgres is killed during the checkpoint, and %s: the next one is asked for another, and the backup is whole',
+  async how => {
+    const name = `killed${how.length}`
+    await it.create(name)
+    const gate = Promise.withResolvers<void>()
+    const data = await dataOf(name)
+    data.checkpoint = gate.promise
+    await ask(`${name}-1`, name)
+    await when(`${name}-1`, ({ status }) => status?.phase === 'running')
+    const pod = await it.child('Pod', name, 'pod')
+    await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
+    it.workload().postgres.stop(pod?.status?.podIP ?? '')
+    delete data.checkpoint
+    if (how === 'answers') gate.resolve()
+    const backup = await ended(`${name}-1`)
+    expect(backup?.status?.phase).toBe('completed')
+    expect(await snapshotOf(`${name}-1`)).toBeDefined()
+    gate.resolve()
+  },
+)
+
 describe('fails, says why and leaves no snapshot, where', () => {
   test('the checkpoint fails', async () => {
     await it.create('stuck')
@@ -98,25 +120,6 @@ describe('fails, says why and leaves no snapshot, where', () => {
     expect(reasonOf(backup)).toBe('CheckpointFailed')
     expect(backup?.status?.error).toContain('could not write to file')
     expect(await snapshotOf('stuck-1')).toBeUndefined()
-  })
-
-  test('Postgres is killed during the checkpoint', async () => {
-    await it.create('killed')
-    const gate = Promise.withResolvers<void>()
-    const data = await dataOf('killed')
-    data.checkpoint = gate.promise
-    await ask('killed-1', 'killed')
-    await when('killed-1', ({ status }) => status?.phase === 'running')
-    const pod = await it.child('Pod', 'killed', 'pod')
-    await it.cluster().delete('Pod', at(pod?.metadata.name ?? ''))
-    await it.when('killed', found => conditionOf(found.status, 'Ready')?.status === 'True')
-    it.workload().postgres.stop(pod?.status?.podIP ?? '')
-    gate.resolve()
-    const backup = await ended('killed-1')
-    expect(reasonOf(backup)).toBe('CheckpointFailed')
-    expect(await snapshotOf('killed-1')).toBeUndefined()
-    delete data.checkpoint
-    await taken('killed-2', 'killed')
   })
 
   test.each<[string, ReturnType<typeof it.workload>['snapshots']['making'], string, RegExp]>([

@@ -75,7 +75,7 @@ export async function observe(
       anchorOf:
         isUnderWay(backup) && database !== undefined ? await anchorOf(caches, cluster, backup, database) : undefined,
       ahead: isUnderWay(backup) ? aheadOf(caches, backup) : undefined,
-      checkpoint: checkpoints.facts({ key: keyOf(backup), uid }),
+      checkpoint: checkpoints.facts({ key: keyOf(backup), uid }, target),
       claimUid: await claimUidOf(cluster, backup, snapshot),
       verification: await verificationFacts(caches, cluster, backup, id, database?.spec, turns.isTurn),
       taskId,

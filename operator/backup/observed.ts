@@ -35,8 +35,11 @@ export type CutOf = Pick<RestorePoint, 'systemIdentifier'> &
 export type CheckpointFacts =
   | { state: 'unasked' }
   | { state: 'waiting' }
-  | { state: 'running' }
+  /** `since`, `at`: ms since the epoch. */
+  | { state: 'running'; since: number }
   | { state: 'succeeded'; point: RestorePoint }
+  /** Postgres was not reached, or ended meanwhile: so often in a row, at last then. It can be asked again. */
+  | { state: 'unanswered'; message: string; at: number; failures: number }
   | { state: 'failed'; message: string }
 
 export type Source = {

@@ -33,7 +33,10 @@ const portMs = 30_000
 /** The longest that nothing is looked at again. */
 const longestMs = 24 * 3600_000
 
-export function startBranchController(options: BranchControllerOptions): { stop(): Promise<void> } {
+export function startBranchController(options: BranchControllerOptions): {
+  stop(): Promise<void>
+  suspect(key: string): void
+} {
   const { caches, keys, images, pods, settings, events, metrics, logger, now, signal } = options
   const cluster = caches.writeThrough(options.cluster)
   const branchMetrics = createBranchMetrics(metrics, () => caches.branches.list())
@@ -120,6 +123,7 @@ export function startBranchController(options: BranchControllerOptions): { stop(
   ]
 
   return {
+    suspect,
     stop: async () => {
       for (const end of unfollow) end()
       await controller?.stop()

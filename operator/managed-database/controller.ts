@@ -28,7 +28,10 @@ type DatabaseControllerOptions = PostgresControllerOptions & {
 /** While no port is free, it is looked again even if none is given up: one may be avoided no longer. */
 const portMs = 30_000
 
-export function startDatabaseController(options: DatabaseControllerOptions): { stop(): Promise<void> } {
+export function startDatabaseController(options: DatabaseControllerOptions): {
+  stop(): Promise<void>
+  suspect(key: string): void
+} {
   const { caches, keys, images, pods, settings, events, metrics, logger, now, signal } = options
   const cluster = caches.writeThrough(options.cluster)
   const databaseMetrics = createDatabaseMetrics(metrics, () => caches.databases.list())
@@ -114,6 +117,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): { s
   const unfollow = follow(caches, { enqueue, later, suspect }, { awaitingGateways, awaitingPort }, keys)
 
   return {
+    suspect,
     stop: async () => {
       for (const end of unfollow) end()
       await controller?.stop()

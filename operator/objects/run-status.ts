@@ -3,7 +3,11 @@ import type { Condition, ObjectMeta } from '../../crds/index.ts'
 import { durationText } from '../../values/time.ts'
 import { type ConditionTypes, conditionsAfter, type Finding } from './conditions.ts'
 
-const conditionTypes: ConditionTypes<'Ready' | 'Progressing'> = { all: ['Ready', 'Progressing'], passing: new Set() }
+/** DatabaseServing: only while a backup waits for a database that does not serve. */
+const conditionTypes: ConditionTypes<'Ready' | 'Progressing' | 'DatabaseServing'> = {
+  all: ['Ready', 'Progressing', 'DatabaseServing'],
+  passing: new Set(['DatabaseServing']),
+}
 
 type Run = { metadata: ObjectMeta; status?: { conditions?: Condition[] | undefined } | undefined }
 
@@ -19,7 +23,7 @@ const durationOf = ({ startedAt, finishedAt, duration }: Times): { duration?: st
 export const withFindings = <Status extends Times>(
   { metadata: { generation }, status: before }: Run,
   status: Status,
-  findings: { Ready?: Finding; Progressing: Finding },
+  findings: { Ready?: Finding; Progressing: Finding; DatabaseServing?: Finding },
   now: number,
 ): Status & { conditions: Condition[] } => ({
   ...status,

@@ -40,7 +40,7 @@ import {
 import { createVerdicts, type Verdicts } from './verdicts.ts'
 
 export type { PostgresTarget } from './connection.ts'
-export { diskFull, PostgresError } from './errors.ts'
+export { diskFull, isPassing, PostgresError } from './errors.ts'
 export type { ChecksumFailures, RestorePoint } from './state.ts'
 
 export type RoleObservation = {

@@ -57,6 +57,10 @@ function reasonFor(code: string | undefined, message: string): PostgresErrorReas
   return byState.find(([pattern]) => pattern.test(code))?.[1] ?? 'network'
 }
 
+/** Whether an error can pass without anybody's help: Postgres is not reached, starts, is slow or has no room now. */
+export const isPassing = (error: unknown): error is PostgresError =>
+  error instanceof PostgresError && (error.reason !== 'statement' || error.code === diskFull)
+
 /**
  * Any error of a connection as a PostgresError. Its message is the server's primary one, without detail, hint or
  * statement, and without anything that looks like a verifier.

@@ -2,6 +2,8 @@
 import type { Cluster } from '../../cluster/index.ts'
 import {
   askedRestore,
+  type Backup,
+  type Branch,
   childNames,
   isOpenRestore,
   isRestoreAsked,
@@ -14,6 +16,7 @@ import { dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { holdOf } from '../managed-database/hold.ts'
+import { conditionOf } from '../objects/conditions.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
 import type { DataSource } from '../workload/instance.ts'
 import type { Learnt, Observer } from '../workload/observe.ts'
@@ -80,8 +83,8 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
       ),
       candidate: candidate?.candidate,
       held: holdOf(
-        others.filter(({ status: of }) => of?.phase === 'running'),
-        branches,
+        others.filter(other => other.status?.phase === 'running' && !isInVain(database, other)),
+        branches.filter(branch => !isInVain(database, branch)),
       ),
       isOldStopped:
         status?.fencedAt !== undefined &&
@@ -115,6 +118,11 @@ async function databaseOf(cluster: Cluster, { metadata, spec }: Restore): Promis
   const found = await cluster.get('ManagedDatabase', { namespace: metadata.namespace, name: spec.databaseName })
   return found?.metadata.labels?.[labels.id] === spec.databaseId ? found : undefined
 }
+
+/** Whether something waits for a Postgres that does not serve: a restore that waited for it could never bring one back. */
+const isInVain = (database: ManagedDatabase | undefined, { status }: Backup | Branch): boolean =>
+  conditionOf(database?.status, 'Ready')?.status !== 'True' &&
+  conditionOf(status, 'Progressing')?.reason === 'AwaitingDatabase'
 
 const backupOf = (cluster: Cluster, namespace: string | undefined, name: string | undefined) =>
   name === undefined ? undefined : cluster.get('Backup', { namespace, name })

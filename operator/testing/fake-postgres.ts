@@ -27,6 +27,8 @@ export type FakeData = {
   isFull?: boolean
   /** It answers no look in time. */
   isSlow?: boolean
+  /** It refuses connections, though its pod runs: it is about to start again. */
+  isDown?: boolean
   /** No commit comes to rest on its disk. */
   walHangs?: boolean
   checksumFailures?: ChecksumFailures
@@ -101,7 +103,8 @@ export function createFakePostgres(): FakePostgres {
   const find = ({ host, ca }: PostgresTarget): FakeData => {
     const server = servers.get(host)
     const found = data.get(server?.claimUid ?? '')
-    if (found === undefined) throw new PostgresError('network', `connect ECONNREFUSED ${host}`, 'ECONNREFUSED')
+    if (found === undefined || found.isDown)
+      throw new PostgresError('network', `connect ECONNREFUSED ${host}`, 'ECONNREFUSED')
     if (server?.tls !== undefined) shakeHands(server.tls, ca)
     return found
   }

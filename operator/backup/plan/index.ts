@@ -4,17 +4,17 @@
  * ended stays as it ended, but for a completed one whose snapshot is taken away. What failed leaves no snapshot; but one that was
  * completed is deleted by nobody here before the backup is, whatever was said of it in between.
  */
-import { type Backup, teardownFinalizer } from '../../../crds/index.ts'
-import { preciseTime, timestamp } from '../../../values/time.ts'
-import { completed, conditionOf, no, yes } from '../../objects/conditions.ts'
+import { teardownFinalizer } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { conditionOf, yes } from '../../objects/conditions.ts'
 import { withFindings } from '../../objects/run-status.ts'
 import type { RestorePoint } from '../../postgres/administrator.ts'
 import type { AnchorFacts, Observed, SnapshotFacts, Source } from '../observed.ts'
 import type { Action, BackupDeadlines } from './actions.ts'
+import { awaiting, checkpointing, lapseOf, waitsUntil } from './patience.ts'
 import { type Refusal, refusalOf } from './refusal.ts'
+import { failed, finished, running, type Status, waiting } from './status.ts'
 import { isVerifiedByItself, planVerification, verificationPending } from './verification.ts'
-
-type Status = NonNullable<Backup['status']>
 
 export type Plan = {
   actions: Action[]
@@ -139,20 +139,17 @@ function withoutSnapshot(observed: Observed, source: Source, now: number, deadli
   if (backup.status?.phase !== 'running' && ahead !== undefined)
     return still(waiting(backup, 'Queued', `waiting for ${ahead}: one backup of a database is taken at a time`, now))
   if (checkpoint.state === 'running')
-    return still(running(backup, 'Checkpointing', 'writing what Postgres holds to its files', now))
-  const lapse = notServing(source)
-  if (lapse !== undefined) {
-    const until = Math.max(lapse.since, Date.parse(backup.metadata.creationTimestamp ?? '')) + deadlines.servingMs
-    if (now >= until) return still(failed(backup, { reason: 'DatabaseNotServing', message: lapse.message }, now))
-    return { ...still(waiting(backup, 'AwaitingDatabase', lapse.message, now)), wakeAt: until }
-  }
-  return {
-    actions: [{ do: 'checkpoint' }],
-    status: running(backup, 'Checkpointing', 'writing what Postgres holds to its files', now),
-    wakeAt: now + roomMs,
-  }
+    return { ...still(checkpointing(backup, checkpoint.since, now)), wakeAt: now + roomMs }
+  const lapse = lapseOf(source, checkpoint)
+  if (lapse === undefined)
+    return { actions: [{ do: 'checkpoint' }], status: checkpointing(backup, now, now), wakeAt: now + roomMs }
+  const until = waitsUntil(backup, source, lapse, now, deadlines)
+  if (now >= until) return still(failed(backup, { reason: 'DatabaseNotServing', message: lapse.message }, now))
+  const status = awaiting(backup, lapse.message, now)
+  const { askAt = Number.POSITIVE_INFINITY } = lapse
+  if (now < askAt) return { ...still(status), wakeAt: Math.min(until, askAt) }
+  return { actions: [{ do: 'checkpoint' }], status, wakeAt: Math.min(until, now + roomMs) }
 }
-
 /** The volume of a Postgres that a restore has stopped: whatever was written is in it, and nothing is written any more. */
 function anchor({ backup }: Observed, facts: AnchorFacts, { database }: Source, now: number): Plan {
   if (facts.state === 'over')
@@ -172,18 +169,6 @@ function anchor({ backup }: Observed, facts: AnchorFacts, { database }: Source, 
     actions: [{ do: 'create-snapshot', of: { systemIdentifier, claim, claimUid, pgVersion, region } }],
     status: running(backup, 'Snapshotting', 'asking the storage for a snapshot of the stopped volume', now),
     wakeAt: undefined,
-  }
-}
-
-/** Since when a database does not serve, and why; undefined where it does. */
-function notServing({ database, isReachable }: Source): { since: number; message: string } | undefined {
-  const ready = conditionOf(database.status, 'Ready')
-  if (ready?.status === 'True' && isReachable && database.status?.volume !== undefined) return undefined
-  const isSaid = ready?.status === 'False'
-  return {
-    since:
-      Date.parse((isSaid ? ready.lastTransitionTime : undefined) ?? database.metadata.creationTimestamp ?? '') || 0,
-    message: `the database does not serve${isSaid ? `: ${ready.message}` : ' yet'}`,
   }
 }
 
@@ -273,48 +258,3 @@ function faultOf(
   const what = cutAt === undefined ? 'not cut' : 'cut, and not ready'
   return { reason: 'SnapshotStalled', message: `the snapshot is ${what} after ${Math.round((now - since) / 1000)} s` }
 }
-
-const notYet = no('NotCompleted', 'the backup is not completed')
-
-/** Not begun, unless it was before. */
-const waiting = (backup: Backup, step: string, message: string, now: number): Status =>
-  withFindings(
-    backup,
-    { ...backup.status, phase: backup.status?.phase ?? 'pending' },
-    { Ready: notYet, Progressing: yes(step, message) },
-    now,
-  )
-
-const running = (backup: Backup, step: string, message: string, now: number): Status =>
-  withFindings(
-    backup,
-    { ...backup.status, phase: 'running', startedAt: backup.status?.startedAt ?? timestamp(now) },
-    { Ready: notYet, Progressing: yes(step, message) },
-    now,
-  )
-
-const finished = (backup: Backup, now: number): Status =>
-  withFindings(
-    backup,
-    {
-      ...backup.status,
-      phase: 'completed',
-      startedAt: backup.status?.startedAt ?? timestamp(now),
-      finishedAt: preciseTime(now),
-    },
-    { Ready: yes(completed, 'it can be restored'), Progressing: no(completed, 'the backup is completed') },
-    now,
-  )
-
-export const failed = (backup: Backup, { reason, message }: Refusal, now: number): Status =>
-  withFindings(
-    backup,
-    {
-      ...backup.status,
-      phase: 'failed',
-      finishedAt: backup.status?.finishedAt ?? preciseTime(now),
-      error: message.slice(0, 1000),
-    },
-    { Ready: no(reason, message), Progressing: no(reason, message) },
-    now,
-  )

@@ -48,7 +48,7 @@ describe('a plan', () => {
       { checkpoint: { state: 'waiting' } },
       { does: ['checkpoint'], wakeAt: now + 5_000 },
     ],
-    ['asks for no second one', { checkpoint: { state: 'running' } }, { does: [], phase: 'running' }],
+    ['asks for no second one', { checkpoint: { state: 'running', since: now } }, { does: [], phase: 'running' }],
     ['goes on to the snapshot', { checkpoint: { state: 'succeeded', point } }, { does: ['create-snapshot'] }],
     [
       'takes no snapshot of other data than it made a checkpoint of',

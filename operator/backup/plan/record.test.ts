@@ -80,7 +80,7 @@ describe('on its way', () => {
     ],
     [
       'by a checkpoint',
-      { checkpoint: { state: 'running' } },
+      { checkpoint: { state: 'running', since: now } },
       { phase: 'running' },
       ['Checkpointing', 'writing what Postgres holds to its files'],
     ],
@@ -109,7 +109,7 @@ describe('on its way', () => {
 
   test('it was begun when it was begun, and runs from then on', () => {
     const begun = backup({ phase: 'running', startedAt: ago(5_000) })
-    expect(planOf({ backup: begun, checkpoint: { state: 'running' } }).status.startedAt).toBe(ago(5_000))
+    expect(planOf({ backup: begun, checkpoint: { state: 'running', since: now } }).status.startedAt).toBe(ago(5_000))
     const waiting = planOf({ backup: begun, ...source({ conditions: [ready('False')] }) }).status
     expect([waiting.phase, waiting.startedAt]).toEqual(['running', ago(5_000)])
     expect(planOf({ ahead: 'other' }).status).not.toHaveProperty('startedAt')

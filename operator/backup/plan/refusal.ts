@@ -1,5 +1,12 @@
 /** Why a backup cannot be taken at all, whatever is waited for. Pure. */
-import { type Branch, branchPhase, type ManagedDatabase, snapshotRefusal, visiblePhase } from '../../../crds/index.ts'
+import {
+  type Branch,
+  branchPhase,
+  isUnmadeBranch,
+  type ManagedDatabase,
+  snapshotRefusal,
+  visiblePhase,
+} from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
 
@@ -25,7 +32,8 @@ function databaseRefusal(database: ManagedDatabase): Refusal | undefined {
 function branchRefusal(branch: Branch): Refusal | undefined {
   const phase = branchPhase(branch)
   if (phase === 'deleting' || phase === 'deleted') return refused('BranchDeleting', 'the branch is being deleted')
-  if (phase === 'failed') return refused('BranchFailed', 'the branch has failed: its conditions say why')
+  // One that served before is waited for: its Postgres may just be restarted.
+  if (isUnmadeBranch(branch)) return refused('BranchFailed', 'the branch has failed: its conditions say why')
   return undefined
 }
 

@@ -126,7 +126,7 @@ describe('what it comes to', () => {
   const says = (exitCode: number, message: string, metadata = {}, more: Partial<VerificationFacts> = {}) => {
     const its: VerifierEnd = { exitCode, message }
     const pod = { isGoing: false, madeAt: 0, end: its }
-    const { actions, status } = planOf(ended({ verification: 'pending' }, metadata), {
+    const { actions, status } = planOf(ended({ verification: 'pending', verificationTries: 2 }, metadata), {
       ...{ isThere: true, claim: true, pod },
       ...more,
     })
@@ -149,6 +149,23 @@ describe('what it comes to', () => {
     expect(says(70, 'out of memory')).toEqual(failed('not checked: its copy ended with code 70: out of memory'))
     expect(says(137, '')).toEqual(failed('not checked: its copy ended with code 137: it said nothing'))
     expect(says(0, 'all is well')).toEqual(failed('not checked: its copy ended with code 0: all is well'))
+  })
+  test.each<[string, number, string]>([
+    ['is killed', 137, ''],
+    ['is put out by its node', -1, 'Evicted: the node was low on memory'],
+    ['says nothing that can be read', 0, 'all is well'],
+  ])('is not known of a copy that %s: another one is made, three in all', (_, exitCode, message) => {
+    const pod = { isGoing: false, madeAt: now - 1_000, end: { exitCode, message } }
+    const next = (tries?: number, more = {}) => {
+      const its = ended({ verification: 'pending', ...(tries === undefined ? {} : { verificationTries: tries }) })
+      const { actions, status } = planOf(its, { isThere: true, claim: true, pod: { ...pod, ...more } })
+      return [actions, status.verification, status.verificationTries]
+    }
+    expect(next()).toEqual([[end], 'pending', 1])
+    // It is counted once, however long it takes to go.
+    expect(next(1, { isGoing: true })).toEqual([[end], 'pending', 1])
+    expect(next(1)).toEqual([[end], 'pending', 2])
+    expect(next(2)).toEqual([[], 'failed', undefined])
   })
   test('holds whatever its time and wherever its data are now', () => {
     expect(says(0, soundCopy.message, {}, { place: undefined })[0]).toBe('verified')

@@ -50,12 +50,16 @@ export const outcomeOf = ({ error, faults }: BackupVerification): 'verified' | '
   return faults === undefined ? 'unchecked' : 'damaged'
 }
 
+/** So many copies are made of a backup before it is told that it cannot be checked. */
+const mostTries = 3
+
 type Found = Omit<BackupVerification, 'endedAt' | 'asked'>
 
 function ended(backup: Backup, result: Found, now: number): Partial<Status> {
   const asked = verificationAsked(backup)
   return {
     verification: result.error === undefined ? 'verified' : 'failed',
+    verificationTries: undefined,
     verificationResult: { endedAt: preciseTime(now), ...result, ...(asked === undefined ? {} : { asked }) },
   }
 }
@@ -65,7 +69,14 @@ function underWay(observed: Observed, now: number, { verificationMs }: BackupDea
   const waiting: Verification = { actions: [], status: {}, wakeAt: undefined }
   const giveUp = (why: string): Verification => ({ ...waiting, status: notVerified(backup, why, now) })
   const { pod, isThere, isTurn, place } = facts
-  if (pod?.end !== undefined) return { ...waiting, status: ended(backup, resultOf(pod.end), now) }
+  if (pod?.end !== undefined) {
+    const found = resultOf(pod.end)
+    const { verificationTries: tries = 0 } = backup.status ?? {}
+    if (found.faults !== undefined || tries + 1 >= mostTries) return { ...waiting, status: ended(backup, found, now) }
+    // What ended without a word, as by the loss of its node or a kill, says nothing of the backup.
+    const counted = pod.isGoing ? {} : { verificationTries: tries + 1 }
+    return { ...waiting, actions: [{ do: 'end-verification' }], status: counted }
+  }
   // It would wait for a snapshot that is not there, and others for it.
   if (id !== undefined && isRelabelled(backup, id))
     return giveUp('its label espalier.dev/id is not the one that it was made with')

@@ -84,7 +84,7 @@ describe('a scheduled backup', () => {
     await verify('unasked-2', 'twice')
     const again = await stands('unasked-2', 'failed')
     expect(again?.status?.verificationResult?.error).toBe('not checked: its copy ended with code 70: out of memory')
-    expect(verifier.seen.length).toBe(before + 1)
+    expect(verifier.seen.length).toBe(before + 3)
     expect((await get('unasked-1'))?.status?.verification).toBeUndefined()
     await findingOf('unasked', 'LastBackupNotVerified')
   })

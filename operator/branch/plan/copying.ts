@@ -9,7 +9,7 @@ import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 import { operationOf } from './operation.ts'
 import { failed, nothing, type Plan, type PlanSettings, told } from './plan.ts'
-import { copied, prebranchDraft } from './prebranch.ts'
+import { copied, copyingStep, prebranchDraft } from './prebranch.ts'
 import { refusalOf } from './refusal.ts'
 
 export function copying(observed: Observed, owner: Owner, now: number, settings: PlanSettings): Plan {
@@ -22,8 +22,9 @@ export function copying(observed: Observed, owner: Owner, now: number, settings:
   const actions: Action[] = withoutVolume(nextActions(observed, owner, assessment), owner)
   if (backup === undefined) actions.push({ do: 'create-backup', draft: prebranchDraft(branch, owner.id) })
   const notYet = no('NotCopied', 'its data are being copied')
-  const message = copy?.state === 'underway' ? copy.message : 'asking for a snapshot of its source'
-  const findings = { ...assessment.findings, Ready: notYet, VolumeReady: notYet, Progressing: yes('Copying', message) }
+  const asking = { step: copyingStep, message: 'asking for a snapshot of its source' }
+  const { step, message } = copy?.state === 'underway' ? copy : asking
+  const findings = { ...assessment.findings, Ready: notYet, VolumeReady: notYet, Progressing: yes(step, message) }
   const operation = operationOf(branch, 'create-branch', now)
   const status = told(observed, findings, { phase: 'creating', operation }, now)
   return { ...nothing(observed), actions, status: copy?.state === 'cut' ? { ...status, source: copy.source } : status }

@@ -43,8 +43,12 @@ export function prebranchDraft({ metadata, spec }: Branch, id: string): Draft<'B
   }
 }
 
+/** The step of a Task while data are copied. */
+export const copyingStep = 'Copying'
+
 type Copied =
-  | { state: 'underway'; message: string }
+  /** `step`: as a Task names it. */
+  | { state: 'underway'; step: string; message: string }
   | { state: 'cut'; source: NonNullable<BranchStatus['source']> }
   | { state: 'failed'; refusal: Refusal }
 
@@ -61,8 +65,10 @@ export function copied(backup: Backup, branch: Branch, source: Source | undefine
   if (metadata.deletionTimestamp !== undefined)
     return failed('SnapshotDeleted', 'what it was to be made from was deleted by somebody')
   const { snapshotName, endLsn, systemIdentifier, cutAt, sizeBytes } = status
-  if (status.phase !== 'completed')
-    return { state: 'underway', message: conditionOf(status, 'Progressing')?.message ?? 'waiting for a snapshot' }
+  if (status.phase !== 'completed') {
+    const { reason, message = 'waiting for a snapshot' } = conditionOf(status, 'Progressing') ?? {}
+    return { state: 'underway', step: reason === 'AwaitingDatabase' ? reason : copyingStep, message }
+  }
   if (snapshotName === undefined || endLsn === undefined || systemIdentifier === undefined)
     return failed('SnapshotUnknown', `the backup ${metadata.name} does not say what it is of`)
   const bytes = sizeBytes ?? bytesTold(source?.status?.storage?.capacity)

@@ -1,0 +1,54 @@
+/** The status of a backup at each point of its life. Pure. */
+import type { Backup } from '../../../crds/index.ts'
+import { preciseTime, timestamp } from '../../../values/time.ts'
+import { completed, type Finding, no, yes } from '../../objects/conditions.ts'
+import { withFindings } from '../../objects/run-status.ts'
+import type { Refusal } from './refusal.ts'
+
+export type Status = NonNullable<Backup['status']>
+type More = { DatabaseServing?: Finding }
+
+const notYet = no('NotCompleted', 'the backup is not completed')
+
+/** Not begun, unless it was before. */
+export const waiting = (backup: Backup, step: string, message: string, now: number, more: More = {}): Status =>
+  withFindings(
+    backup,
+    { ...backup.status, phase: backup.status?.phase ?? 'pending' },
+    { Ready: notYet, Progressing: yes(step, message), ...more },
+    now,
+  )
+
+export const running = (backup: Backup, step: string, message: string, now: number, more: More = {}): Status =>
+  withFindings(
+    backup,
+    { ...backup.status, phase: 'running', startedAt: backup.status?.startedAt ?? timestamp(now) },
+    { Ready: notYet, Progressing: yes(step, message), ...more },
+    now,
+  )
+
+export const finished = (backup: Backup, now: number): Status =>
+  withFindings(
+    backup,
+    {
+      ...backup.status,
+      phase: 'completed',
+      startedAt: backup.status?.startedAt ?? timestamp(now),
+      finishedAt: preciseTime(now),
+    },
+    { Ready: yes(completed, 'it can be restored'), Progressing: no(completed, 'the backup is completed') },
+    now,
+  )
+
+export const failed = (backup: Backup, { reason, message }: Refusal, now: number): Status =>
+  withFindings(
+    backup,
+    {
+      ...backup.status,
+      phase: 'failed',
+      finishedAt: backup.status?.finishedAt ?? preciseTime(now),
+      error: message.slice(0, 1000),
+    },
+    { Ready: no(reason, message), Progressing: no(reason, message) },
+    now,
+  )

@@ -1,0 +1,181 @@
+/**
+ * Every operation that needs Postgres is asked for while Postgres is just coming back, as after a kill of the postmaster: each waits, says
+ * so in its Task, and succeeds. None fails that could have waited.
+ */
+import { describe, expect, test } from 'vitest'
+import { annotations, apiVersion, type Backup, rotationAnnotations, type Task } from '../crds/index.ts'
+import { conditionOf } from './objects/conditions.ts'
+import { PostgresError } from './postgres/administrator.ts'
+import { at, useBackups } from './testing/backups.ts'
+import { useBranches } from './testing/branches.ts'
+import { isPhase, useInstallation } from './testing/fixture.ts'
+import { editSpec, eventually } from './testing/installation.ts'
+import type { PostgresAccess } from './workload/access.ts'
+
+const it = useInstallation()
+const { ask, ended, when, dataOf, taken, restarted } = useBackups(it)
+const branches = useBranches(it)
+
+const settled = (name: string, phase = 'available') =>
+  it.when(name, found => isPhase(phase)(found) && found.status?.operation === undefined)
+const refusal = () => new PostgresError('network', 'connect ECONNREFUSED 127.0.0.1:5432', 'ECONNREFUSED')
+
+const restore = async (databaseName: string, backupName: string) =>
+  it.cluster().create('Restore', {
+    apiVersion,
+    kind: 'Restore',
+    metadata: at(`${databaseName}-back`),
+    spec: { databaseName, databaseId: await it.idOf(databaseName), target: { backupName } },
+  })
+
+/** Each call to each server fails so often before it is answered; probes say so. */
+function refusingAtFirst(access: PostgresAccess, times: number): PostgresAccess {
+  const counts = new Map<string, number>()
+  const isRefused = (method: string, host: string): boolean => {
+    const key = `${method} ${host}`
+    const count = (counts.get(key) ?? 0) + 1
+    counts.set(key, count)
+    return count <= times
+  }
+  const refuse =
+    <Arguments extends [{ host: string }, ...unknown[]], Result>(
+      method: string,
+      call: (...args: Arguments) => Promise<Result>,
+    ) =>
+    async (...args: Arguments): Promise<Result> => {
+      if (isRefused(method, args[0].host)) throw refusal()
+      return call(...args)
+    }
+  return {
+    ...access,
+    observe: async (target, options, signal) =>
+      isRefused('observe', target.host)
+        ? { reachable: false, reason: 'network', message: refusal().message }
+        : access.observe(target, options, signal),
+    login: async (target, password, signal) =>
+      isRefused('login', target.host)
+        ? { result: 'unreachable', message: refusal().message }
+        : access.login(target, password, signal),
+    ensureRoles: refuse('ensureRoles', access.ensureRoles),
+    detach: refuse('detach', access.detach),
+    open: refuse('open', access.open),
+    reload: refuse('reload', access.reload),
+    checkpoint: refuse('checkpoint', access.checkpoint),
+  }
+}
+
+const endOf = (name: string, task: string) =>
+  eventually(
+    async () => (await it.tasksOf(name)).find(({ spec, status }) => spec.name === task && status?.finishedAt),
+    found => found !== undefined,
+    { withinMs: 30_000 },
+  )
+const outcome = (task: Task | undefined) => [task?.spec.name, task?.status?.phase, task?.status?.error]
+
+describe('a Postgres that refuses connections for a moment', () => {
+  test.each<[string, Partial<Backup['spec']>]>([
+    ['a user', {}],
+    ['a schedule', { purpose: 'scheduled' }],
+    ['a restore', { purpose: 'postrestore' }],
+  ])('is waited for by a backup of %s, which says so', async (whose, spec) => {
+    const name = `away${whose.replaceAll(/\W/g, '')}`
+    await it.create(name)
+    const data = await dataOf(name)
+    data.isDown = true
+    await ask(`${name}-1`, name, spec)
+    const waiting = await when(
+      `${name}-1`,
+      ({ status }) => conditionOf(status, 'DatabaseServing')?.reason === 'NotServing',
+    )
+    expect(conditionOf(waiting?.status, 'Progressing')).toMatchObject({
+      reason: 'AwaitingDatabase',
+      message: expect.stringContaining('ECONNREFUSED'),
+    })
+    data.isDown = false
+    const done = await ended(`${name}-1`)
+    expect([done?.status?.phase, conditionOf(done?.status, 'DatabaseServing')]).toEqual(['completed', undefined])
+    if (spec.purpose !== undefined) return
+    const task = await endOf(`${name}-1`, 'backup-managed')
+    expect(outcome(task)).toEqual(['backup-managed', 'succeeded', undefined])
+    const steps = task?.status?.messages?.map(({ step }) => step) ?? []
+    expect(steps.filter(step => step === 'AwaitingDatabase')).toHaveLength(1)
+  })
+
+  test('is waited for by a branch, which says so', async () => {
+    await it.create('forked')
+    const data = await dataOf('forked')
+    data.isDown = true
+    await branches.ask('fork', 'forked')
+    const waiting = await branches.when(
+      'fork',
+      ({ status }) => conditionOf(status, 'Progressing')?.reason === 'AwaitingDatabase',
+    )
+    expect(conditionOf(waiting.status, 'Progressing')?.message).toContain('ECONNREFUSED')
+    data.isDown = false
+    await branches.when('fork', branches.isPhase('available'))
+    const task = await endOf('fork', 'create-branch')
+    expect(outcome(task)).toEqual(['create-branch', 'succeeded', undefined])
+    expect(task?.status?.messages?.find(({ step }) => step === 'AwaitingDatabase')?.text).toContain('ECONNREFUSED')
+  })
+
+  test('is waited for by a branch of a branch that is told as failed meanwhile', async () => {
+    await it.create('stem')
+    await branches.made('twig', 'stem')
+    const claim = await branches.child('PersistentVolumeClaim', 'twig', 'claim')
+    const data = it.workload().postgres.data.get(claim?.metadata.uid ?? '')
+    if (data === undefined) throw new Error('there are no data')
+    data.isDown = true
+    const sourceBranch = { name: 'twig', id: await branches.idOf('twig') }
+    await branches.ask('leaf', 'stem', { sourceBranch, depth: 2 })
+    await branches.when('leaf', ({ status }) => conditionOf(status, 'Progressing')?.reason === 'AwaitingDatabase')
+    data.isDown = false
+    await branches.when('leaf', branches.isPhase('available'))
+  })
+})
+
+test('a restore does not wait for a backup that waits for the Postgres that it replaces', async () => {
+  await it.create('broken')
+  await taken('broken-1', 'broken')
+  const data = await dataOf('broken')
+  data.isDown = true
+  await ask('broken-2', 'broken')
+  await when('broken-2', ({ status }) => conditionOf(status, 'DatabaseServing') !== undefined)
+  await it.when('broken', ({ status }) => conditionOf(status, 'Ready')?.status === 'False')
+  await restore('broken', 'broken-1')
+  expect(outcome(await endOf('broken', 'restore-managed'))[1]).toBe('succeeded')
+  expect((await ended('broken-2'))?.status?.phase).toBe('completed')
+})
+
+describe('a Postgres that refuses whatever is first asked of it', () => {
+  test('fails no operation', async () => {
+    await restarted({ administrator: refusingAtFirst(it.workload().postgres.access, 2) })
+    await it.create('all')
+    const annotate = (key: string, value: string) => editSpec(it.cluster(), 'all', spec => spec, { [key]: value })
+    await settled('all')
+    await taken('all-1', 'all')
+    await branches.made('all-branch', 'all')
+
+    await annotate(rotationAnnotations.app, 'first')
+    expect(outcome(await endOf('all', 'rotate-password-managed'))[1]).toBe('succeeded')
+    await editSpec(it.cluster(), 'all', spec => ({ ...spec, size: { name: 'large', version: 1 } }))
+    expect(outcome(await endOf('all', 'update-managed-size'))[1]).toBe('succeeded')
+    await annotate(annotations.restart, new Date().toISOString())
+    expect(outcome(await endOf('all', 'restart-managed'))[1]).toBe('succeeded')
+    await restore('all', 'all-1')
+    expect(outcome(await endOf('all', 'restore-managed'))[1]).toBe('succeeded')
+    await settled('all')
+    await editSpec(it.cluster(), 'all', spec => ({ ...spec, suspended: true }))
+    await settled('all', 'suspended')
+    await editSpec(it.cluster(), 'all', spec => ({ ...spec, suspended: false }))
+    await settled('all')
+
+    const failed = (await it.tasksOf('all')).filter(({ status }) => status?.phase === 'failed')
+    expect(failed.map(outcome)).toEqual([])
+    const { items } = await it.cluster().list('Backup', { namespace: 'databases' })
+    const ofAll = items.filter(({ spec }) => spec.databaseName === 'all')
+    const phases = await Promise.all(ofAll.map(async ({ metadata }) => (await ended(metadata.name))?.status?.phase))
+    expect(ofAll.map(({ spec }) => spec.purpose).toSorted()).toEqual(['postrestore', 'prerestore', 'user'])
+    expect(new Set(phases)).toEqual(new Set(['completed']))
+    await restarted()
+  })
+})
