@@ -2,10 +2,12 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import {
   appendFileSync,
   chmodSync,
+  closeSync,
   existsSync,
   linkSync,
   lstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -17,6 +19,7 @@ import {
   truncateSync,
   utimesSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -24,6 +27,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryDirectory } from '../testing/runtime.ts'
 import { copyHot, openCopier } from './copier.ts'
 import { compareMarks, createTreeCopy, type Mark } from './copy.ts'
+import { isUnwrittenSegment } from './wal.ts'
 
 const isRoot = process.getuid?.() === 0
 const canShareBlocks = isRoot && existsSync('/dev/loop-control') && spawnSync('mkfs.xfs', ['-V']).status === 0
@@ -136,6 +140,91 @@ describe('createTreeCopy', () => {
     expect(copy.pass(false)).toMatchObject({ copied: 4, copiedBytes: 3000, bytes: 3000 })
     appendFileSync(join(source, 'b'), 'y')
     expect(copy.pass(true)).toMatchObject({ copiedBytes: 1001, bytes: 3001 })
+  })
+
+  test('of a long file only what has changed is written again, whatever was done to it', () => {
+    const { source, target } = tree()
+    const [file, length] = [join(source, 'long'), 24 * 1024 * 1024]
+    writeFileSync(file, Buffer.alloc(length, 'x'))
+    const copy = createTreeCopy(source, target)
+    copy.pass(false)
+    const write = (text: string, position: number) => {
+      const descriptor = openSync(file, 'r+')
+      writeSync(descriptor, text, position)
+      closeSync(descriptor)
+    }
+    const changes = [
+      () => write('y', 5_000_000),
+      () => write('at the end', length - 3),
+      () => truncateSync(file, length - 1_000_000),
+      () => appendFileSync(file, 'longer again'),
+      () => undefined,
+    ]
+    for (const change of changes) {
+      change()
+      expect(copy.pass(true).writtenBytes).toBeLessThan(200_000)
+      expect(readFileSync(join(target, 'long')).equals(readFileSync(file))).toBe(true)
+    }
+    truncateSync(file, 10)
+    copy.pass(true)
+    expect(contents(target)).toEqual(contents(source))
+  })
+
+  test('holes stay holes', () => {
+    const { source, target } = tree()
+    const file = join(source, 'sparse')
+    writeFileSync(file, 'begin')
+    truncateSync(file, 64 * 1024 * 1024)
+    appendFileSync(file, 'end')
+    createTreeCopy(source, target).pass(true)
+    expect(statSync(join(target, 'sparse')).blocks * 512).toBeLessThan(1024 * 1024)
+    expect(readFileSync(join(target, 'sparse')).equals(readFileSync(file))).toBe(true)
+  })
+
+  /** The first page of a segment, as Postgres writes it: magic, info, timeline, address. */
+  const segment = (address: bigint): Buffer => {
+    const content = Buffer.alloc(1024 * 1024, 'x')
+    content.writeUInt16LE(0xd118, 0)
+    content.writeUInt32LE(1, 4)
+    content.writeBigUInt64LE(address, 8)
+    return content
+  }
+  const mebibyte = 1024n * 1024n
+
+  test('segments of WAL that hold nothing are left out, and copied once they hold something', () => {
+    const { source, target } = tree()
+    mkdirSync(join(source, 'pg_wal'))
+    const [written, recycled, empty] = [
+      '000000010000000000000005',
+      '000000010000000000000006',
+      '000000010000000000000007',
+    ]
+    const put = (name: string, content: Buffer) => writeFileSync(join(source, 'pg_wal', name), content)
+    put(written, segment(5n * mebibyte))
+    put(recycled, segment(2n * mebibyte))
+    put(empty, Buffer.alloc(1024 * 1024))
+    put('00000002.history', Buffer.from('1'))
+    const copy = createTreeCopy(source, target)
+    copy.pass(false)
+    expect(readdirSync(join(target, 'pg_wal')).sort()).toEqual([written, '00000002.history'])
+    put(recycled, segment(6n * mebibyte))
+    copy.pass(true)
+    expect(readdirSync(join(target, 'pg_wal')).sort()).toEqual([written, recycled, '00000002.history'])
+    put(written, segment(9n * mebibyte))
+    expect(copy.pass(true).bytes).toBe(1024 * 1024 + 1)
+    expect(readdirSync(join(target, 'pg_wal')).sort()).toEqual([recycled, '00000002.history'])
+  })
+
+  test.each([
+    ['its own place', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n, 0x3_4100_0000n, false],
+    ['another place', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n, 0x3_4000_0000n, true],
+    ['nothing', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n, 0n, true],
+    ['large segments', 'd/pg_wal/000000010000000200000003', 2n ** 30n, 0x2_c000_0000n, false],
+    ['a file that is not whole', 'd/pg_wal/0000000A0000000300000041', 2n ** 24n - 1n, 0n, false],
+    ['a file of another folder', 'd/base/0000000A0000000300000041', 2n ** 24n, 0n, false],
+    ['a partial segment', 'd/pg_wal/0000000A0000000300000041.partial', 2n ** 24n, 0n, false],
+  ])('a segment that begins with a page of %s', (_, path, size, address, isUnwritten) => {
+    expect(isUnwrittenSegment(path, size, segment(address).subarray(0, 16))).toBe(isUnwritten)
   })
 
   /** How many hot passes are made where each writes so many MB. */

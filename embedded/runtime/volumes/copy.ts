@@ -7,7 +7,7 @@
  * kernel stamps files with a clock that ticks every few milliseconds, some file systems with whole seconds.) All times
  * are read from the file system itself, never from this machine's clock.
  *
- * A copy leaves some room to whoever writes meanwhile (room.ts).
+ * Segments of WAL that hold nothing are left out (wal.ts). A copy leaves some room to whoever writes meanwhile (room.ts).
  *
  * Files are opened without following links and copied through their descriptor, so that a tree that belongs to another
  * user cannot lead a runtime that is root out of it.
@@ -17,7 +17,6 @@ import {
   chmodSync,
   closeSync,
   constants,
-  copyFileSync,
   fdatasyncSync,
   fstatSync,
   lchownSync,
@@ -33,8 +32,10 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { errorCode } from '../errors.ts'
+import { updateCopy, writeCopy } from './file-copy.ts'
 import { requireRoom } from './room.ts'
 import { canShareBlocks, shareBlocks } from './share.ts'
+import { isUnwrittenSegment, isWalSegment, readSegmentHeader } from './wal.ts'
 
 /**
  * How long before a pass a change still counts as uncertain. Two seconds would do for the coarsest clock; the rest is
@@ -42,7 +43,10 @@ import { canShareBlocks, shareBlocks } from './share.ts'
  */
 const uncertainNs = 10_000_000_000n
 
-/** Up to this size a file that may have changed is compared rather than copied; of a longer one, only the last pass's copy counts. */
+/**
+ * Up to this size a file that may have changed is compared rather than copied. Of a longer one what differs is written again, or,
+ * where blocks are shared, only the last pass's copy counts.
+ */
 const comparedBytes = 16n * 1024n * 1024n
 const blockBytes = 1024 * 1024
 
@@ -109,7 +113,7 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
   /** By path from the root; what the target holds, and what it was copied from. */
   const known = new Map<string, Copied>()
   mkdirSync(target, { mode: 0o700 })
-  const sharesBlocks = canShareBlocks(target)
+  const sharesBlocks = isOnOneFileSystem(source, target) && canShareBlocks(target)
 
   /** The file system's own time: that of a directory that it has just made. */
   function fileSystemTime(): bigint {
@@ -149,8 +153,9 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
         const stats = lstatSync(from, { bigint: true })
         const kind = kindOf(stats)
         if (kind === undefined) return
-        seen.add(path)
         const mark = markOf(kind, stats)
+        if (isUnwritten(from, mark)) return
+        seen.add(path)
         if (kind === 'file') result.bytes += Number(stats.size)
         // The entries of a directory are looked at in any case: its own times say nothing about their contents.
         if (isCopied(path, mark)) known.set(path, { mark, certainBefore })
@@ -159,13 +164,13 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
           flush(from, mark)
         } else {
           const to = join(target, path)
-          if (known.get(path)?.mark.kind !== kind) rmSync(to, { recursive: true, force: true })
+          const isThere = known.get(path)?.mark.kind === kind
+          if (!isThere) rmSync(to, { recursive: true, force: true })
           known.delete(path)
-          const isShared = copyEntry(from, to, mark, stats)
+          result.writtenBytes += copyEntry(from, to, mark, stats, isThere && !sharesBlocks)
           known.set(path, { mark, certainBefore })
           result.copied += 1
           if (kind === 'file') result.copiedBytes += Number(stats.size)
-          if (kind === 'file' && !isShared) result.writtenBytes += Number(stats.size)
         }
         if (kind === 'directory') for (const name of readdirSync(from)) attempt(join(path, name))
       }
@@ -201,20 +206,33 @@ function verifyNames(source: string, target: string): void {
   }
 }
 
-/** @returns whether the copy shares its blocks with the source */
-function copyEntry(from: string, to: string, mark: Mark, stats: BigIntStats): boolean {
+/** Whether it is a segment of WAL that holds nothing. */
+function isUnwritten(from: string, mark: Mark): boolean {
+  if (mark.kind !== 'file' || !isWalSegment(from)) return false
+  const file = openSource(from, mark)
+  try {
+    return isUnwrittenSegment(from, mark.size, readSegmentHeader(file))
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** @param hasEarlier whether an earlier copy is there, with blocks of its own. @returns the bytes that were written */
+function copyEntry(from: string, to: string, mark: Mark, stats: BigIntStats, hasEarlier: boolean): number {
   const mode = Number(stats.mode) & 0o777
-  let isShared = false
+  let written = 0
   if (mark.kind === 'link') {
     rmSync(to, { force: true })
     symlinkSync(readlinkSync(from), to)
   } else if (mark.kind === 'directory') {
     mkdirSync(to, { recursive: true })
     chmodSync(to, mode)
-  } else isShared = copyFile(from, to, mark, mode)
+  } else written = copyFile(from, to, mark, mode, hasEarlier)
   if (process.getuid?.() === 0) lchownSync(to, Number(stats.uid), Number(stats.gid))
-  return isShared
+  return written
 }
+
+const isOnOneFileSystem = (one: string, other: string): boolean => lstatSync(one).dev === lstatSync(other).dev
 
 /** The very file that was looked at, or an error; never what a link in its way leads to. */
 function openSource(from: string, mark: Mark): number {
@@ -234,23 +252,28 @@ function flush(from: string, mark: Mark): void {
   }
 }
 
-/** @returns whether the copy shares its blocks with the source */
-function copyFile(from: string, to: string, mark: Mark, mode: number): boolean {
+/** @returns the bytes that were written: none where the copy shares its blocks with the source */
+function copyFile(from: string, to: string, mark: Mark, mode: number, hasEarlier: boolean): number {
   const file = openSource(from, mark)
-  let isShared: boolean
+  let written: number
   try {
-    rmSync(to, { force: true })
-    const opened = `/proc/self/fd/${file}`
-    isShared = shareBlocks(opened, to)
-    if (!isShared) {
-      requireRoom(dirname(to), Number(mark.size))
-      copyFileSync(opened, to)
-    }
+    written = copyContent(file, to, mark, hasEarlier)
   } finally {
     closeSync(file)
   }
   chmodSync(to, mode)
-  return isShared
+  return written
+}
+
+function copyContent(file: number, to: string, mark: Mark, hasEarlier: boolean): number {
+  if (hasEarlier && mark.size > comparedBytes) {
+    requireRoom(dirname(to), Math.max(0, Number(mark.size - lstatSync(to, { bigint: true }).size)))
+    return updateCopy(file, to)
+  }
+  rmSync(to, { force: true })
+  if (shareBlocks(`/proc/self/fd/${file}`, to)) return 0
+  requireRoom(dirname(to), Number(mark.size))
+  return writeCopy(file, to)
 }
 
 const [ours, theirs] = [Buffer.allocUnsafe(blockBytes), Buffer.allocUnsafe(blockBytes)]
