@@ -2,14 +2,17 @@
  * Backups, branches and restores under load, on one machine or, with ESPALIER_E2E_PROVIDER=kind, on a cluster: how long each, and the
  * making of an empty database to compare them with, takes from the request to its end, the longest gap between two commits of the source meanwhile, and on one machine the storage that
  * unchanged branches take. The load is that of pgbench, by four sessions. ESPALIER_BENCH_MB: the data of the source in MB.
- * Where the file system cannot share what files have in common, each copy is a whole one; TMPDIR chooses another.
+ * TMPDIR chooses the file system. Where it cannot share blocks each copy is a whole one, unless ESPALIER_POOL is `auto` for root.
  */
 import { execFileSync } from 'node:child_process'
+import { existsSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type pg from 'pg'
 import { labels } from '../crds/index.ts'
 import { type Connection, connect, type Database, eventually, openTo, query } from '../e2e/client.ts'
 import { startProvider } from '../e2e/provider.ts'
+import { canShareBlocks } from '../embedded/runtime/volumes/share.ts'
 import { against, median, percentile, print } from './statistics.ts'
 
 const megabytes = Number(process.env.ESPALIER_BENCH_MB ?? '500')
@@ -115,18 +118,25 @@ async function measure(what: string, load: Load, work: () => Promise<() => Promi
   return median(took)
 }
 
-function bytesFree(): number {
-  execFileSync('sync')
-  const text = execFileSync('df', ['--output=avail', '-B1', tmpdir()], { encoding: 'utf8' })
-  return Number(text.trim().split('\n').at(-1))
+/** What volumes and snapshots take: of a file system of their own, of one that others write to, or where each file has its own blocks. */
+function bytesTaken(): number {
+  const runtime = 'home' in provider ? join(String(provider.home), 'runtime') : tmpdir()
+  const pool = join(runtime, 'pool')
+  execFileSync('sync', ['-f', existsSync(pool) ? pool : runtime])
+  if (existsSync(pool) || canShareBlocks(runtime)) {
+    const { blocks, bfree, bsize } = statfsSync(existsSync(pool) ? pool : runtime)
+    return (blocks - bfree) * bsize
+  }
+  const text = execFileSync('du', ['-s', '-B1', runtime], { encoding: 'utf8' })
+  return Number(text.split('\t')[0])
 }
 
-/** A file system gives back what was deleted by and by. */
-async function settledBytesFree(): Promise<number> {
-  let before = bytesFree()
+/** A file system gives back what was deleted a moment later. */
+async function settledBytesTaken(): Promise<number> {
+  let before = bytesTaken()
   for (let same = 0; same < 3; ) {
     await new Promise(resolve => setTimeout(resolve, 2_000))
-    const now = bytesFree()
+    const now = bytesTaken()
     same = Math.abs(now - before) < 1e6 ? same + 1 : 0
     before = now
   }
@@ -197,11 +207,13 @@ try {
     const isAlone = async () => (await volumes()).items.length === 1
     const made: string[] = []
     for (let number = 0; number < kept; number++) made.push(await branch())
-    const before = await settledBytesFree()
+    const before = await settledBytesTaken()
     for (const id of made) await remove(`${path}/branches/${id}`)()
     // What comes back with them is what they took; what the copies before them left is given back in the meantime.
     await eventually('the storage of the branches free', isAlone, 300_000)
-    const share = (((await settledBytesFree()) - before) / (megabytes * 1e6)) * 100
+    const alone = await settledBytesTaken()
+    const share = ((before - alone) / (megabytes * 1e6)) * 100
+    print('storage of the source', `${Math.round(alone / 1e6)} MB, with its WAL`)
     print(`storage of ${kept} unchanged branches`, `${against(share, 5, 'at most', ' %')} of the source`)
   }
 
