@@ -65,6 +65,13 @@ export const annotations = {
   restore: 'espalier.dev/restore',
   /** On a Backup: asks for it to be verified. Any other value than before asks again; RFC 3339 by the API. */
   verify: 'espalier.dev/verify',
+  /**
+   * On a Backup, and on its VolumeSnapshot: `true` where its data are for one volume alone. Storage may then make the snapshot into that
+   * volume rather than copy it. Storage that does not know this copies, as ever.
+   */
+  singleUse: 'espalier.dev/single-use',
+  /** On a VolumeSnapshot that is no longer ready: the claim whose volume its data have become. */
+  becameVolume: 'espalier.dev/became-volume',
   /** When the API last wrote an object, RFC 3339: managedFields tell whole seconds only, and no cache has them. */
   updatedAt: 'espalier.dev/updated-at',
   /** On a Task that the operator makes, whose id tells no time: when it was made, to the millisecond. */

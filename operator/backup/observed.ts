@@ -16,6 +16,8 @@ export type SnapshotFacts = {
   askedAt: number
   cutAt: number | undefined
   isReady: boolean
+  /** The claim whose volume its data have become: it was for that alone. */
+  becameVolume: string | undefined
   bytes: number | undefined
   error: string | undefined
 }

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import type { Draft, VolumeSnapshot } from '../../cluster/index.ts'
-import { type Backup, childNames, labels, pgVersion, type Region } from '../../crds/index.ts'
+import { annotations, type Backup, childNames, labels, pgVersion, type Region } from '../../crds/index.ts'
 import { bytesTold } from '../../values/quantity.ts'
 import { childLabels, ownerKeyOf, ownerKindOf, ownerMarks, ownerOf } from '../objects/ownership.ts'
 import type { CutOf, SnapshotFacts } from './observed.ts'
@@ -43,7 +43,11 @@ export function snapshotDraft(backup: Backup, id: string, region: Region, of: Cu
       name: childNames.snapshot(id),
       namespace,
       labels: { ...childLabels(owner, 'snapshot'), [labels.id]: id },
-      annotations: { ...ownerMarks(owner), [cutOfAnnotation]: JSON.stringify(of) },
+      annotations: {
+        ...ownerMarks(owner),
+        [cutOfAnnotation]: JSON.stringify(of),
+        ...(isSingleUse(backup) ? { [annotations.singleUse]: 'true' } : {}),
+      },
     },
     spec: {
       ...(snapshotClass === undefined ? {} : { volumeSnapshotClassName: snapshotClass.name }),
@@ -51,6 +55,10 @@ export function snapshotDraft(backup: Backup, id: string, region: Region, of: Cu
     },
   }
 }
+
+/** Of what a user asked for, or a schedule, nobody knows what it will be used for, whatever it is marked with. */
+const isSingleUse = ({ metadata, spec }: Backup): boolean =>
+  spec.purpose === 'prebranch' && metadata.annotations?.[annotations.singleUse] === 'true'
 
 /** A backup that is put back has another uid, and is the same one by its id and its key. */
 const isOf = ({ metadata }: Backup, id: string, snapshot: VolumeSnapshot): boolean =>
@@ -69,7 +77,12 @@ export function snapshotFacts(backup: Backup, id: string, snapshot: VolumeSnapsh
     askedAt: Date.parse(metadata.creationTimestamp ?? ''),
     cutAt: status?.creationTime === undefined ? undefined : Date.parse(status.creationTime),
     isReady: status?.readyToUse === true,
+    becameVolume: status?.readyToUse === true ? undefined : metadata.annotations?.[annotations.becameVolume],
     bytes: bytesTold(status?.restoreSize),
     error: status?.readyToUse === true ? undefined : status?.error?.message,
   }
 }
+
+/** Why a backup can no longer be used. */
+export const becameVolume = (backup: string, claim: string): string =>
+  `the data of the backup ${backup} have become the volume of the claim ${claim}: there is nothing to restore from`

@@ -2,7 +2,7 @@
 import { type Cluster, KindNotServedError, type VolumeSnapshot } from '../../cluster/index.ts'
 import { type Backup, childNames, labels } from '../../crds/index.ts'
 import type { DataSource } from '../workload/instance.ts'
-import { snapshotFacts } from './snapshot.ts'
+import { becameVolume, snapshotFacts } from './snapshot.ts'
 
 /** `snapshot`: the one under the backup's name. */
 export type BackupSource = { source: DataSource } | { refused: { reason: string; message: string } }
@@ -33,6 +33,8 @@ export function dataSourceOf(backup: Backup | undefined, snapshot: VolumeSnapsho
   if (status?.phase !== 'completed')
     return refused('BackupNotCompleted', `the backup ${metadata.name} is not a completed one`)
   const facts = snapshot && snapshotFacts(backup, metadata.labels?.[labels.id] ?? '', snapshot)
+  if (facts?.isOurs === true && facts.becameVolume !== undefined)
+    return refused('BecameVolume', becameVolume(metadata.name, facts.becameVolume))
   if (facts === undefined || !facts.isOurs || facts.isGoing || !facts.isReady || facts.cutOf === undefined)
     return refused('SnapshotLost', `the snapshot of the backup ${metadata.name} is gone, or is being deleted`)
   const { claim, systemIdentifier } = facts.cutOf

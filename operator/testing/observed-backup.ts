@@ -60,7 +60,7 @@ export const backup = (status?: Backup['status'], metadata = {}): Backup => ({
 })
 export const snapshot = (more: Partial<SnapshotFacts> = {}): SnapshotFacts => ({
   ...{ name: 'bkp-i', uid: 'snapshot', isOurs: true, isGoing: false, cutOf, askedAt: now - 1_000 },
-  ...{ cutAt: undefined, isReady: false, bytes: undefined, error: undefined },
+  ...{ cutAt: undefined, isReady: false, becameVolume: undefined, bytes: undefined, error: undefined },
   ...more,
 })
 export const observed = (more: Partial<Observed> = {}): Observed => ({

@@ -1,13 +1,14 @@
 /**
  * Makes the directory of a claim, whole or not at all: empty, or filled from a snapshot or from another claim. What is
- * copied stands in the staging area until then.
+ * copied stands in the staging area until then. A snapshot that is for this claim alone becomes its directory.
  */
 import { existsSync, mkdirSync, renameSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Logger } from 'pino'
-import type { PersistentVolumeClaim, VolumeSnapshot } from '../../../cluster/index.ts'
+import type { ObjectKey, PersistentVolumeClaim, VolumeSnapshot } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
+import { annotations } from '../../../crds/index.ts'
 import { type Layout, makeOwned, makePassage } from '../directories.ts'
 import type { ClaimVolume } from '../pods/mounts.ts'
 import { copyTree } from './copier.ts'
@@ -15,7 +16,7 @@ import { takeImage } from './image.ts'
 import { newHandle } from './persistent-volume.ts'
 import { requireRoom } from './room.ts'
 import type { VolumeUse } from './use.ts'
-import { writeToDisk } from './write-to-disk.ts'
+import { flushDirectory, writeToDisk } from './write-to-disk.ts'
 
 /** Why a claim cannot be filled yet; it is looked at again when its source changes. */
 export class SourceNotReady extends Error {}
@@ -27,7 +28,14 @@ type ProvisionerOptions = {
   use: VolumeUse
   logger: Logger
   now: () => number
+  /** Writes on a snapshot which claim's volume it is about to become. */
+  markBecome(snapshot: VolumeSnapshot, claim: string): Promise<void>
+  /** Called when it has. */
+  onBecome(snapshot: ObjectKey): void
 }
+
+const isReady = ({ metadata, status }: VolumeSnapshot): boolean =>
+  status?.readyToUse === true && metadata.deletionTimestamp === undefined
 
 const sourceOf = ({ spec }: PersistentVolumeClaim) => spec?.dataSource ?? spec?.dataSourceRef
 
@@ -38,6 +46,7 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
   async function provision(claim: PersistentVolumeClaim): Promise<void> {
     const directory = layout.volume(newHandle(claim))
     if (existsSync(directory)) return
+    if (await handOver(claim, directory)) return
     const [{ volumes, staging: area }] = layout.places
     requireRoom(volumes)
     const staging = join(area, claim.metadata.uid ?? '')
@@ -49,10 +58,34 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
       // Also so that Postgres, which syncs every file when it recovers, finds them clean: that takes it a tenth of the time.
       if (sourceOf(claim) !== undefined) await writeToDisk(staging, logger)
       renameSync(staging, directory)
+      flushDirectory(dirname(directory))
     } catch (error) {
       await rm(staging, { recursive: true, force: true })
       throw error
     }
+  }
+
+  /**
+   * Makes the image of a snapshot that is for one volume alone into that volume: nothing is copied. The snapshot says so first; the renaming is
+   * one step, so a crash leaves the image or the volume.
+   * @returns false where a copy has to be made
+   */
+  async function handOver(claim: PersistentVolumeClaim, directory: string): Promise<boolean> {
+    const { namespace = '', name: claimName } = claim.metadata
+    const source = sourceOf(claim)
+    if (source?.kind !== 'VolumeSnapshot') return false
+    const snapshot = snapshots.get({ namespace, name: source.name })
+    const { uid = '', annotations: marks } = snapshot?.metadata ?? {}
+    if (snapshot === undefined || marks?.[annotations.singleUse] !== 'true' || !isReady(snapshot)) return false
+    const image = layout.snapshot(namespace, uid)
+    if (use.isHeld(uid) || layout.stagingOf(image) !== layout.stagingOf(directory)) return false
+    if (marks[annotations.becameVolume] !== claimName) await options.markBecome(snapshot, claimName)
+    makeOwned(layout, image)
+    makePassage(layout, dirname(directory))
+    renameSync(image, directory)
+    flushDirectory(dirname(directory))
+    options.onBecome({ namespace, name: source.name })
+    return true
   }
 
   async function fill(claim: PersistentVolumeClaim, target: string): Promise<void> {
@@ -67,7 +100,7 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
 
   async function fillFromSnapshot(snapshot: VolumeSnapshot | undefined, target: string): Promise<void> {
     const { namespace = '', uid = '' } = snapshot?.metadata ?? {}
-    if (snapshot?.status?.readyToUse !== true || snapshot.metadata.deletionTimestamp !== undefined) {
+    if (snapshot === undefined || !isReady(snapshot)) {
       throw new SourceNotReady('the snapshot that it is to be filled from is not there or not ready')
     }
     const done = use.read(uid)

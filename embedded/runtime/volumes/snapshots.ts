@@ -6,6 +6,7 @@ import type { Logger } from 'pino'
 import type { AnyObject, Cluster, ObjectKey, VolumeSnapshot } from '../../../cluster/index.ts'
 import type { Informer } from '../../../cluster/informer/index.ts'
 import type { ReconcileResult } from '../../../controller/index.ts'
+import { annotations } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import type { Layout } from '../directories.ts'
 import { errorCode, messageOf } from '../errors.ts'
@@ -28,7 +29,11 @@ type SnapshotsOptions = {
   now: () => number
 }
 
-type Snapshots = { reconcile(key: ObjectKey): Promise<ReconcileResult> }
+type Snapshots = {
+  reconcile(key: ObjectKey): Promise<ReconcileResult>
+  /** Writes which claim's volume the image is about to become. */
+  markBecome(snapshot: VolumeSnapshot, claim: string): Promise<void>
+}
 
 export function createSnapshots(options: SnapshotsOptions): Snapshots {
   const { cluster, snapshots, layout, use, record, logger, now } = options
@@ -54,6 +59,14 @@ export function createSnapshots(options: SnapshotsOptions): Snapshots {
       await writeStatus(snapshot, { readyToUse: false, error: { time: timestamp(now()), message } })
     }
     return { requeueAfterMs: retryMs }
+  }
+
+  /** Its image is the volume of a claim now: it is none any more, and no other is made in its place. */
+  async function saysItBecame(snapshot: VolumeSnapshot, claim: string): Promise<void> {
+    if (snapshot.status?.readyToUse !== true) return
+    const message = `the image has become the volume of the claim ${claim}`
+    record(snapshot, 'Normal', 'BecameVolume', message)
+    await writeStatus(snapshot, { ...snapshot.status, readyToUse: false, error: { time: timestamp(now()), message } })
   }
 
   /** Takes the image and makes it last. */
@@ -84,11 +97,26 @@ export function createSnapshots(options: SnapshotsOptions): Snapshots {
   }
 
   return {
+    async markBecome({ metadata }, claim) {
+      const found = await cluster.get('VolumeSnapshot', metadata)
+      if (found === undefined || found.metadata.uid !== metadata.uid) throw new Error('the snapshot is gone')
+      const marks = { ...found.metadata.annotations, [annotations.becameVolume]: claim }
+      const written = await cluster.replace('VolumeSnapshot', {
+        ...found,
+        metadata: { ...found.metadata, annotations: marks },
+      })
+      snapshots.writeThrough(written)
+    },
     async reconcile(key) {
       const found = snapshots.get(key)
       if (found === undefined) return undefined
       if (found.metadata.deletionTimestamp !== undefined) return remove(found)
       const snapshot = await protect(found)
+      const claimName = snapshot.metadata.annotations?.[annotations.becameVolume]
+      if (claimName !== undefined && !existsSync(directoryOf(snapshot))) {
+        await saysItBecame(snapshot, claimName)
+        return undefined
+      }
       if (snapshot.status?.readyToUse === true) {
         return existsSync(directoryOf(snapshot)) ? undefined : fail(snapshot, 'the image of this snapshot is gone')
       }

@@ -76,6 +76,8 @@ export function createStorage(options: StorageOptions): Storage {
     provision: createProvisioner({
       ...{ snapshots: snapshotObjects, layout, use, logger, now },
       findClaim: (namespace, name) => claims.find(namespace, name),
+      markBecome: (snapshot, claim) => snapshots.markBecome(snapshot, claim),
+      onBecome: key => running?.snapshots.enqueue(key),
     }),
     onProvisioned: ({ namespace }) => onChange(namespace),
     again: key => running?.claims.enqueue(key),

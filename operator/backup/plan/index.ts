@@ -13,7 +13,7 @@ import type { AnchorFacts, Observed, SnapshotFacts, Source } from '../observed.t
 import type { Action, BackupDeadlines } from './actions.ts'
 import { awaiting, checkpointing, lapseOf, waitsUntil } from './patience.ts'
 import { type Refusal, refusalOf } from './refusal.ts'
-import { failed, finished, running, type Status, waiting } from './status.ts'
+import { failed, finished, running, type Status, usedUp, waiting } from './status.ts'
 import { isVerifiedByItself, planVerification, verificationPending } from './verification.ts'
 
 export type Plan = {
@@ -86,6 +86,8 @@ function ended(observed: Observed, now: number, deadlines: BackupDeadlines): Pla
         ),
       )
   }
+  if (status.phase === 'completed' && left?.becameVolume !== undefined)
+    return still(usedUp(backup, left.becameVolume, now))
   const { taskId: _, ...rest } = status
   const isWaste = status.phase === 'failed' && conditionOf(status, 'Ready')?.reason !== snapshotLost
   const checked = planVerification(observed, now, deadlines)

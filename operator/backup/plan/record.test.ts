@@ -176,6 +176,17 @@ describe('completed', () => {
     expect(planOf(more).actions).toEqual([])
     expect(conditions(more).Ready.slice(0, 2)).toEqual(['False', 'SnapshotLost'])
   })
+  test('it says which volume its data have become, where it was for that alone', () => {
+    const more = {
+      backup: backup({ phase: 'completed', finishedAt: ago(9_000), ...recorded }),
+      snapshot: snapshot({ cutAt: 1, becameVolume: 'branch-1-data' }),
+    }
+    expect(planOf(more)).toMatchObject({ actions: [], status: { phase: 'completed' } })
+    expect(conditions(more).Ready).toEqual([
+      ...['False', 'BecameVolume'],
+      expect.stringMatching(/become the volume of the claim branch-1-data: there is nothing to restore from/),
+    ])
+  })
   test('it is not lost while nobody knows of its snapshot', () => {
     const status = { phase: 'completed' as const, finishedAt: ago(9_000) }
     for (const its of ['unknown' as const, snapshot({ cutAt: 1, isReady: true })])

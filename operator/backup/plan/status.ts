@@ -3,6 +3,7 @@ import type { Backup } from '../../../crds/index.ts'
 import { preciseTime, timestamp } from '../../../values/time.ts'
 import { completed, type Finding, no, yes } from '../../objects/conditions.ts'
 import { withFindings } from '../../objects/run-status.ts'
+import { becameVolume } from '../snapshot.ts'
 import type { Refusal } from './refusal.ts'
 
 export type Status = NonNullable<Backup['status']>
@@ -50,5 +51,17 @@ export const failed = (backup: Backup, { reason, message }: Refusal, now: number
       error: message.slice(0, 1000),
     },
     { Ready: no(reason, message), Progressing: no(reason, message) },
+    now,
+  )
+
+/** `claim`: whose volume its data have become. */
+export const usedUp = (backup: Backup, claim: string, now: number): Status =>
+  withFindings(
+    backup,
+    { ...backup.status },
+    {
+      Ready: no('BecameVolume', becameVolume(backup.metadata.name, claim)),
+      Progressing: no(completed, 'the backup is completed'),
+    },
     now,
   )

@@ -116,12 +116,13 @@ describe('a branch that is asked for', () => {
   })
   test('asks for a backup under its own id, held from the first on, of what it is a copy of', () => {
     const { branch } = settled
-    const draft = prebranchDraft(branch, id)
+    const draft = prebranchDraft(branch, id, false)
     expect(draft).toStrictEqual({
       ...{ apiVersion, kind: 'Backup' },
       metadata: {
         ...{ name: childNames.prebranch(id), namespace: branch.metadata.namespace },
         labels: { [labels.managedBy]: 'espalier' },
+        annotations: { 'espalier.dev/single-use': 'true' },
         finalizers: ['espalier.dev/teardown'],
       },
       spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'prebranch' },
@@ -129,9 +130,19 @@ describe('a branch that is asked for', () => {
     expect(planOf(fresh()).actions).toContainEqual({ do: 'create-backup', draft })
     const sourceBranch = { name: 'first', id: 'f' }
     const ofTenant = { ...branch, metadata: { ...branch.metadata, labels: { [labels.tenant]: 't' } } }
-    const deeper = prebranchDraft({ ...ofTenant, spec: { ...branch.spec, sourceBranch } }, id)
+    const deeper = prebranchDraft({ ...ofTenant, spec: { ...branch.spec, sourceBranch } }, id, true)
     expect(deeper.metadata.labels).toEqual({ [labels.managedBy]: 'espalier', [labels.tenant]: 't' })
     expect(deeper.spec).toMatchObject({ databaseId: 'i', sourceBranch })
+  })
+  test('a backup that outlives the making of the branch is not for that alone', () => {
+    const { branch, root } = settled
+    if (root === undefined) throw new Error('no database')
+    const backup = { durable: false, retention: { hot: { prebranch: { days: 3 } } } }
+    const kept = { ...root, spec: { ...root.spec, backup } }
+    expect(planOf(fresh({ rest: { root: kept } })).actions).toContainEqual({
+      ...{ do: 'create-backup', draft: prebranchDraft(branch, id, true) },
+    })
+    expect(prebranchDraft(branch, id, true).metadata.annotations).toBeUndefined()
   })
   test('asks for no second backup, and says what the first one waits for', () => {
     const progressing = {

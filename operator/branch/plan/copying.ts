@@ -9,7 +9,7 @@ import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 import { operationOf } from './operation.ts'
 import { failed, nothing, type Plan, type PlanSettings, told } from './plan.ts'
-import { copied, copyingStep, prebranchDraft } from './prebranch.ts'
+import { copied, copyingStep, isKept, prebranchDraft } from './prebranch.ts'
 import { refusalOf } from './refusal.ts'
 
 export function copying(observed: Observed, owner: Owner, now: number, settings: PlanSettings): Plan {
@@ -20,7 +20,8 @@ export function copying(observed: Observed, owner: Owner, now: number, settings:
   if (copy?.state === 'failed') return failed(observed, copy.refusal, now)
   const assessment = assess(observed, owner, now, noRestarts)
   const actions: Action[] = withoutVolume(nextActions(observed, owner, assessment), owner)
-  if (backup === undefined) actions.push({ do: 'create-backup', draft: prebranchDraft(branch, owner.id) })
+  if (backup === undefined)
+    actions.push({ do: 'create-backup', draft: prebranchDraft(branch, owner.id, isKept(observed)) })
   const notYet = no('NotCopied', 'its data are being copied')
   const asking = { step: copyingStep, message: 'asking for a snapshot of its source' }
   const { step, message } = copy?.state === 'underway' ? copy : asking

@@ -4,6 +4,7 @@
  */
 import type { Draft } from '../../../cluster/index.ts'
 import {
+  annotations,
   apiVersion,
   type Backup,
   type Branch,
@@ -19,8 +20,8 @@ import { conditionOf } from '../../objects/conditions.ts'
 import type { BranchStatus, Observed, Source } from '../observed.ts'
 import type { Refusal } from './refusal.ts'
 
-/** `id`: of the branch. The Backup's own comes with it as it is made. */
-export function prebranchDraft({ metadata, spec }: Branch, id: string): Draft<'Backup'> {
+/** `id`: of the branch. The Backup's own comes with it as it is made. `isKept`: whether it is to outlive the making of the branch. */
+export function prebranchDraft({ metadata, spec }: Branch, id: string, isKept: boolean): Draft<'Backup'> {
   const { namespace = '', labels: marks } = metadata
   const { databaseName, databaseId, sourceBranch } = spec
   const tenant = marks?.[labels.tenant]
@@ -31,6 +32,7 @@ export function prebranchDraft({ metadata, spec }: Branch, id: string): Draft<'B
       name: childNames.prebranch(id),
       namespace,
       labels: { [labels.managedBy]: managedByEspalier, ...(tenant === undefined ? {} : { [labels.tenant]: tenant }) },
+      ...(isKept ? {} : { annotations: { [annotations.singleUse]: 'true' } }),
       finalizers: [teardownFinalizer],
     },
     spec: {
@@ -104,6 +106,9 @@ const isBound = ({ branch, children: { claim } }: Observed): boolean =>
 export const isLostBefore = (observed: Observed): boolean =>
   !isBound(observed) && (ownBackup(observed) === undefined || observed.backup?.status?.phase === 'failed')
 
-/** Whether it has done what it was for. Where the database's retention names its purpose, that says how long it stays. */
-export const isDone = (observed: Observed): boolean =>
-  isBound(observed) && observed.root?.spec.backup.retention?.hot?.prebranch === undefined
+/** Where the database's retention names its purpose, that says how long it stays. */
+export const isKept = ({ root }: Pick<Observed, 'root'>): boolean =>
+  root?.spec.backup.retention?.hot?.prebranch !== undefined
+
+/** Whether it has done what it was for. */
+export const isDone = (observed: Observed): boolean => isBound(observed) && !isKept(observed)

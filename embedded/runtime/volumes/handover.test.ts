@@ -1,0 +1,132 @@
+/** A snapshot that is for one volume alone becomes that volume: nothing is copied, nothing is lost, and the snapshot says so. */
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import type { Cluster, VolumeSnapshot } from '../../../cluster/index.ts'
+import { annotations } from '../../../crds/index.ts'
+import { createFuse } from '../../../operator/testing/fuse.ts'
+import type { Runtime } from '../index.ts'
+import {
+  claim,
+  key,
+  namespace,
+  openTestStore,
+  startTestRuntime,
+  temporaryDirectory,
+  until,
+  untilClaim,
+} from '../testing/runtime.ts'
+
+const snapshotDraft = (name: string, isSingleUse: boolean) => ({
+  apiVersion: 'snapshot.storage.k8s.io/v1' as const,
+  kind: 'VolumeSnapshot' as const,
+  metadata: { name, namespace, ...(isSingleUse && { annotations: { [annotations.singleUse]: 'true' } }) },
+  spec: { source: { persistentVolumeClaimName: 'data' } },
+})
+const from = (name: string) => ({ dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name } })
+
+async function pathOf(cluster: Cluster, directory: string, name: string): Promise<string> {
+  const { spec } = (await cluster.get('PersistentVolumeClaim', key(name))) ?? {}
+  const volume = await cluster.get('PersistentVolume', { name: spec?.volumeName ?? '' })
+  return join(directory, 'volumes', volume?.spec?.csi?.volumeHandle ?? 'none')
+}
+const snapshotOf = (cluster: Cluster, name: string) => cluster.get('VolumeSnapshot', key(name))
+const isReady = (snapshot: VolumeSnapshot | undefined) => snapshot?.status?.readyToUse === true
+const imageOf = (directory: string, snapshot: VolumeSnapshot | undefined) =>
+  join(directory, 'snapshots', namespace, snapshot?.metadata.uid ?? 'none')
+
+async function withData(directory: string) {
+  const { store, cluster } = await openTestStore()
+  const runtime = await startTestRuntime(store, { directory })
+  await cluster.create('PersistentVolumeClaim', claim('data'))
+  await untilClaim(cluster, 'data')
+  writeFileSync(join(await pathOf(cluster, directory, 'data'), 'file'), 'precious')
+  return { store, cluster, runtime }
+}
+
+test('the image becomes the volume, and the snapshot is ready no more', async () => {
+  const directory = temporaryDirectory()
+  const { store, cluster, runtime } = await withData(directory)
+  await cluster.create('VolumeSnapshot', snapshotDraft('once', true))
+  await until(async () => isReady(await snapshotOf(cluster, 'once')))
+  const image = imageOf(directory, await snapshotOf(cluster, 'once'))
+  const { ino } = statSync(join(image, 'file'))
+
+  await cluster.create('PersistentVolumeClaim', claim('branch', from('once')))
+  await untilClaim(cluster, 'branch')
+  const path = await pathOf(cluster, directory, 'branch')
+  expect(readFileSync(join(path, 'file'), 'utf8')).toBe('precious')
+  expect([statSync(join(path, 'file')).ino, existsSync(image)]).toEqual([ino, false])
+  await until(async () => !isReady(await snapshotOf(cluster, 'once')))
+  const told = await snapshotOf(cluster, 'once')
+  expect(told?.status?.error?.message).toBe('the image has become the volume of the claim branch')
+  expect(told?.metadata.annotations?.[annotations.becameVolume]).toBe('branch')
+
+  // No other image is made in its place, and nobody else gets any data from it.
+  await runtime.stop()
+  await startTestRuntime(store, { directory })
+  await cluster.create('PersistentVolumeClaim', claim('late', from('once')))
+  const waits = ({ status }: { status?: { conditions?: { reason?: string | undefined }[] | undefined } | undefined }) =>
+    status?.conditions?.[0]?.reason === 'WaitForSource'
+  await untilClaim(cluster, 'late', waits)
+  expect([existsSync(image), isReady(await snapshotOf(cluster, 'once'))]).toEqual([false, false])
+  await cluster.delete('VolumeSnapshot', key('once'))
+  await until(async () => (await snapshotOf(cluster, 'once')) === undefined)
+  expect(readFileSync(join(path, 'file'), 'utf8')).toBe('precious')
+})
+
+test('an image that may be used again is copied', async () => {
+  const directory = temporaryDirectory()
+  const { cluster } = await withData(directory)
+  await cluster.create('VolumeSnapshot', snapshotDraft('kept', false))
+  await until(async () => isReady(await snapshotOf(cluster, 'kept')))
+  for (const name of ['one', 'two']) {
+    await cluster.create('PersistentVolumeClaim', claim(name, from('kept')))
+    await untilClaim(cluster, name)
+    expect(readFileSync(join(await pathOf(cluster, directory, name), 'file'), 'utf8')).toBe('precious')
+  }
+  expect(isReady(await snapshotOf(cluster, 'kept'))).toBe(true)
+  expect(readdirSync(imageOf(directory, await snapshotOf(cluster, 'kept')))).toEqual(['file'])
+})
+
+/** A branch is made, with a runtime that dies after so many writes. @returns how many it made */
+async function branchThrough(after: number): Promise<number> {
+  const directory = temporaryDirectory()
+  const { store, cluster, runtime } = await withData(directory)
+  await runtime.stop()
+  const fuse = createFuse(after)
+  let current: Runtime | undefined = await startTestRuntime(store, {
+    directory,
+    cluster: fuse.cluster(store.connect('runtime')),
+  }).catch(() => undefined)
+  let isNew = false
+  const comesAbout = (condition: () => Promise<boolean>) =>
+    until(
+      async () => {
+        if (fuse.isBlown && !isNew) {
+          isNew = true
+          await current?.stop()
+          current = await startTestRuntime(store, { directory })
+        }
+        return condition()
+      },
+      20_000,
+      `with a crash after ${fuse.effects.at(-1)}`,
+    )
+  await cluster.create('VolumeSnapshot', snapshotDraft('once', true))
+  await comesAbout(async () => isReady(await snapshotOf(cluster, 'once')))
+  await cluster.create('PersistentVolumeClaim', claim('branch', from('once')))
+  await comesAbout(async () => (await cluster.get('PersistentVolumeClaim', key('branch')))?.status?.phase === 'Bound')
+  await comesAbout(async () => !isReady(await snapshotOf(cluster, 'once')))
+  expect(readFileSync(join(await pathOf(cluster, directory, 'branch'), 'file'), 'utf8')).toBe('precious')
+  expect(readdirSync(join(directory, 'staging'))).toEqual([])
+  expect(readdirSync(join(directory, 'snapshots', namespace))).toEqual([])
+  await current?.stop()
+  return fuse.effects.length
+}
+
+test('a crash after any write leaves the image or the volume', { timeout: 120_000 }, async () => {
+  const count = await branchThrough(Number.POSITIVE_INFINITY)
+  expect(count).toBeGreaterThan(5)
+  for (let after = 1; after <= count; after++) await branchThrough(after)
+})
