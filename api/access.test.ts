@@ -31,6 +31,7 @@ function* operations(
       .replace('{id}', ids[kind] ?? 'none')
       .replace('{branch_id}', ids.branches ?? 'none')
       .replace('{role}', 'app')
+      .replace('{incarnation}', '1')
     for (const [method, operation] of Object.entries(methods)) {
       if (operation.security !== undefined) continue
       const body = operation.requestBody === undefined ? undefined : bodies[template]
@@ -73,7 +74,7 @@ describe('credentials', () => {
         expectError(await client.call(method, path, { body, token: null, headers: { authorization } }), 401)
       }
     }
-    expect(count).toBe(31)
+    expect(count).toBe(33)
     for (const path of ['./healthz', './readyz', '/openapi.json', './docs', './docs/static/swagger-ui.css']) {
       expect((await client.call('GET', path, { token: null })).status, path).toBe(200)
     }
@@ -97,7 +98,7 @@ describe('objects of another tenant', () => {
       expect(withoutIds(answer.body), `${method} ${template}`).toBe(withoutIds(other.body))
       compared++
     }
-    expect(compared).toBe(22)
+    expect(compared).toBe(24)
     for (const path of [
       '/databases',
       '/backups',

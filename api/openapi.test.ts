@@ -33,6 +33,7 @@ test('describes exactly the routes there are', () => {
     'DELETE /managed/v1/backups/{id}',
     'DELETE /managed/v1/databases/{id}',
     'DELETE /managed/v1/databases/{id}/branches/{branch_id}',
+    'DELETE /managed/v1/databases/{id}/previous/{incarnation}',
     'GET /healthz',
     'GET /managed/v1/backups',
     'GET /managed/v1/backups/{id}',
@@ -46,6 +47,7 @@ test('describes exactly the routes there are', () => {
     'GET /managed/v1/databases/{id}/branches/{branch_id}/metrics',
     'GET /managed/v1/databases/{id}/logs',
     'GET /managed/v1/databases/{id}/metrics',
+    'GET /managed/v1/databases/{id}/previous',
     'GET /managed/v1/openapi.json',
     'GET /managed/v1/pg-versions',
     'GET /managed/v1/regions',
@@ -77,9 +79,11 @@ test('a validator of others finds nothing in it', async () => {
 test('operations have the names that clients know them by', () => {
   expect(operations.map(({ operation }) => operation.operationId).sort()).toEqual([
     ...['createBackup', 'createBranch', 'createDatabase', 'deleteBackup', 'deleteBranch', 'deleteDatabase'],
+    'deletePreviousVolume',
     ...['getBackup', 'getBranch', 'getBranchLogs', 'getBranchMetrics', 'getCertificateAuthority', 'getClientIp'],
     ...['getDatabase', 'getDatabaseLogs', 'getDatabaseMetrics', 'getHealth', 'getOpenapi', 'getReadiness'],
-    ...['getSize', 'getTask', 'listBackups', 'listBranches', 'listDatabases', 'listPgVersions', 'listRegions'],
+    ...['getSize', 'getTask', 'listBackups', 'listBranches', 'listDatabases', 'listPgVersions'],
+    ...['listPreviousVolumes', 'listRegions'],
     ...['listSizes', 'listTasks', 'resizeDatabase', 'restartDatabase', 'restoreDatabase', 'resumeDatabase'],
     ...['rotatePassword', 'suspendDatabase', 'updateDatabase', 'verifyBackup'],
   ])

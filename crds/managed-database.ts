@@ -63,6 +63,33 @@ export const storage = z.strictObject({
   autogrow: autogrow.optional().describe('Lets the volume grow by itself as it fills. Omitted: it does not.'),
 })
 
+/** How many previous volumes a status lists. A restore is refused long before (operator/restore/plan.ts). */
+export const mostPreviousListed = 64
+
+/** A volume that served until a restore replaced it, and that is kept until nothing needs it. */
+const previousVolume = z.strictObject({
+  incarnation: z.int().min(1).describe('The number of the volume.'),
+  claim: z.string().max(253).describe('The PersistentVolumeClaim.'),
+  uid: z.string().max(64).describe('The uid of the claim. The annotation espalier.dev/discard-previous names it.'),
+  replacedAt: timestamp.optional().describe('When the restored volume replaced it. Omitted: unknown.'),
+  restore: z.string().max(253).optional().describe('The Restore that replaced it.'),
+  restoreUid: z.string().max(64).optional().describe('The uid of that Restore.'),
+  restoredAt: timestamp.optional().describe('When that Restore completed. Omitted: it has not, or nobody knows.'),
+  backup: z.string().max(253).optional().describe('The prerestore Backup of this volume.'),
+  backupUid: z.string().max(64).optional().describe('The uid of that Backup.'),
+  discard: z.boolean().optional().describe('The Restore asked for its deletion.'),
+  bytes: z
+    .int()
+    .min(0)
+    .meta({ format: 'int64' })
+    .optional()
+    .describe('The size of its data when it was replaced; where that is not known, the size of the volume.'),
+  keptUntil: timestamp.optional().describe('When it is deleted. Omitted: not before somebody agrees.'),
+  reason: z.string().max(63).optional().describe('Why it is kept, in one word.'),
+  message: z.string().max(1000).optional().describe('Why it is kept, and what deletes it.'),
+})
+export type PreviousVolume = z.output<typeof previousVolume>
+
 export const managedDatabase = declareKind({
   kind: 'ManagedDatabase',
   description: 'One Postgres database with its address, its allowlist and its services.',
@@ -130,6 +157,11 @@ export const managedDatabase = declareKind({
     ...instanceStatus,
     services: serviceStatuses.optional().describe('The state of its services.'),
     branchCount: z.int().min(0).optional().describe('The number of live branches.'),
+    previous: z
+      .array(previousVolume)
+      .max(mostPreviousListed)
+      .optional()
+      .describe('The volumes that served before restores, oldest first.'),
     scheduledBackupAt: timestamp.optional().describe('When the last scheduled backup that was taken was due.'),
     operation: z
       .strictObject({

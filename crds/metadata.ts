@@ -63,6 +63,8 @@ export const annotations = {
   restart: 'espalier.dev/restart',
   /** On a ManagedDatabase: the Restore that is asked for, as JSON (see restore.ts). */
   restore: 'espalier.dev/restore',
+  /** On a ManagedDatabase: the uids of previous volumes (status.previous) that somebody agrees to delete, separated by commas. */
+  discardPrevious: 'espalier.dev/discard-previous',
   /** On a Backup: asks for it to be verified. Any other value than before asks again; RFC 3339 by the API. */
   verify: 'espalier.dev/verify',
   /**

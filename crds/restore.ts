@@ -16,6 +16,12 @@ const restoreSpec = {
       ],
     })
     .describe('What to return to: a backup.'),
+  discardPrevious: z
+    .boolean()
+    .optional()
+    .describe(
+      '`true` restores even where the present data cannot be backed up before, and deletes their volume once the restore has completed. Otherwise such a restore fails, and the volume is kept: see status.previous of the database.',
+    ),
 }
 
 export const restore = declareKind({
@@ -39,7 +45,7 @@ export const restore = declareKind({
         uid: z.string().max(64).optional().describe('Of the claim.'),
       })
       .optional()
-      .describe('Which volume served before. Its claim is kept for a day after the restore.'),
+      .describe('Which volume served before. The database keeps it: see its status.previous.'),
     verifiedAt: timestamp.optional().describe('When a Postgres had answered on the new volume.'),
     fencedAt: timestamp.optional().describe('When the old Postgres was told to stop.'),
     switchedAt: timestamp.optional().describe('When the new volume took the place of the old one.'),
@@ -69,6 +75,8 @@ const askedRestoreText = z.strictObject({
   backupName: z.string().min(1).max(253),
   /** The id that the API gave it. */
   id: uuid.optional(),
+  /** As `spec.discardPrevious` of the Restore. */
+  discardPrevious: z.boolean().optional(),
 })
 export type AskedRestore = z.output<typeof askedRestoreText>
 

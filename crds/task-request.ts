@@ -33,6 +33,7 @@ const shown: ShownMembers = {
   source_branch_id: true,
   expires_at: true,
   backup_id: true,
+  discard_previous: true,
 }
 
 const leftOut = (bytes: number): string => `(left out: ${bytes} bytes)`

@@ -171,6 +171,12 @@ export function decideSuspension(database: ManagedDatabase, suspended: boolean):
   return { spec: { ...database.spec, suspended }, operation: suspended ? 'suspend-managed' : 'resume-managed' }
 }
 
+/** @throws ApiError 409 while a restore runs: until it is over, the volume before may be all that there is */
+export function decidePreviousDeletion(database: ManagedDatabase): void {
+  const phase = visiblePhase(database)
+  if (phase === 'restoring' || phase === 'deleting') throw busy(phase)
+}
+
 /** @throws ApiError 409 under deletion protection, or with branches and without force */
 export function decideDeletion(database: ManagedDatabase, liveBranches: number, force: boolean): void {
   if (database.spec.deletionProtection) {

@@ -37,11 +37,19 @@ const countedTimes = (branch: Kinds['Branch']): (string | undefined)[] => [
   branch.metadata.deletionTimestamp,
 ]
 
+/** The data that serve, and those of before restores that are kept. */
+function storageUsedBy({ status }: ManagedDatabase): number | undefined {
+  const previous = status?.previous?.map(({ bytes = 0 }) => bytes) ?? []
+  const all = status?.storageUsedBytes === undefined ? previous : [status.storageUsedBytes, ...previous]
+  return all.length === 0 ? undefined : all.reduce((sum, bytes) => sum + bytes, 0)
+}
+
 /** Everything but `connection`, which only single reads have. The object must have an id. */
 export function renderDatabase(database: ManagedDatabase, { region, tenant, branches }: Surroundings): DatabaseShape {
   const { metadata, spec, status } = database
   const id = idOf(database) ?? ''
   const storage = renderStorage(database)
+  const storageUsed = storageUsedBy(database)
   const domain = status?.domain ?? domainOf(metadata.name, id, region)
   return {
     id,
@@ -66,7 +74,7 @@ export function renderDatabase(database: ManagedDatabase, { region, tenant, bran
     ...(status?.endpoint === undefined ? {} : { port: status.endpoint.port }),
     services: renderServices(spec.services, status?.services, domain),
     ...(storage === undefined ? {} : { storage }),
-    ...(status?.storageUsedBytes === undefined ? {} : { storage_used: status.storageUsedBytes }),
+    ...(storageUsed === undefined ? {} : { storage_used: storageUsed }),
   }
 }
 

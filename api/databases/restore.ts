@@ -33,7 +33,15 @@ import { annotated, type Written } from './write.ts'
 const restoreInput = input(
   'CreateRestoreRequest',
   z
-    .strictObject({ backup_id: id.describe('The id of a completed backup of this database.') })
+    .strictObject({
+      backup_id: id.describe('The id of a completed backup of this database.'),
+      discard_previous: z
+        .boolean()
+        .optional()
+        .describe(
+          '`true`: you agree to lose the present data. The restore goes on where they cannot be backed up before, and their volume is deleted once the restore has completed. Otherwise the restore fails without such a backup, and the volume is kept: see `GET /databases/{id}/previous`.',
+        ),
+    })
     .meta({ description: 'What to return to.', example: { backup_id: '0198c0de-0000-7000-8000-000000000002' } }),
 )
 
@@ -54,7 +62,7 @@ function decideRestore(database: Kinds['ManagedDatabase'], backup: Kinds['Backup
 async function restoreDatabase(
   writer: Writer,
   databaseId: string,
-  backupId: string,
+  { backup_id: backupId, discard_previous: isDiscarding }: z.output<typeof restoreInput>,
   attempt: Attempt,
 ): Promise<Written> {
   const { context, account } = writer
@@ -70,6 +78,7 @@ async function restoreDatabase(
     const restore = renderAskedRestore({
       name: `${database.metadata.name}-restore-${taskId.replaceAll('-', '').slice(-12)}`,
       backupName: backup.metadata.name,
+      ...(isDiscarding ? { discardPrevious: true } : {}),
     })
     const asking = annotated(database, { [annotations.restore]: restore })
     const asked = renderOperation({ taskId, name: 'restore-managed', hash: desiredHash(askedBy(asking)) })
@@ -82,7 +91,8 @@ async function restoreDatabase(
   })
   context.caches.ManagedDatabase.writeThrough(stored)
   const subject = { kind: 'database' as const, id: databaseId, name: stored.metadata.name }
-  await recordTask(writer, { taskId, name: 'restore-managed', subject, request: { backup_id: backupId } })
+  const asked = { backup_id: backupId, ...(isDiscarding ? { discard_previous: true } : {}) }
+  await recordTask(writer, { taskId, name: 'restore-managed', subject, request: asked })
   return { database: stored, taskId }
 }
 
@@ -93,7 +103,7 @@ export function addRestore(app: App, context: ApiContext): void {
       tag: 'databases',
       summary: 'Restore a database from a backup',
       description:
-        'Puts the data of a completed backup of this database in the place of the present ones. Id, name, address and credentials stay. The status is `restoring` from the answer on. The present data are served until the restored ones have been started beside them; then sessions end, and connections are refused for some seconds. A backup of the data as they were before, of the purpose `prerestore`, is in the list of backups before anything is moved, and one of the purpose `postrestore` is taken after. A restore that fails before that leaves the database as it was. The database may be available, degraded, failed or suspended; a suspended one stays suspended. Answers 409 while another operation is running.',
+        'Puts the data of a completed backup of this database in the place of the present ones. Id, name, address and credentials stay. The status is `restoring` from the answer on. The present data are served until the restored ones have been started beside them; then sessions end, and connections are refused for some seconds. A backup of the data as they were before, of the purpose `prerestore`, is in the list of backups before anything is moved, and one of the purpose `postrestore` is taken after. Where the former cannot be taken, the restore fails, unless `discard_previous` is set. A restore that fails before the exchange leaves the database as it was. The volume of before is kept for a day, and longer where no backup of it is completed or the restore fails after the exchange. The database may be available, degraded, failed or suspended; a suspended one stays suspended. Answers 409 while another operation is running.',
       success: { status: 202, description: 'The database.', shape: databaseShape, headers: asynchronous },
       errors: [400, 404, 409],
       takes: ['Idempotency-Key', 'Prefer'],
@@ -106,7 +116,7 @@ export function addRestore(app: App, context: ApiContext): void {
     requireCurrentPlan(writer.account, context.now())
     const { account } = writer
     const work = async (attempt: Attempt): Promise<Answer> => {
-      const { database, taskId } = await restoreDatabase(writer, databaseId, request.body.backup_id, attempt)
+      const { database, taskId } = await restoreDatabase(writer, databaseId, request.body, attempt)
       context.audit.done(request, { status: 202, taskId })
       const body = context.databaseText(database, account.tenant)
       return { status: 202, body, headers: taskHeaders(taskId) }

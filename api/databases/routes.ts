@@ -18,6 +18,7 @@ import { addActions } from './actions.ts'
 import { addChanges } from './changes.ts'
 import { refuseServices } from './decide.ts'
 import { createPageAnswers } from './page.ts'
+import { addPrevious } from './previous.ts'
 import { addRestore } from './restore.ts'
 import { addRotation } from './rotate.ts'
 import { createDatabaseInput, databaseShape, listDatabasesQuery, resizeDatabaseInput } from './schema.ts'
@@ -35,6 +36,7 @@ export function addDatabases(app: App, context: ApiContext): void {
   addActions(app, context)
   addRotation(app, context)
   addRestore(app, context)
+  addPrevious(app, context)
 }
 
 function addCreate(app: App, context: ApiContext): void {

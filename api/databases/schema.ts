@@ -43,7 +43,13 @@ export const databaseShape = output(
       port: z.int().optional().describe('The port of Postgres, as clients reach it.'),
       services: z.array(serviceShape).optional().describe('The services that run beside the database.'),
       storage: storageShape.optional(),
-      storage_used: z.int().optional().meta({ format: 'int64' }).describe('The size of the data in bytes.'),
+      storage_used: z
+        .int()
+        .optional()
+        .meta({ format: 'int64' })
+        .describe(
+          'The size of the data in bytes, with that of the volumes that are kept from before restores: `GET /databases/{id}/previous` lists those.',
+        ),
     })
     .meta({
       description: 'A managed Postgres database.',

@@ -58,6 +58,8 @@ const queryInteger = (minimum: number, maximum: number, fallback: number) =>
     .preprocess(numberOf, z.int().min(minimum).max(maximum))
     .default(fallback)
     .meta({ [queryDefault]: fallback })
+/** A number in a path. */
+export const pathInteger = z.preprocess(numberOf, z.int().min(1))
 /** How many things an answer holds at most. More than the most is cut to it, and `X-Applied-Limit` says what was applied. */
 export const queryLimit = (most: number, fallback: number) =>
   z

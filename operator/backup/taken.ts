@@ -1,12 +1,17 @@
 /** Which backups the operator takes by itself as a step of something else. A name alone does not show that one is of those. */
 import { type Cluster, ClusterError, type Draft } from '../../cluster/index.ts'
-import { type Backup, labels, managedByEspalier, type Restore } from '../../crds/index.ts'
+import { type Backup, labels, type ManagedDatabase, managedByEspalier, type Restore } from '../../crds/index.ts'
 import { createIfAbsent } from '../objects/create.ts'
 
 export type RestorePurpose = 'prerestore' | 'postrestore'
 type Step = Pick<Backup['spec'], 'databaseName' | 'databaseId' | 'sourceBranch'> & {
   purpose: 'prebranch' | RestorePurpose
 }
+
+/** What a restore takes of its database. */
+export const takenFor = <P extends RestorePurpose>({ metadata }: Pick<ManagedDatabase, 'metadata'>, purpose: P) => ({
+  ...{ databaseName: metadata.name, databaseId: metadata.labels?.[labels.id] ?? '', purpose },
+})
 
 /** What a restore takes. */
 export const takenBy = <P extends RestorePurpose>({ spec }: Restore, purpose: P) => ({

@@ -1,9 +1,16 @@
 /** What the plan for a database can ask to be done: to its Postgres, and to the database itself. */
+import type { ObjectMeta, PreviousVolume } from '../../crds/index.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
 
 export type Action =
   | InstanceAction
   /** Puts finalizer and id label on the database; without an id, a new one. */
   | { do: 'identify'; id: string | undefined }
+  /** Deletes a volume of before a restore. `backup`: must be completed for that; undefined where somebody agreed. */
+  | {
+      do: 'delete-previous'
+      volume: Pick<PreviousVolume, 'incarnation' | 'claim' | 'uid'>
+      backup: Pick<ObjectMeta, 'name' | 'uid'> | undefined
+    }
   /** Looks at the cluster itself for anything left, and lets the database go if there is nothing. */
   | { do: 'finish-deletion' }

@@ -1,4 +1,5 @@
 /** Gathers what a pass needs to know of one database: whose the children are, its Postgres, and what is a database's alone. */
+import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import { childNames, isInForce, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { findTask } from '../task/find.ts'
@@ -61,10 +62,28 @@ export async function observe(
       branches,
       backups,
       restoring: restoringOf(database, wanted => restores.find(({ metadata }) => metadata.name === wanted)),
+      previous: { claims: await claimsOf(observer, database, remains.claims), restores },
       ...(await observeTasks(observer, database)),
     },
     passwords,
   }
+}
+
+/** A claim on record counts also where the caches do not find it, as without its labels. */
+async function claimsOf(
+  { cluster }: Observer,
+  { metadata: { namespace }, status }: ManagedDatabase,
+  known: readonly PersistentVolumeClaim[],
+): Promise<PersistentVolumeClaim[]> {
+  const uids = new Set(known.map(({ metadata }) => metadata.uid))
+  const missing = (status?.previous ?? []).filter(({ uid }) => !uids.has(uid))
+  const found = await Promise.all(
+    missing.map(async ({ claim, uid }) => {
+      const live = await cluster.get('PersistentVolumeClaim', { namespace, name: claim })
+      return live?.metadata.uid === uid ? [live] : []
+    }),
+  )
+  return [...known, ...found.flat()]
 }
 
 /**

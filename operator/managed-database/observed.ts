@@ -1,8 +1,16 @@
 /** All that a pass knows of one database: its Postgres, and what is a database's alone. */
-import { type Backup, type Branch, isInForce, type ManagedDatabase, type Task } from '../../crds/index.ts'
+import type { PersistentVolumeClaim } from '../../cluster/index.ts'
+import { type Backup, type Branch, isInForce, type ManagedDatabase, type Restore, type Task } from '../../crds/index.ts'
 import type { Identity } from '../workload/identity.ts'
 import type { Observed as ObservedInstance } from '../workload/observed.ts'
 import type { RestoringFacts } from './restoring.ts'
+
+/** What a pass reads of the previous volumes. */
+type PreviousFacts = {
+  /** The claims of the database, of any incarnation; with those on record that have lost their labels. */
+  claims: readonly PersistentVolumeClaim[]
+  restores: readonly Restore[]
+}
 
 export type Observed = ObservedInstance & {
   /** The instance that is asked for, as the resource that asks for it. */
@@ -14,6 +22,8 @@ export type Observed = ObservedInstance & {
   backups: Backup[]
   /** The restore that is asked for and has not come to its end for the database. */
   restoring: RestoringFacts | undefined
+  /** The volumes that served before restores. */
+  previous: PreviousFacts
   /** The Task of status.operation. */
   task: Task | undefined
   /** The Task that the operation annotation names. */

@@ -4,6 +4,7 @@ import type { IdSource } from '../../values/id.ts'
 import { identified } from '../objects/held.ts'
 import { type Done, type Executor, type Pass, perform as performInstance } from '../workload/execute.ts'
 import type { Action } from './actions.ts'
+import { deletePrevious } from './previous.ts'
 import { finishDeletion } from './release.ts'
 
 export async function perform(
@@ -15,6 +16,9 @@ export async function perform(
   switch (action.do) {
     case 'identify':
       await executor.cluster.replace('ManagedDatabase', identified(database, action.id ?? executor.newId()))
+      return 'done'
+    case 'delete-previous':
+      await deletePrevious(executor.cluster, database, action)
       return 'done'
     case 'finish-deletion':
       return finishDeletion(executor.cluster, database)

@@ -47,6 +47,18 @@ function volumeReports(before: ManagedDatabaseStatus | undefined, after: Managed
   return reports
 }
 
+/** A previous volume whose claim is gone. */
+function previousReports(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
+  const present = new Set(after.previous?.map(({ uid }) => uid))
+  return (before?.previous ?? [])
+    .filter(({ uid }) => !present.has(uid))
+    .map(({ incarnation }) => ({
+      type: 'Normal',
+      reason: 'PreviousVolumeDeleted',
+      message: `the volume number ${incarnation}, of before a restore, is deleted`,
+    }))
+}
+
 /** The Events that a change of status is worth. */
 export function reportsOf(before: ManagedDatabaseStatus | undefined, after: ManagedDatabaseStatus): Report[] {
   const reports: Report[] = []
@@ -59,7 +71,7 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
     const ready = conditionOf(after, 'Ready')
     reports.push({ type: isBad ? 'Warning' : 'Normal', reason, message: ready?.message ?? phase })
   }
-  reports.push(...restartReports(before, after), ...volumeReports(before, after))
+  reports.push(...restartReports(before, after), ...volumeReports(before, after), ...previousReports(before, after))
   for (const type of [
     'VolumeReady',
     'SizeApplied',
@@ -67,14 +79,18 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
     'CredentialsReady',
     'DeletionBlocked',
     'KeysAvailable',
+    'PreviousVolumesKept',
   ] as const) {
     const [was, is] = [conditionOf(before, type), conditionOf(after, type)]
     if (is === undefined || is.reason === was?.reason || transient.has(is.reason)) continue
-    if (is.status === 'False' || is.reason === 'PasswordChangedByUser' || type === 'DeletionBlocked')
+    if (is.status === 'False' || type === 'DeletionBlocked' || warned.has(is.reason))
       reports.push({ type: 'Warning', reason: is.reason, message: is.message })
   }
   return reports
 }
+
+/** Reasons of conditions that are True, and that somebody has to act upon all the same. */
+const warned = new Set(['PasswordChangedByUser', 'AwaitsAgreement'])
 
 /** Reasons that are steps on the way and nothing to be warned of. */
 const transient = new Set(['Pending', 'Minting', 'RolesPending', 'Growing', 'AwaitsResume', 'Restarting'])

@@ -18,12 +18,15 @@ type Status = {
   storage?: { capacity: string } | undefined
   storageUsedBytes?: number | undefined
   branchCount?: number | undefined
+  /** Counted in the storage that is used. */
+  previous?: readonly { bytes?: number | undefined }[] | undefined
   source?: { lsn: string } | undefined
 }
 
 /** What of a status an API shows, or what decides about that. */
 function seenOf(status: Status) {
   const { phase, appliedHash, connectableAt, endpoint, domain, services, size, storageUsedBytes, branchCount } = status
+  const previousBytes = status.previous?.map(({ bytes }) => bytes ?? 0)
   const [capacity, lsn] = [status.storage?.capacity, status.source?.lsn]
   return {
     phase,
@@ -35,6 +38,7 @@ function seenOf(status: Status) {
     size,
     storageUsedBytes,
     branchCount,
+    previousBytes,
     capacity,
     lsn,
   }

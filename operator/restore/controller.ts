@@ -20,6 +20,7 @@ import {
 import { createIds } from '../../values/id.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { restoresOf } from '../managed-database/restoring.ts'
+import { conditionOf } from '../objects/conditions.ts'
 import { createIfAbsent } from '../objects/create.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { withFindings } from '../objects/run-status.ts'
@@ -27,10 +28,14 @@ import { createWorkloads } from '../workload/workloads.ts'
 import { observe } from './observe.ts'
 import { perform } from './perform.ts'
 import { plan, type RestoreDeadlines } from './plan.ts'
+import { troubled } from './trouble.ts'
 
 type RestoreControllerOptions = PostgresControllerOptions & {
   deadlines: RestoreDeadlines
 }
+
+/** Somebody waits for a restore: what failed is tried again within this time, as long as it fails. */
+const longestRetryMs = 30_000
 
 export function startRestoreController(options: RestoreControllerOptions): { stop(): Promise<void> } {
   const { caches, keys, images, pods, deadlines, events, metrics, logger, now, signal } = options
@@ -49,24 +54,33 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
       return record(parseKey(key))
     }
     if (isOpenRestore(restore) && lacksDatabaseId(restore)) return awaitDatabase(restore)
+    try {
+      return await pass(key, restore, passSignal)
+    } catch (error) {
+      await reportTrouble(restore, error)
+      throw error
+    }
+  }
+
+  const pass = async (key: string, restore: Restore, passSignal: AbortSignal) => {
     const currentKeys = keys()
     if (currentKeys.sealingKey === undefined || currentKeys.authority === undefined) return undefined
     const request = { restore, keys: currentKeys, learnt: workloads.learnt(key), now: now() }
     const { observed, candidate } = await observe(observer, request)
     if (candidate === undefined) workloads.forget(key)
     const { actions, status, wakeAt } = plan(observed, now(), deadlines)
-    const pass = candidate && workloads.pass(key, candidate.observation, currentKeys, passSignal)
+    const instance = candidate && workloads.pass(key, candidate.observation, currentKeys, passSignal)
     for (const action of actions) {
-      await perform(executor, observed, pass, action)
+      await perform(executor, observed, instance, action)
       // The object is another one by then; the next pass sees it.
       if (action.do === 'identify' || action.do === 'release' || action.do === 'forget') return undefined
     }
     const database = caches.databases.get({ namespace: restore.metadata.namespace, name: restore.spec.databaseName })
     await report(restore, withReplacedDatabase(status, restore, database, now()))
     const probeMs =
-      pass &&
+      instance &&
       candidate &&
-      workloads.wakeAfter(pass, {
+      workloads.wakeAfter(instance, {
         awaitsPostgres: candidate.awaited,
         awaitsGateways: false,
         configurationDigest: candidate.assessment.desired.configurationDigest,
@@ -95,6 +109,21 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
     logger.info({ restore: keyOf(restore), phase: status.phase, error: status.error }, 'a restore goes on')
   }
 
+  /** A pass that failed is reported where somebody waits for it; whatever came first is the error that counts. */
+  const reportTrouble = async (restore: Restore, error: unknown) => {
+    const database = caches.databases.get({ namespace: restore.metadata.namespace, name: restore.spec.databaseName })
+    const status = troubled(restore, database, error, now())
+    if (status === undefined || canonicalJson(status) === canonicalJson(restore.status ?? {})) return
+    const { reason = '', message = '' } = conditionOf(status, 'Progressing') ?? {}
+    try {
+      await cluster.replaceStatus('Restore', { ...restore, status })
+      if (reason !== conditionOf(restore.status, 'Progressing')?.reason)
+        events.record(restore, 'Warning', reason, message)
+    } catch (failure) {
+      logger.warn({ restore: keyOf(restore), err: failure }, 'what holds a restore up could not be written')
+    }
+  }
+
   /** Makes the object of a restore that a database asks for, and that is not there. */
   const record = async ({ namespace = '', name }: ObjectKey): Promise<undefined> => {
     const [database] = caches.databases.byIndex('restore', `${namespace}/${name}`)
@@ -114,7 +143,12 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
           ...(tenant === undefined ? {} : { [labels.tenant]: tenant }),
         },
       },
-      spec: { databaseName: database.metadata.name, databaseId, target: { backupName: asked.backupName } },
+      spec: {
+        databaseName: database.metadata.name,
+        databaseId,
+        target: { backupName: asked.backupName },
+        ...(asked.discardPrevious ? { discardPrevious: true } : {}),
+      },
     })
   }
 
@@ -126,13 +160,15 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
       ...caches.restores.list().map(keyOf),
       ...caches.databases.list().flatMap(database => askedKey(database)),
     ],
+    limits: { maximumMs: longestRetryMs },
     signal,
     logger,
     metrics,
   })
   const ofDatabase = (database: ManagedDatabase) => {
     for (const restore of restoresOf(caches, database))
-      if (isOpenRestore(restore) || database.metadata.deletionTimestamp) enqueue(keyOf(restore))
+      if (isOpenRestore(restore) || database.metadata.deletionTimestamp || restore.metadata.deletionTimestamp)
+        enqueue(keyOf(restore))
     for (const key of askedKey(database)) enqueue(key)
   }
   const ofChild = ({ object: { metadata } }: { object: Pick<ManagedDatabase, 'metadata'> }) => {

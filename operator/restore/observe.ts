@@ -10,8 +10,10 @@ import {
   labels,
   type ManagedDatabase,
   type Restore,
+  snapshotRefusal,
 } from '../../crds/index.ts'
 import { backupsOf } from '../backup/observe.ts'
+import { snapshotsNotServed } from '../backup/plan/refusal.ts'
 import { dataSourceOf, snapshotOf } from '../backup/source.ts'
 import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
@@ -82,6 +84,8 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
         restores,
       ),
       candidate: candidate?.candidate,
+      unanchorable:
+        status?.phase === 'pending' && database !== undefined ? await unanchorable(observer, database) : undefined,
       held: holdOf(
         others.filter(other => other.status?.phase === 'running' && !isInVain(database, other)),
         branches.filter(branch => !isInVain(database, branch)),
@@ -126,6 +130,20 @@ const isInVain = (database: ManagedDatabase | undefined, { status }: Backup | Br
 
 const backupOf = (cluster: Cluster, namespace: string | undefined, name: string | undefined) =>
   name === undefined ? undefined : cluster.get('Backup', { namespace, name })
+
+/** Why no backup can be taken of the volume that a database has, as far as that is known before it is tried. */
+async function unanchorable(
+  { caches, cluster }: Observer,
+  { metadata: { namespace }, spec, status }: ManagedDatabase,
+): Promise<string | undefined> {
+  const { volume } = status ?? {}
+  if (volume === undefined) return 'no volume is on record'
+  if (caches.snapshots.served === 'absent') return snapshotsNotServed
+  const refusal = snapshotRefusal(spec.region, caches.regions.get({ name: spec.region }))
+  if (refusal !== undefined) return refusal.message
+  const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: volume.claim })
+  return claim?.metadata.uid === volume.uid ? undefined : `the volume claim ${volume.claim} is not there any more`
+}
 
 async function anchorOf(caches: Caches, cluster: Cluster, { metadata, status }: Restore) {
   if (status?.anchor === undefined || status.phase === 'pending') return undefined

@@ -37,6 +37,8 @@ export type Observed = {
   /** The next number that no claim of the database has. */
   freeIncarnation: number
   candidate: Candidate | undefined
+  /** Why the present data cannot be backed up; only known before it begins. */
+  unanchorable: string | undefined
   /** What needs the old Postgres running, as far as that is not the anchor. */
   held: Hold | undefined
   /** No pod of the old incarnation is there, and none comes. */

@@ -4,12 +4,16 @@ import {
   annotations,
   apiVersion,
   labels,
+  type ManagedDatabase,
   managedByEspalier,
+  mostPreviousListed,
+  type PreviousVolume,
   type Restore,
   renderAskedRestore,
   teardownFinalizer,
 } from '../../crds/index.ts'
 import type { IdSource } from '../../values/id.ts'
+import { timestamp } from '../../values/time.ts'
 import { createTaken, takenBy } from '../backup/taken.ts'
 import { nextConditions } from '../managed-database/plan/conditions.ts'
 import { no } from '../objects/conditions.ts'
@@ -45,7 +49,7 @@ export async function perform(
       if (pass !== undefined) await performInstance(executor.instance, pass, action.action)
       return
     case 'switch':
-      return change(executor, restore, action)
+      return change(executor, observed, action)
     case 'delete':
       await cluster.delete(action.left.kind, { namespace, name: action.left.name }, { uid: action.left.uid })
       return
@@ -68,7 +72,8 @@ const withFinalizers = (restore: Restore, finalizers: string[]): Restore => ({
 /** On the database as it was looked at: whoever changed it meanwhile has it looked at again. */
 async function ask({ cluster }: Executor, { restore, database }: Observed, backupName: string): Promise<void> {
   if (database === undefined) return
-  const asked = renderAskedRestore({ name: restore.metadata.name, backupName })
+  const { discardPrevious } = restore.spec
+  const asked = renderAskedRestore({ name: restore.metadata.name, backupName, discardPrevious })
   const metadata = {
     ...database.metadata,
     annotations: { ...database.metadata.annotations, [annotations.restore]: asked },
@@ -103,9 +108,10 @@ async function takeBackup(
 /** Incarnation and volume in one write, on the database as the cluster has it: a crash leaves the one or the other. */
 async function change(
   { cluster, now }: Executor,
-  { metadata, spec }: Restore,
+  { restore, anchor }: Observed,
   { from, to, volume }: Extract<Action, { do: 'switch' }>,
 ): Promise<void> {
+  const { metadata, spec } = restore
   const database = await cluster.get('ManagedDatabase', { namespace: metadata.namespace, name: spec.databaseName })
   const { status = {}, metadata: current } = database ?? {}
   const isIt = current?.labels?.[labels.id] === spec.databaseId && current.deletionTimestamp === undefined
@@ -115,8 +121,34 @@ async function change(
   const { storage: _, ...rest } = status
   const findings = { Ready: no('Restoring', 'the restored data are made ready') }
   const conditions = nextConditions(status.conditions ?? [], findings, status.observedGeneration, now())
+  const replaced = replacedVolume(restore, anchor, status, timestamp(now()))
+  const previous = [...(status.previous ?? []), ...replaced].slice(-mostPreviousListed)
   await cluster.replaceStatus('ManagedDatabase', {
     ...database,
-    status: withUpdatedAt(status, { ...rest, conditions, incarnation: to, volume }, now()),
+    status: withUpdatedAt(
+      status,
+      { ...rest, conditions, incarnation: to, volume, ...(previous.length === 0 ? {} : { previous }) },
+      now(),
+    ),
   })
+}
+
+/** The volume that served, as the database keeps it from now on. */
+function replacedVolume(
+  { metadata, spec }: Restore,
+  anchor: Observed['anchor'],
+  { incarnation = 1, volume, storageUsedBytes }: NonNullable<ManagedDatabase['status']>,
+  replacedAt: string,
+): PreviousVolume[] {
+  if (volume === undefined) return []
+  const isAnchored = anchor?.status?.phase === 'completed'
+  return [
+    {
+      ...{ incarnation, claim: volume.claim, uid: volume.uid, replacedAt },
+      ...{ restore: metadata.name, restoreUid: metadata.uid },
+      ...(isAnchored ? { backup: anchor.metadata.name, backupUid: anchor.metadata.uid } : {}),
+      ...(spec.discardPrevious ? { discard: true } : {}),
+      ...(storageUsedBytes === undefined ? {} : { bytes: storageUsedBytes }),
+    },
+  ]
 }

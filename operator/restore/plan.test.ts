@@ -9,6 +9,7 @@ import {
   backup,
   database,
   deadlines,
+  discarding,
   fenced,
   making,
   now,
@@ -70,9 +71,34 @@ describe('step by step', () => {
       { phase: 'failed', reason: 'NameTaken', does: [] },
     ],
     [
-      'also where it could not be backed up',
+      'but not where it could not be backed up',
       { restore: fenced, isOldStopped: true, anchor: anchor('failed') },
+      { phase: 'failed', reason: 'BackupFailed', does: [] },
+    ],
+    [
+      'unless somebody agrees',
+      { restore: discarding(fenced), isOldStopped: true, anchor: anchor('failed') },
       { does: ['switch'] },
+    ],
+    [
+      'nor does it begin where that is known before',
+      { restore: restore({ phase: 'pending' }), unanchorable: 'why' },
+      { phase: 'failed', reason: 'NoBackupPossible', does: [] },
+    ],
+    [
+      'unless somebody agrees, again',
+      { restore: discarding(restore({ phase: 'pending' })), unanchorable: 'why' },
+      { phase: 'running' },
+    ],
+    [
+      'nor where very many volumes of before are kept',
+      {
+        restore: restore({ phase: 'pending' }),
+        database: database({
+          previous: Array.from({ length: 32 }, (_, index) => ({ incarnation: index + 1, claim: 'c', uid: `${index}` })),
+        }),
+      },
+      { phase: 'failed', reason: 'TooManyPrevious', does: [] },
     ],
     [
       'a candidate that fails ends it',
@@ -121,6 +147,7 @@ describe('step by step', () => {
 
 test('the volume is exchanged only where the old Postgres has stopped, the new one answers, and the anchor is settled', () => {
   const bool = fc.boolean()
+  const agreed = fc.boolean()
   const anchors = fc.constantFrom(
     undefined,
     'pending' as const,
@@ -129,22 +156,25 @@ test('the volume is exchanged only where the old Postgres has stopped, the new o
     'failed' as const,
   )
   fc.assert(
-    fc.property(bool, bool, bool, bool, anchors, bool, (isFenced, isOldStopped, isReady, isHeld, anchor, isRefused) => {
+    fc.property(bool, bool, bool, bool, anchors, bool, agreed, (...drawn) => {
+      const [isFenced, isOldStopped, isReady, isHeld, taken, isRefused, isAgreed] = drawn
+      const its = restore({
+        ...running,
+        ...(isFenced ? { fencedAt: ago(1) } : {}),
+        ...(isRefused ? { anchorRefused: 'why' } : {}),
+      })
       const seen = observed({
-        restore: restore({
-          ...running,
-          ...(isFenced ? { fencedAt: ago(1) } : {}),
-          ...(isRefused ? { anchorRefused: 'why' } : {}),
-        }),
+        restore: isAgreed ? discarding(its) : its,
         isOldStopped,
         candidate: isReady ? { state: 'ready', volume, actions: [], isBound: true } : making,
         held: isHeld ? { reason: 'AwaitsBackup', message: '' } : undefined,
-        anchor: anchor && backup(anchor),
+        anchor: taken && anchor(taken),
       })
       const { actions } = plan(seen, now, deadlines)
       if (!actions.some(action => action.do === 'switch')) return
       expect([isFenced, isOldStopped, isReady]).toEqual([true, true, true])
-      expect(isRefused || anchor === 'completed' || anchor === 'failed').toBe(true)
+      const isWithout = isAgreed && (isRefused || taken === 'failed')
+      expect(isWithout || (taken === 'completed' && !isRefused)).toBe(true)
     }),
   )
 })
@@ -169,16 +199,11 @@ describe('what is left', () => {
       ['PersistentVolumeClaim'],
     ],
     [
-      'the old claim stays for a day',
-      { restore: done(day - 2_000), leftovers: { hasPod: false, objects: [], claim } },
+      'the claim that was replaced is not its to delete',
+      { restore: done(31 * day), leftovers: { hasPod: false, objects: [], claim } },
       [],
     ],
-    [
-      'and no longer',
-      { restore: done(day), leftovers: { hasPod: false, objects: [], claim } },
-      ['PersistentVolumeClaim'],
-    ],
-    ['never under a pod', { restore: done(day), leftovers: { hasPod: true, objects: [], claim } }, []],
+    ['no claim is deleted under a pod', { restore: failed, leftovers: { hasPod: true, objects: [], claim } }, []],
     ['a restore goes with its database', { restore: failed, database: undefined }, ['forget']],
     [
       'and after a month',

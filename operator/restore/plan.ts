@@ -3,7 +3,8 @@
  * any point. The order: the anchor is asked for, so that it is in the list; a new volume is made of the snapshot and a Postgres
  * starts on it, closed, beside the old one; when it has answered, the old one is stopped; the anchor is a snapshot of the
  * stopped volume; then one write of the database's status names the new volume, and the database's own controller serves
- * from it. What fails before that leaves the old volume serving. The old claim is kept for a day.
+ * from it. What fails before that leaves the old volume serving, and so does an anchor that cannot be taken, unless somebody
+ * has agreed to that. From the switch on the old volume is the database's to keep (managed-database/plan/previous.ts).
  */
 import { isInForce, isOpenRestore, type Restore, teardownFinalizer, visiblePhase } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
@@ -15,6 +16,7 @@ import type { VolumeRecord } from '../workload/instance.ts'
 import { isAnchorOf, nameTaken, takenNameOf } from './anchor.ts'
 import type { Candidate, Left, Observed } from './observed.ts'
 import { isOfOperator } from './record.ts'
+import { isTrouble } from './trouble.ts'
 
 export type Action =
   /** Puts the finalizer on the restore. */
@@ -37,10 +39,12 @@ type Plan = { actions: Action[]; status: Status; wakeAt?: number | undefined }
 /** How long a restore may take until the new volume serves, and then until that answers clients. */
 export type RestoreDeadlines = { restoringMs: number; modifyingMs: number }
 
-/** How long the old claim stays. */
-const oldClaimMs = 24 * 3600_000
+/** How often an ended restore is looked at. */
+const checkMs = 24 * 3600_000
 /** How long the record of a restore stays that was asked of the API. */
 const recordMs = 30 * 24 * 3600_000
+/** With as many previous volumes kept, another restore is refused. */
+const mostPrevious = 32
 /** How soon pods and objects that nobody follows are looked at again. */
 const lookMs = 250
 
@@ -89,6 +93,8 @@ function begin(observed: Observed, now: number, { restoringMs }: RestoreDeadline
   if (ahead !== undefined) return wait(`waiting for ${ahead}: one restore of a database is done at a time`)
   const isFree = database.status?.operation === undefined && isInForce(database)
   if (!isAsked && !isFree) return wait(`the database is ${visiblePhase(database)}: waiting until it is at rest`)
+  const unsafe = unsafeReason(observed)
+  if (unsafe !== undefined) return { actions: [], status: failed(restore, unsafe.reason, unsafe.message, now) }
   const { incarnation = 1, volume } = database.status ?? {}
   return {
     actions: isAsked ? [] : [{ do: 'ask', backupName: restore.spec.target.backupName ?? '' }],
@@ -111,6 +117,27 @@ function begin(observed: Observed, now: number, { restoringMs }: RestoreDeadline
   }
 }
 
+/** Whether somebody agrees to lose the present data. */
+const isDiscarding = ({ spec }: Restore): boolean => spec.discardPrevious === true
+
+const howToDiscard =
+  'To restore without a backup of the present data, ask with discard_previous: true (spec.discardPrevious of a Restore)'
+
+/** Why the present data would be at risk; known before anything is made. */
+function unsafeReason({ restore, database, unanchorable }: Observed): { reason: string; message: string } | undefined {
+  if (unanchorable !== undefined && !isDiscarding(restore))
+    return {
+      reason: 'NoBackupPossible',
+      message: `the present data cannot be backed up first: ${unanchorable}. ${howToDiscard}`,
+    }
+  const kept = database?.status?.previous?.length ?? 0
+  if (kept < mostPrevious) return undefined
+  return {
+    reason: 'TooManyPrevious',
+    message: `the database has ${kept} volumes of before earlier restores, the most are ${mostPrevious}: delete some of them first (status.previous)`,
+  }
+}
+
 /** Until the new volume serves. */
 function underWay(observed: Observed, now: number): Plan {
   const { restore, candidate } = observed
@@ -123,7 +150,8 @@ function underWay(observed: Observed, now: number): Plan {
     return { actions: [], status: failed(restore, candidate.reason, candidate.message, now) }
   const next = step(observed, candidate, now)
   if (now >= Date.parse(status.deadlineAt ?? '')) {
-    const message = conditionOf(next.status, 'Progressing')?.message ?? ''
+    const before = conditionOf(status, 'Progressing')
+    const message = (isTrouble(before) ? before : conditionOf(next.status, 'Progressing'))?.message ?? ''
     return {
       actions: [],
       status: failed(restore, 'DeadlineExceeded', `not done by ${status.deadlineAt}: ${message}`, now),
@@ -147,12 +175,19 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
       actions: [],
       status: { ...failed(restore, 'NameTaken', nameTaken(anchor.metadata.name), now), anchor: undefined },
     }
+  const lost = anchorRefused ?? (anchor?.status?.phase === 'failed' ? anchor.status.error : undefined)
+  if (lost !== undefined && !isDiscarding(restore)) return unanchored(restore, lost, now)
   // In the list before anything is moved.
   if (anchor === undefined && anchorRefused === undefined) {
-    if (previous?.claim === undefined)
-      return told('Preparing', 'no anchor', { anchorRefused: 'no volume was on record' })
-    if (status.fencedAt !== undefined)
-      return told('Anchoring', 'no anchor any more', { anchorRefused: 'the prerestore backup was deleted' })
+    const why =
+      previous?.claim === undefined
+        ? 'no volume was on record'
+        : status.fencedAt !== undefined
+          ? 'the prerestore backup was deleted'
+          : undefined
+    if (why !== undefined && !isDiscarding(restore)) return unanchored(restore, why, now)
+    if (why !== undefined)
+      return told(status.fencedAt === undefined ? 'Preparing' : 'Anchoring', 'no anchor', { anchorRefused: why })
     const name = status.anchor ?? takenNameOf(restore, 'prerestore')
     const take: Action = { do: 'take-backup', name, purpose: 'prerestore' }
     return told('Preparing', 'asking for the anchor', {}, [take])
@@ -169,14 +204,13 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
   if (!isOldStopped) return told('Stopping', 'waiting until the old Postgres has stopped')
   const isAnchored = anchor?.status?.finishedAt !== undefined
   if (!isAnchored && anchorRefused === undefined) return told('Anchoring', 'the stopped volume is being backed up')
-  const refused = anchorRefused ?? (anchor?.status?.phase === 'failed' ? anchor.status.error : undefined)
   const change: Action = { do: 'switch', from: previous?.incarnation ?? 0, to: incarnation, volume: candidate.volume }
   return {
     actions: [change],
     status: running(
       {
         ...restore,
-        status: { ...status, anchorRefused: refused, switchedAt: timestamp(now) },
+        status: { ...status, anchorRefused: lost, switchedAt: timestamp(now) },
       },
       'Switching',
       'the restored data take the place of the old',
@@ -184,6 +218,17 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
     ),
   }
 }
+
+/** The restored data do not replace data of which there is no copy: the database goes on with those it has. */
+const unanchored = (restore: Restore, why: string, now: number): Plan => ({
+  actions: [],
+  status: failed(
+    { ...restore, status: { ...restore.status, anchorRefused: why } },
+    'BackupFailed',
+    `the present data could not be backed up first: ${why}. The database goes on with them. ${howToDiscard}`,
+    now,
+  ),
+})
 
 const ofCandidate = (candidate: Candidate | undefined): Action[] =>
   (candidate?.actions ?? []).map(action => ({ do: 'candidate', action }))
@@ -246,29 +291,41 @@ function removal({ leftovers }: Observed): Action[] {
   return objects.filter(({ kind }) => kind === 'StatefulSet' || !hasPod).map(left => ({ do: 'delete', left }))
 }
 
-/** Of a restore that failed, all that it made goes; of one that is done, the old claim after a day. */
+/**
+ * Of a restore that failed before its data served, all that it made is deleted. The volume that one replaced stays: it is
+ * the database's.
+ */
 function ended(observed: Observed, now: number): Plan {
   const { restore, database, leftovers } = observed
   const { metadata, status = {} } = restore
   const { claim, hasPod, objects } = leftovers
   const still = (actions: Action[], wakeAt?: number): Plan => ({ actions, status, wakeAt })
   const actions = removal(observed)
-  const isKept = isSwitched(observed) && database !== undefined && database.metadata.deletionTimestamp === undefined
-  const keptUntil = Date.parse(status.switchedAt ?? status.finishedAt ?? '') + oldClaimMs
-  if (claim !== undefined && isKept && now < keptUntil)
-    return still(actions, actions.length > 0 || hasPod ? now + lookMs : keptUntil)
-  if (claim !== undefined && !hasPod && objects.length === 0) {
+  if (objects.length > 0 || hasPod) return still(actions, now + lookMs)
+  if (claim !== undefined && !isSwitched(observed)) {
     const { name, uid = '', deletionTimestamp } = claim.metadata
     const left: Left = { kind: 'PersistentVolumeClaim', name, uid }
     return still(deletionTimestamp === undefined ? [{ do: 'delete', left }] : [], now + lookMs)
   }
-  if (objects.length > 0 || hasPod) return still(actions, now + lookMs)
-  if (metadata.deletionTimestamp !== undefined) return still([{ do: 'release' }])
+  if (metadata.deletionTimestamp !== undefined)
+    return isOnRecord(observed) ? still([{ do: 'release' }]) : still([], now + lookMs)
   // One that was for no database stays, to say so.
   const isOrphan = database === undefined && conditionOf(status, 'Ready')?.reason !== 'DatabaseMissing'
   const isOld = now - Date.parse(status.finishedAt ?? '') >= recordMs
   const isToGo = isOrphan || (isOld && isOfOperator(restore))
-  return still(isToGo ? [{ do: 'forget' }] : [], isOld || isOrphan ? undefined : now + oldClaimMs)
+  return still(isToGo ? [{ do: 'forget' }] : [], isOld || isOrphan ? undefined : now + checkMs)
+}
+
+/** Whether the database has noted how this ended for the volume it replaced: after that nothing needs the Restore. */
+function isOnRecord(observed: Observed): boolean {
+  const { restore, database, leftovers } = observed
+  if (!isSwitched(observed) || database === undefined || database.metadata.deletionTimestamp !== undefined) return true
+  const { phase, previous } = restore.status ?? {}
+  const entry = database.status?.previous?.find(
+    ({ uid, restoreUid }) => restoreUid === restore.metadata.uid || uid === previous?.uid,
+  )
+  if (entry === undefined) return leftovers.claim === undefined
+  return phase !== 'completed' || entry.restoredAt !== undefined
 }
 
 const notYet = no('NotCompleted', 'the data are not restored')

@@ -9,6 +9,7 @@ import {
   backup,
   database,
   deadlines,
+  discarding,
   fenced,
   making,
   now,
@@ -137,12 +138,15 @@ describe('until the new volume serves', () => {
   test.each<[string, Restore, string]>([
     ['no volume was on record', saying({ previous: { incarnation: 1 } }), 'Preparing'],
     ['the prerestore backup was deleted', fenced, 'Anchoring'],
-  ])('where there can be none, that is on record: %s', (why, its, reason) => {
-    const { actions, status } = planOf({ restore: its, anchor: undefined, candidate: busy })
+  ])('where there can be none, and somebody agrees, that is on record: %s', (why, its, reason) => {
+    const without = planOf({ restore: its, anchor: undefined, candidate: busy })
+    expect([without.actions, without.status.phase, without.status.anchorRefused]).toEqual([[], 'failed', why])
+    expect(conditionOf(without.status, 'Ready')?.reason).toBe('BackupFailed')
+    const { actions, status } = planOf({ restore: discarding(its), anchor: undefined, candidate: busy })
     expect(status.anchorRefused).toBe(why)
     expect(actions).toEqual([{ do: 'candidate', action: adopt }])
     expect(conditionOf(status, 'Progressing')?.reason).toBe(reason)
-    const next = restore({ ...running, ...its.status, anchorRefused: why })
+    const next = discarding(restore({ ...running, ...its.status, anchorRefused: why }))
     expect(planOf({ restore: next, anchor: undefined, isOldStopped: true, candidate: busy }).actions).toEqual([
       { do: 'candidate', action: adopt },
     ])
@@ -191,7 +195,9 @@ describe('until the new volume serves', () => {
         'none',
       ],
     ])('%s', (_, more, anchorRefused) => {
-      const { actions, status, wakeAt } = planOf({ ...stopped, ...more })
+      const all = { ...stopped, ...more }
+      const { actions, status, wakeAt } = planOf({ ...all, restore: discarding(all.restore) })
+      expect(planOf(all).status.phase).toBe(anchorRefused === undefined ? 'running' : 'failed')
       expect(actions).toEqual([change])
       expect([status.switchedAt, status.anchorRefused]).toEqual([timestamp(now), anchorRefused])
       expect([status.phase, status.fencedAt]).toEqual(['running', ago(500)])
@@ -326,14 +332,12 @@ describe('once it has ended', () => {
     const { actions, wakeAt } = planOf(more)
     return [actions.map(action => (action.do === 'delete' ? action.left.kind : action.do)), wakeAt]
   }
-  const kept = now + day - 60_000
   /** Made by the operator, as a database asked for it. */
   const ours = (its: Restore): Restore => restore(its.status, { labels: { [labels.managedBy]: managedByEspalier } })
   const unnumbered: ManagedDatabase = { ...database(), status: { phase: 'available' } }
 
   test.each<[string, Partial<Observed>, string[], wakeAt: number | undefined]>([
-    ['the old claim is kept', { restore: done(60_000), ...left({ claim }) }, [], kept],
-    ['from the exchange on', { restore: done(day, 60_000), ...left({ claim }) }, ['PersistentVolumeClaim'], soon],
+    ['the old claim is kept by the database', { restore: done(60_000), ...left({ claim }) }, [], now + day],
     [
       'while what ran on it goes',
       { restore: done(60_000), ...left({ claim, objects: [leftover] }) },
@@ -345,19 +349,44 @@ describe('once it has ended', () => {
       'also of one that failed after the exchange',
       { restore: failed({ finishedAt: ago(60_000) }), database: database({ incarnation: 2 }), ...left({ claim }) },
       [],
-      kept,
+      now + day,
     ],
+    ['and deleted by it', { restore: done(60_000), database: database({}, going), ...left({ claim }) }, [], now + day],
     [
-      'but not where its database is gone',
-      { restore: done(60_000), database: undefined, ...left({ claim }) },
-      ['PersistentVolumeClaim'],
+      'one that is deleted waits until the database has the claim on record',
+      { restore: restore(done(60_000).status, going), ...left({ claim }) },
+      [],
       soon,
     ],
     [
-      'or goes',
-      { restore: done(60_000), database: database({}, going), ...left({ claim }) },
-      ['PersistentVolumeClaim'],
+      'and that it has completed',
+      {
+        restore: restore(done(60_000).status, going),
+        database: database({ previous: [{ incarnation: 1, claim: 'c', uid: 'old' }] }),
+        ...left({ claim }),
+      },
+      [],
       soon,
+    ],
+    [
+      'and no longer',
+      {
+        restore: restore(done(60_000).status, going),
+        database: database({ previous: [{ incarnation: 1, claim: 'c', uid: 'old', restoredAt: ago(0) }] }),
+        ...left({ claim }),
+      },
+      ['release'],
+      undefined,
+    ],
+    [
+      'one that failed has nothing to wait for',
+      {
+        restore: restore(failed({ switchedAt: ago(5_000) }).status, going),
+        database: database({ previous: [{ incarnation: 1, claim: 'c', uid: 'x', restoreUid: 'u' }] }),
+        ...left({ claim }),
+      },
+      ['release'],
+      undefined,
     ],
     [
       'and not of one that never began',

@@ -35,9 +35,9 @@ const ask = async (name: string, database: string, backupName: string, databaseI
     spec: { databaseName: database, databaseId: databaseId ?? (await it.idOf(database)), target: { backupName } },
   })
 /** As the API does: by one write of the database. */
-const askByAnnotation = (name: string, database: string, backupName: string) =>
+const askByAnnotation = (name: string, database: string, backupName: string, discardPrevious?: true) =>
   editSpec(it.cluster(), database, spec => spec, {
-    [annotations.restore]: renderAskedRestore({ name, backupName }),
+    [annotations.restore]: renderAskedRestore({ name, backupName, discardPrevious }),
   })
 const settled = (name: string, phase = 'available') =>
   it.when(
@@ -178,7 +178,7 @@ describe('a restore', () => {
     await settled('asleep')
   })
 
-  test('brings back a database whose volume is gone, and says why there is no anchor', async () => {
+  test('brings back a database whose volume is gone, only where somebody agrees that there is no anchor', async () => {
     await mistaken('gone')
     const { claim = '' } = (await it.database('gone'))?.status?.volume ?? {}
     await it.deleteClaimByForce(at(claim))
@@ -187,7 +187,12 @@ describe('a restore', () => {
     const volume = (await it.database('gone'))?.status?.volume?.volumeName
     await it.cluster().delete('PersistentVolume', { name: volume ?? '' })
     await it.when('gone', isPhase('failed'))
-    await askByAnnotation('gone-back', 'gone', 'gone-1')
+    await askByAnnotation('gone-no', 'gone', 'gone-1')
+    const refused = await when('gone-no', ({ status }) => status?.finishedAt !== undefined)
+    expect([refused?.status?.phase, reasonOf(refused)]).toEqual(['failed', 'NoBackupPossible'])
+    expect(refused?.status?.error).toMatch(/not there any more\. To restore without a backup .* discard_previous: true/)
+    await it.when('gone', found => isPhase('failed')(found) && found.status?.operation === undefined)
+    await askByAnnotation('gone-back', 'gone', 'gone-1', true)
     const done = await when('gone-back', ({ status }) => status?.phase === 'completed')
     await settled('gone')
     expect(done?.status?.anchorRefused).toMatch(/not there any more/)
@@ -272,24 +277,176 @@ test('a backup that somebody else made under the name of its anchor is neither t
   it.workload().volumes.unprovisioned = () => undefined
 })
 
-test('where the old data cannot be backed up the reason is on record, and their claim stays for a day', async () => {
-  await mistaken('lone')
-  const old = (await it.database('lone'))?.status?.volume
-  await restarted(impatient)
-  it.workload().snapshots.making = { mode: 'failing', message: 'the pool is full' }
-  await askByAnnotation('lone-back', 'lone', 'lone-1')
-  const done = await when('lone-back', ({ status }) => status?.phase === 'completed')
-  it.workload().snapshots.making = { mode: 'making' }
-  expect(done?.status?.anchorRefused).toMatch(/the pool is full/)
-  expect((await backupOf(done?.status?.anchor ?? ''))?.status?.phase).toBe('failed')
-  await settled('lone')
-  expect(await contentOf('lone')).toBe('good')
-  const claim = () => it.cluster().get('PersistentVolumeClaim', at(old?.claim ?? ''))
-  expect((await claim())?.metadata.uid).toBe(old?.uid)
-  await restarted({ now: () => Date.now() + 25 * 3600_000 })
-  await eventually(claim, found => found === undefined)
-  expect(await contentOf('lone')).toBe('good')
-  await restarted()
+describe('where the old data cannot be backed up', () => {
+  const failing = { mode: 'failing', message: 'the pool is full' } as const
+
+  test('the restore fails, and the database goes on with them', async () => {
+    await mistaken('lone')
+    const old = (await it.database('lone'))?.status?.volume
+    await restarted(impatient)
+    it.workload().snapshots.making = failing
+    await askByAnnotation('lone-back', 'lone', 'lone-1')
+    const ended = await when('lone-back', ({ status }) => status?.finishedAt !== undefined)
+    it.workload().snapshots.making = { mode: 'making' }
+    expect([ended?.status?.phase, reasonOf(ended)]).toEqual(['failed', 'BackupFailed'])
+    expect(ended?.status?.error).toMatch(/could not be backed up first: .*the pool is full.*discard_previous: true/)
+    expect((await settled('lone')).status?.volume).toEqual(old)
+    expect(await contentOf('lone')).toBe('bad')
+    await restarted()
+  })
+
+  test('and somebody agrees, it goes on, and they are deleted once it has completed', async () => {
+    await mistaken('agreed')
+    const old = (await it.database('agreed'))?.status?.volume
+    await restarted(impatient)
+    it.workload().snapshots.making = failing
+    await askByAnnotation('agreed-back', 'agreed', 'agreed-1', true)
+    const done = await when('agreed-back', ({ status }) => status?.phase === 'completed')
+    it.workload().snapshots.making = { mode: 'making' }
+    expect(done?.status?.anchorRefused).toMatch(/the pool is full/)
+    expect(done?.spec.discardPrevious).toBe(true)
+    await settled('agreed')
+    expect(await contentOf('agreed')).toBe('good')
+    await claimGone(old?.claim)
+    await it.when('agreed', ({ status }) => status?.previous === undefined)
+    await restarted()
+  })
+})
+
+const claimGone = (name = '') =>
+  eventually(
+    () => it.cluster().get('PersistentVolumeClaim', at(name)),
+    found => found === undefined,
+  )
+const later = { now: () => Date.now() + 25 * 3600_000 }
+const previousOf = (name: string, reason: string) =>
+  it.when(name, ({ status }) => status?.previous?.[0]?.reason === reason)
+
+describe('the volume of before', () => {
+  test('is counted, outlives the Restore, and is deleted after a day', async () => {
+    await mistaken('kept')
+    const old = (await it.database('kept'))?.status
+    await askByAnnotation('kept-back', 'kept', 'kept-1')
+    const done = await when('kept-back', ({ status }) => status?.phase === 'completed')
+    await settled('kept')
+    await it.cluster().delete('Restore', at('kept-back'))
+    await eventually(
+      () => restore('kept-back'),
+      found => found === undefined,
+    )
+    const { status } = await previousOf('kept', 'KeptForADay')
+    const { switchedAt, finishedAt, anchor } = done?.status ?? {}
+    expect(status?.previous).toMatchObject([
+      {
+        ...{ incarnation: 1, claim: old?.volume?.claim, uid: old?.volume?.uid, backup: anchor },
+        ...{ restore: 'kept-back', restoredAt: finishedAt, bytes: expect.any(Number) },
+        keptUntil: timestamp(Date.parse(status?.previous?.[0]?.replacedAt ?? '') + 24 * 3600_000),
+      },
+    ])
+    expect(Math.abs(Date.parse(status?.previous?.[0]?.replacedAt ?? '') - Date.parse(switchedAt ?? ''))).toBeLessThan(
+      5_000,
+    )
+    expect(conditionOf(status, 'PreviousVolumesKept')).toMatchObject({ status: 'True', reason: 'Kept' })
+    await restarted(later)
+    await claimGone(old?.volume?.claim)
+    await it.when('kept', found => found.status?.previous === undefined)
+    expect(conditionOf((await it.database('kept'))?.status, 'PreviousVolumesKept')).toBeUndefined()
+    expect(await contentOf('kept')).toBe('good')
+    await restarted()
+  })
+
+  test('stays without its backup until somebody agrees', async () => {
+    await mistaken('bare')
+    const old = (await it.database('bare'))?.status?.volume
+    await askByAnnotation('bare-back', 'bare', 'bare-1')
+    const done = await when('bare-back', ({ status }) => status?.phase === 'completed')
+    await settled('bare')
+    await it.cluster().delete('Backup', at(done?.status?.anchor ?? ''))
+    await restarted(later)
+    const { status } = await previousOf('bare', 'NoBackup')
+    expect(conditionOf(status, 'PreviousVolumesKept')?.reason).toBe('AwaitsAgreement')
+    expect((await it.cluster().get('PersistentVolumeClaim', at(old?.claim ?? '')))?.metadata.uid).toBe(old?.uid)
+    await editSpec(it.cluster(), 'bare', spec => spec, { [annotations.discardPrevious]: `other, ${old?.uid}` })
+    await claimGone(old?.claim)
+    await restarted()
+  })
+
+  test('stays after a restore whose data never served, until somebody agrees', async () => {
+    await mistaken('never')
+    const old = (await it.database('never'))?.status?.volume
+    await restarted({ configuration: { deadlines: { ...testConfiguration.deadlines, modifyingMs: 1 } } })
+    ;(await dataOf('never')).isUnrouted = true
+    await taken('never-2', 'never')
+    await askByAnnotation('never-back', 'never', 'never-2')
+    const ended = await when('never-back', ({ status }) => status?.finishedAt !== undefined)
+    expect([ended?.status?.phase, reasonOf(ended)]).toEqual(['failed', 'NotServing'])
+    await restarted(later)
+    await previousOf('never', 'RestoreFailed')
+    expect((await it.cluster().get('PersistentVolumeClaim', at(old?.claim ?? '')))?.metadata.uid).toBe(old?.uid)
+    await editSpec(it.cluster(), 'never', spec => spec, { [annotations.discardPrevious]: old?.uid ?? '' })
+    await claimGone(old?.claim)
+    await restarted()
+  })
+
+  test.each<[string, boolean, string]>([
+    ['found by its Restore, and then deleted', false, 'KeptForADay'],
+    ['kept until somebody agrees where that is gone as well', true, 'RestoreUnknown'],
+  ])('of an earlier release is %s', async (what, isForgotten, reason) => {
+    const name = isForgotten ? 'unknown' : 'earlier'
+    await mistaken(name)
+    const old = (await it.database(name))?.status?.volume
+    await askByAnnotation(`${name}-back`, name, `${name}-1`)
+    const done = await when(`${name}-back`, ({ status }) => status?.phase === 'completed')
+    await settled(name)
+    await it.stopOperator()
+    const database = await it.database(name)
+    if (database === undefined || done === undefined) throw new Error('there is nothing to change')
+    const { previous: _, ...status } = database.status ?? {}
+    await it.cluster().replaceStatus('ManagedDatabase', { ...database, status })
+    if (isForgotten) {
+      const found = await restore(`${name}-back`)
+      await it
+        .cluster()
+        .replace('Restore', { ...done, metadata: { ...done.metadata, ...found?.metadata, finalizers: [] } })
+      await it.cluster().delete('Restore', at(`${name}-back`))
+    }
+    await it.startOperator()
+    const found = await previousOf(name, reason)
+    expect(found.status?.previous, what).toMatchObject([{ incarnation: 1, claim: old?.claim, uid: old?.uid }])
+    await restarted(later)
+    if (!isForgotten) await claimGone(old?.claim)
+    else {
+      await previousOf(name, reason)
+      expect((await it.cluster().get('PersistentVolumeClaim', at(old?.claim ?? '')))?.metadata.uid).toBe(old?.uid)
+    }
+    expect(await contentOf(name)).toBe('good')
+    await restarted()
+  })
+})
+
+test('what the cluster refuses is said at once, by the restore and by its task, and a restore goes on once it is let', async () => {
+  await mistaken('narrow')
+  const quota = await it.cluster().create('ResourceQuota', {
+    apiVersion: 'v1',
+    kind: 'ResourceQuota',
+    metadata: at('narrow'),
+    spec: { hard: { persistentvolumeclaims: '0' } },
+  })
+  await askByAnnotation('narrow-back', 'narrow', 'narrow-1')
+  const isSaid = (message = '') =>
+    /the quota has no space for the restored volume.*exceeded quota: narrow/.test(message)
+  const found = await when('narrow-back', ({ status }) => isSaid(conditionOf(status, 'Progressing')?.message))
+  expect(conditionOf(found?.status, 'Progressing')?.reason).toBe('QuotaExceeded')
+  await eventually(
+    () => it.tasksOf('narrow'),
+    tasks =>
+      tasks.some(
+        ({ spec, status }) => spec.name === 'restore-managed' && status?.messages?.some(({ text }) => isSaid(text)),
+      ),
+  )
+  expect(await contentOf('narrow')).toBe('bad')
+  await it.cluster().delete('ResourceQuota', quota.metadata)
+  await when('narrow-back', ({ status }) => status?.phase === 'completed')
 })
 
 test('one that failed before leaves alone what a later one makes, and the old claim of that', async () => {
@@ -349,12 +506,10 @@ test('one that is asked for again under the name of one that is gone has an anch
   const first = await when('same-back', ({ status }) => status?.phase === 'completed')
   const { volume } = (await settled('same')).status ?? {}
   await it.cluster().delete('Restore', at('same-back'))
-  await restarted({ now: () => Date.now() + 25 * 3600_000 })
   await eventually(
     () => restore('same-back'),
     found => found === undefined,
   )
-  await restarted()
   await ask('same-back', 'same', 'same-1')
   const second = await when(
     'same-back',

@@ -24,6 +24,8 @@ export const restore = (status: Restore['status'], metadata = {}): Restore => ({
   spec: { databaseName: 'one', databaseId: 'i', target: { backupName: 'one-1' } },
   ...(status === undefined ? {} : { status }),
 })
+/** The same, of somebody who agrees to lose the present data. */
+export const discarding = (its: Restore): Restore => ({ ...its, spec: { ...its.spec, discardPrevious: true } })
 export const database = (status: ManagedDatabase['status'] = {}, more = {}): ManagedDatabase => ({
   apiVersion,
   kind: 'ManagedDatabase',
@@ -61,6 +63,7 @@ export const observed = (more: Partial<Observed> = {}): Observed => ({
   source: { source },
   freeIncarnation: 2,
   candidate: { state: 'ready', volume, actions: [], isBound: true },
+  unanchorable: undefined,
   held: undefined,
   isOldStopped: false,
   anchor: anchor('pending'),

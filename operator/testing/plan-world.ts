@@ -177,6 +177,7 @@ export function observedIn(world: World): Observed {
     held: world.held,
     rotations: { asked: {}, isGivenUp: false },
     restoring: undefined,
+    previous: { claims: [], restores: [] },
     database,
     identity,
     keys: { sealingKey: world.keys, authority: world.keys, isChanging: false },

@@ -49,6 +49,10 @@ export type Scenario = {
   images?: number
   /** Another volume takes the place of the one on record, which stays: both hold data in the end. */
   isRestored?: true
+  /** The volume that was replaced is deleted in the end. */
+  discards?: true
+  /** Swept by `make soak` only. */
+  isLong?: true
   /** The region's volumes can have snapshots. */
   hasSnapshots?: true
   /** What becomes of snapshots from then on. */
@@ -304,6 +308,43 @@ const deleteWithBackup = (what: string, keepBackups: boolean): Scenario => ({
   },
 })
 
+const restoreScenario = (name: string, isDiscarding: boolean): Scenario => ({
+  name,
+  before: { ipAllowlist: narrow },
+  rules: ['198.51.100.0/24'],
+  hasSnapshots: true,
+  isRestored: true,
+  ...(isDiscarding ? { isLong: true as const, discards: true as const } : {}),
+  images: 3,
+  earlier: { act: askBackup, isDone: backupEndedAs('completed') },
+  act: async (cluster, subject) => {
+    const database = await cluster.get('ManagedDatabase', key(subject))
+    if (database === undefined) throw new Error('there is no database to restore')
+    const restore = renderAskedRestore({
+      name: restoreName,
+      backupName: backupKey(subject).name,
+      ...(isDiscarding ? { discardPrevious: true } : {}),
+    })
+    const hash = desiredHash({ ...askedBy(database), restore })
+    await editSpec(cluster, subject.name, spec => spec, {
+      [annotations.restore]: restore,
+      [annotations.operation]: renderOperation({ taskId: subject.taskId, name: 'restore-managed', hash }),
+    })
+    await createTask(cluster, subject, 'restore-managed')
+  },
+  isDone: async (cluster, subject) => {
+    const restore = await cluster.get('Restore', { namespace: testNamespace, name: restoreName })
+    const { items: backups } = await cluster.list('Backup')
+    const { items: sets } = await cluster.list('StatefulSet')
+    const isOver = restore?.status?.phase === 'completed' && sets.length === 1
+    const areTaken = backups.length === 3 && backups.every(({ status }) => status?.phase === 'completed')
+    const database = await cluster.get('ManagedDatabase', key(subject))
+    const isKept = database?.status?.previous?.[0]?.reason === 'KeptForADay'
+    const isOnRecord = isDiscarding ? (await volumesOf(cluster)).length === 1 : isKept
+    return isOver && areTaken && isOnRecord && settledAs('available')(cluster, subject)
+  },
+})
+
 export const scenarios: Scenario[] = [
   toLargeWhile(['claim']),
   toLargeWhile(['volume']),
@@ -530,34 +571,8 @@ export const scenarios: Scenario[] = [
     act: (cluster, subject) => cluster.delete('Backup', backupKey(subject)),
     isDone: async (cluster, subject) => (await cluster.get('Backup', backupKey(subject))) === undefined,
   },
-  {
-    name: 'restore',
-    before: { ipAllowlist: narrow },
-    rules: ['198.51.100.0/24'],
-    hasSnapshots: true,
-    isRestored: true,
-    images: 3,
-    earlier: { act: askBackup, isDone: backupEndedAs('completed') },
-    act: async (cluster, subject) => {
-      const database = await cluster.get('ManagedDatabase', key(subject))
-      if (database === undefined) throw new Error('there is no database to restore')
-      const restore = renderAskedRestore({ name: restoreName, backupName: backupKey(subject).name })
-      const hash = desiredHash({ ...askedBy(database), restore })
-      await editSpec(cluster, subject.name, spec => spec, {
-        [annotations.restore]: restore,
-        [annotations.operation]: renderOperation({ taskId: subject.taskId, name: 'restore-managed', hash }),
-      })
-      await createTask(cluster, subject, 'restore-managed')
-    },
-    isDone: async (cluster, subject) => {
-      const restore = await cluster.get('Restore', { namespace: testNamespace, name: restoreName })
-      const { items: backups } = await cluster.list('Backup')
-      const { items: sets } = await cluster.list('StatefulSet')
-      const isOver = restore?.status?.phase === 'completed' && sets.length === 1
-      const areTaken = backups.length === 3 && backups.every(({ status }) => status?.phase === 'completed')
-      return isOver && areTaken && settledAs('available')(cluster, subject)
-    },
-  },
+  restoreScenario('restore', false),
+  restoreScenario('restore that discards the volume it replaces', true),
   {
     name: 'branch',
     copies: 1,

@@ -51,10 +51,14 @@ describe('an anchor', () => {
   })
 
   const uneven = { ...region, spec: { ...region.spec, snapshotClass: { name: 'fast', atomic: false } } }
-  test('is taken whatever has become of its database, and where no snapshot of a running one is', () => {
-    const failed = { database: database({ phase: 'failed' }), region: uneven, isReachable: false }
+  test('is taken whatever has become of its database', () => {
+    const failed = { database: database({ phase: 'failed' }), region, isReachable: false }
     expect(planOf({ anchorOf: stopped, source: failed }).actions).toHaveLength(1)
-    expect(progressing({ source: { ...failed, database: database() } })?.reason).toBe('NotAtomic')
+  })
+  test('is not where snapshots are not declared to be of one instant, as any other', () => {
+    const its = { database: database(), region: uneven, isReachable: true }
+    expect(progressing({ anchorOf: stopped, source: its })?.reason).toBe('NotAtomic')
+    expect(progressing({ source: its })?.reason).toBe('NotAtomic')
   })
   test('is not where the region has no snapshots at all', () => {
     const nowhere = { database: database(), region: undefined, isReachable: true }

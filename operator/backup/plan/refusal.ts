@@ -51,11 +51,8 @@ export function refusalOf({ backup, source, snapshots, anchorOf }: Observed): Re
     return refused('DatabaseMissing', `there is no database ${databaseName} with the id ${databaseId}`)
   const { database, region } = source
   if (snapshots === 'absent') return refused('SnapshotsNotServed', snapshotsNotServed)
-  // Of a volume that is stopped any snapshot is of one instant.
-  if (anchorOf !== undefined) {
-    const refusal = snapshotRefusal(database.spec.region, region)
-    return refusal?.reason === 'NotAtomic' ? undefined : refusal
-  }
+  // The volume is stopped, whatever its database is; but that the storage copies it whole is declared, or unknown.
+  if (anchorOf !== undefined) return snapshotRefusal(database.spec.region, region)
   const ofSource = database.kind === 'Branch' ? branchRefusal(database) : databaseRefusal(database)
   return ofSource ?? snapshotRefusal(database.spec.region, region)
 }

@@ -57,8 +57,12 @@ export function startBackupSchedules(options: ScheduleOptions): { stop(): Promis
   }
 
   /** Whether more is to go. */
-  const letGo = async ({ spec }: ManagedDatabase, backups: readonly Backup[]): Promise<boolean> => {
-    const surplus = surplusOf(backups, spec.backup, now()).filter(backup => !isInUse(backup))
+  const letGo = async ({ spec, status }: ManagedDatabase, backups: readonly Backup[]): Promise<boolean> => {
+    // Without its backup the volume of before a restore would be kept until somebody deletes it.
+    const ofPrevious = new Set(status?.previous?.map(({ backup }) => backup))
+    const surplus = surplusOf(backups, spec.backup, now()).filter(
+      backup => !isInUse(backup) && !ofPrevious.has(backup.metadata.name),
+    )
     for (const backup of surplus.slice(0, goingAtOnce)) {
       const { namespace, name, uid } = backup.metadata
       logger.info({ backup: keyOf(backup) }, 'lets go of a backup that has been kept long enough')

@@ -6,9 +6,15 @@ import type { InstanceCondition } from '../../workload/plan/findings.ts'
 /**
  * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
  * - BackupsReady: only where backups are asked for that are not taken, or the last scheduled one failed.
+ * - PreviousVolumesKept: only where volumes of before restores are kept, and what they wait for.
  * - DeletionBlocked: only on a database being deleted, and why that does not go on.
  */
-export type ConditionType = InstanceCondition | 'ServicesReady' | 'BackupsReady' | 'DeletionBlocked'
+export type ConditionType =
+  | InstanceCondition
+  | 'ServicesReady'
+  | 'BackupsReady'
+  | 'PreviousVolumesKept'
+  | 'DeletionBlocked'
 
 const conditionTypes: ConditionTypes<ConditionType> = {
   all: [
@@ -22,6 +28,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'VolumeGrown',
     'ServicesReady',
     'BackupsReady',
+    'PreviousVolumesKept',
     'ConfigurationRefused',
     'RestartPending',
     'DeletionBlocked',
@@ -31,6 +38,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'VolumeGrown',
     'ServicesReady',
     'BackupsReady',
+    'PreviousVolumesKept',
     'ConfigurationRefused',
     'RestartPending',
     'DeletionBlocked',

@@ -33,6 +33,7 @@ import { deletionBlock, teardownStep } from './deletion.ts'
 import { restartsOf } from './due-restarts.ts'
 import { notAvailableFindings } from './not-available.ts'
 import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
+import { type Previous, previousVolumes } from './previous.ts'
 
 export type Plan = {
   actions: Action[]
@@ -73,10 +74,11 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const assessment = assess(observed, identity.owner, now, newest => restartsOf(observed, newest, time))
   const operation = operationState(observed, assessment, now, deadlines)
   const block = isDeleting ? deletionBlock(observed) : undefined
-  const status = statusOf(observed, assessment, operation, block, now)
+  const previous = previousVolumes(observed, now)
+  const status = statusOf(observed, assessment, operation, block, previous, now)
   const runs = operation.progressing.status === 'True'
   return {
-    actions: [...unmarked.others, ...nextActions(observed, identity.owner, assessment)],
+    actions: [...unmarked.others, ...nextActions(observed, identity.owner, assessment), ...previous.actions],
     status,
     awaitsPostgres: awaitsPostgres(observed, assessment),
     configurationDigest: assessment.desired.configurationDigest,
@@ -84,6 +86,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
     wakeAt: earliest(
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
       lookAgain(observed, assessment, now),
+      previous.wakeAt,
     ),
   }
 }
@@ -206,6 +209,7 @@ function statusOf(
   assessment: Assessment,
   state: OperationState,
   block: { reason: string; message: string } | undefined,
+  previous: Previous,
   now: number,
 ): ManagedDatabaseStatus {
   const { database, children, pod, branches } = observed
@@ -224,6 +228,7 @@ function statusOf(
     ...(told ? { SizeApplied: told } : {}),
     ...notAvailableFindings(database.spec),
     ...(ofBackups ? { BackupsReady: ofBackups } : {}),
+    ...(previous.finding ? { PreviousVolumesKept: previous.finding } : {}),
     ...(refused ? { ConfigurationRefused: refused } : {}),
     ...(restarts ? { RestartPending: restarts } : {}),
     ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
@@ -242,6 +247,7 @@ function statusOf(
     domain: desired.domain ?? status.domain,
     instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
     branchCount: branches.filter(isLiveBranch).length,
+    previous: previous.volumes,
     storage: assessment.autogrown.status,
     storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
     operation: state.operation,

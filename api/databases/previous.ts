@@ -1,0 +1,166 @@
+/** `/databases/{id}/previous`: the volumes that served before restores. They are listed, counted in `storage_used`, and deleted when asked. */
+import { z } from 'zod'
+import type { Kinds } from '../../cluster/index.ts'
+import { annotations, labels, type PreviousVolume } from '../../crds/index.ts'
+import { sendJson } from '../answers.ts'
+import { findOwned, readOwned } from '../caches.ts'
+import type { ApiContext, App } from '../context.ts'
+import { notFound } from '../errors.ts'
+import { answerOnce } from '../idempotency/answer-once.ts'
+import type { Attempt } from '../idempotency/claims.ts'
+import { earlierTry, markOf } from '../idempotency/marks.ts'
+import type { Answer } from '../idempotency/record.ts'
+import { operation } from '../operation.ts'
+import { accountOf } from '../plugins/tenant.ts'
+import { idParameter, idText, pathInteger, time } from '../schemas/common.ts'
+import { output } from '../schemas/components.ts'
+import { refuseBody } from '../validation.ts'
+import { guarded, timeNow, type Writer, writerOf } from '../writer.ts'
+import { decidePreviousDeletion } from './decide.ts'
+import { annotated } from './write.ts'
+
+type ManagedDatabase = Kinds['ManagedDatabase']
+
+const previousShape = output(
+  'PreviousVolume',
+  z
+    .strictObject({
+      incarnation: z.int().describe('The number of the volume.'),
+      replaced_at: time.optional().describe('When a restore replaced it. Absent where that is not known.'),
+      backup_id: idText
+        .optional()
+        .describe('The id of the backup that was taken of it before, of the purpose `prerestore`. Absent without one.'),
+      storage_used: z
+        .int()
+        .optional()
+        .meta({ format: 'int64' })
+        .describe('What it adds to `storage_used` of the database, in bytes.'),
+      kept_until: time.optional().describe('When it is deleted. Absent: not before you delete it.'),
+      reason: z
+        .string()
+        .describe(
+          'Why it is kept, in one word: `KeptForADay`, `NoBackup`, `RestoreFailed`, `RestoreUnderWay`, `RestoreUnknown`. `Deleting`: it is being deleted. There may be others later.',
+        ),
+      message: z.string().describe('Why it is kept, and what deletes it.'),
+    })
+    .meta({
+      description: 'A volume that served until a restore replaced it.',
+      example: {
+        incarnation: 1,
+        replaced_at: '2026-01-31T12:00:00Z',
+        backup_id: '0198c0de-0000-7000-8000-000000000002',
+        storage_used: 8388608,
+        kept_until: '2026-02-01T12:00:00Z',
+        reason: 'KeptForADay',
+        message: 'it is kept for a day after the restore',
+      },
+    }),
+)
+
+const parameters = idParameter.extend({ incarnation: pathInteger.describe('The number of the volume.') })
+
+export function addPrevious(app: App, context: ApiContext): void {
+  addList(app, context)
+  addDelete(app, context)
+}
+
+function addList(app: App, { cluster, caches }: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'listPreviousVolumes',
+      tag: 'databases',
+      summary: 'List the volumes of before restores',
+      description:
+        'A restore keeps the volume that it replaces. That is deleted when its `prerestore` backup is completed, the restore has completed, and a day is over. Without such a backup, or after a restore that failed, it stays until you delete it. Oldest first, at most 64.',
+      success: { status: 200, description: 'The volumes.', shape: z.array(previousShape) },
+      errors: [400, 404],
+    },
+    { params: idParameter, querystring: z.strictObject({}) },
+  )
+  app.get('/databases/:id/previous', { schema }, async (request, reply) => {
+    const { namespace } = accountOf(request)
+    const database = await findOwned(cluster, caches.ManagedDatabase, 'ManagedDatabase', namespace, request.params.id)
+    if (database === undefined) throw notFound('database')
+    const idOfBackup = (name: string): string | undefined =>
+      caches.Backup.get({ namespace, name })?.metadata.labels?.[labels.id]
+    const volumes = (database.status?.previous ?? []).map(volume => rendered(volume, idOfBackup))
+    return sendJson(reply, JSON.stringify(volumes))
+  })
+}
+
+function rendered(
+  { incarnation, replacedAt, backup, bytes, keptUntil, reason = 'RestoreUnderWay', message = '' }: PreviousVolume,
+  idOfBackup: (name: string) => string | undefined,
+): z.output<typeof previousShape> {
+  const backupId = backup === undefined ? undefined : idOfBackup(backup)
+  return {
+    incarnation,
+    ...(replacedAt === undefined ? {} : { replaced_at: replacedAt }),
+    ...(backupId === undefined ? {} : { backup_id: backupId }),
+    ...(bytes === undefined ? {} : { storage_used: bytes }),
+    ...(keptUntil === undefined ? {} : { kept_until: keptUntil }),
+    reason,
+    message,
+  }
+}
+
+function addDelete(app: App, context: ApiContext): void {
+  const schema = operation(
+    {
+      operationId: 'deletePreviousVolume',
+      tag: 'databases',
+      summary: 'Delete the volume of before a restore',
+      description:
+        'Its data are lost, unless the `prerestore` backup has them. It is listed until it is gone. Answers 409 while a restore is running.',
+      success: { status: 204, description: 'The deletion has begun.' },
+      errors: [400, 404, 409],
+      takes: ['Idempotency-Key'],
+    },
+    { params: parameters, querystring: z.strictObject({}) },
+  )
+  app.delete('/databases/:id/previous/:incarnation', { schema }, async (request, reply) => {
+    const writer = writerOf(context, request)
+    const { id, incarnation } = request.params
+    refuseBody(request)
+    const work = async (attempt: Attempt): Promise<Answer> => {
+      await agree(writer, id, incarnation, attempt)
+      context.audit.done(request, { status: 204 })
+      return { status: 204, body: '', headers: {} }
+    }
+    const settled = async () => undefined
+    return answerOnce(context, request, reply, { body: {}, objectId: id, work, settled })
+  })
+}
+
+/** Notes on the database that this volume may be deleted; the operator does it. @throws ApiError 404, 409 */
+async function agree(writer: Writer, id: string, incarnation: number, attempt: Attempt): Promise<void> {
+  const { context, account } = writer
+  const { namespace } = account
+  const stored = await guarded({ namespace, id, what: 'database' }, async () => {
+    const database = await readOwned(context.cluster, 'ManagedDatabase', namespace, id)
+    if (database === undefined) throw notFound('database')
+    if (earlierTry(database, attempt) !== undefined) return database
+    const volume = database.status?.previous?.find(previous => previous.incarnation === incarnation)
+    if (volume === undefined) throw notFound('previous volume')
+    decidePreviousDeletion(database)
+    const agreed = agreedWith(database, volume)
+    if (agreed === undefined) return database
+    return context.cluster.replace(
+      'ManagedDatabase',
+      annotated(database, {
+        [annotations.discardPrevious]: agreed,
+        [annotations.updatedAt]: timeNow(context),
+        ...(await markOf(context, database, attempt, undefined)),
+      }),
+    )
+  })
+  context.caches.ManagedDatabase.writeThrough(stored)
+}
+
+/** The annotation with this volume, and without those that are gone; undefined where it says so already. */
+function agreedWith({ metadata, status }: ManagedDatabase, { uid }: PreviousVolume): string | undefined {
+  const present = new Set(status?.previous?.map(previous => previous.uid))
+  const named = metadata.annotations?.[annotations.discardPrevious]?.split(',').map(text => text.trim()) ?? []
+  if (named.includes(uid)) return undefined
+  return [...named.filter(name => present.has(name)), uid].join(',')
+}

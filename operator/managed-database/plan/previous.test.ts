@@ -1,0 +1,170 @@
+/** Which volumes of before restores are listed, why each is kept, and when one is deleted. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
+import {
+  annotations,
+  type Backup,
+  labels,
+  type ManagedDatabaseStatus,
+  type PreviousVolume,
+  type Restore,
+} from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { ago, anchor, database, now, restore } from '../../testing/observed-restore.ts'
+import { previousVolumes } from './previous.ts'
+
+const day = 24 * 3600_000
+const claim = (incarnation: number, uid: string, metadata = {}): PersistentVolumeClaim => ({
+  apiVersion: 'v1',
+  kind: 'PersistentVolumeClaim',
+  metadata: { name: `db-${incarnation}-data`, uid, labels: { [labels.incarnation]: String(incarnation) }, ...metadata },
+  status: { phase: 'Bound', capacity: { storage: '1Gi' } },
+})
+const serving = { incarnation: 2, volume: { claim: 'db-2-data', uid: 'new', systemIdentifier: '7' } }
+const backup = (phase: NonNullable<Backup['status']>['phase'] = 'completed', metadata = {}): Backup => {
+  const its = anchor(phase)
+  const spec = { ...its.spec, databaseId: 'i' }
+  return { ...its, spec, metadata: { ...its.metadata, name: 'back-prerestore', uid: 'backup', ...metadata } }
+}
+const done = (sinceMs: number, more: Partial<NonNullable<Restore['status']>> = {}): Restore =>
+  restore({
+    ...{ phase: 'completed', incarnation: 2, anchor: 'back-prerestore' },
+    ...{ switchedAt: ago(sinceMs), finishedAt: ago(sinceMs - 5_000) },
+    previous: { incarnation: 1, claim: 'db-1-data', uid: 'old' },
+    ...more,
+  })
+type Given = {
+  claims?: PersistentVolumeClaim[]
+  restores?: Restore[]
+  backups?: Backup[]
+  status?: Partial<ManagedDatabaseStatus>
+  agreed?: string
+}
+const of = ({ claims, restores, backups, status, agreed }: Given) => {
+  const marks = { labels: { [labels.id]: 'i' }, annotations: agreed ? { [annotations.discardPrevious]: agreed } : {} }
+  return previousVolumes(
+    {
+      database: database({ ...serving, ...status }, marks),
+      backups: backups ?? [backup()],
+      previous: { claims: claims ?? [claim(2, 'new'), claim(1, 'old')], restores: restores ?? [done(60_000)] },
+    },
+    now,
+  )
+}
+const recorded: PreviousVolume = {
+  ...{ incarnation: 1, claim: 'db-1-data', uid: 'old', restore: 'back', restoreUid: 'u' },
+  ...{ replacedAt: ago(day), restoredAt: ago(day - 5_000), backup: 'back-prerestore', backupUid: 'backup', bytes: 5 },
+}
+
+test.each<[string, Given, string | undefined, isDeleted?: true]>([
+  ['is kept for a day', {}, 'KeptForADay'],
+  ['and no longer', { restores: [done(day)] }, 'Deleting', true],
+  ['is kept while the restore is under way', { restores: [done(day, { phase: 'running' })] }, 'RestoreUnderWay'],
+  ['even if somebody agrees', { restores: [done(day, { phase: 'running' })], agreed: 'old' }, 'RestoreUnderWay'],
+  ['after a restore that failed', { restores: [done(day, { phase: 'failed' })] }, 'RestoreFailed'],
+  ['unless somebody agrees', { restores: [done(day, { phase: 'failed' })], agreed: 'old' }, 'Deleting', true],
+  [
+    'not where that is of another',
+    { restores: [done(day, { phase: 'failed' })], agreed: 'new,older' },
+    'RestoreFailed',
+  ],
+  ['without a backup', { restores: [done(day)], backups: [] }, 'NoBackup'],
+  ['with one that failed', { restores: [done(day)], backups: [backup('failed')] }, 'NoBackup'],
+  ['that goes', { restores: [done(day)], backups: [backup('completed', { deletionTimestamp: ago(0) })] }, 'NoBackup'],
+  ['that nobody of ours made', { restores: [done(day)], backups: [backup('completed', { labels: {} })] }, 'NoBackup'],
+  ['that was refused', { restores: [done(day, { anchorRefused: 'why' })] }, 'NoBackup'],
+  [
+    'of another time',
+    { status: { previous: [recorded] }, backups: [backup('completed', { uid: 'other' })], restores: [] },
+    'NoBackup',
+  ],
+  ['by the record alone', { status: { previous: [recorded] }, restores: [] }, 'Deleting', true],
+  [
+    'a restore that asked for its deletion',
+    { status: { previous: [{ ...recorded, discard: true, replacedAt: ago(0) }] }, restores: [], backups: [] },
+    'Deleting',
+    true,
+  ],
+  [
+    'but not before that has completed',
+    { status: { previous: [{ ...recorded, discard: true, restoredAt: undefined }] }, restores: [] },
+    'RestoreUnknown',
+  ],
+  ['where nobody knows of a restore', { restores: [] }, 'RestoreUnknown'],
+  ['unless somebody agrees to that', { restores: [], agreed: ' old ' }, 'Deleting', true],
+  ['and waited for', { claims: [claim(1, 'old', { deletionTimestamp: ago(0) })], agreed: 'old' }, 'Deleting'],
+  ['one that serves is none', { claims: [claim(2, 'new')] }, undefined],
+  ['nor one that is to serve', { claims: [claim(3, 'next')] }, undefined],
+  [
+    'nor one that never served',
+    { claims: [claim(1, 'x')], restores: [restore({ phase: 'failed', incarnation: 1 })] },
+    undefined,
+  ],
+  ['nor a claim without a number', { claims: [claim(1, 'x', { labels: {} })], restores: [] }, undefined],
+])('a volume %s', (_, given, reason, isDeleted) => {
+  const { volumes, actions, finding } = of(given)
+  expect(volumes?.map(volume => volume.reason)).toEqual(reason === undefined ? undefined : [reason])
+  expect(actions.map(action => action.do)).toEqual(isDeleted ? ['delete-previous'] : [])
+  expect(finding === undefined).toBe(reason === undefined)
+})
+
+describe('on record', () => {
+  test('is what the Restore says, which may go', () => {
+    const [volume] = of({ restores: [done(60_000, {})] }).volumes ?? []
+    expect(volume).toMatchObject({
+      ...{ incarnation: 1, claim: 'db-1-data', uid: 'old', restore: 'back', restoreUid: 'u' },
+      ...{ replacedAt: ago(60_000), restoredAt: ago(55_000), backup: 'back-prerestore', backupUid: 'backup' },
+      ...{ bytes: 2 ** 30, keptUntil: timestamp(now - 60_000 + day) },
+    })
+    const after = of({ restores: [], status: { previous: volume && [volume] } })
+    expect(after.volumes).toEqual([volume])
+    expect(after.wakeAt).toBe(now - 60_000 + day)
+  })
+  test('one that completes under the name of another is not that', () => {
+    const failed = { ...recorded, restoredAt: undefined }
+    const other = { ...done(day), metadata: { ...done(day).metadata, uid: 'v' } }
+    const next = { ...other, status: { ...other.status, previous: { incarnation: 2, uid: 'x' } } }
+    expect(of({ restores: [next], status: { previous: [failed] } }).volumes?.[0]?.reason).toBe('RestoreUnknown')
+  })
+  test('stays as it is where no volume is known to serve', () => {
+    const status = { previous: [recorded], volume: undefined }
+    expect(of({ status, agreed: 'old' })).toMatchObject({ volumes: [recorded], actions: [] })
+  })
+  test('is said with what it takes, and what is to be done', () => {
+    const two = { claims: [claim(1, 'old'), claim(3, 'third'), claim(4, 'new')], status: { incarnation: 4 } }
+    expect(of(two).finding).toMatchObject({ reason: 'AwaitsAgreement' })
+    expect(of(two).finding?.message).toMatch(
+      /^2 volumes of before restores are kept \(2\.1 GB\)\. Number 3: .*discard-previous=third\)$/,
+    )
+    expect(of({}).finding).toMatchObject({ reason: 'Kept', message: expect.stringMatching(/^the volume .*1\.1 GB/) })
+  })
+})
+
+test('no volume is deleted without an agreement but after a day, a restore that completed, and with its backup', () => {
+  const phases = fc.constantFrom('pending' as const, 'running' as const, 'completed' as const, 'failed' as const)
+  const ms = fc.integer({ min: 0, max: 3 * day })
+  const perhaps = fc.option(fc.constant(recorded), { nil: undefined })
+  fc.assert(
+    fc.property(
+      phases,
+      phases,
+      ms,
+      fc.boolean(),
+      fc.boolean(),
+      perhaps,
+      (phase, taken, since, isThere, isKnown, entry) => {
+        const restores = isKnown ? [done(since, { phase })] : []
+        const backups = isThere ? [backup(taken)] : []
+        const previous = entry && [
+          { ...entry, replacedAt: ago(since), restoredAt: isKnown ? undefined : entry.restoredAt },
+        ]
+        const { actions } = of({ restores, backups, status: previous === undefined ? {} : { previous } })
+        if (actions.length === 0) return
+        expect([isThere, taken]).toEqual([true, 'completed'])
+        expect(since).toBeGreaterThanOrEqual(day - 1_000)
+        expect(isKnown ? phase : 'completed').toBe('completed')
+      },
+    ),
+  )
+})

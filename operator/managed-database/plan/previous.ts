@@ -1,0 +1,157 @@
+/**
+ * Previous volumes: those that served until a restore replaced them. The database lists and counts them, and deletes one
+ * once its prerestore backup is completed, the restore has completed and a day is over; or once somebody agrees. It
+ * goes by the claims that there are, so that a Restore can be deleted at any time. Pure.
+ */
+import type { PersistentVolumeClaim } from '../../../cluster/index.ts'
+import {
+  annotations,
+  type Backup,
+  isOpenRestore,
+  labels,
+  mostPreviousListed,
+  type PreviousVolume,
+  type Restore,
+} from '../../../crds/index.ts'
+import { bytesTold } from '../../../values/quantity.ts'
+import { timestamp } from '../../../values/time.ts'
+import { isTakenFor, takenFor } from '../../backup/taken.ts'
+import { type Finding, yes } from '../../objects/conditions.ts'
+import { earliest } from '../../workload/plan/waits.ts'
+import type { Action } from '../actions.ts'
+import type { Observed } from '../observed.ts'
+
+type Facts = Pick<Observed, 'database' | 'backups' | 'previous'>
+
+export type Previous = {
+  volumes: PreviousVolume[] | undefined
+  actions: Action[]
+  finding: Finding | undefined
+  wakeAt: number | undefined
+}
+
+/** How long a previous volume is kept at least, unless somebody agrees before. */
+const keptMs = 24 * 3600_000
+/** How soon the deletion of a volume is tried again. */
+const retryMs = 5_000
+
+export function previousVolumes(observed: Facts, now: number): Previous {
+  const { database, previous } = observed
+  const { incarnation, volume, previous: recorded } = database.status ?? {}
+  // Which claims are previous is known only beside the one that serves.
+  if (incarnation === undefined || volume === undefined)
+    return { volumes: recorded, actions: [], finding: undefined, wakeAt: undefined }
+  const found = previous.claims
+    .filter(({ metadata }) => metadata.uid !== undefined && metadata.uid !== volume.uid)
+    .flatMap(claim => entryOf(observed, claim))
+    .toSorted((left, right) => left.entry.incarnation - right.entry.incarnation)
+  const decided = found.map(({ entry, claim }) => decide(observed, entry, claim, now))
+  const volumes = decided.map(({ entry }) => entry)
+  return {
+    volumes: volumes.length === 0 ? undefined : volumes.slice(-mostPreviousListed),
+    actions: decided.flatMap(({ action }) => action ?? []),
+    finding: findingOf(volumes),
+    wakeAt: earliest(...decided.map(({ wakeAt }) => wakeAt)),
+  }
+}
+
+const hasSwitched = ({ status }: Restore, serving: number | undefined): boolean =>
+  status?.switchedAt !== undefined || (status?.incarnation !== undefined && status.incarnation === serving)
+
+type Entry = { entry: PreviousVolume; claim: PersistentVolumeClaim }
+
+/**
+ * A claim as a previous volume: by the record, by the Restore that replaced it, or by its number alone. Restores of
+ * earlier releases left no record. The number of a volume that never served belongs to a Restore that never switched.
+ */
+function entryOf({ database, backups, previous: { restores } }: Facts, claim: PersistentVolumeClaim): Entry[] {
+  const { incarnation: serving = 1, previous } = database.status ?? {}
+  const { name, uid = '', labels: marks } = claim.metadata
+  const recorded = previous?.find(entry => entry.uid === uid)
+  const restore = restores.find(({ metadata, status, ...rest }) =>
+    recorded?.restoreUid === undefined
+      ? status?.previous?.uid === uid && hasSwitched({ metadata, status, ...rest }, serving)
+      : metadata.uid === recorded.restoreUid,
+  )
+  const number = Number(marks?.[labels.incarnation])
+  const isOfNone =
+    !(number < serving) || restores.some(other => other.status?.incarnation === number && !hasSwitched(other, serving))
+  if (recorded === undefined && restore === undefined && isOfNone) return []
+  const { status, spec } = restore ?? {}
+  const backup = recorded?.backup ?? (status?.anchorRefused === undefined ? status?.anchor : undefined)
+  const present = backups.find(({ metadata }) => metadata.name === backup)
+  const isTaken = present !== undefined && isTakenFor(present, takenFor(database, 'prerestore'))
+  const entry: PreviousVolume = {
+    incarnation: recorded?.incarnation ?? status?.previous?.incarnation ?? number,
+    claim: name,
+    uid,
+    replacedAt: recorded?.replacedAt ?? status?.switchedAt,
+    restore: recorded?.restore ?? restore?.metadata.name,
+    restoreUid: recorded?.restoreUid ?? restore?.metadata.uid,
+    restoredAt: recorded?.restoredAt ?? (status?.phase === 'completed' ? status.finishedAt : undefined),
+    backup,
+    backupUid: recorded?.backupUid ?? (isTaken ? present.metadata.uid : undefined),
+    discard: recorded?.discard ?? spec?.discardPrevious,
+    bytes: recorded?.bytes ?? bytesTold(claim.status?.capacity?.storage ?? claim.spec?.resources?.requests?.storage),
+  }
+  return [{ entry, claim }]
+}
+
+/** The uids of previous volumes that somebody agrees to delete. */
+const agreedUids = ({ metadata }: Pick<Observed['database'], 'metadata'>): string[] =>
+  (metadata.annotations?.[annotations.discardPrevious] ?? '').split(',').flatMap(text => text.trim() || [])
+
+type Decided = { entry: PreviousVolume; action?: Action; wakeAt?: number }
+
+function decide(
+  { database, backups, previous: { restores } }: Facts,
+  entry: PreviousVolume,
+  claim: PersistentVolumeClaim,
+  now: number,
+): Decided {
+  const keep = (reason: string, message: string, until?: number): Decided => ({
+    entry: { ...entry, reason, message, ...(until === undefined ? {} : { keptUntil: timestamp(until) }) },
+    ...(until === undefined ? {} : { wakeAt: until }),
+  })
+  const { incarnation, claim: name, uid, restoreUid, restoredAt, discard } = entry
+  const remove = (backup?: Backup): Decided => ({
+    entry: { ...entry, reason: 'Deleting', message: 'its claim is being deleted' },
+    action: { do: 'delete-previous', volume: { incarnation, claim: name, uid }, backup: backup?.metadata },
+    wakeAt: now + retryMs,
+  })
+  if (claim.metadata.deletionTimestamp !== undefined) return keep('Deleting', 'its claim is being deleted')
+  const restore = restores.find(({ metadata }) => metadata.uid === restoreUid)
+  if (restore !== undefined && isOpenRestore(restore))
+    return keep('RestoreUnderWay', `the restore ${restore.metadata.name} has not completed yet`)
+  if (agreedUids(database).includes(uid)) return remove()
+  if (restoredAt === undefined)
+    return restore === undefined
+      ? keep(unknownRestore, `no completed restore of this volume is on record: ${howToAgree(entry)}`)
+      : keep('RestoreFailed', `the restore ${restore.metadata.name} failed: ${howToAgree(entry)}`)
+  if (discard) return remove()
+  const backup = backups.find(({ metadata }) => metadata.name === entry.backup && metadata.uid === entry.backupUid)
+  if (backup?.status?.phase !== 'completed' || backup.metadata.deletionTimestamp !== undefined)
+    return keep('NoBackup', `no completed prerestore backup of it is there: ${howToAgree(entry)}`)
+  const until = Date.parse(entry.replacedAt ?? restoredAt) + keptMs
+  return now < until ? keep('KeptForADay', 'it is kept for a day after the restore', until) : remove(backup)
+}
+
+const unknownRestore = 'RestoreUnknown'
+/** Of these nobody but a user decides. */
+const awaitsAgreement = new Set([unknownRestore, 'RestoreFailed', 'NoBackup'])
+
+const howToAgree = ({ uid }: PreviousVolume): string =>
+  `it stays until you delete it (annotation ${annotations.discardPrevious}=${uid})`
+
+const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`
+
+function findingOf(volumes: readonly PreviousVolume[]): Finding | undefined {
+  if (volumes.length === 0) return undefined
+  const total = gigabytes(volumes.reduce((sum, { bytes = 0 }) => sum + bytes, 0))
+  const counted =
+    volumes.length === 1 ? 'the volume of before a restore is' : `${volumes.length} volumes of before restores are`
+  const awaiting = volumes.filter(({ reason = '' }) => awaitsAgreement.has(reason))
+  const [first] = awaiting
+  if (first === undefined) return yes('Kept', `${counted} kept (${total}): see status.previous`)
+  return yes('AwaitsAgreement', `${counted} kept (${total}). Number ${first.incarnation}: ${first.message}`)
+}

@@ -1,0 +1,58 @@
+/** Deletes a volume of before a restore, by the cluster's own word: a cache may be late, and nothing brings data back. */
+import type { Cluster } from '../../cluster/index.ts'
+import { childNames, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { ownerUidOf } from '../objects/ownership.ts'
+import { podsOfIncarnation } from '../workload/stopped.ts'
+import type { Action } from './actions.ts'
+
+type Deletion = Extract<Action, { do: 'delete-previous' }>
+
+/** Leaves the volume where anything speaks against it: the next pass decides anew. @throws ClusterError */
+export async function deletePrevious(
+  cluster: Cluster,
+  database: ManagedDatabase,
+  { volume, backup }: Deletion,
+): Promise<void> {
+  const { namespace, uid, labels: marks } = database.metadata
+  const id = marks?.[labels.id] ?? ''
+  const live = await cluster.get('ManagedDatabase', database.metadata)
+  const { status, metadata } = live ?? {}
+  const serves = status?.volume?.uid === volume.uid || (status?.incarnation ?? 1) === volume.incarnation
+  if (metadata?.uid !== uid || serves) return
+  if (backup !== undefined && !(await isCompleted(cluster, namespace, backup))) return
+  const { incarnation } = volume
+  const left = await leftOf(cluster, { namespace, uid: uid ?? '', id, incarnation })
+  for (const { kind, metadata } of left)
+    await cluster.delete(kind, { namespace, name: metadata.name }, { uid: metadata.uid })
+  const pods = await podsOfIncarnation(cluster, { namespace, id, incarnation })
+  if (left.length > 0 || pods.length > 0) return
+  await cluster.delete('PersistentVolumeClaim', { namespace, name: volume.claim }, { uid: volume.uid })
+}
+
+/** What the volume ran with: mostly its Restore has deleted that. */
+async function leftOf(
+  cluster: Cluster,
+  { namespace, uid, id, incarnation }: { namespace: string | undefined; uid: string; id: string; incarnation: number },
+) {
+  const names = {
+    StatefulSet: childNames.statefulSet(id, incarnation),
+    ConfigMap: childNames.configuration(id, incarnation),
+  } as const
+  const found = await Promise.all(
+    (['StatefulSet', 'ConfigMap'] as const).map(async kind => {
+      const object = await cluster.get(kind, { namespace, name: names[kind] })
+      return object !== undefined && ownerUidOf(object) === uid ? [{ kind, metadata: object.metadata }] : []
+    }),
+  )
+  return found.flat()
+}
+
+async function isCompleted(
+  cluster: Cluster,
+  namespace: string | undefined,
+  { name, uid }: NonNullable<Deletion['backup']>,
+): Promise<boolean> {
+  const found = await cluster.get('Backup', { namespace, name })
+  const isIt = found?.metadata.uid === uid && found?.metadata.deletionTimestamp === undefined
+  return isIt && found?.status?.phase === 'completed'
+}
