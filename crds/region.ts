@@ -11,6 +11,12 @@ export const region = declareKind({
   scope: 'Cluster',
   spec: z.strictObject({
     domain: z.string().min(1).max(200).describe('The domain of host names, which are <label>.<domain>.'),
+    domainResolves: z
+      .boolean()
+      .optional()
+      .describe(
+        '`false` where clients cannot resolve names below the domain: the API then shows none. Omitted: they can.',
+      ),
     storageClass: z
       .string()
       .max(253)

@@ -44,6 +44,17 @@ async function isTrusted({ cert }: Authority): Promise<boolean> {
   }
 }
 
+test('a database is verified by the name localhost and by its address', async () => {
+  const authority = authorityOf(
+    await installation.store.connect('test').get('Secret', { namespace: systemNamespace, name: authoritySecret }),
+  )
+  for (const host of ['localhost', connection.host]) {
+    const client = await connect({ ...connection, host }, { ssl: { ca: authority?.cert } })
+    expect((await client.query('SELECT 1 AS one')).rows, host).toEqual([{ one: 1 }])
+    await client.end()
+  }
+})
+
 test('another authority signs: refused clients see a certificate of its at once, and open sessions go on', async () => {
   const cluster = installation.store.connect('test')
   const secret = (name: string) => cluster.get('Secret', { namespace: systemNamespace, name })

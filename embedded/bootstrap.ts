@@ -8,7 +8,7 @@ import { ensureKeys } from '../operator/bootstrap/index.ts'
 import { readTrust } from '../operator/keys.ts'
 import type { Authority } from '../operator/pki/index.ts'
 import { authoritySecret, authorityStateSecret, nextAuthoritySecret } from '../sealing/credentials.ts'
-import { regionDraft, sizeDrafts } from './catalog.ts'
+import { domainResolves, regionDraft, sizeDrafts } from './catalog.ts'
 import { EmbeddedError } from './errors.ts'
 import type { PortRange } from './settings.ts'
 
@@ -26,7 +26,7 @@ export async function bootstrap(cluster: Cluster, databasePorts: PortRange): Pro
   ])
   await ensureKeys(cluster)
   await Promise.all([
-    cluster.apply('Region', regionDraft(databasePorts)),
+    cluster.apply('Region', regionDraft({ databasePorts, domainResolves: await domainResolves() })),
     ...sizeDrafts.map(draft => cluster.apply('Size', draft)),
   ])
 }

@@ -1,5 +1,6 @@
 /** What an embedded installation offers: one region, and sizes that fit a laptop. */
 import { createHash } from 'node:crypto'
+import { lookup } from 'node:dns/promises'
 import type { Draft } from '../cluster/index.ts'
 import { apiVersion, type SizeShape } from '../crds/index.ts'
 import type { PortRange } from './settings.ts'
@@ -7,13 +8,28 @@ import type { PortRange } from './settings.ts'
 const regionName = 'local'
 export const gatewayHost = '127.0.0.1'
 
+const domain = 'espalier.localhost'
+
+/**
+ * Whether this machine resolves names below the region's domain to itself. RFC 6761 (section 6.3) has `localhost.` names
+ * resolve to loopback addresses, and not every resolver does.
+ */
+export const domainResolves = (resolve: (name: string) => Promise<{ address: string }> = lookup): Promise<boolean> =>
+  resolve(`any.${domain}`).then(
+    ({ address }) => address.startsWith('127.') || address === '::1',
+    () => false,
+  )
+
+type RegionFacts = { databasePorts: PortRange; domainResolves: boolean }
+
 /** `databasePorts`: what the gateway listens on, one a database. */
-export const regionDraft = (databasePorts: PortRange): Draft<'Region'> => ({
+export const regionDraft = ({ databasePorts, domainResolves: resolves }: RegionFacts): Draft<'Region'> => ({
   apiVersion,
   kind: 'Region',
   metadata: { name: regionName },
   spec: {
-    domain: 'espalier.localhost',
+    domain,
+    domainResolves: resolves,
     storageClass: 'local',
     snapshotClass: { name: 'local', atomic: true },
     gateway: { host: gatewayHost, externalIpAddress: gatewayHost, ports: databasePorts },

@@ -4,7 +4,7 @@ import { branchHostLabel, branchPhase } from '../../crds/index.ts'
 import { idOf } from '../caches.ts'
 import { renderAllowlist } from '../databases/allowlist.ts'
 import { createdTime } from '../render/created-at.ts'
-import { shownDomain } from '../render/domain.ts'
+import { shownDomain, shownHostName } from '../render/domain.ts'
 import { apiTime } from '../render/time.ts'
 import { updatedAt } from '../render/updated-at.ts'
 import { renderServices } from '../services/render.ts'
@@ -17,7 +17,7 @@ export function renderBranch(branch: Branch, region: Kinds['Region'] | undefined
   // One that is deleted by kubectl says so by itself.
   const requestedAt = spec.deletionRequestedAt ?? metadata.deletionTimestamp
   const label = branchHostLabel(metadata.name, idOf(branch) ?? '')
-  const domain = status?.domain ?? (region && `${label}.${shownDomain(region).name}`)
+  const domain = shownHostName({ assigned: status?.domain, label }, region)
   return {
     id: idOf(branch) ?? '',
     database_id: spec.databaseId,

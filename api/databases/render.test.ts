@@ -208,3 +208,14 @@ test('whatever is changed, updated_at moves with it, and never goes back', () =>
     { numRuns: 2000 },
   )
 })
+
+test('a host name is shown where clients can resolve it, and not where the region says that they cannot', () => {
+  const { region, ...world } = first
+  const shown = (domainResolves?: boolean) => {
+    const spec = { ...region.spec, ...(domainResolves === undefined ? {} : { domainResolves }) }
+    return renderDatabase(world.database, { ...world, region: { ...region, spec } }).domain
+  }
+  expect(shown()).toMatch(/\.one\.test$/)
+  expect(shown(true)).toMatch(/\.one\.test$/)
+  expect(shown(false)).toBeUndefined()
+})

@@ -3,7 +3,7 @@ import type { Kinds } from '../../cluster/index.ts'
 import { hostLabel, isLiveBranch, visiblePhase } from '../../crds/index.ts'
 import { byDatabase, type Caches, idOf } from '../caches.ts'
 import { createdTime } from '../render/created-at.ts'
-import { shownDomain } from '../render/domain.ts'
+import { shownDomain, shownHostName } from '../render/domain.ts'
 import { updatedAt } from '../render/updated-at.ts'
 import type { Connection } from '../schemas/common.ts'
 import { renderServices } from '../services/render.ts'
@@ -21,10 +21,6 @@ type Surroundings = {
   /** Of the database, deleted ones included as long as they are kept. */
   branches: readonly Kinds['Branch'][]
 }
-
-/** `<host label>.<domain of the region>`; undefined where the region is gone. */
-const domainOf = (name: string, id: string, region: Kinds['Region'] | undefined): string | undefined =>
-  region && `${hostLabel(name, id)}.${shownDomain(region).name}`
 
 /** As the operator has noted it, beside when it became another; no operator has, where there is only what is asked. */
 const shownLimit = (tenant: Kinds['Tenant'] | undefined): number | null =>
@@ -50,7 +46,7 @@ export function renderDatabase(database: ManagedDatabase, { region, tenant, bran
   const id = idOf(database) ?? ''
   const storage = renderStorage(database)
   const storageUsed = storageUsedBy(database)
-  const domain = status?.domain ?? domainOf(metadata.name, id, region)
+  const domain = shownHostName({ assigned: status?.domain, label: hostLabel(metadata.name, id) }, region)
   return {
     id,
     region: spec.region,

@@ -34,13 +34,17 @@ export const loadedAnnotation = 'espalier.dev/loaded'
 /** What a server answers to. */
 export type ServerNames = { dnsNames: string[]; ipAddresses: string[] }
 
-/** The Service's names, and what clients outside connect to: the endpoint's host and the database's domain. */
+/**
+ * The Service's names, and what clients outside connect to: the endpoint's host and the database's domain. Where the host
+ * is a loopback address, clients also connect to it as `localhost`.
+ */
 export function serverNames(
   owner: Owner,
   { domain, host, externalIpAddress }: { domain: string } & Omit<Endpoint, 'port'>,
 ): ServerNames {
   const service = childNames.service(owner.id)
   const outside = [domain, host, externalIpAddress].filter(name => name !== undefined)
+  const isLoopback = outside.some(name => (isIP(name) === 4 && name.startsWith('127.')) || name === '::1')
   return {
     dnsNames: [
       ...new Set([
@@ -49,6 +53,7 @@ export function serverNames(
         `${service}.${owner.namespace}`,
         service,
         ...outside.filter(name => isIP(name) === 0),
+        ...(isLoopback ? ['localhost'] : []),
       ]),
     ],
     ipAddresses: [...new Set(outside.filter(name => isIP(name) !== 0))],

@@ -90,6 +90,11 @@ describe('a certificate is for', () => {
     expect(namesIn({}).endpoint).toEqual({ host: domain, port: 20000 })
     const both = { host: 'gate.test', externalIpAddress: '192.0.2.1' }
     expect(namesIn(both).certificate).toEqual(serverNames(owner, { domain, ...both }))
+    expect(namesIn(both).certificate?.dnsNames).not.toContain('localhost')
+    expect(namesIn({ host: '127.0.0.1' }).certificate).toMatchObject({
+      dnsNames: expect.arrayContaining(['localhost']),
+      ipAddresses: ['127.0.0.1'],
+    })
     expect(namesIn(both).endpoint).toEqual({ ...both, port: 20000 })
     expect(namesIn(both).domain).toBe(domain)
   })

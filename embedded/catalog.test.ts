@@ -1,0 +1,14 @@
+import { expect, test } from 'vitest'
+import { domainResolves } from './catalog.ts'
+
+test.each([
+  ['127.0.0.1', true],
+  ['::1', true],
+  ['192.0.2.7', false],
+])('a domain whose names resolve to %s: %s', async (address, expected) => {
+  expect(await domainResolves(() => Promise.resolve({ address }))).toBe(expected)
+})
+
+test('a domain whose names do not resolve', async () => {
+  expect(await domainResolves(() => Promise.reject(new Error('ENOTFOUND')))).toBe(false)
+})
