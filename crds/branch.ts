@@ -169,7 +169,23 @@ export function branchPhase({ metadata, spec, status }: Branch): BranchPhase {
 export const isUnmadeBranch = ({ status }: Branch): boolean =>
   status?.phase === 'failed' && status.connectableAt === undefined
 
-/** Whether a branch counts, for limits and for the deletion of its database: until its deletion is asked for. */
+/**
+ * Whether a database must not be deleted, without force, while this branch exists. A failed branch blocks as well, until somebody has
+ * seen and deleted it. Deleted branches, and those whose deletion is requested, do not.
+ */
+export const blocksDeletion = (branch: Branch): boolean => {
+  const phase = branchPhase(branch)
+  return phase !== 'deleting' && phase !== 'deleted'
+}
+
+/** How far the clocks of a cluster's API servers may be apart, in ms. */
+const clockSkewMs = 5_000
+
+/** Whether a branch was created before the deletion of its database was requested. Both times have whole seconds, and may be of two servers. */
+export const isCreatedBefore = ({ metadata }: Pick<Branch, 'metadata'>, deletionTimestamp: string): boolean =>
+  !(Date.parse(metadata.creationTimestamp ?? '') > Date.parse(deletionTimestamp) + clockSkewMs)
+
+/** Whether a branch counts, for limits: until its deletion is requested. */
 export const isLiveBranch = (branch: Branch): boolean => {
   const phase = branchPhase(branch)
   return phase !== 'deleting' && phase !== 'deleted' && !isUnmadeBranch(branch)

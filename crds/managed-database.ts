@@ -162,6 +162,11 @@ export const managedDatabase = declareKind({
       .max(mostPreviousListed)
       .optional()
       .describe('The volumes that served before restores, oldest first.'),
+    blockingBranches: z
+      .int()
+      .min(0)
+      .optional()
+      .describe('The number of branches for which a deletion of the database is refused, failed ones included.'),
     scheduledBackupAt: timestamp.optional().describe('When the last scheduled backup that was taken was due.'),
     operation: z
       .strictObject({
@@ -211,6 +216,18 @@ export const managedDatabase = declareKind({
 export type ManagedDatabase = ObjectOfKind<typeof managedDatabase>
 export type ManagedDatabaseSpec = ManagedDatabase['spec']
 export type ManagedDatabaseStatus = NonNullable<ManagedDatabase['status']>
+
+/** The reason of `Ready` from the moment on at which the operator deletes a database. */
+export const teardownReason = 'Deleting'
+
+/**
+ * Whether the operator has begun to delete the database. Until then a deletion that was requested waits while something blocks it.
+ * The operator writes this to the status before it deletes anything.
+ */
+export const isTeardownBegun = ({ metadata, status }: Pick<ManagedDatabase, 'metadata' | 'status'>): boolean =>
+  metadata.deletionTimestamp !== undefined &&
+  status?.phase === 'deleting' &&
+  status.conditions?.find(({ type }) => type === 'Ready')?.reason === teardownReason
 
 /** Whether a database is still to be made of the backup that it names. */
 export const awaitsData = ({ metadata, spec, status }: ManagedDatabase): boolean =>

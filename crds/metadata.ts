@@ -57,8 +57,10 @@ export const labels = {
 export const annotations = {
   /** JSON `Operation` (see operation.ts): the asynchronous operation that the last API write asked for. */
   operation: 'espalier.dev/operation',
-  /** `true` lets a database with branches, or an owner's children, be torn down. */
+  /** `true` allows the deletion of a database that has branches, or of an owner's child. The operator removes it from a database that is not deleted soon. */
   force: 'espalier.dev/force',
+  /** On a ManagedDatabase, `true`: its deletion deletes the object alone, and keeps its Postgres, volume, credentials and backups. */
+  orphan: 'espalier.dev/orphan',
   /** On a ManagedDatabase or a Branch: asks for a restart. Any other value than before asks for another one; RFC 3339 by the API. */
   restart: 'espalier.dev/restart',
   /** On a ManagedDatabase: the Restore that is asked for, as JSON (see restore.ts). */

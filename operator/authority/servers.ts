@@ -6,6 +6,7 @@ import {
   type Branch,
   branchPhase,
   childNames,
+  isTeardownBegun,
   isUnmadeBranch,
   labels,
   type ManagedDatabase,
@@ -14,18 +15,13 @@ import {
 } from '../../crds/index.ts'
 import { type SystemCertificate, systemCertificates } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
-import { conditionOf } from '../objects/conditions.ts'
 import { isLoaded, issuedAt, isUnder } from '../workload/children/certificate.ts'
 import { podFacts, podsOf } from '../workload/pod.ts'
 
-/** Reasons for which a database that is being deleted goes on serving. */
-const heldBack = new Set(['DeletionProtected', 'HasBranches'])
-
-/** One that is torn down never starts again. */
+/** One that is torn down never starts again. A database whose deletion is held up serves. */
 function isEnding(owner: ManagedDatabase | Branch): boolean {
   if (owner.kind === 'Branch') return branchPhase(owner) === 'deleting' || isUnmadeBranch(owner)
-  const { metadata, status } = owner
-  return metadata.deletionTimestamp !== undefined && !heldBack.has(conditionOf(status, 'DeletionBlocked')?.reason ?? '')
+  return isTeardownBegun(owner)
 }
 
 /** What a server is asked about. `mountedBefore`: what was written until then is in every pod's mount, in ms. */

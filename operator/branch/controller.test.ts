@@ -4,7 +4,7 @@ import { childNames, labels, teardownFinalizer } from '../../crds/index.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { at, reasonOf, useBranches } from '../testing/branches.ts'
 import { hasCondition, useInstallation } from '../testing/fixture.ts'
-import { editSpec, eventually } from '../testing/installation.ts'
+import { editSpec, eventually, testConfiguration } from '../testing/installation.ts'
 
 const it = useInstallation()
 const { get, when, ask, made, idOf, child, isPhase, remove, gone, leftOf, dataOf, snapshots, under } = useBranches(it)
@@ -129,10 +129,68 @@ describe('a database with branches', () => {
     await it.cluster().delete('ManagedDatabase', at('parent'))
     await it.when('parent', hasCondition('DeletionBlocked', 'HasBranches'))
     expect((await get('parent-1'))?.status?.phase).toBe('available')
+    expect((await it.database('parent'))?.status?.blockingBranches).toBe(2)
     await editSpec(it.cluster(), 'parent', spec => spec, { 'espalier.dev/force': 'true' })
     await it.gone('parent')
     for (const name of ['parent-1', 'parent-2']) expect(await get(name)).toBeUndefined()
     await eventually(snapshots, found => found.length === 0)
+  })
+
+  test('that is deleted right after a branch was asked for waits for it, and the branch is made', async () => {
+    for (const propagation of ['Background', 'Foreground'] as const) {
+      const name = `raced${propagation.toLowerCase()}`
+      const before = await it.create(name)
+      await ask(`${name}-1`, name)
+      await it.cluster().delete('ManagedDatabase', at(name), { propagation })
+      await when(`${name}-1`, isPhase('available'))
+      const waiting = await it.when(name, hasCondition('DeletionBlocked', 'HasBranches'))
+      expect(conditionOf(waiting.status, 'Ready')?.status).toBe('True')
+      expect(waiting.status?.volume).toEqual(before.status?.volume)
+      await remove(`${name}-1`)
+      await it.gone(name)
+    }
+  })
+
+  test('is not deleted before somebody has deleted a branch that failed', async () => {
+    await it.create('unlucky')
+    it.workload().snapshots.making = { mode: 'failing', message: 'the pool is full' }
+    await under({ configuration: { backups: { ...testConfiguration.backups, errorMs: 0 } } }, async () => {
+      await ask('unlucky-1', 'unlucky')
+      await when('unlucky-1', isPhase('failed'))
+    })
+    await it.when('unlucky', found => found.status?.blockingBranches === 1 && found.status.branchCount === 0)
+    await it.cluster().delete('ManagedDatabase', at('unlucky'))
+    await it.when('unlucky', hasCondition('DeletionBlocked', 'HasBranches'))
+    await it.cluster().delete('Branch', at('unlucky-1'))
+    await it.gone('unlucky')
+  })
+
+  test('whose deletion waits is taken back: created again under its id it has its data, address and passwords', async () => {
+    const before = await it.create('taken')
+    const id = await it.idOf('taken')
+    await made('taken-1', 'taken')
+    const pod = await it.child('Pod', 'taken', 'pod')
+    const secret = await it.child('Secret', 'taken', 'credentials')
+    await it.cluster().delete('ManagedDatabase', at('taken'))
+    await it.when('taken', hasCondition('DeletionBlocked', 'HasBranches'))
+    await editSpec(it.cluster(), 'taken', spec => spec, { 'espalier.dev/orphan': 'true' })
+    await it.gone('taken')
+    const { apiVersion, kind, spec } = before
+    await it.cluster().create('ManagedDatabase', {
+      ...{ apiVersion, kind, spec },
+      metadata: { ...at('taken'), labels: { [labels.id]: id } },
+    })
+    const after = await it.when('taken', found => found.status?.phase === 'available')
+    expect(after.metadata.uid).not.toBe(before.metadata.uid)
+    expect(after.status?.volume).toEqual(before.status?.volume)
+    expect(after.status?.endpoint).toEqual(before.status?.endpoint)
+    expect((await it.child('Pod', 'taken', 'pod'))?.metadata.uid).toBe(pod?.metadata.uid)
+    expect((await it.child('Secret', 'taken', 'credentials'))?.metadata.uid).toBe(secret?.metadata.uid)
+    expect((await get('taken-1'))?.status?.phase).toBe('available')
+    await it.when('taken', found => found.status?.branchCount === 1)
+    await remove('taken-1')
+    await when('taken-1', isPhase('deleted'))
+    expect((await it.database('taken'))?.metadata.deletionTimestamp).toBeUndefined()
   })
 
   test('waits with its suspension for one that is being made', async () => {
@@ -151,7 +209,7 @@ describe('a database with branches', () => {
 })
 
 describe('what an earlier version refused', () => {
-  test('stays so, counts for nothing, and can be deleted', async () => {
+  test('stays so, counts for no limit, and can be deleted', async () => {
     await it.create('older')
     await it.stopOperator()
     await ask('older-1', 'older')
@@ -172,6 +230,8 @@ describe('what an earlier version refused', () => {
     expect((await get('older-1'))?.status).toEqual({ phase: 'failed', conditions: [ready] })
     await it.when('older', database => database.status?.branchCount === 0)
     await it.cluster().delete('ManagedDatabase', at('older'))
+    await it.when('older', hasCondition('DeletionBlocked', 'HasBranches'))
+    await it.cluster().delete('Branch', at('older-1'))
     await it.gone('older')
     expect(await get('older-1')).toBeUndefined()
   })

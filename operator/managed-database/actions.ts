@@ -12,5 +12,9 @@ export type Action =
       volume: Pick<PreviousVolume, 'incarnation' | 'claim' | 'uid'>
       backup: Pick<ObjectMeta, 'name' | 'uid'> | undefined
     }
+  /** Removes the annotation `espalier.dev/force`. */
+  | { do: 'remove-force' }
+  /** Removes the finalizer, and leaves all that belongs to the database as it is. */
+  | { do: 'orphan' }
   /** Looks at the cluster itself for anything left, and lets the database go if there is nothing. */
   | { do: 'finish-deletion' }

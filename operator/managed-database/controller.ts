@@ -7,13 +7,14 @@ import { type Controller, lowPriority, startController } from '../../controller/
 import { canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
-import { ownerKindOf, ownerUidOf } from '../objects/ownership.ts'
+import { ownerKeyOf, ownerKindOf, ownerUidOf } from '../objects/ownership.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
 import { execute, worst } from '../workload/execute.ts'
 import { createWorkloads } from '../workload/workloads.ts'
 import { follow } from './follow.ts'
 import { createDatabaseMetrics } from './metrics.ts'
 import { observe } from './observe.ts'
+import { isKeptRoute, orphanedReport } from './orphan.ts'
 import { perform } from './perform.ts'
 import { type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
@@ -58,6 +59,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): {
     const { problems, errors, awaitsPort, growthRefused, released } = await execute(decided.actions, action =>
       perform(executor, pass, database, action),
     )
+    if (decided.actions.some(action => action.do === 'orphan')) events.record(database, ...orphanedReport(database))
     if (released) return forget(key)
     if (awaitsPort && !awaitingPort.has(key))
       logger.warn({ key, problems }, 'no port is free; the database waits for one')
@@ -72,7 +74,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): {
     return { requeueAfterMs: awaitsPort ? Math.min(portMs, wakeMs ?? portMs) : wakeMs }
   }
 
-  /** A database that is gone: so is what was known of it, and routes that no database holds. */
+  /** Deletes what is known of a database that is gone, and its routes. Those of an orphaned database stay as long as its volume. */
   const forget = async (key: string): Promise<undefined> => {
     workloads.forget(key)
     awaitingGateways.delete(key)
@@ -81,9 +83,12 @@ export function startDatabaseController(options: DatabaseControllerOptions): {
       // A branch may have this name, too.
       if (ownerKindOf(route) !== 'ManagedDatabase') continue
       const { namespace, name, uid } = route.metadata
+      const id = route.metadata.labels?.[labels.database] ?? ''
+      const hasData = caches.claims.byIndex('database', id).some(claim => ownerKeyOf(claim) === key)
+      if (hasData && isKeptRoute(route)) continue
       const { namespace: home, name: database } = parseKey(key)
       const live = await cluster.get('ManagedDatabase', { namespace: home, name: database })
-      const isHeld = live?.metadata.labels?.[labels.id] === route.metadata.labels?.[labels.database]
+      const isHeld = live?.metadata.labels?.[labels.id] === id
       if (live !== undefined && (isHeld || live.metadata.uid === ownerUidOf(route))) return undefined
       await cluster.delete('ConfigMap', { namespace, name }, { uid })
     }

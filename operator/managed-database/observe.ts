@@ -1,6 +1,6 @@
 /** Gathers what a pass needs to know of one database: whose the children are, its Postgres, and what is a database's alone. */
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
-import { childNames, isInForce, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
+import { type Branch, childNames, isInForce, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { findTask } from '../task/find.ts'
 import { identityOf } from '../workload/identity.ts'
@@ -43,7 +43,7 @@ export async function observe(
   const isLeft = isGoing && others.some(other => other.metadata.namespace === namespace)
   const remains =
     owner && !isLeft ? { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, owner.id, namespace) } : own
-  const branches = caches.branches.byIndex('database', `${namespace}/${name}`)
+  const branches = await branchesOf(observer, database)
   const backups = caches.backups
     .byIndex('database', `${namespace}/${id}`)
     .filter(({ spec }) => spec.databaseName === name)
@@ -84,6 +84,14 @@ async function claimsOf(
     }),
   )
   return [...known, ...found.flat()]
+}
+
+/** Of a database whose deletion is requested the cluster itself is asked: a branch that was created just before holds that up. */
+async function branchesOf({ caches, cluster }: Observer, { metadata }: ManagedDatabase): Promise<Branch[]> {
+  const { namespace = '', name, deletionTimestamp } = metadata
+  if (deletionTimestamp === undefined) return caches.branches.byIndex('database', `${namespace}/${name}`)
+  const { items } = await cluster.list('Branch', { namespace })
+  return items.filter(({ spec }) => spec.databaseName === name)
 }
 
 /**

@@ -93,7 +93,7 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
 const warned = new Set(['PasswordChangedByUser', 'AwaitsAgreement'])
 
 /** Reasons that are steps on the way and nothing to be warned of. */
-const transient = new Set(['Pending', 'Minting', 'RolesPending', 'Growing', 'AwaitsResume', 'Restarting'])
+const transient = new Set(['Pending', 'Minting', 'RolesPending', 'Growing', 'AwaitsResume', 'Restarting', 'Deleting'])
 
 export type EndedOperation = { name: string; outcome: string; seconds: number }
 

@@ -26,6 +26,7 @@ const told = (more: Partial<Observed>) => {
   }
 }
 const blocked = (reason: string) => [ready('True'), { ...ready('True'), type: 'DeletionBlocked', reason }]
+const ofBranchToCome = { ...backup(), spec: { ...backup().spec, purpose: 'prebranch' as const } }
 const going = { deletionTimestamp: ago(1_000) }
 
 describe('a plan', () => {
@@ -106,6 +107,19 @@ describe('a plan', () => {
       'whether by branches or by protection',
       source({ phase: 'deleting', conditions: blocked('DeletionProtected') }, going),
       { does: ['checkpoint'] },
+    ],
+    [
+      'takes what a branch is made of as long as that holds the deletion up',
+      { ...source({ phase: 'available' }, going), backup: ofBranchToCome },
+      { does: ['checkpoint'] },
+    ],
+    [
+      'and no longer',
+      {
+        ...source({ phase: 'deleting', conditions: [{ ...ready('False'), reason: 'Deleting' }] }, going),
+        backup: ofBranchToCome,
+      },
+      { reason: 'DatabaseDeleting' },
     ],
     ['refuses one that has failed', source({ phase: 'failed' }), { reason: 'DatabaseFailed' }],
     ['is of a branch as well', ofBranch({}), { does: ['checkpoint'] }],

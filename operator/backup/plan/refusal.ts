@@ -1,7 +1,9 @@
 /** Why a backup cannot be taken at all, whatever is waited for. Pure. */
 import {
+  type Backup,
   type Branch,
   branchPhase,
+  isTeardownBegun,
   isUnmadeBranch,
   type ManagedDatabase,
   snapshotRefusal,
@@ -17,11 +19,12 @@ const refused = (reason: string, message: string): Refusal => ({ reason, message
 export const snapshotsNotServed =
   'the cluster knows no snapshots of volumes (snapshot.storage.k8s.io/v1): install the snapshot controller and its definitions'
 
-function databaseRefusal(database: ManagedDatabase): Refusal | undefined {
+function databaseRefusal(database: ManagedDatabase, purpose: Backup['spec']['purpose']): Refusal | undefined {
   const phase = visiblePhase(database)
-  // One whose deletion is held up goes on serving.
+  // A database whose deletion is held up serves. The branch that this backup is for holds it up, also where no pass has said so yet.
   const block = conditionOf(database.status, 'DeletionBlocked')?.reason
-  const isGoing = phase === 'deleting' && block !== 'DeletionProtected' && block !== 'HasBranches'
+  const isHeldUp = block === 'DeletionProtected' || block === 'HasBranches' || purpose === 'prebranch'
+  const isGoing = phase === 'deleting' && (isTeardownBegun(database) || !isHeldUp)
   if (isGoing) return refused('DatabaseDeleting', 'the database is being deleted')
   // A suspension waits for the backups that were asked for before it.
   if (phase === 'suspended') return refused('DatabaseSuspended', 'the database is suspended: resume it first')
@@ -39,7 +42,7 @@ function branchRefusal(branch: Branch): Refusal | undefined {
 
 /** What would have to change before a backup like this can be taken; undefined where it can, now or soon. */
 export function refusalOf({ backup, source, snapshots, anchorOf }: Observed): Refusal | undefined {
-  const { kind, databaseName, databaseId, sourceBranch } = backup.spec
+  const { kind, purpose, databaseName, databaseId, sourceBranch } = backup.spec
   if (kind === 'durable')
     return refused(
       'NotAvailable',
@@ -53,6 +56,6 @@ export function refusalOf({ backup, source, snapshots, anchorOf }: Observed): Re
   if (snapshots === 'absent') return refused('SnapshotsNotServed', snapshotsNotServed)
   // The volume is stopped, whatever its database is; but that the storage copies it whole is declared, or unknown.
   if (anchorOf !== undefined) return snapshotRefusal(database.spec.region, region)
-  const ofSource = database.kind === 'Branch' ? branchRefusal(database) : databaseRefusal(database)
+  const ofSource = database.kind === 'Branch' ? branchRefusal(database) : databaseRefusal(database, purpose)
   return ofSource ?? snapshotRefusal(database.spec.region, region)
 }

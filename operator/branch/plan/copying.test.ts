@@ -8,6 +8,7 @@ import {
   labels,
   type ManagedDatabase,
   managedByEspalier,
+  teardownReason,
 } from '../../../crds/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
 import { ownerUidAnnotation } from '../../objects/ownership.ts'
@@ -252,6 +253,16 @@ describe('a branch is refused', () => {
     ...root,
     metadata: { ...root.metadata, annotations: { 'espalier.dev/restore': '{}' } },
   }
+  const deleting: ManagedDatabase = { ...root, metadata: { ...root.metadata, deletionTimestamp: ago(60_000) } }
+  const begun: ManagedDatabase = {
+    ...root,
+    metadata: { ...root.metadata, deletionTimestamp: ago(0) },
+    status: {
+      phase: 'deleting',
+      conditions: [{ type: 'Ready', status: 'False', reason: teardownReason, message: '', lastTransitionTime: ago(0) }],
+    },
+  }
+  const justAsked: GivenBranch = { metadata: { creationTimestamp: ago(0) } }
   const uneven = { ...region, spec: { ...region.spec, snapshotClass: { name: 'slow', atomic: false } } }
 
   test.each<[string, GivenBranch, RegExp]>([
@@ -262,6 +273,9 @@ describe('a branch is refused', () => {
     ],
     ['SourceMissing', { rest: { source: undefined } }, /^there is no database one with the id i$/],
     ['SourceMissing', { spec: deeper(), rest: { source: undefined } }, /^there is no branch first with the id f$/],
+    ['SourceDeleting', { ...justAsked, rest: { source: deleting, root: deleting } }, /^the database is being deleted$/],
+    ['SourceDeleting', { ...justAsked, spec: deeper(), rest: { source: parent, root: deleting } }, /being deleted/],
+    ['SourceDeleting', { ...justAsked, rest: { source: begun, root: begun } }, /being deleted/],
     ['SourceRestoring', { rest: { source: restoring } }, /being restored/],
     ['SourceMismatch', { spec: { depth: 2 } }, /^spec\.depth is 2, and must be 1: one more than its source's$/],
     ['SourceMismatch', { spec: deeper({ depth: 3 }), rest: { source: parent } }, /must be 2: one more/],

@@ -1,5 +1,12 @@
 /** Why a branch cannot be made at all, whatever is waited for. What concerns its source's Postgres, its Backup says. Pure. */
-import { type Branch, snapshotRefusal, visiblePhase } from '../../../crds/index.ts'
+import {
+  type Branch,
+  isCreatedBefore,
+  isTeardownBegun,
+  type ManagedDatabase,
+  snapshotRefusal,
+  visiblePhase,
+} from '../../../crds/index.ts'
 import type { Observed, Source } from '../observed.ts'
 
 export type Refusal = { reason: string; message: string }
@@ -32,15 +39,24 @@ function mismatch({ spec }: Branch, source: Source): Refusal | undefined {
   return undefined
 }
 
+/** Whether the branch was created after the deletion of its database was requested, or is found only once that has begun. */
+function isTooLate(branch: Branch, database: ManagedDatabase | undefined): boolean {
+  const requestedAt = database?.metadata.deletionTimestamp
+  if (database === undefined || requestedAt === undefined) return false
+  return isTeardownBegun(database) || !isCreatedBefore(branch, requestedAt)
+}
+
 /** `highestDepth`: what this installation allows. */
 export function refusalOf(
-  { branch, source, region, exceeded }: Observed,
+  { branch, source, root, region, exceeded }: Observed,
   { highestDepth }: { highestDepth: number },
 ): Refusal | undefined {
   const { depth } = branch.spec
   if (depth > highestDepth)
     return refused('TooDeep', `spec.depth is ${depth}, and this installation allows ${highestDepth}`)
   if (source === undefined) return missing(branch)
+  const database = source.kind === 'ManagedDatabase' ? source : root
+  if (isTooLate(branch, database)) return refused('SourceDeleting', 'the database is being deleted')
   if (source.kind === 'ManagedDatabase' && visiblePhase(source) === 'restoring')
     return refused('SourceRestoring', 'the database is being restored: ask again when it is available')
   const refusal = mismatch(branch, source) ?? snapshotRefusal(branch.spec.region, region)

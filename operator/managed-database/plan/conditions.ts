@@ -7,6 +7,7 @@ import type { InstanceCondition } from '../../workload/plan/findings.ts'
  * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
  * - BackupsReady: only where backups are asked for that are not taken, or the last scheduled one failed.
  * - PreviousVolumesKept: only where volumes of before restores are kept, and what they wait for.
+ * - DeletionForced: only while a deletion would delete the branches as well.
  * - DeletionBlocked: only on a database being deleted, and why that does not go on.
  */
 export type ConditionType =
@@ -14,6 +15,7 @@ export type ConditionType =
   | 'ServicesReady'
   | 'BackupsReady'
   | 'PreviousVolumesKept'
+  | 'DeletionForced'
   | 'DeletionBlocked'
 
 const conditionTypes: ConditionTypes<ConditionType> = {
@@ -31,6 +33,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'PreviousVolumesKept',
     'ConfigurationRefused',
     'RestartPending',
+    'DeletionForced',
     'DeletionBlocked',
   ],
   passing: new Set([
@@ -41,6 +44,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'PreviousVolumesKept',
     'ConfigurationRefused',
     'RestartPending',
+    'DeletionForced',
     'DeletionBlocked',
   ]),
 }

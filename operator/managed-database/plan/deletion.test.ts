@@ -1,6 +1,7 @@
 /** When a database is taken away, and what goes with it. */
 import { describe, expect, test } from 'vitest'
-import { annotations, type Backup, type Branch, type ManagedDatabase } from '../../../crds/index.ts'
+import { annotations, type Backup, type Branch, type ManagedDatabase, teardownReason } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
 import { emptyWorld, observedIn, round } from '../../testing/plan-world.ts'
 import type { Observed } from '../observed.ts'
 import { deletionBlock, teardownStep } from './deletion.ts'
@@ -18,20 +19,37 @@ const goingBranch = named<Branch>('Branch', { deletionTimestamp: at })
 /** `connectableAt`: it had data that somebody could have written to. */
 const failed = (reason: string, phase = 'failed', connectableAt?: string) =>
   ({ ...branch, status: { phase, connectableAt, conditions: [{ type: 'Ready', status: 'False', reason }] } }) as Branch
+const createdAt = (ms: number) => ({
+  ...branch,
+  metadata: { ...branch.metadata, creationTimestamp: timestamp(now + ms) },
+})
 const doomed = { ...branch, spec: { ...branch.spec, deletionRequestedAt: at } }
 const backup = named<Backup>('Backup')
 const gone = { do: 'delete', name: 'its', namespace: 'there' }
+
+const deletingReady = {
+  ...{ type: 'Ready', status: 'False' as const, reason: teardownReason, message: '', lastTransitionTime: at },
+}
 
 type Given = {
   spec?: Partial<ManagedDatabase['spec']>
   force?: string
   branches?: Branch[]
   backups?: Backup[]
+  /** A pass has said that it is being deleted. */
+  hasBegun?: boolean
   /** Nothing of its own is left. */
   isEmpty?: boolean
 }
 
-function observedOf({ spec = {}, force, branches = [], backups = [], isEmpty = true }: Given): Observed {
+function observedOf({
+  spec = {},
+  force,
+  branches = [],
+  backups = [],
+  hasBegun = false,
+  isEmpty = true,
+}: Given): Observed {
   const { database } = settled
   const marks: Record<string, string> = force === undefined ? {} : { [annotations.force]: force }
   const remains = Object.fromEntries(Object.keys(settled.remains).map(field => [field, []])) as never
@@ -45,6 +63,7 @@ function observedOf({ spec = {}, force, branches = [], backups = [], isEmpty = t
         annotations: { ...database.metadata.annotations, ...marks },
       },
       spec: { ...database.spec, ...spec },
+      ...(hasBegun ? { status: { ...database.status, phase: 'deleting', conditions: [deletingReady] } } : {}),
     },
     branches,
     backups,
@@ -65,8 +84,12 @@ describe('a deletion', () => {
     ['is not held up by branches by force', { branches: [branch], force: 'true' }, undefined],
     ['is held up by branches where force is said to be no', { branches: [branch], force: 'false' }, 'HasBranches'],
     ['is not held up by branches that go', { branches: [doomed] }, undefined],
-    ['is not held up by branches that nothing comes of', { branches: [failed('NotAvailable')] }, undefined],
-    ['is not held up by branches that were never made', { branches: [failed('Broken')] }, undefined],
+    ['is held up by branches that failed before they served', { branches: [failed('Broken')] }, 'HasBranches'],
+    ['is not held up by the records of deleted branches', { branches: [failed('Deleted', 'deleted')] }, undefined],
+    ['is held up by branches of the same second', { branches: [createdAt(0)] }, 'HasBranches'],
+    ['is held up by branches where clocks differ', { branches: [createdAt(5_000)] }, 'HasBranches'],
+    ['is not held up by branches that were created after it', { branches: [createdAt(6_000)] }, undefined],
+    ['is not held up once it has begun', { branches: [branch], hasBegun: true }, undefined],
     ['is held up by branches that served and failed', { branches: [failed('Broken', 'failed', at)] }, 'HasBranches'],
     ['is held up by branches that may come', { branches: [failed('NotAvailable', 'creating')] }, 'HasBranches'],
     ['is held up by one that does not', { branches: [doomed, branch] }, 'HasBranches'],

@@ -2,7 +2,7 @@
  * Taking a database away: its branches first, then its Postgres (workload/plan/teardown.ts) and, unless they are to be
  * kept, its backups, and the finalizer when nothing is left.
  */
-import { annotations, isLiveBranch } from '../../../crds/index.ts'
+import { annotations, type Branch, blocksDeletion, isCreatedBefore, isTeardownBegun } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { remove, type Teardown, teardown } from '../../workload/plan/teardown.ts'
 import type { Action } from '../actions.ts'
@@ -11,20 +11,34 @@ import type { Observed } from '../observed.ts'
 const counted = (count: number, what: string, whats: string): string =>
   count === 1 ? `a ${what}` : `${count} ${whats}`
 
-/** Why a deletion that was asked for does not begin; the database goes on serving meanwhile. */
-export function deletionBlock({ database, branches }: Observed): { reason: string; message: string } | undefined {
+/** Branches that hold a deletion up. One that was created after it was requested fails, since its source is being deleted. */
+const blockingBranches = ({ database, branches }: Observed): Branch[] =>
+  branches.filter(
+    branch => blocksDeletion(branch) && isCreatedBefore(branch, database.metadata.deletionTimestamp ?? ''),
+  )
+
+/** Whether only the object is to be deleted, and nothing that belongs to it. Once a teardown has begun it is too late for that. */
+export const isOrphaned = ({ metadata, status }: Observed['database']): boolean =>
+  metadata.deletionTimestamp !== undefined &&
+  metadata.annotations?.[annotations.orphan] === 'true' &&
+  !isTeardownBegun({ metadata, status })
+
+/** Why a deletion that was requested does not begin. The database serves meanwhile. */
+export function deletionBlock(observed: Observed): { reason: string; message: string } | undefined {
+  const { database } = observed
   if (database.spec.deletionProtection)
     return {
       reason: 'DeletionProtected',
       message: 'deletion protection is on: switch it off (spec.deletionProtection) for the deletion to go on',
     }
-  const living = branches.filter(isLiveBranch)
-  if (living.length > 0 && database.metadata.annotations?.[annotations.force] !== 'true')
-    return {
-      reason: 'HasBranches',
-      message: `the database has ${counted(living.length, 'branch', 'branches')}: delete ${living.length === 1 ? 'it' : 'them'} first, or set the annotation ${annotations.force}=true`,
-    }
-  return undefined
+  // What has begun is finished: the operator listed the branches before that.
+  if (isTeardownBegun(database) || database.metadata.annotations?.[annotations.force] === 'true') return undefined
+  const blocking = blockingBranches(observed).length
+  if (blocking === 0) return undefined
+  return {
+    reason: 'HasBranches',
+    message: `the database has ${counted(blocking, 'branch', 'branches')}: it is deleted once ${blocking === 1 ? 'that is' : 'those are'} deleted, or with the annotation ${annotations.force}=true; to keep the database, annotate it with ${annotations.orphan}=true and create it again under its id`,
+  }
 }
 
 /** They take their snapshots with them. */

@@ -4,12 +4,15 @@
  */
 import {
   askedBy,
+  blocksDeletion,
   type DatabasePhase,
   desiredDigests,
   desiredHash,
   isLiveBranch,
+  isTeardownBegun,
   type ManagedDatabaseStatus,
   teardownFinalizer,
+  teardownReason,
 } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { type Finding, no, yes } from '../../objects/conditions.ts'
@@ -29,8 +32,9 @@ import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 import { backupsFinding } from './backups.ts'
 import { type Findings, nextConditions } from './conditions.ts'
-import { deletionBlock, teardownStep } from './deletion.ts'
+import { deletionBlock, isOrphaned, teardownStep } from './deletion.ts'
 import { restartsOf } from './due-restarts.ts'
+import { forceOf } from './force.ts'
 import { notAvailableFindings } from './not-available.ts'
 import { type Deadlines, deletion, hasEnded, isFinished, type OperationState, operationState } from './operation.ts'
 import { type Previous, previousVolumes } from './previous.ts'
@@ -60,6 +64,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const pressing = [...unmarked.referring, ...unmarked.ofChildren]
   if (pressing.length > 0) return { ...nothing(observed), actions: [...pressing, ...unmarked.others] }
   if (isDeleting && database.metadata.finalizers?.includes(teardownFinalizer) !== true) return nothing(observed)
+  if (isOrphaned(database)) return { ...nothing(observed), actions: [{ do: 'orphan' }] }
   if (isGoing) return planTeardown(observed, now, deadlines)
   if (identity.state === 'contested') return contested(observed, identity.why, now)
   if (identity.state === 'unsettled' || database.metadata.finalizers?.includes(teardownFinalizer) !== true) {
@@ -67,6 +72,8 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
     return { ...nothing(observed), actions: [{ do: 'identify', id }] }
   }
 
+  const force = forceOf(observed, now)
+  if (force !== undefined && now >= force.expiresAt) return { ...nothing(observed), actions: [{ do: 'remove-force' }] }
   const found = recordFromClaim(observed)
   if (found) return recording(observed, found)
 
@@ -87,6 +94,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
       runs && operation.operation ? Date.parse(operation.operation.deadlineAt) : undefined,
       lookAgain(observed, assessment, now),
       previous.wakeAt,
+      force?.expiresAt,
     ),
   }
 }
@@ -132,6 +140,7 @@ function withoutKeys(observed: Observed, finding: Finding, now: number): Plan {
   }
 }
 
+/** The first pass says in the status that the teardown begins, and deletes nothing: from then on no new branch holds it up. */
 function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Plan {
   const { database, identity, task } = observed
   const { status = {}, metadata } = database
@@ -140,7 +149,8 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   const step = teardownStep(observed, identity.state === 'settled' ? identity.owner : undefined, now)
   const late = operation !== undefined && now >= Date.parse(operation.deadlineAt)
   const findings: Findings = {
-    Ready: no('Deleting', 'the database is being deleted'),
+    Ready: no(teardownReason, 'the database is being deleted'),
+    VolumeReady: no('Deleting', 'the volume is deleted with the database'),
     EndpointReady: no('Deleting', 'the endpoint is closed'),
     ...(ended ? {} : { Progressing: yes('Deleting', step.message) }),
     ...(late
@@ -150,7 +160,7 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
   // The Task of a deletion outlives its subject, so it must be there before the subject goes.
   const recorded = !ended && operation?.taskId === status.operation?.taskId && task !== undefined
   return {
-    actions: step.isDone && !recorded ? [] : step.actions,
+    actions: !isTeardownBegun(database) || (step.isDone && !recorded) ? [] : step.actions,
     status: {
       ...status,
       phase: 'deleting',
@@ -222,6 +232,7 @@ function statusOf(
   const size = recordedSize(observed, desired.size, isPrepared)
   const told = sizeFinding(observed, desired.size, size)
   const ofBackups = backupsFinding(observed, now)
+  const force = forceOf(observed, now)
   const all: Findings = {
     ...findings,
     Progressing: state.progressing,
@@ -231,6 +242,7 @@ function statusOf(
     ...(previous.finding ? { PreviousVolumesKept: previous.finding } : {}),
     ...(refused ? { ConfigurationRefused: refused } : {}),
     ...(restarts ? { RestartPending: restarts } : {}),
+    ...(force ? { DeletionForced: force.finding } : {}),
     ...(block ? { DeletionBlocked: yes(block.reason, block.message) } : {}),
   }
   return {
@@ -248,6 +260,7 @@ function statusOf(
     instances: pod ? [{ id: pod.name, role: 'primary', ...(pod.node ? { node: pod.node } : {}) }] : [],
     branchCount: branches.filter(isLiveBranch).length,
     previous: previous.volumes,
+    blockingBranches: branches.filter(blocksDeletion).length || undefined,
     storage: assessment.autogrown.status,
     storageUsedBytes: storageUsed(status.storageUsedBytes, observed.dataBytes),
     operation: state.operation,

@@ -379,6 +379,7 @@ describe('a deletion', () => {
     typeof observedOf
   >['remains']
   const progressing = (given: Given, time = now) => conditionOf(planOf(given, time).status, 'Progressing')
+  const begun = { Ready: { status: 'False' as const, reason: 'Deleting' } }
 
   test('begins with a Task, and says what it does', () => {
     const planned = planOf(deleting)
@@ -394,7 +395,8 @@ describe('a deletion', () => {
     for (const type of ['Ready', 'EndpointReady'])
       expect(conditionOf(planned.status, type)).toMatchObject({ status: 'False', reason: 'Deleting' })
     expect(planned).toMatchObject({ awaitsPostgres: false, awaitsGateways: false, wakeAt: now + deadlines.deletingMs })
-    expect(planned.actions).not.toEqual([])
+    expect(planned.actions, 'the status says so before anything is deleted').toEqual([])
+    expect(planOf({ ...deleting, status: planned.status }).actions).not.toEqual([])
   })
   test('goes on as it was begun, and is late at its deadline', () => {
     const given: Given = { ...deleting, status: { operation } }
@@ -421,7 +423,7 @@ describe('a deletion', () => {
   })
   test('takes the finalizer off once nothing is left and its Task is there', () => {
     const gone: Given = {
-      ...{ ...deleting, status: { operation }, conditions: onItsWay },
+      ...{ ...deleting, status: { operation, phase: 'deleting' }, conditions: { ...onItsWay, ...begun } },
       ...{ route: undefined, children: { route: undefined }, rest: { remains: none, task } },
     }
     expect(planOf(gone).actions).toEqual([{ do: 'finish-deletion' }])
@@ -434,7 +436,10 @@ describe('a deletion', () => {
       status: onRecord,
     })
     expect(
-      planOf({ metadata: { ...deleting.metadata, finalizers: [teardownFinalizer, 'theirs'] } }).actions,
+      planOf({
+        ...{ metadata: { ...deleting.metadata, finalizers: [teardownFinalizer, 'theirs'] }, conditions: begun },
+        status: { phase: 'deleting' },
+      }).actions,
     ).not.toEqual([])
   })
   test('waits for gateways where there is nothing else to do', () => {

@@ -59,14 +59,14 @@ export function volumeFinding(observed: Observed, answered: Answered): { finding
 
 /** What is gone, what is left, and what brings it back. */
 function lostMessage(observed: Observed, { claim: name, uid }: VolumeRecord): string {
-  const { children, volumes } = observed
+  const { instance, children, volumes } = observed
   const isReplaced = children.claim !== undefined && children.claim.metadata.uid !== uid
   const gone = `the volume claim ${name} that holds the data is gone${isReplaced ? '; another one has its name' : ''}`
   const runs = mayRunOnRecorded(observed) ? '; Postgres runs on, and is not stopped' : ''
   const isWaiting = isReplaced && volumes.recorded !== undefined && isKept(observed)
   const remedy = isWaiting
     ? `the data are kept on volume ${volumes.recorded?.name}: suspend the database and delete that claim, and the volume gets one of its own`
-    : 'put it back with its volume, or restore the database from a backup. Do not delete the database: its backups would go with it'
+    : `put it back with its volume, or restore the database from a backup${instance.metadata.deletionTimestamp === undefined ? '. Do not delete the database: its backups would be deleted as well' : ''}`
   return `${gone}${runs}; ${remedy}`
 }
 

@@ -1,0 +1,27 @@
+/**
+ * The deletion of a ManagedDatabase that keeps all that belongs to it, routes included, so that whoever creates the object again finds
+ * the data at the address they had.
+ */
+import type { Cluster, ConfigMap } from '../../cluster/index.ts'
+import { annotations, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { letGo } from '../objects/held.ts'
+
+/** @throws ClusterError */
+export async function orphan(cluster: Cluster, database: ManagedDatabase, routes: readonly ConfigMap[]): Promise<void> {
+  for (const route of routes) {
+    const { metadata } = route
+    if (isKeptRoute(route)) continue
+    const marks = { ...metadata.annotations, [annotations.orphan]: 'true' }
+    await cluster.replace('ConfigMap', { ...route, metadata: { ...metadata, annotations: marks } })
+  }
+  await cluster.replace('ManagedDatabase', letGo(database))
+}
+
+export const isKeptRoute = ({ metadata }: ConfigMap): boolean => metadata.annotations?.[annotations.orphan] === 'true'
+
+/** The Event for a database whose object alone was deleted. */
+export function orphanedReport({ metadata }: ManagedDatabase): ['Normal', string, string] {
+  const id = metadata.labels?.[labels.id]
+  const message = `deleted without what belongs to it: Postgres, volume, credentials and backups stay. To take them over, create a ManagedDatabase of this name in this namespace with the label ${labels.id}=${id}`
+  return ['Normal', 'Orphaned', message]
+}

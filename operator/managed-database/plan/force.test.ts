@@ -1,0 +1,32 @@
+/** For how long the force annotation is valid. */
+import { expect, test } from 'vitest'
+import { annotations } from '../../../crds/index.ts'
+import { timestamp } from '../../../values/time.ts'
+import { conditionOf } from '../../objects/conditions.ts'
+import { type Given, settledDatabase } from '../../testing/settled.ts'
+
+const { now, planOf } = settledDatabase()
+const forced: Given = { metadata: { annotations: { [annotations.force]: 'true' } } }
+const since = (ms: number): Given => ({
+  ...forced,
+  conditions: { DeletionForced: { status: 'True', lastTransitionTime: timestamp(now - ms) } },
+})
+const toldOf = (given: Given) => conditionOf(planOf(given).status, 'DeletionForced')
+
+test('force that no deletion follows is shown, and removed after ten minutes', () => {
+  expect(toldOf({})).toBeUndefined()
+  expect(toldOf({ metadata: { annotations: { [annotations.force]: 'false' } } })).toBeUndefined()
+  const first = planOf(forced)
+  expect(toldOf(forced)).toMatchObject({ status: 'True', lastTransitionTime: timestamp(now) })
+  expect(first.wakeAt).toBeLessThanOrEqual(now + 600_000)
+  expect(planOf(since(599_000)).actions).toEqual([])
+  expect(planOf(since(600_000)).actions).toEqual([{ do: 'remove-force' }])
+  expect(toldOf({ conditions: { DeletionForced: { status: 'True' } } }), 'nor is it told of without').toBeUndefined()
+})
+
+test('force stays on a database that is being deleted', () => {
+  const metadata = { ...forced.metadata, deletionTimestamp: timestamp(now) }
+  const { actions, status } = planOf({ ...since(3600_000), metadata })
+  expect(actions).not.toContainEqual({ do: 'remove-force' })
+  expect(conditionOf(status, 'DeletionForced')).toBeUndefined()
+})
