@@ -4,7 +4,7 @@
  * a branch that is on its way. A live branch has a slot by itself: what stands on the database is only what is not seen yet.
  */
 import type { Kinds } from '../../cluster/index.ts'
-import { isLiveBranch } from '../../crds/index.ts'
+import { blocksDeletion, isLiveBranch } from '../../crds/index.ts'
 import { idOf } from '../caches.ts'
 import type { Writer } from '../writer.ts'
 
@@ -27,8 +27,11 @@ function slotsOf({ metadata }: ManagedDatabase, now: number): Slot[] {
   return slots.filter(({ id, at }) => id !== '' && at > now - takenMs && at <= now + takenMs)
 }
 
-/** The live branches of a database, and the slots of those that are still to be seen. */
-type Occupancy = { branches: Kinds['Branch'][]; slots: Slot[] }
+/**
+ * The live branches of a database, and the slots of those that are still to be seen. `blocking`: branches for which its deletion is
+ * refused, failed ones included.
+ */
+type Occupancy = { branches: Kinds['Branch'][]; blocking: Kinds['Branch'][]; slots: Slot[] }
 
 /** By the cluster's own word. `database`: as it is now. */
 export async function occupancyOf({ context, account }: Writer, database: ManagedDatabase): Promise<Occupancy> {
@@ -37,13 +40,15 @@ export async function occupancyOf({ context, account }: Writer, database: Manage
   const seen = new Set(ofDatabase.map(idOf))
   return {
     branches: ofDatabase.filter(isLiveBranch),
+    blocking: ofDatabase.filter(blocksDeletion),
     slots: slotsOf(database, context.now()).filter(({ id }) => !seen.has(id)),
   }
 }
 
-export async function countBranches(writer: Writer, database: ManagedDatabase): Promise<number> {
-  const { branches, slots } = await occupancyOf(writer, database)
-  return branches.length + slots.length
+/** How many branches its deletion is refused for. */
+export async function countBlocking(writer: Writer, database: ManagedDatabase): Promise<number> {
+  const { blocking, slots } = await occupancyOf(writer, database)
+  return blocking.length + slots.length
 }
 
 /** The database with a slot for this branch, and without those that are needed no more. */

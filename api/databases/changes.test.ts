@@ -1,5 +1,6 @@
 /** Changes and deletions of databases through the API, on the one-machine store. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ClusterError } from '../../cluster/index.ts'
 import { annotations, apiVersion, labels, readOperation, teardownFinalizer, tenantNamespace } from '../../crds/index.ts'
 import { type Client, createSettled, expectError, startClient, storedDatabase, until } from '../testing/client.ts'
 import { settle } from '../testing/harness.ts'
@@ -354,6 +355,44 @@ describe('delete', () => {
     expectError(await client.call('DELETE', `/databases/${id}`), 409, /has a branch/)
     expect((await client.call('DELETE', `/databases/${id}?force=true`)).status).toBe(204)
     expect((await stored('branched')).metadata.annotations?.[annotations.force]).toBe('true')
+  })
+
+  test('leaves no force behind where it fails, and uses up what somebody left', async () => {
+    const id = await createSettled(client, 'unforced')
+    await finalize('unforced')
+    const force = async () => (await stored('unforced')).metadata.annotations?.[annotations.force]
+    client.cluster.before = async (operation, kind) => {
+      if (operation === 'delete' && kind === 'ManagedDatabase') throw new ClusterError('Unavailable', 'gone')
+    }
+    expect((await client.call('DELETE', `/databases/${id}?force=true`)).status).toBe(503)
+    client.cluster.before = undefined
+    expect(await force(), 'a deletion that failed').toBeUndefined()
+    const { metadata, ...rest } = await stored('unforced')
+    const marks = { ...metadata.annotations, [annotations.force]: 'true' }
+    await client.cluster.replace('ManagedDatabase', { ...rest, metadata: { ...metadata, annotations: marks } })
+    expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
+    expect(await force(), 'a deletion without it').toBeUndefined()
+    expect((await client.call('DELETE', `/databases/${id}?force=true`)).status).toBe(204)
+    expect(await force(), 'the same deletion, asked for by force').toBe('true')
+  })
+
+  test('is refused with a branch that failed, until that is deleted', async () => {
+    const id = await createSettled(client, 'failedbranch')
+    await finalize('failedbranch')
+    const { spec } = await stored('failedbranch')
+    const { region, size, pgVersion } = spec
+    const branch = await client.cluster.create('Branch', {
+      ...{
+        apiVersion,
+        kind: 'Branch',
+        metadata: { name: 'failedbranch-1', namespace, labels: { [labels.id]: crypto.randomUUID() } },
+      },
+      spec: { databaseName: 'failedbranch', databaseId: id, region, size, pgVersion },
+    })
+    const failed = await client.cluster.replaceStatus('Branch', { ...branch, status: { phase: 'failed' } })
+    expectError(await client.call('DELETE', `/databases/${id}`), 409, /has a branch/)
+    await client.cluster.delete('Branch', failed.metadata)
+    expect((await client.call('DELETE', `/databases/${id}`)).status).toBe(204)
   })
 })
 

@@ -178,12 +178,12 @@ export function decidePreviousDeletion(database: ManagedDatabase): void {
 }
 
 /** @throws ApiError 409 under deletion protection, or with branches and without force */
-export function decideDeletion(database: ManagedDatabase, liveBranches: number, force: boolean): void {
+export function decideDeletion(database: ManagedDatabase, branches: number, force: boolean): void {
   if (database.spec.deletionProtection) {
     throw conflict('the database is protected from deletion: set deletion_protection to false first')
   }
-  if (liveBranches > 0 && !force) {
-    const [count, them] = liveBranches === 1 ? ['a branch', 'it'] : [`${liveBranches} branches`, 'them']
+  if (branches > 0 && !force) {
+    const [count, them] = branches === 1 ? ['a branch', 'it'] : [`${branches} branches`, 'them']
     throw conflict(`the database has ${count}: delete ${them} first, or give force=true`)
   }
 }

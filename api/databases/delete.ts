@@ -1,7 +1,10 @@
-/** Asks for the deletion of a database: what is asked is marked first, and the object deleted only as it was then. */
-import type { Kinds } from '../../cluster/index.ts'
+/**
+ * Requests the deletion of a database: the operation is marked first, and the object deleted only as it was then. `force` is written
+ * once the object is being deleted, so that it holds for this deletion and for no later one.
+ */
+import { type Cluster, isClusterError, type Kinds } from '../../cluster/index.ts'
 import { annotations, askedBy, desiredHash, readOperation, renderOperation } from '../../crds/index.ts'
-import { countBranches } from '../branches/slots.ts'
+import { countBlocking } from '../branches/slots.ts'
 import { readOwned } from '../caches.ts'
 import { notFound } from '../errors.ts'
 import { guarded, recordTask, timeNow, type Writer } from '../writer.ts'
@@ -21,20 +24,37 @@ function deletionTask(database: ManagedDatabase): string | undefined {
 function markedForDeletion(
   database: ManagedDatabase,
   taskId: string,
-  { force, keep_backups }: DeleteDatabaseQuery,
+  { keep_backups }: DeleteDatabaseQuery,
   at: string,
 ): ManagedDatabase {
   const { metadata, spec } = database
   const marks = {
     [annotations.operation]: renderOperation({ taskId, name: 'delete-managed', hash: desiredHash(askedBy(database)) }),
-    ...(force ? { [annotations.force]: 'true' } : {}),
   }
   // What kubectl asked for stays so.
   const keepBackups = spec.deletion.keepBackups || keep_backups
   const isMarked = Object.entries(marks).every(([name, value]) => metadata.annotations?.[name] === value)
-  if (isMarked && keepBackups === spec.deletion.keepBackups) return database
-  const asked = { ...database, spec: { ...spec, deletion: { ...spec.deletion, keepBackups } } }
+  // Force that somebody left there is not for this deletion.
+  const { [annotations.force]: left, ...kept } = metadata.annotations ?? {}
+  if (isMarked && left === undefined && keepBackups === spec.deletion.keepBackups) return database
+  const asked = {
+    ...database,
+    metadata: { ...metadata, annotations: kept },
+    spec: { ...spec, deletion: { ...spec.deletion, keepBackups } },
+  }
   return annotated(asked, { ...marks, [annotations.updatedAt]: at })
+}
+
+/** Forces the deletion that is under way. @throws ClusterError `Conflict` */
+async function forceDeletion(cluster: Cluster, database: ManagedDatabase): Promise<ManagedDatabase> {
+  if (database.metadata.annotations?.[annotations.force] === 'true') return database
+  try {
+    return await cluster.replace('ManagedDatabase', annotated(database, { [annotations.force]: 'true' }))
+  } catch (error) {
+    // It had no branches, and is gone.
+    if (isClusterError(error, 'NotFound')) return database
+    throw error
+  }
 }
 
 /** What a deletion found or left. `database`: as stored. `isOurs`: no other request asked for it. */
@@ -66,10 +86,11 @@ export async function deleteDatabase(
     const { name, namespace, uid } = current.metadata
     if (current.metadata.deletionTimestamp !== undefined) {
       const taskId = deletionTask(current)
-      return { database: current, name, taskId, isOurs: taskId === attempt.taskId }
+      const database = query.force ? await forceDeletion(cluster, current) : current
+      return { database, name, taskId, isOurs: taskId === attempt.taskId }
     }
     if (!isAsWeLeftIt(current)) await requireCurrent?.(current)
-    decideDeletion(current, await countBranches(writer, current), query.force)
+    decideDeletion(current, await countBlocking(writer, current), query.force)
     // A deletion that was marked before but never asked for keeps its task.
     const taskId = deletionTask(current) ?? attempt.taskId
     await attempt.begin({ name, taskId, at })
@@ -84,7 +105,9 @@ export async function deleteDatabase(
     // The cache may have heard of the mark by now, and takes in only what is newer.
     const left = await cluster.get('ManagedDatabase', { name, namespace })
     const gone = { ...marked, metadata: { ...marked.metadata, deletionTimestamp: timeNow(context) } }
-    return { database: left?.metadata.uid === uid ? left : gone, name, taskId, isOurs: true }
+    if (left === undefined || left.metadata.uid !== uid) return { database: gone, name, taskId, isOurs: true }
+    const database = query.force ? await forceDeletion(cluster, left) : left
+    return { database, name, taskId, isOurs: true }
   })
   if (deleted.database !== undefined) caches.ManagedDatabase.writeThrough(deleted.database)
   if (deleted.isOurs && deleted.taskId !== undefined) {
