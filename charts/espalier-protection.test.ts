@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { annotations, declarations, labels } from '../crds/index.ts'
+import { annotations, childNames, declarations, labels, type ManagedDatabaseStatus } from '../crds/index.ts'
 import { ownerKeyAnnotation, ownerUidAnnotation } from '../operator/objects/ownership.ts'
 import { namespaceDraft } from '../operator/tenant/controller.ts'
 import { systemIdentifierAnnotation } from '../operator/workload/children/claim.ts'
@@ -59,6 +59,23 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
     })
   })
 
+  test('databases with branches are deleted by the API, by force, as an object alone, and with their namespace', () => {
+    const { matchConditions, validations } = named(
+      rendered(minimal),
+      'ValidatingAdmissionPolicy',
+      'espalier-databases-with-branches',
+    ).spec
+    for (const field of ['blockingBranches', 'branchCount'] satisfies (keyof ManagedDatabaseStatus)[])
+      expect(matchConditions[0].expression).toContain(`oldObject.status.${field} > 0`)
+    for (const who of ['espalier-api', annotations.force, annotations.orphan, 'namespace-controller'])
+      expect(validations[0].expression).toContain(who)
+    for (const kind of ['manageddatabases', 'branches', 'backups']) {
+      const { spec } = named(rendered(minimal), 'ValidatingAdmissionPolicy', `espalier-orphaned-${kind}`)
+      expect(spec.matchConditions[0].expression).toContain("request.options.propagationPolicy == 'Orphan'")
+      expect(spec.validations[0].expression.includes(annotations.orphan)).toBe(kind === 'manageddatabases')
+    }
+  })
+
   test('claims, volumes and snapshots of databases are deleted by the operator, by force, and with their namespace or storage', () => {
     const claims = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-claims').spec
     expect(claims.matchConstraints.resourceRules).toMatchObject([
@@ -76,6 +93,12 @@ describeChart('protection by chart espalier', espalierChart, ({ rendered }) => {
       { apiGroups: ['snapshot.storage.k8s.io'], resources: ['volumesnapshots'], operations: ['DELETE'] },
     ])
     expect(snapshots.validations[0].expression).toBe(allowed.expression)
+    const credentials = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-credentials').spec
+    expect(credentials.matchConditions[0].expression).toContain("['espalier.dev/component'] == 'credentials'")
+    expect(credentials.validations[0].expression).toBe(allowed.expression)
+    const contents = named(rendered(minimal), 'ValidatingAdmissionPolicy', 'espalier-protected-snapshot-contents').spec
+    const [, pattern = ''] = /matches\('(.*)'\)/.exec(contents.matchConditions[0].expression) ?? []
+    expect(childNames.snapshot('01a2146d-3d90-793b-a7a5-44476fe4e0ed')).toMatch(new RegExp(pattern))
     const role = named(rendered(minimal), 'ClusterRole', 'espalier-operator')
     const rule = role.rules.find(({ resources }: Rendered) => resources.includes('persistentvolumes'))
     expect(rule.verbs).toEqual(['get', 'list', 'watch', 'create', 'update'])

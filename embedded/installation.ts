@@ -29,7 +29,7 @@ import {
   startRuntime,
 } from './runtime/index.ts'
 import { pathsOf, type Settings } from './settings.ts'
-import { openStore, type Store } from './store/index.ts'
+import { openStore, protections, type Store } from './store/index.ts'
 import { audience, ensureTokenKey, issuer } from './tokens.ts'
 
 export type Installation = {
@@ -132,6 +132,7 @@ export async function startInstallation(
       directory: paths.store,
       definitions: Object.values(declarations).map(definitionOf),
       reserveBytes,
+      admissions: [protections],
       logger,
     })
     teardown.push(() => store.close())

@@ -2,7 +2,9 @@
  * What is asked of a write that is valid in itself: whether this cluster admits it. As on an API server it comes after
  * the object's own rules, and a refusal is `Forbidden`. Status writes are not asked for.
  */
+import type { Namespace } from '../../cluster/index.ts'
 import type { AnyObject } from '../../cluster/kinds.ts'
+import type { Propagation } from '../../cluster/port.ts'
 import { parseQuantity } from '../../values/quantity.ts'
 
 export type AdmissionRequest = {
@@ -13,6 +15,10 @@ export type AdmissionRequest = {
   previous: AnyObject | undefined
   /** Who writes: the field manager. */
   manager: string
+  /** The namespace that it is in, where it is in one. */
+  namespace: Namespace | undefined
+  /** Of a deletion: what becomes of dependents. */
+  propagation: Propagation | undefined
 }
 
 /** Why a write is refused, in the words of the API server; undefined admits it. */

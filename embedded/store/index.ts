@@ -23,6 +23,7 @@ import { createBell, type Signal } from './watch.ts'
 
 export type { Admission } from './admission.ts'
 export { StoreError } from './errors.ts'
+export { protections } from './protected.ts'
 
 export type StoreOptions = {
   /** Absent: memory only. */
@@ -41,7 +42,7 @@ export type StoreOptions = {
   compactAfterBytes?: number | undefined
   /** Whether volumes of a storage class can grow; default all. Undefined is the default class. */
   growsIn?: ((storageClass: string | undefined) => boolean) | undefined
-  /** What else this cluster may refuse; for tests of what a policy or a quota refuses. */
+  /** What else this cluster refuses, as policies do on Kubernetes. */
   admissions?: readonly Admission[] | undefined
   /** What is kept on the disk for a time when it is full, in bytes; default none. */
   reserveBytes?: number | undefined

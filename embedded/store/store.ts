@@ -3,6 +3,7 @@
  * `writes.ts`, and the writes that the cluster makes by itself.
  */
 import { ClusterError } from '../../cluster/errors.ts'
+import type { Namespace } from '../../cluster/index.ts'
 import { type AnyObject, type KindName, kindNames } from '../../cluster/kinds.ts'
 import type { DeleteOptions, ListOptions, ObjectKey, Propagation, WatchOptions } from '../../cluster/port.ts'
 import { requireSelectable } from '../../cluster/selection.ts'
@@ -110,6 +111,13 @@ function admitted(
   return outcome
 }
 
+function namespaceOf({ state }: Parts, object: JsonObject): Namespace | undefined {
+  const name = metadataOf(object).namespace
+  if (name === undefined) return undefined
+  const namespace = state.get({ kind: 'Namespace', namespace: '', name })
+  return namespace as unknown as Namespace | undefined
+}
+
 /** @throws ClusterError `Forbidden` */
 function admit(
   parts: Parts,
@@ -118,11 +126,14 @@ function admit(
   operation: AdmissionRequest['operation'],
   object: JsonObject,
   previous: JsonObject | undefined,
+  propagation?: Propagation,
 ): void {
   // What passed the rules of its kind is an object of it.
   const typed = (json: JsonObject): AnyObject => json as unknown as AnyObject
+  const namespace = namespaceOf(parts, object)
   for (const admission of parts.admissions) {
-    const why = admission({ operation, object: typed(object), previous: previous && typed(previous), manager })
+    const request = { operation, object: typed(object), previous: previous && typed(previous), manager }
+    const why = admission({ ...request, namespace, propagation })
     if (why !== undefined) throw notAdmitted(resource, metadataOf(object).name, why)
   }
 }
@@ -196,7 +207,8 @@ export async function remove(
   const resource = resourceOf(parts, kind)
   await parts.committer.write(locate(resource, key), current => {
     const decision = deleted(parts, resource, current, options)
-    if (decision !== undefined && current !== undefined) admit(parts, resource, manager, 'delete', current, current)
+    if (decision !== undefined && current !== undefined)
+      admit(parts, resource, manager, 'delete', current, current, options.propagation)
     return decision
   })
 }

@@ -1,0 +1,123 @@
+/** What the embedded store refuses to delete. */
+import { expect, test } from 'vitest'
+import type { Draft, KindName } from '../../cluster/index.ts'
+import { refusal } from '../../cluster/testing/conformance/suite.ts'
+import { definitionOf } from '../../crds/definition.ts'
+import { annotations, apiVersion, declarations, labels, type ManagedDatabase } from '../../crds/index.ts'
+import { protections } from './index.ts'
+import { testStore } from './testing/store.ts'
+
+const namespace = 'default'
+const mark = { [labels.database]: 'an-id' }
+const force = { [annotations.force]: 'true' }
+
+async function open() {
+  const { store } = await testStore({
+    definitions: Object.values(declarations).map(definitionOf),
+    admissions: [protections],
+  })
+  const cluster = store.connect('kubectl')
+  const database = async (
+    name: string,
+    status: ManagedDatabase['status'],
+    more: Partial<ManagedDatabase['spec']> = {},
+  ) => {
+    const draft: Draft<'ManagedDatabase'> = {
+      ...{ apiVersion, kind: 'ManagedDatabase' },
+      metadata: { name, namespace, finalizers: ['espalier.dev/teardown'] },
+      spec: { region: 'here', size: { name: 'small', version: 1 }, pgVersion: '18', ...more },
+    }
+    const created = await cluster.create('ManagedDatabase', draft)
+    await cluster.replaceStatus('ManagedDatabase', { ...created, status: status ?? {} })
+  }
+  const annotate = async (
+    kind: 'ManagedDatabase' | 'Secret' | 'Namespace',
+    name: string,
+    marks: Record<string, string>,
+  ) => {
+    const found = await cluster.get(kind, { namespace, name })
+    if (found === undefined) throw new Error(`no ${name}`)
+    const metadata = { ...found.metadata, annotations: { ...found.metadata.annotations, ...marks } }
+    await cluster.replace(kind, { ...found, metadata } as never)
+  }
+  const isGoing = async (name: string) => {
+    const found = await cluster.get('ManagedDatabase', { namespace, name })
+    return found === undefined || found.metadata.deletionTimestamp !== undefined
+  }
+  return { store, cluster, database, annotate, isGoing }
+}
+
+test('a database with branches is deleted by force, by the API, and once they are gone', async () => {
+  const { store, cluster, database, annotate, isGoing } = await open()
+  for (const [name, status] of [
+    ['failed', { blockingBranches: 1, branchCount: 0 }],
+    ['older', { branchCount: 2 }],
+  ] as const) {
+    await database(name, status)
+    const { message } = await refusal(cluster.delete('ManagedDatabase', { namespace, name }), 'Forbidden')
+    expect(message).toContain('has branches')
+    expect(await isGoing(name)).toBe(false)
+    await annotate('ManagedDatabase', name, force)
+    await cluster.delete('ManagedDatabase', { namespace, name })
+    expect(await isGoing(name)).toBe(true)
+  }
+  await database('asked', { blockingBranches: 1 })
+  await store.connect('espalier-api').delete('ManagedDatabase', { namespace, name: 'asked' })
+  await database('bare', { branchCount: 0 })
+  await cluster.delete('ManagedDatabase', { namespace, name: 'bare' })
+  for (const name of ['asked', 'bare']) expect(await isGoing(name)).toBe(true)
+})
+
+test('a protected database is deleted by nobody', async () => {
+  const { store, cluster, database, annotate } = await open()
+  await database('guarded', {}, { deletionProtection: true })
+  await annotate('ManagedDatabase', 'guarded', { ...force, [annotations.orphan]: 'true' })
+  for (const by of [cluster, store.connect('espalier-api'), store.connect('espalier-operator')])
+    await refusal(by.delete('ManagedDatabase', { namespace, name: 'guarded' }), 'Forbidden')
+})
+
+test('an orphaning deletion is refused before the database says that it is meant', async () => {
+  const { cluster, database, annotate, isGoing } = await open()
+  await database('left', { blockingBranches: 1 })
+  const orphan = () => cluster.delete('ManagedDatabase', { namespace, name: 'left' }, { propagation: 'Orphan' })
+  expect((await refusal(orphan(), 'Forbidden')).message).toContain(`${annotations.orphan}=true`)
+  expect(await isGoing('left')).toBe(false)
+  await annotate('ManagedDatabase', 'left', { [annotations.orphan]: 'true' })
+  await orphan()
+  expect(await isGoing('left')).toBe(true)
+})
+
+test('what holds data or passwords is deleted by the operator, by force, and with a namespace that may go', async () => {
+  const { store, cluster, annotate } = await open()
+  const credentials = { ...mark, [labels.component]: 'credentials' }
+  const secret = (name: string, marks: Record<string, string>, at = namespace) =>
+    cluster.create('Secret', {
+      ...{ apiVersion: 'v1', kind: 'Secret' },
+      metadata: { name, namespace: at, labels: marks },
+    })
+  for (const name of ['theirs', 'forced', 'ours']) await secret(name, credentials)
+  const { message } = await refusal(cluster.delete('Secret', { namespace, name: 'theirs' }), 'Forbidden')
+  expect(message).toContain('espalier.dev/force=true')
+  await annotate('Secret', 'forced', force)
+  await cluster.delete('Secret', { namespace, name: 'forced' })
+  await store.connect('espalier-operator').delete('Secret', { namespace, name: 'ours' })
+  await secret('certificate', { ...mark, [labels.component]: 'tls' })
+  await secret('foreign', { [labels.component]: 'credentials' })
+  for (const name of ['certificate', 'foreign']) await cluster.delete('Secret', { namespace, name })
+  const gone = async (kind: KindName, key: { namespace?: string; name: string }) =>
+    expect.poll(async () => cluster.get(kind, key)).toBeUndefined()
+  await cluster.create('Namespace', {
+    ...{ apiVersion: 'v1', kind: 'Namespace' },
+    metadata: { name: 't', labels: { [labels.tenant]: 'a' } },
+  })
+  await secret('its', credentials, 't')
+  await refusal(cluster.delete('Namespace', { name: 't' }), 'Forbidden')
+  await store.connect('espalier-operator').delete('Namespace', { name: 't' })
+  await gone('Namespace', { name: 't' })
+  const claim = await cluster.create('PersistentVolumeClaim', {
+    ...{ apiVersion: 'v1', kind: 'PersistentVolumeClaim' },
+    metadata: { name: 'data', namespace, labels: mark },
+    spec: { accessModes: ['ReadWriteOncePod'], resources: { requests: { storage: '1Gi' } } },
+  })
+  await refusal(cluster.delete('PersistentVolumeClaim', claim.metadata), 'Forbidden')
+})

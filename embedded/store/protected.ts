@@ -1,0 +1,81 @@
+/**
+ * Deletions that the embedded store refuses, as the admission policies of the chart do on Kubernetes (charts/espalier/templates/protection.yaml).
+ * Pure.
+ */
+import type { AnyObject, Namespace } from '../../cluster/index.ts'
+import { annotations, labels } from '../../crds/index.ts'
+import type { Component } from '../../operator/objects/ownership.ts'
+import { reclaimPolicyAnnotation } from '../../operator/workload/children/persistent-volume.ts'
+import type { Admission, AdmissionRequest } from './admission.ts'
+
+const operator = 'espalier-operator'
+const api = 'espalier-api'
+const collector = 'garbage-collector'
+const credentialsComponent: Component = 'credentials'
+
+type Marked = Pick<AnyObject, 'metadata'>
+
+const hasAnnotation = (object: Marked | undefined, name: string): boolean =>
+  object?.metadata.annotations?.[name] === 'true'
+const isForced = (object: Marked | undefined): boolean => hasAnnotation(object, annotations.force)
+const isOfTenant = (namespace: Namespace | undefined): boolean =>
+  namespace?.metadata.labels?.[labels.tenant] !== undefined
+const isOfDatabase = ({ metadata }: Marked): boolean => metadata.labels?.[labels.database] !== undefined
+
+/** Whether the namespace is emptied: a tenant's, or one that somebody deletes by force. */
+const isEmptied = ({ manager, namespace }: AdmissionRequest): boolean =>
+  manager === collector && (isOfTenant(namespace) || isForced(namespace))
+
+/** Whether somebody other than the operator deletes a child without force. */
+const isTaken = (request: AdmissionRequest): boolean =>
+  isOfDatabase(request.object) && request.manager !== operator && !isForced(request.object) && !isEmptied(request)
+
+const kept = (what: string, instead: string): string =>
+  `${what}: ${instead}, or annotate it with ${annotations.force}=true`
+
+export const protections: Admission = request => {
+  const { operation, object, manager } = request
+  if (operation !== 'delete') return undefined
+  if (request.propagation === 'Orphan' && isDataOwner(object) && !isOrphan(object)) return orphanRefusal(object)
+  switch (object.kind) {
+    case 'ManagedDatabase':
+      if (object.spec.deletionProtection)
+        return 'deletion protection is on: switch it off first (spec.deletionProtection: false)'
+      if (manager === api || isForced(object) || isOrphan(object) || isEmptied(request)) return undefined
+      return Math.max(object.status?.blockingBranches ?? 0, object.status?.branchCount ?? 0) > 0
+        ? kept('the database has branches, or branches that failed', 'delete them first')
+        : undefined
+    case 'Namespace':
+      return isOfTenant(object) && manager !== operator && !isForced(object)
+        ? kept("this namespace holds a tenant's databases", 'delete the Tenant, which waits until they are gone')
+        : undefined
+    case 'PersistentVolumeClaim':
+      return isTaken(request) ? kept("this claim holds a database's data", 'delete the database') : undefined
+    case 'PersistentVolume': {
+      const isBound = object.status?.phase === 'Bound'
+      const isKept = object.metadata.annotations?.[reclaimPolicyAnnotation] !== undefined
+      return (isBound || isKept) && isTaken({ ...request, namespace: undefined })
+        ? kept("this volume holds a database's data", 'delete the database')
+        : undefined
+    }
+    case 'VolumeSnapshot':
+      return isTaken(request) ? kept('this snapshot is a backup of a database', 'delete the Backup') : undefined
+    case 'Secret':
+      return object.metadata.labels?.[labels.component] === credentialsComponent && isTaken(request)
+        ? kept("this Secret holds a database's passwords, of which there is no copy", 'delete the database')
+        : undefined
+    default:
+      return undefined
+  }
+}
+
+const isDataOwner = ({ kind }: AnyObject): boolean =>
+  kind === 'ManagedDatabase' || kind === 'Branch' || kind === 'Backup'
+
+const isOrphan = (object: AnyObject): boolean =>
+  object.kind === 'ManagedDatabase' && hasAnnotation(object, annotations.orphan)
+
+const orphanRefusal = ({ kind }: AnyObject): string =>
+  kind === 'ManagedDatabase'
+    ? `to delete the object alone and keep its volume, credentials and backups, annotate it with ${annotations.orphan}=true first`
+    : 'what it holds is deleted with it: delete it without --cascade=orphan'
