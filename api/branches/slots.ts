@@ -40,10 +40,14 @@ export async function occupancyOf({ context, account }: Writer, database: Manage
   const seen = new Set(ofDatabase.map(idOf))
   return {
     branches: ofDatabase.filter(isLiveBranch),
-    blocking: ofDatabase.filter(blocksDeletion),
+    blocking: items.filter(branch => isNamed(branch, database) && blocksDeletion(branch)),
     slots: slotsOf(database, context.now()).filter(({ id }) => !seen.has(id)),
   }
 }
+
+/** As the operator counts them: one that names the database alone has no id yet. */
+const isNamed = ({ spec }: Kinds['Branch'], { metadata }: ManagedDatabase): boolean =>
+  spec.databaseName === metadata.name
 
 /** How many branches its deletion is refused for. */
 export async function countBlocking(writer: Writer, database: ManagedDatabase): Promise<number> {

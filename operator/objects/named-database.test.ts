@@ -4,7 +4,7 @@ import type { Cluster, Draft, Kinds } from '../../cluster/index.ts'
 import { labels } from '../../crds/index.ts'
 import { at, useBackups } from '../testing/backups.ts'
 import { branchDraft, useBranches } from '../testing/branches.ts'
-import { useInstallation } from '../testing/fixture.ts'
+import { hasCondition, useInstallation } from '../testing/fixture.ts'
 import { backupDraft, eventually } from '../testing/installation.ts'
 import { conditionOf } from './conditions.ts'
 import { databaseReplaced } from './named-database.ts'
@@ -85,6 +85,15 @@ test('they wait for their database, get its id once, and nobody that applies the
     const changed = { ...made, spec: { ...made.spec, databaseId: other } }
     await expect(it.cluster().replace('Branch', changed)).rejects.toThrow(/databaseId is immutable|immutable/)
   }
+})
+
+test('a branch by name alone is made, also where its database is deleted right after', async () => {
+  await it.create('hasty')
+  await it.cluster().apply('Branch', branchManifest('hasty-1', 'hasty'))
+  await it.cluster().delete('ManagedDatabase', at('hasty'))
+  const made = await whenBranch('hasty-1', ({ status }) => status?.phase === 'available')
+  expect(made.spec.databaseId).toBe(await it.idOf('hasty'))
+  await it.when('hasty', hasCondition('DeletionBlocked', 'HasBranches'))
 })
 
 test('a database that takes the name of a deleted one is not followed, which a condition reports', async () => {

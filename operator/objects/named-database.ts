@@ -9,6 +9,8 @@ import {
   type Backup,
   type Branch,
   type Condition,
+  isCreatedBefore,
+  isTeardownBegun,
   labels,
   type ManagedDatabase,
   type Restore,
@@ -32,13 +34,20 @@ export async function fillInDatabaseId(cluster: Cluster, object: Named): Promise
   const database = await cluster.get('ManagedDatabase', { namespace: object.metadata.namespace, name })
   const id = idOf(database)
   if (database === undefined) return no('DatabaseMissing', `spec.databaseName: there is no database ${name} yet`)
-  if (database.metadata.deletionTimestamp !== undefined)
+  if (isTooLate(object, database))
     return no('DatabaseDeleting', `spec.databaseName: the database ${name} is being deleted`)
   if (id === undefined) return no('DatabaseUnidentified', `spec.databaseName: the database ${name} has no id yet`)
   if (object.kind === 'Branch') await cluster.replace('Branch', withId(object, id))
   else if (object.kind === 'Backup') await cluster.replace('Backup', withId(object, id))
   else await cluster.replace('Restore', withId(object, id))
   return 'filled'
+}
+
+/** A branch that was created before the deletion of its database was requested is made all the same. */
+function isTooLate(object: Named, database: ManagedDatabase): boolean {
+  const { deletionTimestamp } = database.metadata
+  if (deletionTimestamp === undefined) return false
+  return object.kind !== 'Branch' || isTeardownBegun(database) || !isCreatedBefore(object, deletionTimestamp)
 }
 
 const withId = <N extends Named>(object: N, databaseId: string): N => ({

@@ -15,7 +15,7 @@ const settled = observedIn(world)
 const named = <T>(kind: string, more: object = {}): T =>
   ({ kind, metadata: { name: 'its', namespace: 'there', uid: `${kind}-uid`, ...more } }) as T
 const branch = { ...named<Branch>('Branch'), spec: {} } as Branch
-const goingBranch = named<Branch>('Branch', { deletionTimestamp: at })
+const goingBranch = { ...branch, metadata: { ...branch.metadata, deletionTimestamp: at } }
 /** `connectableAt`: it had data that somebody could have written to. */
 const failed = (reason: string, phase = 'failed', connectableAt?: string) =>
   ({ ...branch, status: { phase, connectableAt, conditions: [{ type: 'Ready', status: 'False', reason }] } }) as Branch
@@ -118,6 +118,10 @@ describe('a deletion', () => {
       actions: [],
       progress: 10,
     })
+  })
+  test('leaves branches that wait for a database of its name', () => {
+    const waiting = { ...branch, spec: { ...branch.spec, databaseId: '' } }
+    expect(step({ branches: [waiting] })).toEqual(finished)
   })
   test('takes what is its own before its backups', () => {
     expect(step({ backups: [backup], isEmpty: false })).toMatchObject({ progress: 20 })

@@ -62,7 +62,8 @@ export function teardownStep(
   owner: Owner | undefined,
   now: number,
 ): Omit<Teardown, 'actions'> & { actions: Action[] } {
-  const { branches } = observed
+  // One without an id waits for a database of this name, and holds no data.
+  const branches = observed.branches.filter(({ spec }) => spec.databaseId !== '')
   if (branches.length > 0)
     return { actions: remove('Branch', branches), message: branchesMessage(branches), progress: 10 }
   const step = teardown(observed, owner, now, () => backupsStep(observed))
