@@ -119,7 +119,7 @@ function describePostgres(major: PgVersion): void {
 
   test('a pod of the operator initialises its volume, serves, and is stopped while clients are connected', async () => {
     const postgres = await startPostgres()
-    await administrator.ensureRoles(target(), { passwords, mark: randomUUID() }, signal())
+    await administrator.ensureRoles(target(), async () => ({ passwords, mark: randomUUID() }), signal())
     const seen = await administrator.observe(target(), { passwords, commits: true }, signal())
     expect(seen).toMatchObject({ reachable: true, checksums: true, applicationDatabase: true, privilegesInOrder: true })
     expect(seen.reachable && Math.floor(seen.serverVersion / 10_000)).toBe(Number(major))

@@ -33,7 +33,11 @@ let server: RunningPostgres
 beforeAll(async () => {
   server = await startPostgres({ major: '18', shape: { connections: 3 } })
   const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
-  await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, new AbortController().signal)
+  await administrator.ensureRoles(
+    server.target,
+    async () => ({ passwords, mark: 'first' }),
+    new AbortController().signal,
+  )
   const monitor = issueClientCertificate(server.authority, { commonName: monitorCommonName(instanceId) })
   writeFileSync(join(server.mounts.tls, 'monitor.crt'), monitor.cert)
   writeFileSync(join(server.mounts.tls, 'monitor.key'), monitor.key)

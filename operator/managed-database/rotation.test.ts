@@ -12,7 +12,14 @@ import {
 import { type DatabaseRole, sealingKeySecret } from '../../sealing/credentials.ts'
 import { PostgresError } from '../postgres/administrator.ts'
 import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
-import { editSpec, eventually, silent, testConfiguration, testNamespace } from '../testing/installation.ts'
+import {
+  editSpec,
+  eventually,
+  silent,
+  startTestOperator,
+  testConfiguration,
+  testNamespace,
+} from '../testing/installation.ts'
 import { openCredentials } from '../workload/children/credentials.ts'
 
 const it = useInstallation()
@@ -156,6 +163,34 @@ describe('a rotation', () => {
     expect(secret.metadata.annotations).not.toHaveProperty('espalier.dev/rotations')
     expect(await it.tasksOf('fresh')).toHaveLength(1)
   })
+})
+
+test('an operator that was frozen before it set a password sets none that was replaced since', async () => {
+  await made('overtaken')
+  const { access } = it.workload().postgres
+  const [frozen, thawed, over] = [1, 2, 3].map(() => Promise.withResolvers<void>()) as [
+    PromiseWithResolvers<void>,
+    PromiseWithResolvers<void>,
+    PromiseWithResolvers<void>,
+  ]
+  const ensureRoles: typeof access.ensureRoles = async (...given) => {
+    frozen.resolve()
+    await thawed.promise
+    await access.ensureRoles(...given).finally(over.resolve)
+  }
+  await it.stopOperator()
+  const first = await startTestOperator(it.installation(), { administrator: { ...access, ensureRoles } })
+  await ask('overtaken', { app: '1' })
+  await frozen.promise
+  await it.startOperator()
+  await it.when('overtaken', found => isPhase('available')(found) && isAtRest(found))
+  await settledAfter('overtaken', await ask('overtaken', { app: '2' }))
+  const rotated = await shown('overtaken')
+  thawed.resolve()
+  await over.promise
+  expect(await valid('overtaken')).toEqual(passwordsOf(rotated))
+  expect(passwordsOf(await shown('overtaken'))).toEqual(passwordsOf(rotated))
+  await first.stop()
 })
 
 describe('a rotation that Postgres does not take in time', () => {

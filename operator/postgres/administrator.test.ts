@@ -44,7 +44,7 @@ describe.each(pgVersions)('Postgres %s', major => {
   const observe = async () =>
     reached(await administratorOf(server).observe(server.target, { passwords, commits: true }, signal))
   const ensure = (mark = 'first', given = passwords) =>
-    administratorOf(server).ensureRoles(server.target, { passwords: given, mark }, signal)
+    administratorOf(server).ensureRoles(server.target, async () => ({ passwords: given, mark }), signal)
   const superuser = async (sql: string, database = 'app') => {
     const certificate = issueClientCertificate(server.authority, { commonName: operatorCommonName })
     return withConnection(server.target, database, certificate, signal, connection => connection.rows(sql))
@@ -298,7 +298,7 @@ describe.each(pgVersions)('Postgres %s', major => {
       const controller = new AbortController()
       const timer = setTimeout(() => controller.abort(new Error('leader lost')), delay)
       const result = await administratorOf(server)
-        .ensureRoles(server.target, { passwords, mark: 'first' }, controller.signal)
+        .ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), controller.signal)
         .catch(error => error)
       clearTimeout(timer)
       if (result !== undefined) expect(result).toHaveProperty('message', 'leader lost')

@@ -7,13 +7,14 @@ import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sea
 import { type Authority, type CertifiedKey, issueClientCertificate, needsRenewal } from '../pki/index.ts'
 import { maintenanceDatabase, operatorCommonName } from './configuration.ts'
 import { type Connection, type PostgresTarget, withConnection } from './connection.ts'
-import { dropSlots, dropSubscription, openStatements, subscriptionsQuery } from './copy.ts'
+import { dropSlots, dropSubscription, openStatements, subscriptionsQuery, unlessOpen } from './copy.ts'
 import { diskFull, PostgresError, type PostgresErrorReason, postgresErrorOf } from './errors.ts'
 import { markOfRole } from './marks.ts'
 import {
   createDatabase,
   grantStatements,
   grantsMade,
+  ifUnchanged,
   parseMark,
   platformStatements,
   type RolePasswords,
@@ -96,6 +97,12 @@ export type DesiredRoles = {
   mark: string
 }
 
+/**
+ * Reads the passwords from the cluster itself. It is called while no other operator can change the roles, so an operator that
+ * lost its lease while it was frozen never sets a password that has been replaced since.
+ */
+export type ReadDesiredRoles = () => Promise<DesiredRoles>
+
 type Passwords = Readonly<Partial<Record<DatabaseRole, string>>>
 
 type ObserveOptions = {
@@ -125,18 +132,27 @@ export type PostgresAdministrator = {
    * Makes the roles, the application database and its grants, or restores what differs; idempotent, and safe to
    * break off and to run twice at once. A role's password is set where the role is new or carries another mark; a role
    * that carries its part of this mark and another password was changed by its user, and keeps it.
-   * @throws PostgresError; RangeError for a password that is not printable ASCII; the signal's reason
+   * @throws PostgresError; RangeError for a password that is not printable ASCII; what `desired` throws; the signal's reason
    */
-  ensureRoles(target: PostgresTarget, desired: DesiredRoles, signal: AbortSignal): Promise<void>
+  ensureRoles(target: PostgresTarget, desired: ReadDesiredRoles, signal: AbortSignal): Promise<void>
+
+  /**
+   * Does `work` while no operator changes the roles: whoever changes them afterwards reads what is desired after `work`.
+   * @throws PostgresError; what `work` throws; the signal's reason
+   */
+  withRolesLocked(target: PostgresTarget, work: () => Promise<void>, signal: AbortSignal): Promise<void>
 
   /**
    * Takes from a closed copy what is its source's: replication slots and subscriptions, without a word to their publishers.
-   * Idempotent. @throws PostgresError; the signal's reason
+   * Idempotent, and nothing is dropped once the copy is open. @throws PostgresError; the signal's reason
    */
   detach(target: PostgresTarget, signal: AbortSignal): Promise<void>
 
-  /** Lets clients into a copy that was closed. @throws PostgresError; the signal's reason */
-  open(target: PostgresTarget, signal: AbortSignal): Promise<void>
+  /**
+   * Lets clients into a copy that was closed. Does nothing while the copy has something of its source's, or a role has not the
+   * desired password. @throws PostgresError; what `desired` throws; the signal's reason
+   */
+  open(target: PostgresTarget, desired: ReadDesiredRoles, signal: AbortSignal): Promise<void>
 
   /** Has the server read its certificate and configuration again. @throws PostgresError; the signal's reason */
   reload(target: PostgresTarget, signal: AbortSignal): Promise<void>
@@ -158,8 +174,9 @@ const measureTimeoutMs = 120_000
 const checkpointTimeoutMs = 1800_000
 
 /**
- * Held until the connection ends, so that two operators do not grant at once. No user can take it: locks belong to a
- * database, and only the operator can connect to this one.
+ * Held until the connection ends, so that two operators do not change roles, or open a copy, at once. Postgres ends the
+ * session of one that is frozen after a while (connection.ts). No user can take the lock: locks belong to a database, and
+ * only the operator can connect to this one.
  */
 const roleLock = 'SELECT pg_advisory_lock(7231904)'
 
@@ -195,6 +212,16 @@ export function createAdministrator({
     throw refused
   }
 
+  const locked = <T>(
+    target: PostgresTarget,
+    signal: AbortSignal,
+    work: (connection: Connection) => Promise<T>,
+  ): Promise<T> =>
+    connect(target, maintenanceDatabase, signal, async connection => {
+      await connection.rows(roleLock)
+      return work(connection)
+    })
+
   return {
     observe: async (target, { passwords, commits }, signal) => {
       try {
@@ -228,9 +255,8 @@ export function createAdministrator({
       }),
 
     ensureRoles: (target, desired, signal) =>
-      connect(target, maintenanceDatabase, signal, async connection => {
-        await connection.rows(roleLock)
-        const state = await ensureRolesAndDatabase(connection, desired)
+      locked(target, signal, async connection => {
+        const state = await ensureRolesAndDatabase(connection, await desired())
         if (grantsMade(state) && toolsMade(state)) return
         await connect(
           target,
@@ -242,21 +268,26 @@ export function createAdministrator({
         logger.info({ host: target.host, server: target.serverName }, 'granted the privileges of the database roles')
       }),
 
+    withRolesLocked: (target, work, signal) => locked(target, signal, work),
+
     detach: (target, signal) =>
-      connect(target, maintenanceDatabase, signal, async connection => {
+      locked(target, signal, async connection => {
         await connection.rows(dropSlots)
         const found = await connection.rows<{ database: string; names: string[]; version: number }>(subscriptionsQuery)
         for (const { database, names, version } of found) {
-          const statements = names.flatMap(dropSubscription)
+          const statements = [unlessOpen, ...names.flatMap(dropSubscription)]
+          await connection.rows(unlessOpen)
           await connect(target, database, signal, inside => inside.transaction(statements), version)
           logger.info({ server: target.serverName, subscriptions: names.length }, 'dropped what a copy had inherited')
         }
       }),
 
-    open: (target, signal) =>
-      connect(target, maintenanceDatabase, signal, async connection => {
-        const { dataDirectory, copy } = await readState(connection)
-        if (copy.isClosed) for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
+    open: (target, desired, signal) =>
+      locked(target, signal, async connection => {
+        const state = await readState(connection)
+        const { dataDirectory, copy } = state
+        if (!copy.isClosed || copy.inherited > 0 || !haveMark(state, await desired())) return
+        for (const statement of openStatements(dataDirectory)) await connection.rows(statement)
       }),
 
     reload: (target, signal) =>
@@ -280,7 +311,7 @@ async function workInside(connection: Connection, inside: Connection, state: Ser
   const after = await readState(connection)
   if (toolsMade(after)) return
   const [facts] = await inside.rows<ToolsFacts>(toolsQuery)
-  if (facts !== undefined) await inside.transaction(toolStatements(after, facts))
+  if (facts !== undefined) await inside.transaction([...ifUnchanged(after), ...toolStatements(after, facts)])
 }
 
 /** A client's certificate of the operator's, renewed in time. */
@@ -301,7 +332,7 @@ const isRefusal = (error: unknown): boolean =>
 async function makeGrants(connection: Connection, state: ServerState): Promise<void> {
   const schemas = await connection.rows<{ name: string }>(schemaQuery)
   const names = schemas.map(({ name }) => name)
-  await connection.transaction(grantStatements(state, names))
+  await connection.transaction([...ifUnchanged(state), ...grantStatements(state, names)])
 }
 
 async function readState(connection: Connection): Promise<ServerState> {
@@ -345,13 +376,17 @@ async function ensureRolesAndDatabase(connection: Connection, desired: DesiredRo
   return statements.length > 0 || state.database === null ? readState(connection) : state
 }
 
+const hasMark = (state: ServerState, role: DatabaseRole, mark: string): boolean =>
+  parseMark(state.roles[role]?.comment).credentials === markOfRole(mark, role)
+
+const haveMark = (state: ServerState, { mark }: DesiredRoles): boolean =>
+  databaseRoles.every(role => hasMark(state, role, mark))
+
 /** The verifiers of those roles whose password is to be set now. */
 async function passwordsToSet(state: ServerState, { passwords, mark }: DesiredRoles): Promise<RolePasswords> {
   const entries = await Promise.all(
     databaseRoles.map(async role => {
-      const existing = state.roles[role]
-      const isOurs = existing !== undefined && parseMark(existing.comment).credentials === markOfRole(mark, role)
-      return isOurs ? [] : [[role, await scramVerifier(passwords[role])] as const]
+      return hasMark(state, role, mark) ? [] : [[role, await scramVerifier(passwords[role])] as const]
     }),
   )
   return { mark, verifiers: Object.fromEntries(entries.flat()) }

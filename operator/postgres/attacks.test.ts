@@ -21,7 +21,7 @@ beforeAll(async () => {
       now: Date.now,
       logger: pino({ level: 'silent' }),
     })
-    await administrator.ensureRoles(server.target, { passwords, mark: 'm' }, new AbortController().signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'm' }), new AbortController().signal)
     return [major, server] as const
   })
   servers = new Map(await Promise.all(started))

@@ -50,7 +50,8 @@ const sessionSettings: Record<string, string> = {
   statement_timeout: String(statementTimeoutMs),
   lock_timeout: '2000',
   idle_in_transaction_session_timeout: '10000',
-  idle_session_timeout: '0',
+  // The longest that the lock on roles is held for an operator that is frozen.
+  idle_session_timeout: '30000',
   local_preload_libraries: '',
   default_transaction_read_only: 'off',
   synchronous_commit: 'on',

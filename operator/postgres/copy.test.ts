@@ -77,8 +77,8 @@ async function restarted(server: RunningPostgres): Promise<RunningPostgres> {
 }
 
 test('it is closed, rid of slots and subscriptions without a word to the publisher, and then open', async () => {
-  await administrator().ensureRoles(publisher.target, { passwords, mark: 'm' }, signal)
-  await administrator().ensureRoles(subscriber.target, { passwords, mark: 'm' }, signal)
+  await administrator().ensureRoles(publisher.target, async () => ({ passwords, mark: 'm' }), signal)
+  await administrator().ensureRoles(subscriber.target, async () => ({ passwords, mark: 'm' }), signal)
   await superuser(publisher, 'CREATE TABLE public.sent (id int PRIMARY KEY); INSERT INTO public.sent VALUES (1)')
   await superuser(publisher, 'CREATE TABLE public.stuck (id int PRIMARY KEY); INSERT INTO public.stuck VALUES (1)')
   await superuser(
@@ -126,8 +126,11 @@ test('it is closed, rid of slots and subscriptions without a word to the publish
   await copy.kill()
   copy = await restarted(copy)
   expect((await look(copy)).closed).toEqual({ inherited: 0 })
-  await administrator().ensureRoles(copy.target, { passwords: { ...passwords, app: 'another-1' }, mark: 'n' }, signal)
-  await administrator().open(copy.target, signal)
+  const desired = async () => ({ passwords: { ...passwords, app: 'another-1' }, mark: 'n' })
+  await administrator().open(copy.target, desired, signal)
+  expect((await look(copy)).closed).toEqual({ inherited: 0 })
+  await administrator().ensureRoles(copy.target, desired, signal)
+  await administrator().open(copy.target, desired, signal)
   await expect.poll(async () => (await look(copy)).closed).toBeUndefined()
   const { configuration } = await look(copy)
   expect(configuration).toMatchObject({ errors: [], pendingRestart: [], isMounted: true, refused: null })

@@ -6,8 +6,18 @@
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { closedSetting, copyDirectory, openedFiles } from '../../instance/copy.ts'
 
-/** Drops every slot; none is in use where nobody is let in. */
-export const dropSlots = 'SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots'
+const isClosed = `coalesce(current_setting('${closedSetting}', true), '') = 'yes'`
+
+/**
+ * Fails where the copy has been opened: what it has then is its users'. An operator that was frozen before it sent what follows
+ * drops nothing of theirs.
+ */
+export const unlessOpen = `DO $$ BEGIN
+  IF NOT (${isClosed}) THEN RAISE EXCEPTION 'the copy has been opened meanwhile' USING ERRCODE = '40001'; END IF;
+END $$`
+
+/** Drops every slot of a closed copy; none is in use where nobody is let in. */
+export const dropSlots = `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE ${isClosed}`
 
 /** The subscriptions of each database, and the version of the server. */
 export const subscriptionsQuery = `
@@ -33,7 +43,7 @@ export function dropSubscription(name: string): string[] {
 
 /** How a server says of itself what is left to do of this: part of the state query, as a JSON value. */
 export const copyState = `json_build_object(
-  'isClosed', coalesce(current_setting('${closedSetting}', true), '') = 'yes',
+  'isClosed', ${isClosed},
   'inherited', (SELECT count(*) FROM pg_subscription) + (SELECT count(*) FROM pg_replication_slots))`
 
 /** Of a copy that nobody has opened; `inherited`: slots and subscriptions that are its source's. */

@@ -37,7 +37,7 @@ const superuser = <Row extends object>(sql: string, database = 'app') => {
 
 describe('a look', () => {
   test('writes WAL where it is asked for a commit, and none where the pod sees to that', async () => {
-    await administrator().ensureRoles(server.target, { passwords, mark: 'm' }, signal)
+    await administrator().ensureRoles(server.target, async () => ({ passwords, mark: 'm' }), signal)
     await superuser('CHECKPOINT')
     const before = await vi.waitFor(async () => {
       const { walPosition } = await observe(false)

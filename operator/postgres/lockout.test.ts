@@ -23,7 +23,7 @@ describe.each(pgVersions)('Postgres %s', major => {
   })
   afterAll(() => server?.stop())
 
-  const ensure = () => access.ensureRoles(server.target, { passwords, mark: 'm' }, signal)
+  const ensure = () => access.ensureRoles(server.target, async () => ({ passwords, mark: 'm' }), signal)
   const observe = () => access.observe(server.target, { passwords, commits: true }, signal)
   const login = async () => (await access.login(server.target, passwords.app, signal)).result
   async function as(role: 'admin' | 'app', database: string, ...statements: string[]): Promise<void> {

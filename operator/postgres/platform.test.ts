@@ -42,7 +42,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     if (found === undefined) throw new Error('not started')
     server = found
     administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
-    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
   })
 
   const observe = async () => {
@@ -178,12 +178,12 @@ describe.each(pgVersions)('Postgres %s', major => {
     await owner.query(`DROP ROLE ${monitorRole}`)
     await admin.query(`CREATE ROLE ${monitorRole} LOGIN PASSWORD 'mine'`)
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true, privilegesInOrder: true })
     await expect(admin.query(`SET ROLE ${monitorRole}`)).rejects.toThrow('permission denied')
     await owner.query(`REVOKE pg_use_reserved_connections FROM ${monitorRole}`)
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true, privilegesInOrder: true })
     await Promise.all([owner.end(), admin.end()])
   })
@@ -199,7 +199,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     await admin.query('CREATE ROLE helper')
     await admin.query(`GRANT ${replicationRole} TO helper`)
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true, privilegesInOrder: true })
     const { rows } = await owner.query(
       'SELECT rolreplication, rolpassword, (SELECT count(*)::int FROM pg_auth_members WHERE roleid = r.oid) AS members FROM pg_authid r WHERE rolname = $1',
@@ -240,7 +240,7 @@ describe.each(pgVersions)('Postgres %s', major => {
     const { checks: _, ...earlier } = JSON.parse(rows[0]?.mark.replace('espalier ', '') ?? '{}')
     await owner.query(`COMMENT ON ROLE app_read_only IS 'espalier ${JSON.stringify(earlier)}'`)
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true })
     const admin = await connectAs(server, 'admin', passwords.admin)
     await admin.query('CREATE EXTENSION IF NOT EXISTS amcheck')
@@ -285,10 +285,10 @@ describe.each(pgVersions)('Postgres %s', major => {
     // What admin makes of the group is put back.
     await admin.query("ALTER ROLE espalier_read_only LOGIN PASSWORD 'mine'")
     expect(await observe()).toMatchObject({ platformInOrder: false, privilegesInOrder: true })
-    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true })
     await admin.query('DROP ROLE espalier_read_only')
-    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
     expect(await observe()).toMatchObject({ platformInOrder: true })
     await app.query('DROP SCHEMA later CASCADE')
     await admin.query('DROP TABLE of_admin; DROP ROLE reporting')
@@ -317,7 +317,7 @@ describe('an image without contrib', () => {
   test('does without statistics, and lacks nothing else', async () => {
     const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
     const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
-    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
     expect(await administrator.observe(server.target, { passwords, commits: false }, signal)).toMatchObject({
       privilegesInOrder: true,
       platformInOrder: true,
@@ -334,14 +334,14 @@ describe('an image without contrib', () => {
   test('and a schema of the name that a user made stays the user’s', async () => {
     const server = await startPostgres({ major: '18', settings: { shared_preload_libraries: '' } })
     const administrator = createAdministrator({ authority: server.authority, now: Date.now, logger })
-    await administrator.ensureRoles(server.target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(server.target, async () => ({ passwords, mark: 'first' }), signal)
     const app = await connectAs(server, 'app', passwords.app)
     await app.query('CREATE SCHEMA espalier')
     await app.end()
     await server.kill('SIGINT')
     const again = await runPostgres(server.mounts, { major: '18' })
     const target = { ...server.target, port: again.port }
-    await administrator.ensureRoles(target, { passwords, mark: 'first' }, signal)
+    await administrator.ensureRoles(target, async () => ({ passwords, mark: 'first' }), signal)
     expect(await administrator.observe(target, { passwords, commits: false }, signal)).toMatchObject({
       platformInOrder: true,
     })

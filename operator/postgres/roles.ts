@@ -19,6 +19,7 @@
  * Attributes and memberships are restored whenever they differ, and so is a way for `app` into its database. Grants inside
  * it are made once: what an owner revokes afterwards stays revoked.
  */
+import { createHash } from 'node:crypto'
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
 import {
@@ -332,6 +333,22 @@ export function toolStatements(state: ServerState, { owner, hasChecks }: ToolsFa
     comment('app_read_only', mark),
   ]
 }
+
+const readOnly = "(SELECT oid FROM pg_authid WHERE rolname = 'app_read_only')"
+const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+/**
+ * What begins a transaction inside the application database, where the lock on roles is held by another session, which may
+ * have ended: the role that carries the marks is locked, and the transaction fails unless its marks are those of `state`.
+ */
+export const ifUnchanged = ({ roles }: ServerState): string[] => [
+  "SELECT FROM pg_authid WHERE rolname = 'app_read_only' FOR UPDATE",
+  `DO $$ BEGIN
+    IF encode(sha256(convert_to(coalesce(shobj_description(${readOnly}, 'pg_authid'), ''), 'UTF8')), 'hex')
+      <> '${digestOf(roles.app_read_only?.comment ?? '')}'
+    THEN RAISE EXCEPTION 'another operator has changed the roles meanwhile' USING ERRCODE = '40001'; END IF;
+  END $$`,
+]
 
 /** So many schemas get grants after the fact; their names go through the operator's memory. */
 const highestSchemas = 10_000

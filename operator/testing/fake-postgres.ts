@@ -6,10 +6,10 @@ import { X509Certificate } from 'node:crypto'
 import { databaseRoles } from '../../sealing/credentials.ts'
 import {
   type ChecksumFailures,
-  type DesiredRoles,
   PostgresError,
   type PostgresObservation,
   type PostgresTarget,
+  type ReadDesiredRoles,
   type RoleObservation,
 } from '../postgres/administrator.ts'
 import { markOfRole } from '../postgres/marks.ts'
@@ -154,13 +154,18 @@ export function createFakePostgres(): FakePostgres {
       return 8_000_000
     },
     measureVolume: async target => find(target).volumeUse ?? 50_000_000,
-    ensureRoles: async (target, { passwords, mark }: DesiredRoles) => {
+    ensureRoles: async (target, desired: ReadDesiredRoles) => {
       const found = find(target)
       const { roles } = found
+      const { passwords, mark } = await desired()
       found.hasPlatform = true
       for (const role of databaseRoles)
         if (roles[role]?.mark !== markOfRole(mark, role))
           roles[role] = { mark: markOfRole(mark, role), password: passwords[role] }
+    },
+    withRolesLocked: async (target, work) => {
+      find(target)
+      await work()
     },
     detach: async target => {
       const { closed } = find(target)

@@ -63,7 +63,9 @@ export function createFuse(after = Number.POSITIVE_INFINITY): Fuse {
       ensureRoles: (target, desired, signal) =>
         effect('ensure roles', () => inner.ensureRoles(target, desired, signal)),
       detach: (target, signal) => effect('detach', () => inner.detach(target, signal)),
-      open: (target, signal) => effect('open', () => inner.open(target, signal)),
+      // What is done meanwhile counts by itself.
+      withRolesLocked: (target, work, signal) => alive(() => inner.withRolesLocked(target, work, signal)),
+      open: (target, desired, signal) => effect('open', () => inner.open(target, desired, signal)),
       reload: (target, signal) => effect('reload', () => inner.reload(target, signal)),
       checkpoint: (target, signal) => effect('checkpoint', () => inner.checkpoint(target, signal)),
     }),

@@ -14,13 +14,13 @@ import { trustIn } from '../authority/state.ts'
 import type { Observed } from '../managed-database/observed.ts'
 import { childMetadata, type Owner, ownerMarks, ownerOf, ownerUidOf } from '../objects/ownership.ts'
 import { createAuthority } from '../pki/index.ts'
-import { diskFull, PostgresError } from '../postgres/administrator.ts'
+import { diskFull, PostgresError, type ReadDesiredRoles } from '../postgres/administrator.ts'
 import { databaseDraft, type Installation, openInstallation, testNamespace } from '../testing/installation.ts'
 import { emptyWorld, observedIn } from '../testing/plan-world.ts'
 import type { PostgresAccess } from './access.ts'
 import type { Action, Problem } from './actions.ts'
 import { fingerprintOf, loadedAnnotation } from './children/certificate.ts'
-import { openCredentials } from './children/credentials.ts'
+import { credentialsDraft, openCredentials, rotated } from './children/credentials.ts'
 import { reclaimPolicyAnnotation } from './children/persistent-volume.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import { type Done, type Executor, execute, type Pass, perform, worst } from './execute.ts'
@@ -396,7 +396,9 @@ describe('what is made once', () => {
   })
 
   const rewrite = (action: Action, observed: Secret | undefined, given: Pass['keys'] = keys) =>
-    passOf({ children: { credentials: observed }, pass: { keys: given } }).do(action)
+    passOf({ children: { credentials: observed }, pass: { keys: given, access: locking, target: locked } }).do(action)
+  const locked = { host: '127.0.0.1' } as NonNullable<Pass['target']>
+  const locking = { withRolesLocked: (_: unknown, work: () => Promise<void>) => work() } as unknown as PostgresAccess
   const rotate: Action = { do: 'rotate-passwords', rotations: { app: 'first' } }
   /** The Secret as it stands, and what is in it. */
   async function known() {
@@ -616,22 +618,34 @@ describe('in Postgres', () => {
     const access = {
       reload: (whom: unknown) => call(['reload', whom]),
       detach: (whom: unknown) => call(['detach', whom]),
-      open: (whom: unknown) => call(['open', whom]),
-      ensureRoles: (whom: unknown, with_: unknown) => call(['roles', whom, with_]),
+      open: async (whom: unknown, desired: ReadDesiredRoles) => call(['open', whom, await desired()]),
+      ensureRoles: async (whom: unknown, desired: ReadDesiredRoles) => call(['roles', whom, await desired()]),
     } as unknown as PostgresAccess
     return { calls, access }
   }
 
   test('roles get the passwords with their mark, a copy is rid of its source and let in, and a reload is told', async () => {
     const { calls, access } = recording()
-    const pass = passOf({ observed: { credentials: readable }, pass: { access, target, passwords } })
+    const sealingKey = randomBytes(32)
+    const pass = passOf({
+      observed: { credentials: readable },
+      children: { credentials: await cluster.create('Secret', credentialsDraft(owner, sealingKey, passwords)) },
+      executor: { keys: () => ({ sealingKey, authority: undefined }) },
+      pass: { access, target, passwords },
+    })
+    // Replaced since it was observed.
+    const secret = await cluster.get('Secret', key(childNames.credentials(owner.id)))
+    if (secret === undefined) throw new Error('there are credentials')
+    await cluster.replace('Secret', rotated(secret, sealingKey, { app: 'again' }))
+    const { uid = '' } = secret.metadata
+    const current = { passwords: { ...passwords, app: expect.not.stringMatching(/^b$/) }, mark: `${uid} app=again` }
     for (const what of ['ensure-roles', 'reload', 'detach', 'open'] as const)
       expect(await pass.do({ do: what })).toBe('done')
     expect(calls).toEqual([
-      ['roles', target, { passwords, mark: 'mark-1' }],
+      ['roles', target, current],
       ['reload', target],
       ['detach', target],
-      ['open', target],
+      ['open', target, current],
     ])
     const outdated = [`${testNamespace}/${database.metadata.name}`, false]
     expect(pass.outdated).toEqual([outdated, outdated, outdated, outdated])

@@ -14,9 +14,10 @@ import {
   type PersistentVolumeClaim,
   type Secret,
 } from '../../cluster/index.ts'
+import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
-import { diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
+import { type DesiredRoles, diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
 import type { PostgresAccess } from './access.ts'
 import type { Action, AppliedKind, Problem } from './actions.ts'
 import { certificateDraft, fingerprintOf, loadedAnnotation } from './children/certificate.ts'
@@ -24,7 +25,7 @@ import { credentialsDraft, mintPasswords, rotated, takenBack, withoutPrevious } 
 import { changedVolume, copiedVolume } from './children/persistent-volume.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import type { GrowthBook } from './growths.ts'
-import type { Observation } from './observe.ts'
+import { credentialsOf, type Observation } from './observe.ts'
 import { perilOf } from './plan/peril.ts'
 import type { PortAllocator } from './port-allocator.ts'
 
@@ -118,7 +119,7 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
       await rewrite(executor, pass, withoutPrevious)
       return 'done'
     case 'take-back-passwords':
-      await rewrite(executor, pass, (secret, key) => takenBack(secret, key, action.roles))
+      await takeBack(executor, pass, action.roles)
       return 'done'
     case 'issue-certificate': {
       const { authority } = executor.keys()
@@ -319,19 +320,49 @@ async function noteLoaded({ cluster }: Executor, { observed }: Pass, fingerprint
 
 type InPostgres = Extract<Action, { do: 'ensure-roles' | 'detach' | 'open' | 'reload' }>['do']
 
-async function inPostgres({ outdateProbe }: Executor, pass: Pass, what: InPostgres): Promise<void> {
-  const { access, target, passwords, signal, key } = pass
-  const { credentials } = pass.observed
+async function inPostgres(executor: Executor, pass: Pass, what: InPostgres): Promise<void> {
+  const { access, target, signal, passwords } = pass
   if (access === undefined || target === undefined) return
-  let failed = true
-  try {
+  await touching(executor, pass, async () => {
     if (what === 'reload') await access.reload(target, signal)
     else if (what === 'detach') await access.detach(target, signal)
-    else if (what === 'open') await access.open(target, signal)
-    else if (passwords !== undefined && credentials.state === 'readable')
-      await access.ensureRoles(target, { passwords, mark: credentials.mark }, signal)
+    else if (passwords === undefined || pass.observed.credentials.state !== 'readable') return
+    else if (what === 'open') await access.open(target, () => currentRoles(executor, pass), signal)
+    else await access.ensureRoles(target, () => currentRoles(executor, pass), signal)
+  })
+}
+
+/** Whatever is done in Postgres, or not, has it looked at again. */
+async function touching({ outdateProbe }: Executor, { key }: Pass, work: () => Promise<void>): Promise<void> {
+  let failed = true
+  try {
+    await work()
     failed = false
   } finally {
     outdateProbe(key, failed)
   }
+}
+
+/** The passwords as the cluster itself has them now. @throws ClusterError `Conflict` where they are not readable any more */
+async function currentRoles({ cluster, keys }: Executor, { observed }: Pass): Promise<DesiredRoles> {
+  const { children, incarnation, instance } = observed
+  const seen = children.credentials?.metadata
+  const secret = seen && (await cluster.get('Secret', seen))
+  const isOurs =
+    secret !== undefined && (secret.metadata.uid === seen?.uid || ownerUidOf(secret) === instance.metadata.uid)
+  const { facts, passwords } = credentialsOf(isOurs ? secret : undefined, keys(), incarnation)
+  if (passwords === undefined || facts.state !== 'readable')
+    throw new ClusterError('Conflict', 'the credentials are not what they were: nothing is done in Postgres')
+  return { passwords, mark: facts.mark }
+}
+
+/**
+ * While no operator changes the roles: one that was frozen with the new password in its hands has set it before, which the next
+ * look finds, or reads the one before from then on.
+ */
+async function takeBack(executor: Executor, pass: Pass, roles: readonly DatabaseRole[]): Promise<void> {
+  const { access, target, signal } = pass
+  if (access === undefined || target === undefined) return
+  const work = () => rewrite(executor, pass, (secret, key) => takenBack(secret, key, roles))
+  await touching(executor, pass, () => access.withRolesLocked(target, work, signal))
 }

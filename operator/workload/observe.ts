@@ -279,7 +279,8 @@ async function volumesOf(
   return { bound, recorded: known, copy: copy?.isGoing ? undefined : copy }
 }
 
-function credentialsOf(
+/** What a credentials Secret says, and its passwords where the key opens them. */
+export function credentialsOf(
   secret: Secret | undefined,
   { sealingKey }: InstallationKeys,
   incarnation: number,

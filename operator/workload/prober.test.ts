@@ -54,6 +54,7 @@ describe('looks', () => {
   const access = (observe: PostgresAccess['observe']): PostgresAccess => ({
     observe,
     ensureRoles: async () => {},
+    withRolesLocked: async (_target, work) => work(),
     measure: async () => undefined,
     measureVolume: async () => 0,
     login: async () => ({ result: 'succeeded' }),

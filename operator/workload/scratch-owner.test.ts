@@ -150,7 +150,7 @@ test('a copy has its own credentials, and neither slots nor subscriptions of its
   const administrator = createAdministrator({ authority, now: Date.now, logger: silent })
   const passwords = { admin: 'admin-secret-1', app: 'app-secret-1', app_read_only: 'reader-secret-1' }
   const { signal } = new AbortController()
-  await administrator.ensureRoles(publisher.target, { passwords, mark: 'm' }, signal)
+  await administrator.ensureRoles(publisher.target, async () => ({ passwords, mark: 'm' }), signal)
   const certificate = issueClientCertificate(authority, { commonName: operatorCommonName })
   const superuser = (target: PostgresTarget, sql: string) =>
     withConnection(target, applicationDatabase, certificate, signal, connection => connection.rows(sql))

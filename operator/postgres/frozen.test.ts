@@ -1,0 +1,146 @@
+/**
+ * An operator that is frozen at any moment of its work in a Postgres, and goes on after another one has taken its place: what
+ * the second one did stays. What the first one sends stops at a proxy.
+ */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import pino from 'pino'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { issueClientCertificate } from '../pki/index.ts'
+import { spread } from '../testing/soak.ts'
+import { createAdministrator, type DesiredRoles } from './administrator.ts'
+import { operatorCommonName } from './configuration.ts'
+import { withConnection } from './connection.ts'
+import { connectAs, type RunningPostgres, startPostgres } from './testing/postgres.ts'
+
+const signal = new AbortController().signal
+const logger = pino({ level: 'silent' })
+
+/** Passes on so many pieces of what is sent to Postgres, over all connections, and keeps the others until `thaw`. */
+async function freezingAfter(pieces: number, port: number) {
+  let passed = 0
+  const held: (() => void)[] = []
+  const frozen = Promise.withResolvers<void>()
+  let isThawed = false
+  const sockets: Socket[] = []
+  const server = createServer(client => {
+    const postgres = connect(port, '127.0.0.1')
+    sockets.push(client, postgres)
+    for (const socket of [client, postgres]) socket.on('error', () => {})
+    client.on('data', data => {
+      if (isThawed || passed < pieces) {
+        passed += 1
+        postgres.write(data)
+        return
+      }
+      held.push(() => postgres.write(data))
+      frozen.resolve()
+    })
+    postgres.on('data', data => void client.write(data))
+    client.on('end', () => (held.length > 0 && !isThawed ? held.push(() => postgres.end()) : postgres.end()))
+    postgres.on('close', () => client.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    frozen: frozen.promise,
+    thaw: () => {
+      isThawed = true
+      for (const send of held.splice(0)) send()
+    },
+    close: () => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    },
+  }
+}
+
+let server: RunningPostgres
+beforeAll(async () => {
+  server = await startPostgres({ major: '18' })
+})
+afterAll(() => server?.stop())
+
+const administratorOf = () => createAdministrator({ authority: server.authority, now: Date.now, logger })
+const superuser = (sql: string, database = 'app') => {
+  const certificate = issueClientCertificate(server.authority, { commonName: operatorCommonName })
+  return withConnection(server.target, database, certificate, signal, connection => connection.rows(sql))
+}
+const passwordsOf = (which: string) => ({
+  admin: `admin-${which}`,
+  app: `app-${which}`,
+  app_read_only: `reader-${which}`,
+})
+const isShown = "SELECT has_table_privilege('app_read_only', 'public.shown', 'SELECT') AS shown"
+
+describe('an operator that is frozen while it brings the roles in order', () => {
+  /** What the first one sends: connections, the lock, roles, grants, tools. */
+  const mostPieces = 20
+  let reached = 0
+
+  beforeAll(async () => {
+    const first = { passwords: passwordsOf('first'), mark: 'first' }
+    await administratorOf().ensureRoles(server.target, async () => first, signal)
+    const app = await connectAs(server, 'app', first.passwords.app)
+    await app.query('CREATE TABLE shown ()')
+    await app.end()
+  })
+
+  /** Everything is to be done by whoever comes first; the second one does it, after the password was replaced. */
+  async function overtaken(pieces: number, endsSession: boolean): Promise<void> {
+    await superuser('COMMENT ON ROLE app_read_only IS NULL; GRANT SELECT ON public.shown TO app_read_only')
+    let secret: DesiredRoles = { passwords: passwordsOf(`old-${pieces}`), mark: `old-${pieces}` }
+    const desired = async () => secret
+    const proxy = await freezingAfter(pieces, server.target.port)
+    const target = { ...server.target, host: '127.0.0.1', port: proxy.port }
+    let isOver = false
+    const first = administratorOf()
+      .ensureRoles(target, desired, signal)
+      .catch(() => {})
+      .finally(() => {
+        isOver = true
+      })
+    await Promise.race([proxy.frozen, first])
+    if (!isOver) reached = Math.max(reached, pieces)
+    secret = { passwords: passwordsOf(`new-${pieces}`), mark: `new-${pieces}` }
+    const second = () => administratorOf().ensureRoles(server.target, desired, signal)
+    // As Postgres does to a session that is idle for long.
+    const ended =
+      "SELECT count(pg_terminate_backend(pid, 5000))::int AS count FROM pg_locks WHERE locktype = 'advisory'"
+    if (endsSession) await superuser(ended, 'template1')
+    const isSecondDone = await second().then(
+      () => true,
+      () => false,
+    )
+    if (endsSession) expect(isSecondDone).toBe(true)
+    if (isSecondDone) await superuser('REVOKE SELECT ON public.shown FROM app_read_only')
+    proxy.thaw()
+    await first
+    if (!isSecondDone) await second()
+    proxy.close()
+    const seen = await administratorOf().observe(server.target, { passwords: secret.passwords, commits: false }, signal)
+    const role = (name: keyof DesiredRoles['passwords']) => (seen.reachable ? seen.roles[name] : undefined)
+    for (const name of ['admin', 'app', 'app_read_only'] as const)
+      expect([pieces, role(name)]).toEqual([pieces, { exists: true, password: 'ours', credentialsMark: secret.mark }])
+    expect(seen).toMatchObject({ privilegesInOrder: true, platformInOrder: true })
+    if (isSecondDone) expect([pieces, ...(await superuser(isShown))]).toEqual([pieces, { shown: false }])
+  }
+
+  const moments = Array.from({ length: mostPieces }, (_, index) => index)
+  test('sets no password that was replaced since, and makes no grant again that its owner revoked', async () => {
+    for (const pieces of spread(moments, 2)) await overtaken(pieces, true)
+    for (const pieces of spread(moments, 20, 9)) await overtaken(pieces, false)
+    // It was frozen at its last steps, too.
+    expect(reached).toBeGreaterThan(13)
+  }, 120_000)
+})
+
+describe('an operator that was frozen while it had a copy before it', () => {
+  test('drops nothing of what users made since it was opened, and opens none that is not in order', async () => {
+    await superuser("SELECT pg_create_physical_replication_slot('theirs')")
+    await superuser("CREATE SUBSCRIPTION theirs CONNECTION 'dbname=none' PUBLICATION p WITH (connect = false)")
+    await expect(administratorOf().detach(server.target, signal)).rejects.toThrow('opened meanwhile')
+    expect(await superuser('SELECT slot_name FROM pg_replication_slots')).toEqual([{ slot_name: 'theirs' }])
+    expect(await superuser('SELECT subname FROM pg_subscription')).toEqual([{ subname: 'theirs' }])
+  })
+})
