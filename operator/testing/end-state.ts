@@ -40,6 +40,7 @@ const ownOfEachRun = new Set([
   'backupUid',
   'deadlineAt',
   'duration',
+  'creationDuration',
   'connectableAt',
   'deletedAt',
   'recordedAt',
