@@ -4,6 +4,7 @@ import { type Command, UsageError } from './command.ts'
 /** Loaded only when asked for, so that a small command starts fast. */
 const commands: Record<string, () => Promise<{ default: Command }>> = {
   run: () => import('./commands/run.ts'),
+  rescue: () => import('./commands/rescue.ts'),
   token: () => import('./commands/token.ts'),
   connect: () => import('./commands/connect.ts'),
   demo: () => import('./commands/demo.ts'),

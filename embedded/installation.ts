@@ -20,6 +20,8 @@ import { followGatewayCertificate, gatewayNames } from './certificate.ts'
 import { EmbeddedError } from './errors.ts'
 import { watchHome } from './home.ts'
 import { assertPortFree, ephemeralPortsWarning } from './ports.ts'
+import { keepRecords } from './rescue/keep.ts'
+import { requireStore } from './rescue/lost.ts'
 import {
   type Copies,
   createPostgresImages,
@@ -124,6 +126,7 @@ export async function startInstallation(
   const warning = await ephemeralPortsWarning(ports)
   if (warning !== undefined) logger.warn(warning)
   const paths = pathsOf(home)
+  requireStore(paths)
   await assertPostgres(images)
 
   const teardown = new Teardown()
@@ -173,6 +176,12 @@ export async function startInstallation(
     const disk = () => (store.isDiskFull() || started.isDiskFull() ? fullMessage(home) : undefined)
     store.setLogSource((pod, options) => started.logs(pod, options))
     runtime = started
+    const records = await keepRecords({
+      cluster: store.connect('espalier-records'),
+      directoryOf: started.volumeDirectory,
+      logger: logger.child({ part: 'records' }),
+    })
+    teardown.push(() => records.stop())
 
     const operator = await startOperator({
       cluster: store.connect('espalier-operator'),

@@ -69,6 +69,8 @@ export type Runtime = {
   directories: readonly string[]
   /** Whether a disk of volumes is full to its last byte. */
   isDiskFull(): boolean
+  /** The directory of a claim's volume; undefined where it is not bound. */
+  volumeDirectory(claim: ObjectKey): string | undefined
   /** Where a connection to a Service goes now: a pod that is ready; undefined where there is none. */
   resolve(target: Target): Address | undefined
   /**
@@ -211,6 +213,10 @@ async function run(
       return readContainerLog(layout.log(pod.namespace ?? '', pod.name), name, { tailLines, sinceTime })
     },
     isDiskFull: disk.isFull,
+    volumeDirectory({ namespace = '', name }) {
+      const found = storage.find(namespace, name)
+      return found.bound ? found.directory : undefined
+    },
     async stop() {
       disk.stop()
       await workloads.stop()

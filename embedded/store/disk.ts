@@ -18,6 +18,7 @@ import { encodeFrame } from './frames.ts'
 import type { JsonObject } from './json.ts'
 import { lockDirectory } from './lock.ts'
 import { type LogFile, logFile, type OpenFile, openFile as openRealFile } from './log-file.ts'
+import { createManifest } from './manifest.ts'
 import { batchPayload, format, type Header, headerPayload } from './records.ts'
 import { journalName, type Recovered, recover, type Sink, snapshotName, storeFiles } from './recovery.ts'
 import { dropReserve, hasReserve, hasSpace, isFull, makeReserve, spendReserve } from './reserve.ts'
@@ -92,6 +93,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
   /** Open for as long as the store is, so that names can be made to last where no file can be opened any more. */
   const handle = await open(directory, 'r')
   const syncNames = (): Promise<void> => handle.sync()
+  const manifest = createManifest(directory, recovered.manifest, syncNames)
   const place = identityOf(directory)
   let number = recovered.journal.number
   let snapshotBytes = recovered.snapshotBytes
@@ -211,6 +213,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
   /** @throws what the last try met */
   async function appendSomewhere(payload: Buffer): Promise<void> {
     try {
+      await manifest.state(number)
       await journal.append(payload)
     } catch (error) {
       if (!isFull(error) || granted > 0 || !journal.trusted || !(await hasReserve(directory))) throw error
@@ -219,6 +222,10 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
         if (!isFull(failure)) throw failure
         await dropReserve(directory)
       })
+      // On a full disk a manifest can be overwritten, and not be made.
+      await manifest
+        .state(number)
+        .catch((failure: unknown) => logger.warn({ err: failure }, 'no manifest of the store'))
       await journal.append(payload)
     }
   }
@@ -279,6 +286,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
       await turn
       await compaction
       await journal.close()
+      await manifest.close()
       await handle.close()
       unlock()
     },

@@ -238,6 +238,44 @@ describe('damage', () => {
     expect((await refusedToOpen(directory)).message).toContain('goes from version 2 to 4')
   })
 
+  test('a newest journal that is missing or empty is refused, and says which and how to go on', async () => {
+    const { directory, journal } = await written()
+    const content = readFileSync(journal)
+    rmSync(journal)
+    const before = readdirSync(directory)
+    const error = await refusedToOpen(directory)
+    expect(error.reason).toBe('corrupt')
+    expect(error.message).toContain('journal-00000001 is missing')
+    expect(error.message).toContain('espalier rescue')
+    expect(readdirSync(directory)).toEqual(before)
+    writeFileSync(journal, '')
+    expect((await refusedToOpen(directory)).message).toContain('has lost what it held')
+    writeFileSync(journal, content)
+    const { cluster } = await testStore({ directory })
+    expect(Object.keys(await dataOf(cluster))).toEqual(['a', 'b', 'c'])
+  })
+
+  test('a newest journal that is missing beside its snapshot is refused', async () => {
+    const directory = temporaryDirectory()
+    const store = await openDirectory(directory, { compactAfterBytes: 5000 })
+    for (let write = 0; write < 40; write++) {
+      await store.connect('test').apply('ConfigMap', configMap('one', { value: `${write}` }))
+    }
+    await store.close()
+    rmSync(join(directory, files(directory, 'journal').at(-1) ?? ''))
+    expect((await refusedToOpen(directory)).message).toContain('is missing')
+  })
+
+  test('a directory of an earlier release, without a manifest, is opened, and has one from its first write on', async () => {
+    const { directory, journal } = await written()
+    rmSync(join(directory, 'manifest'))
+    const store = await openDirectory(directory)
+    await store.connect('test').create('ConfigMap', configMap('d'))
+    await store.close()
+    rmSync(journal)
+    expect((await refusedToOpen(directory)).message).toContain('is missing')
+  })
+
   test('a snapshot that is damaged or missing is refused', async () => {
     const directory = temporaryDirectory()
     const store = await openDirectory(directory, { compactAfterBytes: 5000 })

@@ -10,6 +10,7 @@ import type { Logger } from 'pino'
 import { StoreError } from './errors.ts'
 import { decodeFrames, type Frames, firstPayload, writtenBytes } from './frames.ts'
 import type { JsonObject } from './json.ts'
+import { readManifest } from './manifest.ts'
 import type { ObjectReference } from './objects.ts'
 import {
   format,
@@ -35,6 +36,8 @@ export type Sink = {
 export type Recovered = {
   version: number
   snapshotBytes: number
+  /** The journal that the manifest names; undefined where there is none. */
+  manifest: number | undefined
   /** The journal to go on with; length 0 where it has yet to be begun. `size`: with the zeros behind what it holds. */
   journal: { number: number; length: number; size: number; format: number }
 }
@@ -61,6 +64,8 @@ export async function recover(directory: string, sink: Sink, logger: Logger): Pr
     if (stated !== undefined && stated > format)
       throw tooNew(directory, `format ${stated}; this one reads up to ${format}`)
   }
+  const due = await dueJournal(directory)
+  if (due !== undefined && Math.max(0, ...journals) < due) throw missing(directory, due)
   const base = snapshots.at(-1) ?? 1
   const numbers = journals.filter(number => number >= base)
   if (numbers.length === 0) numbers.push(base)
@@ -75,10 +80,20 @@ export async function recover(directory: string, sink: Sink, logger: Logger): Pr
     const read = await readJournal(directory, { number, version }, number === numbers.at(-1), sink, logger)
     version = read.version
     last = { length: read.length, size: read.size, format: read.format }
+    if (number === due && read.length === 0) throw corrupt(directory, journalName(number), 'has lost what it held')
   }
   for (const number of journals) if (number < base) await rm(join(directory, journalName(number)))
   for (const number of snapshots) if (number < base) await rm(join(directory, snapshotName(number)))
-  return { version, snapshotBytes: snapshot.bytes, journal: { number: numbers.at(-1) ?? base, ...last } }
+  return { version, manifest: due, snapshotBytes: snapshot.bytes, journal: { number: numbers.at(-1) ?? base, ...last } }
+}
+
+/** The journal that must be there, by the manifest. @throws StoreError `corrupt` */
+async function dueJournal(directory: string): Promise<number | undefined> {
+  try {
+    return await readManifest(directory)
+  } catch (error) {
+    throw corrupt(directory, 'manifest', 'is damaged', error)
+  }
 }
 
 /** More than the first frame of any file has, in bytes. */
@@ -203,6 +218,12 @@ const tooNew = (directory: string, how: string): StoreError =>
   new StoreError(
     'newer',
     `${directory} was written by a newer release (${how}): start the newer release again; nothing is damaged, remove nothing`,
+  )
+
+const missing = (directory: string, number: number): StoreError =>
+  new StoreError(
+    'corrupt',
+    `${join(directory, journalName(number))} is missing, and the newest writes with it. Nothing was changed. Put it back, or the whole directory from a copy. Without a copy, \`espalier rescue\` makes the databases anew from their volumes`,
   )
 
 const corrupt = (directory: string, file: string, what: string, cause?: unknown): StoreError =>

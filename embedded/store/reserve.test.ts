@@ -34,7 +34,7 @@ describe('a store whose disk is full', () => {
     disk.fail('full')
     await cluster.delete('ConfigMap', { namespace: 'default', name: 'gone' })
     expect(store.isDiskFull()).toBe(true)
-    expect(names(directory)).toEqual(['journal-00000001', 'journal-00000002', 'lock'])
+    expect(names(directory)).toEqual(['journal-00000001', 'journal-00000002', 'lock', 'manifest'])
     expect(statSync(join(directory, 'journal-00000002')).size).toBe(reserveBytes)
     const refused = await refusal(cluster.create('PersistentVolumeClaim', claim), 'Unavailable')
     expect(refused.message).toContain('is full: nothing was written; delete databases')
@@ -57,7 +57,7 @@ describe('a store whose disk is full', () => {
     disk.fail('none')
     await eventually(async () => expect(store.isDiskFull()).toBe(false))
     await eventually(async () =>
-      expect(names(directory)).toEqual(['journal-00000003', 'lock', 'reserve', 'snapshot-00000003']),
+      expect(names(directory)).toEqual(['journal-00000003', 'lock', 'manifest', 'reserve', 'snapshot-00000003']),
     )
     await cluster.create('PersistentVolumeClaim', claim)
     await store.close()

@@ -25,6 +25,9 @@ export function handleOf({ spec }: Pick<PersistentVolume, 'spec'>): string | und
 export const newHandle = ({ metadata: { namespace = '', uid = '' } }: PersistentVolumeClaim): string =>
   `${namespace}/${uid}`
 
+/** Beside a volume's directory: what is known of its database (embedded/rescue). */
+export const recordFile = (directory: string): string => `${directory}.json`
+
 /** The name of the volume that is made for a claim. */
 export const newVolumeName = ({ metadata }: PersistentVolumeClaim): string => `pvc-${metadata.uid}`
 

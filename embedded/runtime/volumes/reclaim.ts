@@ -16,7 +16,7 @@ import {
 import type { Informer } from '../../../cluster/informer/index.ts'
 import type { ReconcileResult } from '../../../controller/index.ts'
 import type { Layout } from '../directories.ts'
-import { handleOf, reclaimFinalizer } from './persistent-volume.ts'
+import { handleOf, reclaimFinalizer, recordFile } from './persistent-volume.ts'
 import type { VolumeUse } from './use.ts'
 
 type ReclaimOptions = {
@@ -97,6 +97,7 @@ export function createReclaim({ cluster, volumes, layout, use, record }: Reclaim
     const directory = layout.volume(handle)
     const removed = join(layout.stagingOf(directory), `removed-${uid}-${resourceVersion}`)
     if (existsSync(directory)) renameSync(directory, removed)
+    await rm(recordFile(directory), { force: true })
     await rm(removed, { recursive: true, force: true })
     return true
   }

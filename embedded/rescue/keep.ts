@@ -1,0 +1,96 @@
+/** Keeps the record beside each volume up to date, of databases from before there were any as well. No restart is needed. */
+import { randomUUID } from 'node:crypto'
+import { open, readFile, rename, rm } from 'node:fs/promises'
+import type { Logger } from 'pino'
+import type { Cluster, Kinds, ObjectKey } from '../../cluster/index.ts'
+import { createInformer } from '../../cluster/informer/index.ts'
+import { recordFile } from '../runtime/volumes/persistent-volume.ts'
+import { recordOf } from './record.ts'
+
+type Described = Kinds['ManagedDatabase'] | Kinds['Branch']
+
+type KeepOptions = {
+  cluster: Cluster
+  /** The directory of a claim's volume; undefined where it is not bound. */
+  directoryOf(claim: ObjectKey): string | undefined
+  logger: Logger
+}
+
+const everyMs = 1000
+
+export async function keepRecords({ cluster, directoryOf, logger }: KeepOptions): Promise<{ stop(): Promise<void> }> {
+  const tenants = createInformer(cluster, 'Tenant', { logger, transform: whole })
+  const databases = createInformer(cluster, 'ManagedDatabase', { logger, transform: whole })
+  const branches = createInformer(cluster, 'Branch', { logger, transform: whole })
+  const informers = [tenants, databases, branches]
+  /** What has changed since its record was written, by uid. */
+  const due = new Map<string, Described>()
+  const notice = (object: Described): void => void due.set(object.metadata.uid ?? '', object)
+  databases.onChange(({ object }) => notice(object))
+  branches.onChange(({ object }) => notice(object))
+  tenants.onChange(() => {
+    for (const object of [...databases.list(), ...branches.list()]) notice(object)
+  })
+  await Promise.all(informers.map(informer => informer.start()))
+  for (const object of [...databases.list(), ...branches.list()]) notice(object)
+
+  async function write(object: Described): Promise<void> {
+    const { namespace, name } = object.metadata
+    const current = object.kind === 'Branch' ? branches.get({ namespace, name }) : databases.get({ namespace, name })
+    if (current?.metadata.uid !== object.metadata.uid || current?.status?.volume === undefined) return
+    const tenant = tenants.list().find(({ status }) => status?.namespace === namespace)
+    const record = recordOf(current, tenant)
+    // A change of its tenant brings it here again.
+    if (record === undefined) return
+    const directory = directoryOf({ namespace, name: current.status.volume.claim })
+    if (directory === undefined) return notice(current)
+    await writeIfOther(recordFile(directory), `${JSON.stringify(record)}\n`)
+  }
+
+  async function writeDue(): Promise<void> {
+    const objects = [...due.values()]
+    due.clear()
+    for (const object of objects) {
+      await write(object).catch((error: unknown) => {
+        logger.debug({ err: error, name: object.metadata.name }, 'the record of a volume; will try again')
+        notice(object)
+      })
+    }
+  }
+
+  let writing: Promise<void> | undefined
+  const timer = setInterval(() => {
+    writing ??= writeDue().finally(() => {
+      writing = undefined
+    })
+  }, everyMs).unref()
+  return {
+    async stop() {
+      clearInterval(timer)
+      await writing
+      await Promise.all(informers.map(informer => informer.stop()))
+    },
+  }
+}
+
+/** Objects of the one-machine store are shared with it. */
+const whole = <T>(object: T): T => object
+
+/** Whole or not at all. */
+async function writeIfOther(path: string, text: string): Promise<void> {
+  if ((await readFile(path, 'utf8').catch(() => undefined)) === text) return
+  const staged = `${path}.${randomUUID().slice(0, 8)}.new`
+  try {
+    const file = await open(staged, 'wx', 0o600)
+    try {
+      await file.writeFile(text)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(staged, path)
+  } catch (error) {
+    await rm(staged, { force: true })
+    throw error
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * What the store's directory must hold: the number of the journal that is in use, on the disk before anything is written to
+ * that journal. Without it a missing newest journal could not be told from one that was never there. It is overwritten in
+ * place, which takes no space on a full disk. A directory of an earlier release has none until the first write.
+ */
+import { type FileHandle, open, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isObject, type JsonValue } from './json.ts'
+
+const manifestName = 'manifest'
+/** Less than a sector of any disk: it is written whole or not at all. */
+const manifestBytes = 64
+
+/** The journal that a directory must hold; undefined where nothing says so. @throws Error for one that cannot be read */
+export async function readManifest(directory: string): Promise<number | undefined> {
+  const text = await readFile(join(directory, manifestName), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  })
+  if (text === undefined) return undefined
+  const value: JsonValue = JSON.parse(text)
+  if (!isObject(value) || typeof value.journal !== 'number') throw new Error('it names no journal')
+  return value.journal
+}
+
+type Manifest = {
+  /** Returns once the disk says that this journal is in use. */
+  state(journal: number): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * The manifest of an open store, by a file that stays open: a process without file descriptors can go on.
+ * @param stated what it says already
+ * @param syncNames makes the directory's names last
+ */
+export function createManifest(
+  directory: string,
+  stated: number | undefined,
+  syncNames: () => Promise<void>,
+): Manifest {
+  const path = join(directory, manifestName)
+  let current = stated
+  let file: FileHandle | undefined
+
+  async function make(content: Buffer): Promise<FileHandle> {
+    const made = await open(`${path}.new`, 'w', 0o600)
+    try {
+      await write(made, content)
+      await rename(`${path}.new`, path)
+      await syncNames()
+      return made
+    } catch (error) {
+      await made.close()
+      throw error
+    }
+  }
+
+  return {
+    async state(journal) {
+      if (current === journal) return
+      const content = Buffer.from(JSON.stringify({ journal }).padEnd(manifestBytes))
+      if (current === undefined) file = await make(content)
+      else {
+        file ??= await open(path, 'r+')
+        await write(file, content)
+      }
+      current = journal
+    },
+    close: async () => file?.close(),
+  }
+}
+
+async function write(file: FileHandle, content: Buffer): Promise<void> {
+  await file.write(content, 0, content.length, 0)
+  await file.sync()
+}
