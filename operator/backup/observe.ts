@@ -18,7 +18,7 @@ import { placeOf } from '../objects/order.ts'
 import { ownerOf } from '../objects/ownership.ts'
 import type { PostgresTarget } from '../postgres/administrator.ts'
 import { findTask } from '../task/find.ts'
-import { isStoppedIncarnation } from '../workload/stopped.ts'
+import { stopOf } from '../workload/lock.ts'
 import { targetAt } from '../workload/target.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { idOf, isRelabelled } from './id.ts'
@@ -202,7 +202,7 @@ async function anchorOf(
   if (!isOpenRestore(restore)) return { state: 'over' }
   if (fencedAt === undefined || previous === undefined) return { state: 'running' }
   const of = { namespace, id: spec.databaseId, incarnation: previous.incarnation }
-  if (!(await isStoppedIncarnation(cluster, of))) return { state: 'stopping' }
+  if ((await stopOf(cluster, of, restore)) !== 'locked') return { state: 'stopping' }
   const { claim = '', uid: claimUid = '' } = previous
   const found = await cluster.get('PersistentVolumeClaim', { namespace, name: claim })
   const systemIdentifier = status?.volume?.systemIdentifier ?? ''

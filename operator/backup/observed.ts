@@ -52,7 +52,7 @@ export type Source = {
   isReachable: boolean
 }
 
-/** `stopped`: no Postgres runs on the volume of this claim, nor will; its uid is undefined where there is none. */
+/** `stopped`: no Postgres runs on the volume of this claim, and a lock keeps any from starting; its uid is undefined where there is none. */
 export type AnchorFacts =
   | { state: 'running' | 'stopping' | 'over' }
   | { state: 'stopped'; claim: string; claimUid: string; systemIdentifier: string; isThere: boolean }

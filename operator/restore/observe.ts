@@ -21,8 +21,9 @@ import { holdOf } from '../managed-database/hold.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
 import type { DataSource } from '../workload/instance.ts'
+import { lockOf, stopOf } from '../workload/lock.ts'
 import type { Learnt, Observer } from '../workload/observe.ts'
-import { isStoppedIncarnation, podsOfIncarnation } from '../workload/stopped.ts'
+import { podsOfIncarnation } from '../workload/stopped.ts'
 import { takenNameOf } from './anchor.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
 import { freeIncarnation, leftBehind } from './incarnations.ts'
@@ -38,7 +39,7 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
   const { namespace } = metadata
   const database = await databaseOf(cluster, restore)
   const isOpen = isOpenRestore(restore)
-  const { incarnation, previous } = status ?? {}
+  const { incarnation } = status ?? {}
   const isSwitched =
     status?.switchedAt !== undefined || (incarnation !== undefined && database?.status?.incarnation === incarnation)
   const restores = caches.restores.byIndex('database', `${namespace}/${spec.databaseId}`)
@@ -90,13 +91,7 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
         others.filter(other => other.status?.phase === 'running' && !isInVain(database, other)),
         branches.filter(branch => !isInVain(database, branch)),
       ),
-      isOldStopped:
-        status?.fencedAt !== undefined &&
-        (await isStoppedIncarnation(cluster, {
-          namespace,
-          id: spec.databaseId,
-          incarnation: previous?.incarnation ?? 0,
-        })),
+      ...(await oldOf(cluster, restore)),
       anchor: await anchorOf(caches, cluster, restore),
       after:
         isOpen && isSwitched && status?.after === undefined
@@ -104,6 +99,18 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
           : undefined,
       leftovers: left === undefined ? noLeftovers : await leftoversOf(cluster, restore, left),
     },
+  }
+}
+
+/** How the Postgres stands that is to be replaced, and the lock that keeps it from starting. */
+async function oldOf(cluster: Cluster, restore: Restore): Promise<Pick<Observed, 'old' | 'lock'>> {
+  const { fencedAt, previous } = restore.status ?? {}
+  if (fencedAt === undefined || previous === undefined) return { old: 'running', lock: undefined }
+  const of = { namespace: restore.metadata.namespace, id: restore.spec.databaseId, incarnation: previous.incarnation }
+  const pod = await lockOf(cluster, of, restore)
+  return {
+    old: isOpenRestore(restore) ? await stopOf(cluster, of, restore) : 'running',
+    lock: pod && { kind: 'Pod', name: pod.metadata.name, uid: pod.metadata.uid ?? '' },
   }
 }
 

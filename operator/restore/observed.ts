@@ -4,6 +4,7 @@ import type { Backup, ManagedDatabase, Restore } from '../../crds/index.ts'
 import type { BackupSource } from '../backup/source.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
 import type { VolumeRecord } from '../workload/instance.ts'
+import type { Stop } from '../workload/lock.ts'
 import type { Hold } from '../workload/observed.ts'
 
 /** The Postgres that is to take the place of the one that serves, closed until it has. */
@@ -21,7 +22,7 @@ export type Candidate = {
 )
 
 /** An object that is to be taken away, once nothing runs on it. */
-export type Left = { kind: 'StatefulSet' | 'ConfigMap' | 'PersistentVolumeClaim'; name: string; uid: string }
+export type Left = { kind: 'StatefulSet' | 'ConfigMap' | 'PersistentVolumeClaim' | 'Pod'; name: string; uid: string }
 
 export type Observed = {
   restore: Restore
@@ -41,8 +42,10 @@ export type Observed = {
   unanchorable: string | undefined
   /** What needs the old Postgres running, as far as that is not the anchor. */
   held: Hold | undefined
-  /** No pod of the old incarnation is there, and none comes. */
-  isOldStopped: boolean
+  /** How the old Postgres stands, once it was told to stop. */
+  old: Stop
+  /** The lock that this restore holds on the old Postgres. */
+  lock: Left | undefined
   /** What stands under the names of the backups that it takes, whoever made it. `after`: looked at once the new volume serves. */
   anchor: Backup | undefined
   after: Backup | undefined

@@ -19,6 +19,7 @@ import { nextConditions } from '../managed-database/plan/conditions.ts'
 import { no } from '../objects/conditions.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
 import { type Executor as InstanceExecutor, type Pass, perform as performInstance } from '../workload/execute.ts'
+import { lock } from '../workload/lock.ts'
 import type { Observed } from './observed.ts'
 import type { Action } from './plan.ts'
 
@@ -48,6 +49,8 @@ export async function perform(
     case 'candidate':
       if (pass !== undefined) await performInstance(executor.instance, pass, action.action)
       return
+    case 'lock':
+      return lock(cluster, { namespace, id: restore.spec.databaseId, incarnation: previousOf(restore) }, restore)
     case 'switch':
       return change(executor, observed, action)
     case 'delete':
@@ -63,6 +66,8 @@ export async function perform(
       await cluster.delete('Restore', { namespace, name }, { uid })
   }
 }
+
+const previousOf = ({ status }: Restore): number => status?.previous?.incarnation ?? 0
 
 const withFinalizers = (restore: Restore, finalizers: string[]): Restore => ({
   ...restore,

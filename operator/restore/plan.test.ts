@@ -58,11 +58,17 @@ describe('step by step', () => {
     ],
     ['then the old one is fenced off', {}, { reason: 'Stopping', isFenced: true, does: [] }],
     ['and waited for', { restore: fenced }, { reason: 'Stopping', does: [] }],
-    ['and backed up', { restore: fenced, isOldStopped: true }, { reason: 'Anchoring', does: [] }],
-    ['and replaced', { restore: fenced, isOldStopped: true, anchor: anchor('completed') }, { does: ['switch'] }],
+    ['and kept from starting', { restore: fenced, old: 'stopped' }, { reason: 'Stopping', does: ['lock'] }],
+    [
+      'before anything else, also with its backup',
+      { restore: fenced, old: 'stopped', anchor: anchor('completed') },
+      { does: ['lock'] },
+    ],
+    ['and backed up', { restore: fenced, old: 'locked' }, { reason: 'Anchoring', does: [] }],
+    ['and replaced', { restore: fenced, old: 'locked', anchor: anchor('completed') }, { does: ['switch'] }],
     [
       'but not where somebody else has the name of the anchor',
-      { restore: fenced, isOldStopped: true, anchor: backup('completed', { purpose: 'prerestore' }) },
+      { restore: fenced, old: 'locked', anchor: backup('completed', { purpose: 'prerestore' }) },
       { phase: 'failed', reason: 'NameTaken', does: [] },
     ],
     [
@@ -72,12 +78,12 @@ describe('step by step', () => {
     ],
     [
       'but not where it could not be backed up',
-      { restore: fenced, isOldStopped: true, anchor: anchor('failed') },
+      { restore: fenced, old: 'locked', anchor: anchor('failed') },
       { phase: 'failed', reason: 'BackupFailed', does: [] },
     ],
     [
       'unless somebody agrees',
-      { restore: discarding(fenced), isOldStopped: true, anchor: anchor('failed') },
+      { restore: discarding(fenced), old: 'locked', anchor: anchor('failed') },
       { does: ['switch'] },
     ],
     [
@@ -148,6 +154,7 @@ describe('step by step', () => {
 test('the volume is exchanged only where the old Postgres has stopped, the new one answers, and the anchor is settled', () => {
   const bool = fc.boolean()
   const agreed = fc.boolean()
+  const stops = fc.constantFrom('running' as const, 'stopped' as const, 'locked' as const)
   const anchors = fc.constantFrom(
     undefined,
     'pending' as const,
@@ -156,8 +163,8 @@ test('the volume is exchanged only where the old Postgres has stopped, the new o
     'failed' as const,
   )
   fc.assert(
-    fc.property(bool, bool, bool, bool, anchors, bool, agreed, (...drawn) => {
-      const [isFenced, isOldStopped, isReady, isHeld, taken, isRefused, isAgreed] = drawn
+    fc.property(bool, stops, bool, bool, anchors, bool, agreed, (...drawn) => {
+      const [isFenced, old, isReady, isHeld, taken, isRefused, isAgreed] = drawn
       const its = restore({
         ...running,
         ...(isFenced ? { fencedAt: ago(1) } : {}),
@@ -165,14 +172,14 @@ test('the volume is exchanged only where the old Postgres has stopped, the new o
       })
       const seen = observed({
         restore: isAgreed ? discarding(its) : its,
-        isOldStopped,
+        old,
         candidate: isReady ? { state: 'ready', volume, actions: [], isBound: true } : making,
         held: isHeld ? { reason: 'AwaitsBackup', message: '' } : undefined,
         anchor: taken && anchor(taken),
       })
       const { actions } = plan(seen, now, deadlines)
       if (!actions.some(action => action.do === 'switch')) return
-      expect([isFenced, isOldStopped, isReady]).toEqual([true, true, true])
+      expect([isFenced, old, isReady]).toEqual([true, 'locked', true])
       const isWithout = isAgreed && (isRefused || taken === 'failed')
       expect(isWithout || (taken === 'completed' && !isRefused)).toBe(true)
     }),
@@ -188,6 +195,11 @@ describe('what is left', () => {
   const done = (sinceMs: number) =>
     restore({ ...running, phase: 'completed', switchedAt: ago(sinceMs), finishedAt: ago(sinceMs) })
   const failed = restore({ ...running, phase: 'failed', finishedAt: ago(1) })
+  const lock: Left = { kind: 'Pod', name: 'p', uid: 'p' }
+  const locked = (more: Partial<Observed['leftovers']> = {}) => ({
+    lock,
+    leftovers: { hasPod: false, objects: [], claim: undefined, ...more },
+  })
   const deleted = (more: Partial<Observed>) =>
     plan(observed(more), now, deadlines).actions.map(action => (action.do === 'delete' ? action.left.kind : action.do))
   test.each<[string, Partial<Observed>, string[]]>([
@@ -203,6 +215,23 @@ describe('what is left', () => {
       { restore: done(31 * day), leftovers: { hasPod: false, objects: [], claim } },
       [],
     ],
+    [
+      'a lock is released first where the old data serve on',
+      { restore: failed, ...locked({ objects, claim }) },
+      ['Pod', 'StatefulSet', 'ConfigMap'],
+    ],
+    [
+      'and before the restore goes',
+      { restore: { ...failed, metadata: { ...failed.metadata, deletionTimestamp: ago(1) } }, ...locked() },
+      ['Pod'],
+    ],
+    [
+      'it is held as long as what was replaced could start',
+      { restore: done(1), ...locked({ objects }) },
+      ['StatefulSet', 'ConfigMap'],
+    ],
+    ['under its pod, too', { restore: done(1), ...locked({ hasPod: true }) }, []],
+    ['and no longer', { restore: done(1), ...locked() }, ['Pod']],
     ['no claim is deleted under a pod', { restore: failed, leftovers: { hasPod: true, objects: [], claim } }, []],
     ['a restore goes with its database', { restore: failed, database: undefined }, ['forget']],
     [

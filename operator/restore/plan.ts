@@ -1,8 +1,8 @@
 /**
  * From what was observed of a restore to what is to be done and what is to be said: a pure function, the same after a crash at
  * any point. The order: the anchor is asked for, so that it is in the list; a new volume is made of the snapshot and a Postgres
- * starts on it, closed, beside the old one; when it has answered, the old one is stopped; the anchor is a snapshot of the
- * stopped volume; then one write of the database's status names the new volume, and the database's own controller serves
+ * starts on it, closed, beside the old one; when it has answered, the old one is stopped, and a lock keeps it from starting;
+ * the anchor is a snapshot of the stopped volume; then one write of the database's status names the new volume, and the database's own controller serves
  * from it. What fails before that leaves the old volume serving, and so does an anchor that cannot be taken, unless somebody
  * has agreed to that. From the switch on the old volume is the database's to keep (managed-database/plan/previous.ts).
  */
@@ -25,6 +25,8 @@ export type Action =
   | { do: 'ask'; backupName: string }
   | { do: 'take-backup'; name: string; purpose: RestorePurpose }
   | { do: 'candidate'; action: InstanceAction }
+  /** Keeps the old Postgres from starting, which has stopped. */
+  | { do: 'lock' }
   /** The one write by which the new volume serves. */
   | { do: 'switch'; from: number; to: number; volume: VolumeRecord }
   | { do: 'delete'; left: Left }
@@ -161,7 +163,7 @@ function underWay(observed: Observed, now: number): Plan {
 }
 
 function step(observed: Observed, candidate: Candidate | undefined, now: number): Plan {
-  const { restore, anchor, held, isOldStopped } = observed
+  const { restore, anchor, held, old } = observed
   const { status = {} } = restore
   const { anchorRefused, previous, incarnation = 0 } = status
   const told = (reason: string, message: string, more: Partial<Status> = {}, actions: Action[] = []): Plan => ({
@@ -201,7 +203,9 @@ function step(observed: Observed, candidate: Candidate | undefined, now: number)
       fencedAt: timestamp(now),
     })
   }
-  if (!isOldStopped) return told('Stopping', 'waiting until the old Postgres has stopped')
+  if (old === 'running') return told('Stopping', 'waiting until the old Postgres has stopped')
+  if (old === 'stopped')
+    return { ...told('Stopping', 'the old Postgres is kept from starting', {}, [{ do: 'lock' }]), wakeAt: now }
   const isAnchored = anchor?.status?.finishedAt !== undefined
   if (!isAnchored && anchorRefused === undefined) return told('Anchoring', 'the stopped volume is being backed up')
   const change: Action = { do: 'switch', from: previous?.incarnation ?? 0, to: incarnation, volume: candidate.volume }
@@ -296,12 +300,18 @@ function removal({ leftovers }: Observed): Action[] {
  * the database's.
  */
 function ended(observed: Observed, now: number): Plan {
-  const { restore, database, leftovers } = observed
+  const { restore, database, leftovers, lock } = observed
   const { metadata, status = {} } = restore
   const { claim, hasPod, objects } = leftovers
   const still = (actions: Action[], wakeAt?: number): Plan => ({ actions, status, wakeAt })
-  const actions = removal(observed)
-  if (objects.length > 0 || hasPod) return still(actions, now + lookMs)
+  // What serves again waits for the lock to be released; what was replaced stays locked as long as it could start.
+  const isToStart = !isSwitched(observed)
+  const isGone = objects.length === 0 && !hasPod
+  const actions = [
+    ...(lock && (isToStart || isGone) ? [{ do: 'delete' as const, left: lock }] : []),
+    ...removal(observed),
+  ]
+  if (!isGone || lock !== undefined) return still(actions, now + lookMs)
   if (claim !== undefined && !isSwitched(observed)) {
     const { name, uid = '', deletionTimestamp } = claim.metadata
     const left: Left = { kind: 'PersistentVolumeClaim', name, uid }

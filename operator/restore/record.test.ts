@@ -147,7 +147,7 @@ describe('until the new volume serves', () => {
     expect(actions).toEqual([{ do: 'candidate', action: adopt }])
     expect(conditionOf(status, 'Progressing')?.reason).toBe(reason)
     const next = discarding(restore({ ...running, ...its.status, anchorRefused: why }))
-    expect(planOf({ restore: next, anchor: undefined, isOldStopped: true, candidate: busy }).actions).toEqual([
+    expect(planOf({ restore: next, anchor: undefined, old: 'locked', candidate: busy }).actions).toEqual([
       { do: 'candidate', action: adopt },
     ])
   })
@@ -180,7 +180,7 @@ describe('until the new volume serves', () => {
 
   describe('the exchange', () => {
     const change = { do: 'switch', from: 1, to: 2, volume }
-    const stopped = { restore: fenced, isOldStopped: true }
+    const stopped = { restore: fenced, old: 'locked' as const }
     test.each<[string, Partial<Observed>, string | undefined]>([
       ['has an anchor', { anchor: anchor('completed') }, undefined],
       ['has one that failed', { anchor: anchor('failed') }, 'why'],
@@ -206,7 +206,7 @@ describe('until the new volume serves', () => {
     })
     test('is from the first volume where the record names none', () => {
       const { previous: _, ...unknown } = fenced.status ?? {}
-      const more = { restore: restore(unknown as Status), isOldStopped: true, anchor: anchor('completed') }
+      const more = { restore: restore(unknown as Status), old: 'locked' as const, anchor: anchor('completed') }
       expect(planOf(more).actions).toEqual([{ ...change, from: 0 }])
     })
   })

@@ -556,6 +556,73 @@ test('a snapshot that is deleted before the volume is there ends it, and the dat
   expect(await contentOf('robbed')).toBe('bad')
 })
 
+describe('the old Postgres', () => {
+  const podKey = async (name: string) => at(childNames.pod(await it.idOf(name), 1))
+  const pod = async (name: string) => it.cluster().get('Pod', await podKey(name))
+
+  test('is not replaced before the controller of its StatefulSet has seen that it is to stop', async () => {
+    await mistaken('lagging')
+    it.workload().lag(true)
+    await askByAnnotation('lagging-back', 'lagging', 'lagging-1')
+    const { status } = (await when('lagging-back', found => found.status?.fencedAt !== undefined)) ?? {}
+    await eventually(
+      () => pod('lagging'),
+      found => found === undefined,
+    )
+    await new Promise(resolve => setTimeout(resolve, 600))
+    const found = await restore('lagging-back')
+    expect([found?.status?.phase, found?.status?.switchedAt]).toEqual(['running', undefined])
+    expect((await backupOf(status?.anchor ?? ''))?.status?.phase).toBe('pending')
+    it.workload().lag(false)
+    await when('lagging-back', ({ status }) => status?.phase === 'completed')
+    await settled('lagging')
+    expect(await contentOf('lagging')).toBe('good')
+  })
+
+  test('cannot be started while it is copied and replaced, by whoever acts on old news', async () => {
+    await mistaken('stale')
+    it.workload().snapshots.making = { mode: 'held' }
+    await askByAnnotation('stale-back', 'stale', 'stale-1')
+    const { anchor = '' } = (await when('stale-back', found => found.status?.fencedAt !== undefined))?.status ?? {}
+    await eventually(
+      () => backupOf(anchor),
+      found => found?.status?.phase === 'running',
+    )
+    const draft = { apiVersion: 'v1', kind: 'Pod', metadata: await podKey('stale') } as const
+    await expect(
+      it.cluster().create('Pod', { ...draft, spec: { containers: [{ name: 'postgres', image: 'x' }] } }),
+    ).rejects.toMatchObject({ reason: 'AlreadyExists' })
+    it.workload().snapshots.making = { mode: 'making' }
+    it.workload().resnapshot()
+    await when('stale-back', ({ status }) => status?.phase === 'completed')
+    await eventually(
+      () => pod('stale'),
+      found => found === undefined,
+    )
+    await settled('stale')
+    expect(await contentOf('stale')).toBe('good')
+  })
+
+  test('starts again where the restore fails after it was stopped', async () => {
+    await mistaken('freed')
+    it.workload().snapshots.making = { mode: 'held' }
+    await askByAnnotation('freed-back', 'freed', 'freed-1')
+    const { anchor = '' } = (await when('freed-back', found => found.status?.fencedAt !== undefined))?.status ?? {}
+    await eventually(
+      () => backupOf(anchor),
+      found => found?.status?.phase === 'running',
+    )
+    await it.cluster().delete('Restore', at('freed-back'))
+    await eventually(
+      () => restore('freed-back'),
+      found => found === undefined,
+    )
+    await it.when('freed', isPhase('available'))
+    expect(await contentOf('freed')).toBe('bad')
+    expect((await pod('freed'))?.status?.phase).toBe('Running')
+  })
+})
+
 test('a pod that is killed in the middle, the old one or the new one, changes nothing', async () => {
   await mistaken('killed')
   const id = await it.idOf('killed')

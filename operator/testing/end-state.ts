@@ -1,5 +1,5 @@
 /** What a cluster holds in the end, without what differs from one run to the next by nature: to compare two runs. */
-import type { AnyObject, Cluster, KindName } from '../../cluster/index.ts'
+import type { AnyObject, Cluster, KindName, StatefulSet } from '../../cluster/index.ts'
 import { canonicalJson } from '../../crds/index.ts'
 
 const kinds: KindName[] = [
@@ -69,6 +69,13 @@ function normalised(value: unknown): unknown {
   )
 }
 
+/** The status of a StatefulSet comes some time after its change. */
+function seenOf(object: AnyObject): unknown {
+  if (object.kind !== 'StatefulSet') return object
+  const { status: _, ...rest } = object as StatefulSet
+  return rest
+}
+
 /** Data of ConfigMaps are compared whole, those of Secrets by their keys. */
 function contentOf(object: AnyObject): unknown {
   if (object.kind === 'ConfigMap') return object.data
@@ -84,7 +91,7 @@ export async function endState(cluster: Cluster): Promise<string[]> {
   const lists = await Promise.all(kinds.map(kind => cluster.list(kind)))
   return lists
     .flatMap(({ items }) => items as AnyObject[])
-    .map(object => canonicalJson([object.kind, object.metadata.name, normalised(object), contentOf(object)]))
+    .map(object => canonicalJson([object.kind, object.metadata.name, normalised(seenOf(object)), contentOf(object)]))
     .map(text => text.replaceAll(derivedIds, 'derived'))
     .sort()
 }

@@ -37,6 +37,8 @@ export type FakeWorkload = {
   restart(pod: { namespace: string; name: string }): Promise<void>
   /** True: from now on no pod that is made comes to run; false: those that did not do. */
   refuse(refuses: boolean): void
+  /** True: from now on no StatefulSet says what its controller has seen; false: all do. */
+  lag(lags: boolean): void
   stop(): Promise<void>
 }
 
@@ -89,6 +91,7 @@ export async function startFakeWorkload({
   /** Pods wait for it before they run. */
   let refusing: Promise<void> = Promise.resolve()
   let accept = () => {}
+  let isLagging = false
 
   const serially = (key: string, work: () => Promise<void>): Promise<void> => {
     const next = (chains.get(key) ?? Promise.resolve()).then(() => untilDone(key, work))
@@ -115,10 +118,14 @@ export async function startFakeWorkload({
     const { namespace } = metadata
     const set = await cluster.get('StatefulSet', { namespace, name: metadata.name })
     const key = { namespace, name: `${metadata.name}-0` }
-    const pod = await cluster.get('Pod', key)
+    const found = await cluster.get('Pod', key)
+    // A pod of this name that is somebody else's keeps the set from having one.
+    const isOwn = found?.metadata.ownerReferences?.some(({ kind }) => kind === 'StatefulSet') === true
+    const pod = isOwn ? found : undefined
     const isWanted = set !== undefined && set.metadata.deletionTimestamp === undefined && set.spec?.replicas === 1
     if (!isWanted || set === undefined) {
       if (pod !== undefined) await cluster.delete('Pod', key, { uid: pod.metadata.uid })
+      else if (set !== undefined && !isLagging) await observed(set)
       return
     }
     if (pod?.spec?.nodeName !== undefined) return
@@ -132,6 +139,13 @@ export async function startFakeWorkload({
     mounted.set(created.metadata.uid ?? '', handleOf(volume))
     await refusing
     await run(created, handleOf(volume))
+  }
+
+  /** A set without pods says so. */
+  const observed = async (set: StatefulSet): Promise<void> => {
+    const { generation: observedGeneration = 0 } = set.metadata
+    if (set.status?.observedGeneration === observedGeneration) return
+    await cluster.replaceStatus('StatefulSet', { ...set, status: { observedGeneration, replicas: 0 } })
   }
 
   /** A pod whose claim has no volume is given no node. */
@@ -278,6 +292,10 @@ export async function startFakeWorkload({
         refusing = new Promise(resolve => {
           accept = resolve
         })
+    },
+    lag: lags => {
+      isLagging = lags
+      for (const set of statefulSets.list()) void onSet(set)
     },
     stop: async () => {
       stopped = true

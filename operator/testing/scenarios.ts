@@ -336,7 +336,8 @@ const restoreScenario = (name: string, isDiscarding: boolean): Scenario => ({
     const restore = await cluster.get('Restore', { namespace: testNamespace, name: restoreName })
     const { items: backups } = await cluster.list('Backup')
     const { items: sets } = await cluster.list('StatefulSet')
-    const isOver = restore?.status?.phase === 'completed' && sets.length === 1
+    const { items: pods } = await cluster.list('Pod')
+    const isOver = restore?.status?.phase === 'completed' && sets.length === 1 && pods.length === 1
     const areTaken = backups.length === 3 && backups.every(({ status }) => status?.phase === 'completed')
     const database = await cluster.get('ManagedDatabase', key(subject))
     const isKept = database?.status?.previous?.[0]?.reason === 'KeptForADay'

@@ -96,7 +96,9 @@ export function startKubelet({ cluster, pods, host, nodeName, logger }: KubeletO
 
   async function begin(pod: Pod, text: string): Promise<void> {
     // The earlier pod of the same name must be gone from the machine first; its end asks for another pass.
-    if (stopping || runs.has(text) || isFinished(pod)) return
+    // A pod with scheduling gates is given no node before somebody removes them.
+    const isGated = (pod.spec?.schedulingGates ?? []).length > 0
+    if (stopping || runs.has(text) || isFinished(pod) || isGated) return
     const obstacle = pod.spec?.nodeName === undefined ? obstacleTo(pod) : undefined
     if (obstacle !== undefined) return leave(pod, text, obstacle)
     unscheduled.delete(text)
