@@ -15,6 +15,7 @@ import {
   processOf,
   ready,
   script,
+  statefulSet,
   staying,
   temporaryDirectory,
   testOwner,
@@ -31,6 +32,21 @@ const secret = (data: Record<string, string>) => ({
   kind: 'Secret' as const,
   metadata: { name: 'secret', namespace },
   data: Object.fromEntries(Object.entries(data).map(([name, value]) => [name, base64(value)])),
+})
+
+test('a pod with scheduling gates never runs, and keeps a StatefulSet from a pod of its name', async () => {
+  const { cluster } = await openTestCluster({ backoff: quick })
+  const gated = pod('held-0', { schedulingGates: [{ name: 'lock' }], containers: [script(staying)] })
+  const made = await cluster.create('Pod', gated)
+  await cluster.create('StatefulSet', statefulSet('held', { containers: [script(staying)] }))
+  await cluster.create('Pod', pod('later', { containers: [script(staying)] }))
+  await untilPod(cluster, 'later', ready)
+  const found = await cluster.get('Pod', key('held-0'))
+  expect([found?.metadata.uid, found?.spec?.nodeName, found?.status?.phase]).toEqual([
+    ...[made.metadata.uid, undefined, made.status?.phase],
+  ])
+  await cluster.delete('Pod', key('held-0'))
+  await untilPod(cluster, 'held-0', object => object.metadata.uid !== made.metadata.uid && ready(object))
 })
 
 describe('containers', () => {
