@@ -118,11 +118,11 @@ export async function startInstallation(
   images: ImageResolver = createPostgresImages({ home: settings.home, owner: settings.runAs }),
 ): Promise<Installation> {
   if (process.platform !== 'linux') throw new EmbeddedError('the embedded default runs on Linux only')
-  const { home, apiPort, ports, runAs, pool } = settings
+  const { home, listenHost, apiPort, ports, runAs, pool } = settings
   const databasePorts = { first: ports.first, last: ports.last - 1 }
   await makeHome(settings)
-  await assertPortFree(gatewayHost, apiPort, 'ESPALIER_API_PORT')
-  await assertPortFree(gatewayHost, ports.last, 'ESPALIER_PORTS')
+  await assertPortFree(listenHost, apiPort, 'ESPALIER_API_PORT')
+  await assertPortFree(listenHost, ports.last, 'ESPALIER_PORTS')
   const warning = await ephemeralPortsWarning(ports)
   if (warning !== undefined) logger.warn(warning)
   const paths = pathsOf(home)
@@ -149,7 +149,7 @@ export async function startInstallation(
     const gateway = await startGateway({
       cluster: store.connect('espalier-gateway'),
       identity: 'embedded',
-      listenHost: gatewayHost,
+      listenHost,
       // Until the operator's is read, which then is kept fresh.
       certificate: issueServerCertificate(authority, gatewayNames, Date.now),
       resolve: target => runtime?.resolve(target),
@@ -188,7 +188,7 @@ export async function startInstallation(
       configuration: operatorConfiguration.parse({
         images: { postgres: Object.fromEntries(pgVersions.map(major => [major, postgresImage(major)])) },
         leaderElection: false,
-        http: { host: gatewayHost, port: ports.last },
+        http: { host: listenHost, port: ports.last },
         certificates: { gateway: gatewayNames },
       }),
       identity: 'embedded',
@@ -201,7 +201,7 @@ export async function startInstallation(
     const listening = await startApi({
       cluster: store.connect('espalier-api'),
       configuration: apiConfiguration.parse({
-        listen: { host: gatewayHost, port: apiPort },
+        listen: { host: listenHost, port: apiPort },
         authentication: { publicKey, issuer, audience },
         auditFile: paths.auditLog,
       }),
@@ -213,8 +213,8 @@ export async function startInstallation(
     teardown.push(() => listening.stop())
 
     return {
-      api: listening.address,
-      docs: `${listening.address}/docs`,
+      api: `http://${gatewayHost}:${apiPort}`,
+      docs: `http://${gatewayHost}:${apiPort}/docs`,
       metrics: `http://${gatewayHost}:${ports.last}/metrics`,
       copies: started.copies,
       store,

@@ -25,6 +25,7 @@ describe('settings of an embedded installation', () => {
   test('the variables win', () => {
     const environment = {
       ESPALIER_HOME: '/x',
+      ESPALIER_LISTEN: '0.0.0.0',
       ESPALIER_API_PORT: '9',
       ESPALIER_PORTS: '20-30',
       ESPALIER_USER: 'nobody',
@@ -32,6 +33,7 @@ describe('settings of an embedded installation', () => {
     }
     expect(readSettings(environment, true, passwd)).toEqual({
       home: '/x',
+      listenHost: '0.0.0.0',
       apiPort: 9,
       ports: { first: 20, last: 30 },
       runAs: { name: 'nobody', uid: 65534, gid: 65534 },
@@ -40,6 +42,8 @@ describe('settings of an embedded installation', () => {
   })
 
   test.each([
+    ['ESPALIER_LISTEN', 'localhost'],
+    ['ESPALIER_LISTEN', '192.0.2.1'],
     ['ESPALIER_API_PORT', 'http'],
     ['ESPALIER_API_PORT', '0'],
     ['ESPALIER_API_PORT', '65536'],

@@ -15,6 +15,8 @@ export type PortRange = { first: number; last: number }
 export type Settings = {
   /** All data: object store, volumes, logs, binaries, keys. */
   home: string
+  /** What API, gateway and metrics listen on. Clients connect to 127.0.0.1 in any case: a container publishes its ports there. */
+  listenHost: '127.0.0.1' | '0.0.0.0'
   apiPort: number
   ports: PortRange
   /** Set when this process is root: who Postgres and the services run as. */
@@ -35,11 +37,17 @@ export function readSettings(
   const home = resolve(environment.ESPALIER_HOME || (isRoot ? '/var/lib/espalier' : join(checkout, '.espalier')))
   return {
     home,
+    listenHost: listenHostOf(environment.ESPALIER_LISTEN || '127.0.0.1'),
     apiPort: portOf('ESPALIER_API_PORT', environment.ESPALIER_API_PORT || '8080'),
     ports: rangeOf(environment.ESPALIER_PORTS || '15432'),
     runAs: isRoot ? userToRunAs(environment.ESPALIER_USER, passwd()) : undefined,
     pool: poolOf(environment.ESPALIER_POOL || 'auto'),
   }
+}
+
+function listenHostOf(text: string): Settings['listenHost'] {
+  if (text === '127.0.0.1' || text === '0.0.0.0') return text
+  throw new EmbeddedError(`ESPALIER_LISTEN must be 127.0.0.1 or 0.0.0.0, not ${JSON.stringify(text)}`)
 }
 
 function portOf(variable: string, text: string): number {

@@ -16,6 +16,7 @@ import {
   layOut,
   nodeEntries,
   packageEntries,
+  postgresPackageEntries,
   productEntries,
   stepsEntries,
 } from './context.ts'
@@ -88,16 +89,21 @@ async function entriesOf(plan: ImagePlan, { cache, run }: Session): Promise<Entr
   const common = [...nodeEntries(nodePackage(root)), ...(await stepsEntries(root))]
   if (plan.dockerfile === 'postgres') return [...common, ...(await instanceEntries(root))]
   const modules = await productionModules(root, cache, run, say)
-  return [...common, ...(await productEntries(root)), ...(await packageEntries(modules))]
+  const product = [...common, ...(await productEntries(root)), ...(await packageEntries(modules))]
+  return plan.dockerfile === 'embedded' ? [...product, ...(await postgresPackageEntries(root))] : product
 }
 
 async function labelsOf(plan: ImagePlan): Promise<Record<string, string>> {
   const { version, license } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
-  const major = plan.arguments.PG_MAJOR
+  const titles = {
+    espalier: 'Espalier',
+    embedded: 'Espalier on one machine',
+    postgres: `Postgres ${plan.arguments.PG_MAJOR} for Espalier`,
+  }
   return {
-    'org.opencontainers.image.title': plan.dockerfile === 'postgres' ? `Postgres ${major} for Espalier` : 'Espalier',
+    'org.opencontainers.image.title': titles[plan.dockerfile],
     'org.opencontainers.image.version': version,
-    'org.opencontainers.image.licenses': plan.dockerfile === 'postgres' ? `${license} AND PostgreSQL` : license,
+    'org.opencontainers.image.licenses': plan.dockerfile === 'espalier' ? license : `${license} AND PostgreSQL`,
   }
 }
 

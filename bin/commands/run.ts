@@ -14,7 +14,8 @@ Usage: espalier run
 
 Environment:
   ESPALIER_HOME      where data stands (default: .espalier in the checkout, as root /var/lib/espalier)
-  ESPALIER_API_PORT  port of the API on 127.0.0.1 (default: 8080)
+  ESPALIER_LISTEN    127.0.0.1 (default), or 0.0.0.0 in a container whose ports are published
+  ESPALIER_API_PORT  port of the API (default: 8080)
   ESPALIER_PORTS     first port of the databases, or FIRST-LAST (default: 15432); the last serves metrics
   ESPALIER_USER      as root: the user that Postgres runs as (default: espalier, postgres or nobody)
   ESPALIER_POOL      auto or off: as root, whether to make a file system in the home for copies that share their blocks,

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { systemNamespace } from '../../crds/index.ts'
 import { logged, type Run } from '../../images/command.ts'
+import { imageIds } from '../../images/plan.ts'
 import { type Kubectl, kubectlOf } from './addons.ts'
 import { type ClusterFile, readCluster } from './cluster.ts'
 import { say, script } from './script.ts'
@@ -65,7 +66,8 @@ async function main(): Promise<void> {
   const kubectl = kubectlOf(run, cluster)
   const helm = (...args: string[]) => run(cluster.programs.helm, ['--kubeconfig', cluster.kubeconfig, ...args])
 
-  await run(process.execPath, [join(root, 'images/build.ts')], { cwd: root })
+  const ids = imageIds.filter(id => id !== 'embedded')
+  await run(process.execPath, [join(root, 'images/build.ts'), '--only', ids.join(',')], { cwd: root })
   const isAnyNew = await loadImages(run, cluster, join(settings.home, 'images'))
 
   say('installing the charts')
