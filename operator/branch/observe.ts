@@ -13,6 +13,7 @@ import type { Caches } from '../caches.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { placeOf } from '../objects/order.ts'
+import { isTerminating } from '../objects/terminating.ts'
 import { findTask } from '../task/find.ts'
 import { identityOf } from '../workload/identity.ts'
 import {
@@ -49,6 +50,8 @@ export async function observe(
   const request = { instance: instanceOf(branch, now()), owner, isAtRest, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
   const isCut = branch.status?.source !== undefined
+  const task = await taskOf(observer, branch)
+  const isUnrecorded = branch.metadata.deletionTimestamp !== undefined && task === undefined
   return {
     observed: {
       ...observed,
@@ -58,7 +61,8 @@ export async function observe(
       root: databaseOf(caches, branch),
       backup: await backupOf(caches, cluster, branch, id),
       exceeded: isCut ? undefined : exceededLimit(caches, branch),
-      task: await taskOf(observer, branch),
+      task,
+      isNamespaceGoing: isUnrecorded && (await isTerminating(cluster, namespace)),
     },
     passwords,
   }

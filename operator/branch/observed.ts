@@ -30,6 +30,8 @@ export type Observed = ObservedInstance & {
   exceeded: number | undefined
   /** The Task of status.operation. */
   task: Task | undefined
+  /** Of a branch being deleted whose Task is not there: its namespace is being deleted, so that none can be created. */
+  isNamespaceGoing?: boolean
 }
 
 /** Its deletion is asked for, one way or the other. */

@@ -2,6 +2,7 @@
 import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import { type Branch, childNames, isInForce, labels, type ManagedDatabase, readOperation } from '../../crds/index.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { isTerminating } from '../objects/terminating.ts'
 import { findTask } from '../task/find.ts'
 import { identityOf } from '../workload/identity.ts'
 import {
@@ -54,6 +55,8 @@ export async function observe(
   const instance = isFenced(database, restores) ? { ...sourced, isFenced: true } : sourced
   const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
+  const tasks = await observeTasks(observer, database)
+  const isUnrecorded = database.metadata.deletionTimestamp !== undefined && tasks.task === undefined
   return {
     observed: {
       ...observed,
@@ -63,7 +66,8 @@ export async function observe(
       backups,
       restoring: restoringOf(database, wanted => restores.find(({ metadata }) => metadata.name === wanted)),
       previous: { claims: await claimsOf(observer, database, remains.claims), restores },
-      ...(await observeTasks(observer, database)),
+      ...tasks,
+      isNamespaceGoing: isUnrecorded && (await isTerminating(cluster, namespace)),
     },
     passwords,
   }

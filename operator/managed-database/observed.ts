@@ -26,6 +26,8 @@ export type Observed = ObservedInstance & {
   previous: PreviousFacts
   /** The Task of status.operation. */
   task: Task | undefined
+  /** Of a database being deleted whose Task is not there: its namespace is being deleted, so that none can be created. */
+  isNamespaceGoing?: boolean
   /** The Task that the operation annotation names. */
   annotatedTask: Task | undefined
 }

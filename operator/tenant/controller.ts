@@ -20,6 +20,7 @@ import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { withSince } from '../objects/since.ts'
 import { isUpToDate, stamped } from '../objects/up-to-date.ts'
+import { leftIn } from './left.ts'
 import { copiesNote, keepCopies } from './pull-secrets.ts'
 import { isOurs, quotaDraft } from './quota.ts'
 
@@ -147,7 +148,7 @@ export function startTenantController(options: TenantControllerOptions): { stop(
     return undefined
   }
 
-  /** Deletes the namespace once no database lives in it, and lets the tenant go once the namespace is gone. */
+  /** Deletes the namespace once nothing in it holds data, and lets the tenant go once the namespace is gone. */
   const release = async (tenant: Tenant) => {
     const name = tenantNamespace(tenant.spec.tenantId)
     const namespace: Namespace | undefined = await cluster.get('Namespace', { name })
@@ -156,9 +157,9 @@ export function startTenantController(options: TenantControllerOptions): { stop(
       await cluster.replace('Tenant', withFinalizer(tenant, false))
       return undefined
     }
-    const { items } = await cluster.list('ManagedDatabase', { namespace: name, limit: 1 })
-    if (items.length > 0) {
-      await report(tenant, no('HasDatabases', 'databases are left: delete them first'))
+    const left = namespace.metadata.deletionTimestamp === undefined ? await leftIn(cluster, name) : undefined
+    if (left !== undefined) {
+      await report(tenant, left)
       return { requeueAfterMs: deletionRetryMs }
     }
     if (namespace.metadata.deletionTimestamp === undefined)
@@ -187,6 +188,12 @@ export function startTenantController(options: TenantControllerOptions): { stop(
     }),
     caches.quotas.onChange(({ object }) => ofNamespace(object.metadata.namespace)),
     caches.databases.onChange(({ type, object }) => {
+      if (type === 'deleted') ofNamespace(object.metadata.namespace)
+    }),
+    caches.backups.onChange(({ type, object }) => {
+      if (type === 'deleted') ofNamespace(object.metadata.namespace)
+    }),
+    caches.claims.onChange(({ type, object }) => {
       if (type === 'deleted') ofNamespace(object.metadata.namespace)
     }),
   ]

@@ -36,7 +36,7 @@ function stepping(observed: Observed, step: Teardown, last: Action[], now: numbe
 
 /** Its deletion was asked for. */
 export function goes(observed: Observed, owner: Owner | undefined, now: number): Plan {
-  const { branch, task } = observed
+  const { branch, task, isNamespaceGoing } = observed
   const operation = operationOf(branch, 'delete-branch', now)
   const step = teardownStep(observed, owner, now)
   const findings = {
@@ -45,7 +45,8 @@ export function goes(observed: Observed, owner: Owner | undefined, now: number):
     Progressing: yes('Deleting', step.message),
   }
   // The Task of a deletion outlives its subject, so it must be there before the subject goes.
-  const isRecorded = operation.taskId === branch.status?.operation?.taskId && task !== undefined
+  const hasTask = operation.taskId === branch.status?.operation?.taskId && task !== undefined
+  const isRecorded = hasTask || isNamespaceGoing === true
   const isLetGo = branch.metadata.deletionTimestamp !== undefined
   const last: Action = isLetGo ? { do: 'release' } : { do: 'entomb', status: recordOf(observed, now) }
   const status = told(observed, findings, { phase: 'deleting', operation }, now)

@@ -142,7 +142,7 @@ function withoutKeys(observed: Observed, finding: Finding, now: number): Plan {
 
 /** The first pass says in the status that the teardown begins, and deletes nothing: from then on no new branch holds it up. */
 function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Plan {
-  const { database, identity, task } = observed
+  const { database, identity, task, isNamespaceGoing } = observed
   const { status = {}, metadata } = database
   const ended = hasEnded(status) && !isFinished(task)
   const operation = ended ? status.operation : deletion(observed, now, deadlines)
@@ -158,7 +158,8 @@ function planTeardown(observed: Observed, now: number, deadlines: Deadlines): Pl
       : {}),
   }
   // The Task of a deletion outlives its subject, so it must be there before the subject goes.
-  const recorded = !ended && operation?.taskId === status.operation?.taskId && task !== undefined
+  const hasTask = !ended && operation?.taskId === status.operation?.taskId && task !== undefined
+  const recorded = hasTask || isNamespaceGoing === true
   return {
     actions: !isTeardownBegun(database) || (step.isDone && !recorded) ? [] : step.actions,
     status: {
