@@ -1,7 +1,7 @@
 /** What is taken away from a database comes back, and its data are not lost even with its claim. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { ManagedDatabase } from '../crds/index.ts'
-import { annotations, childNames, labels, systemNamespace } from '../crds/index.ts'
+import { annotations, childNames, labels, rotationAnnotations, systemNamespace } from '../crds/index.ts'
 import { type ApiClient, type Database, eventually, openTo, query } from './client.ts'
 import { startProvider } from './provider.ts'
 import type { Provider } from './providers/provider.ts'
@@ -75,9 +75,21 @@ describe('self-healing', () => {
     }
   })
 
-  test('the credentials deleted: new ones are minted, and they work', async () => {
+  test('the credentials deleted by force: clients are served, and new passwords are made only for who asks', async () => {
     const old = await api.connection(database.id)
-    await provider.cluster.delete('Secret', { namespace, name: childNames.credentials(database.id) })
+    const key = { namespace, name: childNames.credentials(database.id) }
+    await expect(provider.cluster.delete('Secret', key)).rejects.toThrow(/force=true/)
+    const secret = await provider.cluster.get('Secret', key)
+    if (secret === undefined) throw new Error('the database has no credentials')
+    const marks = { ...secret.metadata.annotations, [annotations.force]: 'true' }
+    await provider.cluster.replace('Secret', { ...secret, metadata: { ...secret.metadata, annotations: marks } })
+    await provider.cluster.delete('Secret', key)
+    await eventually('told', async () => (await condition('CredentialsReady'))?.reason === 'CredentialsLost')
+    expect(await query(old, 'SELECT 1 AS one')).toEqual([{ one: 1 }])
+    const found = await provider.cluster.get('ManagedDatabase', { namespace, name: database.name })
+    if (found === undefined) throw new Error('there is no database')
+    const asked = { ...found.metadata.annotations, [rotationAnnotations.app]: 'new' }
+    await provider.cluster.replace('ManagedDatabase', { ...found, metadata: { ...found.metadata, annotations: asked } })
     await eventually('other credentials', async () => (await api.connection(database.id)).password !== old.password)
     await answers()
   })

@@ -2,7 +2,7 @@
 import { X509Certificate } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
-import { childNames, labels, systemNamespace } from '../../crds/index.ts'
+import { childNames, labels, rotationAnnotations, systemNamespace } from '../../crds/index.ts'
 import { authoritySecret, sealingKeySecret } from '../../sealing/credentials.ts'
 import { condition, hasCondition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { databaseDraft, editSpec, eventually, testNamespace } from '../testing/installation.ts'
@@ -88,19 +88,26 @@ describe('comes back', () => {
     )
   })
 
-  test('credentials, minted anew and given to the roles', async () => {
+  test('credentials, made anew only where somebody asks for them', async () => {
     const database = await it.create('lostsecret')
-    const before = await remove('Secret', 'lostsecret', 'credentials')
-    const secret = await eventually(
-      () => it.child('Secret', 'lostsecret', 'credentials'),
+    const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
+    const mark = data?.roles.app?.mark
+    await remove('Secret', 'lostsecret', 'credentials')
+    const told = await it.when('lostsecret', hasCondition('CredentialsReady', 'CredentialsLost'))
+    expect(condition(told, 'CredentialsReady')?.message).toContain('espalier.dev/rotate-password-app')
+    // What else is missing is made, and whoever knows a password is served.
+    const before = await remove('StatefulSet', 'lostsecret', 'statefulSet')
+    await eventually(
+      () => it.child('StatefulSet', 'lostsecret', 'statefulSet'),
       found => found !== undefined && found.metadata.uid !== before,
     )
+    await it.when('lostsecret', found => isPhase('available')(found) && condition(found, 'Ready')?.status === 'True')
+    expect(await it.child('Secret', 'lostsecret', 'credentials')).toBeUndefined()
+    expect(data?.roles.app?.mark).toBe(mark)
+    await editSpec(it.cluster(), 'lostsecret', spec => spec, { [rotationAnnotations.app]: 'new' })
     await it.when('lostsecret', hasCondition('CredentialsReady', 'InOrder'))
-    const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
-    await eventually(
-      () => data?.roles.app?.mark,
-      mark => mark === secret?.metadata.uid,
-    )
+    expect(await it.child('Secret', 'lostsecret', 'credentials')).toBeDefined()
+    expect(data?.roles.app?.mark).not.toBe(mark)
     await it.when('lostsecret', found => isPhase('available')(found) && condition(found, 'Ready')?.status === 'True')
   })
 

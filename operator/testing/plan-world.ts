@@ -266,6 +266,8 @@ function perform(world: World, action: Action): void {
     case 'mark':
       put(world, action.kind as Kept, action.object as Draft<KindName>)
       return
+    case 'find-credentials':
+      return
     case 'mint-credentials':
       named('Secret', childNames.credentials(worldId))
       return

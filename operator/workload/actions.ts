@@ -13,6 +13,8 @@ export type Action =
   /** Writes an object with our marks on it. */
   | { do: 'mark'; kind: KindName; object: AnyObject }
   | { do: 'mint-credentials' }
+  /** Gives the Secret its labels back, where it is there without. */
+  | { do: 'find-credentials' }
   /** Makes a new password for each of these roles, and keeps the one before. */
   | { do: 'rotate-passwords'; rotations: Rotations }
   /** Postgres has the new ones. */

@@ -382,6 +382,18 @@ describe('what is made once', () => {
     })
   })
 
+  test('those that are looked for get their labels back as well, and are not minted', async () => {
+    const find = () => passOf({ pass: { keys } }).do({ do: 'find-credentials' })
+    expect(await find()).toBe('done')
+    expect(await credentials()).toBeUndefined()
+    await mint()
+    const minted = await credentials()
+    if (minted === undefined) throw new Error('there are credentials')
+    await cluster.replace('Secret', { ...minted, metadata: { ...minted.metadata, labels: {} } })
+    expect(await find()).toBe('done')
+    expect(await credentials()).toMatchObject({ metadata: { labels: minted.metadata.labels ?? {} }, data: minted.data })
+  })
+
   test('nothing is minted without the key', async () => {
     expect(await passOf().do({ do: 'mint-credentials' })).toBe('done')
     expect(await credentials()).toBeUndefined()

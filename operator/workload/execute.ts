@@ -14,9 +14,10 @@ import {
   type PersistentVolumeClaim,
   type Secret,
 } from '../../cluster/index.ts'
+import { childNames } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { InstallationKeys } from '../keys.ts'
-import { isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
+import { childMetadata, isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
 import { type DesiredRoles, diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
 import type { PostgresAccess } from './access.ts'
 import type { Action, AppliedKind, Problem } from './actions.ts'
@@ -111,6 +112,9 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
       return 'done'
     case 'mint-credentials':
       await mint(executor, pass)
+      return 'done'
+    case 'find-credentials':
+      await findCredentials(executor, pass)
       return 'done'
     case 'rotate-passwords':
       await rewrite(executor, pass, (secret, key) => rotated(secret, key, action.rotations))
@@ -229,6 +233,14 @@ async function mint(executor: Executor, pass: Pass): Promise<void> {
   await make(executor, pass, 'Secret', credentialsDraft(ownerOfPass(pass), sealingKey, mintPasswords()))
 }
 
+async function findCredentials(executor: Executor, pass: Pass): Promise<void> {
+  const owner = ownerOfPass(pass)
+  const metadata = childMetadata(owner, childNames.credentials(owner.id), 'credentials')
+  const draft: Draft<'Secret'> = { apiVersion: 'v1', kind: 'Secret', metadata }
+  const found = await existing(executor, pass, 'Secret', draft)
+  if (found !== undefined) await relabel(executor, 'Secret', found, draft)
+}
+
 /** Writes the credentials Secret, only as it was observed: a password that somebody else has made meanwhile stays. */
 async function rewrite(
   { cluster }: Executor,
@@ -286,9 +298,18 @@ async function make<K extends 'Secret' | 'PersistentVolumeClaim'>(
     if (!isClusterError(error, 'AlreadyExists')) throw error
     const found = await existing(executor, pass, kind, draft)
     if (found === undefined) throw error
-    const metadata = { ...found.metadata, labels: { ...found.metadata.labels, ...draft.metadata.labels } }
-    await executor.cluster.replace(kind, { ...found, metadata })
+    await relabel(executor, kind, found, draft)
   }
+}
+
+async function relabel<K extends 'Secret' | 'PersistentVolumeClaim'>(
+  { cluster }: Executor,
+  kind: K,
+  found: Kinds[K],
+  draft: Draft<K>,
+): Promise<void> {
+  const metadata = { ...found.metadata, labels: { ...found.metadata.labels, ...draft.metadata.labels } }
+  await cluster.replace(kind, { ...found, metadata })
 }
 
 const known = (pass: Pass, kind: KindName, name: string): boolean => {

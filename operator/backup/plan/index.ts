@@ -71,20 +71,20 @@ function teardown(observed: Observed, now: number): Plan {
   return { ...plan, actions: left === undefined ? [{ do: 'release' }] : removal(left) }
 }
 
+/** Why a snapshot that was ready is of no use any more: it was deleted, or the VolumeSnapshotContent behind it. */
+function lostMessage(left: SnapshotFacts | undefined): string | undefined {
+  if (left === undefined || left.isGoing) return 'its snapshot was deleted: there is nothing to restore from'
+  const isUnusable = !left.isReady && left.error !== undefined && left.becameVolume === undefined
+  return isUnusable ? `its snapshot is of no use any more (${left.error}): there is nothing to restore from` : undefined
+}
+
 function ended(observed: Observed, now: number, deadlines: BackupDeadlines): Plan {
   const { backup, snapshot, isTaskOver } = observed
   const { status = {} } = backup
   const left = ours(observed)
   if (status.phase === 'completed') {
-    const isLost = snapshot !== 'unknown' && (left === undefined || left.isGoing)
-    if (isLost)
-      return still(
-        failed(
-          backup,
-          { reason: snapshotLost, message: 'its snapshot was deleted: there is nothing to restore from' },
-          now,
-        ),
-      )
+    const lost = snapshot === 'unknown' ? undefined : lostMessage(left)
+    if (lost !== undefined) return still(failed(backup, { reason: snapshotLost, message: lost }, now))
   }
   if (status.phase === 'completed' && left?.becameVolume !== undefined)
     return still(usedUp(backup, left.becameVolume, now))

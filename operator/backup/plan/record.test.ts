@@ -166,6 +166,7 @@ describe('completed', () => {
     ['taken away', 'absent'],
     ['being taken away', snapshot({ isGoing: true })],
     ["somebody else's", snapshot({ isOurs: false })],
+    ['without its content', snapshot({ cutAt: 1, error: 'VolumeSnapshotContent is missing' })],
   ])('it is lost with a snapshot that is %s', (_, its) => {
     const more = { backup: backup({ phase: 'completed', finishedAt: ago(9_000), ...recorded }), snapshot: its }
     expect(planOf(more).status).toMatchObject({

@@ -34,6 +34,7 @@ const lagging = {
     conditions: [{ type: 'FileSystemResizePending', status: 'True' as const }],
   },
 }
+const unminted: Given = { status: { volume: undefined }, rest: { credentials: { state: 'absent' } } }
 const never: Given['status'] = { volume: undefined, appliedHash: undefined, size: undefined }
 
 describe('what is waited for', () => {
@@ -64,7 +65,7 @@ describe('what is waited for', () => {
       /has no image of Postgres 18$/,
       'VersionNotOffered',
     ],
-    ['its credentials', { rest: { credentials: { state: 'absent' } } }, 'Preparing', /^minting credentials$/],
+    ['its credentials', unminted, 'Preparing', /^minting credentials$/],
     ['its certificate', { rest: { certificate: { state: 'absent' } } }, 'Preparing', /^minting credentials$/],
     ['a claim', { status: never, children: { claim: undefined } }, 'Preparing', /^claiming the volume$/],
     ['its configuration', { children: { configuration: undefined } }, 'Preparing', /^writing the configuration$/],
@@ -231,6 +232,7 @@ describe('whether clients are served', () => {
   test.each<[string, Given]>([
     ['as it is', {}],
     ['a database that was not served before', notBefore],
+    ['whoever has a password, where the Secret is gone', { rest: { credentials: { state: 'absent' } } }],
     ['one that is to be suspended, as long as it runs', { spec: { suspended: true } }],
     ['one whose last look was too slow: what was found stands', { answer: undefined }],
     ['one whose operator began anew: what was found stands', { postgres: undefined }],
@@ -286,8 +288,8 @@ describe('whether clients are served', () => {
       'the roles get their passwords',
     ],
     [
-      'one without credentials',
-      { rest: { credentials: { state: 'absent' } } },
+      'one without credentials, of which new ones are asked for',
+      { rest: { credentials: { state: 'absent' }, rotations: { asked: { app: 'new' }, isGivenUp: false } } },
       'Minting',
       'the credentials are being minted',
     ],

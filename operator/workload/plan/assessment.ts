@@ -17,6 +17,7 @@ import { credentialsFinding } from './credentials.ts'
 import { type Desired, desiredOf } from './desired.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
 import { type Answered, isFull, isOwn, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
+import { areCredentialsLost } from './lost-credentials.ts'
 import type { RestartsOf } from './restart-marks.ts'
 import { rotationStep, unfinished } from './rotation.ts'
 import type { SizeState } from './size.ts'
@@ -109,8 +110,8 @@ function pendingStep(observed: Observed, desired: Desired, findings: FoundParts)
   if (unknown !== undefined) return at('Preparing', unknown.message, unknown.reason)
   if (desired.statefulSet === undefined && observed.image === undefined)
     return at('Preparing', `this installation has no image of Postgres ${spec.pgVersion}`, 'VersionNotOffered')
-  if (observed.credentials.state === 'absent' || observed.certificate.state === 'absent')
-    return at('Preparing', 'minting credentials')
+  const isUnminted = observed.credentials.state === 'absent' && !areCredentialsLost(observed)
+  if (isUnminted || observed.certificate.state === 'absent') return at('Preparing', 'minting credentials')
   const { awaitsSource } = instance
   if (awaitsSource && children.claim?.status?.phase !== 'Bound')
     return at('Preparing', awaitsSource.message, awaitsSource.reason)
@@ -155,7 +156,7 @@ function pendingInstance(observed: Observed, desired: Desired, findings: FoundPa
   const answer = presentAnswer(observed)
   if (answer?.state !== 'answered') return at('Connecting', answer?.message ?? 'waiting for Postgres to answer')
   const { CredentialsReady: credentials } = findings
-  if (credentials.status !== 'True') return at('PreparingRoles', credentials.message)
+  if (credentials.status !== 'True' && !areCredentialsLost(observed)) return at('PreparingRoles', credentials.message)
   if (answer.login === 'refused') return at('PreparingRoles', answer.loginMessage ?? 'a login as app was refused')
   const rotating = rotationStep(observed)
   if (rotating !== undefined) return at('RotatingPasswords', rotating)
@@ -196,7 +197,8 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   if (writeHangs(observed)) return no('WriteHangs', writeHangsMessage)
   if (answer === undefined && !stands(observed)) return no('NotAnswering', 'Postgres has not answered yet')
   if (answer?.closed !== undefined) return no('CopyClosed', closedMessage)
-  if (credentials.status !== 'True') return no(credentials.reason, credentials.message)
+  // Whoever has a password is served.
+  if (credentials.status !== 'True' && !areCredentialsLost(observed)) return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
   if (answer?.login === 'unreachable') return no('NotReachable', answer.loginMessage ?? notLedTo)
   if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { type Given, settledDatabase } from '../../testing/settled.ts'
 
-const { status, observedOf, assessmentOf } = settledDatabase()
+const { status, observedOf, assessmentOf, actionsOf } = settledDatabase()
 const { credentials } = observedOf()
 if (credentials.state !== 'readable') throw new Error('there are credentials')
 const found = (given: Given) => assessmentOf(given).findings.CredentialsReady
@@ -17,11 +17,21 @@ describe('credentials', () => {
     expect(found({})).toEqual(inOrder)
   })
   test('that are not there are being minted', () => {
-    expect(found({ rest: { credentials: { state: 'absent' } } })).toEqual({
+    expect(found({ rest: { credentials: { state: 'absent' } }, status: { volume: undefined } })).toEqual({
       status: 'False',
       reason: 'Minting',
       message: 'the credentials are being minted',
     })
+  })
+  test('that are gone are not made anew before somebody asks', () => {
+    const gone = (rest: object = {}): Given => ({ rest: { credentials: { state: 'absent' }, ...rest } })
+    expect(found(gone())).toMatchObject({ status: 'False', reason: 'CredentialsLost' })
+    expect(actionsOf(gone())).toContainEqual({ do: 'find-credentials' })
+    expect(actionsOf(gone())).not.toContainEqual({ do: 'mint-credentials' })
+    const asked = { rotations: { asked: { app: 'new' }, isGivenUp: false } }
+    expect(actionsOf(gone(asked))).toContainEqual({ do: 'mint-credentials' })
+    const late = { rotations: { ...asked.rotations, isGivenUp: true } }
+    expect(found(gone(late))?.reason).toBe('CredentialsLost')
   })
   test('that cannot be read are said to be so, with what mends it', () => {
     const message = 'sealed with another key'

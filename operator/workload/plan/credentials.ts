@@ -1,17 +1,20 @@
 /** Whether the roles have the passwords of the credentials Secret. */
 
+import { annotations, rotationAnnotations } from '../../../crds/index.ts'
 import { conditionOf, type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
 import type { Answered } from './health.ts'
+import { areCredentialsLost, lostCredentialsMessage } from './lost-credentials.ts'
 import { undone } from './rotation.ts'
 
 export function credentialsFinding(observed: Observed, answered: Answered): Finding {
   const { credentials, postgres, instance } = observed
+  if (areCredentialsLost(observed)) return no('CredentialsLost', lostCredentialsMessage(observed))
   if (credentials.state === 'absent') return no('Minting', 'the credentials are being minted')
   if (credentials.state === 'unreadable')
     return no(
       'CredentialsUnreadable',
-      `${credentials.message}; put the Secret, or the key, back. Only where that is lost, delete the Secret to have new passwords minted`,
+      `${credentials.message}; put the Secret, or the key, back. Only where that is lost, delete the Secret (annotation ${annotations.force}=true), and have new ones made by replacing one (annotation ${rotationAnnotations.app})`,
     )
   const roles = credentials.previous.join(', ')
   if (undone(observed).length > 0)

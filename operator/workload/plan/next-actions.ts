@@ -10,6 +10,7 @@ import type { Assessment } from './assessment.ts'
 import { awaitsReload } from './configuration.ts'
 import { isHeldBack, resizedClaim } from './growth.ts'
 import { isOwn, presentAnswer } from './health.ts'
+import { areCredentialsLost } from './lost-credentials.ts'
 import { rescue } from './rescue.ts'
 import { restart } from './restart.ts'
 import { rotation, undone } from './rotation.ts'
@@ -29,9 +30,11 @@ export function nextActions(observed: Observed, owner: Owner, assessment: Assess
   ]
 }
 
-function secrets({ credentials, certificate }: Observed, { desired }: Assessment): Action[] {
+function secrets(observed: Observed, { desired }: Assessment): Action[] {
+  const { credentials, certificate } = observed
   const actions: Action[] = []
-  if (credentials.state === 'absent') actions.push({ do: 'mint-credentials' })
+  if (credentials.state === 'absent')
+    actions.push({ do: areCredentialsLost(observed) ? 'find-credentials' : 'mint-credentials' })
   const isNext = certificate.state === 'absent' || (certificate.state === 'due' && !certificate.awaitsTurn)
   if (isNext && desired.certificate) actions.push({ do: 'issue-certificate', names: desired.certificate })
   return actions
@@ -71,7 +74,8 @@ function instance(observed: Observed, { desired }: Assessment): Action[] {
     actions.push({ do: 'apply', kind: 'NetworkPolicy', draft: desired.networkPolicy })
   actions.push(...disruptionBudget(children.disruptionBudget, desired.disruptionBudget))
   const { configuration, credentials, certificate, claim, networkPolicy } = children
-  const canStart = [configuration, credentials, certificate, claim, networkPolicy].every(child => child !== undefined)
+  const isKnown = credentials !== undefined || areCredentialsLost(observed)
+  const canStart = isKnown && [configuration, certificate, claim, networkPolicy].every(child => child !== undefined)
   const stops = isStopped(observed) && children.statefulSet !== undefined
   if (
     desired.statefulSet &&
