@@ -8,7 +8,8 @@ type ObjectFrame = { isObject: true; first: string | undefined; others: Set<stri
 type ArrayFrame = { isObject: false; index: number }
 type Frame = ObjectFrame | ArrayFrame
 
-const tokens = /"[^"\\]*(?:\\[\s\S][^"\\]*)*"|[{}[\],:]/g
+const [quote, backslash, comma] = [0x22, 0x5c, 0x2c]
+const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d]
 
 const textOf = (literal: string): string =>
   literal.includes('\\') ? String(JSON.parse(literal)) : literal.slice(1, -1)
@@ -26,26 +27,42 @@ function isSeen(frame: ObjectFrame, key: string): boolean {
   return false
 }
 
-const opened = (token: string): Frame =>
-  token === '{' ? { isObject: true, first: undefined, others: undefined, key: '' } : { isObject: false, index: 0 }
+/** Where the string that begins at `start` ends: behind its closing quote. */
+function endOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === quote) return at + 1
+    if (code === backslash) at++
+  }
+  return text.length
+}
 
 /** The path of the first key that stands twice in an object; undefined where none does. `text`: JSON that can be parsed. */
 export function duplicateKey(text: string): PropertyKey[] | undefined {
   const stack: Frame[] = []
   // A string is a key where an object or one of its members begins.
   let beginsMember = false
-  for (const [token] of text.matchAll(tokens)) {
-    const top = stack.at(-1)
-    if (token === '{' || token === '[') {
-      stack.push(opened(token))
-      beginsMember = token === '{'
-    } else if (token === '}' || token === ']') stack.pop()
-    else if (token === ',') {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === quote) {
+      const end = endOfString(text, at)
+      const top = stack.at(-1)
+      if (beginsMember && top?.isObject === true && isSeen(top, textOf(text.slice(at, end))))
+        return stack.map(frame => (frame.isObject ? frame.key : frame.index))
+      beginsMember = false
+      at = end - 1
+    } else if (code === openBrace) {
+      stack.push({ isObject: true, first: undefined, others: undefined, key: '' })
+      beginsMember = true
+    } else if (code === openBracket) {
+      stack.push({ isObject: false, index: 0 })
+      beginsMember = false
+    } else if (code === closeBrace || code === closeBracket) stack.pop()
+    else if (code === comma) {
+      const top = stack.at(-1)
       if (top?.isObject === false) top.index++
       beginsMember = top?.isObject === true
-    } else if (token === ':') beginsMember = false
-    else if (beginsMember && top?.isObject === true && isSeen(top, textOf(token)))
-      return stack.map(frame => (frame.isObject ? frame.key : frame.index))
+    }
   }
   return undefined
 }

@@ -1,6 +1,6 @@
 /**
- * Request bodies: JSON in UTF-8, as it is, at most 1 MiB, no key twice, nothing else. An empty body counts as none, since clients send
- * `Content-Type` on a DELETE too.
+ * Request bodies: JSON in UTF-8, as it is, at most 1 MiB and of a bounded number of fields, no key twice, nothing else.
+ * An empty body counts as none, since clients send `Content-Type` on a DELETE too.
  */
 import { isUtf8 } from 'node:buffer'
 import type { App } from '../context.ts'
@@ -8,6 +8,7 @@ import { hasDoubtfulKey } from '../doubtful-keys.ts'
 import { duplicateKey } from '../duplicate-keys.ts'
 import { ApiError, badRequest } from '../errors.ts'
 import { charsetsOf } from '../headers.ts'
+import { excessOf } from '../json-size.ts'
 import { renderPath } from '../validation.ts'
 
 export const bodyLimit = 1024 * 1024
@@ -46,6 +47,8 @@ export function useJsonBodies(app: App): void {
     if (!charsetsOf(request.headers['content-type']).every(isUtf8Charset))
       return done(new ApiError(415, 'Content-Type: the charset of JSON must be utf-8'), undefined)
     if (!isUtf8(body)) return done(badRequest('body: must be UTF-8'), undefined)
+    const excess = excessOf(body)
+    if (excess !== undefined) return done(badRequest(`body: ${excess}`), undefined)
     const text = body.toString('utf8')
     if (hasDoubtfulKey(text)) return done(badRequest('body: unknown field with a backslash in its name'), undefined)
     parse(request, text, (error, value) => {
