@@ -74,6 +74,11 @@ export const annotations = {
    * volume rather than copy it. Storage that does not know this copies, as ever.
    */
   singleUse: 'espalier.dev/single-use',
+  /**
+   * On a VolumeSnapshot: `true` where nothing uses its volume, and nothing is expected to. Storage may then leave the data where they are until
+   * something does.
+   */
+  volumeAtRest: 'espalier.dev/volume-at-rest',
   /** On a VolumeSnapshot that is no longer ready: the claim whose volume its data have become. */
   becameVolume: 'espalier.dev/became-volume',
   /** When the API last wrote an object, RFC 3339: managedFields tell whole seconds only, and no cache has them. */

@@ -6,6 +6,7 @@
  *     volumes/<handle>                    one directory per PersistentVolume, whose handle is <namespace>/<uid> of the claim
  *                                         that it was made for
  *     snapshots/<namespace>/<uid>         one image per VolumeSnapshot
+ *     deferred/<namespace>/<uid>          a link to the volume that is the image of this VolumeSnapshot, until there is one in snapshots/
  *     staging/                            images while they are copied; nothing here is worth keeping
  *     pool.xfs, pool/                     a file system whose files can share blocks, and where it is mounted (pool/): it has
  *                                         volumes, snapshots and staging of its own, where all new ones are made
@@ -22,7 +23,7 @@ import { messageOf, RuntimeError } from './errors.ts'
 export type Owner = { uid: number; gid: number }
 
 /** Directories of one file system: what is in them can be renamed into each other. */
-type Place = { volumes: string; snapshots: string; staging: string }
+export type Place = { volumes: string; snapshots: string; deferred: string; staging: string }
 
 export type Layout = {
   root: string
@@ -35,9 +36,11 @@ export type Layout = {
   logs: string
   processes: string
   running: string
-  /** Where a volume or a snapshot is, or will be. */
+  /** Where a volume or the image of a snapshot is, or will be. */
   volume(handle: string): string
   snapshot(namespace: string, uid: string): string
+  /** All places where the image of a snapshot can be. */
+  snapshotPaths(namespace: string, uid: string): string[]
   /** The staging area of the file system that a volume or a snapshot is in. */
   stagingOf(path: string): string
   pod(uid: string): string
@@ -91,25 +94,34 @@ function makePlace(directory: string, owner: Owner | undefined): Place {
   const place = {
     volumes: join(directory, 'volumes'),
     snapshots: join(directory, 'snapshots'),
+    deferred: join(directory, 'deferred'),
     staging: join(directory, 'staging'),
   }
   try {
     makePassage({ owner }, place.volumes)
-    for (const path of [place.snapshots, place.staging]) makePassage({ owner: undefined }, path)
+    for (const path of [place.snapshots, place.deferred, place.staging]) makePassage({ owner: undefined }, path)
   } catch (error) {
     throw notWritable(directory, error)
   }
   return place
 }
 
-function finding(places: readonly [Place, ...Place[]]): Pick<Layout, 'places' | 'volume' | 'snapshot' | 'stagingOf'> {
+function finding(
+  places: readonly [Place, ...Place[]],
+): Pick<Layout, 'places' | 'volume' | 'snapshot' | 'snapshotPaths' | 'stagingOf'> {
   const [first] = places
-  const find = (pathIn: (place: Place) => string): string => places.map(pathIn).find(existsSync) ?? pathIn(first)
+  const snapshotPaths = (namespace: string, uid: string) => [
+    ...places.map(({ snapshots }) => join(snapshots, namespace, uid)),
+    ...places.map(({ deferred }) => join(deferred, namespace, uid)),
+  ]
   const holds = (directory: string, path: string): boolean => path.startsWith(`${directory}/`)
   return {
     places,
-    volume: handle => find(({ volumes }) => join(volumes, handle)),
-    snapshot: (namespace, uid) => find(({ snapshots }) => join(snapshots, namespace, uid)),
+    volume: handle =>
+      places.map(({ volumes }) => join(volumes, handle)).find(existsSync) ?? join(first.volumes, handle),
+    snapshot: (namespace, uid) =>
+      snapshotPaths(namespace, uid).find(existsSync) ?? join(first.snapshots, namespace, uid),
+    snapshotPaths,
     stagingOf: path =>
       (places.find(({ volumes, snapshots }) => holds(volumes, path) || holds(snapshots, path)) ?? first).staging,
   }

@@ -169,7 +169,7 @@ async function run(
         secret: name => secrets.get({ namespace, name }),
         configMap: name => configMaps.get({ namespace, name }),
       }),
-      findClaim: storage.find,
+      findClaim: storage.findForPod,
       runtimeId: identity.runtimeId,
       warn: (pod, reason, message) => events.record(pod, 'Warning', reason, message),
       backoff: options.backoff ?? defaultBackoff,

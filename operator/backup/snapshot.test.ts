@@ -30,6 +30,14 @@ describe('a snapshot', () => {
     expect(markOf(backupOf('user', marked))).toBeUndefined()
   })
 
+  test('is of a volume at rest only where a restore has stopped it', () => {
+    const markOf = (snapshot: Pick<VolumeSnapshot, 'metadata'>) =>
+      snapshot.metadata.annotations?.[annotations.volumeAtRest]
+    expect(markOf(drawn(backupOf('prerestore')))).toBe('true')
+    expect(markOf(snapshotDraft(backupOf('prerestore'), 'i', region, { ...of, endLsn: '0/1' }))).toBeUndefined()
+    expect(markOf(drawn(backupOf('user')))).toBeUndefined()
+  })
+
   test('that has become a volume is refused as a source, by name', () => {
     const backup = backupOf('prebranch', marked)
     const { metadata, ...rest } = drawn(backup)

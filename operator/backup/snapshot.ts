@@ -47,6 +47,7 @@ export function snapshotDraft(backup: Backup, id: string, region: Region, of: Cu
         ...ownerMarks(owner),
         [cutOfAnnotation]: JSON.stringify(of),
         ...(isSingleUse(backup) ? { [annotations.singleUse]: 'true' } : {}),
+        ...(isAtRest(backup, of) ? { [annotations.volumeAtRest]: 'true' } : {}),
       },
     },
     spec: {
@@ -59,6 +60,9 @@ export function snapshotDraft(backup: Backup, id: string, region: Region, of: Cu
 /** Of what a user asked for, or a schedule, nobody knows what it will be used for, whatever it is marked with. */
 const isSingleUse = ({ metadata, spec }: Backup): boolean =>
   spec.purpose === 'prebranch' && metadata.annotations?.[annotations.singleUse] === 'true'
+
+/** The volume that a restore has stopped, which nobody asked Postgres about. */
+const isAtRest = ({ spec }: Backup, { endLsn }: CutOf): boolean => spec.purpose === 'prerestore' && endLsn === undefined
 
 /** A backup that is put back has another uid, and is the same one by its id and its key. */
 const isOf = ({ metadata }: Backup, id: string, snapshot: VolumeSnapshot): boolean =>

@@ -7,7 +7,7 @@
  * kernel stamps files with a clock that ticks every few milliseconds, some file systems with whole seconds.) All times
  * are read from the file system itself, never from this machine's clock.
  *
- * Segments of WAL that hold nothing are left out (wal.ts). A copy leaves some room to whoever writes meanwhile (room.ts).
+ * Segments of WAL that hold nothing are left out (wal.ts) where blocks are not shared. A copy leaves some room to whoever writes meanwhile (room.ts).
  *
  * Files are opened without following links and copied through their descriptor, so that a tree that belongs to another
  * user cannot lead a runtime that is root out of it.
@@ -154,7 +154,8 @@ export function createTreeCopy(origin: string, target: string): TreeCopy {
         const kind = kindOf(stats)
         if (kind === undefined) return
         const mark = markOf(kind, stats)
-        if (isUnwritten(from, mark)) return
+        // Shared ones take no room, and their Postgres need not make others.
+        if (!sharesBlocks && isUnwritten(from, mark)) return
         seen.add(path)
         if (kind === 'file') result.bytes += Number(stats.size)
         // The entries of a directory are looked at in any case: its own times say nothing about their contents.

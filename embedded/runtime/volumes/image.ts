@@ -34,7 +34,8 @@ type ImageOptions = {
 export async function takeImage({ volume, source, target, use, now }: ImageOptions): Promise<ImageResult> {
   const copier = await openCopier({ source, target })
   try {
-    await copyHot(copier)
+    // What nothing writes to needs no second look.
+    if (use.isMounted(volume)) await copyHot(copier)
     const release = await use.freeze(volume)
     try {
       const begin = performance.now()

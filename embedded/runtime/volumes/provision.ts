@@ -2,7 +2,7 @@
  * Makes the directory of a claim, whole or not at all: empty, or filled from a snapshot or from another claim. What is
  * copied stands in the staging area until then. A snapshot that is for this claim alone becomes its directory.
  */
-import { existsSync, mkdirSync, renameSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, renameSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Logger } from 'pino'
@@ -78,7 +78,9 @@ export function createProvisioner(options: ProvisionerOptions): (claim: Persiste
     const { uid = '', annotations: marks } = snapshot?.metadata ?? {}
     if (snapshot === undefined || marks?.[annotations.singleUse] !== 'true' || !isReady(snapshot)) return false
     const image = layout.snapshot(namespace, uid)
-    if (use.isHeld(uid) || layout.stagingOf(image) !== layout.stagingOf(directory)) return false
+    // A link leads to a volume, which has an owner.
+    if (use.isHeld(uid) || !existsSync(image) || !lstatSync(image).isDirectory()) return false
+    if (layout.stagingOf(image) !== layout.stagingOf(directory)) return false
     if (marks[annotations.becameVolume] !== claimName) await options.markBecome(snapshot, claimName)
     makeOwned(layout, image)
     makePassage(layout, dirname(directory))

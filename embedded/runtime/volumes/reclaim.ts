@@ -16,6 +16,7 @@ import {
 import type { Informer } from '../../../cluster/informer/index.ts'
 import type { ReconcileResult } from '../../../controller/index.ts'
 import type { Layout } from '../directories.ts'
+import type { Deferred } from './deferred.ts'
 import { handleOf, reclaimFinalizer, recordFile } from './persistent-volume.ts'
 import type { VolumeUse } from './use.ts'
 
@@ -24,6 +25,7 @@ type ReclaimOptions = {
   volumes: Informer<'PersistentVolume'>
   layout: Layout
   use: VolumeUse
+  deferred: Deferred
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
 }
 
@@ -31,7 +33,7 @@ type Reclaim = { reconcile(key: ObjectKey): Promise<ReconcileResult> }
 
 type Phase = 'Available' | 'Bound' | 'Released'
 
-export function createReclaim({ cluster, volumes, layout, use, record }: ReclaimOptions): Reclaim {
+export function createReclaim({ cluster, volumes, layout, use, deferred, record }: ReclaimOptions): Reclaim {
   /** The phase that follows from the claim, as the cluster itself has it; undefined while it stays what it is. */
   async function phaseOf({ metadata, spec, status }: PersistentVolume): Promise<Phase | undefined> {
     const { claimRef } = spec ?? {}
@@ -83,7 +85,7 @@ export function createReclaim({ cluster, volumes, layout, use, record }: Reclaim
     if (await removeDirectory(volume, handle)) await letGo(volume)
   }
 
-  /** @returns whether the directory is gone, or another's */
+  /** @returns whether the directory is gone, or another's; where it is still read, that ends with another look */
   async function removeDirectory(volume: PersistentVolume, handle: string): Promise<boolean> {
     const { name, resourceVersion = '', uid } = volume.metadata
     const stored = await cluster.get('PersistentVolume', { name })
@@ -95,6 +97,8 @@ export function createReclaim({ cluster, volumes, layout, use, record }: Reclaim
       return true
     }
     const directory = layout.volume(handle)
+    const taken = deferred.take(directory)
+    if (taken === 'busy') return false
     const removed = join(layout.stagingOf(directory), `removed-${uid}-${resourceVersion}`)
     if (existsSync(directory)) renameSync(directory, removed)
     await rm(recordFile(directory), { force: true })

@@ -11,6 +11,7 @@ import { timestamp } from '../../../values/time.ts'
 import type { Layout } from '../directories.ts'
 import { errorCode, messageOf } from '../errors.ts'
 import type { ClaimVolume } from '../pods/mounts.ts'
+import { type Deferred, treeBytes } from './deferred.ts'
 import { type ImageResult, takeImage } from './image.ts'
 import type { VolumeUse } from './use.ts'
 import { writeToDisk } from './write-to-disk.ts'
@@ -24,6 +25,7 @@ type SnapshotsOptions = {
   findClaim(namespace: string, name: string): ClaimVolume
   layout: Layout
   use: VolumeUse
+  deferred: Deferred
   record(subject: AnyObject, type: 'Normal' | 'Warning', reason: string, message: string): void
   logger: Logger
   now: () => number
@@ -36,7 +38,7 @@ type Snapshots = {
 }
 
 export function createSnapshots(options: SnapshotsOptions): Snapshots {
-  const { cluster, snapshots, layout, use, record, logger, now } = options
+  const { cluster, snapshots, layout, use, deferred, record, logger, now } = options
   const directoryOf = ({ metadata: { namespace = '', uid = '' } }: VolumeSnapshot): string =>
     layout.snapshot(namespace, uid)
 
@@ -71,12 +73,18 @@ export function createSnapshots(options: SnapshotsOptions): Snapshots {
 
   /** Takes the image and makes it last. */
   async function take(snapshot: VolumeSnapshot, volume: string, source: string): Promise<ImageResult> {
-    const { uid = '' } = snapshot.metadata
+    const { namespace = '', uid = '' } = snapshot.metadata
+    await removeImage(snapshot)
     const target = directoryOf(snapshot)
     const staging = join(layout.stagingOf(target), uid)
-    for (const leftover of [staging, target]) await rm(leftover, { recursive: true, force: true })
+    await rm(staging, { recursive: true, force: true })
     const done = use.read(volume)
     try {
+      const isAtRest = snapshot.metadata.annotations?.[annotations.volumeAtRest] === 'true'
+      if (isAtRest && deferred.defer({ namespace, uid }, { volume, directory: source })) {
+        await writeToDisk(source, logger)
+        return { takenAt: now(), bytes: treeBytes(source), frozenMs: 0, processes: 0 }
+      }
       const image = await takeImage({ volume, source, target: staging, use, now })
       await mkdir(dirname(target), { recursive: true, mode: 0o700 })
       renameSync(staging, target)
@@ -87,10 +95,14 @@ export function createSnapshots(options: SnapshotsOptions): Snapshots {
     }
   }
 
+  async function removeImage({ metadata: { namespace = '', uid = '' } }: VolumeSnapshot): Promise<void> {
+    for (const path of layout.snapshotPaths(namespace, uid)) await rm(path, { recursive: true, force: true })
+  }
+
   async function remove(snapshot: VolumeSnapshot): Promise<ReconcileResult> {
     const { finalizers = [], uid = '' } = snapshot.metadata
     if (!finalizers.includes(snapshotFinalizer) || use.isHeld(uid)) return undefined
-    await rm(directoryOf(snapshot), { recursive: true, force: true })
+    await removeImage(snapshot)
     const metadata = { ...snapshot.metadata, finalizers: finalizers.filter(name => name !== snapshotFinalizer) }
     await cluster.replace('VolumeSnapshot', { ...snapshot, metadata })
     return undefined

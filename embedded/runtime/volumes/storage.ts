@@ -14,6 +14,7 @@ import { type ReconcileResult, startController } from '../../../controller/index
 import type { Layout } from '../directories.ts'
 import type { ClaimVolume } from '../pods/mounts.ts'
 import { createClaims } from './claims.ts'
+import { createDeferred } from './deferred.ts'
 import { type GrowthOptions, isMore } from './growth.ts'
 import { createProvisioner } from './provision.ts'
 import { createReclaim } from './reclaim.ts'
@@ -34,6 +35,8 @@ type StorageOptions = {
 
 type Storage = {
   find(namespace: string, name: string): ClaimVolume
+  /** As find, for a pod that is to mount it: a volume that is the image of a snapshot is given to no pod. */
+  findForPod(namespace: string, name: string): ClaimVolume
   /** Reads what there is; claims of an earlier release get their volumes before anything else looks at them. */
   start(): Promise<void>
   /** Looks again at what waits for something, in a namespace or everywhere. */
@@ -70,6 +73,7 @@ export function createStorage(options: StorageOptions): Storage {
   /** The controllers, once they run. */
   let running: ReturnType<typeof run> | undefined
 
+  const deferred = createDeferred({ layout, use, onChange: () => onChange(undefined), logger })
   const shared = { cluster, layout, use, record: options.record, logger, now }
   const claims = createClaims({
     ...{ ...shared, claims: claimObjects, volumes: volumeObjects, growth: options.growth },
@@ -82,8 +86,8 @@ export function createStorage(options: StorageOptions): Storage {
     onProvisioned: ({ namespace }) => onChange(namespace),
     again: key => running?.claims.enqueue(key),
   })
-  const reclaim = createReclaim({ ...shared, volumes: volumeObjects })
-  const snapshots = createSnapshots({ ...shared, snapshots: snapshotObjects, findClaim: claims.find })
+  const reclaim = createReclaim({ ...shared, deferred, volumes: volumeObjects })
+  const snapshots = createSnapshots({ ...shared, deferred, snapshots: snapshotObjects, findClaim: claims.find })
 
   function run() {
     const control = controlWith(logger)
@@ -114,8 +118,15 @@ export function createStorage(options: StorageOptions): Storage {
     onChange(volume.spec?.claimRef?.namespace)
   }
 
+  function findForPod(namespace: string, name: string): ClaimVolume {
+    const found = claims.find(namespace, name)
+    if (!found.bound || !deferred.isImage(found)) return found
+    return { bound: false, message: `persistentvolumeclaim "${name}" waits until a snapshot of it has been copied` }
+  }
+
   return {
     find: claims.find,
+    findForPod,
     async start() {
       await Promise.all(informers.map(informer => informer.start()))
       await claims.adopt()

@@ -11,6 +11,8 @@ export type VolumeUse = {
   release(volume: string, pod: string): void
   /** Keeps a volume (or an image) from being removed while it is copied; the result ends that. */
   read(volume: string): () => void
+  /** Whether a pod holds it, or a process that may write to it runs. */
+  isMounted(volume: string): boolean
   /** Whether a pod holds it, or a copy reads it. */
   isHeld(volume: string): boolean
   /** Calls `launch` as soon as none of the volumes is frozen, and counts what it starts as a writer until it has ended. */
@@ -88,6 +90,10 @@ export function createVolumeUse(): VolumeUse {
         tidy(volume, entry)
         for (const handler of handlers) handler(volume)
       }
+    },
+    isMounted(volume) {
+      const entry = entries.get(volume)
+      return entry !== undefined && (entry.holders.size > 0 || entry.writers.size > 0)
     },
     isHeld(volume) {
       const entry = entries.get(volume)

@@ -1,6 +1,6 @@
 /**
  * Segments of Postgres's WAL that hold nothing: made ready for later, or recycled and not written to yet. Nothing reads
- * them, so copies are made without them; they are up to two thirds of a small database that is written to.
+ * them, so whole copies are made without them; they are up to two thirds of a small database that is written to.
  */
 import { readSync } from 'node:fs'
 
