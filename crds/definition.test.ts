@@ -44,9 +44,12 @@ test.each(schemas)('every field of %s has a description for `kubectl explain`', 
   const isField = ([path]: [string, StructuralSchema]) => !path.endsWith('[]') && !path.endsWith('{}')
   const undescribed = [...nodesOf(schema, kind)]
     .filter(isField)
+    .filter(([path]) => path !== `${kind}.metadata`)
     .filter(([, { description }]) => typeof description !== 'string' || !/^.{3,}[.\])]$/.test(description))
     .map(([path]) => path)
   expect(undescribed).toEqual([])
+  // The API server refuses anything else here, a description as well.
+  expect(schema).toHaveProperty('properties.metadata', { type: 'object' })
 })
 
 /** The path of a column, as `nodesOf` names it: `.status.conditions[?(...)].reason` is `.status.conditions[].reason`. */

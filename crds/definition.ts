@@ -82,7 +82,8 @@ export function definitionOf(declaration: KindDeclaration<string, z.ZodType, z.Z
               properties: {
                 apiVersion: { type: 'string', description: 'The group and version of this kind.' },
                 kind: { type: 'string', description: 'The name of this kind.' },
-                metadata: { type: 'object', description: "Kubernetes' standard metadata." },
+                // The API server describes it, and refuses a description here.
+                metadata: { type: 'object' },
                 spec: described(schemaOf(spec), 'What is asked for.'),
                 status: described(schemaOf(status), 'What the operator observed. Only the operator writes it.'),
               },
