@@ -90,6 +90,15 @@ const previousVolume = z.strictObject({
 })
 export type PreviousVolume = z.output<typeof previousVolume>
 
+export const credentials = z.strictObject({
+  secrets: z
+    .boolean()
+    .default(false)
+    .describe(
+      '`true` keeps the Secrets NAME-app, NAME-admin and NAME-app-read-only beside the database, each with the address and the password of a role, readable for whoever may read Secrets there.',
+    ),
+})
+
 export const managedDatabase = declareKind({
   kind: 'ManagedDatabase',
   description: 'One Postgres database with its address, its allowlist and its services.',
@@ -113,6 +122,9 @@ export const managedDatabase = declareKind({
       .describe(
         'What runs beside the database, at most one of each type. None runs yet: see the condition ServicesReady.',
       ),
+    credentials: credentials
+      .optional()
+      .describe('How clients inside the cluster get the passwords. Omitted: by the API alone.'),
     options: options.default([]),
     deletionProtection: z.boolean().default(false).describe('`true` refuses the deletion of the database.'),
     backup: backupPolicy

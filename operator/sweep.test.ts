@@ -8,6 +8,7 @@ import type { Secret } from '../cluster/index.ts'
 import { childNames, systemNamespace, visiblePhase } from '../crds/index.ts'
 import { type DatabaseRole, open, previousPassword, sealingKeySecret, secretPlace } from '../sealing/credentials.ts'
 import type { Operator } from './index.ts'
+import { connectionSecretName } from './managed-database/connection-secrets.ts'
 import { conditionOf } from './objects/conditions.ts'
 import { endState } from './testing/end-state.ts'
 import { createFuse, type Fuse } from './testing/fuse.ts'
@@ -73,6 +74,10 @@ async function prepare(installation: Installation, { before, earlier, hasSnapsho
 }
 
 const credentialsKey = { namespace: testNamespace, name: childNames.credentials(subject.id) }
+const connectionSecretKey = (role: DatabaseRole) => ({
+  namespace: testNamespace,
+  name: connectionSecretName(subject.name, role),
+})
 
 /** A role's password, and the one before it while that is kept. */
 const passwordsIn = (secret: Secret, sealingKey: Uint8Array, role: DatabaseRole): string[] =>
@@ -129,6 +134,10 @@ async function run(scenario: Scenario, after: number): Promise<Run> {
   const secret = rotates && (await cluster.get('Secret', credentialsKey))
   if (secret && (!isKnown(secret, rotates) || previousPassword(rotates) in (secret.data ?? {})))
     witness.complaints.push('the rotation has left a password that is not valid')
+  const forClients = rotates && (await cluster.get('Secret', connectionSecretKey(rotates)))
+  const shown = Buffer.from(forClients?.data?.password ?? '', 'base64').toString()
+  if (forClients && [...workload.postgres.data.values()].some(({ roles }) => roles[rotates]?.password !== shown))
+    witness.complaints.push('the Secret for clients has a password that is not valid')
   await witness.stop()
   const { effects, isBlown } = fuse
   const initialised = [...workload.postgres.initialised.values()]

@@ -20,6 +20,7 @@ import {
 } from '../../crds/index.ts'
 import { type ApiError, badRequest, conflict, retryAfter } from '../errors.ts'
 import { storedAllowlist } from './allowlist.ts'
+import { storedCredentials } from './connection-secrets.ts'
 import type { CreateDatabaseInput, UpdateDatabaseInput } from './schema.ts'
 import { refuseVainGrowth, storedStorage } from './storage.ts'
 
@@ -87,6 +88,7 @@ export function specOfNew(
     ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),
     options: input.options ?? [],
     storage: storedStorage(undefined, input.storage),
+    credentials: storedCredentials(undefined, input.credentials),
     ...(backupName === undefined ? {} : { dataSource: { backupName } }),
   })
 }
@@ -130,12 +132,14 @@ export function decideUpdate(
 }
 
 function updatedSpec(current: ManagedDatabaseSpec, input: UpdateDatabaseInput): ManagedDatabaseSpec {
-  const { displayName: currentName, storage: currentStorage, ...rest } = current
+  const { displayName: currentName, storage: currentStorage, credentials: currentCredentials, ...rest } = current
   const storage = storedStorage(currentStorage, input.storage)
+  const credentials = storedCredentials(currentCredentials, input.credentials)
   const displayName = input.display_name === undefined ? currentName : (input.display_name ?? undefined)
   return {
     ...rest,
     ...(storage === undefined ? {} : { storage }),
+    ...(credentials === undefined ? {} : { credentials }),
     ...(displayName === undefined ? {} : { displayName }),
     ...(input.deletion_protection === undefined ? {} : { deletionProtection: input.deletion_protection }),
     ...(input.ip_allowlist === undefined ? {} : { ipAllowlist: storedAllowlist(input.ip_allowlist) }),

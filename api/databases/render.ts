@@ -8,6 +8,7 @@ import { updatedAt } from '../render/updated-at.ts'
 import type { Connection } from '../schemas/common.ts'
 import { renderServices } from '../services/render.ts'
 import { renderAllowlist } from './allowlist.ts'
+import { renderCredentials } from './connection-secrets.ts'
 import { sizeInForce } from './resize.ts'
 import type { DatabaseShape } from './schema.ts'
 import { renderStorage } from './storage.ts'
@@ -46,6 +47,7 @@ export function renderDatabase(database: ManagedDatabase, { region, tenant, bran
   const id = idOf(database) ?? ''
   const storage = renderStorage(database)
   const storageUsed = storageUsedBy(database)
+  const credentials = renderCredentials(spec)
   const domain = shownHostName({ assigned: status?.domain, label: hostLabel(metadata.name, id) }, region)
   return {
     id,
@@ -62,6 +64,7 @@ export function renderDatabase(database: ManagedDatabase, { region, tenant, bran
     ip_allowlist: renderAllowlist(spec.ipAllowlist),
     branch_count: branches.filter(isLiveBranch).length,
     branch_limit: shownLimit(tenant),
+    ...(credentials === undefined ? {} : { credentials }),
     deletion_protection: spec.deletionProtection,
     display_name: spec.displayName ?? null,
     ...(domain === undefined ? {} : { domain }),

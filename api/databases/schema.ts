@@ -6,6 +6,7 @@ import { input, output } from '../schemas/components.ts'
 import { plainText } from '../schemas/plain-text.ts'
 import { newServiceInputs, serviceInputs, serviceShape } from '../services/schema.ts'
 import { allowlistInput, allowlistShape } from './allowlist.ts'
+import { credentialsInput, credentialsShape } from './connection-secrets.ts'
 import { storageInput, storageShape } from './storage.ts'
 
 const statusDescription =
@@ -35,6 +36,7 @@ export const databaseShape = output(
         .describe('The number of live branches. A branch counts until its deletion is requested.'),
       branch_limit: z.int().nullable().optional().describe('The most live branches; null means unlimited.'),
       connection: connection.optional(),
+      credentials: credentialsShape.optional(),
       deletion_protection: z.boolean().optional().describe(protectionDescription),
       display_name: displayName.nullable().optional().describe(displayNameDescription),
       domain: z.string().optional().describe('The host name of the database. Its certificate is valid for this name.'),
@@ -85,6 +87,7 @@ export const createDatabaseInput = input(
       ),
       region: z.string().min(1).max(63).describe('The region to create it in.'),
       size: z.string().min(1).max(50).describe('The name of an active size.'),
+      credentials: credentialsInput.optional(),
       display_name: plainText(displayName).nullable().optional().describe(displayNameDescription),
       ip_allowlist: allowlistInput.optional().describe('Who may reach the Postgres endpoint. Omitted: nobody.'),
       options: options.optional().describe(optionsDescription),
@@ -110,6 +113,7 @@ export const updateDatabaseInput = input(
   'UpdateManagedDatabaseInput',
   z
     .strictObject({
+      credentials: credentialsInput.optional(),
       deletion_protection: z.boolean().optional().describe(protectionDescription),
       display_name: plainText(displayName).nullable().optional().describe(`${displayNameDescription} Null removes it.`),
       ip_allowlist: allowlistInput.optional().describe('Replaces the rules. An empty list closes the endpoint.'),

@@ -1,6 +1,7 @@
 /** What the plan for a database can ask to be done: to its Postgres, and to the database itself. */
 import type { ObjectMeta, PreviousVolume } from '../../crds/index.ts'
 import type { Action as InstanceAction } from '../workload/actions.ts'
+import type { ConnectionSecret } from './connection-secrets.ts'
 
 export type Action =
   | InstanceAction
@@ -12,6 +13,8 @@ export type Action =
       volume: Pick<PreviousVolume, 'incarnation' | 'claim' | 'uid'>
       backup: Pick<ObjectMeta, 'name' | 'uid'> | undefined
     }
+  /** Writes the Secret by which clients connect as a role. */
+  | { do: 'write-connection-secret'; secret: ConnectionSecret }
   /** Removes the annotation `espalier.dev/force`. */
   | { do: 'remove-force' }
   /** Removes the finalizer, and leaves all that belongs to the database as it is. */

@@ -14,6 +14,7 @@ import {
   strayClaims,
 } from '../workload/observe.ts'
 import { podsOf } from '../workload/pod.ts'
+import { observeConnectionSecrets } from './connection-secrets.ts'
 import { holdOf } from './hold.ts'
 import { isAtRest, type Observed } from './observed.ts'
 import { askedRotations } from './plan/deeds.ts'
@@ -66,6 +67,7 @@ export async function observe(
       backups,
       restoring: restoringOf(database, wanted => restores.find(({ metadata }) => metadata.name === wanted)),
       previous: { claims: await claimsOf(observer, database, remains.claims), restores },
+      connectionSecrets: await observeConnectionSecrets(cluster, database, remains.secrets, { owner, passwords, keys }),
       ...tasks,
       isNamespaceGoing: isUnrecorded && (await isTerminating(cluster, namespace)),
     },

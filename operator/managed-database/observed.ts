@@ -3,6 +3,7 @@ import type { PersistentVolumeClaim } from '../../cluster/index.ts'
 import { type Backup, type Branch, isInForce, type ManagedDatabase, type Restore, type Task } from '../../crds/index.ts'
 import type { Identity } from '../workload/identity.ts'
 import type { Observed as ObservedInstance } from '../workload/observed.ts'
+import type { ConnectionSecrets } from './connection-secrets.ts'
 import type { RestoringFacts } from './restoring.ts'
 
 /** What a pass reads of the previous volumes. */
@@ -24,6 +25,8 @@ export type Observed = ObservedInstance & {
   restoring: RestoringFacts | undefined
   /** The volumes that served before restores. */
   previous: PreviousFacts
+  /** The Secrets by which clients connect. No secret value is among it. */
+  connectionSecrets: ConnectionSecrets
   /** The Task of status.operation. */
   task: Task | undefined
   /** Of a database being deleted whose Task is not there: its namespace is being deleted, so that none can be created. */

@@ -4,6 +4,7 @@ import type { IdSource } from '../../values/id.ts'
 import { identified } from '../objects/held.ts'
 import { type Done, type Executor, type Pass, perform as performInstance } from '../workload/execute.ts'
 import type { Action } from './actions.ts'
+import { writeConnectionSecret } from './connection-secrets.ts'
 import { orphan } from './orphan.ts'
 import { deletePrevious } from './previous.ts'
 import { finishDeletion } from './release.ts'
@@ -21,6 +22,11 @@ export async function perform(
     case 'delete-previous':
       await deletePrevious(executor.cluster, database, action)
       return 'done'
+    case 'write-connection-secret': {
+      const { passwords, keys, observed } = pass
+      await writeConnectionSecret(executor.cluster, database, action.secret, { owner: observed.owner, passwords, keys })
+      return 'done'
+    }
     case 'remove-force':
       await executor.cluster.replace('ManagedDatabase', withoutForce(database))
       return 'done'

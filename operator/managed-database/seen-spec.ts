@@ -13,6 +13,7 @@ const seenOf = ({
   deletionProtection,
   storage,
   services,
+  credentials,
 }: ManagedDatabase['spec']) => ({
   displayName,
   options,
@@ -20,6 +21,7 @@ const seenOf = ({
   deletionProtection,
   storage,
   services,
+  credentials,
 })
 
 /** The status that is to be written, with when users last saw a change of what it is about. */

@@ -39,7 +39,7 @@ export type Owner = {
   hostLabel: string
 }
 
-export type Component = 'postgres' | 'credentials' | 'tls' | 'route' | 'snapshot' | 'verification'
+export type Component = 'postgres' | 'credentials' | 'tls' | 'route' | 'snapshot' | 'verification' | 'connection'
 
 type Owning = { kind: OwnerKind; metadata: ObjectMeta; status?: { domain?: string | undefined } | undefined }
 

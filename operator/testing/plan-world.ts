@@ -239,6 +239,7 @@ export function observedIn(world: World): Observed {
     branches: [],
     backups: [],
     task: world.tasks.get(database.status?.operation?.taskId ?? ''),
+    connectionSecrets: { isAsked: false, wanted: [], unwanted: [] },
     annotatedTask: undefined,
   }
 }

@@ -117,6 +117,12 @@ const settledAs =
     )
   }
 
+/** Whether the Secrets for its clients are written. */
+async function hasSecrets(cluster: Cluster, subject: Subject): Promise<boolean> {
+  const { status } = (await cluster.get('ManagedDatabase', key(subject))) ?? {}
+  return status?.conditions?.find(({ type }) => type === 'SecretsReady')?.reason === 'Written'
+}
+
 const annotationOf = (subject: Subject, name: OperationName, spec: ManagedDatabase['spec']) => ({
   [annotations.operation]: renderOperation({ taskId: subject.taskId, name, hash: desiredHash(spec) }),
 })
@@ -460,7 +466,7 @@ export const scenarios: Scenario[] = [
   },
   {
     name: 'rotation of a password',
-    before: { ipAllowlist: narrow },
+    before: { ipAllowlist: narrow, credentials: { secrets: true } },
     rules: ['198.51.100.0/24'],
     rotates: 'app',
     act: async (cluster, subject) => {
@@ -474,7 +480,8 @@ export const scenarios: Scenario[] = [
       })
       await createTask(cluster, subject, 'rotate-password-managed')
     },
-    isDone: settledAs('available'),
+    isDone: async (cluster, subject) =>
+      (await hasSecrets(cluster, subject)) && settledAs('available')(cluster, subject),
   },
   {
     name: 'suspend',

@@ -6,6 +6,7 @@ import type { InstanceCondition } from '../../workload/plan/findings.ts'
 /**
  * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
  * - BackupsReady: only where backups are asked for that are not taken, or the last scheduled one failed.
+ * - SecretsReady: only where Secrets for clients are asked for: whether they hold what is valid.
  * - PreviousVolumesKept: only where volumes of before restores are kept, and what they wait for.
  * - DeletionForced: only while a deletion would delete the branches as well.
  * - DeletionBlocked: only on a database being deleted, and why that does not go on.
@@ -14,6 +15,7 @@ export type ConditionType =
   | InstanceCondition
   | 'ServicesReady'
   | 'BackupsReady'
+  | 'SecretsReady'
   | 'PreviousVolumesKept'
   | 'DeletionForced'
   | 'DeletionBlocked'
@@ -30,6 +32,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'VolumeGrown',
     'ServicesReady',
     'BackupsReady',
+    'SecretsReady',
     'PreviousVolumesKept',
     'ConfigurationRefused',
     'RestartPending',
@@ -41,6 +44,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'VolumeGrown',
     'ServicesReady',
     'BackupsReady',
+    'SecretsReady',
     'PreviousVolumesKept',
     'ConfigurationRefused',
     'RestartPending',

@@ -32,6 +32,7 @@ import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 import { backupsFinding } from './backups.ts'
 import { type Findings, nextConditions } from './conditions.ts'
+import { connectionSecrets } from './connection-secrets.ts'
 import { deletionBlock, isOrphaned, teardownStep } from './deletion.ts'
 import { restartsOf } from './due-restarts.ts'
 import { forceOf } from './force.ts'
@@ -82,10 +83,16 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const operation = operationState(observed, assessment, now, deadlines)
   const block = isDeleting ? deletionBlock(observed) : undefined
   const previous = previousVolumes(observed, now)
-  const status = statusOf(observed, assessment, operation, block, previous, now)
+  const secrets = connectionSecrets(observed, assessment)
+  const status = statusOf(observed, assessment, operation, { block, previous, secrets: secrets.finding }, now)
   const runs = operation.progressing.status === 'True'
   return {
-    actions: [...unmarked.others, ...nextActions(observed, identity.owner, assessment), ...previous.actions],
+    actions: [
+      ...unmarked.others,
+      ...nextActions(observed, identity.owner, assessment),
+      ...previous.actions,
+      ...secrets.actions,
+    ],
     status,
     awaitsPostgres: awaitsPostgres(observed, assessment),
     configurationDigest: assessment.desired.configurationDigest,
@@ -215,12 +222,18 @@ function digestsOf({ database }: Observed, { appliedHash }: OperationState) {
   return { hash: appliedHash, members: desiredDigests(asked) }
 }
 
+type Told = {
+  block: { reason: string; message: string } | undefined
+  previous: Previous
+  /** Of the Secrets for clients. */
+  secrets: Finding | undefined
+}
+
 function statusOf(
   observed: Observed,
   assessment: Assessment,
   state: OperationState,
-  block: { reason: string; message: string } | undefined,
-  previous: Previous,
+  { block, previous, secrets }: Told,
   now: number,
 ): ManagedDatabaseStatus {
   const { database, children, pod, branches } = observed
@@ -240,6 +253,7 @@ function statusOf(
     ...(told ? { SizeApplied: told } : {}),
     ...notAvailableFindings(database.spec),
     ...(ofBackups ? { BackupsReady: ofBackups } : {}),
+    ...(secrets ? { SecretsReady: secrets } : {}),
     ...(previous.finding ? { PreviousVolumesKept: previous.finding } : {}),
     ...(refused ? { ConfigurationRefused: refused } : {}),
     ...(restarts ? { RestartPending: restarts } : {}),

@@ -15,6 +15,10 @@ function presentWord({ credentials, postgres }: Looked, answered: Answered): Ans
   return postgres.mark === credentials.mark ? answered : undefined
 }
 
+/** Whether Postgres was seen to have the passwords as they are now. */
+export const isRotationTaken = (looked: Looked, answered: Answered): boolean =>
+  presentWord(looked, answered)?.rolesInOrder === true
+
 /** Whose password is asked to be replaced, and is not yet that of the rotation. */
 const unmade = ({ credentials, rotations: { asked } }: Looked): DatabaseRole[] =>
   databaseRoles.filter(

@@ -1,0 +1,31 @@
+/** Secrets for clients inside the cluster, asked for through the API, on the one-machine store. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { desiredHash } from '../../crds/index.ts'
+import { type Client, createSettled, expectError, startClient, storedDatabase } from '../testing/client.ts'
+
+let client: Client
+beforeAll(async () => {
+  client = await startClient()
+})
+afterAll(() => client.close())
+
+test('they are asked for when a database is created, or later: at once, and without a task', async () => {
+  const created = await client.create('made', { credentials: { secrets: true } })
+  expect(created.body.credentials).toEqual({ secrets: true })
+  expect((await storedDatabase(client, 'made')).spec.credentials).toEqual({ secrets: true })
+
+  const id = await createSettled(client, 'later')
+  const patch = (body: object) => client.call('PATCH', `/databases/${id}`, { body })
+  const before = await storedDatabase(client, 'later')
+  expect(before.spec).not.toHaveProperty('credentials')
+  const changed = await patch({ credentials: { secrets: true } })
+  expect(changed).toMatchObject({ status: 200, body: { status: 'available', credentials: { secrets: true } } })
+  expect(changed.headers).not.toHaveProperty('x-task-id')
+  const { spec } = await storedDatabase(client, 'later')
+  expect(desiredHash(spec)).toBe(desiredHash(before.spec))
+  expect((await patch({ display_name: 'x' })).body.credentials).toEqual({ secrets: true })
+  expect((await patch({ credentials: { secrets: false } })).body).not.toHaveProperty('credentials')
+  expect((await storedDatabase(client, 'later')).spec).not.toHaveProperty('credentials')
+  expectError(await patch({ credentials: { secrets: 'yes' } }), 400, /^credentials.secrets: /)
+  expectError(await patch({ credentials: {} }), 400, /^credentials.secrets: is required/)
+})

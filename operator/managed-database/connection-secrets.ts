@@ -1,0 +1,141 @@
+/**
+ * The Secrets by which clients inside the cluster connect, one for each role, where a database asks for them: `NAME-app`,
+ * `NAME-admin`, `NAME-app-read-only`, with the keys that charts expect of a Postgres operator. They hold passwords as they are.
+ * A Secret of such a name that is not the database's own is never changed.
+ */
+import type { Cluster, Draft, Secret } from '../../cluster/index.ts'
+import { ClusterError, isClusterError } from '../../cluster/index.ts'
+import type { ManagedDatabase, ObjectMeta } from '../../crds/index.ts'
+import { labels } from '../../crds/index.ts'
+import { applicationDatabase, type DatabaseRole, databaseRoles } from '../../sealing/credentials.ts'
+import type { InstallationKeys } from '../keys.ts'
+import { childMetadata, type Owner, ownerUidOf } from '../objects/ownership.ts'
+import type { Passwords } from '../workload/children/credentials.ts'
+
+const component = 'connection'
+
+export const connectionSecretName = (database: string, role: DatabaseRole): string =>
+  `${database}-${role.replaceAll('_', '-')}`
+
+/** `metadata`: of the Secret that is there, and is the database's own. */
+export type ConnectionSecret = { role: DatabaseRole; name: string } & (
+  | { state: 'absent' | 'foreign' }
+  | { state: 'outdated' | 'current'; metadata: ObjectMeta }
+)
+
+export type ConnectionSecrets = {
+  isAsked: boolean
+  /** One for each role; none where nobody asks for them, or where it is not known yet what they hold. */
+  wanted: ConnectionSecret[]
+  /** The database's own that nobody asks for any more. */
+  unwanted: ObjectMeta[]
+}
+
+/** What they are made of. */
+type Content = {
+  owner: Owner | undefined
+  passwords: Passwords | undefined
+  keys: InstallationKeys
+}
+
+const encoded = (values: Record<string, string>): Record<string, string> =>
+  Object.fromEntries(Object.entries(values).map(([key, value]) => [key, Buffer.from(value).toString('base64')]))
+
+function connectionSecretDraft(
+  database: ManagedDatabase,
+  role: DatabaseRole,
+  { owner, passwords, keys }: Content,
+): Draft<'Secret'> | undefined {
+  const endpoint = database.status?.endpoint
+  const { authority } = keys
+  if (owner === undefined || passwords === undefined || endpoint === undefined || authority === undefined)
+    return undefined
+  const { host } = endpoint
+  const port = String(endpoint.port)
+  const password = passwords[role]
+  const address = `${host}:${port}/${applicationDatabase}`
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    type: 'kubernetes.io/basic-auth',
+    metadata: childMetadata(owner, connectionSecretName(owner.name, role), component),
+    data: encoded({
+      username: role,
+      user: role,
+      password,
+      host,
+      port,
+      dbname: applicationDatabase,
+      uri: `postgresql://${role}:${password}@${address}?sslmode=require`,
+      'jdbc-uri': `jdbc:postgresql://${address}?user=${role}&password=${password}&sslmode=require`,
+      pgpass: `${host}:${port}:${applicationDatabase}:${role}:${password}\n`,
+      sslrootcert: authority.bundle,
+    }),
+  }
+}
+
+const includes = (found: Record<string, string> = {}, wanted: Record<string, string> = {}): boolean =>
+  Object.entries(wanted).every(([key, value]) => found[key] === value)
+
+const isSame = (found: Secret, wanted: Draft<'Secret'>): boolean =>
+  includes(found.data, wanted.data) &&
+  Object.keys(found.data ?? {}).length === Object.keys(wanted.data ?? {}).length &&
+  includes(found.metadata.labels, wanted.metadata.labels) &&
+  includes(found.metadata.annotations, wanted.metadata.annotations)
+
+/** `secrets`: the database's own. One that is not among them is looked for in the cluster itself: it may be somebody else's. */
+export async function observeConnectionSecrets(
+  cluster: Cluster,
+  database: ManagedDatabase,
+  secrets: readonly Secret[],
+  content: Content,
+): Promise<ConnectionSecrets> {
+  const own = secrets.filter(({ metadata }) => metadata.labels?.[labels.component] === component)
+  const isAsked = database.spec.credentials?.secrets === true
+  const namesOf = new Set(databaseRoles.map(role => connectionSecretName(database.metadata.name, role)))
+  const unwanted = own
+    .map(({ metadata }) => metadata)
+    .filter(({ name, deletionTimestamp }) => !(isAsked && namesOf.has(name)) && deletionTimestamp === undefined)
+  if (!isAsked) return { isAsked, wanted: [], unwanted }
+  const wanted = await Promise.all(
+    databaseRoles.map(async (role): Promise<ConnectionSecret[]> => {
+      const draft = connectionSecretDraft(database, role, content)
+      if (draft === undefined) return []
+      const { name, namespace } = draft.metadata
+      const found =
+        own.find(({ metadata }) => metadata.name === name) ?? (await cluster.get('Secret', { namespace, name }))
+      if (found === undefined) return [{ role, name, state: 'absent' }]
+      if (ownerUidOf(found) !== database.metadata.uid) return [{ role, name, state: 'foreign' }]
+      return [{ role, name, state: isSame(found, draft) ? 'current' : 'outdated', metadata: found.metadata }]
+    }),
+  )
+  return { isAsked, wanted: wanted.flat(), unwanted }
+}
+
+/**
+ * Creates the Secret, or replaces it as it was observed, so that an operator that was frozen meanwhile writes no older password
+ * over a newer one. What others wrote into its metadata stays.
+ */
+export async function writeConnectionSecret(
+  cluster: Cluster,
+  database: ManagedDatabase,
+  { role, ...secret }: ConnectionSecret,
+  content: Content,
+): Promise<void> {
+  const draft = connectionSecretDraft(database, role, content)
+  if (draft === undefined) return
+  if (secret.state === 'absent')
+    try {
+      await cluster.create('Secret', draft)
+    } catch (error) {
+      if (isClusterError(error, 'AlreadyExists')) throw new ClusterError('Conflict', error.message)
+      throw error
+    }
+  if (secret.state !== 'outdated') return
+  const metadata = {
+    ...secret.metadata,
+    labels: { ...secret.metadata.labels, ...draft.metadata.labels },
+    annotations: { ...secret.metadata.annotations, ...draft.metadata.annotations },
+  }
+  await cluster.replace('Secret', { ...draft, metadata })
+}

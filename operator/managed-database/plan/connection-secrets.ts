@@ -1,0 +1,46 @@
+/** When the Secrets for clients are written and deleted. Pure. */
+import { type Finding, no, yes } from '../../objects/conditions.ts'
+import type { Assessment } from '../../workload/plan/assessment.ts'
+import { isRotationTaken } from '../../workload/plan/rotation.ts'
+import type { Action } from '../actions.ts'
+import type { Observed } from '../observed.ts'
+
+/**
+ * Whether the passwords of the credentials Secret are those that Postgres takes: while one is being replaced, clients keep the
+ * one before until Postgres is seen to have the new one.
+ */
+function areValid(observed: Observed, { findings, answered }: Assessment): boolean {
+  const { credentials } = observed
+  if (credentials.state !== 'readable') return false
+  if (credentials.previous.length > 0) return isRotationTaken(observed, answered)
+  return findings.CredentialsReady?.status === 'True'
+}
+
+export function connectionSecrets(
+  observed: Observed,
+  assessment: Assessment,
+): { actions: Action[]; finding: Finding | undefined } {
+  const { isAsked, wanted, unwanted } = observed.connectionSecrets
+  const actions: Action[] = unwanted.map(({ name, namespace = '', uid = '' }) => ({
+    ...{ do: 'delete', kind: 'Secret', name, namespace, uid },
+  }))
+  if (!isAsked) return { actions, finding: undefined }
+  const open = wanted.filter(({ state }) => state === 'absent' || state === 'outdated')
+  const mayWrite = areValid(observed, assessment)
+  if (mayWrite) actions.push(...open.map(secret => ({ do: 'write-connection-secret' as const, secret })))
+  return { actions, finding: findingOf(observed, open.length > 0, mayWrite) }
+}
+
+function findingOf({ connectionSecrets: { wanted } }: Observed, isOpen: boolean, mayWrite: boolean): Finding {
+  const foreign = wanted.filter(({ state }) => state === 'foreign').map(({ name }) => name)
+  if (foreign.length > 0)
+    return no(
+      'NameTaken',
+      `${foreign.join(', ')}: a Secret of that name exists and is not this database's; it is left as it is. Delete it to get the database's own`,
+    )
+  if (wanted.length === 0) return no('Pending', 'waiting for the address of the database')
+  if (!isOpen) return yes('Written', `written: ${wanted.map(({ name }) => name).join(', ')}`)
+  return mayWrite
+    ? no('Pending', 'the Secrets are being written')
+    : no('Pending', 'waiting until Postgres has the passwords')
+}
