@@ -20,8 +20,8 @@ import { no } from '../objects/conditions.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
 import { type Executor as InstanceExecutor, type Pass, perform as performInstance } from '../workload/execute.ts'
 import { lock } from '../workload/lock.ts'
+import type { Action } from './actions.ts'
 import type { Observed } from './observed.ts'
-import type { Action } from './plan.ts'
 
 type Executor = { cluster: Cluster; instance: InstanceExecutor; newId: IdSource; now: () => number }
 

@@ -2,53 +2,27 @@
  * From what was observed of a restore to what is to be done and what is to be said: a pure function, the same after a crash at
  * any point. The order: the anchor is asked for, so that it is in the list; a new volume is made of the snapshot and a Postgres
  * starts on it, closed, beside the old one; when it has answered, the old one is stopped, and a lock keeps it from starting;
- * the anchor is a snapshot of the stopped volume; then one write of the database's status names the new volume, and the database's own controller serves
- * from it. What fails before that leaves the old volume serving, and so does an anchor that cannot be taken, unless somebody
+ * the anchor is a snapshot of the stopped volume; then one write of the database's status names the new volume, and the
+ * database's own controller serves from it. What fails before that leaves the old volume serving, and so does an anchor that cannot be taken, unless somebody
  * has agreed to that. From the switch on the old volume is the database's to keep (managed-database/plan/previous.ts).
  */
 import { isInForce, isOpenRestore, type Restore, teardownFinalizer, visiblePhase } from '../../crds/index.ts'
 import { timestamp } from '../../values/time.ts'
-import { isTakenFor, type RestorePurpose, takenBy } from '../backup/taken.ts'
+import { isTakenFor, takenBy } from '../backup/taken.ts'
 import { completed, conditionOf, no, yes } from '../objects/conditions.ts'
 import { withFindings } from '../objects/run-status.ts'
-import type { Action as InstanceAction } from '../workload/actions.ts'
-import type { VolumeRecord } from '../workload/instance.ts'
+import { type Action, lookMs, type Plan, type Status } from './actions.ts'
 import { isAnchorOf, nameTaken, takenNameOf } from './anchor.ts'
-import type { Candidate, Left, Observed } from './observed.ts'
-import { isOfOperator } from './record.ts'
+import { ended, isSwitched, removal } from './ended.ts'
+import type { Candidate, Observed } from './observed.ts'
+import { failed, pending, running } from './status.ts'
 import { isTrouble } from './trouble.ts'
-
-export type Action =
-  /** Puts the finalizer on the restore. */
-  | { do: 'identify' }
-  /** Has the database ask for this restore, so that it is its operation. */
-  | { do: 'ask'; backupName: string }
-  | { do: 'take-backup'; name: string; purpose: RestorePurpose }
-  | { do: 'candidate'; action: InstanceAction }
-  /** Keeps the old Postgres from starting, which has stopped. */
-  | { do: 'lock' }
-  /** The one write by which the new volume serves. */
-  | { do: 'switch'; from: number; to: number; volume: VolumeRecord }
-  | { do: 'delete'; left: Left }
-  /** Lets the restore go. */
-  | { do: 'release' }
-  /** Deletes the restore itself: its database is gone, or its record has been kept long enough. */
-  | { do: 'forget' }
-
-type Status = NonNullable<Restore['status']>
-type Plan = { actions: Action[]; status: Status; wakeAt?: number | undefined }
 
 /** How long a restore may take until the new volume serves, and then until that answers clients. */
 export type RestoreDeadlines = { restoringMs: number; modifyingMs: number }
 
-/** How often an ended restore is looked at. */
-const checkMs = 24 * 3600_000
-/** How long the record of a restore stays that was asked of the API. */
-const recordMs = 30 * 24 * 3600_000
 /** With as many previous volumes kept, another restore is refused. */
 const mostPrevious = 32
-/** How soon pods and objects that nobody follows are looked at again. */
-const lookMs = 250
 
 export function plan(observed: Observed, now: number, deadlines: RestoreDeadlines): Plan {
   const { restore } = observed
@@ -67,11 +41,6 @@ export function plan(observed: Observed, now: number, deadlines: RestoreDeadline
   if (status.phase === 'pending') return begin(observed, now, deadlines)
   return isSwitched(observed) ? switched(observed, now, deadlines) : underWay(observed, now)
 }
-
-/** By the database's own word: a crash may have come before the restore said so. */
-const isSwitched = ({ restore, database }: Observed): boolean =>
-  restore.status?.switchedAt !== undefined ||
-  (restore.status?.incarnation !== undefined && database?.status?.incarnation === restore.status.incarnation)
 
 /** Why nothing can come of it, whatever is waited for. */
 function refusalOf({ restore, database, backup, source }: Observed): { reason: string; message: string } | undefined {
@@ -288,78 +257,3 @@ function switched(observed: Observed, now: number, { modifyingMs }: RestoreDeadl
     wakeAt: now + lookMs,
   }
 }
-
-/** What runs nothing any more: its pod first, then what it ran with. */
-function removal({ leftovers }: Observed): Action[] {
-  const { hasPod, objects } = leftovers
-  return objects.filter(({ kind }) => kind === 'StatefulSet' || !hasPod).map(left => ({ do: 'delete', left }))
-}
-
-/**
- * Of a restore that failed before its data served, all that it made is deleted. The volume that one replaced stays: it is
- * the database's.
- */
-function ended(observed: Observed, now: number): Plan {
-  const { restore, database, leftovers, lock } = observed
-  const { metadata, status = {} } = restore
-  const { claim, hasPod, objects } = leftovers
-  const still = (actions: Action[], wakeAt?: number): Plan => ({ actions, status, wakeAt })
-  // What serves again waits for the lock to be released; what was replaced stays locked as long as it could start.
-  const isToStart = !isSwitched(observed)
-  const isGone = objects.length === 0 && !hasPod
-  const actions = [
-    ...(lock && (isToStart || isGone) ? [{ do: 'delete' as const, left: lock }] : []),
-    ...removal(observed),
-  ]
-  if (!isGone || lock !== undefined) return still(actions, now + lookMs)
-  if (claim !== undefined && !isSwitched(observed)) {
-    const { name, uid = '', deletionTimestamp } = claim.metadata
-    const left: Left = { kind: 'PersistentVolumeClaim', name, uid }
-    return still(deletionTimestamp === undefined ? [{ do: 'delete', left }] : [], now + lookMs)
-  }
-  if (metadata.deletionTimestamp !== undefined)
-    return isOnRecord(observed) ? still([{ do: 'release' }]) : still([], now + lookMs)
-  // One that was for no database stays, to say so.
-  const isOrphan = database === undefined && conditionOf(status, 'Ready')?.reason !== 'DatabaseMissing'
-  const isOld = now - Date.parse(status.finishedAt ?? '') >= recordMs
-  const isToGo = isOrphan || (isOld && isOfOperator(restore))
-  return still(isToGo ? [{ do: 'forget' }] : [], isOld || isOrphan ? undefined : now + checkMs)
-}
-
-/** Whether the database has noted how this ended for the volume it replaced: after that nothing needs the Restore. */
-function isOnRecord(observed: Observed): boolean {
-  const { restore, database, leftovers } = observed
-  if (!isSwitched(observed) || database === undefined || database.metadata.deletionTimestamp !== undefined) return true
-  const { phase, previous } = restore.status ?? {}
-  const entry = database.status?.previous?.find(
-    ({ uid, restoreUid }) => restoreUid === restore.metadata.uid || uid === previous?.uid,
-  )
-  if (entry === undefined) return leftovers.claim === undefined
-  return phase !== 'completed' || entry.restoredAt !== undefined
-}
-
-const notYet = no('NotCompleted', 'the data are not restored')
-
-const pending = (restore: Restore, reason: string, message: string, now: number): Status =>
-  withFindings(
-    restore,
-    { ...restore.status, phase: 'pending' },
-    { Ready: notYet, Progressing: yes(reason, message) },
-    now,
-  )
-
-const running = (restore: Restore, reason: string, message: string, now: number): Status =>
-  withFindings(
-    restore,
-    { ...restore.status, phase: 'running' },
-    { Ready: notYet, Progressing: yes(reason, message) },
-    now,
-  )
-
-const failed = (restore: Restore, reason: string, message: string, now: number): Status =>
-  withFindings(
-    restore,
-    { ...restore.status, phase: 'failed', finishedAt: timestamp(now), error: message.slice(0, 1000) },
-    { Ready: no(reason, message), Progressing: no(reason, message) },
-    now,
-  )

@@ -1,0 +1,29 @@
+/** What the plan for a restore can ask to be done. */
+import type { Restore } from '../../crds/index.ts'
+import type { RestorePurpose } from '../backup/taken.ts'
+import type { Action as InstanceAction } from '../workload/actions.ts'
+import type { VolumeRecord } from '../workload/instance.ts'
+import type { Left } from './observed.ts'
+
+export type Action =
+  /** Puts the finalizer on the restore. */
+  | { do: 'identify' }
+  /** Has the database ask for this restore, so that it is its operation. */
+  | { do: 'ask'; backupName: string }
+  | { do: 'take-backup'; name: string; purpose: RestorePurpose }
+  | { do: 'candidate'; action: InstanceAction }
+  /** Keeps the old Postgres from starting, which has stopped. */
+  | { do: 'lock' }
+  /** The one write by which the new volume serves. */
+  | { do: 'switch'; from: number; to: number; volume: VolumeRecord }
+  | { do: 'delete'; left: Left }
+  /** Lets the restore go. */
+  | { do: 'release' }
+  /** Deletes the restore itself: its database is gone, or its record has been kept long enough. */
+  | { do: 'forget' }
+
+export type Status = NonNullable<Restore['status']>
+export type Plan = { actions: Action[]; status: Status; wakeAt?: number | undefined }
+
+/** How soon pods and objects that nobody follows are looked at again. */
+export const lookMs = 250
