@@ -21,11 +21,12 @@ const previousHint = (database: ManagedDatabase | undefined): string => {
 
 function troubleOf(error: unknown, database: ManagedDatabase | undefined): Trouble {
   if (error instanceof NameTakenError) return { reason: 'NameTaken', message: error.message }
-  if (isClusterError(error, 'Forbidden') && error.message.includes('exceeded quota'))
-    return {
-      reason: 'QuotaExceeded',
-      message: `the quota has no space for the restored volume beside the present one: ${error.message}${previousHint(database)}`,
-    }
+  if (isClusterError(error, 'Forbidden') && error.message.includes('exceeded quota')) {
+    const isOfVolume = /persistentvolumeclaims|requests\.storage/.test(error.message)
+    const what = isOfVolume ? 'the restored volume beside the present one' : 'what the restore makes'
+    const hint = isOfVolume ? previousHint(database) : ''
+    return { reason: 'QuotaExceeded', message: `the quota has no space for ${what}: ${error.message}${hint}` }
+  }
   if (isClusterError(error, 'Invalid', 'Forbidden', 'BadRequest')) return { reason: 'Refused', message: error.message }
   if (isClusterError(error)) return { reason: 'Retrying', message: `the last try failed: ${error.message}` }
   return { reason: 'Retrying', message: 'the last try failed: see the log of the operator' }
