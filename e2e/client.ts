@@ -14,6 +14,7 @@ export type Database = {
   options: string[]
   updated_at: string
   ip_allowlist: { rules: { cidr: string; label?: string }[]; state: string }
+  storage_used?: number
   connection?: Connection
 }
 

@@ -16,6 +16,8 @@ import type { Provider } from './providers/provider.ts'
 
 type Backup = { id: string; status: string; purpose: string; created_at: string; metadata: { error?: string } }
 
+type Previous = { incarnation: number; reason: string; kept_until?: string; storage_used: number }
+
 let provider: Provider
 let api: ApiClient
 beforeAll(async () => {
@@ -122,6 +124,21 @@ test('undoes a mistake, with the same id, address and password; and its anchor h
   expect(rows[0]?.count).toBeGreaterThanOrEqual(acknowledged)
   expect(acknowledged).toBeGreaterThan(0)
   expect(await query(connection, "SELECT to_regclass('fruit') AS fruit")).toEqual([{ fruit: null }])
+
+  // The volumes of before are kept, and counted, until somebody deletes them.
+  const previous = async () => (await api.call<Previous[]>('GET', `/databases/${id}/previous`)).body
+  const isKept = ({ reason, kept_until }: Previous) => reason === 'KeptForADay' && kept_until !== undefined
+  const volumes = await eventually('both volumes kept', async () => {
+    const found = await previous()
+    return found.length === 2 && found.every(isKept) ? found : undefined
+  })
+  const used = async () => (await api.read(id)).body.storage_used ?? 0
+  const counted = volumes.reduce((sum, { storage_used }) => sum + storage_used, 0)
+  expect(await used()).toBeGreaterThanOrEqual(counted)
+  for (const { incarnation } of volumes)
+    expect((await api.call('DELETE', `/databases/${id}/previous/${incarnation}`)).status).toBe(204)
+  await eventually('no volume of before left', async () => (await previous()).length === 0)
+  expect(await query(connection, 'SELECT count(*)::int AS count FROM entry')).toEqual(rows)
   await api.remove(id)
 }, 240_000)
 
