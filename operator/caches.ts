@@ -19,6 +19,7 @@ import {
 } from '../crds/index.ts'
 import { gatewayComponent } from '../routes/route.ts'
 import { withoutForeignData } from './keys.ts'
+import { withForeignFields } from './objects/foreign-fields.ts'
 import { ownerKeyOf, ownerUidOf } from './objects/ownership.ts'
 import { createOptionalInformer } from './optional-informer.ts'
 import { isOfInterest } from './region/admission.ts'
@@ -156,23 +157,33 @@ export function createCaches(
     quotas: follow('quotas', 'ResourceQuota', {
       labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
     }),
-    statefulSets: follow('stateful-sets', 'StatefulSet', { ...labelled, indexes: byOwner }),
+    statefulSets: follow('stateful-sets', 'StatefulSet', {
+      ...labelled,
+      transform: withForeignFields,
+      indexes: byOwner,
+    }),
     pods: follow('pods', 'Pod', {
       ...labelled,
       transform: slimPod,
       indexes: { database: pod => one(pod.metadata.labels?.[labels.database]) },
     }),
-    services: follow('services', 'Service', { ...labelled, indexes: byOwner }),
+    services: follow('services', 'Service', { ...labelled, transform: withForeignFields, indexes: byOwner }),
     networkPolicies: follow('network-policies', 'NetworkPolicy', {
       ...labelled,
+      transform: withForeignFields,
       indexes: { ...byOwner, component: policy => one(policy.metadata.labels?.[labels.component]) },
     }),
-    disruptionBudgets: follow('disruption-budgets', 'PodDisruptionBudget', { ...labelled, indexes: byOwner }),
+    disruptionBudgets: follow('disruption-budgets', 'PodDisruptionBudget', {
+      ...labelled,
+      transform: withForeignFields,
+      indexes: byOwner,
+    }),
     claims: follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
     volumes: follow('volumes', 'PersistentVolume', { ...labelled, transform: slimVolume, indexes: byOwner }),
     secrets: follow('secrets', 'Secret', { ...labelled, indexes: byOwner }),
     configMaps: follow('config-maps', 'ConfigMap', {
       ...labelled,
+      transform: withForeignFields,
       indexes: { ...byOwner, ownerKey: configMap => one(ownerKeyOf(configMap)) },
     }),
     gateways: follow('gateways', 'Lease', {
@@ -215,7 +226,8 @@ export function createCaches(
         delete: (kind, key, options) => inner.delete(kind, key, options),
         create: (kind, draft) => writtenThrough(kind, inner.create(kind, draft)),
         apply: (kind, draft) => writtenThrough(kind, inner.apply(kind, draft)),
-        replace: (kind, object) => writtenThrough(kind, inner.replace(kind, object)),
+        // A cached object has some managers' fields only; sent back, they would be taken for all.
+        replace: (kind, object) => writtenThrough(kind, inner.replace(kind, withoutManagedFields(object))),
         replaceStatus: (kind, object) => writtenThrough(kind, inner.replaceStatus(kind, object)),
       }
     },

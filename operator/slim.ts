@@ -4,11 +4,16 @@ import { withoutManagedFields } from '../cluster/informer/index.ts'
 import { annotations, type Backup } from '../crds/index.ts'
 import { conditionOf } from './objects/conditions.ts'
 import { databaseReplaced } from './objects/named-database.ts'
+import { imageEdits } from './workload/image-edits.ts'
 
-/** Of a pod only its identity and its state; its specification is its StatefulSet's. */
+/**
+ * Of a pod only its identity and its state, and who changed an image of its; its specification is its StatefulSet's.
+ */
 export function slimPod(pod: Pod): Pod {
   const { spec, ...rest } = withoutManagedFields(pod)
-  return spec?.nodeName === undefined ? rest : { ...rest, spec: { containers: [], nodeName: spec.nodeName } }
+  const edits = imageEdits(pod.metadata.managedFields)
+  const edited = edits.length === 0 ? rest : { ...rest, metadata: { ...rest.metadata, managedFields: edits } }
+  return spec?.nodeName === undefined ? edited : { ...edited, spec: { containers: [], nodeName: spec.nodeName } }
 }
 
 /**

@@ -62,6 +62,9 @@ function checkContainers(spec: JsonObject, path: string): Problem[] {
   return [...containers.entries()].flatMap(([index, container]) => [
     ...(textIn(container, 'name') ? [] : [required(`${path}.containers[${index}].name`)]),
     ...(textIn(container, 'image') ? [] : [required(`${path}.containers[${index}].image`)]),
+    ...[...listIn(isObject(container) ? container : {}, 'ports').entries()]
+      .filter(([, port]) => !isObject(port) || port.containerPort === undefined)
+      .map(([port]) => required(`${path}.containers[${index}].ports[${port}].containerPort`)),
   ])
 }
 
@@ -141,6 +144,9 @@ function checkPod(object: JsonObject, previous?: JsonObject): Problem[] {
 }
 
 function checkService(object: JsonObject, previous?: JsonObject): Problem[] {
+  const ports = listIn(objectIn(object, 'spec'), 'ports')
+  const unnumbered = [...ports.entries()].filter(([, port]) => !isObject(port) || port.port === undefined)
+  if (unnumbered.length > 0) return unnumbered.map(([index]) => required(`spec.ports[${index}].port`))
   const before = objectIn(previous, 'spec').clusterIP
   const after = objectIn(object, 'spec').clusterIP
   if (before === undefined || before === after) return []

@@ -53,7 +53,8 @@ export async function observe(
   const held = database.spec.suspended ? holdOf(backups, branches) : undefined
   const rotations = askedRotations(database, observer.now())
   const sourced = await withSource(cluster, database, remains.claims.length > 0)
-  const instance = isFenced(database, restores) ? { ...sourced, isFenced: true } : sourced
+  const adopting = { ...sourced, adoptsVolumes: true }
+  const instance = isFenced(database, restores) ? { ...adopting, isFenced: true } : adopting
   const request = { instance, owner, isAtRest: isAtRest(database), held, rotations, remains }
   const { observed, passwords } = await observeInstance(observer, request, keys, learnt)
   const tasks = await observeTasks(observer, database)

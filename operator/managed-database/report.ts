@@ -76,6 +76,7 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
     'VolumeReady',
     'SizeApplied',
     'VolumeGrown',
+    'ChildrenApplied',
     'CredentialsReady',
     'DeletionBlocked',
     'KeysAvailable',

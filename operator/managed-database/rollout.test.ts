@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Pod, StatefulSet } from '../../cluster/index.ts'
 import { createInformer } from '../../cluster/informer/index.ts'
 import { annotations, askedBy, desiredHash, type ManagedDatabase, visiblePhase } from '../../crds/index.ts'
+import { operatorManager } from '../objects/foreign-fields.ts'
 import { digestOf } from '../objects/up-to-date.ts'
 import { condition, isPhase, useInstallation } from '../testing/fixture.ts'
 import { editSpec, eventually, silent, testConfiguration, testNamespace } from '../testing/installation.ts'
@@ -194,7 +195,8 @@ describe('another image in the configuration', () => {
       ...set.spec,
       template: { ...set.spec.template, metadata: { ...set.spec.template.metadata, annotations: old } },
     }
-    await it.cluster().replace('StatefulSet', { ...set, ...(spec ? { spec } : {}) })
+    const older = it.installation().store.connect(operatorManager)
+    await older.replace('StatefulSet', { ...set, ...(spec ? { spec } : {}) })
     const replaced = await it.cluster().replace('Pod', { ...pod, metadata: { ...pod.metadata, annotations: old } })
     const containerStatuses =
       replaced.status?.containerStatuses?.map(status => ({

@@ -44,7 +44,12 @@ export async function seeCandidate(
   const owner = ownerOf(instance, id)
   const { caches } = observer
   const remains = { ...remainsOf(caches, namespace, owner), pods: podsOf(caches, id, namespace) }
-  const observation = await observeInstance(observer, { instance, owner, isAtRest: false, remains }, keys, learnt)
+  const observation = await observeInstance(
+    observer,
+    { instance, owner, isAtRest: false, isBeside: true, remains },
+    keys,
+    learnt,
+  )
   const assessment = assess(observation.observed, owner, now, noRestarts)
   const names = new Set<string>([
     childNames.claim(id, incarnation),
@@ -74,6 +79,7 @@ function concerns(action: InstanceAction, names: ReadonlySet<string>): boolean {
     case 'apply':
       return names.has(action.draft.metadata.name)
     case 'delete':
+    case 'repair-pod':
       return names.has(action.name)
     default:
       return action.do === 'detach'

@@ -26,6 +26,7 @@ import { subjectOf } from '../task/subject.ts'
 import { configurationAnnotation, instanceFile } from '../workload/children/configuration.ts'
 import { routeDraft } from '../workload/children/route.ts'
 import { sizeText } from '../workload/children/stateful-set.ts'
+import { noDrifts } from '../workload/drifts.ts'
 import type { Identity } from '../workload/identity.ts'
 import type { PostgresAnswer } from '../workload/observed.ts'
 import { sizeInForce } from '../workload/plan/size.ts'
@@ -185,6 +186,7 @@ export function observedIn(world: World): Observed {
     size: world.sizes.get(sizeText(database.spec.size)),
     inForce: { pinned: inForce, size: world.sizes.get(sizeText(inForce)) },
     growthRefusal: world.growthRefusal,
+    drifts: noDrifts,
     image: 'postgres:18',
     podSettings: world.podSettings,
     incarnation: 1,
@@ -216,6 +218,7 @@ export function observedIn(world: World): Observed {
       routes,
     },
     volumes: { bound: undefined, recorded: undefined, copy: undefined },
+    retained: [],
     copyNode: undefined,
     volumeComesAlone: false,
     provisioning: undefined,
@@ -254,8 +257,8 @@ function perform(world: World, action: Action): void {
   const { database } = world
   if (database === undefined) return
   const owner = ownerOf(database, worldId)
-  const named = (kind: 'Secret', name: string) =>
-    put(world, kind, { apiVersion: 'v1', kind, metadata: childMetadata(owner, name, 'credentials') })
+  const named = (kind: 'Secret', name: string, component: 'credentials' | 'tls') =>
+    put(world, kind, { apiVersion: 'v1', kind, metadata: childMetadata(owner, name, component) })
   switch (action.do) {
     case 'identify':
       database.metadata = {
@@ -270,10 +273,10 @@ function perform(world: World, action: Action): void {
     case 'find-credentials':
       return
     case 'mint-credentials':
-      named('Secret', childNames.credentials(worldId))
+      named('Secret', childNames.credentials(worldId), 'credentials')
       return
     case 'issue-certificate':
-      named('Secret', childNames.tls(worldId))
+      named('Secret', childNames.tls(worldId), 'tls')
       return
     case 'create-claim':
       put(world, 'PersistentVolumeClaim', action.draft)
@@ -308,6 +311,8 @@ function perform(world: World, action: Action): void {
       if (data) data.mark = secret?.metadata.uid
       return
     }
+    case 'relabel':
+    case 'repair-pod':
     case 'reload':
     case 'note-loaded':
     case 'rotate-passwords':
@@ -319,7 +324,12 @@ function perform(world: World, action: Action): void {
   }
 }
 
-type SetInWorld = { spec: { replicas: number; template: { metadata: { annotations: Record<string, string> } } } }
+type SetInWorld = {
+  spec: {
+    replicas: number
+    template: { metadata: { annotations: Record<string, string>; labels: Record<string, string> } }
+  }
+}
 
 /** Gives a claim its volume, and what more it asks for. */
 function provide(world: World, claim: PersistentVolumeClaim): void {
@@ -350,8 +360,9 @@ function turnPod(world: World): void {
   const map = get<{ data: Record<string, string> }>(world, 'ConfigMap', childNames.configuration(worldId, 1))
   const isMissing = !world.objects.has(pod) || (isUnscheduled && isBound)
   if (set?.spec.replicas !== 1 || !isMissing || !claim?.metadata.uid || !map) return
-  const { annotations } = set.spec.template.metadata
-  const metadata = { name: podName, namespace: testNamespace, uid: `pod-${++world.minted}`, annotations }
+  const { annotations, labels: marks } = set.spec.template.metadata
+  const uid = `pod-${++world.minted}`
+  const metadata = { name: podName, namespace: testNamespace, uid, annotations, labels: marks }
   const status = isBound ? started(world, claim.metadata.uid, map) : unscheduled
   world.objects.set(pod, { metadata, status })
 }

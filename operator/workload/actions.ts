@@ -1,17 +1,24 @@
 /** What a plan can ask to be done. All that a plan names at once is independent, and is done at once. */
-import type { AnyObject, Draft, KindName, PersistentVolumeClaim } from '../../cluster/index.ts'
+import type { AnyObject, Draft, KindName, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
 import type { Rotations } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
+import type { Drift } from '../objects/foreign-fields.ts'
 import type { Owner } from '../objects/ownership.ts'
 import type { ServerNames } from './children/certificate.ts'
 import type { VolumeChange } from './children/persistent-volume.ts'
+import type { Correction } from './drifts.ts'
 import type { InstanceCondition } from './plan/findings.ts'
 
 export type AppliedKind = 'ConfigMap' | 'NetworkPolicy' | 'PodDisruptionBudget' | 'Service' | 'StatefulSet'
 
+/** What another manager changed on a child; the fields that no draft has are removed. */
+export type PutBack = { corrections: readonly Correction[]; drifts: readonly Drift[] }
+
 export type Action =
   /** Writes an object with our marks on it. */
   | { do: 'mark'; kind: KindName; object: AnyObject }
+  /** Puts the labels of a Secret back. */
+  | { do: 'relabel'; secret: Secret }
   | { do: 'mint-credentials' }
   /** Gives the Secret its labels back, where it is there without. */
   | { do: 'find-credentials' }
@@ -29,7 +36,7 @@ export type Action =
   | { do: 'change-volume'; name: string; uid: string; change: VolumeChange }
   /** Makes a second object for the same storage. */
   | { do: 'copy-volume'; from: string; uid: string; name: string; owner: Owner }
-  | { [K in AppliedKind]: { do: 'apply'; kind: K; draft: Draft<K> } }[AppliedKind]
+  | { [K in AppliedKind]: { do: 'apply'; kind: K; draft: Draft<K>; putBack?: PutBack } }[AppliedKind]
   /** Claims a free port by a closed route; the one it had before, if that is free. */
   | { do: 'claim-port'; preferred: number | undefined }
   /** Gives up a port that a gateway cannot listen on, for another one. */
@@ -42,6 +49,16 @@ export type Action =
       namespace: string
       uid: string
       resourceVersion?: string | undefined
+    }
+  /** Puts labels and images of a pod back, as it runs. */
+  | {
+      do: 'repair-pod'
+      name: string
+      namespace: string
+      uid: string
+      labels: Record<string, string>
+      /** By container. */
+      images: Record<string, string>
     }
   | { do: 'ensure-roles' }
   /** Rids a closed copy of what is its source's: slots and subscriptions. */

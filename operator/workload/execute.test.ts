@@ -22,6 +22,7 @@ import type { Action, Problem } from './actions.ts'
 import { fingerprintOf, loadedAnnotation } from './children/certificate.ts'
 import { credentialsDraft, openCredentials, rotated } from './children/credentials.ts'
 import { reclaimPolicyAnnotation } from './children/persistent-volume.ts'
+import { createDriftBook } from './drifts.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import { type Done, type Executor, execute, type Pass, perform, worst } from './execute.ts'
 import { createGrowthBook } from './growths.ts'
@@ -94,6 +95,7 @@ function passOf({ observed = {}, children = {}, executor = {}, pass = {} }: Opti
     cluster,
     ports: { claim: async () => {}, leave: async () => {} },
     growths: createGrowthBook(() => 0),
+    drifts: createDriftBook(() => 0),
     now: Date.now,
     keys: () => ({ sealingKey: undefined, authority: undefined }),
     outdateProbe: (name, failed) => outdated.push([name, failed]),
@@ -510,9 +512,31 @@ describe('what is written over', () => {
         return target[property]
       },
     })
-    for (const children of [{ configuration }, { route: configuration }])
-      await passOf({ children, executor: { cluster: counting } }).do(apply({ is: 'ours' }))
+    await passOf({ children: { configuration }, executor: { cluster: counting } }).do(apply({ is: 'ours' }))
+    const route = await cluster.get('ConfigMap', key(name()))
+    await passOf({ children: { route }, executor: { cluster: counting } }).do(apply({ is: 'ours' }))
     expect(looks).toBe(0)
+  })
+
+  test('is what was seen: not what others changed since, nor what has its name by now', async () => {
+    const seen = await cluster.create('ConfigMap', mapDraft(owner, name()))
+    const changed = await cluster.replace('ConfigMap', { ...seen, data: { is: 'changed' } })
+    const conflict = expect.objectContaining({ reason: 'Conflict' })
+    await expect(passOf({ children: { configuration: seen } }).do(apply({ is: 'ours' }))).rejects.toThrow(conflict)
+    await cluster.delete('ConfigMap', key(name()))
+    await expect(passOf({ children: { configuration: changed } }).do(apply({ is: 'ours' }))).rejects.toThrow(conflict)
+    expect(await cluster.get('ConfigMap', key(name()))).toBeUndefined()
+    const theirs = await cluster.create('ConfigMap', mapDraft(other, name(), { is: 'theirs' }))
+    await expect(passOf({ children: { configuration: changed } }).do(apply({ is: 'ours' }))).rejects.toThrow(conflict)
+    expect(await cluster.get('ConfigMap', key(name()))).toEqual(theirs)
+  })
+
+  test('is made anew where others made it immutable', async () => {
+    const seen = await cluster.create('ConfigMap', { ...mapDraft(owner, name(), { is: 'old' }), immutable: true })
+    expect(await passOf({ children: { configuration: seen } }).do(apply({ is: 'new' }))).toBe('done')
+    const anew = await cluster.get('ConfigMap', key(name()))
+    expect(anew).toMatchObject({ data: { is: 'new' } })
+    expect(anew?.metadata.uid).not.toBe(seen.metadata.uid)
   })
 
   test('a certificate is issued under the authority of the moment, and not without one', async () => {

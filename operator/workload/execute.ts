@@ -17,13 +17,15 @@ import {
 import { childNames } from '../../crds/index.ts'
 import type { DatabaseRole } from '../../sealing/credentials.ts'
 import type { InstallationKeys } from '../keys.ts'
+import { driftOf, withoutSurplus } from '../objects/foreign-fields.ts'
 import { childMetadata, isAnothers, type Owner, ownerUidOf } from '../objects/ownership.ts'
 import { type DesiredRoles, diskFull, PostgresError, type PostgresTarget } from '../postgres/administrator.ts'
 import type { PostgresAccess } from './access.ts'
-import type { Action, AppliedKind, Problem } from './actions.ts'
+import type { Action, AppliedKind, Problem, PutBack } from './actions.ts'
 import { certificateDraft, fingerprintOf, loadedAnnotation } from './children/certificate.ts'
 import { credentialsDraft, mintPasswords, rotated, takenBack, withoutPrevious } from './children/credentials.ts'
 import { changedVolume, copiedVolume } from './children/persistent-volume.ts'
+import type { DriftBook } from './drifts.ts'
 import { NameTakenError, RangeExhaustedError } from './errors.ts'
 import type { GrowthBook } from './growths.ts'
 import { credentialsOf, type Observation } from './observe.ts'
@@ -35,6 +37,7 @@ export type Executor = {
   cluster: Cluster
   ports: PortAllocator
   growths: GrowthBook
+  drifts: DriftBook
   now: () => number
   /** As they are at the moment: what is issued late in a pass is issued under what is in force then. */
   keys: () => InstallationKeys
@@ -110,6 +113,9 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
     case 'mark':
       await mark(executor, pass, action.kind, action.object)
       return 'done'
+    case 'relabel':
+      await cluster.replace('Secret', action.secret)
+      return 'done'
     case 'mint-credentials':
       await mint(executor, pass)
       return 'done'
@@ -148,7 +154,7 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
     case 'apply':
       if (action.kind === 'StatefulSet' && (action.draft as Draft<'StatefulSet'>).spec?.replicas === 0)
         await refuseStopInPeril(executor, pass)
-      await put(executor, pass, action.kind, action.draft)
+      await put(executor, pass, action.kind, action.draft, action.putBack)
       return 'done'
     case 'claim-port':
       await executor.ports.claim(cluster, ownerOfPass(pass), pass.observed.region, action.preferred)
@@ -162,6 +168,9 @@ export async function perform(executor: Executor, pass: Pass, action: Action): P
       await cluster.delete(kind, { namespace, name }, { uid, resourceVersion })
       return 'done'
     }
+    case 'repair-pod':
+      await repairPod(executor, action)
+      return 'done'
     case 'note-loaded':
       await noteLoaded(executor, pass, action.fingerprint)
       return 'done'
@@ -201,6 +210,26 @@ async function mark({ cluster }: Executor, { observed }: Pass, kind: KindName, o
   if (await isAnothers(cluster, observed.instance, found)) throw new NameTakenError(kind, found.metadata)
   // The action names the kind of its object.
   await cluster.replace(kind, object as Kinds[typeof kind])
+}
+
+async function repairPod(
+  { cluster }: Executor,
+  { name, namespace, uid, labels, images }: Extract<Action, { do: 'repair-pod' }>,
+): Promise<void> {
+  const pod = await cluster.get('Pod', { namespace, name })
+  if (pod?.spec === undefined || pod.metadata.uid !== uid) return
+  const withImages = <C extends { name: string; image?: string }>(containers: C[]): C[] =>
+    containers.map(container => ({ ...container, ...(images[container.name] && { image: images[container.name] }) }))
+  const { containers, initContainers } = pod.spec
+  await cluster.replace('Pod', {
+    ...pod,
+    metadata: { ...pod.metadata, labels: { ...pod.metadata.labels, ...labels } },
+    spec: {
+      ...pod.spec,
+      containers: withImages(containers),
+      ...(initContainers && { initContainers: withImages(initContainers) }),
+    },
+  })
 }
 
 async function changeVolume(
@@ -312,24 +341,48 @@ async function relabel<K extends 'Secret' | 'PersistentVolumeClaim'>(
   await cluster.replace(kind, { ...found, metadata })
 }
 
-const known = (pass: Pass, kind: KindName, name: string): boolean => {
+/** The child of this kind and name, as it was observed. */
+function known<K extends 'Secret' | AppliedKind>(pass: Pass, kind: K, name: string): Kinds[K] | undefined {
   const { configuration, route, service, networkPolicy, disruptionBudget, statefulSet, certificate } =
     pass.observed.children
-  return [configuration, route, service, networkPolicy, disruptionBudget, statefulSet, certificate].some(
-    child => child?.kind === kind && child.metadata.name === name,
-  )
+  const children = [configuration, route, service, networkPolicy, disruptionBudget, statefulSet, certificate]
+  const found = children.find(child => child?.kind === kind && child.metadata.name === name)
+  // It is of the kind that was looked for.
+  return found as Kinds[K] | undefined
 }
 
-/** Applies a draft over the database's own child, or makes it where there is none under its name. */
+/**
+ * Applies a draft over the database's own child, as it was seen and not if it has changed since; creates it where there is
+ * none under its name. Fields that others added are removed first: an apply leaves those where they are.
+ */
 async function put<K extends 'Secret' | AppliedKind>(
   executor: Executor,
   pass: Pass,
   kind: K,
   draft: Draft<K>,
+  putBack?: PutBack,
 ): Promise<void> {
-  if (!known(pass, kind, draft.metadata.name)) await existing(executor, pass, kind, draft)
-  await executor.cluster.apply(kind, draft)
+  const { cluster, drifts } = executor
+  let child = known(pass, kind, draft.metadata.name) ?? (await existing(executor, pass, kind, draft))
+  if (child !== undefined && isImmutable(child)) {
+    const { namespace, name, uid, resourceVersion } = child.metadata
+    await cluster.delete(kind, { namespace, name }, { uid, resourceVersion })
+    child = undefined
+  }
+  if (child !== undefined && putBack?.drifts.some(({ isSurplus }) => isSurplus))
+    child = await cluster.replace(kind, withoutSurplus(child, putBack.drifts))
+  const written = await cluster.apply(kind, child === undefined ? draft : asSeen(draft, child))
+  drifts.wrote(pass.key, written)
+  if (putBack !== undefined) drifts.putBack(pass.key, written, putBack.corrections, driftOf(written, draft))
 }
+
+/** Others can set this on a ConfigMap or a Secret, and nobody can take it back: the object is made anew. */
+const isImmutable = (child: AnyObject): boolean => 'immutable' in child && child.immutable === true
+
+const asSeen = <K extends KindName>(draft: Draft<K>, { metadata: { uid, resourceVersion } }: AnyObject): Draft<K> => ({
+  ...draft,
+  metadata: { ...draft.metadata, ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) },
+})
 
 /** On the Secret as it was observed: one that was issued anew meanwhile is another, and refuses. */
 async function noteLoaded({ cluster }: Executor, { observed }: Pass, fingerprint: string): Promise<void> {

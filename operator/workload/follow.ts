@@ -33,10 +33,13 @@ export function followInstances(
       for (const owner of owners.byIndex('id', route?.metadata.labels?.[labels.database] ?? '')) hear(keyOf(owner))
     }
   }
-  const ofChild = ({ object }: { object: AnyObject }) => {
-    const owner = ownerKeyOf(object)
-    if (owner !== undefined && ownerKindOf(object) === kind) enqueue(owner)
-    ofIndex('id', object.metadata.labels?.[labels.database] ?? '')
+  /** Also of whom it was before somebody changed its marks. */
+  const ofChild = ({ object, previous }: { object: AnyObject; previous?: AnyObject | undefined }) => {
+    for (const child of previous === undefined ? [object] : [object, previous]) {
+      const owner = ownerKeyOf(child)
+      if (owner !== undefined && ownerKindOf(child) === kind) enqueue(owner)
+      ofIndex('id', child.metadata.labels?.[labels.database] ?? '')
+    }
   }
   /** In order, so that turns go by it; and after whatever somebody waits for. */
   const all = () => {

@@ -35,3 +35,9 @@ export function pinnedReference(reference: string, imageId: string): string | un
   if (name === undefined || digest === undefined) return undefined
   return repositoryOf(name) === repositoryOf(reference) ? `${withoutTag(reference)}@${digest}` : undefined
 }
+
+/** Whether an image is the one that a reference names, by digest. */
+export function isPinOf(reference: string, image: string): boolean {
+  const [, name] = digestForm.exec(image) ?? []
+  return name !== undefined && !reference.includes('@') && name === withoutTag(reference)
+}

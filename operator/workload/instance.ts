@@ -78,6 +78,8 @@ export type Instance = {
   dataSource?: DataSource | undefined
   /** Its data are to come from somewhere that is not to be had: nothing is claimed, and nothing initialised. */
   awaitsSource?: { reason: string; message: string }
+  /** A volume that was retained under its id is taken over, where it is certain which one. */
+  adoptsVolumes?: boolean
   /** Another volume is about to take the place of this one: no pod is to run on it. */
   isFenced?: boolean
 }

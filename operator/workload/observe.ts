@@ -2,7 +2,7 @@
  * Gathers what a pass needs to know of one Postgres: from the caches, and where a cache could mislead (a volume that
  * seems gone, an acknowledgement) from the cluster itself.
  */
-import type { AnyObject, Cluster, PersistentVolumeClaim, Secret } from '../../cluster/index.ts'
+import type { AnyObject, Cluster, PersistentVolumeClaim, Pod, Secret } from '../../cluster/index.ts'
 import { childNames, labels, type PgVersion, systemNamespace } from '../../crds/index.ts'
 import {
   acknowledged,
@@ -24,8 +24,9 @@ import { fingerprintOf, holdsMonitor, isGoodCertificate, isLoaded, issuedAt } fr
 import { systemIdentifierOf } from './children/claim.ts'
 import { openCredentials, type Passwords } from './children/credentials.ts'
 import { copyName, type VolumeFacts, volumeFacts } from './children/persistent-volume.ts'
-import { sizeText } from './children/stateful-set.ts'
+import { sizeText, volumeAnnotation } from './children/stateful-set.ts'
 import { comesAlone, copyNodeOf } from './copy-node.ts'
+import type { Drifts } from './drifts.ts'
 import type { Instance } from './instance.ts'
 import { nodeOf } from './node.ts'
 import {
@@ -43,9 +44,11 @@ import {
   type Volumes,
 } from './observed.ts'
 import { desiredNames } from './plan/desired.ts'
+import { volumeToAdopt } from './plan/retained.ts'
 import { sizeInForce } from './plan/size.ts'
 import { podFacts } from './pod.ts'
 import { provisioningOf } from './provisioning.ts'
+import { incarnationOn, retainedVolumes } from './retained.ts'
 
 export type Observer = {
   caches: Caches
@@ -64,6 +67,7 @@ export type Learnt = {
   dataBytes: number | undefined
   volumeUse: number | undefined
   growthRefusal: GrowthRefusal | undefined
+  drifts: Drifts
 }
 
 type InstanceRequest = {
@@ -73,6 +77,8 @@ type InstanceRequest = {
   isAtRest: boolean
   held?: Hold | undefined
   rotations?: AskedRotations | undefined
+  /** Another incarnation serves: volumes under the id are those of the past. */
+  isBeside?: true
   /** Everything that is marked as the owner's, or that is nobody's under its id. */
   remains: Remains
 }
@@ -81,15 +87,21 @@ const noRotations: AskedRotations = { asked: {}, isGivenUp: false }
 
 export async function observeInstance(
   { caches, cluster, images, pods, now }: Observer,
-  { instance, owner, isAtRest, held, rotations = noRotations, remains }: InstanceRequest,
+  { instance, owner, isAtRest, held, rotations = noRotations, isBeside, remains }: InstanceRequest,
   keys: InstallationKeys,
   learnt: Learnt,
 ): Promise<Observation<Observed>> {
   const { namespace = '' } = instance.metadata
   const { spec } = instance
-  const incarnation = incarnationOf(instance, remains.claims)
-  const children = owner ? childrenOf(caches, owner.id, namespace, incarnation, remains) : noChildren
-  const pod = children.pod && podFacts(children.pod)
+  const known = incarnationOf(instance, remains.claims)
+  const isNew = isUnclaimed(instance, owner, known, remains) && !isBeside
+  const retained = owner && isNew ? await retainedVolumes(cluster, owner) : []
+  const adopted = owner && instance.adoptsVolumes ? volumeToAdopt(retained, owner) : undefined
+  const incarnation = (owner && adopted && incarnationOn(adopted, owner)) ?? known
+  const cached = owner ? childrenOf(caches, owner.id, namespace, incarnation, remains) : noChildren
+  const found = cached.pod ?? (owner && (await unlabelledPod(cluster, instance, owner.id, incarnation, cached)))
+  const children = { ...cached, pod: found }
+  const pod = found && podFacts(found)
   const claim = await claimOf(cluster, instance, children.claim, owner)
   const region = caches.regions.get({ name: spec.region })
   const { facts: credentials, passwords } = credentialsOf(children.credentials, keys, incarnation)
@@ -109,12 +121,14 @@ export async function observeInstance(
     size: caches.sizes.get({ name: sizeText(spec.size) }),
     inForce: { pinned: inForce, size: caches.sizes.get({ name: sizeText(inForce) }) },
     growthRefusal: learnt.growthRefusal,
+    drifts: learnt.drifts,
     image: images[spec.pgVersion],
     podSettings: pods,
     incarnation,
     children: { ...children, claim },
-    remains,
+    remains: found === undefined || cached.pod ? remains : { ...remains, pods: [...remains.pods, found] },
     volumes: await volumesOf(caches, cluster, instance, claim, owner),
+    retained,
     copyNode: claim === undefined ? copyNodeOf(caches, instance) : undefined,
     volumeComesAlone: comesAlone(claim, now()),
     provisioning: await provisioningOf(cluster, instance, claim, now()),
@@ -130,6 +144,13 @@ export async function observeInstance(
   }
   return { observed, passwords }
 }
+
+/** Whether there is neither a volume on record nor a claim, so that one is about to be made. */
+const isUnclaimed = ({ metadata, status }: Instance, owner: Owner | undefined, incarnation: number, remains: Remains) =>
+  owner !== undefined &&
+  metadata.deletionTimestamp === undefined &&
+  status?.volume === undefined &&
+  remains.claims.every(claim => claim.metadata.name !== childNames.claim(owner.id, incarnation))
 
 const noChildren: Children = {
   credentials: undefined,
@@ -225,6 +246,27 @@ function childrenOf(caches: Caches, id: string, namespace: string, incarnation: 
     pod: pod?.metadata.labels?.[labels.database] === id ? pod : undefined,
     route: routes[0],
   }
+}
+
+/**
+ * The pod that is there without the label by which the cache finds it: its StatefulSet's, or, where that has let it go, the
+ * one that was made for the claim. Asked of the cluster where there should be a pod and the cache has none.
+ */
+async function unlabelledPod(
+  cluster: Cluster,
+  { metadata: { namespace, deletionTimestamp } }: Instance,
+  id: string,
+  incarnation: number,
+  { statefulSet, claim }: Children,
+): Promise<Pod | undefined> {
+  const isAwaited = (statefulSet?.spec?.replicas ?? 0) > 0
+  if (!isAwaited && (deletionTimestamp === undefined || claim === undefined)) return undefined
+  const pod = await cluster.get('Pod', { namespace, name: childNames.pod(id, incarnation) })
+  if (pod === undefined) return undefined
+  const controller = pod.metadata.ownerReferences?.find(reference => reference.controller === true)
+  if (controller !== undefined) return controller.uid === statefulSet?.metadata.uid ? pod : undefined
+  const volume = pod.metadata.annotations?.[volumeAnnotation]
+  return volume !== undefined && volume === claim?.metadata.uid ? pod : undefined
 }
 
 /**

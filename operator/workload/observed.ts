@@ -22,6 +22,7 @@ import type { ChecksumFailures } from '../postgres/administrator.ts'
 import type { ConfigurationState } from '../postgres/state.ts'
 import { systemIdentifierOf } from './children/claim.ts'
 import type { VolumeFacts } from './children/persistent-volume.ts'
+import type { Drifts } from './drifts.ts'
 import type { Instance } from './instance.ts'
 import type { NodeFacts } from './node.ts'
 import type { PodFacts } from './pod.ts'
@@ -215,6 +216,8 @@ export type Observed = {
   /** The size that the database has; before it has one, the one that is asked for. */
   inForce: { pinned: PinnedSize; size: Size | undefined }
   growthRefusal: GrowthRefusal | undefined
+  /** What others keep changing on the children. */
+  drifts: Drifts
   /** The image that runs the database's major version; absent where the installation has none. */
   image: string | undefined
   /** What the installation says of every database's pod. */
@@ -226,6 +229,8 @@ export type Observed = {
   /** The claim is not marked as ours, nor as a living database's: it was another's, or lost its marks. */
   isStrayClaim: boolean
   volumes: Volumes
+  /** Volumes that were retained under its id, while there is neither a claim nor a volume on record. */
+  retained: VolumeFacts[]
   /** Where the volume of a copy is to be made, for a claim that is still to come; undefined: where the scheduler says. */
   copyNode: string | undefined
   /** The claim's volume is about to come, and the pod is made then. */

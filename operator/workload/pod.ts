@@ -16,6 +16,10 @@ import {
   volumeAnnotation,
 } from './children/stateful-set.ts'
 import { walProbeAnnotation } from './children/wal-probe.ts'
+import { editedImages } from './image-edits.ts'
+
+/** Kubernetes' own label. */
+const revisionLabel = 'controller-revision-hash'
 
 /** Those of a database or branch. */
 export const podsOf = (caches: Pick<Caches, 'pods'>, id: string, namespace: string | undefined): Pod[] =>
@@ -43,6 +47,10 @@ export type PodFacts = {
   template: string | undefined
   /** The image as the installation named it when the pod was made; absent on one of an older operator's. */
   image: string | undefined
+  /** Containers whose image somebody changed in the pod itself. */
+  editedImages: string[]
+  /** The revision of its StatefulSet that it was made from; absent where there are none, as on the embedded default. */
+  revision: string | undefined
   /** What the node says that its Postgres runs. */
   imageId: string | undefined
   /** What asked for its last restart, and the maintenance window of its last one. */
@@ -202,6 +210,8 @@ export function podFacts(pod: Pod): PodFacts {
     volume: pod.metadata.annotations?.[volumeAnnotation],
     template: pod.metadata.annotations?.[templateAnnotation],
     image: pod.metadata.annotations?.[imageAnnotation],
+    editedImages: editedImages(pod),
+    revision: pod.metadata.labels?.[revisionLabel],
     imageId: running === undefined ? undefined : postgres?.imageID,
     marks: {
       restart: pod.metadata.annotations?.[restartAnnotation],

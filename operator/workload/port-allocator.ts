@@ -4,11 +4,11 @@
  */
 import type { Cluster } from '../../cluster/index.ts'
 import { labels, type Region, systemNamespace } from '../../crds/index.ts'
-import { routeName } from '../../routes/route.ts'
+import { portOfRoute, routeName } from '../../routes/route.ts'
 import { createIfAbsent } from '../objects/create.ts'
 import { type Owner, ownerUidOf } from '../objects/ownership.ts'
-import { stamped } from '../objects/up-to-date.ts'
-import { routeDraft } from './children/route.ts'
+import { isUpToDate, stamped } from '../objects/up-to-date.ts'
+import { routeDraft, routeMarks } from './children/route.ts'
 import { RangeExhaustedError } from './errors.ts'
 
 export type PortAllocator = {
@@ -43,7 +43,7 @@ export function createPortAllocator(isTaken: (routeName: string) => boolean, now
   return {
     claim: async (cluster, owner, region, preferred) => {
       if (region === undefined) return
-      if (await holdsOne(cluster, owner)) return
+      if (await holdsOne(cluster, owner, preferred)) return
       const { first, last } = region.spec.gateway.ports
       const isInRange = preferred !== undefined && preferred >= first && preferred <= last
       if (isInRange && isFree(preferred) && (await tryPort(cluster, owner, preferred))) return
@@ -57,11 +57,23 @@ export function createPortAllocator(isTaken: (routeName: string) => boolean, now
   }
 }
 
-/** Looks at the cluster itself: a crash may have cut off the claim before this one. */
-async function holdsOne(cluster: Cluster, owner: Owner): Promise<boolean> {
-  const { items } = await cluster.list('ConfigMap', {
-    namespace: systemNamespace,
-    labels: { [labels.database]: owner.id },
-  })
-  return items.some(item => ownerUidOf(item) === owner.uid)
+/**
+ * Looks at the cluster itself: a crash may have cut off the claim before this one, or somebody has taken the labels off the route,
+ * by which the caches and the gateways find it. It gets them back.
+ */
+async function holdsOne(cluster: Cluster, owner: Owner, preferred: number | undefined): Promise<boolean> {
+  const namespace = systemNamespace
+  const { items } = await cluster.list('ConfigMap', { namespace, labels: { [labels.database]: owner.id } })
+  const known = preferred && (await cluster.get('ConfigMap', { namespace, name: routeName(preferred) }))
+  const held = [...items, ...(known ? [known] : [])].find(
+    item => ownerUidOf(item) === owner.uid && portOfRoute(item.metadata.name) !== undefined,
+  )
+  if (held === undefined) return false
+  const marks = routeMarks(owner)
+  if (!isUpToDate(held.metadata.labels, marks))
+    await cluster.replace('ConfigMap', {
+      ...held,
+      metadata: { ...held.metadata, labels: { ...held.metadata.labels, ...marks } },
+    })
+  return true
 }

@@ -10,6 +10,7 @@ import type { InstallationKeys } from '../keys.ts'
 import type { PostgresAccess } from './access.ts'
 import { createTurns, inTurn } from './certificate-turns.ts'
 import { createSizes } from './data-size.ts'
+import { createDriftBook } from './drifts.ts'
 import type { Executor, Pass } from './execute.ts'
 import { createGrowthBook } from './growths.ts'
 import { nextProbe } from './next-probe.ts'
@@ -75,6 +76,7 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
   const use = createVolumeUse({ now, onMeasured: enqueue, logger })
   const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
   const growths = createGrowthBook(now)
+  const drifts = createDriftBook(now)
   const ports = createPortAllocator(isTaken, now)
   const turns = createTurns({ atOnce: certificatesAtOnce, onTurn: enqueue })
 
@@ -128,12 +130,13 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
   }
 
   return {
-    executor: { cluster, ports, growths, now, keys, outdateProbe: prober.outdate },
+    executor: { cluster, ports, growths, drifts, now, keys, outdateProbe: prober.outdate },
     learnt: key => ({
       facts: prober.get(key),
       dataBytes: sizes.get(key),
       volumeUse: use.get(key),
       growthRefusal: growths.refusalOf(key),
+      drifts: drifts.of(key),
     }),
     inTurn: (key, observed) => inTurn(turns, key, observed),
     pass: (key, observation, currentKeys, signal) => {
@@ -165,6 +168,7 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
       sizes.forget(key)
       use.forget(key)
       growths.forget(key)
+      drifts.forget(key)
       turns.leave(key)
     },
     stop: async () => {

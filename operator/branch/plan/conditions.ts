@@ -12,10 +12,11 @@ const conditionTypes: ConditionTypes<InstanceCondition> = {
     'CredentialsReady',
     'EndpointReady',
     'VolumeGrown',
+    'ChildrenApplied',
     'ConfigurationRefused',
     'RestartPending',
   ],
-  passing: new Set(['VolumeGrown', 'ConfigurationRefused', 'RestartPending']),
+  passing: new Set(['VolumeGrown', 'ChildrenApplied', 'ConfigurationRefused', 'RestartPending']),
 }
 
 export const nextConditions = (

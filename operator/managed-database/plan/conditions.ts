@@ -30,6 +30,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'EndpointReady',
     'SizeApplied',
     'VolumeGrown',
+    'ChildrenApplied',
     'ServicesReady',
     'BackupsReady',
     'SecretsReady',
@@ -42,6 +43,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
   passing: new Set([
     'SizeApplied',
     'VolumeGrown',
+    'ChildrenApplied',
     'ServicesReady',
     'BackupsReady',
     'SecretsReady',

@@ -17,6 +17,12 @@ export const systemIdentifierAnnotation = 'espalier.dev/system-identifier'
 /** On a claim: what storage it was made to ask for. What the cluster puts in of its own is not our asking. */
 const askedAnnotation = 'espalier.dev/asked-storage'
 
+/** On a claim: the retained volume that it took over. What stands there is started as it is, and never initialised. */
+const adoptedAnnotation = 'espalier.dev/adopted-volume'
+
+export const isAdopted = ({ metadata }: Pick<PersistentVolumeClaim, 'metadata'>): boolean =>
+  metadata.annotations?.[adoptedAnnotation] !== undefined
+
 const askedText = ({ storageSize }: SizeShape, { spec: { storageClass } }: Region): string =>
   `${canonicalQuantity(storageSize)}${storageClass === undefined ? '' : ` of ${storageClass}`}`
 
@@ -95,7 +101,7 @@ export function asksFor({ metadata, spec }: PersistentVolumeClaim, shape: SizeSh
 export function reboundClaimDraft(
   owner: Owner,
   incarnation: number,
-  systemIdentifier: string,
+  systemIdentifier: string | undefined,
   { name, accessModes, capacity, storageClass, isProvisioned }: VolumeFacts,
 ): Draft<'PersistentVolumeClaim'> {
   return {
@@ -112,6 +118,17 @@ export function reboundClaimDraft(
       resources: { requests: { storage: capacity ?? '0' } },
     },
   }
+}
+
+/** The claim that takes over a volume that outlived its database. */
+export function adoptedClaimDraft(
+  owner: Owner,
+  incarnation: number,
+  volume: VolumeFacts,
+): Draft<'PersistentVolumeClaim'> {
+  const draft = reboundClaimDraft(owner, incarnation, undefined, volume)
+  const annotations = { ...draft.metadata.annotations, [adoptedAnnotation]: volume.name }
+  return { ...draft, metadata: { ...draft.metadata, annotations } }
 }
 
 /** The claim with our marks on it; undefined where it has them, or goes. */

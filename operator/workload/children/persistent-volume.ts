@@ -89,8 +89,10 @@ const marked = (owner: Owner, volume: PersistentVolume): PersistentVolume => {
   return { ...volume, metadata: { ...metadata, labels: { ...metadata.labels, ...marks } } }
 }
 
-const isMarked = (owner: Owner, volume: PersistentVolume): boolean =>
-  markedFor(owner, volume.metadata) === undefined && volume.metadata.labels?.[labels.database] === owner.id
+const isMarked = (owner: Owner, { metadata }: PersistentVolume): boolean =>
+  markedFor(owner, metadata) === undefined &&
+  metadata.labels?.[labels.database] === owner.id &&
+  metadata.labels[labels.managedBy] === managedByEspalier
 
 /** The volume after the change; the same object where it is so already. */
 export function changedVolume(volume: PersistentVolume, change: VolumeChange): PersistentVolume {

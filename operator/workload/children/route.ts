@@ -23,6 +23,13 @@ function routeOf(owner: Owner, port: number, rules: string[]): Route {
   }
 }
 
+/** The labels by which the operator and the gateways find a route. */
+export const routeMarks = ({ id }: Pick<Owner, 'id'>): Record<string, string> => ({
+  [labels.managedBy]: managedByEspalier,
+  [labels.database]: id,
+  [labels.component]: routeComponent,
+})
+
 export function routeDraft(owner: Owner, port: number, rules: string[]): Draft<'ConfigMap'> {
   return {
     apiVersion: 'v1',
@@ -30,11 +37,7 @@ export function routeDraft(owner: Owner, port: number, rules: string[]): Draft<'
     metadata: {
       name: routeName(port),
       namespace: systemNamespace,
-      labels: {
-        [labels.managedBy]: managedByEspalier,
-        [labels.database]: owner.id,
-        [labels.component]: routeComponent,
-      },
+      labels: routeMarks(owner),
       annotations: ownerMarks(owner),
     },
     data: { [routeKey]: JSON.stringify(routeOf(owner, port, rules)) },

@@ -15,6 +15,7 @@ import { type Autogrowth, autogrowth } from './autogrow.ts'
 import { unknownReference } from './catalogue.ts'
 import { credentialsFinding } from './credentials.ts'
 import { type Desired, desiredOf } from './desired.ts'
+import { contestFinding } from './drift.ts'
 import type { InstanceFindings as Findings } from './findings.ts'
 import { type Answered, isFull, isOwn, presentAnswer, stands, writeHangs, writeHangsMessage } from './health.ts'
 import { areCredentialsLost } from './lost-credentials.ts'
@@ -220,9 +221,11 @@ export function assess(observed: Observed, owner: Owner, now: number, restartsOf
   const known = observed.instance.status?.volume?.systemIdentifier
   const systemIdentifier = known ?? (!fatal && isOwn(answered) ? answered.systemIdentifier : undefined)
   const desired = desiredOf(observed, owner, { open, stopped: isStopped(observed), systemIdentifier }, restartsOf)
+  const contested = contestFinding(observed)
   const autogrown = autogrowth(observed, desired.size, now)
   const findings: FoundParts = {
     ...(autogrown.finding ? { VolumeGrown: autogrown.finding } : {}),
+    ...(contested ? { ChildrenApplied: contested } : {}),
     KeysAvailable: yes('Present', "the installation's keys are there"),
     VolumeReady: volume.finding,
     CredentialsReady: credentialsFinding(observed, answered),

@@ -4,7 +4,7 @@ import { type Endpoint, labels, type Region } from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { stamped } from '../../objects/up-to-date.ts'
 import { type ServerNames, serverNames } from '../children/certificate.ts'
-import { claimDraft } from '../children/claim.ts'
+import { claimDraft, isAdopted } from '../children/claim.ts'
 import { configurationAnnotation, configurationDraft } from '../children/configuration.ts'
 import { disruptionBudgetDraft } from '../children/disruption-budget.ts'
 import { networkPolicyDraft } from '../children/network-policy.ts'
@@ -82,7 +82,8 @@ export function desiredOf(
   // A version that is on offer no more goes on with the image it has.
   const image = observed.image ?? referenceOf(observed.children.statefulSet?.spec?.template)
   // On a claim that another database had there may be data, which only the volume knows.
-  const isFirst = status?.volume === undefined && !observed.isStrayClaim
+  const { claim } = observed.children
+  const isFirst = status?.volume === undefined && !observed.isStrayClaim && !(claim && isAdopted(claim))
   const origin = isFirst ? (source ?? (awaitsSource ? undefined : 'initialise')) : undefined
   const configuration = shape && configurationDraft({ ...workload, shape, origin })
   const volume = status?.volume?.uid ?? observed.children.claim?.metadata.uid

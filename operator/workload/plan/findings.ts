@@ -9,6 +9,7 @@ import type { Finding } from '../../objects/conditions.ts'
  * - VolumeReady, CredentialsReady, EndpointReady: these parts are.
  * - SizeApplied: only while another size is asked for than is in force, and why; never True.
  * - VolumeGrown: only while the volume is to grow by itself and has not, and why; never True.
+ * - ChildrenApplied: only while another manager changes an object of the instance again and again, and which field; never True.
  * - ConfigurationRefused: only while Postgres does not take the files that the operator wrote, and why.
  * - RestartPending: only while something waits for a restart; what, is in status.pendingRestart.
  */
@@ -21,6 +22,7 @@ export type InstanceCondition =
   | 'EndpointReady'
   | 'SizeApplied'
   | 'VolumeGrown'
+  | 'ChildrenApplied'
   | 'ConfigurationRefused'
   | 'RestartPending'
 

@@ -1,28 +1,33 @@
 /** What to do next for a database that is to exist. Everything named at once is independent of the rest. */
 
+import type { Secret } from '../../../cluster/index.ts'
 import { conditionOf } from '../../objects/conditions.ts'
-import type { Owner } from '../../objects/ownership.ts'
+import { type Component, childLabels, type Owner } from '../../objects/ownership.ts'
 import { isUpToDate } from '../../objects/up-to-date.ts'
 import type { Action } from '../actions.ts'
 import { repairedClaim } from '../children/claim.ts'
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
 import { awaitsReload } from './configuration.ts'
+import { put } from './drift.ts'
 import { isHeldBack, resizedClaim } from './growth.ts'
 import { isOwn, presentAnswer } from './health.ts'
 import { areCredentialsLost } from './lost-credentials.ts'
+import { podRepair } from './pod-repair.ts'
 import { rescue } from './rescue.ts'
 import { restart } from './restart.ts'
+import { adoption } from './retained.ts'
 import { rotation, undone } from './rotation.ts'
 import { isStopped } from './stop.ts'
 import { isToBeReplaced, replacement } from './unmade.ts'
 
 export function nextActions(observed: Observed, owner: Owner, assessment: Assessment): Action[] {
   return [
-    ...secrets(observed, assessment),
-    ...volume(observed, assessment),
+    ...secrets(observed, owner, assessment),
+    ...volume(observed, owner, assessment),
     ...rescue(observed, owner),
     ...instance(observed, assessment),
+    ...podRepair(observed, assessment),
     ...restart(observed, assessment),
     ...(assessment.fatal ? [] : rotation(observed, assessment.answered)),
     ...inPostgres(observed, assessment),
@@ -30,24 +35,34 @@ export function nextActions(observed: Observed, owner: Owner, assessment: Assess
   ]
 }
 
-function secrets(observed: Observed, { desired }: Assessment): Action[] {
-  const { credentials, certificate } = observed
+function secrets(observed: Observed, owner: Owner, { desired }: Assessment): Action[] {
+  const { credentials, certificate, children } = observed
   const actions: Action[] = []
   if (credentials.state === 'absent')
     actions.push({ do: areCredentialsLost(observed) ? 'find-credentials' : 'mint-credentials' })
+  actions.push(...labelled(children.credentials, owner, 'credentials'), ...labelled(children.certificate, owner, 'tls'))
   const isNext = certificate.state === 'absent' || (certificate.state === 'due' && !certificate.awaitsTurn)
   if (isNext && desired.certificate) actions.push({ do: 'issue-certificate', names: desired.certificate })
   return actions
+}
+
+/** Puts the labels of a Secret back. */
+function labelled(secret: Secret | undefined, owner: Owner, component: Component): Action[] {
+  if (secret === undefined || secret.metadata.deletionTimestamp !== undefined) return []
+  const labels = { ...secret.metadata.labels, ...childLabels(owner, component) }
+  if (isUpToDate(secret.metadata.labels, labels)) return []
+  return [{ do: 'relabel', secret: { ...secret, metadata: { ...secret.metadata, labels } } }]
 }
 
 /**
  * A volume is claimed, and a claim that waits for one replaced, only while none has been recorded; one that is lost never
  * is, and a claim that is not, or not yet, the database's is left as it is.
  */
-function volume(observed: Observed, { desired, autogrown }: Assessment): Action[] {
+function volume(observed: Observed, owner: Owner, { desired, autogrown }: Assessment): Action[] {
   const { instance, children, size, growthRefusal, isStrayClaim } = observed
   const recorded = instance.status?.volume
   const { claim } = children
+  if (claim === undefined && observed.retained.length > 0) return adoption(observed, owner)
   if (claim === undefined)
     return recorded === undefined && !instance.awaitsSource && desired.claim
       ? [{ do: 'create-claim', draft: desired.claim }]
@@ -65,34 +80,25 @@ function volume(observed: Observed, { desired, autogrown }: Assessment): Action[
 /** Service, fence and configuration first; the StatefulSet once all that its pod mounts, and the fence, is there, or is not to be waited for. */
 function instance(observed: Observed, { desired }: Assessment): Action[] {
   const { children } = observed
-  const actions: Action[] = []
-  if (desired.configuration && !isUpToDate(children.configuration, desired.configuration))
-    actions.push({ do: 'apply', kind: 'ConfigMap', draft: desired.configuration })
-  if (!isUpToDate(children.service, desired.service))
-    actions.push({ do: 'apply', kind: 'Service', draft: desired.service })
-  if (!isUpToDate(children.networkPolicy, desired.networkPolicy))
-    actions.push({ do: 'apply', kind: 'NetworkPolicy', draft: desired.networkPolicy })
-  actions.push(...disruptionBudget(children.disruptionBudget, desired.disruptionBudget))
+  const actions: Action[] = [
+    ...(desired.configuration ? put(observed, 'ConfigMap', children.configuration, desired.configuration) : []),
+    ...put(observed, 'Service', children.service, desired.service),
+    ...put(observed, 'NetworkPolicy', children.networkPolicy, desired.networkPolicy),
+    ...disruptionBudget(observed, desired.disruptionBudget),
+  ]
   const { configuration, credentials, certificate, claim, networkPolicy } = children
   const isKnown = credentials !== undefined || areCredentialsLost(observed)
   const canStart = isKnown && [configuration, certificate, claim, networkPolicy].every(child => child !== undefined)
   const stops = isStopped(observed) && children.statefulSet !== undefined
-  if (
-    desired.statefulSet &&
-    ((canStart && !observed.volumeComesAlone) || stops) &&
-    !isUpToDate(children.statefulSet, desired.statefulSet)
-  )
-    actions.push({ do: 'apply', kind: 'StatefulSet', draft: desired.statefulSet })
+  if (desired.statefulSet && ((canStart && !observed.volumeComesAlone) || stops))
+    actions.push(...put(observed, 'StatefulSet', children.statefulSet, desired.statefulSet))
   return actions
 }
 
 /** Nothing waits for it: it says what others may do, and the database serves without. */
-function disruptionBudget(
-  actual: Observed['children']['disruptionBudget'],
-  desired: Assessment['desired']['disruptionBudget'],
-): Action[] {
-  if (desired !== undefined)
-    return isUpToDate(actual, desired) ? [] : [{ do: 'apply', kind: 'PodDisruptionBudget', draft: desired }]
+function disruptionBudget(observed: Observed, desired: Assessment['desired']['disruptionBudget']): Action[] {
+  const { disruptionBudget: actual } = observed.children
+  if (desired !== undefined) return put(observed, 'PodDisruptionBudget', actual, desired)
   if (actual === undefined || actual.metadata.deletionTimestamp !== undefined) return []
   const { name, namespace = '', uid = '' } = actual.metadata
   return [{ do: 'delete', kind: 'PodDisruptionBudget', name, namespace, uid }]
@@ -128,7 +134,7 @@ function endpoint(observed: Observed, { desired }: Assessment): Action[] {
     return [{ do: 'claim-port', preferred: instance.status?.endpoint?.port }]
   if (route.refused && instance.status?.volume === undefined)
     return [{ do: 'leave-port', port: route.port, uid: children.route.metadata.uid ?? '' }]
-  return isUpToDate(children.route, desired.route) ? [] : [{ do: 'apply', kind: 'ConfigMap', draft: desired.route }]
+  return put(observed, 'ConfigMap', children.route, desired.route)
 }
 
 /** Whether it served, in the present run of Postgres and as asked, when the status was last written. */

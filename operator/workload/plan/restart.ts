@@ -1,9 +1,9 @@
 /** Whether the pod is restarted now, which is to delete it. Which restarts are asked for or due is the owner's to say: `restart-marks.ts`. */
-import { isUpToDate } from '../../objects/up-to-date.ts'
 import type { Action } from '../actions.ts'
 import { templateAnnotation, withoutPod } from '../children/stateful-set.ts'
 import type { Observed } from '../observed.ts'
 import { type Assessment, isOutOfDate } from './assessment.ts'
+import { isAsDrafted } from './drift.ts'
 import { presentAnswer } from './health.ts'
 import { mayStop, stopsToRebind } from './stop.ts'
 
@@ -18,16 +18,23 @@ export function restart(observed: Observed, { desired, fatal }: Assessment): Act
   if (!desired.statefulSet || !pod || pod.terminating || !statefulSet || !desired.size.shape) return []
   if (fatal || instance.spec.suspended) return []
   if (!mayStop(observed)) return []
-  if (!isUpToDate(statefulSet, desired.statefulSet) || !isUpToDate(children.configuration, desired.configuration))
-    return []
+  if (!isAsDrafted(observed, statefulSet, desired.statefulSet)) return []
+  if (!isAsDrafted(observed, children.configuration, desired.configuration)) return []
   const { generation = 0 } = statefulSet.metadata
   if ((statefulSet.status?.observedGeneration ?? generation) < generation) return []
   const template = statefulSet.spec?.template.metadata?.annotations ?? {}
-  const outdated = pod.trouble !== undefined && pod.template !== template[templateAnnotation]
+  const outdated = (pod.trouble !== undefined && pod.template !== template[templateAnnotation]) || isOfEdited(observed)
   if (!isOutOfDate(observed, desired, pod) && !outdated && !showsExpired(observed)) return []
   if (stopsToRebind(observed)) return [{ do: 'apply', kind: 'StatefulSet', draft: withoutPod(desired.statefulSet) }]
   const { namespace = '' } = instance.metadata
   return [{ do: 'delete', kind: 'Pod', name: pod.name, namespace, uid: pod.uid }]
+}
+
+/** The pod will not run, and was made from a template that somebody had edited, which is put back by now. */
+function isOfEdited({ pod, children: { statefulSet } }: Observed): boolean {
+  const current = statefulSet?.status?.updateRevision
+  if (pod?.isStuck !== true || pod.revision === undefined || current === undefined) return false
+  return pod.revision !== current
 }
 
 /**

@@ -4,6 +4,7 @@
  * was, down to the digest of its image.
  */
 import type { Draft, StatefulSet } from '../../../cluster/index.ts'
+import type { Drift } from '../../objects/foreign-fields.ts'
 import {
   imageAnnotation,
   maintenanceAnnotation,
@@ -12,8 +13,9 @@ import {
   templateAnnotation,
   volumeAnnotation,
 } from '../children/stateful-set.ts'
-import { pinnedReference } from '../image.ts'
+import { isPinOf, pinnedReference } from '../image.ts'
 import type { Observed } from '../observed.ts'
+import { driftIn } from './drift.ts'
 import { mayStop } from './stop.ts'
 
 type Template = NonNullable<StatefulSet['spec']>['template']
@@ -53,13 +55,24 @@ function withImage(template: Template, image: string): Template {
   }
 }
 
-/** What was resolved stays so for as long as the installation names the image as it did. */
-function imageFor({ pod }: Observed, reference: string, live: Template): string {
+/**
+ * What was resolved stays so for as long as the installation names the image as it did. An image that another manager
+ * set counts for nothing: what the pod was made from does.
+ */
+function imageFor({ pod }: Observed, reference: string, live: Template, isEdited: boolean): string {
   const present = imageOf(live)
   if (referenceOf(live) !== reference || present === undefined) return reference
-  if (present !== reference || pod?.imageId === undefined) return present
-  const isOfTemplate = pod.template === live.metadata?.annotations?.[templateAnnotation]
-  return (isOfTemplate && pinnedReference(reference, pod.imageId)) || present
+  if (isPinOf(reference, present) && !isEdited) return present
+  const isOfTemplate = pod !== undefined && pod.template === live.metadata?.annotations?.[templateAnnotation]
+  if (!isOfTemplate || pod.imageId === undefined || pod.editedImages.length > 0) return reference
+  return pinnedReference(reference, pod.imageId) ?? reference
+}
+
+/** What others set in the template. Nobody knows what stood there before, so the newest template takes its place. */
+function editsOf(observed: Observed, newest: Draft<'StatefulSet'>): Drift[] {
+  const { statefulSet } = observed.children
+  const drifts = statefulSet === undefined ? [] : driftIn(observed, statefulSet, newest)
+  return drifts.filter(({ field }) => field === 'spec.template' || field.startsWith('spec.template.'))
 }
 
 /** The StatefulSet with the template that it is to have now; `newest` has the one for the next restart. */
@@ -68,7 +81,9 @@ export function withTemplate(observed: Observed, newest: Draft<'StatefulSet'>): 
   if (live === undefined || newest.spec === undefined) return newest
   const digest = (template: Template) => template.metadata?.annotations?.[templateAnnotation]
   const isSame = digest(live) === digest(newest.spec.template)
-  const takesNewest = isSame || (mayStop(observed) && isDue(observed, newest, live))
+  const edits = editsOf(observed, newest)
+  const isUnsaid = digest(live) === undefined && live.metadata?.annotations?.[imageAnnotation] !== undefined
+  const takesNewest = isSame || isUnsaid || edits.length > 0 || (mayStop(observed) && isDue(observed, newest, live))
   const { labels, annotations } = live.metadata ?? {}
   const reference = referenceOf(takesNewest ? newest.spec.template : live) ?? ''
   // What the API server says of it beyond that is not ours to state.
@@ -76,6 +91,8 @@ export function withTemplate(observed: Observed, newest: Draft<'StatefulSet'>): 
     metadata: { ...(labels ? { labels } : {}), annotations: { ...annotations, [imageAnnotation]: reference } },
     ...(live.spec ? { spec: live.spec } : {}),
   }
-  const template = withImage(takesNewest ? newest.spec.template : kept, imageFor(observed, reference, live))
+  const isEdited = edits.some(({ field }) => field.endsWith('.image'))
+  const image = imageFor(observed, reference, live, isEdited)
+  const template = withImage(takesNewest ? newest.spec.template : kept, image)
   return { ...newest, spec: { ...newest.spec, template } }
 }

@@ -8,6 +8,7 @@ import type { VolumeRecord } from '../instance.ts'
 import type { Observed } from '../observed.ts'
 import { type Answered, checksumFailures, checksumMessage, writeHangs, writeHangsMessage } from './health.ts'
 import { isKept, mayRunOnRecorded, perilOf } from './peril.ts'
+import { retainedMessage } from './retained.ts'
 import { unmadeMessage } from './unmade.ts'
 
 /** What `espalier instance prepare` refuses because of what it found on the volume. */
@@ -27,6 +28,8 @@ export function volumeFinding(observed: Observed, answered: Answered): { finding
   const { instance, children, pod } = observed
   const recorded = instance.status?.volume
   const { claim } = children
+  const retained = retainedMessage(observed)
+  if (retained !== undefined) return fatal('VolumeRetained', retained)
   const peril = perilOf(observed)
   if (recorded !== undefined && peril === 'lost') return fatal('VolumeLost', lostMessage(observed, recorded))
   const expected = recorded?.systemIdentifier ?? instance.dataSource?.systemIdentifier

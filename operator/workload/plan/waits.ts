@@ -1,6 +1,7 @@
 /** When an instance is looked at again even if nothing is heard of it, in ms since the epoch; and what of it is worth a write. */
 import type { Observed } from '../observed.ts'
 import type { Assessment } from './assessment.ts'
+import { contestWakes } from './drift.ts'
 import { isHeldBack } from './growth.ts'
 import { isUnmade } from './unmade.ts'
 
@@ -11,7 +12,12 @@ export const earliest = (...times: (number | undefined)[]): number | undefined =
 
 /** Of one that is to exist. */
 export const lookAgain = (observed: Observed, assessment: Assessment, now: number): number | undefined =>
-  earliest(nodeWake(observed, now), growthRetry(observed, assessment), volumeWake(observed, now))
+  earliest(
+    nodeWake(observed, now),
+    growthRetry(observed, assessment),
+    volumeWake(observed, now),
+    ...contestWakes(observed),
+  )
 
 /** How soon a silent node is looked at again: nodes are not followed. */
 const silentNodeMs = 30_000

@@ -1,0 +1,207 @@
+/**
+ * Drift of a child: fields of `spec` or `data` that another manager set, by the API server's own record
+ * (`metadata.managedFields`). Server-side apply leaves the keys of other managers where they are, so a selector key that
+ * another tool added outlives every apply of ours. Defaults of the API server belong to no manager, and are no drift.
+ */
+import type { AnyObject, Kinds } from '../../cluster/index.ts'
+import { canonicalJson, type ManagedFieldsEntry, type ObjectMeta } from '../../crds/index.ts'
+import { isRecord } from '../../values/record.ts'
+import { isUpToDate } from './up-to-date.ts'
+
+/** The field manager of the operator, in every release. */
+export const operatorManager = 'espalier-operator'
+
+/** One step into an object, as FieldsV1 writes it: `f:<field>`, `k:<keys of a list item>` or `v:<item of a set>`. */
+type Step = { field: string } | { keys: Record<string, unknown> } | { value: unknown }
+
+export type Drift = {
+  path: readonly Step[]
+  /** The path as a person writes it: `spec.selector.team`. */
+  field: string
+  manager: string
+  /** The draft has no such field: the operator removes it. Otherwise the draft has another value. */
+  isSurplus: boolean
+  /** Changes with the value that the other manager set. */
+  mark: string
+}
+
+type Drafted = { metadata: ObjectMeta }
+type FieldSet = Record<string, unknown>
+
+/** The parts of a child that are the operator's alone; foreign labels and annotations stay. */
+const ownParts = ['f:spec', 'f:data', 'f:binaryData'] as const
+
+const setOf = (fields: unknown): FieldSet => (isRecord(fields) ? fields : {})
+const isForeign = ({ manager, subresource }: ManagedFieldsEntry): boolean =>
+  manager !== operatorManager && subresource !== 'status'
+
+const isOfOperator = ({ manager, operation }: ManagedFieldsEntry): boolean =>
+  manager === operatorManager && operation === 'Apply'
+
+/** The fields that only others own: what they share with the operator is as it was applied. */
+function without(set: FieldSet, own: FieldSet): FieldSet {
+  return Object.fromEntries(
+    Object.entries(set).flatMap(([element, inner]) => {
+      const mine = own[element]
+      if (mine === undefined) return [[element, inner]]
+      const left = without(setOf(inner), setOf(mine))
+      return Object.keys(left).length === 0 ? [] : [[element, left]]
+    }),
+  )
+}
+
+function foreignEntries(managedFields: readonly ManagedFieldsEntry[] = []): ManagedFieldsEntry[] {
+  const own = setOf(managedFields.find(isOfOperator)?.fieldsV1)
+  return managedFields.filter(isForeign).flatMap(entry => {
+    const fields = setOf(entry.fieldsV1)
+    const parts = ownParts.filter(part => fields[part] !== undefined).map(part => [part, fields[part]] as const)
+    const kept = without(Object.fromEntries(parts), own)
+    return Object.keys(kept).length === 0 ? [] : [{ ...entry, fieldsV1: kept }]
+  })
+}
+
+/** The object with what only others own as its managedFields: what caches keep of children that are applied. */
+export function withForeignFields<T extends AnyObject>(object: T): T {
+  const { managedFields, ...metadata } = object.metadata
+  if (managedFields === undefined) return object
+  const foreign = foreignEntries(managedFields)
+  return { ...object, metadata: foreign.length === 0 ? metadata : { ...metadata, managedFields: foreign } }
+}
+
+/** Labels and annotations of the pods to come: those that the operator does not set are anybody's. */
+const isFree = (path: readonly Step[]): boolean =>
+  /^spec\.template\.metadata\.(labels|annotations)\./.test(`${textOf(path)}.`) && path.length > 4
+
+/** What others set in the operator's parts of a child, and is not as the draft has it. */
+export function driftOf(actual: AnyObject, draft: Drafted): Drift[] {
+  const found = foreignEntries(actual.metadata.managedFields).flatMap(({ manager, fieldsV1 }) => {
+    const fields = setOf(fieldsV1)
+    return ownParts.flatMap(part => below({ [part]: fields[part] }, actual, draft, { path: [], manager }))
+  })
+  const owned = new Set(found.map(({ field }) => field))
+  return [...found, ...surplusKeys(actual, draft).filter(({ field }) => !owned.has(field))]
+}
+
+type Place = { path: readonly Step[]; manager: string }
+
+function below(set: FieldSet, actual: unknown, draft: unknown, { path, manager }: Place): Drift[] {
+  return Object.entries(set).flatMap(([element, inner]) => {
+    const step = stepOf(element)
+    const present = step && at(actual, step)
+    if (step === undefined || present === undefined) return []
+    const wanted = at(draft, step)
+    const place = { path: [...path, step], manager }
+    if (wanted === undefined) return isFree(place.path) ? [] : [driftAt(place, present, true)]
+    const { '.': isMember, ...children } = setOf(inner)
+    if (Object.keys(children).length > 0) return below(children, present, wanted, place)
+    // Of an item of a list only that it is there.
+    if (isMember !== undefined || !('field' in step) || isSame(present, wanted)) return []
+    return [driftAt(place, present, false)]
+  })
+}
+
+const isSame = (left: unknown, right: unknown): boolean => canonicalJson(left) === canonicalJson(right)
+
+const driftAt = ({ path, manager }: Place, present: unknown, isSurplus: boolean): Drift => {
+  const field = textOf(path)
+  return { path, field, manager, isSurplus, mark: `${field}=${canonicalJson(present)}` }
+}
+
+function stepOf(element: string): Step | undefined {
+  const [kind, text] = [element.slice(0, 2), element.slice(2)]
+  if (kind === 'f:') return { field: text }
+  if (kind !== 'k:' && kind !== 'v:') return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    if (kind === 'v:') return { value }
+    return isRecord(value) ? { keys: value } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** A key that an item leaves to its default: that of ports. */
+const defaultKeys: Record<string, unknown> = { protocol: 'TCP' }
+
+const isItem = (item: unknown, keys: Record<string, unknown>): boolean =>
+  isRecord(item) && Object.entries(keys).every(([key, value]) => (item[key] ?? defaultKeys[key]) === value)
+
+function at(value: unknown, step: Step): unknown {
+  if ('field' in step) return isRecord(value) ? value[step.field] : undefined
+  if (!Array.isArray(value)) return undefined
+  if ('keys' in step) return value.find(item => isItem(item, step.keys))
+  return value.find(item => isSame(item, step.value))
+}
+
+const stepText = (step: Step): string => {
+  if ('field' in step) return `.${step.field}`
+  if ('value' in step) return `[${JSON.stringify(step.value)}]`
+  return `[${Object.entries(step.keys)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',')}]`
+}
+
+const textOf = (path: readonly Step[]): string => path.map(stepText).join('').slice(1)
+
+/** Maps in which any key counts, and which no API server fills in: they hold the draft's keys and no other. */
+const exactMaps: Partial<Record<string, readonly (readonly string[])[]>> = {
+  ConfigMap: [['data'], ['binaryData']],
+  NetworkPolicy: [['spec', 'podSelector', 'matchLabels']],
+  PodDisruptionBudget: [['spec', 'selector', 'matchLabels']],
+  Service: [['spec', 'selector']],
+}
+
+/** Also where the record of managers was cleared. */
+function surplusKeys(actual: AnyObject, draft: Drafted): Drift[] {
+  return (exactMaps[actual.kind] ?? []).flatMap(names => {
+    const steps = names.map(field => ({ field }))
+    const [present, wanted] = [actual, draft].map(object => steps.reduce(at, object as unknown))
+    if (!isRecord(present)) return []
+    const surplus = Object.entries(present).filter(([key]) => !isRecord(wanted) || wanted[key] === undefined)
+    return surplus.map(([field, value]) =>
+      driftAt({ path: [...steps, { field }], manager: 'another manager' }, value, true),
+    )
+  })
+}
+
+/** The object without the fields that the draft does not have. */
+export function withoutSurplus<T extends Kinds[keyof Kinds]>(object: T, drifts: readonly Drift[]): T {
+  const { managedFields: _, ...metadata } = object.metadata
+  const bare: unknown = { ...object, metadata }
+  // What is taken away is no required field of the kind's.
+  return drifts.filter(({ isSurplus }) => isSurplus).reduce((value, { path }) => removed(value, path), bare) as T
+}
+
+function removed(value: unknown, [step, ...rest]: readonly Step[]): unknown {
+  if (step === undefined) return value
+  if ('field' in step) {
+    if (!isRecord(value)) return value
+    const { [step.field]: inner, ...others } = value
+    return rest.length === 0 ? others : { ...others, [step.field]: removed(inner, rest) }
+  }
+  if (!Array.isArray(value)) return value
+  const isIt = (item: unknown) => ('keys' in step ? isItem(item, step.keys) : isSame(item, step.value))
+  return rest.length === 0
+    ? value.filter(item => !isIt(item))
+    : value.map(item => (isIt(item) ? removed(item, rest) : item))
+}
+
+/** The first field in which an object is not as the draft has it; `mark` changes with what it is instead. */
+export function difference(actual: unknown, wanted: unknown, path = ''): Pick<Drift, 'field' | 'mark'> | undefined {
+  if (isUpToDate(actual, wanted)) return undefined
+  const here = { field: path, mark: `${path}=${canonicalJson(actual ?? null)}` }
+  if (isRecord(wanted) && isRecord(actual)) {
+    const below = Object.entries(wanted).map(([name, value]) =>
+      difference(actual[name], value, path === '' ? name : `${path}.${name}`),
+    )
+    return below.find(found => found !== undefined)
+  }
+  if (!Array.isArray(wanted) || !Array.isArray(actual)) return here
+  const items = wanted.filter(isRecord).flatMap(item => {
+    const [present, ...others] = actual.filter(other => isRecord(other) && other.name === item.name)
+    if (item.name === undefined || present === undefined || others.length > 0)
+      return isUpToDate(actual, [item]) ? [] : here
+    return difference(present, item, `${path}[name=${item.name}]`) ?? []
+  })
+  return items[0] ?? here
+}

@@ -1,0 +1,82 @@
+/** Two managers that want another value of one field take turns, ever more rarely, and a condition names both. */
+import { expect, test } from 'vitest'
+import type { AnyObject, Draft } from '../../cluster/index.ts'
+import { operatorManager, withForeignFields } from '../objects/foreign-fields.ts'
+import { stamped } from '../objects/up-to-date.ts'
+import { createDriftBook } from './drifts.ts'
+import { contestFinding, put } from './plan/drift.ts'
+
+const metadata = { name: 'db-1', namespace: 'databases' }
+const draft = stamped<Draft<'Service'>>({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata,
+  spec: { selector: { id: '1' } },
+})
+const entry = (manager: string, fieldsV1: object, operation: 'Apply' | 'Update' = 'Update') => ({
+  ...{ manager, operation, apiVersion: 'v1', fieldsType: 'FieldsV1' as const, fieldsV1 },
+})
+const service = (spec: object, ...managedFields: ReturnType<typeof entry>[]) =>
+  withForeignFields({
+    ...draft,
+    spec,
+    metadata: { ...draft.metadata, uid: 'u', managedFields },
+  } as unknown as AnyObject)
+
+const clean = service({ selector: { id: '1' } })
+const local = (value = 'Local') =>
+  service(
+    { selector: { id: '1' }, internalTrafficPolicy: value },
+    entry(operatorManager, { 'f:spec': { 'f:selector': {} } }, 'Apply'),
+    entry('kustomize', { 'f:spec': { 'f:internalTrafficPolicy': {}, 'f:selector': {} } }),
+  )
+
+function contest() {
+  let now = 0
+  const book = createDriftBook(() => now)
+  const known = () => ({ drifts: book.of('key') })
+  /** The other manager writes, and the operator answers, if it does. */
+  const turn = (actual: AnyObject, remaining = 0): boolean => {
+    const [action] = put(known(), 'Service', actual, draft)
+    if (action?.do !== 'apply' || action.putBack === undefined) return false
+    book.putBack('key', clean, action.putBack.corrections, action.putBack.drifts.slice(0, remaining))
+    return true
+  }
+  return { known, turn, wait: (ms: number) => (now += ms) }
+}
+
+test('nothing is written over what is as drafted, and what others share with the operator is its own', () => {
+  expect(put(contest().known(), 'Service', clean, draft)).toEqual([])
+  expect(local().metadata.managedFields?.map(({ fieldsV1 }) => fieldsV1)).toEqual([
+    { 'f:spec': { 'f:internalTrafficPolicy': {} } },
+  ])
+})
+
+test('a field that is changed again and again is told, and put back ever more rarely', () => {
+  const { known, turn, wait } = contest()
+  for (let times = 0; times < 5; times++) expect(turn(local())).toBe(true)
+  expect(turn(local())).toBe(false)
+  const finding = contestFinding(known())
+  expect(finding).toMatchObject({ status: 'False', reason: 'FieldContested' })
+  expect(finding?.message).toContain('Service db-1: spec.internalTrafficPolicy was changed 5 times')
+  expect(finding?.message).toContain('by kustomize')
+  // Another value, or another field, waits for nothing.
+  expect(turn(local('Cluster'))).toBe(true)
+  expect(turn(service({ selector: { id: '1', team: 'x' } }))).toBe(true)
+  wait(10_000)
+  expect(turn(local())).toBe(true)
+  wait(10_000)
+  expect(turn(local())).toBe(false)
+  wait(10_000)
+  expect(turn(local())).toBe(true)
+  wait(11 * 60_000)
+  expect(contestFinding(known())).toBeUndefined()
+})
+
+test('what comes back by the very write that removed it is the cluster’s own', () => {
+  const { known, turn } = contest()
+  expect(turn(local(), 1)).toBe(true)
+  expect(turn(local())).toBe(false)
+  expect(contestFinding(known())).toBeUndefined()
+  expect(turn(local('Cluster'))).toBe(true)
+})
