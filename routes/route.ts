@@ -130,6 +130,11 @@ export function newlyUnreachable(lease: GatewayLease, previous: GatewayLease | u
   return portsIn(lease, unreachableAnnotation).filter(port => !before.has(port))
 }
 
+/** The ports that gateways which live list as out of reach. */
+export const unreachablePorts = (leases: readonly GatewayLease[], now: number): number[] => [
+  ...new Set(leases.filter(lease => isLive(lease, now)).flatMap(lease => portsIn(lease, unreachableAnnotation))),
+]
+
 /** A gateway writes the Lease, so no more ports are read of it than that many. */
 const mostPorts = 100
 

@@ -118,7 +118,7 @@ export function startBranchController(options: BranchControllerOptions): {
   }
   const later = (key: string) => controller?.enqueue(key, { priority: lowPriority })
   const unfollow = [
-    ...follow(caches, { enqueue, later, suspect }, waiting, keys),
+    ...follow(caches, { enqueue, later, suspect, reported: workloads.reported }, waiting, keys),
     onOtherDatabase(caches.databases, key => caches.branches.byIndex('database', key), enqueue),
   ]
 

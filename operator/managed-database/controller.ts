@@ -119,7 +119,12 @@ export function startDatabaseController(options: DatabaseControllerOptions): {
     enqueue(key)
   }
   const later = (key: string) => controller?.enqueue(key, { priority: lowPriority })
-  const unfollow = follow(caches, { enqueue, later, suspect }, { awaitingGateways, awaitingPort }, keys)
+  const unfollow = follow(
+    caches,
+    { enqueue, later, suspect, reported: workloads.reported },
+    { awaitingGateways, awaitingPort },
+    keys,
+  )
 
   return {
     suspect,

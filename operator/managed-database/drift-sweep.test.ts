@@ -139,7 +139,10 @@ async function sweep(name: string, what: string, offset: number): Promise<void> 
     return { isHealed, isTold: !isReady && names(seen, mutation), conditions: seen?.status?.conditions }
   }
   const unhealed: string[] = []
-  for (const mutation of spread(mutationsOf(present), 14, offset)) {
+  const every = mutationsOf(present)
+  // A key more in a selector is what other tools do add.
+  const chosen = new Set([...spread(every, 14, offset), ...every.filter(({ field }) => field.endsWith('.team'))])
+  for (const mutation of chosen) {
     if ((await mutate(child, mutation)) === false) continue
     const isOver = ({ isHealed, isTold }: Awaited<ReturnType<typeof look>>) => isHealed || isTold
     const found = await eventually(() => look(mutation), isOver, { withinMs }).catch(() => look(mutation))

@@ -106,6 +106,22 @@ describe('a Postgres that only the gateway finds gone', () => {
   })
 })
 
+describe('a Postgres that only the operator reaches', () => {
+  test('is not ready once a gateway says so and a login by its Service fails as well, and is again once that succeeds', async () => {
+    const database = await it.create('unrouted', open)
+    await it.when('unrouted', found => condition(found, 'Ready')?.status === 'True')
+    const data = it.workload().postgres.data.get(database.status?.volume?.uid ?? '')
+    if (data === undefined) throw new Error('there are no data')
+    data.isUnrouted = true
+    it.gateway().cannotReach([database.status?.endpoint?.port ?? 0])
+    const degraded = await it.when('unrouted', isPhase('degraded'))
+    expect(condition(degraded, 'Ready')).toMatchObject({ status: 'False', reason: 'NotReachable' })
+    it.gateway().cannotReach([])
+    data.isUnrouted = false
+    await it.when('unrouted', isPhase('available'))
+  })
+})
+
 describe('a port that another process takes while the database is at rest', () => {
   test('makes it degraded with the reason, until the gateway listens again; the port stays its own', async () => {
     await it.create('porttaken', open)

@@ -187,6 +187,7 @@ export function observedIn(world: World): Observed {
     inForce: { pinned: inForce, size: world.sizes.get(sizeText(inForce)) },
     growthRefusal: world.growthRefusal,
     drifts: noDrifts,
+    isCutOff: false,
     image: 'postgres:18',
     podSettings: world.podSettings,
     incarnation: 1,

@@ -2,7 +2,7 @@
 import type { AnyObject } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
 import { labels, systemNamespace } from '../../crds/index.ts'
-import { newlyUnreachable, refusalChanged, routeName } from '../../routes/route.ts'
+import { newlyUnreachable, refusalChanged, routeName, unreachablePorts } from '../../routes/route.ts'
 import type { Caches } from '../caches.ts'
 import { type InstallationKeys, isInstallationKey } from '../keys.ts'
 import { type OwnerKind, ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
@@ -14,14 +14,18 @@ type Owners = {
 }
 
 /** `later`: at low priority. `suspect`: somebody could not reach its Postgres. */
-export type Hear = Record<'enqueue' | 'later' | 'suspect', (key: string) => void>
+export type Hear = Record<'enqueue' | 'later' | 'suspect', (key: string) => void> & {
+  /** All that gateways cannot connect to at the moment. */
+  reported: (keys: ReadonlySet<string>) => void
+}
 
 export function followInstances(
   caches: Caches,
   { kind, owners }: { kind: OwnerKind; owners: Owners },
-  { enqueue, later, suspect }: Hear,
+  { enqueue, later, suspect, reported }: Hear,
   waiting: { awaitingGateways: Iterable<string>; awaitingPort: Iterable<string> },
   keys: () => InstallationKeys,
+  now: () => number = Date.now,
 ): (() => void)[] {
   let known = keys()
   const ofIndex = (index: 'id' | 'size' | 'region', value: string) => {
@@ -66,6 +70,9 @@ export function followInstances(
       const lease = type === 'set' ? object : undefined
       ofPorts(refusalChanged(lease, previous), enqueue)
       if (lease !== undefined) ofPorts(newlyUnreachable(lease, previous), suspect)
+      const cutOff = new Set<string>()
+      ofPorts(unreachablePorts(caches.gateways.list(), now()), key => cutOff.add(key))
+      reported(cutOff)
     }),
     caches.systemSecrets.onChange(({ object }) => {
       if (!isInstallationKey(object.metadata.name) || keys() === known) return

@@ -68,6 +68,8 @@ export type Learnt = {
   volumeUse: number | undefined
   growthRefusal: GrowthRefusal | undefined
   drifts: Drifts
+  /** Gateways cannot connect to a Postgres that the operator reaches. */
+  isCutOff: boolean
 }
 
 type InstanceRequest = {
@@ -122,6 +124,7 @@ export async function observeInstance(
     inForce: { pinned: inForce, size: caches.sizes.get({ name: sizeText(inForce) }) },
     growthRefusal: learnt.growthRefusal,
     drifts: learnt.drifts,
+    isCutOff: learnt.isCutOff,
     image: images[spec.pgVersion],
     podSettings: pods,
     incarnation,

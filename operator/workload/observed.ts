@@ -218,6 +218,8 @@ export type Observed = {
   growthRefusal: GrowthRefusal | undefined
   /** What others keep changing on the children. */
   drifts: Drifts
+  /** Gateways cannot connect to a Postgres that the operator reaches. */
+  isCutOff: boolean
   /** The image that runs the database's major version; absent where the installation has none. */
   image: string | undefined
   /** What the installation says of every database's pod. */

@@ -116,13 +116,15 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
   const running = new Set<Promise<void>>()
   const stopping = new AbortController()
 
-  const take = async (request: ProbeRequest): Promise<PostgresAnswer> => {
+  const take = async (request: ProbeRequest, isSuspected: boolean): Promise<PostgresAnswer> => {
     const { key, access, target, passwords, mark, commits, isUrgent } = request
     const timeout = AbortSignal.timeout(isUrgent ? urgentTimeoutMs : probeTimeoutMs)
     const signal = AbortSignal.any([stopping.signal, timeout])
     const observation = await access.observe(target, { passwords, commits }, signal)
     const answer = answerOf(observation, mark)
-    return answer.state === 'answered' ? withLogin(request, answer, answers.get(key), signal) : answer
+    return answer.state === 'answered'
+      ? withLogin(request, answer, isSuspected ? undefined : answers.get(key), signal)
+      : answer
   }
 
   const probe = async (request: ProbeRequest) => {
@@ -132,7 +134,7 @@ export function createProber(options: { now: () => number; onAnswer: (key: strin
     underWay.set(key, ticket)
     let answer: PostgresAnswer
     try {
-      answer = await take(request)
+      answer = await take(request, isSuspected)
     } catch (error) {
       if (stopping.signal.aborted) return
       const message = error instanceof Error ? error.message : String(error)

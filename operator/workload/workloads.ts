@@ -12,6 +12,7 @@ import { createTurns, inTurn } from './certificate-turns.ts'
 import { createSizes } from './data-size.ts'
 import { createDriftBook } from './drifts.ts'
 import type { Executor, Pass } from './execute.ts'
+import { createGatewayReports } from './gateway-reports.ts'
 import { createGrowthBook } from './growths.ts'
 import { nextProbe } from './next-probe.ts'
 import type { Learnt, Observation } from './observe.ts'
@@ -61,6 +62,8 @@ type Workloads = {
   wakeAfter(pass: Pass, waits: Waits): number | undefined
   /** Whoever cannot reach this Postgres says so. */
   suspect(key: string): void
+  /** These are all that gateways cannot connect to, by the Leases of the moment. */
+  reported(listed: ReadonlySet<string>): void
   forget(key: string): void
   stop(): Promise<void>
 }
@@ -77,6 +80,10 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
   const isTaken = (name: string) => caches.configMaps.get({ namespace: systemNamespace, name }) !== undefined
   const growths = createGrowthBook(now)
   const drifts = createDriftBook(now)
+  const reports = createGatewayReports(key => {
+    const answer = prober.get(key)?.answer
+    return answer?.state === 'answered' && answer.login === 'succeeded'
+  }, now)
   const ports = createPortAllocator(isTaken, now)
   const turns = createTurns({ atOnce: certificatesAtOnce, onTurn: enqueue })
 
@@ -137,6 +144,7 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
       volumeUse: use.get(key),
       growthRefusal: growths.refusalOf(key),
       drifts: drifts.of(key),
+      isCutOff: reports.isCutOff(key),
     }),
     inTurn: (key, observed) => inTurn(turns, key, observed),
     pass: (key, observation, currentKeys, signal) => {
@@ -163,12 +171,16 @@ export function createWorkloads(options: WorkloadOptions): Workloads {
       return known.length === 0 ? undefined : Math.max(0, Math.min(...known) - now())
     },
     suspect: prober.suspect,
+    reported: listed => {
+      for (const key of reports.heard(listed)) enqueue(key)
+    },
     forget: key => {
       prober.forget(key)
       sizes.forget(key)
       use.forget(key)
       growths.forget(key)
       drifts.forget(key)
+      reports.forget(key)
       turns.leave(key)
     },
     stop: async () => {

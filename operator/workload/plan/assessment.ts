@@ -175,6 +175,18 @@ const isDistrust = ({ reason }: { reason: string }): boolean => reason === 'tls'
 const distrusted = (pod: string): string =>
   `Postgres goes by an authority that is not here any more: put its Secret back, or restart Postgres (kubectl delete pod ${pod})`
 
+const cutOffMessage =
+  'a gateway cannot connect to Postgres, which the operator reaches: look for network policies, or a node, between the ' +
+  'pods of the gateway and the pod of the database'
+
+/** Where the Service leads to no pod, or to another one. */
+function astrayMessage({ children: { service, pod } }: Observed): string | undefined {
+  const wanted = Object.entries(service?.spec?.selector ?? {})
+  const [key] = wanted.find(([name, value]) => pod !== undefined && pod.metadata.labels?.[name] !== value) ?? []
+  if (key === undefined) return undefined
+  return `the selector of Service ${service?.metadata.name} does not match pod ${pod?.metadata.name}: spec.selector.${key}`
+}
+
 /** Whether clients are served now. A pass that knows nothing new of Postgres stands by what was last found. */
 function readyFinding(observed: Observed, desired: Desired, findings: FoundParts, fatal: Finding | undefined): Finding {
   const { instance, children, pod } = observed
@@ -201,7 +213,10 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   // Whoever has a password is served.
   if (credentials.status !== 'True' && !areCredentialsLost(observed)) return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
+  const astray = astrayMessage(observed)
+  if (astray !== undefined) return no('NotReachable', astray)
   if (answer?.login === 'unreachable') return no('NotReachable', answer.loginMessage ?? notLedTo)
+  if (observed.isCutOff) return no('CutOff', cutOffMessage)
   if (!pod.ready && !isFull(observed)) return no('PodNotReady', 'the pod is not ready')
   // New rules on their way keep nobody from being served by those before them.
   const wasServing = conditionOf(instance.status, 'Ready')?.status === 'True'
