@@ -125,9 +125,11 @@ export async function startFakeWorkload({
     const isWanted = set !== undefined && set.metadata.deletionTimestamp === undefined && set.spec?.replicas === 1
     if (!isWanted || set === undefined) {
       if (pod !== undefined) await cluster.delete('Pod', key, { uid: pod.metadata.uid })
-      else if (set !== undefined && !isLagging) await observed(set)
+      else if (set !== undefined && !isLagging) await observed(set, 0)
       return
     }
+    // One that has said so once says so from then on: nothing is decided by what it said of an earlier generation.
+    if (set.status?.observedGeneration !== undefined && !isLagging) await observed(set, 1)
     if (pod?.spec?.nodeName !== undefined) return
     const claim = await cluster.get('PersistentVolumeClaim', { namespace, name: claimOf(set) })
     if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return
@@ -141,11 +143,11 @@ export async function startFakeWorkload({
     await run(created, handleOf(volume))
   }
 
-  /** A set without pods says so. */
-  const observed = async (set: StatefulSet): Promise<void> => {
+  /** What the set's controller has seen, and how many pods it has. */
+  const observed = async (set: StatefulSet, replicas: number): Promise<void> => {
     const { generation: observedGeneration = 0 } = set.metadata
-    if (set.status?.observedGeneration === observedGeneration) return
-    await cluster.replaceStatus('StatefulSet', { ...set, status: { observedGeneration, replicas: 0 } })
+    if (set.status?.observedGeneration === observedGeneration && set.status.replicas === replicas) return
+    await cluster.replaceStatus('StatefulSet', { ...set, status: { observedGeneration, replicas } })
   }
 
   /** A pod whose claim has no volume is given no node. */
