@@ -19,6 +19,7 @@ import type {
   V1Pod,
   V1PodDisruptionBudget,
   V1ResourceQuota,
+  V1RoleBinding,
   V1Secret,
   V1Service,
   V1StatefulSet,
@@ -61,6 +62,8 @@ export type StatefulSet = BuiltIn<V1StatefulSet, 'apps/v1', 'StatefulSet'>
 export type Deployment = BuiltIn<V1Deployment, 'apps/v1', 'Deployment'>
 export type Job = BuiltIn<V1Job, 'batch/v1', 'Job'>
 export type Lease = BuiltIn<V1Lease, 'coordination.k8s.io/v1', 'Lease'>
+/** Which of our processes may do what in a namespace. */
+export type RoleBinding = BuiltIn<V1RoleBinding, 'rbac.authorization.k8s.io/v1', 'RoleBinding'>
 export type PodDisruptionBudget = BuiltIn<V1PodDisruptionBudget, 'policy/v1', 'PodDisruptionBudget'>
 
 type IngressRule = Omit<Json<V1NetworkPolicyIngressRule>, '_from'> & { from?: Json<V1NetworkPolicyPeer>[] }
@@ -109,6 +112,7 @@ export type Kinds = {
   Lease: Lease
   NetworkPolicy: NetworkPolicy
   PodDisruptionBudget: PodDisruptionBudget
+  RoleBinding: RoleBinding
   VolumeSnapshot: VolumeSnapshot
 }
 export type KindName = keyof Kinds
@@ -150,6 +154,7 @@ export const kindInfo: Record<KindName, KindInfo> = {
   Lease: builtIn('coordination.k8s.io/v1', 'leases', { statusSubresource: false }),
   NetworkPolicy: builtIn('networking.k8s.io/v1', 'networkpolicies', { statusSubresource: false }),
   PodDisruptionBudget: builtIn('policy/v1', 'poddisruptionbudgets'),
+  RoleBinding: builtIn('rbac.authorization.k8s.io/v1', 'rolebindings', { statusSubresource: false }),
   VolumeSnapshot: builtIn('snapshot.storage.k8s.io/v1', 'volumesnapshots'),
 }
 

@@ -9,4 +9,5 @@ export {
   withoutManagedFields,
 } from './informer.ts'
 export { keyOf, keyText, parseKey } from './key.ts'
+export { createNamespacedInformer, type NamespacedInformer } from './namespaced.ts'
 export { compareVersions } from './version.ts'

@@ -38,6 +38,7 @@ type BuiltInKind = Extract<
   | 'Lease'
   | 'NetworkPolicy'
   | 'PodDisruptionBudget'
+  | 'RoleBinding'
   | 'VolumeSnapshot'
 >
 
@@ -271,6 +272,10 @@ export const builtIns: { readonly [kind in BuiltInKind]: BuiltIn } = {
   Lease: builtIn(),
   NetworkPolicy: builtIn({ shape: shapes.networkPolicy, generation: 'spec' }),
   PodDisruptionBudget: builtIn({ shape: shapes.disruptionBudget, generation: 'spec' }),
+  RoleBinding: builtIn({
+    check: (object, previous) =>
+      previous === undefined ? [] : immutableField('roleRef', previous.roleRef, object.roleRef),
+  }),
   VolumeSnapshot: builtIn({
     generation: 'all',
     check: (object, previous) =>

@@ -12,7 +12,7 @@ import { metadataOf, type ObjectReference } from './objects.ts'
  * begin with a short frame (frames.ts) of a JSON object that has this number as `format`: so each release tells what it
  * is too old for from what is damaged. 1 was every format before there was such a list.
  */
-export const format = 2
+export const format = 3
 
 /** What is sound and cannot be read all the same, as a message names it: a later release has written it. */
 export class Unknown extends Error {

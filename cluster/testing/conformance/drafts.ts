@@ -229,6 +229,13 @@ export const smallest: {
     metadata: { namespace, name },
     spec: { maxUnavailable: 0, selector: { matchLabels: { name } } },
   }),
+  RoleBinding: (namespace, name) => ({
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata: { namespace, name },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'view' },
+    subjects: [{ kind: 'ServiceAccount', name: 'reader', namespace }],
+  }),
   Lease: (namespace, name) => ({
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
