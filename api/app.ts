@@ -91,7 +91,7 @@ export async function buildApp(options: AppOptions): Promise<BuiltApp> {
     highestDepth: configuration.branches.highestDepth,
     databaseText: createDatabaseText(caches, surroundingsEpoch),
     surroundingsEpoch,
-    readCredentials: createCredentialsReader(cluster, caches.Secret),
+    readCredentials: createCredentialsReader(cluster, now),
     openPassword: createPasswordOpener(cluster, app.log),
     samples: configuration.prometheus
       ? createPrometheusSource(configuration.prometheus.url)

@@ -18,8 +18,6 @@ export type Caches = {
   Size: Informer<'Size'>
   Region: Informer<'Region'>
   Tenant: Informer<'Tenant'>
-  /** Credentials Secrets only. */
-  Secret: Informer<'Secret'>
 }
 
 export const credentialsComponent = 'credentials'
@@ -50,7 +48,6 @@ export function createCaches(cluster: Cluster, logger: Logger): Caches {
     Size: createInformer(cluster, 'Size', { logger }),
     Region: createInformer(cluster, 'Region', { logger }),
     Tenant: createInformer(cluster, 'Tenant', { logger }),
-    Secret: createInformer(cluster, 'Secret', { labels: { [labels.component]: credentialsComponent }, logger }),
   }
 }
 

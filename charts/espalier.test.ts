@@ -79,9 +79,19 @@ describeChart('chart espalier', espalierChart, chart => {
       for (const role of [...kinds('ClusterRole'), ...kinds('Role')])
         for (const rule of role.rules) {
           expect([...rule.apiGroups, ...rule.resources, ...rule.verbs], role.metadata.name).not.toContain('*')
-          expect(rule.apiGroups).not.toContain('rbac.authorization.k8s.io')
+          if (rule.apiGroups.includes('rbac.authorization.k8s.io')) {
+            expect(['espalier-operator', 'espalier-bootstrap']).toContain(role.metadata.name)
+            expect([['rolebindings'], ['clusterroles']]).toContainEqual(rule.resources)
+          }
+          // What is bound, and where, the policy espalier-operator-writes restricts further.
+          if (rule.verbs.includes('bind'))
+            expect(rule).toMatchObject({
+              resources: ['clusterroles'],
+              verbs: ['bind'],
+              resourceNames: ['espalier-operator-tenant', 'espalier-api-tenant'],
+            })
           expect(rule.verbs).not.toEqual(expect.arrayContaining(['impersonate']))
-          for (const verb of ['escalate', 'bind', 'deletecollection']) expect(rule.verbs).not.toContain(verb)
+          for (const verb of ['escalate', 'deletecollection']) expect(rule.verbs).not.toContain(verb)
           expect(rule.resources.filter((resource: string) => /exec|attach|portforward|token/.test(resource))).toEqual(
             [],
           )
@@ -89,7 +99,7 @@ describeChart('chart espalier', espalierChart, chart => {
       const writesSecrets = kinds('ClusterRole').filter(role =>
         role.rules.some((rule: Rendered) => rule.resources.includes('secrets') && rule.verbs.includes('create')),
       )
-      expect(writesSecrets.map(role => role.metadata.name)).toEqual(['espalier-operator'])
+      expect(writesSecrets.map(role => role.metadata.name)).toEqual(['espalier-operator-tenant'])
     })
 
     test('every binding is of a role and an account that are there', () => {

@@ -4,7 +4,14 @@
  */
 import type { Logger } from 'pino'
 import type { AnyObject, Cluster, KindName, Kinds } from '../cluster/index.ts'
-import { createInformer, type Informer, type InformerOptions, withoutManagedFields } from '../cluster/informer/index.ts'
+import {
+  createInformer,
+  createNamespacedInformer,
+  type Informer,
+  type InformerOptions,
+  type NamespacedInformer,
+  withoutManagedFields,
+} from '../cluster/informer/index.ts'
 import type { Metrics } from '../controller/index.ts'
 import {
   askedRestore,
@@ -18,6 +25,8 @@ import {
   tenantNamespace,
 } from '../crds/index.ts'
 import { gatewayComponent } from '../routes/route.ts'
+import { bindingLabels, databasesLabel } from './access/bindings.ts'
+import { type Served, servedByBindings, servedEverywhere, servedWhereBound } from './access/served.ts'
 import { withoutForeignData } from './keys.ts'
 import { withForeignFields } from './objects/foreign-fields.ts'
 import { ownerKeyOf, ownerUidOf } from './objects/ownership.ts'
@@ -29,18 +38,28 @@ import { slimVolume } from './workload/children/persistent-volume.ts'
 import { sizeText } from './workload/children/stateful-set.ts'
 
 const labelled = { labels: { [labels.database]: true } } as const
+/** How long the first pass waits for the Secrets of all namespaces. Those that come later are waited for by themselves. */
+const settledMs = 10_000
 const one = <T>(value: T | undefined): T[] => (value === undefined ? [] : [value])
 const byOwner = {
   owner: (object: Pick<AnyObject, 'metadata'>) => one(ownerUidOf(object)),
   database: (object: Pick<AnyObject, 'metadata'>) => one(object.metadata.labels?.[labels.database]),
 }
 
-/** `pullSecrets`: names of those Secrets of the system namespace by which databases' images are pulled. */
+type CachesOptions = {
+  /** Names of those Secrets of the system namespace by which databases' images are pulled. */
+  pullSecrets?: ReadonlySet<string>
+  /** Whether the operator has its rights only in namespaces in which it is bound (see `access/`). */
+  byNamespace?: boolean
+  /** Whether it may list and watch the Secrets of all namespaces even so. */
+  watchesAllSecrets?: boolean
+}
+
 export function createCaches(
   cluster: Cluster,
   logger: Logger,
   metrics: Metrics,
-  pullSecrets: ReadonlySet<string> = new Set(),
+  { pullSecrets = new Set(), byNamespace = false, watchesAllSecrets = false }: CachesOptions = {},
 ) {
   const sharing = createSharing()
   let started: Promise<void> | undefined
@@ -119,6 +138,29 @@ export function createCaches(
     },
   })
 
+  const bindings = byNamespace
+    ? follow('role-bindings', 'RoleBinding', { labels: bindingLabels })
+    : make('role-bindings', 'RoleBinding', { labels: bindingLabels })
+  const followAllSecrets = () => follow('secrets', 'Secret', { ...labelled, indexes: byOwner })
+  const followSecretsByNamespace = (): NamespacedInformer<'Secret'> => {
+    const transform = (secret: Kinds['Secret']) => sharing.share(withoutManagedFields(secret))
+    const child = logger.child({ cache: 'secrets' })
+    const secrets = createNamespacedInformer(cluster, 'Secret', {
+      ...labelled,
+      indexes: byOwner,
+      transform,
+      logger: child,
+    })
+    writers.set('Secret', [...(writers.get('Secret') ?? []), object => secrets.writeThrough(object as Kinds['Secret'])])
+    metrics.watchInformer('secrets', () => secrets.state)
+    return secrets
+  }
+  const servedBound = (): Served =>
+    watchesAllSecrets
+      ? servedWhereBound(bindings, followAllSecrets())
+      : servedByBindings(bindings, followSecretsByNamespace())
+  const served = byNamespace ? servedBound() : servedEverywhere(followAllSecrets())
+
   return {
     databases,
     branches,
@@ -154,6 +196,8 @@ export function createCaches(
     namespaces: follow('namespaces', 'Namespace', {
       labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
     }),
+    /** Those of somebody else in which databases may be. */
+    otherNamespaces: follow('other-namespaces', 'Namespace', { labels: { [databasesLabel]: 'true' } }),
     quotas: follow('quotas', 'ResourceQuota', {
       labels: { [labels.managedBy]: managedByEspalier, [labels.tenant]: true },
     }),
@@ -180,7 +224,10 @@ export function createCaches(
     }),
     claims: follow('claims', 'PersistentVolumeClaim', { ...labelled, indexes: byOwner }),
     volumes: follow('volumes', 'PersistentVolume', { ...labelled, transform: slimVolume, indexes: byOwner }),
-    secrets: follow('secrets', 'Secret', { ...labelled, indexes: byOwner }),
+    secrets: served.secrets,
+    /** Whether anything may be decided of what is in this namespace. */
+    isServed: served.isServed,
+    bindings,
     configMaps: follow('config-maps', 'ConfigMap', {
       ...labelled,
       transform: withForeignFields,
@@ -202,13 +249,13 @@ export function createCaches(
     /** Resolves once every cache has its first list. */
     start: (): Promise<void> => {
       snapshots.start()
-      started ??= Promise.all(all.map(informer => informer.start())).then(() => {})
+      started ??= Promise.all(all.map(informer => informer.start())).then(() => served.settled(settledMs))
       // Who awaits it still sees that it was stopped before; who does not is not brought down by it.
       started.catch(() => {})
       return started
     },
     stop: async () => {
-      await Promise.all([snapshots, ...all].map(informer => informer.stop()))
+      await Promise.all([snapshots, served, ...all].map(informer => informer.stop()))
     },
     isSynced: () => all.every(informer => informer.synced),
     /** The cluster, whose every write is in the caches as soon as it is answered. */

@@ -30,6 +30,14 @@ export const operatorConfiguration = z.strictObject({
       .describe('for each major version on offer the image that holds it, and `espalier instance` beside it'),
   }),
   pods: podSettings.prefault({}).describe("what every database's pod is given"),
+  rightsByNamespace: z
+    .boolean()
+    .default(false)
+    .describe('true where operator and API have their rights only in namespaces that the operator binds them in'),
+  watchesAllSecrets: z
+    .boolean()
+    .default(false)
+    .describe('true where the operator may list and watch the Secrets of all namespaces even so: one watch for all'),
   leaderElection: z.boolean().default(true).describe('false where this is the only operator there can be'),
   http: z
     .strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535).describe('0 takes a free one') })

@@ -11,6 +11,7 @@ import { agentClients } from '../instance/agent/contract.ts'
 import type { SystemCertificate } from '../sealing/credentials.ts'
 import { type Check, startHealthServer } from '../server/health.ts'
 import { metricsPage, processMetrics } from '../server/metrics.ts'
+import { startAccessController } from './access/controller.ts'
 import { startAuthorityController } from './authority/controller.ts'
 import type { Trust } from './authority/state.ts'
 import { startBackupController } from './backup/controller.ts'
@@ -65,7 +66,11 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   const metrics = createMetrics()
   const cluster = instrumented(options.cluster, metrics)
   const pullSecretNames = configuration.pods.imagePullSecrets.map(({ name }) => name)
-  const caches = createCaches(cluster, logger, metrics, new Set(pullSecretNames))
+  const caches = createCaches(cluster, logger, metrics, {
+    pullSecrets: new Set(pullSecretNames),
+    byNamespace: configuration.rightsByNamespace,
+    watchesAllSecrets: configuration.watchesAllSecrets,
+  })
   const keys = createKeyReader(caches.systemSecrets)
   const wanted = wantedCertificates(configuration)
   const accessFor = accessReader(options.administrator, now, logger)
@@ -152,6 +157,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
         workers: fewWorkers,
         sources: [databaseSubjects(caches), branchSubjects(caches), backupSubjects(caches)],
       }),
+      ...(configuration.rightsByNamespace ? [startAccessController({ ...common, workers: fewWorkers })] : []),
       startTenantController({ ...common, workers: fewWorkers, pullSecrets: pullSecretNames }),
       startAuthorityController({
         ...common,

@@ -3,7 +3,7 @@
  * opened password is kept no longer than the Secret object it came from, and goes nowhere but into the answer.
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Cluster, Kinds, ObjectKey, Secret } from '../../cluster/index.ts'
+import { type Cluster, isClusterError, type Kinds, type Secret } from '../../cluster/index.ts'
 import { awaitedRotations, childNames, type Endpoint, labels, systemNamespace } from '../../crds/index.ts'
 import {
   applicationDatabase,
@@ -14,7 +14,7 @@ import {
   sealingKeySecret,
   secretPlace,
 } from '../../sealing/credentials.ts'
-import { type Caches, credentialsComponent, idOf } from '../caches.ts'
+import { credentialsComponent, idOf } from '../caches.ts'
 import { unavailable } from '../errors.ts'
 import type { Connection, UserType } from '../schemas/common.ts'
 
@@ -27,23 +27,53 @@ const roleOf: Record<UserType, DatabaseRole> = {
 /** A database or a branch, by which its credentials are found. */
 type CredentialsOwner = Kinds['ManagedDatabase'] | Kinds['Branch']
 
-/** The credentials Secret of a database or branch, as far as it is there; at once where the cache has it. */
+/** The credentials Secret of a database or branch, if it exists; at once where it was read a moment ago. */
 export type ReadCredentials = (owner: CredentialsOwner) => Secret | Promise<Secret | undefined>
 
-export function createCredentialsReader(cluster: Cluster, cache: Caches['Secret']): ReadCredentials {
-  const keys = new WeakMap<CredentialsOwner, ObjectKey>()
-  const keyOf = (owner: CredentialsOwner): ObjectKey => {
-    const known = keys.get(owner)
-    if (known !== undefined) return known
-    const made = { namespace: owner.metadata.namespace, name: childNames.credentials(idOf(owner) ?? '') }
-    keys.set(owner, made)
-    return made
+/**
+ * How long a Secret is used after it was read. What the operator does to a Secret also changes its owner, for which it is
+ * read again; this bounds what others do.
+ */
+const keptMs = 5_000
+
+/**
+ * Reads each Secret by its name: the API may neither list nor watch Secrets. One is kept for as long as its owner has not
+ * changed, which is a new object with each change, and `keptMs` at most.
+ */
+export function createCredentialsReader(cluster: Cluster, now: () => number): ReadCredentials {
+  const kept = new WeakMap<CredentialsOwner, { secret: Secret; until: number }>()
+  const reading = new WeakMap<CredentialsOwner, Promise<Secret | undefined>>()
+
+  const read = async (owner: CredentialsOwner): Promise<Secret | undefined> => {
+    const key = { namespace: owner.metadata.namespace, name: childNames.credentials(idOf(owner) ?? '') }
+    try {
+      const secret = asCredentials(await cluster.get('Secret', key))
+      if (secret !== undefined) kept.set(owner, { secret, until: now() + keptMs })
+      return secret
+    } catch (error) {
+      // The operator has not bound the API in this namespace yet, or somebody has deleted the RoleBinding.
+      if (isClusterError(error, 'Forbidden')) throw unreadable(error)
+      throw error
+    } finally {
+      reading.delete(owner)
+    }
   }
+
   return owner => {
-    const key = keyOf(owner)
-    return cache.get(key) ?? cluster.get('Secret', key).then(asCredentials)
+    const known = kept.get(owner)
+    // During a rotation its Secret changes before it does.
+    if (known !== undefined && now() < known.until && !isRotating(owner)) return known.secret
+    const underway = reading.get(owner) ?? read(owner)
+    reading.set(owner, underway)
+    return underway
   }
 }
+
+const isRotating = (owner: CredentialsOwner): boolean =>
+  owner.kind === 'ManagedDatabase' && Object.keys(awaitedRotations(owner)).length > 0
+
+const unreadable = (cause: unknown) =>
+  unavailable('the credentials of this database cannot be read at present: try again', cause)
 
 /** Only a Secret that says it holds credentials is read as such. */
 const asCredentials = (secret: Secret | undefined): Secret | undefined =>
@@ -91,7 +121,7 @@ export function createPasswordOpener(cluster: Cluster, logger: FastifyBaseLogger
       if (!(error instanceof SealError)) throw error
       sealingKey = undefined
       logger.error({ err: error }, 'a password cannot be opened')
-      throw unavailable('the credentials of this database cannot be read at present: try again', error)
+      throw unreadable(error)
     }
   }
 }

@@ -159,6 +159,8 @@ export type HarnessOptions = {
   /** In place of what speaks to agents. */
   agents?: Agents
   now?: () => number
+  /** What the API itself calls the cluster through, such as one that refuses what its roles do not allow. */
+  rights?: (cluster: Cluster) => Cluster
 }
 
 async function openCluster(logger: Logger): Promise<{ cluster: Cluster; close: () => Promise<void> }> {
@@ -173,7 +175,8 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   const logger = pino({ level: process.env.ESPALIER_TEST_LOG ?? 'silent' })
   const opened = options.beside ? { ...options.beside, close: async () => {} } : await openCluster(logger)
   const cluster = intercepted(opened.cluster)
-  const caches = createCaches(cluster, logger)
+  const own = options.rights?.(cluster) ?? cluster
+  const caches = createCaches(own, logger)
   const ready = options.tenantsBecomeReady !== false && options.beside === undefined
   const stopTenants = ready ? await readyTenants(opened.cluster, logger) : async () => {}
   const audit: AuditEntry[] = []
@@ -181,7 +184,7 @@ export async function startHarness(options: HarnessOptions = {}): Promise<Harnes
   const stop = new AbortController()
   const now = { ms: 0 }
   const { app } = await buildApp({
-    cluster,
+    cluster: own,
     caches,
     configuration: options.configuration ?? configurationOf(),
     audit: { write: entry => audit.push(entry), close: async () => {} },

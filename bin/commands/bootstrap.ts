@@ -4,12 +4,14 @@ import { applyDefinitions } from '../../cluster/kubernetes/definitions.ts'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
 import { definitionOf } from '../../crds/definition.ts'
 import { declarations } from '../../crds/index.ts'
+import { bindNamespaces, namespacesNotAllowed } from '../../operator/bootstrap/bindings.ts'
 import { ensureKeys, missingKeys } from '../../operator/bootstrap/index.ts'
 import { changedShapes, type WantedSize, wantedSizes } from '../../operator/bootstrap/sizes.ts'
 import { type Command, logLevel, parseFlags, UsageError } from '../command.ts'
 
 const help = `Prepares a Kubernetes cluster for this version of Espalier: applies its CustomResourceDefinitions, and creates the
-sealing key and the certificate authority while the cluster holds nothing of an earlier installation. Safe to run at any time, and again.
+sealing key and the certificate authority while the cluster holds nothing of an earlier installation, and binds operator
+and API in the namespaces of databases. Safe to run at any time, and again.
 
 Usage: espalier bootstrap [--sizes JSON] [--kubeconfig FILE]
 
@@ -29,12 +31,12 @@ function readSizes(text: string): WantedSize[] {
 }
 
 /** Before anything is changed. @throws UsageError */
-async function requireShapes(wanted: readonly WantedSize[], kubeconfig: string | undefined, logger: Logger) {
-  if (wanted.length === 0) return
+async function requireFit(wanted: readonly WantedSize[], kubeconfig: string | undefined, logger: Logger) {
   const cluster = await connectKubernetes({ fieldManager, kubeconfig, logger })
   try {
-    const changed = await changedShapes(cluster, wanted)
-    if (changed.length > 0) throw new UsageError(`${changed.join('; ')}. Nothing has been changed`)
+    const changed = wanted.length === 0 ? [] : await changedShapes(cluster, wanted)
+    const wrong = [...changed, ...(await namespacesNotAllowed(cluster))]
+    if (wrong.length > 0) throw new UsageError(`${wrong.join('; ')}. Nothing has been changed`)
   } finally {
     await cluster.close()
   }
@@ -47,7 +49,7 @@ const command: Command = {
     const { kubeconfig, sizes } = parseFlags(args, { kubeconfig: { type: 'string' }, sizes: { type: 'string' } })
     const wanted = sizes === undefined ? [] : readSizes(sizes)
     const logger = pino({ level: logLevel('info') })
-    await requireShapes(wanted, kubeconfig, logger)
+    await requireFit(wanted, kubeconfig, logger)
     const definitions = Object.values(declarations).map(definitionOf)
     await applyDefinitions(definitions, { fieldManager, kubeconfig })
     logger.info({ definitions: definitions.length }, 'the resource definitions are up to date')
@@ -56,6 +58,8 @@ const command: Command = {
       const outcome = await ensureKeys(cluster)
       if (outcome.missing.length > 0) throw new UsageError(missingKeys(outcome))
       const { made } = outcome
+      const bindings = await bindNamespaces(cluster)
+      if (bindings > 0) logger.info({ bindings }, 'operator and API are bound in the namespaces of databases')
       logger.info({ made }, made.length > 0 ? 'keys were made: back them up' : 'the keys are there')
     } finally {
       await cluster.close()

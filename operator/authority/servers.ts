@@ -31,6 +31,8 @@ function isBehind(caches: Caches, owner: ManagedDatabase | Branch, { mark, mount
   const { namespace = '', labels: marks } = owner.metadata
   const id = marks?.[labels.id]
   if (id === undefined || isEnding(owner)) return false
+  // What is not known yet may be behind.
+  if (!caches.isServed(namespace)) return true
   const secret = caches.secrets.get({ namespace, name: childNames.tls(id) })
   if (secret === undefined) return false
   if (!isUnder(secret, mark)) return true

@@ -7,6 +7,7 @@ import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, startController } from '../../controller/index.ts'
 import { type Backup, canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
+import { whereServed } from '../access/where-served.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { ownerKeyOf, ownerKindOf } from '../objects/ownership.ts'
@@ -139,7 +140,7 @@ export function startBackupController(options: BackupControllerOptions): { stop(
   controller = startController({
     name: 'backup',
     workers: options.workers,
-    reconcile,
+    reconcile: whereServed(caches, caches.backups, reconcile),
     keys: () => caches.backups.list().filter(isUnfinished).map(keyOf),
     signal,
     logger,

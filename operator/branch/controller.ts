@@ -6,8 +6,10 @@ import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, lowPriority, startController } from '../../controller/index.ts'
 import { type Branch, branchPhase, canonicalJson, isUnmadeBranch } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
+import { notServedMessage } from '../access/bindings.ts'
+import { whereServed } from '../access/where-served.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
-import { conditionOf } from '../objects/conditions.ts'
+import { conditionOf, no } from '../objects/conditions.ts'
 import { fillInDatabaseId, lacksDatabaseId, onOtherDatabase, withReplacedDatabase } from '../objects/named-database.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
 import { execute, worst } from '../workload/execute.ts'
@@ -103,10 +105,17 @@ export function startBranchController(options: BranchControllerOptions): {
     if (isUnmadeBranch(written)) branchMetrics.ended(branch, 'failed', now())
   }
 
+  const reportNotServed = (branch: Branch): Promise<void> => {
+    const { metadata, status = {} } = branch
+    const Ready = no('NamespaceNotServed', notServedMessage(metadata.namespace ?? ''))
+    const conditions = nextConditions(status.conditions ?? [], { Ready }, metadata.generation, now())
+    return report(branch, { phase: 'creating', ...status, conditions })
+  }
+
   controller = startController({
     name: 'branch',
     workers: options.workers,
-    reconcile,
+    reconcile: whereServed(caches, caches.branches, reconcile, reportNotServed),
     keys: () => caches.branches.list().map(keyOf),
     signal,
     logger,

@@ -6,7 +6,10 @@ import { keyOf, parseKey } from '../../cluster/informer/index.ts'
 import { type Controller, lowPriority, startController } from '../../controller/index.ts'
 import { canonicalJson, labels, type ManagedDatabase } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
+import { notServedMessage } from '../access/bindings.ts'
+import { whereServed } from '../access/where-served.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
+import { no } from '../objects/conditions.ts'
 import { ownerKeyOf, ownerKindOf, ownerUidOf } from '../objects/ownership.ts'
 import { withUpdatedAt } from '../objects/updated-at.ts'
 import { execute, worst } from '../workload/execute.ts'
@@ -16,6 +19,7 @@ import { createDatabaseMetrics } from './metrics.ts'
 import { observe } from './observe.ts'
 import { isKeptRoute, orphanedReport } from './orphan.ts'
 import { perform } from './perform.ts'
+import { nextConditions } from './plan/conditions.ts'
 import { type PlanSettings, plan } from './plan/index.ts'
 import { endedOperation, reportsOf, withProblems } from './report.ts'
 import { withSeenSpec } from './seen-spec.ts'
@@ -105,10 +109,17 @@ export function startDatabaseController(options: DatabaseControllerOptions): {
     if (ended) databaseMetrics.ended(ended)
   }
 
+  const reportNotServed = (database: ManagedDatabase): Promise<void> => {
+    const { metadata, status = {} } = database
+    const Ready = no('NamespaceNotServed', notServedMessage(metadata.namespace ?? ''))
+    const conditions = nextConditions(status.conditions ?? [], { Ready }, metadata.generation, now())
+    return report(database, { phase: 'creating', ...status, conditions })
+  }
+
   controller = startController({
     name: 'managed-database',
     workers: options.workers,
-    reconcile,
+    reconcile: whereServed(caches, caches.databases, reconcile, reportNotServed),
     keys: () => caches.databases.list().map(keyOf),
     signal,
     logger,

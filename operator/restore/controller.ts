@@ -18,6 +18,7 @@ import {
   type Restore,
 } from '../../crds/index.ts'
 import { createIds } from '../../values/id.ts'
+import { whereServed } from '../access/where-served.ts'
 import type { PostgresControllerOptions } from '../controller-options.ts'
 import { restoresOf } from '../managed-database/restoring.ts'
 import { conditionOf } from '../objects/conditions.ts'
@@ -155,7 +156,7 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
   controller = startController({
     name: 'restore',
     workers: options.workers,
-    reconcile,
+    reconcile: whereServed(caches, caches.restores, reconcile),
     keys: () => [
       ...caches.restores.list().map(keyOf),
       ...caches.databases.list().flatMap(database => askedKey(database)),

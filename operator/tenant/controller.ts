@@ -33,6 +33,9 @@ type TenantControllerOptions = ControllerOptions & {
 /** A tenant's deletion goes on when the last database or the namespace goes; should that be missed, then so much later. */
 const deletionRetryMs = 30_000
 
+/** How soon it is checked whether the operator is bound in a new namespace. */
+const bindingMs = 50
+
 /** The namespace of a tenant; only pods that meet the "restricted" standard may run there. */
 export function namespaceDraft(
   { spec: { tenantId } }: Pick<Tenant, 'spec'>,
@@ -120,6 +123,10 @@ export function startTenantController(options: TenantControllerOptions): { stop(
     if (namespace?.metadata.deletionTimestamp !== undefined) {
       await report(tenant, no('NamespaceTerminating', 'its namespace is being deleted by somebody'))
       return undefined
+    }
+    if (!caches.isServed(draft.metadata.name)) {
+      if (namespace === undefined) await cluster.apply('Namespace', draft)
+      return { requeueAfterMs: bindingMs }
     }
     // The namespace says which copies it may hold from before the first to after the last.
     if (pullSecrets.length === 0) await keepCopies(copies, draft.metadata.name, namespace)

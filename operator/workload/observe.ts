@@ -224,7 +224,7 @@ export function remainsOf(
     disruptionBudgets: here(ofUs(caches.disruptionBudgets)),
     configurations: here(configMaps).filter(map => !isRoute(map)),
     claims: here(ofUs(caches.claims)),
-    secrets: here(ofUs(caches.secrets)),
+    secrets: here(ofUs(caches.secrets.within(namespace))),
     volumes: ofUs(caches.volumes)
       .map(volume => volumeFacts(volume, undefined))
       .filter(({ claim }) => claim?.startsWith(`${namespace}/`)),

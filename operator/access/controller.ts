@@ -1,0 +1,69 @@
+/**
+ * Binds operator and API in every namespace that may hold databases, and keeps the bindings as they are to be. In a
+ * namespace that is being deleted the operator's stays until nothing of ours is left there.
+ */
+import { keyOf } from '../../cluster/informer/index.ts'
+import { startController } from '../../controller/index.ts'
+import { teardownFinalizer } from '../../crds/index.ts'
+import type { ControllerOptions } from '../controller-options.ts'
+import { isUpToDate } from '../objects/up-to-date.ts'
+import { bindingDrafts, bindingNames, mayHoldDatabases, withoutFinalizer } from './bindings.ts'
+
+/** How soon a namespace that is being deleted is checked again. */
+const leavingMs = 2_000
+
+export function startAccessController(options: ControllerOptions & { workers: number }): { stop(): Promise<void> } {
+  const { caches, workers, logger, metrics, signal } = options
+  const cluster = caches.writeThrough(options.cluster)
+  const { bindings } = caches
+  const namespaces = [caches.namespaces, caches.otherNamespaces]
+
+  const reconcile = async (name: string) => {
+    const namespace = namespaces.map(cache => cache.get({ name })).find(found => found !== undefined)
+    if (namespace === undefined || namespace.metadata.deletionTimestamp !== undefined) return release(name)
+    if (!mayHoldDatabases(namespace)) return undefined
+    for (const draft of bindingDrafts(name)) {
+      const present = bindings.get(draft.metadata)
+      // Somebody deleted it: it is made again once it is gone.
+      if (present?.metadata.deletionTimestamp !== undefined)
+        await cluster.replace('RoleBinding', withoutFinalizer(present))
+      else if (!isUpToDate(present, draft)) await cluster.apply('RoleBinding', draft)
+    }
+    return undefined
+  }
+
+  /** What the operator holds back in a namespace, and would not be let go without it. */
+  const isEmpty = (namespace: string): boolean =>
+    [caches.databases, caches.branches, caches.backups, caches.restores, caches.claims].every(
+      cache => cache.list({ namespace }).length === 0,
+    )
+
+  /** Takes the finalizer off in a namespace that is being deleted, or that lost its label, once it holds nothing of ours. */
+  const release = async (namespace: string) => {
+    const binding = bindings.get({ namespace, name: bindingNames.operator })
+    if (binding?.metadata.finalizers?.includes(teardownFinalizer) !== true) return undefined
+    if (!isEmpty(namespace)) return { requeueAfterMs: leavingMs }
+    await cluster.replace('RoleBinding', withoutFinalizer(binding))
+    return undefined
+  }
+
+  const controller = startController({
+    name: 'access',
+    workers,
+    reconcile,
+    keys: () => namespaces.flatMap(cache => cache.list().map(keyOf)),
+    signal,
+    logger,
+    metrics,
+  })
+  const unfollow = [
+    ...namespaces.map(cache => cache.onChange(({ object }) => controller.enqueue(object.metadata.name))),
+    bindings.onChange(({ object }) => controller.enqueue(object.metadata.namespace ?? '')),
+  ]
+  return {
+    stop: async () => {
+      for (const end of unfollow) end()
+      await controller.stop()
+    },
+  }
+}
