@@ -21,6 +21,7 @@ export const declarations = {
 
 export * from './backup.ts'
 export * from './branch.ts'
+export * from './branch-slots.ts'
 export * from './fields.ts'
 export * from './instance.ts'
 export * from './kind.ts'

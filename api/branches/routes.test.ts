@@ -6,6 +6,7 @@ import {
   type Branch,
   childNames,
   labels,
+  slotsAnnotation,
   teardownFinalizer,
   tenantName,
   tenantNamespace,
@@ -20,7 +21,6 @@ import {
   until,
 } from '../testing/client.ts'
 import { configurationOf, giveCredentials, settle } from '../testing/harness.ts'
-import { slotsAnnotation } from './slots.ts'
 
 let client: Client
 beforeAll(async () => {

@@ -4,34 +4,17 @@
  * a branch that is on its way. A live branch has a slot by itself: what stands on the database is only what is not seen yet.
  */
 import type { Kinds } from '../../cluster/index.ts'
-import { blocksDeletion, isLiveBranch } from '../../crds/index.ts'
+import { type BranchSlot, blocksDeletion, branchSlots, isLiveBranch, slotsAnnotation } from '../../crds/index.ts'
 import { idOf } from '../caches.ts'
 import type { Writer } from '../writer.ts'
 
 type ManagedDatabase = Kinds['ManagedDatabase']
 
-/** On a database: ids of branches that are being written, each with when its slot was taken, `id@ms`, by spaces. */
-export const slotsAnnotation = 'espalier.dev/branch-slots'
-
-/** A branch is written at once after its slot was taken; where a process died in between, it is free again after so long. */
-const takenMs = 60_000
-
-type Slot = { id: string; at: number }
-
-function slotsOf({ metadata }: ManagedDatabase, now: number): Slot[] {
-  const texts = metadata.annotations?.[slotsAnnotation]?.split(' ') ?? []
-  const slots = texts.map(text => {
-    const [id = '', at = ''] = text.split('@')
-    return { id, at: Number(at) }
-  })
-  return slots.filter(({ id, at }) => id !== '' && at > now - takenMs && at <= now + takenMs)
-}
-
 /**
  * The live branches of a database, and the slots of those that are still to be seen. `blocking`: branches for which its deletion is
  * refused, failed ones included.
  */
-type Occupancy = { branches: Kinds['Branch'][]; blocking: Kinds['Branch'][]; slots: Slot[] }
+type Occupancy = { branches: Kinds['Branch'][]; blocking: Kinds['Branch'][]; slots: BranchSlot[] }
 
 /** By the cluster's own word. `database`: as it is now. */
 export async function occupancyOf({ context, account }: Writer, database: ManagedDatabase): Promise<Occupancy> {
@@ -41,7 +24,7 @@ export async function occupancyOf({ context, account }: Writer, database: Manage
   return {
     branches: ofDatabase.filter(isLiveBranch),
     blocking: items.filter(branch => isNamed(branch, database) && blocksDeletion(branch)),
-    slots: slotsOf(database, context.now()).filter(({ id }) => !seen.has(id)),
+    slots: branchSlots(database, context.now()).filter(({ id }) => !seen.has(id)),
   }
 }
 

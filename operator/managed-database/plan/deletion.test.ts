@@ -1,6 +1,14 @@
 /** When a database is taken away, and what goes with it. */
 import { describe, expect, test } from 'vitest'
-import { annotations, type Backup, type Branch, type ManagedDatabase, teardownReason } from '../../../crds/index.ts'
+import {
+  annotations,
+  type Backup,
+  type Branch,
+  labels,
+  type ManagedDatabase,
+  slotsAnnotation,
+  teardownReason,
+} from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { emptyWorld, observedIn, round } from '../../testing/plan-world.ts'
 import type { Observed } from '../observed.ts'
@@ -36,6 +44,8 @@ type Given = {
   force?: string
   branches?: Branch[]
   backups?: Backup[]
+  /** The annotation of the API. */
+  slots?: string
   /** A pass has said that it is being deleted. */
   hasBegun?: boolean
   /** Nothing of its own is left. */
@@ -45,13 +55,17 @@ type Given = {
 function observedOf({
   spec = {},
   force,
+  slots,
   branches = [],
   backups = [],
   hasBegun = false,
   isEmpty = true,
 }: Given): Observed {
   const { database } = settled
-  const marks: Record<string, string> = force === undefined ? {} : { [annotations.force]: force }
+  const marks: Record<string, string> = {
+    ...(force === undefined ? {} : { [annotations.force]: force }),
+    ...(slots === undefined ? {} : { [slotsAnnotation]: slots }),
+  }
   const remains = Object.fromEntries(Object.keys(settled.remains).map(field => [field, []])) as never
   return {
     ...settled,
@@ -89,12 +103,22 @@ describe('a deletion', () => {
     ['is held up by branches of the same second', { branches: [createdAt(0)] }, 'HasBranches'],
     ['is held up by branches where clocks differ', { branches: [createdAt(5_000)] }, 'HasBranches'],
     ['is not held up by branches that were created after it', { branches: [createdAt(6_000)] }, undefined],
+    ['is held up by a branch that the API is creating', { slots: `an-id@${now - 59_000}` }, 'HasBranches'],
+    ['is not held up by one that never came', { slots: `an-id@${now - 60_000}` }, undefined],
+    [
+      'is not held up by one that is there, and deleted',
+      {
+        slots: `an-id@${now}`,
+        branches: [{ ...doomed, metadata: { ...doomed.metadata, labels: { [labels.id]: 'an-id' } } }],
+      },
+      undefined,
+    ],
     ['is not held up once it has begun', { branches: [branch], hasBegun: true }, undefined],
     ['is held up by branches that served and failed', { branches: [failed('Broken', 'failed', at)] }, 'HasBranches'],
     ['is held up by branches that may come', { branches: [failed('NotAvailable', 'creating')] }, 'HasBranches'],
     ['is held up by one that does not', { branches: [doomed, branch] }, 'HasBranches'],
   ])('%s', (_, given, reason) => {
-    expect(deletionBlock(observedOf(given))?.reason).toBe(reason)
+    expect(deletionBlock(observedOf(given), now)?.reason).toBe(reason)
   })
 
   const step = (given: Given) => {

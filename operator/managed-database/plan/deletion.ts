@@ -2,7 +2,17 @@
  * Taking a database away: its branches first, then its Postgres (workload/plan/teardown.ts) and, unless they are to be
  * kept, its backups, and the finalizer when nothing is left.
  */
-import { annotations, type Branch, blocksDeletion, isCreatedBefore, isTeardownBegun } from '../../../crds/index.ts'
+import {
+  annotations,
+  type Branch,
+  type BranchSlot,
+  blocksDeletion,
+  branchSlots,
+  isCreatedBefore,
+  isTeardownBegun,
+  labels,
+  slotMs,
+} from '../../../crds/index.ts'
 import type { Owner } from '../../objects/ownership.ts'
 import { remove, type Teardown, teardown } from '../../workload/plan/teardown.ts'
 import type { Action } from '../actions.ts'
@@ -17,6 +27,18 @@ const blockingBranches = ({ database, branches }: Observed): Branch[] =>
     branch => blocksDeletion(branch) && isCreatedBefore(branch, database.metadata.deletionTimestamp ?? ''),
   )
 
+/** Slots of branches that the API is creating at this moment. */
+const awaitedSlots = ({ database, branches }: Observed, now: number): BranchSlot[] => {
+  const seen = new Set(branches.map(({ metadata }) => metadata.labels?.[labels.id]))
+  return branchSlots(database, now).filter(({ id }) => !seen.has(id))
+}
+
+/** When to check again whether a deletion is held up, though nothing happens: a branch that never came holds it up no longer. */
+export const slotsEndAt = (observed: Observed, now: number): number | undefined => {
+  const [first] = awaitedSlots(observed, now).map(({ at }) => at + slotMs)
+  return observed.database.metadata.deletionTimestamp === undefined ? undefined : first
+}
+
 /** Whether only the object is to be deleted, and nothing that belongs to it. Once a teardown has begun it is too late for that. */
 export const isOrphaned = ({ metadata, status }: Observed['database']): boolean =>
   metadata.deletionTimestamp !== undefined &&
@@ -24,7 +46,7 @@ export const isOrphaned = ({ metadata, status }: Observed['database']): boolean 
   !isTeardownBegun({ metadata, status })
 
 /** Why a deletion that was requested does not begin. The database serves meanwhile. */
-export function deletionBlock(observed: Observed): { reason: string; message: string } | undefined {
+export function deletionBlock(observed: Observed, now: number): { reason: string; message: string } | undefined {
   const { database } = observed
   if (database.spec.deletionProtection)
     return {
@@ -33,7 +55,7 @@ export function deletionBlock(observed: Observed): { reason: string; message: st
     }
   // What has begun is finished: the operator listed the branches before that.
   if (isTeardownBegun(database) || database.metadata.annotations?.[annotations.force] === 'true') return undefined
-  const blocking = blockingBranches(observed).length
+  const blocking = blockingBranches(observed).length + awaitedSlots(observed, now).length
   if (blocking === 0) return undefined
   return {
     reason: 'HasBranches',

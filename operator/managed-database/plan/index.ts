@@ -33,7 +33,7 @@ import type { Observed } from '../observed.ts'
 import { backupsFinding } from './backups.ts'
 import { type Findings, nextConditions } from './conditions.ts'
 import { connectionSecrets } from './connection-secrets.ts'
-import { deletionBlock, isOrphaned, teardownStep } from './deletion.ts'
+import { deletionBlock, isOrphaned, slotsEndAt, teardownStep } from './deletion.ts'
 import { restartsOf } from './due-restarts.ts'
 import { forceOf } from './force.ts'
 import { notAvailableFindings } from './not-available.ts'
@@ -60,7 +60,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const isDeleting = database.metadata.deletionTimestamp !== undefined
   const missing = missingKey(observed)
   if (missing !== undefined) return withoutKeys(observed, missing, now)
-  const isGoing = isDeleting && deletionBlock(observed) === undefined
+  const isGoing = isDeleting && deletionBlock(observed, now) === undefined
   const unmarked = marks(observed, { isGoing })
   const pressing = [...unmarked.referring, ...unmarked.ofChildren]
   if (pressing.length > 0) return { ...nothing(observed), actions: [...pressing, ...unmarked.others] }
@@ -81,7 +81,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
   const time = { now, maintenanceMs: deadlines.modifyingMs }
   const assessment = assess(observed, identity.owner, now, newest => restartsOf(observed, newest, time))
   const operation = operationState(observed, assessment, now, deadlines)
-  const block = isDeleting ? deletionBlock(observed) : undefined
+  const block = isDeleting ? deletionBlock(observed, now) : undefined
   const previous = previousVolumes(observed, now)
   const secrets = connectionSecrets(observed, assessment)
   const status = statusOf(observed, assessment, operation, { block, previous, secrets: secrets.finding }, now)
@@ -102,6 +102,7 @@ export function plan(observed: Observed, now: number, { deadlines }: PlanSetting
       lookAgain(observed, assessment, now),
       previous.wakeAt,
       force?.expiresAt,
+      slotsEndAt(observed, now),
     ),
   }
 }
