@@ -74,6 +74,22 @@ describe('comes back', () => {
     await it.when('lostroute', hasCondition('Ready', 'Serving'))
   })
 
+  test('images that somebody changed in the pod, which stays', async () => {
+    await it.create('edited', open)
+    const pod = await it.child('Pod', 'edited', 'pod')
+    if (pod?.spec === undefined) throw new Error('no pod')
+    const containers = pod.spec.containers.map(container => ({ ...container, image: 'postgres:none' }))
+    await it
+      .installation()
+      .store.connect('kubectl-edit')
+      .replace('Pod', { ...pod, spec: { ...pod.spec, containers } })
+    const healed = await eventually(
+      () => it.child('Pod', 'edited', 'pod'),
+      found => found?.spec?.containers.every(({ image }) => image === 'postgres:18') === true,
+    )
+    expect(healed?.metadata.uid).toBe(pod.metadata.uid)
+  })
+
   test('rules that somebody widened', async () => {
     const database = await it.create('widened', { ipAllowlist: { rules: [{ cidr: '10.0.0.0/8' }] } })
     const id = await it.idOf('widened')
