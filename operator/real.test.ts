@@ -7,11 +7,19 @@
 import { X509Certificate } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { childNames, labels, systemNamespace } from '../crds/index.ts'
+import { childNames, labels, rotationAnnotations, systemNamespace } from '../crds/index.ts'
 import { applicationDatabase, open, sealingKeySecret, secretPlace } from '../sealing/credentials.ts'
 import type { Operator } from './index.ts'
+import { conditionOf } from './objects/conditions.ts'
 import { createFuse, type Fuse } from './testing/fuse.ts'
-import { eventually, type Installation, silent, startTestOperator, testNamespace } from './testing/installation.ts'
+import {
+  editSpec,
+  eventually,
+  type Installation,
+  silent,
+  startTestOperator,
+  testNamespace,
+} from './testing/installation.ts'
 import { openRealInstallation } from './testing/real-installation.ts'
 import { createDatabase, type Scenario, type Subject, scenarios } from './testing/scenarios.ts'
 import { spread } from './testing/soak.ts'
@@ -190,13 +198,15 @@ describe('what is minted anew', () => {
   })
   afterAll(() => operator.stop())
 
-  const remove = async (name: string) => {
+  const remove = async (name: string, then: () => Promise<void> = async () => {}) => {
     const key = { namespace: testNamespace, name }
     const before = await installation.cluster.get('Secret', key)
     await installation.cluster.delete('Secret', key)
+    await then()
     await eventually(
       () => installation.cluster.get('Secret', key),
       found => found !== undefined && found.metadata.uid !== before?.metadata.uid,
+      { withinMs },
     )
   }
   const restarts = async () => {
@@ -204,9 +214,17 @@ describe('what is minted anew', () => {
     return [pod?.metadata.uid, pod?.status?.containerStatuses?.[0]?.restartCount]
   }
 
-  test('passwords: the new ones let clients in, the old ones do not', async () => {
+  test('passwords, once somebody asks for them: the new ones let clients in, the old ones do not', async () => {
     const old = await passwordOf(subject)
-    await remove(childNames.credentials(subject.id))
+    const { name } = subject
+    const isLost = async () => {
+      const database = await installation.cluster.get('ManagedDatabase', { namespace: testNamespace, name })
+      return conditionOf(database?.status, 'CredentialsReady')?.reason === 'CredentialsLost'
+    }
+    await remove(childNames.credentials(subject.id), async () => {
+      await eventually(isLost, lost => lost, { withinMs })
+      await editSpec(installation.cluster, name, spec => spec, { [rotationAnnotations.app]: 'lost' })
+    })
     await eventually(
       () => ask(subject, 'SELECT 1 AS one').catch(() => []),
       rows => rows.length === 1,
