@@ -4,6 +4,7 @@ import type { Cluster } from '../cluster/index.ts'
 import type { EventRecorder, Metrics } from '../controller/index.ts'
 import type { PgVersion } from '../crds/index.ts'
 import type { Caches } from './caches.ts'
+import type { ClockGuard } from './clock/guard.ts'
 import type { InstallationKeys } from './keys.ts'
 import type { PodSettings } from './pod-settings.ts'
 import type { PostgresAccess } from './workload/access.ts'
@@ -15,6 +16,8 @@ export type ControllerOptions = {
   metrics: Metrics
   logger: Logger
   now: () => number
+  /** Asked before anything is deleted by its age. */
+  clock: ClockGuard
   /** Ends its passes. */
   signal: AbortSignal
 }

@@ -18,6 +18,9 @@ import { startBackupController } from './backup/controller.ts'
 import { startBackupSchedules } from './backup/schedule/controller.ts'
 import { startBranchController } from './branch/controller.ts'
 import { createCaches } from './caches.ts'
+import { type ClockGuard, createClockGuard } from './clock/guard.ts'
+import { readMachine } from './clock/readings.ts'
+import type { ClockReading } from './clock/trust.ts'
 import { clockJump } from './clock-jump.ts'
 import type { OperatorConfiguration } from './configuration.ts'
 import { createKeyReader, type InstallationKeys } from './keys.ts'
@@ -50,6 +53,10 @@ type OperatorOptions = {
   administrator?: PostgresAccess
   logger: Logger
   now?: () => number
+  /** The API server's clock, where that is another one. */
+  serverNow?: () => number | undefined
+  /** The machine's; absent: as the kernel tells. */
+  machine?: () => Omit<ClockReading, 'server'>
   /** What else has to hold for the operator to be ready. */
   otherChecks?: Record<string, Check>
   /** Figures of other parts of the process, for the same page. */
@@ -78,19 +85,28 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
   /** Runs the controllers until the signal aborts; they start anew when the machine's clock is set. */
   const lead = async (signal: AbortSignal, writer: Cluster): Promise<void> => {
     await Promise.race([caches.start(), aborted(signal)])
+    const { serverNow = () => undefined, machine = () => readMachine(now) } = options
+    const clock = createClockGuard({
+      cluster: writer,
+      read: () => ({ ...machine(), server: serverNow() }),
+      logger,
+      metrics,
+    })
+    const guarding = clock.run(signal)
     while (!signal.aborted) {
       const round = new AbortController()
       const ends = AbortSignal.any([signal, round.signal])
-      const work = runControllers(ends, writer)
+      const work = runControllers(ends, writer, clock)
       const jumpedMs = await Promise.race([clockJump(now, ends), work.then(() => undefined)])
       if (jumpedMs !== undefined)
         logger.warn({ seconds: Math.round(jumpedMs / 1000) }, 'the clock was set: the controllers start anew')
       round.abort()
       await work
     }
+    await guarding
   }
 
-  const runControllers = async (signal: AbortSignal, writer: Cluster): Promise<void> => {
+  const runControllers = async (signal: AbortSignal, writer: Cluster, clock: ClockGuard): Promise<void> => {
     const events = createEventRecorder({
       cluster: writer,
       component: 'espalier-operator',
@@ -98,7 +114,7 @@ export async function startOperator(options: OperatorOptions): Promise<Operator>
       logger,
       metrics,
     })
-    const common = { cluster: writer, caches, metrics, logger, now, signal }
+    const common = { cluster: writer, caches, metrics, logger, now, clock, signal }
     const databases = startDatabaseController({
       ...common,
       keys,

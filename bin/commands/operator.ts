@@ -2,6 +2,7 @@
 import { hostname } from 'node:os'
 import { pino } from 'pino'
 import { connectKubernetes } from '../../cluster/kubernetes/index.ts'
+import { followServerClock } from '../../operator/clock/readings.ts'
 import { operatorConfiguration } from '../../operator/configuration.ts'
 import { startOperator } from '../../operator/index.ts'
 import { whileFilling } from '../../server/heap.ts'
@@ -32,8 +33,20 @@ const command: Command = {
     const configuration = await readConfiguration(flags.configuration, operatorConfiguration)
     const logger = pino({ level: logLevel('info') })
     const stopped = stopSignal()
-    const cluster = await connectKubernetes({ fieldManager: 'espalier-operator', kubeconfig: flags.kubeconfig, logger })
-    const operator = await startOperator({ cluster, configuration, identity: flags.identity, logger })
+    const server = followServerClock()
+    const cluster = await connectKubernetes({
+      fieldManager: 'espalier-operator',
+      kubeconfig: flags.kubeconfig,
+      logger,
+      onDate: server.heard,
+    })
+    const operator = await startOperator({
+      cluster,
+      configuration,
+      identity: flags.identity,
+      logger,
+      serverNow: server.now,
+    })
     // One that is stopped before is told so by its caches, and by nobody else here.
     whileFilling(operator.synced()).catch(() => {})
     await stopped

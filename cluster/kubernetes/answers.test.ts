@@ -311,3 +311,20 @@ describe('what is sent', () => {
     expect(seen[2]).toBe('/api/v1/namespaces/default/pods/one/log?previous=true&timestamps=true&limitBytes=1000')
   })
 })
+
+test('the clock of the API server is heard with every answer, also with a refusal', async () => {
+  const dates = ['Sun, 22 Nov 2026 12:00:00 GMT', 'not a date', 'Sun, 22 Nov 2026 12:00:05 GMT']
+  const codes = [404, 404, 429]
+  let asked = 0
+  const server = await startScriptedServer((request, response) => {
+    const at = asked++
+    return answer(codes[at] ?? 404, statusBody(codes[at] ?? 404, 'NotFound', 'no'), { date: dates[at] ?? '' })(
+      request,
+      response,
+    )
+  })
+  const heard: number[] = []
+  const cluster = await server.connect({ onDate: serverMs => heard.push(serverMs) })
+  for (const _ of dates) await cluster.get('ConfigMap', key).catch(() => {})
+  expect(heard).toEqual([Date.UTC(2026, 10, 22, 12), Date.UTC(2026, 10, 22, 12, 0, 5)])
+})

@@ -22,6 +22,8 @@ export type KubernetesOptions = {
   kubeconfig?: string
   logger: Logger
   limits?: Partial<Limits>
+  /** Hears the API server's clock, ms since the epoch, with every answer. */
+  onDate?: (serverMs: number) => void
 }
 
 const json = 'application/json'
@@ -33,7 +35,7 @@ const json = 'application/json'
 export async function connectKubernetes(options: KubernetesOptions): Promise<Cluster & { close(): Promise<void> }> {
   const { fieldManager, logger } = options
   const limits: Limits = { ...defaultLimits, ...options.limits }
-  const transport = openTransport(await findAccess(options.kubeconfig), limits)
+  const transport = openTransport(await findAccess(options.kubeconfig), limits, options.onDate)
 
   const send = async (request: HttpRequest): Promise<HttpAnswer> => {
     const answer = await transport.send(request)

@@ -28,7 +28,12 @@ export type Transport = {
   close(): void
 }
 
-export function openTransport(access: Access, limits: Limits): Transport {
+/** `onDate` hears the API server's clock, ms since the epoch, with every answer. */
+export function openTransport(
+  access: Access,
+  limits: Limits,
+  onDate: (serverMs: number) => void = () => {},
+): Transport {
   const secure = access.server.startsWith('https:')
   const client = secure ? https : http
   // A free connection is closed before the API server does it (after 90 s), which would race with its next use.
@@ -59,7 +64,11 @@ export function openTransport(access: Access, limits: Limits): Transport {
         signal,
       })
       watchConnecting(outgoing, secure, limits.connectMs)
-      outgoing.on('response', resolve)
+      outgoing.on('response', response => {
+        const date = Date.parse(response.headers.date ?? '')
+        if (!Number.isNaN(date)) onDate(date)
+        resolve(response)
+      })
       outgoing.on('error', reject)
       outgoing.end(text)
     })

@@ -47,7 +47,7 @@ export function startBranchController(options: BranchControllerOptions): {
   const enqueue = (key: string) => controller?.enqueue(key)
   const workloads = createWorkloads({ ...options, cluster, enqueue })
   const executor = { ...workloads.executor, newId: createIds(now) }
-  const observer = { caches, cluster, images, pods, now }
+  const observer = { caches, cluster, images, pods, now, clock: options.clock }
 
   const reconcile = async (key: string, passSignal: AbortSignal) => {
     const branch = caches.branches.get(parseKey(key))
@@ -129,6 +129,9 @@ export function startBranchController(options: BranchControllerOptions): {
   const unfollow = [
     ...follow(caches, { enqueue, later, suspect, reported: workloads.reported }, waiting, keys),
     onOtherDatabase(caches.databases, key => caches.branches.byIndex('database', key), enqueue),
+    options.clock.onChange(() => {
+      for (const branch of caches.branches.list()) later(keyOf(branch))
+    }),
   ]
 
   return {

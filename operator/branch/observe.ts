@@ -17,6 +17,7 @@ import { isTerminating } from '../objects/terminating.ts'
 import { findTask } from '../task/find.ts'
 import { identityOf } from '../workload/identity.ts'
 import {
+  type GuardedObserver,
   type Learnt,
   type Observation,
   type Observer,
@@ -28,7 +29,7 @@ import { podsOf } from '../workload/pod.ts'
 import { instanceOf, type Observed, type Source } from './observed.ts'
 
 export async function observe(
-  observer: Observer,
+  observer: GuardedObserver,
   branch: Branch,
   keys: InstallationKeys,
   learnt: Learnt,
@@ -63,6 +64,7 @@ export async function observe(
       exceeded: isCut ? undefined : exceededLimit(caches, branch),
       task,
       isNamespaceGoing: isUnrecorded && (await isTerminating(cluster, namespace)),
+      clockDoubt: observer.clock.doubt(),
     },
     passwords,
   }

@@ -32,6 +32,8 @@ export type Observed = ObservedInstance & {
   task: Task | undefined
   /** Of a branch being deleted whose Task is not there: its namespace is being deleted, so that none can be created. */
   isNamespaceGoing?: boolean
+  /** Why nothing may be deleted by its age now. */
+  clockDoubt: string | undefined
 }
 
 /** Its deletion is asked for, one way or the other. */

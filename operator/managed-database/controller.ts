@@ -48,7 +48,7 @@ export function startDatabaseController(options: DatabaseControllerOptions): {
   const enqueue = (key: string) => controller?.enqueue(key)
   const workloads = createWorkloads({ ...options, cluster, enqueue })
   const executor = { ...workloads.executor, newId: createIds(now) }
-  const observer = { caches, cluster, images, pods, now }
+  const observer = { caches, cluster, images, pods, now, clock: options.clock }
 
   const reconcile = async (key: string, passSignal: AbortSignal) => {
     const database = caches.databases.get(parseKey(key))
@@ -130,12 +130,17 @@ export function startDatabaseController(options: DatabaseControllerOptions): {
     enqueue(key)
   }
   const later = (key: string) => controller?.enqueue(key, { priority: lowPriority })
-  const unfollow = follow(
-    caches,
-    { enqueue, later, suspect, reported: workloads.reported },
-    { awaitingGateways, awaitingPort },
-    keys,
-  )
+  const unfollow = [
+    ...follow(
+      caches,
+      { enqueue, later, suspect, reported: workloads.reported },
+      { awaitingGateways, awaitingPort },
+      keys,
+    ),
+    options.clock.onChange(() => {
+      for (const database of caches.databases.list()) later(keyOf(database))
+    }),
+  ]
 
   return {
     suspect,

@@ -6,6 +6,7 @@ import { isTerminating } from '../objects/terminating.ts'
 import { findTask } from '../task/find.ts'
 import { identityOf } from '../workload/identity.ts'
 import {
+  type GuardedObserver,
   type Learnt,
   type Observation,
   type Observer,
@@ -23,7 +24,7 @@ import { isFenced, restoresOf, restoringOf } from './restoring.ts'
 import { withSource } from './source.ts'
 
 export async function observe(
-  observer: Observer,
+  observer: GuardedObserver,
   database: ManagedDatabase,
   keys: InstallationKeys,
   learnt: Learnt,
@@ -67,6 +68,7 @@ export async function observe(
       branches,
       backups,
       restoring: restoringOf(database, wanted => restores.find(({ metadata }) => metadata.name === wanted)),
+      clockDoubt: observer.clock.doubt(),
       previous: { claims: await claimsOf(observer, database, remains.claims), restores },
       connectionSecrets: await observeConnectionSecrets(cluster, database, remains.secrets, { owner, passwords, keys }),
       ...tasks,

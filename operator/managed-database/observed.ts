@@ -27,6 +27,8 @@ export type Observed = ObservedInstance & {
   previous: PreviousFacts
   /** The Secrets by which clients connect. No secret value is among it. */
   connectionSecrets: ConnectionSecrets
+  /** Why nothing may be deleted by its age now. */
+  clockDoubt: string | undefined
   /** The Task of status.operation. */
   task: Task | undefined
   /** Of a database being deleted whose Task is not there: its namespace is being deleted, so that none can be created. */

@@ -9,9 +9,10 @@ import type { Served } from '../optional-informer.ts'
  * In the order in which they are listed; each there only while there is something to say.
  * - Maintenance: the region has a window. True: all is well; False: what is planned does not happen, and why.
  * - SnapshotsReady: a snapshot class is named. False: no hot backup can be taken, and why.
+ * - ClockTrusted: only while it is not: nothing is deleted by its age meanwhile.
  * - BackupsReady: only where an object store is named, and never True yet: nothing takes durable backups.
  */
-const conditionTypes = ['Maintenance', 'SnapshotsReady', 'BackupsReady'] as const
+const conditionTypes = ['Maintenance', 'SnapshotsReady', 'ClockTrusted', 'BackupsReady'] as const
 type ConditionType = (typeof conditionTypes)[number]
 
 export type RegionFindings = Partial<Record<ConditionType, Finding>>
@@ -26,6 +27,12 @@ export const notAvailableFindings = ({ objectStore }: Region['spec']): RegionFin
           'durable backups are not taken by this version; nothing comes of spec.objectStore',
         ),
       }
+
+/** `doubt`: why nothing is deleted by its age. */
+export const clockFindings = (doubt: string | undefined): RegionFindings =>
+  doubt === undefined
+    ? {}
+    : { ClockTrusted: no('ClockDoubtful', `no backup, branch, task or old volume is deleted by its age: ${doubt}`) }
 
 /** Whether hot backups can be taken of what stands on the region's storage. */
 export function snapshotFindings(region: Region, served: Served): RegionFindings {

@@ -12,7 +12,13 @@ import type { ControllerOptions } from '../controller-options.ts'
 import { type Finding, no, yes } from '../objects/conditions.ts'
 import { withSince } from '../objects/since.ts'
 import { type Admission, admit, type Candidate } from './admission.ts'
-import { notAvailableFindings, type RegionFindings, regionConditions, snapshotFindings } from './conditions.ts'
+import {
+  clockFindings,
+  notAvailableFindings,
+  type RegionFindings,
+  regionConditions,
+  snapshotFindings,
+} from './conditions.ts'
 import { type Window, windowAt } from './window.ts'
 
 type RegionControllerOptions = ControllerOptions & {
@@ -23,7 +29,7 @@ type RegionControllerOptions = ControllerOptions & {
 const longestMs = 3600_000
 
 export function startRegionController(options: RegionControllerOptions): { stop(): Promise<void> } {
-  const { caches, events, logger, metrics, now, signal } = options
+  const { caches, events, clock, logger, metrics, now, signal } = options
   const cluster = caches.writeThrough(options.cluster)
   let controller: Controller | undefined
 
@@ -32,7 +38,11 @@ export function startRegionController(options: RegionControllerOptions): { stop(
     const region = caches.regions.get({ name })
     if (region === undefined) return undefined
     const { maintenance } = region.spec
-    const asked = { ...snapshotFindings(region, caches.snapshots.served), ...notAvailableFindings(region.spec) }
+    const asked = {
+      ...snapshotFindings(region, caches.snapshots.served),
+      ...notAvailableFindings(region.spec),
+      ...clockFindings(clock.doubt()),
+    }
     if (maintenance === undefined) {
       await report(region, asked)
       return undefined
@@ -106,6 +116,9 @@ export function startRegionController(options: RegionControllerOptions): { stop(
     if (region?.spec.maintenance !== undefined) controller?.enqueue(keyOf(region))
   }
   const unfollow = [
+    clock.onChange(() => {
+      for (const region of caches.regions.list()) controller?.enqueue(keyOf(region))
+    }),
     caches.regions.onChange(({ object }) => controller?.enqueue(keyOf(object))),
     caches.databases.onChange(ofCandidate),
     caches.branches.onChange(ofCandidate),

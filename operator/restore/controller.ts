@@ -45,7 +45,7 @@ export function startRestoreController(options: RestoreControllerOptions): { sto
   const enqueue = (key: string) => controller?.enqueue(key)
   const workloads = createWorkloads({ ...options, cluster, certificatesAtOnce: 1, enqueue })
   const executor = { cluster, instance: workloads.executor, newId: createIds(now), now }
-  const observer = { caches, cluster, images, pods, now }
+  const observer = { caches, cluster, images, pods, now, clock: options.clock }
 
   const reconcile = async (key: string, passSignal: AbortSignal) => {
     const cached = caches.restores.get(parseKey(key))

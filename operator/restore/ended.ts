@@ -46,7 +46,7 @@ export function ended(observed: Observed, now: number): Plan {
     return isOnRecord(observed) ? still([{ do: 'release' }]) : still([], now + lookMs)
   // One that was for no database stays, to say so.
   const isOrphan = database === undefined && conditionOf(status, 'Ready')?.reason !== 'DatabaseMissing'
-  const isOld = now - Date.parse(status.finishedAt ?? '') >= recordMs
+  const isOld = now - Date.parse(status.finishedAt ?? '') >= recordMs && observed.clockDoubt === undefined
   const isToGo = isOrphan || (isOld && isOfOperator(restore))
   return still(isToGo ? [{ do: 'forget' }] : [], isOld || isOrphan ? undefined : now + checkMs)
 }

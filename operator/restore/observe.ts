@@ -22,7 +22,7 @@ import { conditionOf } from '../objects/conditions.ts'
 import { ownerUidOf } from '../objects/ownership.ts'
 import type { DataSource } from '../workload/instance.ts'
 import { lockOf, stopOf } from '../workload/lock.ts'
-import type { Learnt, Observer } from '../workload/observe.ts'
+import type { GuardedObserver, Learnt, Observer } from '../workload/observe.ts'
 import { podsOfIncarnation } from '../workload/stopped.ts'
 import { takenNameOf } from './anchor.ts'
 import { type CandidateSeen, seeCandidate } from './candidate.ts'
@@ -33,7 +33,7 @@ type Seen = { observed: Observed; candidate: CandidateSeen | undefined }
 
 type Request = { restore: Restore; keys: InstallationKeys; learnt: Learnt; now: number }
 
-export async function observe(observer: Observer, { restore, keys, learnt, now }: Request): Promise<Seen> {
+export async function observe(observer: GuardedObserver, { restore, keys, learnt, now }: Request): Promise<Seen> {
   const { caches, cluster } = observer
   const { metadata, spec, status } = restore
   const { namespace } = metadata
@@ -97,6 +97,7 @@ export async function observe(observer: Observer, { restore, keys, learnt, now }
         isOpen && isSwitched && status?.after === undefined
           ? await cluster.get('Backup', { namespace, name: takenNameOf(restore, 'postrestore') })
           : undefined,
+      clockDoubt: observer.clock.doubt(),
       leftovers: left === undefined ? noLeftovers : await leftoversOf(cluster, restore, left),
     },
   }

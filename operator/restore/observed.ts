@@ -51,4 +51,6 @@ export type Observed = {
   after: Backup | undefined
   /** Of the incarnation that is not to serve (any more): whether a pod is left, and what else. */
   leftovers: { hasPod: boolean; objects: Left[]; claim: PersistentVolumeClaim | undefined }
+  /** Why nothing may be deleted by its age now. */
+  clockDoubt: string | undefined
 }

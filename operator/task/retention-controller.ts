@@ -29,7 +29,7 @@ const subjectKeyOf = ({ metadata }: Task): string | undefined => {
 }
 
 export function startRetention(options: RetentionOptions): { ended(task: Task): void; stop(): Promise<void> } {
-  const { cluster, sources, now, logger, metrics, signal } = options
+  const { cluster, sources, now, clock, logger, metrics, signal } = options
 
   /** Of each subject, as far as is known: what ends during a sweep may be missed until the next one. */
   let ended = new Map<string, number>()
@@ -61,7 +61,8 @@ export function startRetention(options: RetentionOptions): { ended(task: Task): 
     let continueToken: string | undefined
     do {
       const page = await cluster.list('Task', { limit: pageSize, continueToken })
-      const outdated = page.items.filter(task => isOutdated(task, now())).slice(0, left)
+      const isTrusted = clock.doubt() === undefined
+      const outdated = isTrusted ? page.items.filter(task => isOutdated(task, now())).slice(0, left) : []
       left -= await letGo(outdated, ending)
       for (const task of page.items.filter(isEnded)) {
         const key = subjectKeyOf(task)

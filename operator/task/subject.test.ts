@@ -62,6 +62,7 @@ test('an operation of a branch has its Task, which ends as the branch settles; o
     metrics: createMetrics(),
     logger: silent,
     now,
+    clock: { doubt: () => undefined, onChange: () => () => {} },
     signal: new AbortController().signal,
   })
   const taskWhen = (id: string, holds: (task: Task | undefined) => boolean) =>

@@ -163,9 +163,10 @@ export async function startTestOperator(
     administrator?: PostgresAccess
     configuration?: Partial<OperatorConfiguration>
     now?: () => number
+    machine?: Parameters<typeof startOperator>[0]['machine']
   } = {},
 ): Promise<Operator> {
-  const { wrap = cluster => cluster, administrator = workload?.postgres.access, configuration, now } = options
+  const { wrap = cluster => cluster, administrator = workload?.postgres.access, configuration, now, machine } = options
   const own = store.connect('espalier-operator')
   return startOperator({
     cluster: wrap(workload?.volumes.admitting(own) ?? own),
@@ -174,6 +175,8 @@ export async function startTestOperator(
     logger: silent,
     ...(administrator === undefined ? {} : { administrator }),
     ...(now === undefined ? {} : { now }),
+    // Where a test sets the clock, time has passed.
+    machine: machine ?? (() => ({ wall: 0, elapsed: 0, boot: 'test' })),
   })
 }
 

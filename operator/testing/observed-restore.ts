@@ -70,6 +70,7 @@ export const observed = (more: Partial<Observed> = {}): Observed => ({
   anchor: anchor('pending'),
   after: undefined,
   leftovers: { hasPod: false, objects: [], claim: undefined },
+  clockDoubt: undefined,
   ...more,
 })
 export const fenced = restore({ ...running, fencedAt: ago(500) })

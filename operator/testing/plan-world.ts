@@ -179,6 +179,7 @@ export function observedIn(world: World): Observed {
     rotations: { asked: {}, isGivenUp: false },
     restoring: undefined,
     previous: { claims: [], restores: [] },
+    clockDoubt: undefined,
     database,
     identity,
     keys: { sealingKey: world.keys, authority: world.keys, isChanging: false },

@@ -86,7 +86,14 @@ export function settledBranch() {
     identity: { state: 'settled', owner: ownerOf(branch, owner.id) },
     isAtRest: branch.status?.phase === 'available' && branch.status.operation === undefined,
   })
-  const nothing = { source: undefined, root, backup: undefined, exceeded: undefined, task: undefined }
+  const nothing = {
+    source: undefined,
+    root,
+    backup: undefined,
+    exceeded: undefined,
+    task: undefined,
+    clockDoubt: undefined,
+  }
   const place = found.region && {
     ...found.region,
     spec: { ...found.region.spec, snapshotClass: { name: 'fast', atomic: true } },

@@ -15,6 +15,7 @@ import {
 } from '../../routes/route.ts'
 import { databaseRoles, previousPassword, rotationsOf, SealError } from '../../sealing/credentials.ts'
 import type { Caches } from '../caches.ts'
+import type { ClockGuard } from '../clock/guard.ts'
 import type { InstallationKeys } from '../keys.ts'
 import { conditionOf } from '../objects/conditions.ts'
 import { isUnderAnotherId, type Owner, ownerKeyOf, ownerUidOf } from '../objects/ownership.ts'
@@ -57,6 +58,9 @@ export type Observer = {
   pods: PodSettings
   now: () => number
 }
+
+/** Of a kind whose objects are deleted by their age. */
+export type GuardedObserver = Observer & { clock: ClockGuard }
 
 /** What a pass knows, and the passwords, which the plan does not get to see. */
 export type Observation<O extends Observed = Observed> = { observed: O; passwords: Passwords | undefined }

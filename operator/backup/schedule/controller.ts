@@ -36,7 +36,7 @@ const longestMs = 3600_000
 const goingAtOnce = 10
 
 export function startBackupSchedules(options: ScheduleOptions): { stop(): Promise<void> } {
-  const { caches, schedules, spreadMs, logger, metrics, now, signal } = options
+  const { caches, schedules, spreadMs, clock, logger, metrics, now, signal } = options
   const cluster = caches.writeThrough(options.cluster)
   const newId = createIds(now)
   const operatorStartedAt = now()
@@ -58,6 +58,7 @@ export function startBackupSchedules(options: ScheduleOptions): { stop(): Promis
 
   /** Whether more is to go. */
   const letGo = async ({ spec, status }: ManagedDatabase, backups: readonly Backup[]): Promise<boolean> => {
+    if (clock.doubt() !== undefined) return false
     // Without its backup the volume of before a restore would be kept until somebody deletes it.
     const ofPrevious = new Set(status?.previous?.map(({ backup }) => backup))
     const surplus = surplusOf(backups, spec.backup, now()).filter(
@@ -159,6 +160,7 @@ export function startBackupSchedules(options: ScheduleOptions): { stop(): Promis
     caches.backups.onChange(({ object }) => later(`${object.metadata.namespace}/${object.spec.databaseName}`)),
     caches.regions.onChange(all),
     caches.snapshots.onServed(all),
+    clock.onChange(all),
   ]
   return {
     stop: async () => {

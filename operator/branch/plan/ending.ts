@@ -91,6 +91,6 @@ export function entombed(observed: Observed, isHeld: boolean, now: number): Plan
   if (isHeld) return { ...ended, actions: [{ do: 'release' }] }
   if (metadata.deletionTimestamp !== undefined) return ended
   const until = Date.parse(status?.deletedAt ?? '') + keptMs
-  if (now >= until) return { ...ended, actions: [{ do: 'purge' }] }
+  if (now >= until) return observed.clockDoubt === undefined ? { ...ended, actions: [{ do: 'purge' }] } : ended
   return { ...ended, wakeAt: Number.isNaN(until) ? undefined : until }
 }

@@ -38,7 +38,8 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
     return { ...nothing(observed), actions: [{ do: 'identify', id }] }
   }
   const expiresAt = branch.spec.expiresAt === undefined ? undefined : Date.parse(branch.spec.expiresAt)
-  if (expiresAt !== undefined && now >= expiresAt)
+  const isExpired = expiresAt !== undefined && now >= expiresAt
+  if (isExpired && observed.clockDoubt === undefined)
     return { ...nothing(observed), actions: [{ do: 'request-deletion', at: preciseTime(now) }] }
   const volume = recordFromClaim(observed)
   if (volume !== undefined)
@@ -46,7 +47,11 @@ export function plan(observed: Observed, now: number, settings: PlanSettings): P
   // The volume alone is on record of a branch that was put back without the rest of its status.
   const isCopied = status?.source !== undefined || status?.volume !== undefined
   const made = (isCopied ? running : copying)(observed, owner, now, settings)
-  return { ...made, actions: [...unmarked.others, ...made.actions], wakeAt: earliest(made.wakeAt, expiresAt) }
+  return {
+    ...made,
+    actions: [...unmarked.others, ...made.actions],
+    wakeAt: earliest(made.wakeAt, isExpired ? undefined : expiresAt),
+  }
 }
 
 /**

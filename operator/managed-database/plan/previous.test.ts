@@ -40,14 +40,16 @@ type Given = {
   backups?: Backup[]
   status?: Partial<ManagedDatabaseStatus>
   agreed?: string
+  clockDoubt?: string | undefined
 }
-const of = ({ claims, restores, backups, status, agreed }: Given) => {
+const of = ({ claims, restores, backups, status, agreed, clockDoubt }: Given) => {
   const marks = { labels: { [labels.id]: 'i' }, annotations: agreed ? { [annotations.discardPrevious]: agreed } : {} }
   return previousVolumes(
     {
       database: database({ ...serving, ...status }, marks),
       backups: backups ?? [backup()],
       previous: { claims: claims ?? [claim(2, 'new'), claim(1, 'old')], restores: restores ?? [done(60_000)] },
+      clockDoubt,
     },
     now,
   )
@@ -167,4 +169,12 @@ test('no volume is deleted without an agreement but after a day, a restore that 
       },
     ),
   )
+})
+
+test('is not deleted by its age while the clock is not trusted, and is by agreement', () => {
+  const old = { status: { previous: [recorded] }, restores: [], clockDoubt: 'the clock was set' }
+  const kept = of(old)
+  expect([kept.volumes?.[0]?.reason, kept.actions]).toEqual(['ClockDoubtful', []])
+  expect(of({ ...old, agreed: 'old' }).actions).toHaveLength(1)
+  expect(of({ ...old, clockDoubt: undefined }).actions).toHaveLength(1)
 })

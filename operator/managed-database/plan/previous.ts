@@ -21,7 +21,7 @@ import { earliest } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
 
-type Facts = Pick<Observed, 'database' | 'backups' | 'previous'>
+type Facts = Pick<Observed, 'database' | 'backups' | 'previous' | 'clockDoubt'>
 
 export type Previous = {
   volumes: PreviousVolume[] | undefined
@@ -104,7 +104,7 @@ const agreedUids = ({ metadata }: Pick<Observed['database'], 'metadata'>): strin
 type Decided = { entry: PreviousVolume; action?: Action; wakeAt?: number }
 
 function decide(
-  { database, backups, previous: { restores } }: Facts,
+  { database, backups, previous: { restores }, clockDoubt }: Facts,
   entry: PreviousVolume,
   claim: PersistentVolumeClaim,
   now: number,
@@ -133,7 +133,8 @@ function decide(
   if (backup?.status?.phase !== 'completed' || backup.metadata.deletionTimestamp !== undefined)
     return keep('NoBackup', `no completed prerestore backup of it is there: ${howToAgree(entry)}`)
   const until = Date.parse(entry.replacedAt ?? restoredAt) + keptMs
-  return now < until ? keep('KeptForADay', 'it is kept for a day after the restore', until) : remove(backup)
+  if (now < until) return keep('KeptForADay', 'it is kept for a day after the restore', until)
+  return clockDoubt === undefined ? remove(backup) : keep('ClockDoubtful', `it is not deleted yet: ${clockDoubt}`)
 }
 
 const unknownRestore = 'RestoreUnknown'

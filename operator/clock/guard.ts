@@ -1,0 +1,132 @@
+/**
+ * Guards what cannot be undone against a clock that is wrong: whoever deletes by age asks `doubt` first, and deletes nothing while there is
+ * one. What the clock was is kept in a ConfigMap of the operator's own, so that a restart does not make a wrong clock trusted. An
+ * administrator who knows that the clock is right deletes that ConfigMap.
+ */
+
+import type { Logger } from 'pino'
+import { Gauge } from 'prom-client'
+import { z } from 'zod'
+import type { Cluster, ConfigMap } from '../../cluster/index.ts'
+import { type Clock, sleep, systemClock } from '../../cluster/informer/index.ts'
+import type { Metrics } from '../../controller/index.ts'
+import { labels, managedByEspalier, systemNamespace } from '../../crds/index.ts'
+import { type ClockReading, type ClockRecord, judge } from './trust.ts'
+
+export type ClockGuard = {
+  /** Why nothing may be deleted by age now; undefined where the clock is trusted. */
+  doubt(): string | undefined
+  /** Called when the clock is trusted again, or not any more. @returns what ends it */
+  onChange(handler: () => void): () => void
+}
+
+type GuardOptions = {
+  cluster: Cluster
+  read: () => ClockReading
+  logger: Logger
+  metrics: Metrics
+  /** How often it is looked at the clock; monotonic. */
+  timer?: Clock
+}
+
+export const clockRecordName = 'espalier-clock'
+const key = { namespace: systemNamespace, name: clockRecordName }
+const checkMs = 60_000
+/** How often the clock is written down while nothing is wrong with it. */
+const writeMs = 10 * 60_000
+const notCompared = 'the clock has not been compared with the time of the last run yet'
+
+const record = z.object({
+  wall: z.number(),
+  elapsed: z.number().min(0),
+  boot: z.string().max(100),
+  offset: z.number(),
+  waitMs: z.number().min(0),
+})
+
+function parsed({ data }: ConfigMap): ClockRecord | undefined {
+  try {
+    return record.safeParse(JSON.parse(data?.record ?? '')).data
+  } catch {
+    return undefined
+  }
+}
+
+const gaugeName = 'espalier_clock_doubtful'
+
+/** `run` looks at the clock until the signal aborts. */
+export function createClockGuard(options: GuardOptions): ClockGuard & { run(signal: AbortSignal): Promise<void> } {
+  const { cluster, read, logger, metrics, timer = systemClock } = options
+  const handlers = new Set<() => void>()
+  let last: ClockRecord | undefined
+  let isLoaded = false
+  let state: 'unknown' | 'trusted' | 'doubtful' = 'unknown'
+  let writtenAt: number | undefined
+
+  new Gauge({
+    name: gaugeName,
+    help: '1 while nothing is deleted by age, since the clock was set or differs from the API server',
+    registers: [metrics.registry],
+    collect() {
+      this.set(state === 'doubtful' ? 1 : 0)
+    },
+  })
+
+  const look = (): string | undefined => {
+    if (!isLoaded) return notCompared
+    const { record, doubt } = judge(last, read())
+    last = record
+    return doubt
+  }
+
+  const load = async () => {
+    const found = await cluster.get('ConfigMap', key)
+    last = found && parsed(found)
+    isLoaded = true
+  }
+
+  /** A record that was deleted while this runs says that the clock is right. */
+  const write = async () => {
+    const found = await cluster.get('ConfigMap', key)
+    if (found === undefined && writtenAt !== undefined && last !== undefined) last = { ...last, offset: 0, waitMs: 0 }
+    const data = { record: JSON.stringify(last) }
+    if (found !== undefined) await cluster.replace('ConfigMap', { ...found, data })
+    else
+      await cluster.create('ConfigMap', {
+        apiVersion: 'v1',
+        kind: 'ConfigMap',
+        metadata: { ...key, labels: { [labels.managedBy]: managedByEspalier } },
+        data,
+      })
+    writtenAt = timer.now()
+  }
+
+  const check = async () => {
+    if (!isLoaded) await load()
+    if (look() !== undefined || writtenAt === undefined || timer.now() >= writtenAt + writeMs) await write()
+    const doubt = look()
+    const next = doubt === undefined ? 'trusted' : 'doubtful'
+    if (next === state) return
+    if (doubt !== undefined) logger.warn({ why: doubt }, 'nothing is deleted by age: the clock is not trusted')
+    else if (state === 'doubtful') logger.info('the clock is trusted again')
+    state = next
+    for (const handler of handlers) handler()
+  }
+
+  return {
+    doubt: look,
+    onChange: handler => {
+      handlers.add(handler)
+      return () => void handlers.delete(handler)
+    },
+    run: async signal => {
+      while (!signal.aborted) {
+        await check().catch(error => {
+          if (!signal.aborted) logger.warn({ err: error }, 'the clock could not be compared or written down')
+        })
+        await sleep(timer, checkMs, signal)
+      }
+      metrics.registry.removeSingleMetric(gaugeName)
+    },
+  }
+}
