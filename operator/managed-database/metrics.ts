@@ -35,6 +35,15 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
       damaged.set(databases().filter(isDamaged).length)
     },
   })
+  const retained: Gauge = new Gauge({
+    name: 'espalier_databases_with_held_retention',
+    help: 'Databases of which a backup is kept beyond its age or count because no later one is verified',
+    registers: [registry],
+    collect: () => {
+      const isHeld = ({ status }: ManagedDatabase) => conditionOf(status, 'RetentionHeld') !== undefined
+      retained.set(databases().filter(isHeld).length)
+    },
+  })
   const operations = new Histogram({
     name: 'espalier_operation_duration_seconds',
     help: 'Operations on databases, by what they were and how they ended',
@@ -47,6 +56,7 @@ export function createDatabaseMetrics({ registry }: Metrics, databases: () => Ma
     stop: () => {
       registry.removeSingleMetric('espalier_databases')
       registry.removeSingleMetric('espalier_databases_with_checksum_failures')
+      registry.removeSingleMetric('espalier_databases_with_held_retention')
       registry.removeSingleMetric('espalier_operation_duration_seconds')
     },
   }

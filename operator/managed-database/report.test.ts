@@ -55,6 +55,12 @@ describe('Events', () => {
     const changed = status({ CredentialsReady: yes('PasswordChangedByUser', 'app') }, { phase: 'available' })
     expect(reasons(status({}, { phase: 'available' }), changed)).toEqual(['Warning PasswordChangedByUser'])
   })
+  test('tell of retention that verification holds back, once', () => {
+    const before = status({}, { phase: 'available' })
+    const held = status({ RetentionHeld: yes('BeforeFailedVerification', 'kept') }, { phase: 'available' })
+    expect(reasons(before, held)).toEqual(['Warning BeforeFailedVerification'])
+    expect(reasons(held, held)).toEqual([])
+  })
   test('tell of a restart with another size as it begins', () => {
     const growing = status({ SizeApplied: no('Growing', 'small is in force') })
     const restarting = status({ SizeApplied: no('Restarting', 'large comes') })

@@ -81,6 +81,7 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
     'DeletionBlocked',
     'KeysAvailable',
     'PreviousVolumesKept',
+    'RetentionHeld',
   ] as const) {
     const [was, is] = [conditionOf(before, type), conditionOf(after, type)]
     if (is === undefined || is.reason === was?.reason || transient.has(is.reason)) continue
@@ -91,7 +92,7 @@ export function reportsOf(before: ManagedDatabaseStatus | undefined, after: Mana
 }
 
 /** Reasons of conditions that are True, and that somebody has to act upon all the same. */
-const warned = new Set(['PasswordChangedByUser', 'AwaitsAgreement'])
+const warned = new Set(['PasswordChangedByUser', 'AwaitsAgreement', 'NewestVerified', 'BeforeFailedVerification'])
 
 /** Reasons that are steps on the way and nothing to be warned of. */
 const transient = new Set(['Pending', 'Minting', 'RolesPending', 'Growing', 'AwaitsResume', 'Restarting', 'Deleting'])

@@ -175,6 +175,28 @@ test('what has been kept long enough goes, with its snapshot; the last good one 
   )
 })
 
+test('the newest verified one stays where later ones did not pass, and the database says so', async () => {
+  const { cluster, start, stop, settled, list } = await open({ backup: { durable: false, schedule: 'off' } })
+  for (const [number, verification] of [
+    [1, 'verified'],
+    [2, 'failed'],
+    [3, 'failed'],
+  ] as const) {
+    const draft = backupDraft(`one-${number}`, { name: 'one', id }, { purpose: 'scheduled' })
+    await cluster.create('Backup', draft)
+    const found = (await settled(number)).find(({ metadata }) => metadata.name === draft.metadata.name)
+    if (found === undefined) throw new Error('there is no backup')
+    await cluster.replaceStatus('Backup', { ...found, status: { ...found.status, verification } })
+  }
+  await start(Date.now() + 8 * dayMs)
+  await eventually(list, items => items.length === 2)
+  expect((await list()).map(({ metadata }) => metadata.name).toSorted()).toEqual(['one-1', 'one-3'])
+  await databaseWhen(cluster, 'one', found => conditionOf(found?.status, 'RetentionHeld')?.reason === 'NewestVerified')
+  const events = async () => (await cluster.list('Event', { namespace: testNamespace })).items
+  await eventually(events, items => items.some(({ reason }) => reason === 'NewestVerified'))
+  await stop()
+})
+
 test('one that a database is still to be made of stays until it is', async () => {
   const { cluster, start, settled, list, installation } = await open({ backup: { durable: false, schedule: 'off' } })
   const { workload } = installation

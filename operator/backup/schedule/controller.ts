@@ -21,7 +21,7 @@ import type { ControllerOptions } from '../../controller-options.ts'
 import { createIfAbsent } from '../../objects/create.ts'
 import { backupsOf, isUnderWay } from '../observe.ts'
 import { isServing, nextBackup, scheduleOf } from './due.ts'
-import { surplusOf } from './retention.ts'
+import { retentionOf } from './retention.ts'
 
 type ScheduleOptions = ControllerOptions & {
   /** False: none is due. What is there is let go of all the same. */
@@ -61,7 +61,7 @@ export function startBackupSchedules(options: ScheduleOptions): { stop(): Promis
     if (clock.doubt() !== undefined) return false
     // Without its backup the volume of before a restore would be kept until somebody deletes it.
     const ofPrevious = new Set(status?.previous?.map(({ backup }) => backup))
-    const surplus = surplusOf(backups, spec.backup, now()).filter(
+    const surplus = retentionOf(backups, spec.backup, now()).goes.filter(
       backup => !isInUse(backup) && !ofPrevious.has(backup.metadata.name),
     )
     for (const backup of surplus.slice(0, goingAtOnce)) {

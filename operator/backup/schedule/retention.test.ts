@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { apiVersion, type Backup, labels, type ManagedDatabaseSpec } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
-import { surplusOf } from './retention.ts'
+import { retentionOf } from './retention.ts'
 
 const dayMs = 24 * 3600_000
 const now = Date.parse('2026-11-22T12:00:00Z')
@@ -24,10 +24,24 @@ const backup = (daysAgo: number, purpose: Purpose = 'scheduled', phase = 'comple
   }
 }
 const of = (days: number[], purpose?: Purpose, phase?: string) => days.map(each => backup(each, purpose, phase))
+const verifiedAs = (
+  verification: NonNullable<Backup['status']>['verification'],
+  daysAgo: number,
+  spec: Partial<Backup['spec']> = {},
+): Backup => {
+  const one = backup(daysAgo, spec.purpose)
+  const found = verification === undefined ? {} : { verification }
+  return { ...one, spec: { ...one.spec, ...spec }, status: { ...one.status, ...found } }
+}
+const again = (daysAgo: number): Backup => {
+  const one = verifiedAs('pending', daysAgo)
+  return { ...one, status: { ...one.status, verificationResult: { endedAt: timestamp(now) } } }
+}
+const copied = { sourceBranch: { name: 'copy', id: 'c' } }
 const range = (count: number) => Array.from({ length: count }, (_, index) => index)
 const gone = (backups: Backup[], policy: Partial<ManagedDatabaseSpec['backup']> = {}) =>
-  surplusOf(backups, { durable: false, ...policy }, now)
-    .map(({ metadata }) => metadata.name)
+  retentionOf(backups, { durable: false, ...policy }, now)
+    .goes.map(({ metadata }) => metadata.name)
     .sort()
 
 describe('what goes', () => {
@@ -89,25 +103,115 @@ describe('what goes', () => {
     expect(gone([backup(0), { ...long, status: unsaid }])).toEqual(['scheduled-completed-8'])
   })
 
-  test('whatever is asked for, the newest good one of each purpose stays, and what goes is never newer than what stays', () => {
+  test.each<[string, Backup[], number[], [number, string][]]>([
+    [
+      'the newest verified one stays, however many damaged ones come after it',
+      [verifiedAs('verified', 9), verifiedAs('verified', 8), ...range(8).map(n => verifiedAs('failed', n))],
+      [7, 9],
+      [[8, 'NewestVerified']],
+    ],
+    [
+      'and the newest one of before the first failed verification, also where nobody verified that',
+      [verifiedAs('verified', 20), verifiedAs(undefined, 12), verifiedAs('failed', 6), verifiedAs('failed', 1)],
+      [],
+      [
+        [20, 'NewestVerified'],
+        [12, 'BeforeFailedVerification'],
+      ],
+    ],
+    [
+      'until a later one is verified and the failed ones are gone',
+      [verifiedAs('verified', 9), verifiedAs('failed', 8), verifiedAs('verified', 1)],
+      [8],
+      [[9, 'BeforeFailedVerification']],
+    ],
+    ['then it goes', [verifiedAs('verified', 9), verifiedAs('verified', 1)], [9], []],
+    [
+      'one that is verified again counts by its last result',
+      [again(9), verifiedAs('failed', 1)],
+      [],
+      [[9, 'NewestVerified']],
+    ],
+    [
+      'no copy of a branch stands for the database',
+      [verifiedAs('verified', 9, copied), verifiedAs('failed', 1)],
+      [9],
+      [],
+    ],
+    [
+      'of whatever purpose it is',
+      [verifiedAs('verified', 9, { purpose: 'prerestore' }), backup(1, 'prerestore')],
+      [],
+      [[9, 'NewestVerified']],
+    ],
+  ])('%s', (_, backups, goes, held) => {
+    const found = retentionOf(backups, { durable: false }, now)
+    const daysOf = ({ metadata }: Backup) => Number(metadata.name.split('-').at(-1))
+    expect(found.goes.map(daysOf)).toEqual(goes)
+    expect(found.held.map(({ backup: one, why }) => [daysOf(one), why])).toEqual(held)
+  })
+
+  test('whatever is asked for and found, what a restore would need stays, and what goes is older than what stays', () => {
     const rule = fc.record(
       { count: fc.integer({ min: 1, max: 5 }), days: fc.integer({ min: 1, max: 20 }) },
       { requiredKeys: [] },
     )
-    const some = fc.array(fc.tuple(fc.integer({ min: 0, max: 60 }), fc.constantFrom<Purpose>('user', 'scheduled')))
+    const verification = fc.constantFrom('verified' as const, 'failed' as const, 'pending' as const, undefined)
+    const some = fc.array(
+      fc.tuple(fc.integer({ min: 0, max: 60 }), fc.constantFrom<Purpose>('user', 'scheduled'), verification),
+    )
     fc.assert(
-      fc.property(some, rule, (ages, scheduled) => {
-        const all = ages.map(([days, purpose], index) => backup(days + index / 1000, purpose))
-        const goes = new Set(gone(all, { retention: { hot: { scheduled } } }))
+      fc.property(some, rule, rule, (ages, scheduled, user) => {
+        const all = ages.map(([days, purpose, found], index) => {
+          const one = backup(days + index / 1000, purpose)
+          return {
+            ...one,
+            status: { ...one.status, ...(found === undefined ? {} : { verification: found }) },
+          } as Backup
+        })
+        const policy = { durable: false, retention: { hot: { scheduled, user } } }
+        const { goes, held } = retentionOf(all, policy, now)
+        const timeOf = ({ status }: Backup) => status?.finishedAt ?? ''
+        const left = all.filter(one => !goes.includes(one)).toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1))
+        const newestOf = (ones: Backup[]) => ones.toSorted((a, b) => (timeOf(a) < timeOf(b) ? 1 : -1))[0]
+        const is = (wanted: string) => all.filter(({ status }) => status?.verification === wanted)
+
+        const verified = newestOf(is('verified'))
+        if (verified !== undefined) expect(left).toContain(verified)
+        const firstFailed = is('failed').toSorted((a, b) => (timeOf(a) < timeOf(b) ? -1 : 1))[0]
+        const before = firstFailed && newestOf(all.filter(one => timeOf(one) < timeOf(firstFailed)))
+        if (before !== undefined) expect(left).toContain(before)
+        expect(held.length).toBeLessThanOrEqual(2)
+        for (const { backup: one } of held) expect([verified, before]).toContain(one)
+
         for (const purpose of ['user', 'scheduled'] as const) {
           const group = all.filter(({ spec }) => spec.purpose === purpose)
-          const times = (isGone: boolean) =>
-            group
-              .filter(({ metadata }) => goes.has(metadata.name) === isGone)
-              .map(({ status }) => status?.finishedAt ?? '')
-          if (group.length > 0) expect(times(false).length).toBeGreaterThan(0)
-          expect(times(true).every(time => times(false).every(kept => time <= kept))).toBe(true)
+          const newest = newestOf(group)
+          if (newest !== undefined) expect(left).toContain(newest)
+          // But for what verification keeps, age and count alone decide.
+          const kept = group.filter(one => left.includes(one) && !held.some(({ backup: its }) => its === one))
+          const gone = group.filter(one => goes.includes(one))
+          expect(gone.every(one => kept.every(other => timeOf(one) <= timeOf(other)))).toBe(true)
         }
+      }),
+    )
+  })
+
+  test('day by day, as data get damaged, a sound backup is there at the end', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 10 }), fc.integer({ min: 11, max: 60 }), (damagedFrom, days) => {
+        let all: Backup[] = []
+        for (let day = 0; day < days; day++) {
+          const time = timestamp(now + day * dayMs)
+          const one = verifiedAs(day < damagedFrom ? 'verified' : 'failed', -day)
+          all.push({ ...one, metadata: { ...one.metadata, creationTimestamp: time } })
+          const { goes } = retentionOf(all, { durable: false }, now + day * dayMs)
+          all = all.filter(each => !goes.includes(each))
+        }
+        expect(all.map(({ metadata }) => metadata.name)).toContain(
+          `scheduled-completed--${damagedFrom - 1}`.replace('--0', '-0'),
+        )
+        expect(all.length).toBeLessThanOrEqual(9)
       }),
     )
   })

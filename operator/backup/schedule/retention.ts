@@ -1,12 +1,14 @@
 /**
  * Which backups have been kept long enough. Pure. Each kind and purpose is counted by itself, so that no number of one
- * drives out another; the newest that can be restored is never let go by its age.
+ * drives out another; the newest that can be restored is never let go by its age. Nor is the newest verified one, and the newest of
+ * before the first failed verification: where data get damaged, every later backup is as damaged as they are.
  */
 import type { Backup, ManagedDatabaseSpec, RetentionRule } from '../../../crds/index.ts'
 import { placeOf } from '../../objects/order.ts'
 
 type Policy = ManagedDatabaseSpec['backup']
 type Purpose = Backup['spec']['purpose']
+type Status = NonNullable<Backup['status']>
 
 const dayMs = 24 * 3600_000
 /** As many as a rule can ask for. */
@@ -54,9 +56,44 @@ function surplusOfGroup(group: readonly Backup[], policy: Policy, now: number): 
   return [...completed, ...failed]
 }
 
-/** `backups`: of one database. Something may be in the making of one that has been kept long enough. */
-export function surplusOf(backups: readonly Backup[], policy: Policy, now: number): Backup[] {
+const hasFault = ({ verification, verificationResult: result }: Status): boolean =>
+  verification === 'failed' || (verification === 'pending' && result?.error !== undefined)
+
+/** While it is verified again, the last result holds. */
+const isVerified = ({ verification, verificationResult: result }: Status): boolean =>
+  verification === 'verified' || (verification === 'pending' && result !== undefined && result.error === undefined)
+
+export type Held = { backup: Backup; why: 'NewestVerified' | 'BeforeFailedVerification' }
+
+/**
+ * The backups of the database's own data that verification keeps, of one kind: the newest verified one; and the newest one older than
+ * the first that did not pass, since that one may be damaged and so may be all that came after it.
+ */
+function keptByVerification(backups: readonly Backup[]): Held[] {
+  const own = newestFirst(
+    backups.filter(({ spec, status }) => status?.phase === 'completed' && spec.sourceBranch === undefined),
+  )
+  const newest = own.find(({ status = {} }) => isVerified(status))
+  const firstFailed = own.findLastIndex(({ status = {} }) => hasFault(status))
+  const before = firstFailed === -1 ? undefined : own[firstFailed + 1]
+  return [
+    ...(newest === undefined ? [] : [{ backup: newest, why: 'NewestVerified' as const }]),
+    ...(before === undefined || before === newest
+      ? []
+      : [{ backup: before, why: 'BeforeFailedVerification' as const }]),
+  ]
+}
+
+/**
+ * Which backups are deleted, and which are only kept because of verification, whatever age and count say. `backups`: of one database.
+ * Something may be in the making of one that has been kept long enough.
+ */
+export function retentionOf(backups: readonly Backup[], policy: Policy, now: number): { goes: Backup[]; held: Held[] } {
   const present = backups.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   const groups = Map.groupBy(present, ({ spec }) => `${spec.kind}/${spec.purpose}`)
-  return [...groups.values()].flatMap(group => surplusOfGroup(group, policy, now))
+  const surplus = new Set([...groups.values()].flatMap(group => surplusOfGroup(group, policy, now)))
+  const kinds = Map.groupBy(present, ({ spec }) => spec.kind)
+  const held = [...kinds.values()].flatMap(keptByVerification).filter(({ backup }) => surplus.has(backup))
+  for (const { backup } of held) surplus.delete(backup)
+  return { goes: [...surplus], held }
 }

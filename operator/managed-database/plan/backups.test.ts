@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { apiVersion, type Backup, type Region } from '../../../crds/index.ts'
 import { type Given, settledDatabase } from '../../testing/settled.ts'
-import { backupsFinding } from './backups.ts'
+import { backupsFinding, retentionFinding } from './backups.ts'
 
 const { now, observedOf } = settledDatabase()
 const { region } = observedOf()
@@ -141,5 +141,29 @@ describe('of backups', () => {
     ],
   ])('%s that is said', (_, given, reason, message) => {
     expect(found(given)).toEqual({ status: 'False', reason, message: expect.stringMatching(message) })
+  })
+})
+
+describe('of retention', () => {
+  const kept = (name: string, daysAgo: number, verification?: 'verified' | 'failed'): Backup => {
+    const time = new Date(now - daysAgo * 24 * 3600_000).toISOString()
+    const one = backup(name, '0', 'completed', { finishedAt: time, ...(verification ? { verification } : {}) })
+    return { ...one, metadata: { ...one.metadata, creationTimestamp: time } }
+  }
+  const of = (...backups: Backup[]) => retentionFinding(observedOf({ rest: { ...atomic, backups } }), now)
+
+  test('nothing is said where age and count alone decide', () => {
+    expect(of(kept('old', 9, 'verified'), kept('new', 1, 'verified'))).toBeUndefined()
+  })
+  test('it is said what verification keeps, and what to do', () => {
+    expect(of(kept('old', 9, 'verified'), kept('new', 1))).toEqual({
+      ...{ status: 'True', reason: 'NewestVerified' },
+      message:
+        'backup old is the newest verified one: kept beyond its retention until a later one is verified, or until you delete it',
+    })
+    expect(of(kept('old', 20, 'verified'), kept('next', 9), kept('damaged', 5, 'failed'))).toMatchObject({
+      reason: 'BeforeFailedVerification',
+      message: expect.stringContaining('backup next is the newest of before the first failed verification'),
+    })
   })
 })

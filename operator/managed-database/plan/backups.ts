@@ -1,7 +1,8 @@
 /** What there is to say of a database's backups: only where something is asked that does not happen, or the last one failed. */
 import { type Backup, snapshotRefusal } from '../../../crds/index.ts'
 import { scheduleOf } from '../../backup/schedule/due.ts'
-import { type Finding, no } from '../../objects/conditions.ts'
+import { type Held, retentionOf } from '../../backup/schedule/retention.ts'
+import { type Finding, no, yes } from '../../objects/conditions.ts'
 import type { Observed } from '../observed.ts'
 
 /** The scheduled one that was asked for last, of those that have ended. */
@@ -41,4 +42,19 @@ export function backupsFinding({ database, backups, region }: Observed, now: num
       `the last scheduled backup, ${last.metadata.name}, failed: ${last.status.error ?? ''}`,
     )
   return verificationFinding(backups)
+}
+
+const whyHeld: Record<Held['why'], string> = {
+  NewestVerified: 'is the newest verified one',
+  BeforeFailedVerification: 'is the newest of before the first failed verification',
+}
+
+/** What is kept beyond its age or count because of verification. */
+export function retentionFinding({ database, backups }: Observed, now: number): Finding | undefined {
+  const { held } = retentionOf(backups, database.spec.backup, now)
+  const [first] = held
+  if (first === undefined) return undefined
+  const each = held.map(({ backup, why }) => `backup ${backup.metadata.name} ${whyHeld[why]}`).join('; ')
+  const { why } = held.find(one => one.why === 'BeforeFailedVerification') ?? first
+  return yes(why, `${each}: kept beyond its retention until a later one is verified, or until you delete it`)
 }

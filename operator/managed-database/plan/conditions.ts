@@ -7,6 +7,7 @@ import type { InstanceCondition } from '../../workload/plan/findings.ts'
  * - ServicesReady: only where services are asked for, and never True yet: nothing runs them.
  * - BackupsReady: only where backups are asked for that are not taken, or the last scheduled one failed.
  * - SecretsReady: only where Secrets for clients are asked for: whether they hold what is valid.
+ * - RetentionHeld: only where a backup is kept beyond its age or count because of verification.
  * - PreviousVolumesKept: only where volumes of before restores are kept, and what they wait for.
  * - DeletionForced: only while a deletion would delete the branches as well.
  * - DeletionBlocked: only on a database being deleted, and why that does not go on.
@@ -16,6 +17,7 @@ export type ConditionType =
   | 'ServicesReady'
   | 'BackupsReady'
   | 'SecretsReady'
+  | 'RetentionHeld'
   | 'PreviousVolumesKept'
   | 'DeletionForced'
   | 'DeletionBlocked'
@@ -34,6 +36,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'ServicesReady',
     'BackupsReady',
     'SecretsReady',
+    'RetentionHeld',
     'PreviousVolumesKept',
     'ConfigurationRefused',
     'RestartPending',
@@ -47,6 +50,7 @@ const conditionTypes: ConditionTypes<ConditionType> = {
     'ServicesReady',
     'BackupsReady',
     'SecretsReady',
+    'RetentionHeld',
     'PreviousVolumesKept',
     'ConfigurationRefused',
     'RestartPending',

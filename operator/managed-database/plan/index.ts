@@ -30,7 +30,7 @@ import { recordedSize, sizeFinding } from '../../workload/plan/size.ts'
 import { earliest, lookAgain, nodeWake, storageUsed } from '../../workload/plan/waits.ts'
 import type { Action } from '../actions.ts'
 import type { Observed } from '../observed.ts'
-import { backupsFinding } from './backups.ts'
+import { backupsFinding, retentionFinding } from './backups.ts'
 import { type Findings, nextConditions } from './conditions.ts'
 import { connectionSecrets } from './connection-secrets.ts'
 import { deletionBlock, isOrphaned, slotsEndAt, teardownStep } from './deletion.ts'
@@ -247,6 +247,7 @@ function statusOf(
   const size = recordedSize(observed, desired.size, isPrepared)
   const told = sizeFinding(observed, desired.size, size)
   const ofBackups = backupsFinding(observed, now)
+  const retained = retentionFinding(observed, now)
   const force = forceOf(observed, now)
   const all: Findings = {
     ...findings,
@@ -255,6 +256,7 @@ function statusOf(
     ...notAvailableFindings(database.spec),
     ...(ofBackups ? { BackupsReady: ofBackups } : {}),
     ...(secrets ? { SecretsReady: secrets } : {}),
+    ...(retained ? { RetentionHeld: retained } : {}),
     ...(previous.finding ? { PreviousVolumesKept: previous.finding } : {}),
     ...(refused ? { ConfigurationRefused: refused } : {}),
     ...(restarts ? { RestartPending: restarts } : {}),
