@@ -67,6 +67,8 @@ export const annotations = {
   restore: 'espalier.dev/restore',
   /** On a ManagedDatabase: the uids of previous volumes (status.previous) that somebody agrees to delete, separated by commas. */
   discardPrevious: 'espalier.dev/discard-previous',
+  /** On a Backup: its uid when the operator first saw it. One that is put back out of a copy of the cluster's objects has another uid. */
+  firstUid: 'espalier.dev/first-uid',
   /** On a Backup: asks for it to be verified. Any other value than before asks again; RFC 3339 by the API. */
   verify: 'espalier.dev/verify',
   /**

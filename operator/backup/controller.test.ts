@@ -194,6 +194,29 @@ describe('a completed backup', () => {
   })
 })
 
+test('what is put back without status and snapshot is failed, and not taken again under its old name', async () => {
+  await it.create('relic')
+  const before = await taken('relic-1', 'relic')
+  if (before === undefined) throw new Error('there is no backup')
+  await it.cluster().delete('Backup', at('relic-1'))
+  await gone('relic-1')
+  const { labels: marks = {}, annotations = {}, finalizers = [] } = before.metadata
+  const checkpoints = [...it.workload().postgres.checkpoints.values()]
+  await it.cluster().create('Backup', {
+    apiVersion: before.apiVersion,
+    kind: 'Backup',
+    metadata: { ...at('relic-1'), labels: marks, annotations, finalizers },
+    spec: before.spec,
+  })
+  const after = await ended('relic-1')
+  expect([after?.status?.phase, reasonOf(after)]).toEqual(['failed', 'PutBack'])
+  expect(after?.status?.error).toMatch(/^it was put back without its snapshot/)
+  expect(await snapshotOf('relic-1')).toBeUndefined()
+  expect([...it.workload().postgres.checkpoints.values()]).toEqual(checkpoints)
+  await it.cluster().delete('Backup', at('relic-1'))
+  await gone('relic-1')
+})
+
 test('what an earlier version refused stays as it is, and can be deleted', async () => {
   await it.create('former')
   await it.stopOperator()

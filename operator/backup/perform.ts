@@ -2,9 +2,10 @@
 import { type Cluster, ClusterError, isClusterError, KindNotServedError } from '../../cluster/index.ts'
 import { keyOf } from '../../cluster/informer/index.ts'
 import type { IdSource } from '../../values/id.ts'
-import { identified, letGo } from '../objects/held.ts'
+import { letGo } from '../objects/held.ts'
 import type { PostgresAccess } from '../workload/access.ts'
 import type { Checkpoints } from './checkpoints.ts'
+import { begun } from './id.ts'
 import type { Observation } from './observe.ts'
 import type { CutOf } from './observed.ts'
 import type { Action } from './plan/actions.ts'
@@ -30,7 +31,7 @@ export async function perform(
   const { backup } = observed
   switch (action.do) {
     case 'identify':
-      await cluster.replace('Backup', identified(backup, action.id ?? newId()))
+      await cluster.replace('Backup', begun(backup, action.id ?? newId()))
       return undefined
     case 'checkpoint': {
       const { checkpoint, source } = observed

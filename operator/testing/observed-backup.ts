@@ -1,5 +1,6 @@
 /** For tests: a backup as a pass finds it, about to be taken of a database that serves, and the same but for what a test says. */
 import {
+  annotations,
   apiVersion,
   type Backup,
   type Branch,
@@ -52,7 +53,8 @@ export const backup = (status?: Backup['status'], metadata = {}): Backup => ({
   apiVersion,
   kind: 'Backup',
   metadata: {
-    ...{ name: 'one-1', namespace: 'n', creationTimestamp: ago(1_000), finalizers: [teardownFinalizer] },
+    ...{ name: 'one-1', namespace: 'n', uid: 'u', creationTimestamp: ago(1_000), finalizers: [teardownFinalizer] },
+    annotations: { [annotations.firstUid]: 'u' },
     ...metadata,
   },
   spec: { databaseName: 'one', databaseId: 'i', kind: 'hot', purpose: 'user' },

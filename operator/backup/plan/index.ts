@@ -4,11 +4,12 @@
  * ended stays as it ended, but for a completed one whose snapshot is taken away. What failed leaves no snapshot; but one that was
  * completed is deleted by nobody here before the backup is, whatever was said of it in between.
  */
-import { teardownFinalizer } from '../../../crds/index.ts'
+import { annotations, teardownFinalizer } from '../../../crds/index.ts'
 import { timestamp } from '../../../values/time.ts'
 import { conditionOf, yes } from '../../objects/conditions.ts'
 import { withFindings } from '../../objects/run-status.ts'
 import type { RestorePoint } from '../../postgres/administrator.ts'
+import { isPutBack } from '../id.ts'
 import type { AnchorFacts, Observed, SnapshotFacts, Source } from '../observed.ts'
 import type { Action, BackupDeadlines } from './actions.ts'
 import { awaiting, checkpointing, lapseOf, waitsUntil } from './patience.ts'
@@ -36,9 +37,17 @@ export function plan(observed: Observed, now: number, deadlines: BackupDeadlines
   if (status.finishedAt !== undefined) return ended(observed, now, deadlines)
   // What an earlier version refused has a phase and no end.
   if (status.phase === 'failed') return still(status)
-  if (id === undefined || !isHeld) return { ...still(status), actions: [{ do: 'identify', id }] }
+  const isBackAgain = isPutBack(backup, id)
+  if (isBackAgain && observed.snapshot === 'absent') return still(failed(backup, putBack, now))
+  const isNew = status.phase === undefined && !isBackAgain && metadata.annotations?.[annotations.firstUid] === undefined
+  if (id === undefined || !isHeld || isNew) return { ...still(status), actions: [{ do: 'identify', id }] }
   const next = underWay(observed, now, deadlines)
   return { ...next, status: { ...next.status, taskId: observed.taskId } }
+}
+
+const putBack: Refusal = {
+  reason: 'PutBack',
+  message: 'it was put back without its snapshot: there is nothing to restore from. Delete it, and ask for a new one',
 }
 
 /** Of one that was completed. */

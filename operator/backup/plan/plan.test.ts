@@ -32,6 +32,37 @@ const going = { deletionTimestamp: ago(1_000) }
 describe('a plan', () => {
   test.each<[string, Partial<Observed>, Partial<ReturnType<typeof told>>]>([
     ['gives an id first', { id: undefined }, { does: ['identify'], phase: undefined }],
+    ['marks a new one first', { backup: backup(undefined, { annotations: {} }) }, { does: ['identify'] }],
+    [
+      'but none of an earlier release that is under way',
+      { backup: backup({ phase: 'running' }, { annotations: {} }) },
+      { does: ['checkpoint'] },
+    ],
+    [
+      'takes none again that is put back without its snapshot',
+      { backup: backup(undefined, { uid: 'another' }) },
+      { does: [], phase: 'failed', reason: 'PutBack' },
+    ],
+    [
+      'whatever is on record of it meanwhile',
+      { backup: backup({ phase: 'pending' }, { uid: 'another' }) },
+      { does: [], phase: 'failed', reason: 'PutBack' },
+    ],
+    [
+      'nor one of an earlier release, by its id',
+      { id: '019a0000-0000-7000-8000-000000000000', backup: backup(undefined, { annotations: {} }) },
+      { does: [], phase: 'failed', reason: 'PutBack' },
+    ],
+    [
+      'is content with the snapshot of one that is put back',
+      { backup: backup(undefined, { uid: 'another' }), snapshot: snapshot({ cutAt: 1, isReady: true }) },
+      { phase: 'completed' },
+    ],
+    [
+      'does not know of one that is put back before it is known whether there are snapshots',
+      { backup: backup(undefined, { uid: 'another' }), snapshots: 'unknown', snapshot: 'unknown' },
+      { does: [], phase: 'pending' },
+    ],
     ['takes hold first', { backup: backup(undefined, { finalizers: [] }) }, { does: ['identify'] }],
     [
       'waits until it is known whether there are snapshots',
