@@ -20,6 +20,7 @@ const kinds: KindName[] = [
 /** Numbers, times and secrets that are each run's own. */
 const ownOfEachRun = new Set([
   'uid',
+  'espalier.dev/first-uid',
   'resourceVersion',
   'creationTimestamp',
   'generation',
