@@ -4,7 +4,14 @@ import { appendFileSync } from 'node:fs'
 import { ImageError } from './errors.ts'
 
 export type Run = (program: string, args: readonly string[], options?: RunOptions) => Promise<string>
-type RunOptions = { cwd?: string; env?: NodeJS.ProcessEnv; input?: string; timeoutMs?: number }
+type RunOptions = {
+  cwd?: string
+  env?: NodeJS.ProcessEnv
+  input?: string
+  timeoutMs?: number
+  /** Called with each piece of standard error as it comes. */
+  onError?: (text: string) => void
+}
 
 const shownLines = 30
 
@@ -14,7 +21,7 @@ const shownLines = 30
  */
 export const logged =
   (log: string): Run =>
-  (program, args, { cwd, env, input = '', timeoutMs = 30 * 60_000 } = {}) =>
+  (program, args, { cwd, env, input = '', timeoutMs = 60 * 60_000, onError } = {}) =>
     new Promise((resolve, reject) => {
       appendFileSync(log, `\n$ ${[program, ...args].join(' ')}\n`)
       const signal = AbortSignal.timeout(timeoutMs)
@@ -29,7 +36,10 @@ export const logged =
         output += chunk
         keep(chunk)
       })
-      child.stderr.setEncoding('utf8').on('data', keep)
+      child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+        keep(chunk)
+        onError?.(chunk)
+      })
       child.stdin.on('error', () => {}).end(input)
       child.on('error', error => reject(new ImageError(`cannot run ${program}: ${error.message}`)))
       child.on('close', (code, ended) => {

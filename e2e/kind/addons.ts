@@ -1,5 +1,4 @@
-/** What every cluster gets before Espalier: snapshots (their kinds and controller), and an S3 server for backups. */
-import { randomBytes } from 'node:crypto'
+/** What every cluster gets before Espalier: snapshots (their kinds and controller), and the namespace of the tests. */
 import { readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +6,6 @@ import { stringify } from 'yaml'
 import { z } from 'zod'
 import type { Run } from '../../images/command.ts'
 import type { ClusterFile } from './cluster.ts'
-import { minioImage } from './component-images.ts'
 import { snapshotterVersion } from './versions.ts'
 
 export const testNamespace = 'espalier-e2e'
@@ -104,43 +102,6 @@ function snapshotController(): object[] {
   ]
 }
 
-function minio(port: number): object[] {
-  const name = 'minio'
-  const secret = { name: 'minio-credentials' }
-  const environment = ['user', 'password'].map(key => ({
-    name: `MINIO_ROOT_${key.toUpperCase()}`,
-    valueFrom: { secretKeyRef: { ...secret, key } },
-  }))
-  const container = {
-    image: minioImage,
-    args: ['server', '--address=:9000', '--config-dir=/data/.configuration', '/data/store'],
-    env: environment,
-    ports: [{ name: 's3', containerPort: 9000 }],
-    readinessProbe: { httpGet: { path: '/minio/health/ready', port: 's3' }, periodSeconds: 1 },
-    volumeMounts: [
-      { name: 'data', mountPath: '/data' },
-      { name: 'temporary', mountPath: '/tmp' },
-    ],
-  }
-  return [
-    serviceAccount(name, testNamespace),
-    deployment(name, testNamespace, container, [
-      { name: 'data', emptyDir: {} },
-      { name: 'temporary', emptyDir: {} },
-    ]),
-    {
-      apiVersion: 'v1',
-      kind: 'Service',
-      metadata: metadata(name, testNamespace),
-      spec: {
-        type: 'NodePort',
-        selector: { app: name },
-        ports: [{ name: 's3', port: 9000, targetPort: 's3', nodePort: port }],
-      },
-    },
-  ]
-}
-
 const downloaded = z.object({ Dir: z.string() })
 
 /** The snapshot kinds, from the module that also holds their Go types. */
@@ -152,26 +113,13 @@ async function snapshotDefinitions(run: Run): Promise<string[]> {
   return names.map(name => join(directory, name))
 }
 
-/** Applies all; the same however often it is done. Credentials are made once. */
+/** Applies all; the same however often it is done. */
 export async function installAddons(run: Run, cluster: ClusterFile): Promise<void> {
   const kubectl = kubectlOf(run, cluster)
   const apply = (input: string) => kubectl(['apply', '--server-side', '--filename', '-'], input)
   for (const file of await snapshotDefinitions(run)) await kubectl(['apply', '--server-side', '--filename', file])
   await apply(documents([{ apiVersion: 'v1', kind: 'Namespace', metadata: metadata(testNamespace) }]))
-  const namespaced = ['--namespace', testNamespace]
-  const credentials = await kubectl(['get', 'secret', 'minio-credentials', ...namespaced, '--ignore-not-found'])
-  if (credentials === '') {
-    const stringData = { user: 'espalier', password: randomBytes(24).toString('base64url') }
-    const secret = {
-      apiVersion: 'v1',
-      kind: 'Secret',
-      metadata: metadata('minio-credentials', testNamespace),
-      stringData,
-    }
-    await apply(documents([secret]))
-  }
-  await apply(documents([...snapshotController(), ...minio(cluster.ports.s3)]))
+  await apply(documents(snapshotController()))
   const wait = ['rollout', 'status', '--timeout=180s']
   await kubectl([...wait, 'deployment/snapshot-controller', '--namespace', 'kube-system'])
-  await kubectl([...wait, 'deployment/minio', ...namespaced])
 }

@@ -33,8 +33,6 @@ const controlPlane = (['kube-apiserver', 'kube-controller-manager', 'kube-schedu
 )
 
 export const proxyImage = `${kubernetes}/kube-proxy:${kubernetesVersion}`
-/** Of no release: it is built from the source that stands beside this file. */
-export const minioImage = 'localhost/minio:dev'
 
 /** `wanted`: what `kubeadm config images list` says, which is where etcd's and pause's versions stand. */
 export function componentImages(wanted: readonly string[]): ComponentImage[] {
@@ -52,6 +50,5 @@ export function componentImages(wanted: readonly string[]): ComponentImage[] {
     sidecar('csi-snapshotter', snapshotterVersion),
     sidecar('csi-resizer', resizerVersion),
     sidecar('snapshot-controller', snapshotterVersion),
-    { name: minioImage, program: 'minio', path: '/usr/local/bin/minio', entrypoint: true },
   ]
 }

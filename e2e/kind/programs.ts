@@ -5,21 +5,21 @@
 import { createHash } from 'node:crypto'
 import { cp, mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { z } from 'zod'
 import { logged, type Run } from '../../images/command.ts'
 import { KindError } from './errors.ts'
-import { containerd, installedPrograms, linkerFlags, type ProgramName, sharedPrograms } from './versions.ts'
+import { containerd, linkerFlags, type ProgramName, sharedPrograms } from './versions.ts'
 
 const source = join(import.meta.dirname, 'build')
-const files = ['go.mod', 'go.sum', 'runc/main.go', 'pause/main.go']
+const files = ['go.mod', 'go.sum', 'coredns/main.go', 'runc/main.go', 'pause/main.go']
 
 export type Programs = { directory: string; path(name: ProgramName): string }
 
 /** Changes with every version, flag and line that a program is built from. */
 async function digestOfPrograms(): Promise<string> {
   const hash = createHash('sha256')
-  hash.update(JSON.stringify([sharedPrograms, installedPrograms, containerd, linkerFlags, process.arch]))
+  hash.update(JSON.stringify([sharedPrograms, containerd, linkerFlags, process.arch]))
   for (const file of files) hash.update(await readFile(join(source, file)))
   return hash.digest('hex').slice(0, 16)
 }
@@ -51,6 +51,46 @@ async function copyOfModule(run: Run, module: string, directory: string): Promis
   return copy
 }
 
+/** What `go build` calls the program of a package: the last part of its path that is no major version. */
+const outputOf = (target: string): string => basename(target.replace(/\/v[0-9]+$/, ''))
+
+/** Between two lines about a build that goes on. */
+const progressMs = 30_000
+
+/**
+ * All of them by one call, so that one is linked while the next is compiled. What Go has in its build cache already is
+ * not counted, so what is left is said as at most so much.
+ */
+async function buildShared(
+  run: Run,
+  programs: readonly { target: string }[],
+  directory: string,
+  say: (line: string) => void,
+): Promise<void> {
+  const env = goEnvironment({ GOFLAGS: '-buildvcs=false -mod=readonly' })
+  const targets = programs.map(({ target }) => target)
+  const listed = await run('go', ['list', '-deps', ...targets], { cwd: source, env })
+  const total = listed.trim().split('\n').length
+  const started = performance.now()
+  let built = 0
+  const progress = setInterval(() => {
+    const minutes = Math.ceil(((performance.now() - started) / 60_000) * (total / Math.max(built, 1) - 1))
+    const left = built > total / 20 ? `, at most ${minutes} min left` : ''
+    say(`built ${built} of at most ${total} packages${left}`)
+  }, progressMs)
+  try {
+    await run('go', ['build', '-v', ...flags, '-o', `${directory}/`, ...targets], {
+      cwd: source,
+      env,
+      onError: text => {
+        built += text.split('\n').length - 1
+      },
+    })
+  } finally {
+    clearInterval(progress)
+  }
+}
+
 /** What a cluster of a stock node image is handled with. */
 const tools = new Set<string>(['kind', 'kubectl', 'helm'])
 
@@ -78,21 +118,14 @@ export async function buildPrograms(
   }
 
   try {
-    for (const [name, target] of Object.entries(sharedPrograms)) {
-      if (!(await isMissing(name))) continue
+    const shared = []
+    for (const [name, target] of Object.entries(sharedPrograms))
+      if (await isMissing(name)) shared.push({ name, target })
+    if (shared.length > 0) {
       await requireGo()
-      say(`building ${name}`)
-      const output = join(scratch, name)
-      const env = goEnvironment({ GOFLAGS: '-buildvcs=false -mod=readonly' })
-      await run('go', ['build', ...flags, '-o', output, target], { cwd: source, env })
-      await finish(name)
-    }
-    for (const [name, target] of Object.entries(installedPrograms)) {
-      if (!(await isMissing(name))) continue
-      await requireGo()
-      say(`building ${name}`)
-      await run('go', ['install', ...flags, target], { cwd: scratch, env: goEnvironment({ GOBIN: scratch }) })
-      await finish(name)
+      say(`building ${shared.map(({ name }) => name).join(', ')}`)
+      await buildShared(run, shared, scratch, say)
+      for (const { name, target } of shared) await finish(name, outputOf(target))
     }
     const absent = []
     for (const name of containerd.programs) if (await isMissing(name)) absent.push(name)

@@ -1,14 +1,14 @@
 /**
  * What a self-made cluster is built from. Each version was seen working together with the others; csi-provisioner 6.4
- * needs a module that no proxy has.
+ * needs a module that no proxy has. build/go.mod pins the rest, CoreDNS, kind and Helm among them, at versions that take
+ * Kubernetes' libraries as the release above has them.
  */
 export const kubernetesVersion = 'v1.36.3'
 export const snapshotterVersion = 'v8.6.0'
 export const provisionerVersion = 'v6.3.0'
-export const resizerVersion = 'v2.3.0'
-const coreDnsVersion = 'v1.15.0'
+export const resizerVersion = 'v2.2.0'
 
-/** By the module in build/, so that what they share is compiled once. `etcd` is called `server` in its own module. */
+/** By the module in build/, so that what they share is compiled once: a package of Kubernetes for all of them. */
 export const sharedPrograms = {
   'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
   'kube-controller-manager': 'k8s.io/kubernetes/cmd/kube-controller-manager',
@@ -21,6 +21,10 @@ export const sharedPrograms = {
   'snapshot-controller': 'github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller',
   'csi-snapshotter': 'github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter',
   'csi-provisioner': 'github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner',
+  'csi-resizer': 'github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer',
+  coredns: './coredns',
+  helm: 'helm.sh/helm/v3/cmd/helm',
+  kind: 'sigs.k8s.io/kind',
   runc: './runc',
   pause: './pause',
 } as const
@@ -39,22 +43,10 @@ export const linkerFlags = [
   .map(assignment => `-X ${assignment}`)
   .join(' ')
 
-/** As `go install` makes them. */
-export const installedPrograms = {
-  'csi-resizer': `github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer@${resizerVersion}`,
-  coredns: `github.com/coredns/coredns@${coreDnsVersion}`,
-  kind: 'sigs.k8s.io/kind@v0.33.0',
-  helm: 'helm.sh/helm/v3/cmd/helm@v3.22.0',
-  minio: 'github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c',
-} as const
-
 /** Built inside a copy of their module: its go.mod excludes versions, which counts in a main module only. */
 export const containerd = {
   module: 'github.com/containerd/containerd/v2@v2.1.5',
   programs: ['containerd', 'containerd-shim-runc-v2', 'ctr'],
 } as const
 
-export type ProgramName =
-  | keyof typeof sharedPrograms
-  | keyof typeof installedPrograms
-  | (typeof containerd)['programs'][number]
+export type ProgramName = keyof typeof sharedPrograms | (typeof containerd)['programs'][number]
