@@ -375,8 +375,9 @@ describe('the volume of before', () => {
     await mistaken('never')
     const old = (await it.database('never'))?.status?.volume
     await restarted({ configuration: { deadlines: { ...testConfiguration.deadlines, modifyingMs: 1 } } })
-    ;(await dataOf('never')).isUnrouted = true
+    // Taken while it serves: a backup waits for a database that clients cannot reach.
     await taken('never-2', 'never')
+    ;(await dataOf('never')).isUnrouted = true
     await askByAnnotation('never-back', 'never', 'never-2')
     const ended = await when('never-back', ({ status }) => status?.finishedAt !== undefined)
     expect([ended?.status?.phase, reasonOf(ended)]).toEqual(['failed', 'NotServing'])
