@@ -44,7 +44,8 @@ test('a lost store is refused, and rescued with the data, names, sizes and allow
   expect(list.map(({ id }) => id).sort()).toEqual([made.id, branch.id].sort())
   for (const { id } of list) {
     await available(id)
-    const connection = await api.connection(id)
+    // The operator makes new credentials beside the first look at the database.
+    const connection = await eventually('the connection', () => api.connection(id))
     expect(await query(connection, 'SELECT n FROM kept')).toEqual([{ n: 7 }])
     await query(connection, 'INSERT INTO kept VALUES (8)')
   }

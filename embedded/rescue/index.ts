@@ -16,11 +16,14 @@ import {
   managedByEspalier,
   type Region,
   type Size,
+  systemNamespace,
   tenantHash,
   tenantName,
 } from '../../crds/index.ts'
 import { ownerOf } from '../../operator/objects/ownership.ts'
 import { claimDraft } from '../../operator/workload/children/claim.ts'
+import { credentialsDraft, mintPasswords } from '../../operator/workload/children/credentials.ts'
+import { sealingKeySecret } from '../../sealing/credentials.ts'
 import { parseQuantity } from '../../values/quantity.ts'
 import { bootstrap } from '../bootstrap.ts'
 import { sizeDrafts } from '../catalog.ts'
@@ -145,6 +148,10 @@ async function putBack(cluster: Cluster, rescued: Rescued, region: Region): Prom
     metadata: { ...metadata, labels: { [labels.database]: id } },
     spec: { ...volumeSpec, capacity: { storage }, claimRef: claimReference(claim) },
   })
+  // The operator gives Postgres these passwords, and makes none by itself for data that are there.
+  const secret = await cluster.get('Secret', { namespace: systemNamespace, name: sealingKeySecret })
+  const sealingKey = Buffer.from(secret?.data?.key ?? '', 'base64')
+  await cluster.create('Secret', credentialsDraft(ownerOf(database, id), sealingKey, mintPasswords()))
   const record = {
     claim: childNames.claim(id, incarnation),
     uid: claim.metadata.uid ?? '',
