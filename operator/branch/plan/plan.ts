@@ -57,6 +57,13 @@ export function told(
 /** It came to nothing: that is said first, and then all there is of it goes. */
 export function failed(observed: Observed, { reason, message }: Refusal, now: number): Plan {
   const operation = operationOf(observed.branch, 'create-branch', now)
-  const findings = { Ready: no(reason, message), Progressing: no(reason, message) }
+  // What had been made of it depends on how far it was when its copy failed, and is deleted next.
+  const ended = no('BranchFailed', 'the branch failed, and what was made of it is deleted')
+  const findings = {
+    Ready: no(reason, message),
+    Progressing: no(reason, message),
+    CredentialsReady: ended,
+    EndpointReady: ended,
+  }
   return { ...nothing(observed), status: told(observed, findings, { phase: 'failed', operation }, now) }
 }
