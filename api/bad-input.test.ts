@@ -284,7 +284,7 @@ describe('query and path', () => {
     for (const [path, operations] of Object.entries(description.paths)) {
       for (const [method, operation] of Object.entries(operations)) {
         if (method !== 'get' && method !== 'delete') continue
-        const at = path.replaceAll(/\{[^}]+\}/g, id)
+        const at = path.replaceAll('{incarnation}', '1').replaceAll(/\{[^}]+\}/g, id)
         const send = async (query: string, name: string) => {
           tried++
           const answer = await client.call(method.toUpperCase() as 'GET', `.${at}?${query}`)

@@ -233,6 +233,7 @@ test('publishes each shape with the fields that clients rely on', () => {
     'branch_count',
     'branch_limit',
     'connection',
+    'credentials',
     'deletion_protection',
     'display_name',
     'domain',
