@@ -23,7 +23,10 @@ beforeAll(async () => {
     Object.entries(methods).map(([method, operation]) => ({
       // The keys of a path item are the methods that a client knows.
       method: method.toUpperCase() as Method,
-      path: `.${path.replace('{role}', 'app').replaceAll(/\{\w+\}/g, '0198c0de-0000-7000-8000-000000000001')}`,
+      path: `.${path
+        .replace('{role}', 'app')
+        .replace('{incarnation}', '1')
+        .replaceAll(/\{\w+\}/g, '0198c0de-0000-7000-8000-000000000001')}`,
       operation,
       body: bodyOf(operation),
     })),

@@ -14,7 +14,7 @@ const mebibyte = 1024 * 1024
 const spare = 100 * mebibyte
 
 describe.runIf(canMount)('a disk without room for a copy', { timeout: 240_000 }, () => {
-  test('backup and branch wait, and say so; their source is written to; nothing is left of the tries', async ({
+  test('a backup and a database made of it wait with the reason, and a branch takes one copy; nothing is left of the tries', async ({
     onTestFinished,
   }) => {
     let runtime = ''
@@ -64,23 +64,28 @@ describe.runIf(canMount)('a disk without room for a copy', { timeout: 240_000 },
       return (await api.call<{ status: string }>('GET', `/backups/${backup.body.id}`)).body.status === 'completed'
     })
 
-    // A snapshot, and no volume of it.
+    // A branch takes one copy: its snapshot becomes its volume.
     const room = await fillDisk(runtime, bytes + spare)
     const path = `/databases/${database.id}/branches`
     const { body: branch } = await api.call<{ id: string; name: string }>('POST', path)
-    const claim = { namespace, name: childNames.claim(branch.id, 1) }
-    await eventually('the reason', async () => {
-      const found = await cluster.get('PersistentVolumeClaim', claim)
-      return found?.status?.conditions?.some(({ message }) => message === 'the disk is full')
-    })
-    await goesOn()
-    await room()
     const made = await eventually('the branch', async () => {
       const { body } = await api.call<{ status: string; connection?: Connection }>('GET', `${path}/${branch.id}`)
       return body.status === 'available' && body.connection
     })
     const [row] = await query(made, 'SELECT count(*)::int AS n, max(n) AS last FROM entry')
     expect(row?.n).toBe(Number(row?.last) + 1)
+    await goesOn()
+
+    // A snapshot that stays, and no room for a volume of it.
+    const { body: copied } = await api.create({ name: 'copied', source_backup_id: backup.body.id }, {})
+    const claim = { namespace, name: childNames.claim(copied.id, 1) }
+    await eventually('the reason', async () => {
+      const found = await cluster.get('PersistentVolumeClaim', claim)
+      return found?.status?.conditions?.some(({ message }) => message === 'the disk is full')
+    })
+    await goesOn()
+    await room()
+    await eventually('the copy', async () => (await api.read(copied.id)).body.status === 'available')
     expect(await staged()).toEqual([])
     expect((await writer.stop()).count).toBeGreaterThan(40)
   })
