@@ -136,7 +136,11 @@ test('waits for a Postgres that is killed while it is taken, or just before, and
       const { body: backup } = await read(backupId)
       return (backup.status === 'completed' || backup.status === 'failed') && backup
     })
-  const strike = async () => (await provider.postmaster(provider.namespace(), id)).kill()
+  // The API may say `available` a moment longer than there is a postmaster.
+  const strike = async () => {
+    const found = () => provider.postmaster(provider.namespace(), id).catch(() => undefined)
+    await (await eventually('a postmaster', found)).kill()
+  }
   const writer = await writeTo(connection)
   await eventually('writes', async () => writer.count() > 20)
   const { body: during } = await ask(id, {})
