@@ -3,7 +3,7 @@
  * What a controller keeps in memory has times in it (the last probe, the next retry), and a time in the future would
  * keep it from looking again for as long as the clock was set back.
  */
-import { type Clock, sleep, systemClock } from '../cluster/informer/index.ts'
+import { type Clock, sleep, systemClock } from '../../cluster/informer/index.ts'
 
 /** NTP slews smaller differences away. */
 const jumpMs = 30_000
