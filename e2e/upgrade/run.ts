@@ -33,6 +33,17 @@ async function run(program: string, args: string[], cwd = root, env: NodeJS.Proc
 }
 const node = (script: string, directory = root) => run(process.execPath, [join(directory, script)], directory)
 
+/** Has the driver's chart of a checkout name the sidecars that the cluster holds: those of the working tree. */
+async function useSidecars(checkout: string): Promise<void> {
+  const chart = 'charts/espalier-csi/values.yaml'
+  const [before, now] = await Promise.all(
+    [checkout, root].map(async directory => parseDocument(await readFile(join(directory, chart), 'utf8'))),
+  )
+  for (const name of ['provisioner', 'snapshotter', 'resizer'])
+    if (before?.hasIn(['sidecars', name])) before.setIn(['sidecars', name], now?.getIn(['sidecars', name]))
+  await writeFile(join(checkout, chart), String(before))
+}
+
 /** Installs what the revision holds, from a checkout of its own that is gone afterwards. */
 async function installOld(revision: string): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'espalier-upgrade-'))
@@ -48,6 +59,7 @@ async function installOld(revision: string): Promise<void> {
     for (const part of ['operator', 'api']) values.setIn([part, 'resources'], little)
     values.setIn(['gateway', 'resources'], { haproxy: little, agent: little })
     await writeFile(path, String(values))
+    await useSidecars(checkout)
     await node('e2e/kind/deploy.ts', checkout)
   } finally {
     await run('git', ['worktree', 'remove', '--force', checkout])
