@@ -136,11 +136,15 @@ test('waits for a Postgres that is killed while it is taken, or just before, and
       const { body: backup } = await read(backupId)
       return (backup.status === 'completed' || backup.status === 'failed') && backup
     })
-  // The API may say `available` a moment longer than there is a postmaster.
-  const strike = async () => {
-    const found = () => provider.postmaster(provider.namespace(), id).catch(() => undefined)
-    await (await eventually('a postmaster', found)).kill()
-  }
+  // The API and the pod's status may say that it runs a moment longer than there is a postmaster.
+  const strike = () =>
+    eventually('a postmaster to kill', async () => {
+      const killed = provider.postmaster(provider.namespace(), id).then(postmaster => postmaster.kill())
+      return killed.then(
+        () => true,
+        () => undefined,
+      )
+    })
   const writer = await writeTo(connection)
   await eventually('writes', async () => writer.count() > 20)
   const { body: during } = await ask(id, {})
