@@ -366,7 +366,9 @@ export const scenarios: Scenario[] = [
       await cluster.delete('ManagedDatabase', key(subject))
     },
     isDone: async (cluster, subject) =>
-      (await cluster.get('ManagedDatabase', key(subject))) === undefined && (await volumesOf(cluster)).length === 0,
+      (await cluster.get('ManagedDatabase', key(subject))) === undefined &&
+      (await volumesOf(cluster)).length === 0 &&
+      (await allTasksEnded(cluster)),
   },
   {
     name: 'create',
