@@ -146,15 +146,16 @@ const changes: Record<string, fc.Arbitrary<Change>> = {
     return { database: { ...database, metadata: { ...metadata, deletionTimestamp: timestamp(now) } } }
   }),
   'new branch': fc.constant<Change>(({ branches, now }) => ({ branches: [...branches, branchAt(now)] })),
+  // Both times are set once: a cluster lets nobody change them.
   'branch asked to go': fc.constant<Change>(({ branches: [one, ...others], now }) =>
     one === undefined
       ? {}
-      : { branches: [...others, { ...one, spec: { ...one.spec, deletionRequestedAt: preciseTime(now) } }] },
+      : { branches: [...others, { ...one, spec: { deletionRequestedAt: preciseTime(now), ...one.spec } }] },
   ),
   'branch deleted': fc.constant<Change>(({ branches: [one, ...others], now }) =>
     one === undefined
       ? {}
-      : { branches: [...others, { ...one, metadata: { ...one.metadata, deletionTimestamp: timestamp(now) } }] },
+      : { branches: [...others, { ...one, metadata: { deletionTimestamp: timestamp(now), ...one.metadata } }] },
   ),
   'branch gone': fc.constant<Change>(({ branches: [, ...others] }) => ({ branches: others })),
   domain: word.map(

@@ -27,12 +27,14 @@ type Surroundings = {
 const shownLimit = (tenant: Kinds['Tenant'] | undefined): number | null =>
   (tenant?.status?.branches ?? { limit: tenant?.spec.limits.branchesPerDatabase }).limit ?? null
 
+/** When a branch ceased to be live: its deletion was requested through the API, or by kubectl, whichever came first. */
+const endedTime = ({ spec, metadata }: Kinds['Branch']): string | undefined =>
+  [spec.deletionRequestedAt, metadata.deletionTimestamp]
+    .filter(time => time !== undefined)
+    .toSorted((left, right) => Date.parse(left) - Date.parse(right))[0]
+
 /** When the number of live branches changed for this one. */
-const countedTimes = (branch: Kinds['Branch']): (string | undefined)[] => [
-  createdTime(branch),
-  branch.spec.deletionRequestedAt,
-  branch.metadata.deletionTimestamp,
-]
+const countedTimes = (branch: Kinds['Branch']): (string | undefined)[] => [createdTime(branch), endedTime(branch)]
 
 /** The data that serve, and those of before restores that are kept. */
 function storageUsedBy({ status }: ManagedDatabase): number | undefined {
