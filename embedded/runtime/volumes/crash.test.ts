@@ -5,10 +5,9 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { Cluster, PersistentVolume } from '../../../cluster/index.ts'
-import { createFuse } from '../../../operator/testing/fuse.ts'
-import type { Runtime } from '../index.ts'
-import { claim, namespace, openTestStore, startTestRuntime, temporaryDirectory, until } from '../testing/runtime.ts'
+import type { PersistentVolume } from '../../../cluster/index.ts'
+import { startCrashingRuntime } from '../testing/crashing.ts'
+import { claim, namespace, openTestStore, temporaryDirectory, until } from '../testing/runtime.ts'
 
 const key = { namespace, name: 'data' }
 
@@ -16,27 +15,7 @@ const key = { namespace, name: 'data' }
 async function liveThrough(after: number): Promise<string[]> {
   const { store, cluster } = await openTestStore()
   const directory = temporaryDirectory()
-  const fuse = createFuse(after)
-  const mortal: Cluster = fuse.cluster(store.connect('runtime'))
-  let runtime: Runtime | undefined = await startTestRuntime(store, { directory, cluster: mortal }).catch(error => {
-    if (!fuse.isBlown) throw error
-    return undefined
-  })
-  let isNew = false
-
-  const comesAbout = (what: string, condition: () => Promise<boolean>): Promise<void> =>
-    until(
-      async () => {
-        if (fuse.isBlown && !isNew) {
-          isNew = true
-          await runtime?.stop()
-          runtime = await startTestRuntime(store, { directory })
-        }
-        return condition()
-      },
-      20_000,
-      `${what}, with a crash after ${fuse.effects.at(-1)}`,
-    )
+  const { comesAbout, effects } = await startCrashingRuntime(store, directory, after)
   const inPhase = async (phase: string): Promise<boolean> =>
     (await cluster.get('PersistentVolumeClaim', key))?.status?.phase === phase
   const volumeOf = async (): Promise<PersistentVolume | undefined> => (await cluster.list('PersistentVolume')).items[0]
@@ -85,7 +64,7 @@ async function liveThrough(after: number): Promise<string[]> {
   expect(existsSync(place)).toBe(false)
   expect(readdirSync(join(directory, 'volumes', namespace))).toEqual([])
   expect(readdirSync(join(directory, 'staging'))).toEqual([])
-  return fuse.effects
+  return effects
 }
 
 test('a crash after any write loses nothing and leaves nothing behind', { timeout: 300_000 }, async () => {

@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Cluster } from '../../../cluster/index.ts'
 import { annotations } from '../../../crds/index.ts'
-import { createFuse } from '../../../operator/testing/fuse.ts'
-import type { Runtime } from '../index.ts'
+import { startCrashingRuntime } from '../testing/crashing.ts'
 import {
   claim,
   key,
@@ -126,39 +125,21 @@ async function liveThrough(after: number, isDeleted: boolean): Promise<number> {
   const directory = temporaryDirectory()
   const { store, cluster, runtime, path } = await withData(directory)
   await runtime.stop()
-  const fuse = createFuse(after)
-  let current: Runtime | undefined = await startTestRuntime(store, {
-    directory,
-    cluster: fuse.cluster(store.connect('runtime')),
-  }).catch(() => undefined)
-  let isNew = false
-  const comesAbout = (condition: () => boolean | Promise<boolean>) =>
-    until(
-      async () => {
-        if (fuse.isBlown && !isNew) {
-          isNew = true
-          await current?.stop()
-          current = await startTestRuntime(store, { directory })
-        }
-        return condition()
-      },
-      20_000,
-      `with a crash after ${fuse.effects.at(-1)}`,
-    )
+  const { comesAbout, effects, stop } = await startCrashingRuntime(store, directory, after)
   await cluster.create('VolumeSnapshot', snapshotDraft('one'))
-  await comesAbout(() => isReady(cluster, 'one'))
+  await comesAbout('the snapshot', () => isReady(cluster, 'one'))
   if (isDeleted) {
     await cluster.delete('PersistentVolumeClaim', key('data'))
-    await comesAbout(async () => (await cluster.list('PersistentVolume')).items.length === 0)
+    await comesAbout('no volume', async () => (await cluster.list('PersistentVolume')).items.length === 0)
   } else {
     await cluster.create('Pod', writer)
-    await comesAbout(() => readFileSync(join(path, 'file'), 'utf8') === 'changed')
+    await comesAbout('the write', () => readFileSync(join(path, 'file'), 'utf8') === 'changed')
   }
   const image = join(directory, 'snapshots', namespace, await uidOf(cluster, 'one'), 'file')
   expect(readFileSync(image, 'utf8')).toBe('precious')
   expect([existsSync(path), readdirSync(join(directory, 'deferred', namespace))]).toEqual([!isDeleted, []])
-  await current?.stop()
-  return fuse.effects.length
+  await stop()
+  return effects.length
 }
 
 test.each([

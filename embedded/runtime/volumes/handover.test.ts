@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Cluster, VolumeSnapshot } from '../../../cluster/index.ts'
 import { annotations } from '../../../crds/index.ts'
-import { createFuse } from '../../../operator/testing/fuse.ts'
-import type { Runtime } from '../index.ts'
+import { startCrashingRuntime } from '../testing/crashing.ts'
 import {
   claim,
   key,
@@ -94,35 +93,20 @@ async function branchThrough(after: number): Promise<number> {
   const directory = temporaryDirectory()
   const { store, cluster, runtime } = await withData(directory)
   await runtime.stop()
-  const fuse = createFuse(after)
-  let current: Runtime | undefined = await startTestRuntime(store, {
-    directory,
-    cluster: fuse.cluster(store.connect('runtime')),
-  }).catch(() => undefined)
-  let isNew = false
-  const comesAbout = (condition: () => Promise<boolean>) =>
-    until(
-      async () => {
-        if (fuse.isBlown && !isNew) {
-          isNew = true
-          await current?.stop()
-          current = await startTestRuntime(store, { directory })
-        }
-        return condition()
-      },
-      20_000,
-      `with a crash after ${fuse.effects.at(-1)}`,
-    )
+  const { comesAbout, effects, stop } = await startCrashingRuntime(store, directory, after)
   await cluster.create('VolumeSnapshot', snapshotDraft('once', true))
-  await comesAbout(async () => isReady(await snapshotOf(cluster, 'once')))
+  await comesAbout('the snapshot', async () => isReady(await snapshotOf(cluster, 'once')))
   await cluster.create('PersistentVolumeClaim', claim('branch', from('once')))
-  await comesAbout(async () => (await cluster.get('PersistentVolumeClaim', key('branch')))?.status?.phase === 'Bound')
-  await comesAbout(async () => !isReady(await snapshotOf(cluster, 'once')))
+  await comesAbout(
+    'bound',
+    async () => (await cluster.get('PersistentVolumeClaim', key('branch')))?.status?.phase === 'Bound',
+  )
+  await comesAbout('handed over', async () => !isReady(await snapshotOf(cluster, 'once')))
   expect(readFileSync(join(await pathOf(cluster, directory, 'branch'), 'file'), 'utf8')).toBe('precious')
   expect(readdirSync(join(directory, 'staging'))).toEqual([])
   expect(readdirSync(join(directory, 'snapshots', namespace))).toEqual([])
-  await current?.stop()
-  return fuse.effects.length
+  await stop()
+  return effects.length
 }
 
 test('a crash after any write leaves the image or the volume', { timeout: 120_000 }, async () => {
