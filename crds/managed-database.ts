@@ -95,7 +95,7 @@ export const credentials = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      '`true` keeps the Secrets NAME-app, NAME-admin and NAME-app-read-only beside the database, each with the address and the password of a role, readable for whoever may read Secrets there.',
+      '`true` keeps the Secrets NAME-app, NAME-admin and NAME-app-read-only beside the database, each with the address and the password of a role, readable for every client that may read Secrets there.',
     ),
 })
 

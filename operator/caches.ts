@@ -273,7 +273,7 @@ export function createCaches(
         delete: (kind, key, options) => inner.delete(kind, key, options),
         create: (kind, draft) => writtenThrough(kind, inner.create(kind, draft)),
         apply: (kind, draft) => writtenThrough(kind, inner.apply(kind, draft)),
-        // A cached object has some managers' fields only; sent back, they would be taken for all.
+        // A cached object has some managers' fields only; sent back, they would be treated as all.
         replace: (kind, object) => writtenThrough(kind, inner.replace(kind, withoutManagedFields(object))),
         replaceStatus: (kind, object) => writtenThrough(kind, inner.replaceStatus(kind, object)),
       }

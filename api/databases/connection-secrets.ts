@@ -4,7 +4,7 @@ import type { ManagedDatabaseSpec } from '../../crds/index.ts'
 import { both } from '../schemas/components.ts'
 
 const description =
-  '`true` keeps the Kubernetes Secrets NAME-app, NAME-admin and NAME-app-read-only in the namespace of the account, each with the address and the password of a role. The passwords are then readable for whoever may read Secrets there.'
+  '`true` keeps the Kubernetes Secrets NAME-app, NAME-admin and NAME-app-read-only in the namespace of the account, each with the address and the password of a role. The passwords are then readable for every client that may read Secrets there.'
 const shape = z
   .strictObject({ secrets: z.boolean().describe(description) })
   .meta({ description: 'How clients inside the cluster get the passwords.', example: { secrets: true } })

@@ -193,7 +193,7 @@ async function createDisk(options: DiskOptions, recovered: Recovered, unlock: ()
     logger.warn('the disk has space again: the store has left its reserve')
   }
 
-  /** Making a reserve is in nobody's way. */
+  /** The reserve is made beside the other work. */
   let making: Promise<void> = Promise.resolve()
   let isMaking = false
   function tend(): void {

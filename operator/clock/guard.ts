@@ -1,5 +1,5 @@
 /**
- * Guards what cannot be undone against a clock that is wrong: whoever deletes by age asks `doubt` first, and deletes nothing while there is
+ * Guards what cannot be undone against a clock that is wrong: every deletion by age asks `doubt` first, and is not done while there is
  * one. What the clock was is kept in a ConfigMap of the operator's own, so that a restart does not make a wrong clock trusted. An
  * administrator who knows that the clock is right deletes that ConfigMap.
  */

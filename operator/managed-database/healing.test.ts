@@ -111,7 +111,7 @@ describe('comes back', () => {
     await remove('Secret', 'lostsecret', 'credentials')
     const told = await it.when('lostsecret', hasCondition('CredentialsReady', 'CredentialsLost'))
     expect(condition(told, 'CredentialsReady')?.message).toContain('espalier.dev/rotate-password-app')
-    // What else is missing is made, and whoever knows a password is served.
+    // What else is missing is made, and clients that know a password are served.
     const before = await remove('StatefulSet', 'lostsecret', 'statefulSet')
     await eventually(
       () => it.child('StatefulSet', 'lostsecret', 'statefulSet'),

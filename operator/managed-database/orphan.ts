@@ -1,5 +1,5 @@
 /**
- * The deletion of a ManagedDatabase that keeps all that belongs to it, routes included, so that whoever creates the object again finds
+ * The deletion of a ManagedDatabase that keeps all that belongs to it, routes included, so that a client that creates the object again finds
  * the data at the address they had.
  */
 import type { Cluster, ConfigMap } from '../../cluster/index.ts'

@@ -137,7 +137,7 @@ export type PostgresAdministrator = {
   ensureRoles(target: PostgresTarget, desired: ReadDesiredRoles, signal: AbortSignal): Promise<void>
 
   /**
-   * Does `work` while no operator changes the roles: whoever changes them afterwards reads what is desired after `work`.
+   * Does `work` while no operator changes the roles: an operator that changes them afterwards reads what is desired after `work`.
    * @throws PostgresError; what `work` throws; the signal's reason
    */
   withRolesLocked(target: PostgresTarget, work: () => Promise<void>, signal: AbortSignal): Promise<void>

@@ -1,4 +1,4 @@
-/** When a Postgres that a restore stops is taken for stopped, and what keeps it from starting. */
+/** When a Postgres that a restore stops counts as stopped, and what keeps it from starting. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Pod, StatefulSet } from '../../cluster/index.ts'
 import { apiVersion, childNames, labels, type Restore } from '../../crds/index.ts'

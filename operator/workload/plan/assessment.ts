@@ -210,7 +210,7 @@ function readyFinding(observed: Observed, desired: Desired, findings: FoundParts
   if (writeHangs(observed)) return no('WriteHangs', writeHangsMessage)
   if (answer === undefined && !stands(observed)) return no('NotAnswering', 'Postgres has not answered yet')
   if (answer?.closed !== undefined) return no('CopyClosed', closedMessage)
-  // Whoever has a password is served.
+  // Clients that have a password are served.
   if (credentials.status !== 'True' && !areCredentialsLost(observed)) return no(credentials.reason, credentials.message)
   if (answer?.login === 'refused') return no('LoginRefused', answer.loginMessage ?? 'a login as app was refused')
   const astray = astrayMessage(observed)
