@@ -1,7 +1,7 @@
 /** A small disk for a test, which only root can mount, and what fills it. */
 import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
-import { open, rm, statfs } from 'node:fs/promises'
+import { mkdir, open, rm, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 export const canMount = process.getuid?.() === 0
@@ -27,23 +27,45 @@ export function mountImage(megabytes: number, directory: string): () => void {
   }
 }
 
-/** A file that takes all the room there is, but for so many bytes. @returns what gives it back */
+/** Writes files that take all free space but for so many bytes. @returns what deletes them */
 export async function fillDisk(directory: string, leave = 0): Promise<() => Promise<void>> {
   const ballast = join(directory, 'ballast')
-  const file = await open(ballast, 'w')
-  // Written and not reserved: who else writes here meanwhile changes how much there is.
-  const zeros = Buffer.alloc(65_536)
-  const hasRoom = async () => {
+  const isFull = async () => {
     const { bavail, bsize } = await statfs(directory)
-    return bavail * bsize > leave
+    return bavail * bsize <= leave
   }
+  await mkdir(ballast)
+  // Written and not allocated: other processes that write here meanwhile change how much is free.
+  await writeUntilRefused(join(ballast, 'large'), leave === 0 ? async () => false : isFull)
+  // Blocks that the file system kept for the metadata of a large file are free for small ones.
+  for (let index = 0; leave === 0 && (await canWrite(join(ballast, `small-${index}`))); index++);
+  return () => rm(ballast, { recursive: true, force: true })
+}
+
+async function writeUntilRefused(path: string, isEnough: () => Promise<boolean>): Promise<void> {
+  const zeros = Buffer.alloc(65_536)
+  const file = await open(path, 'w')
   try {
-    // To the last byte, beyond what the file system says that it has.
-    while (leave === 0 || (await hasRoom())) await file.write(zeros)
+    while (!(await isEnough())) await file.write(zeros)
+    await file.sync()
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error
+    requireFull(error)
   } finally {
     await file.close()
   }
-  return () => rm(ballast, { force: true })
+}
+
+async function canWrite(path: string): Promise<boolean> {
+  try {
+    await writeFile(path, 'x', { flush: true })
+    return true
+  } catch (error) {
+    requireFull(error)
+    return false
+  }
+}
+
+/** @throws any error but the one of a full disk */
+function requireFull(error: unknown): void {
+  if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error
 }

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import type { Logger } from 'pino'
-import { messageOf, RuntimeError } from '../errors.ts'
+import { errorCode, messageOf, RuntimeError } from '../errors.ts'
 import { canShareBlocks } from '../volumes/share.ts'
 import {
   createPool,
@@ -70,8 +70,13 @@ async function findPool({ root, make, logger }: PoolOptions, image: PoolImage): 
     const message = `${image.file} is missing, and volumes were in it: put it back, or remove ${image.directory} to go on without them`
     throw new RuntimeError('PoolNotMounted', message)
   }
-  if (canShareBlocks(root)) return { kind: 'shared', pool: undefined }
   const whole = (why: string): Copies => ({ kind: 'whole', why })
+  try {
+    if (canShareBlocks(root)) return { kind: 'shared', pool: undefined }
+  } catch (error) {
+    if (errorCode(error) !== 'ENOSPC') throw error
+    return whole('the disk is full')
+  }
   if (!make) return whole('the file system of the home cannot share blocks, and ESPALIER_POOL is off')
   if (!isRoot) return whole('the file system of the home cannot share blocks, and only root can mount a pool')
   if (!existsSync('/dev/loop-control'))
