@@ -123,6 +123,22 @@ test('the login role configures the service: pgrst.*, rst.* before it, both befo
   })
 })
 
+test('a secret among the settings of the role or the database is reported, by its name alone', async () => {
+  const value = 'a secret of more than thirty-two characters'
+  const prepare = (role: string) => `ALTER ROLE ${role} SET pgrst.jwt_secret = '${value}'`
+  await inPlace({ 'db-config': false }, prepare, async ({ service, role, run }) => {
+    const reports = () => service.log.filter(line => line.includes('every login of this cluster can read'))
+    await until(async () => reports().length === 1)
+    expect(reports()[0]).toContain('pgrst.jwt_secret')
+    await service.service.reload()
+    expect(reports()).toHaveLength(1)
+    await run(`ALTER ROLE ${role} RESET ALL; ALTER ROLE ${role} SET app.settings.jwt_secret = '${value}'`)
+    await service.service.reload()
+    expect(reports()[1]).toContain('app.settings.jwt_secret')
+    expect(service.log.join()).not.toContain(value)
+  })
+})
+
 test('db-pre-config sets keys, and db-config = false lets the database set none', async () => {
   const prepare = (role: string) => `
     CREATE SCHEMA settings; GRANT USAGE ON SCHEMA settings TO ${role};

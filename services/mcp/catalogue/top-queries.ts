@@ -1,5 +1,6 @@
 /** What pg_stat_statements has counted, by the columns that all its versions since 1.8 (Postgres 13) have. */
 import type { OwnStatement, Rows } from '../database/access.ts'
+import { mayHoldSecret } from '../statement/settings.ts'
 import { cellsOf } from './rows.ts'
 
 export const orders = ['total_time', 'mean_time', 'max_time', 'calls', 'rows', 'blocks', 'temp', 'wal'] as const
@@ -62,7 +63,8 @@ export const topStatements = (schema: string, order: Order, limit: number): OwnS
   text: `
 select coalesce(queryid::text, '') as id, coalesce(pg_get_userbyid(userid), '') as role, calls, total_exec_time, mean_exec_time, max_exec_time, rows,
   shared_blks_hit, shared_blks_read, temp_blks_read + temp_blks_written as temporary, wal_bytes,
-  coalesce(total_exec_time / nullif(pg_catalog.sum(total_exec_time) over (), 0), 0) as share, pg_catalog.left(coalesce(query, ''), ${longestText}) as text
+  coalesce(total_exec_time / nullif(pg_catalog.sum(total_exec_time) over (), 0), 0) as share, 
+  case when ${mayHoldSecret('query')} then '(hidden)' else pg_catalog.left(coalesce(query, ''), ${longestText}) end as text
 from ${schema}.pg_stat_statements where dbid = (select oid from pg_catalog.pg_database where datname = current_database())
 order by ${sortKeys[order]} desc, queryid limit $1`,
 })

@@ -53,6 +53,7 @@ test('what nobody sets has its default', () => {
         sslkey: undefined,
         channelBinding: 'prefer',
         allowWrites: false,
+        showSecrets: false,
         poolSize: 8,
         connectTimeoutMs: 10_000,
         statementTimeoutMs: 30_000,

@@ -14,6 +14,8 @@ export type DatabaseSettings = {
   readonly sslkey: string | undefined
   readonly channelBinding: 'disable' | 'prefer' | 'require'
   readonly allowWrites: boolean
+  /** Whether statements may read what may hold a password. */
+  readonly showSecrets: boolean
   /** Connections at most. */
   readonly poolSize: number
   readonly connectTimeoutMs: number

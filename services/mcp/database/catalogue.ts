@@ -8,6 +8,7 @@ import type { CallContext } from '../core/call.ts'
 import type { CatalogueFacts, ViewFacts, VolatileFunction } from '../statement/facts.ts'
 import { secretNames } from '../statement/settings.ts'
 import type { DatabaseAccess, Rows } from './access.ts'
+import { secretFactsOf, secretsSql } from './secrets.ts'
 
 /** What a database has more of is refused nothing by name alone: READ ONLY still bounds it. */
 const maximumRows = 50_000
@@ -108,10 +109,16 @@ const viewOf = ([, schema, functionSchema, name, extension]: Cells): ViewFacts =
 
 const searchPathOf = (text: string | null | undefined): readonly string[] => JSON.parse(text ?? '[]') as string[] // an array of names, by current_schemas
 
-function factsOf([session, names, functions, operators, casts, views, settings]: readonly Rows[]): CatalogueFacts {
+function factsOf(
+  [session, names, functions, operators, casts, views, settings, ...hidden]: readonly Rows[],
+  { showSecrets }: DatabaseSettings,
+): CatalogueFacts {
   const all = operators?.rows ?? []
   const secrets = settings?.rows ?? []
+  const hasHiddenSettings = !showSecrets && secrets.some(([, isText, hasValue]) => isText === 't' && hasValue === 't')
   return {
+    ...secretFactsOf(hidden, showSecrets, hasHiddenSettings),
+    isPowerful: session?.rows[0]?.[2] === 't',
     searchPath: searchPathOf(session?.rows[0]?.[0]),
     functions: new Set((names?.rows ?? []).map(([name]) => name ?? '')),
     volatile: grouped(functions?.rows ?? [], 1, functionOf),
@@ -124,7 +131,7 @@ function factsOf([session, names, functions, operators, casts, views, settings]:
     casts: grouped(casts?.rows ?? [], 0, ([, schema]) => schema ?? ''),
     views: grouped(views?.rows ?? [], 0, viewOf),
     harmlessSettings: new Set(secrets.flatMap(([name, isText]) => (isText !== 't' && name ? [name] : []))),
-    hasHiddenSettings: secrets.some(([, isText, hasValue]) => isText === 't' && hasValue === 't'),
+    hasHiddenSettings,
   }
 }
 
@@ -139,7 +146,7 @@ export function createCatalogue(
   const reading = new Map<string, Promise<CatalogueFacts>>()
 
   async function read(database: DatabaseSettings, context: CallContext): Promise<CatalogueFacts> {
-    const texts = [sessionSql, namesSql, functionsSql, operatorsSql, castsSql, viewsSql, settingsSql]
+    const texts = [sessionSql, namesSql, functionsSql, operatorsSql, castsSql, viewsSql, settingsSql, ...secretsSql]
     const results = await access.read(
       database,
       texts.map(text => ({ text })),
@@ -155,13 +162,13 @@ export function createCatalogue(
         'the login of this database is a superuser, or may read and write files or run programs of the server: give the tool server a role with only the grants it needs',
       )
     }
-    return factsOf(results)
+    return factsOf(results, database)
   }
 
   const keys = new WeakMap<DatabaseSettings, string>()
   function keyOf(settings: DatabaseSettings): string {
-    const { name, host, port, database, user } = settings
-    const key = keys.get(settings) ?? JSON.stringify([name, host, port, database, user])
+    const { name, host, port, database, user, showSecrets } = settings
+    const key = keys.get(settings) ?? JSON.stringify([name, host, port, database, user, showSecrets])
     keys.set(settings, key)
     return key
   }

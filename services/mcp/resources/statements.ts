@@ -1,6 +1,6 @@
 /** What the server's own resources are read by, each as one statement that gives one JSON document. What may hold a password is left out. */
 import type { OwnStatement } from '../database/access.ts'
-import { secretNames } from '../statement/settings.ts'
+import { mayHoldSecret, secretNames } from '../statement/settings.ts'
 
 export const systemInfo: OwnStatement = {
   text: `
@@ -70,7 +70,7 @@ select pg_catalog.json_build_object(
     select pid, usename as role, application_name, state, wait_event_type, wait_event,
       pg_catalog.round(extract(epoch from pg_catalog.clock_timestamp() - xact_start)::numeric, 1) as transaction_seconds,
       pg_catalog.round(extract(epoch from pg_catalog.clock_timestamp() - query_start)::numeric, 1) as query_seconds,
-      pg_catalog.pg_blocking_pids(pid) as blocked_by, pg_catalog.left(query, 500) as query
+      pg_catalog.pg_blocking_pids(pid) as blocked_by, case when ${mayHoldSecret('query')} then '(hidden)' else pg_catalog.left(query, 500) end as query
     from pg_catalog.pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()
     order by state is distinct from 'active', xact_start nulls last, pid limit ${mostSessions}) session))`,

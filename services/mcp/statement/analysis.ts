@@ -23,6 +23,9 @@ export type Analysis = {
   /** As Postgres calls it: SELECT, DROP TABLE. */
   readonly tag: string
   readonly text: string
+  readonly tree: TreeNode
+  /** Texts of the functions that it creates or runs as DO. */
+  readonly bodies: readonly string[]
   readonly calls: readonly Call[]
   /** That are written as columns of a row, and may be functions of it, or casts. */
   readonly attributes: readonly Attribute[]
@@ -108,6 +111,7 @@ type Found = {
   types: Name[]
   relations: Name[]
   settings: (string | undefined)[]
+  bodies: string[]
   hasWrite: boolean
   hasInto: boolean
   hasLock: boolean
@@ -148,6 +152,10 @@ const visitors: { readonly [kind: string]: (node: TreeNode, found: Found) => voi
     const given = length(node.args) + (node.agg_within_group === true ? length(node.agg_order) : 0)
     if (name !== undefined) calls.push({ ...name, arguments: node.func_variadic === true ? undefined : given })
     if (name?.name === readsSetting) settings.push(literalOf(Array.isArray(node.args) ? node.args[0] : undefined))
+  },
+  DefElem: ({ defname, arg }, { bodies }) => {
+    if (defname !== 'as' || !isNode(arg)) return
+    bodies.push(...strings(isNode(arg.List) ? arg.List.items : [arg]))
   },
   VariableShowStmt: ({ name }, { settings }) => void settings.push(typeof name === 'string' ? name : undefined),
   A_Expr: (node, { operators }) => push(operators, nameOf(node.name)),
@@ -237,6 +245,7 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
     types: [],
     relations: [],
     settings: [],
+    bodies: [],
     hasWrite: false,
     hasInto: false,
     hasLock: false,
@@ -252,7 +261,7 @@ export function analyse({ node, text }: ParsedStatement): Analysis {
   const select = isNode(node.SelectStmt) ? node.SelectStmt : {}
   const hasLimit = select.limitCount !== undefined || select.limitOffset !== undefined
   const { sources, ...rest } = found
-  return { ...classOf(node), text, ...rest, attributes, hasLimit }
+  return { ...classOf(node), text, tree: node, ...rest, attributes, hasLimit }
 }
 
 /** Names of the functions that it calls by their syntax. */

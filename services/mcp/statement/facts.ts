@@ -1,5 +1,7 @@
 /** What a database's catalogue says that a verdict rests on. Read by `services/mcp/database/catalogue.ts`. */
 
+import type { GuardCondition } from './guarded.ts'
+
 export type VolatileFunction = {
   readonly schema: string
   readonly name: string
@@ -29,9 +31,22 @@ export type CatalogueFacts = {
   readonly harmlessSettings: ReadonlySet<string>
   /** Whether the role sees one that may, with a value, among all settings. */
   readonly hasHiddenSettings: boolean
+  /** Of which kinds of secrets there are any to be seen; `always` is among them. */
+  readonly secrets: ReadonlySet<GuardCondition>
+  /** Columns of the relations of the catalogue that show secrets, by the relation's name. */
+  readonly guardedColumns: ReadonlyMap<string, ReadonlySet<string>>
+  /** Views and functions through which such secrets are seen, by name. */
+  readonly revealing: {
+    readonly views: ReadonlyMap<string, readonly RevealingFacts[]>
+    readonly functions: ReadonlyMap<string, readonly RevealingFacts[]>
+  }
+  /** Whether the login may change roles, files or programs of the server by what it is. */
+  readonly isPowerful: boolean
   /** Views that call functions, by name: which, as schema and name. */
   readonly views: ReadonlyMap<string, readonly ViewFacts[]>
 }
+
+export type RevealingFacts = { readonly schema: string; readonly condition: GuardCondition }
 
 export type ViewFacts = {
   readonly schema: string

@@ -34,7 +34,7 @@ const harmlessOfExtensions: { readonly [extension: string]: RegExp } = {
  * that the catalogue calls volatile; they are named so that a function of the same name that is declared otherwise is none either.
  */
 const dangerous =
-  /^(pg_read_(binary_)?file|pg_ls_\w+|pg_stat_file|pg_file_\w+|lo_(close|creat|create|export|from_bytea|get|import|lseek|lseek64|open|put|tell|tell64|truncate|truncate64|unlink)|loread|lowrite|dblink\w*|postgres_fdw_\w+|pg_terminate_backend|pg_cancel_backend|set_config|pg_import_system_collations|pg_(try_)?advisory_\w+|nextval|setval|pg_notify|(query|table|schema|database|cursor)_to_xml\w*|ts_stat|ts_rewrite|crosstab\w*|connectby|xpath_table|pg_reload_conf|pg_rotate_logfile|pg_logdir_ls|pg_promote|pg_switch_wal|pg_export_snapshot)$/
+  /^(pg_read_(binary_)?file|pg_ls_\w+|pg_stat_file|pg_file_\w+|lo_(close|creat|create|export|from_bytea|get|import|lseek|lseek64|open|put|tell|tell64|truncate|truncate64|unlink)|loread|lowrite|dblink\w*|postgres_fdw_\w+|pg_terminate_backend|pg_cancel_backend|set_config|pg_import_system_collations|pg_(try_)?advisory_\w+|nextval|setval|pg_notify|(query|table|schema|database|cursor)_to_xml\w*|ts_stat|ts_rewrite|crosstab\w*|connectby|xpath_table|pg_reload_conf|pg_rotate_logfile|pg_logdir_ls|pg_promote|pg_switch_wal|pg_export_snapshot|get_raw_page|(heap|bt|brin|gin|gist|hash)_page_\w+|tuple_data_split|pg_get_wal_(record|block|fpi)\w*)$/
 
 /** What a database that takes writes needs. */
 const ofWrites = /^(nextval|setval|ts_rewrite|pg_(try_)?advisory_xact_lock(_shared)?|pg_notify)$/

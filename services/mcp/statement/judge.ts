@@ -3,7 +3,7 @@ import type { Analysis, Call, Name } from './analysis.ts'
 import type { CatalogueFacts, VolatileFunction } from './facts.ts'
 import { isDangerous, isHarmless, isOfWrites, isViewOfFiles } from './functions.ts'
 import { StatementRefusal } from './refusal.ts'
-import { refuseHiddenSettings } from './settings.ts'
+import { refuseSecrets } from './secrets.ts'
 
 export type Verdict = {
   /** In a READ ONLY transaction that is rolled back, or in one that is committed. */
@@ -152,7 +152,7 @@ function confirmationOf({ hasUnfiltered, class: kind, tag }: Analysis): string |
 
 /** @throws StatementRefusal */
 export function judge(analysis: Analysis, facts: CatalogueFacts, allowWrites: boolean): Verdict {
-  refuseHiddenSettings(analysis, facts)
+  refuseSecrets(analysis, facts)
   switch (analysis.class) {
     case 'other':
       throw new StatementRefusal('forbidden', `${analysis.tag} is not run here, whatever the database allows.`)

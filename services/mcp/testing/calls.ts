@@ -21,6 +21,7 @@ export function databaseOf(
     sslkey: undefined,
     channelBinding: 'prefer',
     allowWrites: false,
+    showSecrets: false,
     poolSize: 4,
     connectTimeoutMs: 5_000,
     statementTimeoutMs: 10_000,

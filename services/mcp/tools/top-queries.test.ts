@@ -63,6 +63,15 @@ describe('top_queries', () => {
     expect(await call({ order_by: 'fame' })).toMatchObject({ isError: true, text: expect.stringContaining('order_by') })
   })
 
+  test('hides statements that may hold a password, and no queries', async () => {
+    await server.postgres.run("ALTER ROLE reader PASSWORD 'hunter2'", 'counted')
+    await server.postgres.run("SELECT 'a' AS password", 'counted')
+    const { text } = await call({ order_by: 'calls', limit: 50 })
+    expect(text).toContain('(hidden)')
+    expect(text).toContain('AS password')
+    expect(text).not.toContain('hunter2')
+  })
+
   test('shows a role without privileges no statements of others', async () => {
     await server.postgres.run('GRANT USAGE ON SCHEMA "Tools here" TO reader', 'counted')
     const { text } = await call({}, { user: 'reader', name: 'reader' })

@@ -33,6 +33,7 @@ export class Loader {
   readonly #options: LoaderOptions
   readonly #stop = new AbortController()
   #base: RestConfiguration
+  #warnedOf = ''
   #configured: ConfiguredState | undefined
   #state: State | undefined
   #wanted: ReloadScope | undefined
@@ -127,6 +128,18 @@ export class Loader {
     logger.info({ milliseconds: Math.round(performance.now() - start), at: now() }, 'the schema cache has been read')
   }
 
+  /** Once for each set of names. The log-level is `error` by default, which would hide a warning. */
+  #warnOfReadableSecrets(names: readonly string[]): void {
+    const text = names.join(', ')
+    if (text === this.#warnedOf) return
+    this.#warnedOf = text
+    if (names.length === 0) return
+    this.#options.logger.error(
+      { settings: names },
+      'every login of this cluster can read these settings (pg_db_role_setting): move the secret to the file or the environment, ALTER ROLE ... RESET it, and replace it',
+    )
+  }
+
   /** A configuration that is wrong keeps the one before; without one before, it is tried again like a database that is away. */
   async #readConfiguration(): Promise<ConfiguredState> {
     const { sources, logger, now, onTokenCache } = this.#options
@@ -137,6 +150,7 @@ export class Loader {
     }
     const database = this.#base.dbConfig ? await readDatabaseConfiguration(this.#base) : {}
     const roles = await readRoleSettings(this.#base)
+    this.#warnOfReadableSecrets(roles.readableSecrets)
     try {
       return configuredState(loadConfiguration({ ...sources(), database }), roles, now, onTokenCache)
     } catch (error) {

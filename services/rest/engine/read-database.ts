@@ -29,6 +29,14 @@ const ownSettingsQuery = `
     and stored.setdatabase in (0, (select oid from pg_database where datname = current_database()))
   order by stored.setdatabase`
 
+/** Settings of the login role and of this database that hold a secret by their name. Every login of the cluster can read them in pg_db_role_setting. */
+const readableSecretsQuery = `
+  select distinct split_part(entry, '=', 1) as name
+  from pg_db_role_setting stored cross join lateral unnest(stored.setconfig) entry
+  where stored.setrole in (0, session_user::regrole) and split_part(entry, '=', 1) ~* 'secret' and entry !~ '=$'
+    and stored.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+  order by name`
+
 type Setting = { name: string; value: string | null }
 const names = prefixes.flatMap(prefix => settingNames.map(name => `${prefix}.${name}`))
 
@@ -62,13 +70,20 @@ export type SettingsOfRoles = {
   readonly byRole: ReadonlyMap<string, RoleSettings>
   /** How long a statement may take where the role does not say it; 0 is for ever. */
   readonly statementTimeoutMs: number
+  /** Names of settings that hold a secret where every login can read it. */
+  readonly readableSecrets: readonly string[]
 }
 
 export function readRoleSettings({ dbUri }: RestConfiguration): Promise<SettingsOfRoles> {
   return withClient(connectionAddress(dbUri), async client => {
     const { rows } = await client.query<RoleSettingRow>(roleSettingsQuery)
     const timeout = await client.query<{ milliseconds: string }>(statementTimeoutQuery)
-    return { byRole: roleSettings(rows), statementTimeoutMs: Number(timeout.rows[0]?.milliseconds ?? 0) }
+    const secrets = await client.query<{ name: string }>(readableSecretsQuery)
+    return {
+      byRole: roleSettings(rows),
+      statementTimeoutMs: Number(timeout.rows[0]?.milliseconds ?? 0),
+      readableSecrets: secrets.rows.map(({ name }) => name),
+    }
   })
 }
 

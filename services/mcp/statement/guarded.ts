@@ -1,0 +1,86 @@
+/**
+ * Where the catalogue shows what SHOW and pg_settings are refused for: settings of roles and functions, passwords, options of servers and subscriptions, and the statements of other sessions. The
+ * columns named here are not shown to anyone, whatever the role may see.
+ */
+
+/**
+ * When a guard holds. `always`: secrets may be written there at any time. `settings`, `functions`, `statistics`: the catalogue holds such a value now. `statements`: the login sees what other roles
+ * run, which may be ALTER ROLE ... PASSWORD.
+ */
+export type GuardCondition = 'always' | 'settings' | 'functions' | 'statistics' | 'statements'
+
+type GuardedRelation = {
+  /** undefined: any schema, as that of an extension. */
+  readonly schema: 'pg_catalog' | 'information_schema' | undefined
+  readonly name: string
+  readonly columns: readonly string[]
+  readonly condition: GuardCondition
+}
+
+const guard = (
+  schema: GuardedRelation['schema'],
+  name: string,
+  columns: string,
+  condition: GuardCondition = 'always',
+): GuardedRelation => ({ schema, name, columns: columns.split(' '), condition })
+
+export const guardedRelations: readonly GuardedRelation[] = [
+  guard('pg_catalog', 'pg_authid', 'rolpassword'),
+  guard('pg_catalog', 'pg_shadow', 'passwd useconfig'),
+  guard('pg_catalog', 'pg_roles', 'rolconfig'),
+  guard('pg_catalog', 'pg_user', 'useconfig'),
+  guard('pg_catalog', 'pg_db_role_setting', 'setconfig'),
+  guard('pg_catalog', 'pg_user_mapping', 'umoptions'),
+  guard('pg_catalog', 'pg_user_mappings', 'umoptions'),
+  guard('pg_catalog', 'pg_foreign_server', 'srvoptions'),
+  guard('pg_catalog', 'pg_foreign_data_wrapper', 'fdwoptions'),
+  guard('pg_catalog', 'pg_foreign_table', 'ftoptions'),
+  guard('pg_catalog', 'pg_subscription', 'subconninfo'),
+  guard('pg_catalog', 'pg_stat_wal_receiver', 'conninfo'),
+  guard('information_schema', 'user_mapping_options', 'option_value'),
+  guard('information_schema', 'foreign_server_options', 'option_value'),
+  guard('information_schema', 'foreign_data_wrapper_options', 'option_value'),
+  guard('information_schema', 'foreign_table_options', 'option_value'),
+  guard('information_schema', '_pg_user_mappings', 'umoptions srvoptions'),
+  guard('information_schema', '_pg_foreign_servers', 'srvoptions fdwoptions'),
+  guard('information_schema', '_pg_foreign_data_wrappers', 'fdwoptions'),
+  guard('information_schema', '_pg_foreign_tables', 'ftoptions'),
+  guard('pg_catalog', 'pg_proc', 'proconfig', 'functions'),
+  guard('pg_catalog', 'pg_settings', 'setting boot_val reset_val', 'settings'),
+  guard('pg_catalog', 'pg_stats', 'most_common_vals histogram_bounds most_common_elems', 'statistics'),
+  guard('pg_catalog', 'pg_statistic', 'stavalues1 stavalues2 stavalues3 stavalues4 stavalues5', 'statistics'),
+  guard('pg_catalog', 'pg_stat_activity', 'query', 'statements'),
+  guard(undefined, 'pg_stat_statements', 'query', 'statements'),
+]
+
+/** Functions of Postgres and of pg_stat_statements that return the same. */
+export const guardedFunctions: ReadonlyMap<string, GuardCondition> = new Map([
+  ['pg_get_functiondef', 'functions'],
+  ['pg_stat_get_activity', 'statements'],
+  ['pg_stat_get_backend_activity', 'statements'],
+  ['pg_stat_statements', 'statements'],
+])
+
+/** Names that have no other use than to read one of these; what has them in a function's text is found there. */
+const telling = guardedRelations
+  .filter(({ condition }) => condition === 'always')
+  .flatMap(({ columns }) => columns)
+  .filter(column => !['passwd', 'conninfo', 'option_value'].includes(column))
+const always = guardedRelations.filter(({ condition }) => condition === 'always').map(({ name }) => name)
+
+/**
+ * What in the text of a function reads one of these, as a regular expression that JavaScript and Postgres read alike. `secretNames` stands for names of settings. It finds what is written out; a
+ * function that puts a statement together from parts is not found.
+ */
+export const revealingText = (secretNames: string): string => {
+  const own = `(pg_catalog\\.|information_schema\\.)?"?(${always.join('|')})"?([^a-z0-9_]|$)`
+  const anywhere = [
+    ...telling,
+    'pg_shadow',
+    'pg_file_settings',
+    'pg_show_all_settings',
+    'pg_db_role_setting',
+    '[a-z_]+_options[^a-z0-9_].*option_value',
+  ].join('|')
+  return `(^|[^a-z0-9_])((${anywhere})([^a-z0-9_]|$)|current_setting\\s*\\(\\s*'[^']*${secretNames}|([*]\\s+from|table)\\s+${own})`
+}
