@@ -48,10 +48,25 @@ const environmentOf = (database: string): NodeJS.ProcessEnv => {
   return { ...process.env, PGHOST: hostname, PGPORT: port, PGUSER: username, PGDATABASE: pathname.slice(1) }
 }
 
+const toolServerFlags = (authentication: readonly string[]) => [
+  'mcp',
+  '-http',
+  ...authentication,
+  '-addr',
+  '127.0.0.1:0',
+]
+
 export function startToolServer(database: string, authentication = ['-no-auth']): Promise<McpServer> {
   const began = performance.now()
-  const flags = ['mcp', '-http', ...authentication, '-addr', '127.0.0.1:0']
-  return started(spawn(process.execPath, [program, ...flags], { env: environmentOf(database) }), began)
+  const args = [program, ...toolServerFlags(authentication)]
+  return started(spawn(process.execPath, args, { env: environmentOf(database) }), began)
+}
+
+/** Starts the tool server of another checkout, such as that of an earlier commit. */
+export function startToolServerOf(checkout: string, database: string): Promise<McpServer> {
+  const began = performance.now()
+  const args = [join(checkout, 'bin/espalier.mjs'), ...toolServerFlags(['-no-auth'])]
+  return started(spawn(process.execPath, args, { env: environmentOf(database) }), began)
 }
 
 export const startBridge = (database: string, directory: string, port: number): Promise<McpServer> =>

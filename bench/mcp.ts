@@ -2,7 +2,7 @@
  * Figures of the tool server, directly and through the bridge, in both eras of the protocol: requests per second, p99 and processor time per request of the server (of the
  * bridge with the tool server behind it) over 16 keep-alive connections. Against a bare node:http that parses the request, runs the same statement by `pg` where there is one,
  * and answers with the same bytes. Short rounds alternate, and the median of the ratios of neighbours counts. And how long a start takes, the memory at rest, and what logins
- * do to whoever else asks.
+ * do to whoever else asks. With `AGAINST=<directory of another checkout>` it measures the tool server against that checkout's instead, and nothing else.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { freePort } from '../gateway/testing/sockets.ts'
 import { startPostgres } from '../services/testing/postgres.ts'
 import { measureLogins } from './mcp-logins.ts'
-import { type McpServer, startBare, startBridge, startToolServer } from './mcp-servers.ts'
+import { type McpServer, startBare, startBridge, startToolServer, startToolServerOf } from './mcp-servers.ts'
 import { memoryMiB, processorSeconds, processTree } from './processes.ts'
 import { type Load, type Measure, startLoad } from './rest-load.ts'
 import { median, print } from './statistics.ts'
@@ -42,6 +42,12 @@ const questions: readonly Question[] = [
       { name: `tools/list${era}`, method: 'tools/list', params: {}, isModern, statement: undefined },
       { name: `select 1${era}`, ...call, params: query('SELECT 1', 100), statement: 'SELECT 1' },
       { name: `1,000 rows${era}`, ...call, params: query(manyRows, 1_000), statement: `${manyRows} LIMIT 1000` },
+      {
+        name: `get_schema_info${era}`,
+        ...call,
+        params: { name: 'get_schema_info', arguments: {} },
+        statement: undefined,
+      },
     ]
   }),
 ]
@@ -112,6 +118,21 @@ async function compare(load: Load, name: string, ours: [McpServer, string], bare
   )
 }
 
+/** Measures the tool server against that of another checkout. */
+async function compareCheckouts(other: McpServer): Promise<void> {
+  try {
+    for (const question of chosen) {
+      const request = requestText('/mcp/v1', asked(question, undefined))
+      await compare(load, question.name, [direct, request], [other, request])
+    }
+  } finally {
+    await Promise.all([direct.stop(), other.stop()])
+    load.stop()
+    await postgres.stop()
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
 const wanted = process.argv.slice(2)
 const chosen = questions.filter(({ name }) => wanted.length === 0 || wanted.some(word => name.startsWith(word)))
 const directory = mkdtempSync(join(tmpdir(), 'bench-mcp-'))
@@ -121,7 +142,21 @@ const database = postgres.uri('postgres')
 await postgres.run(
   `CREATE TABLE bench_rows AS SELECT n AS id, 'n' || n AS name FROM generate_series(1, 5000) n; ANALYZE bench_rows`,
 )
+// As many tables as `get_schema_info` shows with all their columns: nine, and the one above.
+await postgres.run(
+  `CREATE TABLE customers (id int PRIMARY KEY, name text NOT NULL, email text UNIQUE, created_at timestamptz DEFAULT now())`,
+)
+for (let number = 1; number <= 8; number++)
+  await postgres.run(
+    `CREATE TABLE orders_${number} (id int PRIMARY KEY, customer_id int NOT NULL REFERENCES customers, placed_at timestamptz NOT NULL DEFAULT now(), status text,
+       total numeric(10,2) CHECK (total >= 0), note text); CREATE INDEX ON orders_${number} (customer_id, placed_at)`,
+  )
 const direct = await startToolServer(database)
+const { AGAINST } = process.env
+if (AGAINST !== undefined) {
+  await compareCheckouts(await startToolServerOf(AGAINST, database))
+  process.exit(0)
+}
 const bridge = await startBridge(database, directory, await freePort('127.0.0.1'))
 try {
   print('tool server: start, memory', `${direct.startMs.toFixed(0)} ms, ${memoryMiB(direct.pid, 'now').toFixed(0)} MiB`)

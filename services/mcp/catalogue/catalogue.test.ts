@@ -1,5 +1,5 @@
 /** The memory of catalogues: how often Postgres is asked, for whom, and what a caller that goes away takes along. */
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { CallContext } from '../core/call.ts'
 import type { DatabaseAccess } from '../database/access.ts'
 import { callContext } from '../testing/calls.ts'
@@ -79,4 +79,75 @@ test('nothing is remembered where nothing is to be believed', async () => {
     now += 1
   }
   expect(reads).toBe(3)
+})
+
+/** What a caller sees of the table `one`, and the reads that this took. */
+async function seen(): Promise<{ text: string; reads: number }> {
+  const before = reads
+  const overview = await catalogue.overview(reading({}, lasting))
+  const details = await catalogue.details(reading({}, lasting), overview.relations)
+  return { text: JSON.stringify([overview, [...details.values()]]), reads: reads - before }
+}
+const lasting = { metadataMs: 300_000 }
+
+describe('what is kept', () => {
+  beforeAll(() => server.postgres.run('CREATE TABLE written (id int)'))
+
+  test('is used while nothing changes, without a read within a second and with one small read after it', async () => {
+    const first = await seen()
+    expect(await seen()).toEqual({ text: first.text, reads: 0 })
+    now += 1_000
+    await server.postgres.run('INSERT INTO written VALUES (1)')
+    const overview = await catalogue.overview(reading({}, lasting))
+    expect(await seen()).toEqual({ text: first.text, reads: 0 })
+    now += 1_000
+    expect(await catalogue.overview(reading({}, lasting))).toBe(overview)
+    now += 1_000
+    expect(await seen()).toEqual({ text: first.text, reads: 1 })
+  })
+
+  test.each([
+    ['a table', 'CREATE TABLE another (id int)', 'DROP TABLE another'],
+    ['a schema', 'CREATE SCHEMA further', 'DROP SCHEMA further'],
+    ['a column', 'ALTER TABLE one ADD n int', 'ALTER TABLE one DROP n'],
+    ['the name of a column', 'ALTER TABLE one RENAME id TO key', 'ALTER TABLE one RENAME key TO id'],
+    ['the type of a column', 'ALTER TABLE one ALTER id TYPE bigint', 'ALTER TABLE one ALTER id TYPE int'],
+    ['a default', 'ALTER TABLE one ALTER id SET DEFAULT 7', 'ALTER TABLE one ALTER id DROP DEFAULT'],
+    ['not null', 'ALTER TABLE one ALTER id SET NOT NULL', 'ALTER TABLE one ALTER id DROP NOT NULL'],
+    [
+      'a constraint',
+      'ALTER TABLE one ADD CONSTRAINT positive CHECK (id > 0)',
+      'ALTER TABLE one DROP CONSTRAINT positive',
+    ],
+    ['an index', 'CREATE INDEX by_id ON one (id)', 'DROP INDEX by_id'],
+    ['a comment', `COMMENT ON COLUMN one.id IS 'the key'`, 'COMMENT ON COLUMN one.id IS NULL'],
+  ])('is read again after %s has changed, and after it has changed back', async (_, change, back) => {
+    const { text } = await seen()
+    await server.postgres.run(change)
+    now += 1_000
+    const changed = await seen()
+    expect(changed.text).not.toBe(text)
+    await server.postgres.run(back)
+    now += 1_000
+    expect((await seen()).text).not.toBe(changed.text)
+  })
+
+  test('is read again after a privilege of the role has changed, directly or by a role that it is a member of', async () => {
+    const names = async () => {
+      now += 1_000
+      const { relations } = await catalogue.overview(reading({}, { ...lasting, user: 'other' }))
+      return relations.map(({ name }) => name)
+    }
+    expect(await names()).toEqual([])
+    await server.postgres.run('GRANT SELECT (id) ON one TO other')
+    expect(await names()).toEqual(['one'])
+    await server.postgres.run(
+      'REVOKE SELECT (id) ON one FROM other; CREATE ROLE readers; GRANT SELECT ON written TO readers',
+    )
+    expect(await names()).toEqual([])
+    await server.postgres.run('GRANT readers TO other')
+    expect(await names()).toEqual(['written'])
+    await server.postgres.run('ALTER ROLE other SUPERUSER')
+    expect(await names()).toContain('one')
+  })
 })

@@ -1,5 +1,5 @@
 /** What each built-in resource says, as an object, with the list that is cut where it is too long. */
-import { type Catalogue, missedIsReadAgainMs, type Reading } from '../catalogue/index.ts'
+import type { Catalogue, Reading } from '../catalogue/index.ts'
 import type { Overview, Relation } from '../catalogue/relations.ts'
 import { onlyCell } from '../catalogue/rows.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
@@ -39,10 +39,7 @@ export async function documentOf(
     case 'schemas':
       return schemasDocument(await catalogue.overview(reading))
     case 'schema':
-      return (
-        schemaDocument(await catalogue.overview(reading), asked.schema) ??
-        schemaDocument(await catalogue.overview(reading, missedIsReadAgainMs), asked.schema)
-      )
+      return schemaDocument(await catalogue.overview(reading), asked.schema)
     case 'table':
       return tableDocument(asked, reading, catalogue)
     case 'settings':
@@ -133,9 +130,8 @@ async function tableDocument(
   reading: Reading,
   catalogue: Catalogue,
 ): Promise<Document | undefined> {
-  const find = ({ relations }: Overview) => relations.find(one => one.schema === schema && one.name === table)
-  const relation =
-    find(await catalogue.overview(reading)) ?? find(await catalogue.overview(reading, missedIsReadAgainMs))
+  const { relations } = await catalogue.overview(reading)
+  const relation = relations.find(one => one.schema === schema && one.name === table)
   if (relation === undefined) return undefined
   const details = (await catalogue.details(reading, [relation])).get(relation.oid)
   if (details === undefined) return undefined

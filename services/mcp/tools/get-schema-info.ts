@@ -2,8 +2,8 @@
  * `get_schema_info`: what is in the database, by drill-down. Schemas where there are many tables, then the tables of one, then columns; a search goes across all. Shows
  * only what the role may use.
  */
-
-import { type Catalogue, missedIsReadAgainMs, type Reading } from '../catalogue/index.ts'
+import { LRUCache } from 'lru-cache'
+import type { Catalogue, Reading } from '../catalogue/index.ts'
 import type { Overview } from '../catalogue/relations.ts'
 import { columnSearch, matchesOf, wordsOf } from '../catalogue/search.ts'
 import type { McpSettings } from '../configuration/types.ts'
@@ -16,8 +16,8 @@ import { fenced, fenceTokens } from '../text/fence.ts'
 import { atMostTokens } from '../text/tokens.ts'
 import { flagArgument, textArgument } from './arguments.ts'
 import { onDatabase } from './on-database.ts'
-import { cursorOf, type Page, pageOf, placeOf, type Section, start } from './pages.ts'
-import { chooseRelations, isSystemSchema, type SchemaChoice, type SchemaQuestion } from './schema-choice.ts'
+import { cursorOf, pageOf, placeOf, type Section, start } from './pages.ts'
+import { chooseRelations, type SchemaChoice, type SchemaQuestion } from './schema-choice.ts'
 import { columnSections, compactSections, listSections, matchSections, summarySections } from './schema-text.ts'
 
 type SchemaInfoParts = {
@@ -57,7 +57,16 @@ const definition: ToolDefinition = {
 /** For what stands around the lines. */
 const wordTokens = 200
 
+/** Characters of the pages that are kept. */
+const keptCharacters = 1_000_000
+
 export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfoParts): Tool {
+  /** By database and arguments. A page is what the catalogue says as long as the overview is the same object. */
+  const shown = new LRUCache<string, ShownPage>({
+    maxSize: keptCharacters,
+    sizeCalculation: ({ head, text }, key) => key.length + head.length + text.length + 1,
+  })
+
   async function call(args: JsonObject, context: CallContext): Promise<Outcome<ToolResult>> {
     return onDatabase(entries, context, async database => {
       const { cursor: _, ...asked } = args
@@ -65,14 +74,26 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
       const cursor = textArgument(args, 'cursor')
       const place = cursor === undefined ? start : placeOf(question, cursor)
       if (place === undefined) return toolError('cursor: it is of a call with other arguments. Call again without it.')
-      const answer = await answerOf(args, { database, context, tool: name })
+      const reading = { database, context, tool: name }
+      const overview = await catalogue.overview(reading)
+      const key = JSON.stringify([database.name, args])
+      const known = shown.get(key)
+      if (known?.overview === overview) return toolText(written(database.name, known))
+      const answer = await answerOf(overview, args, reading)
       if (answer.kind === 'unknown') return toolError(answer.problem)
-      const page = pageOf(answer.sections, place, limits.resultTokens - fenceTokens - wordTokens, atMostTokens)
-      return toolText(written(database.name, answer.head, page, page.next && cursorOf(question, page.next)))
+      const { text, next } = pageOf(
+        answer.sections,
+        place,
+        limits.resultTokens - fenceTokens - wordTokens,
+        atMostTokens,
+      )
+      const page = { overview, head: answer.head, text, cursor: next && cursorOf(question, next) }
+      shown.set(key, page)
+      return toolText(written(database.name, page))
     })
   }
 
-  async function answerOf(args: JsonObject, reading: Reading): Promise<Answer> {
+  async function answerOf(overview: Overview, args: JsonObject, reading: Reading): Promise<Answer> {
     const search = textArgument(args, 'search')
     const question: SchemaQuestion = {
       schema: textArgument(args, 'schema_name'),
@@ -81,12 +102,7 @@ export function getSchemaInfo({ entries, access, catalogue, limits }: SchemaInfo
       includePartitions: flagArgument(args, 'include_partitions'),
       isSearch: search !== undefined,
     }
-    let overview = await catalogue.overview(reading)
-    let choice = chooseRelations(overview, question)
-    if (choice.kind === 'unknown' && !isSystemSchema(question.schema ?? '')) {
-      overview = await catalogue.overview(reading, missedIsReadAgainMs)
-      choice = chooseRelations(overview, question)
-    }
+    const choice = chooseRelations(overview, question)
     if (choice.kind === 'unknown') return choice
     if (search !== undefined && choice.kind === 'list') return searched(search, choice, reading)
     return described(overview, choice, flagArgument(args, 'compact'), reading)
@@ -135,7 +151,14 @@ type Answer =
 
 const counted = (count: number) => (count === 1 ? '1 table or view' : `${count} tables and views`)
 
-function written(database: string, head: string, { text }: Page, cursor: string | undefined): string {
+type ShownPage = {
+  readonly overview: Overview
+  readonly head: string
+  readonly text: string
+  readonly cursor: string | undefined
+}
+
+function written(database: string, { head, text, cursor }: ShownPage): string {
   const more = cursor === undefined ? '' : `\n\nMore: call again with cursor "${cursor}".`
   return `Database: ${database}. ${head}\n\n${text === '' ? '' : fenced(text)}${more}`
 }

@@ -7,7 +7,7 @@ import type { Json } from '../core/json.ts'
 
 export type Section = { readonly heading: string; readonly lines: readonly string[] }
 type Place = { readonly section: number; readonly line: number }
-export type Page = { readonly text: string; readonly next: Place | undefined }
+type Page = { readonly text: string; readonly next: Place | undefined }
 
 export const start: Place = { section: 0, line: 0 }
 

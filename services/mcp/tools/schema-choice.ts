@@ -20,7 +20,7 @@ export type SchemaChoice =
 /** With more than these, columns are shown only of what is named. */
 const mostWithColumns = 10
 
-export const isSystemSchema = (name: string): boolean => name === 'information_schema' || name.startsWith('pg_')
+const isSystemSchema = (name: string): boolean => name === 'information_schema' || name.startsWith('pg_')
 
 export function chooseRelations(overview: Overview, question: SchemaQuestion): SchemaChoice {
   const { schema, table, vectorsOnly, includePartitions, isSearch } = question
