@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Reservation } from './budget.ts'
 import { HttpError } from './errors.ts'
+import { lingerAfter } from './linger.ts'
 import type { BodySink } from './message.ts'
 import { parseInSlices } from './slices.ts'
 
@@ -136,11 +137,12 @@ export const bodyLength = ({ headers }: IncomingMessage): number | undefined =>
   headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : undefined
 
 /**
- * What is left of a body that is answered without it, so that the next request of its connection can be read; with more than a body may have, the connection ends. Node by
- * itself would read on for as long as it comes.
+ * What is left of a body that is answered without it, so that the next request of its connection can be read, and so that the client has read the answer before its connection ends; with
+ * more than a connection may discard, it ends. Node by itself would read on for as long as it comes.
  */
 export function discardBody(request: IncomingMessage, maximumBytes: number): void {
   if (bodyLength(request) === 0 || request.readableEnded || request.destroyed) return
+  lingerAfter(request, maximumBytes)
   let left = maximumBytes
   request.on('data', (chunk: Buffer) => {
     left -= chunk.length

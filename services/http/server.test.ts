@@ -245,8 +245,8 @@ describe('the server', () => {
     await until(() => stranger?.said().match(/refused/g)?.length === 2)
   })
 
-  test('lets go of who sends more than a body may have after it has been answered', async () => {
-    const server = await serve(async () => answered([], 'refused'), { maximumBodyBytes: megabyte })
+  test('closes the connection of a client that sends more than is discarded after it has been answered', async () => {
+    const server = await serve(async () => answered([], 'refused'), { maximumDiscardedBytes: megabyte })
     const { socket, said } = await dial(server)
     socket.write(chunked)
     await until(() => said().endsWith('refused'))
@@ -281,6 +281,37 @@ describe('the server', () => {
     expect(said()).toMatch(/^HTTP\/1.1 413 /)
     expect(said()).toMatch(/^Connection: close$/im)
     expect(said()).toMatch(/^Server: test\/1$/im)
+  })
+
+  test.each([
+    ['is too large', '/read', '413'],
+    ['is not read', '/unread', '401'],
+  ])('a body that %s is discarded until its client has the answer, however it sends', async (_, path, status) => {
+    const handle: Handler = async (request, body) => {
+      if (request.path === '/unread') return { status: 401, headers: [], body: 'no token' }
+      return answered([], await wholeOf(body))
+    }
+    const server = await serve(handle, { maximumBodyBytes: 100_000 })
+    const bytes = Buffer.alloc(1_000_000)
+    for (const framing of ['Content-Length: 32000000', 'Transfer-Encoding: chunked']) {
+      const { socket, said } = await dial(server)
+      const failed: unknown[] = []
+      socket.on('error', error => failed.push(error))
+      socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${framing}\r\n\r\n`)
+      // As clients do that read nothing before all is sent.
+      socket.pause()
+      for (let part = 0; part < 32; part++) {
+        const piece = framing.startsWith('T')
+          ? Buffer.concat([Buffer.from('F4240\r\n'), bytes, Buffer.from('\r\n')])
+          : bytes
+        await new Promise(resolve => socket.write(piece, resolve))
+      }
+      if (framing.startsWith('T')) socket.write('0\r\n\r\n')
+      socket.resume()
+      await until(() => said().startsWith(`HTTP/1.1 ${status} `))
+      await until(async () => (await connections(server)) === 0)
+      expect(failed).toEqual([])
+    }
   })
 
   test('answers what its service throws in the words of the service, and goes on serving the connection', async () => {

@@ -3,6 +3,7 @@
  * service's; where messages end, how much of them is held and whose turn it is are not.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import type { Certificate } from '../../server/certificate.ts'
 import { createServer, STATUS_CODES } from '../../server/node-http.ts'
 import { originForm } from '../../server/origin-form.ts'
@@ -13,6 +14,7 @@ import { Connections, mostConnections } from './connections.ts'
 import { type CorsRules, corsHeaders, preflight } from './cors.ts'
 import { HttpError } from './errors.ts'
 import { type HeaderList, isFraming } from './headers.ts'
+import { closeLingering, isLingering } from './linger.ts'
 import type { Handler, Headers, HttpResponse, IncomingBody, UnreadRequest } from './message.ts'
 import { RequestQueue } from './request-queue.ts'
 import { boundSending, gather, hidesItsEnd, writeStream } from './stream.ts'
@@ -33,6 +35,8 @@ export type HttpService = {
   readonly maximumHeaderBytes: number
   /** Of the bodies of all requests and answers together; 256 MiB or four bodies where it is not given. */
   readonly maximumHeldBytes?: number | undefined
+  /** Of a body that is answered without it, and of what comes after the last answer of a connection; 256 MiB where it is not given. */
+  readonly maximumDiscardedBytes?: number | undefined
   /** Those that are not in use make room; 10,000 where it is not given, or what the system allows. */
   readonly maximumConnections?: number | undefined
   /** A client that fetches nothing of a stream for so long is hung up on; three minutes where it is not given. */
@@ -104,6 +108,8 @@ function lastWords({ status, headers, body = '' }: HttpResponse, product: string
 /** Makes the server; it does not listen yet. */
 export function makeServer(service: HttpService): Server {
   const { product, maximumBodyBytes, maximumHeldBytes = Math.max(268_435_456, 4 * maximumBodyBytes) } = service
+  // Most clients read nothing before they have sent all.
+  const { maximumDiscardedBytes = 268_435_456 } = service
   const budget = new Budget(maximumHeldBytes)
   const backlog = { budget: new Budget(maximumBacklogBytes), stalledMs: service.stalledMs ?? usualStalledMs }
   const queue = new RequestQueue()
@@ -165,7 +171,7 @@ export function makeServer(service: HttpService): Server {
     try {
       const answer = await service.handle(head, body, gone.signal)
       if (response.destroyed) return
-      discardBody(incoming, maximumBodyBytes)
+      discardBody(incoming, maximumDiscardedBytes)
       const { body: content = '', stream } = answer
       // A server that ends answers what it has been asked, and no more.
       if (!listener.listening) response.shouldKeepAlive = false
@@ -187,7 +193,7 @@ export function makeServer(service: HttpService): Server {
       }
     } catch (error) {
       if (response.destroyed || response.headersSent) return
-      discardBody(incoming, maximumBodyBytes)
+      discardBody(incoming, maximumDiscardedBytes)
       endConnection(error)
       send(response, service.renderError(error), extra, isHead)
     }
@@ -204,9 +210,12 @@ export function makeServer(service: HttpService): Server {
   listener.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const { renderUnread = bareRefusal } = service
     const last = lastWords(renderUnread(unreadOf[error.code ?? ''] ?? 'malformed'), product)
-    // Whoever does not close their side would keep the socket; so it is not left to them.
-    if (socket.writable) socket.end(last, () => socket.destroy())
-    else socket.destroy()
+    if (!(socket instanceof Socket) || !socket.writable) {
+      if (!(socket instanceof Socket && isLingering(socket))) socket.destroy()
+      return
+    }
+    socket.write(last)
+    closeLingering(socket, maximumDiscardedBytes)
   })
   return listener
 }
