@@ -207,6 +207,37 @@ describe('time', () => {
     })
   })
 
+  test('is limited also where Postgres does not look at its own limit, and the connection counts until it has stopped', async () => {
+    const limits = { statementTimeoutMs: 300, poolSize: 1, connectTimeoutMs: 200, name: 'stuck' }
+    for (const mode of ['read', 'write'] as const) {
+      const from = performance.now()
+      const pid = Number((await run('SELECT pg_backend_pid()', {}, limits)).rows[0]?.[0])
+      const running = run(
+        mode === 'read' ? 'SELECT pg_sleep(10)' : 'INSERT INTO t SELECT 99 FROM pg_sleep(0.1)',
+        { mode },
+        limits,
+      )
+      await sleep(30)
+      process.kill(pid, 'SIGSTOP')
+      try {
+        await expect(running).rejects.toMatchObject({ sqlState: '57014' })
+        expect(performance.now() - from).toBeLessThan(3_000)
+        await expect(run('SELECT 1', {}, limits)).rejects.toThrow('in time')
+      } finally {
+        process.kill(pid, 'SIGCONT')
+      }
+      await expect
+        .poll(() =>
+          run('SELECT 1', {}, limits).then(
+            ({ rows }) => rows,
+            () => undefined,
+          ),
+        )
+        .toEqual([['1']])
+    }
+    expect(await one('SELECT count(*) FROM t WHERE n = 99')).toBe('0')
+  })
+
   test('ends when nobody waits any more, in Postgres too', async () => {
     const aborter = new AbortController()
     const running = run('SELECT pg_sleep(30)', {}, {}, { signal: aborter.signal })

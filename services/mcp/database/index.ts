@@ -10,6 +10,7 @@ import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
 import type { AuditEntry, DatabaseAccess, JudgedStatement, OwnStatement, Ran, Rows, StatementRunner } from './access.ts'
 import { type Catalogue, createCatalogue } from './catalogue.ts'
+import { createDeadline, type Deadline } from './deadline.ts'
 import { ResultTooLarge } from './errors.ts'
 import { createPools } from './pools.ts'
 import { ownerOf } from './shares.ts'
@@ -52,22 +53,31 @@ function outcomeOf(error: unknown, signal: AbortSignal): string {
 export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAccessOptions): Databases {
   const pools = createPools(Date.now)
 
-  /** Works in a transaction that has begun; what was left of the signal is what it is aborted with. */
+  /**
+   * Works in a transaction that has begun; what was left of the signal is what it is aborted with. Where the deadline passes, the caller is answered, and connection and share are given back once
+   * Postgres has stopped: what it still holds counts.
+   */
   async function within<T>(
     { database, context, isForAll = false }: Asked,
     kind: TransactionKind,
     work: (connection: Connection, begin: readonly Step[]) => Promise<T>,
+    deadline?: Deadline,
   ): Promise<T> {
     const { signal } = context
     const { pool, shares } = pools.of(database)
     const giveBack = await shares.take(isForAll ? everybody : ownerOf(context), signal)
+    const working = transact(pool, signal, connection => {
+      deadline?.start()
+      return work(connection, beginSteps(kind, database))
+    }).finally(giveBack)
     try {
-      return await transact(pool, signal, connection => work(connection, beginSteps(kind, database)))
+      return await (deadline === undefined ? working : Promise.race([working, deadline.passed]))
     } catch (error) {
       signal.throwIfAborted()
       throw error
     } finally {
-      giveBack()
+      deadline?.clear()
+      working.catch(() => {})
     }
   }
 
@@ -132,7 +142,8 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
     const tag = statementTag(asked.context, asked.tool)
     const first = before.map((one): Step => ({ text: one + tag, values: [], isUnique: true }))
     const main: Step = { text: text + tag, values: [], isUnique: true, isDescribed: true, maximumRows }
-    return within(asked, mode, async (connection, begin) => {
+    const deadline = createDeadline(asked.database.statementTimeoutMs)
+    const work = async (connection: Connection, begin: readonly Step[]) => {
       const from = performance.now()
       const at = begin.length + first.length
       const steps = [...begin, ...first, main, ...(mode === 'read' ? endOfRead : [])]
@@ -141,6 +152,9 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
       if (mode === 'write') {
         // What cannot be shown whole has not been committed, for the connection has ended.
         if (isCut) throw new ResultTooLarge()
+        // The caller has been told that nothing was done, or now waits for as long as it takes.
+        deadline.check()
+        deadline.clear()
         await connection.run(commit, true)
         // A function may have changed settings of the session, or taken locks; the next call gets a session without a past.
         connection.close()
@@ -152,7 +166,8 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
         isCut,
         milliseconds: performance.now() - from,
       }
-    })
+    }
+    return within(asked, mode, work, deadline)
   }
 
   const read: DatabaseAccess['read'] = (database, statements, context, tool, isForAll = false) => {
