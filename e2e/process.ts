@@ -38,7 +38,7 @@ export async function createHome(ports = 20) {
     ESPALIER_API_PORT: String(range.first),
     ESPALIER_PORTS: `${range.first + 1}-${range.last}`,
     ESPALIER_LOG: process.env.ESPALIER_LOG ?? 'warn',
-    ESPALIER_POOL: 'off',
+    ESPALIER_POOL: process.env.ESPALIER_POOL ?? 'off',
     NODE_COMPILE_CACHE: compiledCommands(),
   }
   let current: ChildProcess | undefined

@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 const report = process.env.ESPALIER_TEST_REPORT
 /** What takes many minutes, on a kubelet's clock or by its number: `make soak` runs it too. */
-const long = ['authority', 'copies', 'killed-operator', 'room'].map(name => `kubernetes/${name}.test.ts`)
+const long = ['authority', 'copies', 'killed-operator', 'kills', 'room'].map(name => `kubernetes/${name}.test.ts`)
 
 /** The suite on a cluster: one file after another, since some of them take parts of the cluster away. */
 export default defineConfig({

@@ -1,0 +1,25 @@
+/**
+ * Rounds of kills on kind. `make soak` plays 20, or as many as ESPALIER_KILL_ROUNDS says; what chance decides is repeated with
+ * ESPALIER_SOAK_SEED.
+ */
+import { expect, test } from 'vitest'
+import { startKindTarget } from '../kills/kind.ts'
+import { roundCount } from '../kills/round-count.ts'
+import { runRounds } from '../kills/rounds.ts'
+import { seed } from './chance.ts'
+
+const rounds = roundCount(20)
+
+test(
+  'no operation fails that can wait, and no acknowledged row is lost, while processes of the cluster are killed',
+  async () => {
+    console.log(`ESPALIER_SOAK_SEED=${seed}`)
+    const target = await startKindTarget()
+    try {
+      expect((await runRounds(target, rounds)).faults).toEqual([])
+    } finally {
+      await target.stop()
+    }
+  },
+  rounds * 900_000,
+)
