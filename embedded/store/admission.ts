@@ -3,7 +3,7 @@
  * the object's own rules, and a refusal is `Forbidden`. Status writes are not asked for.
  */
 import type { Namespace } from '../../cluster/index.ts'
-import type { AnyObject } from '../../cluster/kinds.ts'
+import type { AnyObject, KindName, Kinds } from '../../cluster/kinds.ts'
 import type { Propagation } from '../../cluster/port.ts'
 import { parseQuantity } from '../../values/quantity.ts'
 
@@ -19,6 +19,8 @@ export type AdmissionRequest = {
   namespace: Namespace | undefined
   /** Of a deletion: what becomes of dependents. */
   propagation: Propagation | undefined
+  /** Lists the objects of a kind in the object's namespace. */
+  neighbours<K extends KindName>(kind: K): readonly Kinds[K][]
 }
 
 /** Why a write is refused, in the words of the API server; undefined admits it. */

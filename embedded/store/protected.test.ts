@@ -68,6 +68,27 @@ test('a database with branches is deleted by force, by the API, and once they ar
   for (const name of ['asked', 'bare']) expect(await isGoing(name)).toBe(true)
 })
 
+test('a database is not deleted beside a branch that the operator has not counted yet', async () => {
+  const { cluster, database, isGoing } = await open()
+  await database('shop', { blockingBranches: 0, branchCount: 0 })
+  await database('beside', {})
+  const branch = await cluster.create('Branch', {
+    ...{ apiVersion, kind: 'Branch' },
+    metadata: { name: 'just-created', namespace, finalizers: ['espalier.dev/teardown'] },
+    spec: {
+      ...{ databaseName: 'shop', region: 'here', size: { name: 'small', version: 1 }, pgVersion: '18' },
+    },
+  } as Draft<'Branch'>)
+  const { message } = await refusal(cluster.delete('ManagedDatabase', { namespace, name: 'shop' }), 'Forbidden')
+  expect(message).toContain('has branches')
+  expect(await isGoing('shop')).toBe(false)
+  await cluster.delete('ManagedDatabase', { namespace, name: 'beside' })
+  expect(await isGoing('beside')).toBe(true)
+  await cluster.delete('Branch', { namespace, name: branch.metadata.name })
+  await cluster.delete('ManagedDatabase', { namespace, name: 'shop' })
+  expect(await isGoing('shop')).toBe(true)
+})
+
 test('a protected database is deleted by nobody', async () => {
   const { store, cluster, database, annotate } = await open()
   await database('guarded', {}, { deletionProtection: true })

@@ -3,7 +3,7 @@
  * Pure.
  */
 import type { AnyObject, Namespace } from '../../cluster/index.ts'
-import { annotations, labels } from '../../crds/index.ts'
+import { annotations, type Branch, blocksDeletion, labels, type ManagedDatabase } from '../../crds/index.ts'
 import type { Component } from '../../operator/objects/ownership.ts'
 import { reclaimPolicyAnnotation } from '../../operator/workload/children/persistent-volume.ts'
 import type { Admission, AdmissionRequest } from './admission.ts'
@@ -42,7 +42,7 @@ export const protections: Admission = request => {
       if (object.spec.deletionProtection)
         return 'deletion protection is on: switch it off first (spec.deletionProtection: false)'
       if (manager === api || isForced(object) || isOrphan(object) || isEmptied(request)) return undefined
-      return Math.max(object.status?.blockingBranches ?? 0, object.status?.branchCount ?? 0) > 0
+      return hasBranches(object, request.neighbours('Branch'))
         ? kept('the database has branches, or branches that failed', 'delete them first')
         : undefined
     case 'Namespace':
@@ -68,6 +68,11 @@ export const protections: Admission = request => {
       return undefined
   }
 }
+
+/** The policy on Kubernetes sees the counts in the status alone. The store sees a branch that the operator has not counted yet as well. */
+const hasBranches = ({ metadata, status }: ManagedDatabase, branches: readonly Branch[]): boolean =>
+  Math.max(status?.blockingBranches ?? 0, status?.branchCount ?? 0) > 0 ||
+  branches.some(branch => branch.spec.databaseName === metadata.name && blocksDeletion(branch))
 
 const isDataOwner = ({ kind }: AnyObject): boolean =>
   kind === 'ManagedDatabase' || kind === 'Branch' || kind === 'Backup'

@@ -4,7 +4,7 @@
  */
 import { ClusterError } from '../../cluster/errors.ts'
 import type { Namespace } from '../../cluster/index.ts'
-import { type AnyObject, type KindName, kindNames } from '../../cluster/kinds.ts'
+import { type AnyObject, type KindName, type Kinds, kindNames } from '../../cluster/kinds.ts'
 import type { DeleteOptions, ListOptions, ObjectKey, Propagation, WatchOptions } from '../../cluster/port.ts'
 import { requireSelectable } from '../../cluster/selection.ts'
 import type { Admission, AdmissionRequest } from './admission.ts'
@@ -131,9 +131,11 @@ function admit(
   // What passed the rules of its kind is an object of it.
   const typed = (json: JsonObject): AnyObject => json as unknown as AnyObject
   const namespace = namespaceOf(parts, object)
+  const neighbours = <K extends KindName>(of: K) =>
+    parts.state.list(of, metadataOf(object).namespace) as unknown as readonly Kinds[K][]
   for (const admission of parts.admissions) {
     const request = { operation, object: typed(object), previous: previous && typed(previous), manager }
-    const why = admission({ ...request, namespace, propagation })
+    const why = admission({ ...request, namespace, propagation, neighbours })
     if (why !== undefined) throw notAdmitted(resource, metadataOf(object).name, why)
   }
 }
