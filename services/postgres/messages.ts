@@ -322,6 +322,29 @@ export function dataRow(buffer: Buffer, start: number): (Buffer | null)[] {
   return cells
 }
 
+/** The cells of a DataRow as text. Most rows are ASCII and are decoded at once, for each buffer and each call of the decoder costs more than the text. */
+export function dataRowText(buffer: Buffer, start: number, end: number): (string | null)[] {
+  let at = start
+  // Lengths from 128 on have such bytes as well, and so has null.
+  while (at < end && (buffer[at] ?? 0) < 0x80) at++
+  const text = at === end ? buffer.toString('latin1', start, end) : undefined
+  const count = buffer.readInt16BE(start)
+  const cells: (string | null)[] = []
+  at = start + 2
+  for (let index = 0; index < count; index++) {
+    const length = buffer.readInt32BE(at)
+    at += 4
+    if (length === -1) cells.push(null)
+    else {
+      cells.push(
+        text === undefined ? buffer.toString('utf8', at, at + length) : text.slice(at - start, at - start + length),
+      )
+      at += length
+    }
+  }
+  return cells
+}
+
 export type Field = { readonly name: string; readonly type: number }
 
 /** Names and types of the columns, of a RowDescription. */

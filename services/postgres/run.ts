@@ -6,6 +6,7 @@ import { type DatabaseError, Displaced } from './errors.ts'
 import {
   affectedRows,
   dataRow,
+  dataRowText,
   errorResponse,
   type Field,
   type Parameter,
@@ -24,12 +25,15 @@ export type Step = {
   readonly isUnique?: true
   /** Says in `fields` which columns there are. */
   readonly isDescribed?: true
+  /** Its rows are text, in `texts`, and none of the run's result. */
+  readonly isText?: true
   /** The rest of its rows is never made. */
   readonly maximumRows?: number
   /** Takes its rows, or those that are large; they are none of the run's result then. */
   readonly sink?: RowSink
 }
 export type Row = readonly (Buffer | null)[]
+export type TextRow = readonly (string | null)[]
 /** Rows of each step, in order. */
 export type Rows = readonly (readonly Row[])[]
 
@@ -61,6 +65,8 @@ export class Run {
   readonly affected: number[] = []
   /** The columns of each statement that was to be described. */
   readonly fields: (readonly Field[])[] = []
+  /** The rows of each statement whose rows are text. */
+  readonly texts: TextRow[][] = []
   /** When it became the first of those that are under way. */
   since = performance.now()
   /** Nobody waits for what comes of it. */
@@ -132,10 +138,14 @@ export class Run {
   }
 
   #row(buffer: Buffer, start: number, end: number): boolean {
-    const { sink } = this
+    const step = this.#steps[this.#step]
+    const sink = step?.sink
     this.#bytesLeft -= end - start
     if (this.#bytesLeft < 0) return false
-    if (sink === undefined || sink.isForLarge) this.#results[this.#step]?.push(dataRow(buffer, start))
+    if (step?.isText) {
+      this.texts[this.#step] ??= []
+      this.texts[this.#step]?.push(dataRowText(buffer, start, end))
+    } else if (sink === undefined || sink.isForLarge) this.#results[this.#step]?.push(dataRow(buffer, start))
     else {
       const head = rowHead(buffer, start)
       sink.begin(head?.cells ?? [], head?.lastLength ?? -1)

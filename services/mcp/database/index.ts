@@ -4,7 +4,7 @@
  */
 import type { Connection } from '../../postgres/connection.ts'
 import { AcquisitionTimeout, ConnectionFailure, DatabaseError } from '../../postgres/errors.ts'
-import type { Row, Step } from '../../postgres/run.ts'
+import type { Step } from '../../postgres/run.ts'
 import { transact } from '../../postgres/transact.ts'
 import type { DatabaseSettings } from '../configuration/types.ts'
 import type { CallContext } from '../core/call.ts'
@@ -37,9 +37,6 @@ type Asked = {
 
 /** No principal and no address is called so. */
 const everybody = ''
-
-const decoded = (rows: readonly Row[]): (string | null)[][] =>
-  rows.map(row => row.map(cell => (cell === null ? null : cell.toString('utf8'))))
 
 const parameter = (value: string | number | boolean | null): string | null => (value === null ? null : String(value))
 
@@ -125,15 +122,16 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
         values: values.map(parameter),
         isUnique: true,
         isDescribed: true,
+        isText: true,
       }),
     )
     return within(asked, 'snapshot', async (connection, begin) => {
-      const results = await connection.run([...begin, ...own, ...endOfRead], true, maximumBytes)
+      await connection.run([...begin, ...own, ...endOfRead], true, maximumBytes)
       // What this server asks for itself is small; half of a catalogue would pass for the whole.
       if (connection.isCut) throw new ResultTooLarge()
       return own.map((_, index) => ({
         columns: connection.fields[begin.length + index] ?? [],
-        rows: decoded(results[begin.length + index] ?? []),
+        rows: connection.texts[begin.length + index] ?? [],
       }))
     })
   }
@@ -141,14 +139,14 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
   function runJudged(asked: Asked, { text, mode, maximumRows, before = [] }: JudgedStatement): Promise<Ran> {
     const tag = statementTag(asked.context, asked.tool)
     const first = before.map((one): Step => ({ text: one + tag, values: [], isUnique: true }))
-    const main: Step = { text: text + tag, values: [], isUnique: true, isDescribed: true, maximumRows }
+    const main: Step = { text: text + tag, values: [], isUnique: true, isDescribed: true, isText: true, maximumRows }
     const deadline = createDeadline(asked.database.statementTimeoutMs)
     const work = async (connection: Connection, begin: readonly Step[]) => {
       const from = performance.now()
       const at = begin.length + first.length
       const steps = [...begin, ...first, main, ...(mode === 'read' ? endOfRead : [])]
-      const results = await connection.run(steps, true, maximumBytes)
-      const { affected, fields, isCut } = connection
+      await connection.run(steps, true, maximumBytes)
+      const { affected, fields, texts, isCut } = connection
       if (mode === 'write') {
         // What cannot be shown whole has not been committed, for the connection has ended.
         if (isCut) throw new ResultTooLarge()
@@ -161,7 +159,7 @@ export function createDatabaseAccess({ maximumBytes, audit, warn }: DatabaseAcce
       }
       return {
         columns: fields[at] ?? [],
-        rows: decoded(results[at] ?? []),
+        rows: texts[at] ?? [],
         affected: affected[at] ?? 0,
         isCut,
         milliseconds: performance.now() - from,
